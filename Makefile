@@ -10,7 +10,7 @@ help:  ## list the tasks
 
 $(BIN)/pytest:
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet -e '.[test,fast]'
+	$(BIN)/pip install --quiet -e '.[test]'
 
 setup: $(BIN)/pytest  ## create .venv with the server and the test tools
 
@@ -18,7 +18,7 @@ run: setup  ## start a server on http://127.0.0.1:8000
 	$(BIN)/analytics-server
 
 demo: setup  ## start a server with half a year of generated traffic
-	$(BIN)/analytics-server demo
+	$(BIN)/analytics-server demo --port 8001
 
 test: setup  ## run the quick part of the tests
 	$(BIN)/python -m pytest

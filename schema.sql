@@ -4,8 +4,10 @@
 -- * `website` is website.number and `account` is account.number; ids in the API are website.id.
 -- * Times are milliseconds since 1970-01-01T00:00Z (`_ms`; `ts` is the event's timestamp). `day` is the number of whole
 --   UTC days since then, `quarter` the number of quarter hours (ms / 900,000).
--- * A dimension is the id of a text in `label`; 0 is the empty text, that is, unset. The 14 dimensions stand in the
---   order of FIELDS in tally/events/dimensions.py, and `field` is a position in that order.
+-- * A dimension is the id of a text in `label`; 0 is the empty text, that is, unset, and 1 is Direct, the channel of
+--   visits without an acquisition. `field` is the number of a dimension, its position in DIMENSIONS of
+--   tally/events/fields.py, or of another field: 100 event_name, 101 experiment, 102 variant, 103 goal, 104 property
+--   name of event_data.
 -- * `level` and `block` name a block of 2^level whole UTC days: block = day >> level.
 -- * `visitor` is a random number that is drawn in memory for each visitor and UTC day. No table stores an IP address, a
 --   User-Agent, a session_id or anything computed from them.
@@ -57,7 +59,10 @@ create table website (
   domain      text    not null,                                 -- lower-case host, international names as A-labels
   name        text    not null,
   created_ms  integer not null,
-  keep_days   integer check (keep_days >= 0)  -- retention of raw events; 0: unlimited, null: the setting
+  keep_days   integer check (keep_days >= 0),  -- retention of raw events; 0: unlimited, null: the setting
+  time_zone   text,                            -- IANA name, of reports whose query names none; null: UTC
+  week_start  text    not null default 'monday' check (week_start in ('monday', 'sunday')),
+  currency    text    check (length(currency) = 3)  -- ISO 4217, of values without one; null: not chosen
 ) strict;
 
 -- Origins allowed besides the website's domain, for apps built on web views, such as capacitor://localhost.
@@ -70,10 +75,25 @@ create table allowed_origin (
 -- Share links: a link shows one website without an account. The token is stored as it is, because the owner can view
 -- the link again.
 create table share_link (
-  website     integer not null primary key references website (number) on delete cascade,
-  token       text    not null unique check (length(token) = 24),
-  created_ms  integer not null
+  website        integer not null primary key references website (number) on delete cascade,
+  token          text    not null unique check (length(token) = 24),
+  created_ms     integer not null,
+  password_hash  text    not null default '',    -- argon2id; '': no password
+  origins        text    not null default '[]' check (json_type(origins) = 'array'),  -- may show the page in a frame
+  filters        text    not null default '[]' check (json_type(filters) = 'array'),  -- filter_<field>=<value>, fixed
+  hides_events   integer not null default 0 check (hides_events in (0, 1)),
+  shows_badges   integer not null default 0 check (shows_badges in (0, 1))
 ) strict;
+
+-- What an owner defines for a website: annotations, segments, goals and funnels (tally/accounts/definitions.py).
+create table definition (
+  website     integer not null references website (number) on delete cascade,
+  id          text    not null check (length(id) = 16),  -- random, hex
+  kind        text    not null check (kind in ('annotation', 'segment', 'goal', 'funnel')),
+  created_ms  integer not null,
+  content     text    not null check (json_type(content) = 'object'),  -- its fields as the API shows them, but for id
+  primary key (website, id)
+) strict, without rowid;
 
 -- Deleted websites. Their rows in other tables are deleted in the background (tally/maintenance/deletion.py). The row
 -- is kept, so that its number is not assigned again.
@@ -140,7 +160,7 @@ create table label (
   text  text    not null unique
 ) strict;
 
-insert into label (id, text) values (0, '');
+insert into label (id, text) values (0, ''), (1, 'Direct');
 
 -- Traffic: pageview 0, screen_view 1, event 2, app_event 3. Clustered by website and time: each report reads a range.
 create table event (
@@ -151,19 +171,18 @@ create table event (
   visitor       integer not null,  -- random, a new one each UTC day
   visit         integer not null,  -- number of the visitor's visit that day: 0, 1, 2 ...
   pathname      integer not null,
-  referrer      integer not null,
   country       integer not null,
   browser       integer not null,
   os            integer not null,
   device        integer not null,
   language      integer not null,
   hostname      integer not null,
-  utm_source    integer not null,
-  utm_medium    integer not null,
-  utm_campaign  integer not null,
   platform      integer not null,
   app_version   integer not null,
   os_version    integer not null,
+  browser_version  integer not null,
+  region        integer not null,
+  city          integer not null,
   event_name    integer not null,
   event_data    text    check (length(cast(event_data as blob)) <= 4096),  -- JSON; empty if stored in event_data_part
   primary key (website, ts, id)
@@ -175,16 +194,30 @@ create table event_data_part (
   text    text    not null check (length(cast(text as blob)) <= 480)
 ) strict;
 
--- Visits, updated in the transaction that stores their events. A visit belongs to the time at which it starts.
+-- Visits, updated in the transaction that stores their events. A visit belongs to the time at which it starts. What all
+-- events of a visit have in common is here and not in table event (tally/storage/visit_rows.py).
 create table visit (
-  website      integer not null,
-  start_ms     integer not null,  -- timestamp of the first traffic event
-  visitor      integer not null,
-  visit        integer not null check (visit between 0 and 47),
-  duration_ms  integer not null check (duration_ms between 0 and 86400000),  -- last traffic event minus first
-  pageviews    integer not null,  -- pageviews and screen views
-  events       integer not null check (pageviews + events > 0),  -- events and app events
-  primary key (website, start_ms, visitor, visit)
+  website            integer not null,
+  day                integer not null,  -- the UTC day of its events
+  visitor            integer not null,
+  visit              integer not null check (visit between 0 and 47),
+  start_ms           integer not null,  -- timestamp of the first traffic event
+  duration_ms        integer not null check (duration_ms between 0 and 86400000),  -- last traffic event minus first
+  pageviews          integer not null,  -- pageviews and screen views
+  events             integer not null check (pageviews + events > 0),  -- events and app events
+  entry_page         integer not null,  -- pathname of the first pageview by (ts, id); 0: no pageview
+  exit_page          integer not null,  -- pathname of the last pageview
+  entry_after_ms     integer not null check (entry_after_ms between 0 and duration_ms),  -- start to first pageview
+  exit_before_ms     integer not null check (exit_before_ms between 0 and duration_ms),  -- last pageview to end
+  referrer           integer not null,  -- acquisition: of the first event, by (ts, id), which carries a referrer or a
+  utm_source         integer not null,  -- UTM value, taken whole from that event
+  utm_medium         integer not null,
+  utm_campaign       integer not null,
+  utm_content        integer not null,
+  utm_term           integer not null,
+  channel            integer not null,  -- follows from these (tally/events/channels.py)
+  acquired_after_ms  integer not null check (acquired_after_ms between 0 and duration_ms),  -- start to that event
+  primary key (website, day, visitor, visit)
 ) strict, without rowid;
 
 -- Web vitals events. Metrics in microseconds, cls in millionths (`stored` in tally/rollups/vitals_histogram.py); null
@@ -207,6 +240,12 @@ create table web_vitals (
   platform      integer not null,
   app_version   integer not null,
   os_version    integer not null,
+  browser_version  integer not null,
+  region        integer not null,
+  city          integer not null,
+  utm_content   integer not null,
+  utm_term      integer not null,
+  channel       integer not null,
   lcp           integer check (lcp between 0 and 3600000000),
   inp           integer check (inp between 0 and 3600000000),
   fcp           integer check (fcp between 0 and 3600000000),
@@ -237,6 +276,12 @@ create table experiment_event (
   platform      integer not null,
   app_version   integer not null,
   os_version    integer not null,
+  browser_version  integer not null,
+  region        integer not null,
+  city          integer not null,
+  utm_content   integer not null,
+  utm_term      integer not null,
+  channel       integer not null,
   experiment    integer not null,
   variant       integer not null,
   goal          integer not null,
@@ -264,10 +309,11 @@ create table total_15m (
 ) strict, without rowid;
 
 -- Counts by value of each field over blocks of days, for top lists (tally/rollups/field_values.py). Level 1 is not used.
--- field 14 is event_name, of events and app events only; its value 0 counts all traffic.
+-- field 100 is event_name, of events and app events only; its value 0 counts all traffic. Dimensions that are columns
+-- of visit are here once their day is final; entry and exit pages are in visit_page.
 create table rollup (
   website    integer not null,
-  field      integer not null check (field between 0 and 14),
+  field      integer not null check (field between 0 and 100),
   level      integer not null check (level between 0 and 8),
   block      integer not null,
   value      integer not null,
@@ -299,19 +345,18 @@ create table open_day_visitor (
   day           integer not null,
   visitor       integer not null,
   pathname      integer not null,
-  referrer      integer not null,
   country       integer not null,
   browser       integer not null,
   os            integer not null,
   device        integer not null,
   language      integer not null,
   hostname      integer not null,
-  utm_source    integer not null,
-  utm_medium    integer not null,
-  utm_campaign  integer not null,
   platform      integer not null,
   app_version   integer not null,
   os_version    integer not null,
+  browser_version  integer not null,
+  region        integer not null,
+  city          integer not null,
   event_name    integer not null,
   primary key (website, day, visitor)
 ) strict, without rowid;
@@ -321,7 +366,7 @@ create table open_day_visitor_value (
   website  integer not null,
   day      integer not null,
   visitor  integer not null,
-  field    integer not null check (field between 0 and 14),
+  field    integer not null check (field between 0 and 100),
   value    integer not null,
   primary key (website, day, visitor, field, value)
 ) strict, without rowid;
@@ -337,11 +382,63 @@ create table visit_page (
   entry_bounces      integer not null,
   entry_pageviews    integer not null,  -- of the whole visits, as entry_duration_ms
   entry_duration_ms  integer not null,
+  entry_visitors     integer not null,  -- distinct on each day
+  entry_events       integer not null,  -- events and app events of the visits
   exits              integer not null,  -- visits that end on the page
   exit_bounces       integer not null,
   exit_pageviews     integer not null,
   exit_duration_ms   integer not null,
+  exit_visitors      integer not null,
+  exit_events        integer not null,
   primary key (website, level, block, value)
+) strict, without rowid;
+
+-- Conversions of saved goals on final days (tally/rollups/goal_days.py), by value of each dimension. field 100 with value
+-- 0: all conversions of the day. saved_goal: a number that follows from what the goal counts.
+create table goal_day (
+  website        integer not null,
+  saved_goal     integer not null,
+  field          integer not null check (field between 0 and 100),
+  day            integer not null,
+  value          integer not null,  -- label
+  conversions    integer not null check (conversions > 0),
+  visitors       integer not null,
+  value_high     integer not null,  -- of the sum of values, in millionths: value_high * 10^9 + value_low
+  value_low      integer not null check (value_low between 0 and 999999999),
+  without_value  integer not null,
+  primary key (website, saved_goal, field, day, value)
+) strict, without rowid;
+
+-- The days of which goal_day has all rows, with the version of the day in rollup_state that was counted.
+create table goal_day_state (
+  website     integer not null,
+  saved_goal  integer not null,
+  day         integer not null,
+  version     integer not null,
+  primary key (website, saved_goal, day)
+) strict, without rowid;
+
+-- Packed days: the traffic events and visits of final days by column (tally/rollups/packed_days.py), beside their rows.
+-- The version of the day in rollup_state that was packed, and LAYOUT of tally/storage/sql/day_columns.py at that time;
+-- events is 0 where the day could not be packed.
+create table packed_day (
+  website  integer not null,
+  day      integer not null,
+  version  integer not null,
+  layout   integer not null,
+  visits   integer not null,
+  events   integer not null,
+  primary key (website, day)
+) strict, without rowid;
+
+-- The columns of packed days, encoded by `encoded` in tally/storage/day_columns.py, where COLUMNS has the numbers that
+-- are field: those of dimensions and event_name as in rollup, and others from 110 on.
+create table day_column (
+  website  integer not null,
+  field    integer not null,
+  day      integer not null,
+  content  blob    not null,
+  primary key (website, field, day)
 ) strict, without rowid;
 
 -- Histograms of web vitals (tally/rollups/web_vitals.py) of all events, by device and by pathname, over quarter days
@@ -464,10 +561,9 @@ create table rejected_sample (
 ) strict, without rowid;
 
 -- Every value that a website has used in a field. A value without a row here is new (tally/storage/value_limits.py).
--- field: 0 to 13 as in rollup, 14 event_name, 15 experiment, 16 variant, 17 goal, 18 property name of event_data.
 create table field_value (
   website  integer not null,
-  field    integer not null check (field between 0 and 18),
+  field    integer not null check (field between 0 and 104),
   value    integer not null,  -- label
   primary key (website, field, value)
 ) strict, without rowid;
@@ -477,7 +573,7 @@ create table field_value (
 create table new_value (
   website  integer not null,
   day      integer not null,
-  field    integer not null check (field between 0 and 18),
+  field    integer not null check (field between 0 and 104),
   used     integer not null,  -- part of the limit that is used; a value counts once per 200 characters
   events   integer not null,
   primary key (website, day, field)

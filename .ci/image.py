@@ -1,8 +1,7 @@
 """Runs the steps of deploy/Dockerfile without Docker: each RUN, COPY and ENV, in directories of its own.
 
 Then starts ENTRYPOINT and CMD as the user of USER, on a root that is read-only except for the volume, runs HEALTHCHECK,
-runs commands beside the server as `docker exec` does, and stops it by SIGTERM. Not tested: the base images and Docker
-itself.
+runs commands as `docker exec` does, and stops it by SIGTERM. Not tested: the base images and Docker itself.
 """
 
 import json
@@ -35,7 +34,7 @@ class Image:
         self.environment = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": str(folder)}
         self.user, self.volume = "", ""
         self.begins: list[str] = []
-        self.asks: list[str] = []
+        self.health_check: list[str] = []
 
     def here(self, text: str) -> str:
         """Return the text with the paths of the image replaced by their places here."""
@@ -67,7 +66,7 @@ class Image:
         elif step in ("ENTRYPOINT", "CMD"):
             self.begins += json.loads(rest)
         elif step == "HEALTHCHECK":
-            self.asks = json.loads(rest[rest.index("CMD") + 3 :])
+            self.health_check = json.loads(rest[rest.index("CMD") + 3 :])
         elif step not in ("FROM", "COPY", "EXPOSE"):
             raise SystemExit(f"{step}: this instruction is not implemented")
 
@@ -78,7 +77,7 @@ class Image:
         return ["unshare", "-m", "sh", "-c", READ_ONLY, self.volume, *inside]
 
     def run(self, command: list[str]) -> "subprocess.CompletedProcess[str]":
-        """Run a command beside the server."""
+        """Run a command while the server runs."""
         return subprocess.run(
             self.words(command), cwd=self.volume, env=self.environment, capture_output=True, text=True, timeout=60
         )
@@ -114,15 +113,15 @@ def served(image: Image) -> int:
         assert server.stdout is not None
         line = server.stdout.readline()
         assert line.startswith("listening on"), server.communicate()[1]
-        well = image.run(image.asks)
-        assert well.returncode == 0, well.stderr
+        checked = image.run(image.health_check)
+        assert checked.returncode == 0, checked.stderr
         added = image.run(["analytics-server", "website", "add", "example.com"])
         assert added.returncode == 0, added.stderr
         elsewhere = image.run(["sh", "-c", f"touch {image.folder}/opt/x || touch /tmp/x || touch /x"])
         assert elsewhere.returncode != 0, "something but the volume can be written"
         server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
-        assert image.run(image.asks).returncode != 0, "the health check passes without a server"
+        assert image.run(image.health_check).returncode != 0, "the health check passes without a server"
         files = sorted(Path(image.volume).iterdir())
         assert {f"{path.stat().st_uid}:{path.stat().st_gid}" for path in files} == {image.user}
         print("served, healthy, stopped; written:", *(path.name for path in files))

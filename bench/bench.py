@@ -1,6 +1,7 @@
-"""What the parts of the benchmark are given: the data set, how long to measure, and where to work.
+"""The parameters of the parts of the benchmark: the data set, how long to measure, and the working directory.
 
-Each part works on a copy of its own, deleted when it is done: what one part sends would be in the figures of the next.
+Each part works on its own copy of the data set, which is deleted at its end: what one part sends would change the
+figures of the next.
 """
 
 import contextlib
@@ -11,39 +12,39 @@ import dataset
 import measurements
 from dataset import DataSet
 from measurements import Sizes
-from questions import Answers
+from queries import QueryTimes
 
 
 class Bench:
-    """One run. `folder`: for files of its own; `answers`: those of the part `read`, which `growth` compares with."""
+    """One run. `folder` is the working directory; the part `growth` uses `times`, those of the part `read`."""
 
-    def __init__(self, folder: Path, events: int, seconds: float, rounds: int, asks: int, sizes: Sizes) -> None:
+    def __init__(self, folder: Path, events: int, seconds: float, rounds: int, repeats: int, sizes: Sizes) -> None:
         self.sizes = sizes
-        self.folder, self.events, self.seconds, self.rounds, self.asks = folder, events, seconds, rounds, asks
-        self._known: dict[int, DataSet] = {}
-        self.answers: Answers | None = None
+        self.folder, self.events, self.seconds, self.rounds, self.repeats = folder, events, seconds, rounds, repeats
+        self._data_sets: dict[int, DataSet] = {}
+        self.times: QueryTimes | None = None
 
-    def known(self, events: int | None = None) -> DataSet:
-        """The data set, or one of another size, built where it is not there yet. Not to be written into."""
+    def data_set(self, events: int | None = None) -> DataSet:
+        """Return the data set, of `self.events` events by default; build it if needed. It must not be changed."""
         events = events or self.events
-        if events not in self._known:
+        if events not in self._data_sets:
             folder = self.folder if events == self.events else self.folder / f"of-{events}"
-            self._known[events] = dataset.prepared(folder, events)
-        return self._known[events]
+            self._data_sets[events] = dataset.prepared(folder, events)
+        return self._data_sets[events]
 
-    def measured(self) -> DataSet:
-        """The data set with measurements beside the traffic. Not to be written into."""
-        return measurements.prepared(self.folder / "measured", self.known(), self.sizes)
+    def measurement_data_set(self) -> DataSet:
+        """Return the data set with web vitals, heatmap points and experiments added. It must not be changed."""
+        return measurements.prepared(self.folder / "measured", self.data_set(), self.sizes)
 
     def copy(self, events: int | None = None) -> contextlib.AbstractContextManager[DataSet]:
-        """A copy of the data set to work on."""
-        return self.copy_of(self.known(events))
+        """Return a copy of the data set that may be changed."""
+        return self.copy_of(self.data_set(events))
 
     @contextlib.contextmanager
-    def copy_of(self, known: DataSet) -> Iterator[DataSet]:
-        """A copy of any of them to work on."""
-        working = dataset.copied(known, self.folder / "work")
+    def copy_of(self, data_set: DataSet) -> Iterator[DataSet]:
+        """Return a copy of a data set that may be changed."""
+        working = dataset.copied(data_set, self.folder / "work")
         try:
             yield working
         finally:
-            dataset.drop(working.db)
+            dataset.delete_database(working.db)

@@ -1,8 +1,8 @@
-"""The clients: many connections that send as fast as they are answered, and one that asks and waits.
+"""HTTP clients: many connections that send as fast as responses arrive (`load`), and a single one (`Client`).
 
-Both speak HTTP over raw sockets and do as little as they can: what they cost is taken from the two cores that the
-server needs as well. `load` tells how much of a core it used, so that nobody takes the client's limit for the server's.
-They know whole answers with a Content-Length, which is all that the measured servers give.
+Both use raw sockets and do as little as possible, because they share the two cores with the server. `load` reports how
+much of a core it used, which shows where the client is the limit. Responses need a Content-Length, which those of the
+measured servers have.
 """
 
 import asyncio
@@ -11,18 +11,18 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
+from collect_requests import MakeRequest
 from report import percentile
-from sending import Make
 from servers import HAS_UVLOOP, Server
 
-CONNECTIONS = 32  # the target's
-# An answer that takes longer than this never comes.
-_MOST_WAIT_S = 60.0
+CONNECTIONS = 32  # of the target
+# A response that takes longer is an error.
+_MAX_WAIT_S = 60.0
 
 
 class Load(NamedTuple):
-    """What came of sending for some time: requests a second, latencies in seconds, processor time of the server a
-    request (which a busy machine changes least), the client's share of a core."""
+    """The result of a load: requests per second, latencies in seconds, processor time of the server per request (which
+    other load on the machine changes least), and the client's share of a core."""
 
     rate: float
     latencies: list[float]
@@ -30,16 +30,16 @@ class Load(NamedTuple):
     client_share: float
 
     def at(self, share: float) -> float:
-        """A percentile of the latencies."""
+        """Return a percentile of the latencies."""
         return percentile(self.latencies, share)
 
 
 class _Connection(asyncio.Protocol):
-    """Sends a request, waits for its 202, sends the next, until the time is over."""
+    """Sends a request, waits for its 202, and sends the next, until the time is over."""
 
-    def __init__(self, make: Make, first: int, end: float, latencies: list[float], most: int | None) -> None:
+    def __init__(self, make: MakeRequest, first: int, end: float, latencies: list[float], most: int | None) -> None:
         self._make, self._next, self._end, self._latencies, self._most = make, first, end, latencies, most
-        self._held = b""
+        self._unparsed = b""
         self._begun = 0.0
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -57,15 +57,15 @@ class _Connection(asyncio.Protocol):
         self._next += CONNECTIONS
 
     def data_received(self, data: bytes) -> None:
-        if self._held:
-            data, self._held = self._held + data, b""
+        if self._unparsed:
+            data, self._unparsed = self._unparsed + data, b""
         end = data.find(b"\r\n\r\n") + 4
         if end < 4 or len(data) < end + _length(data[:end]):
-            self._held = data
+            self._unparsed = data
             return
         self._latencies.append(time.perf_counter() - self._begun)
         if not data.startswith(b"HTTP/1.1 202") or b'"rejected":0' not in data:
-            self.done.set_exception(RuntimeError(f"not taken: {data!r}"))
+            self.done.set_exception(RuntimeError(f"not accepted: {data!r}"))
             self._transport.close()
             return
         self._send()
@@ -76,7 +76,7 @@ class _Connection(asyncio.Protocol):
 
 
 def _length(head: bytes) -> int:
-    # The usual ways of writing it first: lower() over each head would cost as much as the rest.
+    # The usual spellings: lower() of each head would take as long as the rest.
     for name in (b"Content-Length: ", b"content-length: "):
         at = head.find(name)
         if at >= 0:
@@ -84,8 +84,8 @@ def _length(head: bytes) -> int:
     raise RuntimeError(f"no Content-Length: {head!r}")
 
 
-def load(server: Server, make: Make, seconds: float, most: int | None = None) -> Load:
-    """Sends over CONNECTIONS connections for so long, `most` requests at most."""
+def load(server: Server, make: MakeRequest, seconds: float, most: int | None = None) -> Load:
+    """Send over CONNECTIONS connections for some seconds, at most `most` requests."""
 
     async def run() -> Load:
         loop = asyncio.get_running_loop()
@@ -94,7 +94,7 @@ def load(server: Server, make: Make, seconds: float, most: int | None = None) ->
         clients = [_Connection(make, n, begun + seconds, latencies, most) for n in range(CONNECTIONS)]
         for client in clients:
             await loop.create_connection(lambda client=client: client, "127.0.0.1", server.port)  # type: ignore[misc]
-        async with asyncio.timeout(seconds + _MOST_WAIT_S):
+        async with asyncio.timeout(seconds + _MAX_WAIT_S):
             await asyncio.gather(*(client.done for client in clients))
         taken = time.perf_counter() - begun
         share, server_s = (time.process_time() - used) / taken, (server.cpu_s() - theirs) / len(latencies)
@@ -113,8 +113,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return factory
 
 
-class Asker:
-    """One keep-alive connection: sends a request, waits for the whole answer."""
+class Client:
+    """One keep-alive connection: sends a request and waits for the whole response."""
 
     def __init__(self, port: int, key: str = "") -> None:
         self._socket = socket.create_connection(("127.0.0.1", port))
@@ -122,11 +122,11 @@ class Asker:
         self._authorization = f"Authorization: Bearer {key}\r\n" if key else ""
 
     def get(self, path: str) -> tuple[int, bytes]:
-        """Status and body of a GET."""
+        """Return status and body of a GET."""
         return self.exchange(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n{self._authorization}\r\n".encode())
 
     def exchange(self, request: bytes) -> tuple[int, bytes]:
-        """Status and body of the answer to a request."""
+        """Return status and body of the response to a request."""
         self._socket.sendall(request)
         data = b""
         while (end := data.find(b"\r\n\r\n") + 4) < 4:
@@ -144,5 +144,5 @@ class Asker:
         return got
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
         self._socket.close()

@@ -1,13 +1,11 @@
-"""The file that is measured: one website with millions of events over the last 365 days, and a key to ask about it.
+"""The measured database: one website with millions of events over the last 365 days, and an API key.
 
-Rows go straight into the tables, in the order of time, a day's worth in memory at once: HTTP would take an hour for
-what takes two minutes, and takes no events older than 72 hours. They are such rows as the server writes itself, and
-every day is registered in `rollup_state` as stale, to be built: the server builds the rest when it is started
-(`settled` waits for that).
+Rows are written into the tables directly, in the order of time, one day in memory at once: HTTP would take an hour in
+place of two minutes, and accepts no events older than 72 hours. They are equal to those of the server, and every day is
+stale in `rollup_state`: the server builds the rest when it runs (`wait_until_built` waits for that).
 
-A folder keeps what was built, with a marker that says what it is; the next run uses it again where the marker, the
-schema's version and the age fit, and builds it anew where they do not. It is never measured itself, but a copy of it
-(`copied`), so that what one run sends is not there in the next one.
+The directory keeps the database and a marker file; the next run reuses it if marker, schema version and age match.
+Measurements use a copy of it (`copied`), so that they do not change it.
 """
 
 import json
@@ -20,36 +18,38 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from report import say
+from report import progress
 from servers import Tally
-from traffic import DAY_MS, DOMAIN, EVENTS_A_VISITOR, Traffic, quieter, texts
+from traffic import DAY_MS, DOMAIN, EVENTS_PER_VISITOR, Traffic, relative_traffic, texts
 
 from tally.accounts.accounts import FIRST_ACCOUNT, create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website, all_websites
-from tally.rollups import rollup_state, visit_pages, web_vitals
+from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, field_number
+from tally.rollups import packed_days, rollup_state, visit_pages, web_vitals
 from tally.storage import database
+from tally.storage.bulk_insert import COLUMNS, marks
 
 SEED = 7
 DAYS = 365
 MARKER = "bench.json"
-# Another one whenever the drawing changes, so that no older file passes for a new one.
-SHAPE = 1
-# In an older file too little of the last 7 days is left.
-MOST_AGE_MS = 36 * 3_600_000
+# Changed with the way rows are drawn, so that older files are not reused.
+SHAPE = 3
+# An older file has too few events of the last 7 days.
+MAX_AGE_MS = 36 * 3_600_000
 # The limit for late events, for which event_ids are kept.
 EVENT_ID_MS = 72 * 3_600_000
 _POLL_S = 0.5
-# A step takes a second or so; this is for a machine that is busy otherwise.
-MOST_IDLE_S = 300.0
-# What is rolled up later than this is a backlog (ROLL_UP_AFTER_MS in tally/rollups/field_values.py is 10 s, plus its
-# pause and its step).
+# A step takes about a second, more on a busy machine.
+MAX_IDLE_S = 300.0
+# Events that are not rolled up after this time are a backlog: 10 s (ROLL_UP_AFTER_MS of tally/rollups/field_values.py),
+# the pause and the duration of a step.
 BEHIND_MS = 60_000
 
 
 class DataSet(NamedTuple):
-    """A built file. `rows_s`, `rollups_s`: how long its rows and then its rollups took; `first_start_s`: the server's
-    start while every rollup was still to be built."""
+    """A built database. `rows_s`, `rollups_s`: the seconds of writing rows and building rollups; `first_start_s`: those
+    of the server's start without any rollup."""
 
     db: Path
     website: str
@@ -62,72 +62,72 @@ class DataSet(NamedTuple):
 
 
 def prepared(folder: Path, events: int) -> DataSet:
-    """The data set of so many events in a folder, from an earlier run or built now, rollups included."""
+    """Return the data set of so many events in a directory, from an earlier run or built now, with rollups."""
     folder.mkdir(parents=True, exist_ok=True)
-    marks = _marks(events)
-    known = known_in(folder, marks)
-    if known is None:
-        known = _build(folder, events)
-        mark(folder, marks, known)
-    if not known.rollups_s:
-        known = roll_up(known)
-        mark(folder, marks, known)
-    return known
+    marks = _marker_of(events)
+    data_set = stored(folder, marks)
+    if data_set is None:
+        data_set = _build(folder, events)
+        write_marker(folder, marks, data_set)
+    if not data_set.rollups_s:
+        data_set = roll_up(data_set)
+        write_marker(folder, marks, data_set)
+    return data_set
 
 
-def copied(known: DataSet, folder: Path) -> DataSet:
-    """A copy to be worked on."""
+def copied(data_set: DataSet, folder: Path) -> DataSet:
+    """Return a copy that may be changed."""
     folder.mkdir(parents=True, exist_ok=True)
-    copy = folder / known.db.name
-    drop(copy)
-    for path in known.db.parent.glob(known.db.name + "*"):
+    copy = folder / data_set.db.name
+    delete_database(copy)
+    for path in data_set.db.parent.glob(data_set.db.name + "*"):
         if not path.name.endswith((".lock", "-shm")):
             shutil.copyfile(path, folder / path.name)
-    return known._replace(db=copy)
+    return data_set._replace(db=copy)
 
 
-def drop(db: Path) -> None:
-    """Deletes a database with all that lies beside it."""
+def delete_database(db: Path) -> None:
+    """Delete a database with its log and lock files."""
     for path in list(db.parent.glob(db.name + "*")):
         path.unlink()
 
 
-def _marks(events: int) -> dict[str, object]:
+def _marker_of(events: int) -> dict[str, object]:
     drawn = {"asked": events, "seed": SEED, "days": DAYS, "shape": SHAPE}
     return drawn | {"schema": database.VERSION, "levels": list(rollup_state.LEVELS)}
 
 
-def mark(folder: Path, marks: dict[str, object], known: DataSet) -> None:
-    """Writes down what a folder holds."""
-    content = {"marks": marks, "data": known._asdict() | {"db": known.db.name}}
+def write_marker(folder: Path, marks: dict[str, object], data_set: DataSet) -> None:
+    """Write the marker file."""
+    content = {"marks": marks, "data": data_set._asdict() | {"db": data_set.db.name}}
     unfinished = folder / (MARKER + ".unfinished")
     unfinished.write_text(json.dumps(content, indent=2) + "\n")
     os.replace(unfinished, folder / MARKER)
 
 
-def known_in(folder: Path, marks: dict[str, object]) -> DataSet | None:
-    """What a folder holds, if it is what these marks say and not too old."""
+def stored(folder: Path, marks: dict[str, object]) -> DataSet | None:
+    """Return the data set of a directory, None if its marker file differs or it is too old."""
     marker = folder / MARKER
     if not marker.exists():
         return None
     content = json.loads(marker.read_text())
-    known = DataSet(**content["data"] | {"db": folder / content["data"]["db"]})
-    if content["marks"] != marks or not known.db.exists():
-        say(f"{known.db} is of another kind or version: building it anew")
+    data_set = DataSet(**content["data"] | {"db": folder / content["data"]["db"]})
+    if content["marks"] != marks or not data_set.db.exists():
+        progress(f"{data_set.db} has other parameters or another version: rebuilding it")
         return None
-    if time.time() * 1000 - known.end_ms > MOST_AGE_MS:
-        say(f"{known.db} is older than {MOST_AGE_MS // 3_600_000} hours: building it anew")
+    if time.time() * 1000 - data_set.end_ms > MAX_AGE_MS:
+        progress(f"{data_set.db} is older than {MAX_AGE_MS // 3_600_000} hours: rebuilding it")
         return None
-    say(f"{known.db} is used again: {known.events:,} events")
-    return known
+    progress(f"{data_set.db} is reused: {data_set.events:,} events")
+    return data_set
 
 
 def _build(folder: Path, events: int) -> DataSet:
     (folder / MARKER).unlink(missing_ok=True)
     db = folder / "analytics.db"
-    drop(db)
+    delete_database(db)
     end_ms = time.time_ns() // 1_000_000
-    say(f"building {db}: {events:,} events over {DAYS} days")
+    progress(f"building {db}: {events:,} events over {DAYS} days")
     begun = time.perf_counter()
     with closing(database.open_database(db, create=True)) as connection:
         with database.transaction(connection):
@@ -135,12 +135,12 @@ def _build(folder: Path, events: int) -> DataSet:
             key = create_api_key(connection, owner, "bench", end_ms)
         website, written = fill_website(connection, events, end_ms)
     taken_s = time.perf_counter() - begun
-    say(f"{written:,} events in {taken_s:.0f} s, {written / taken_s:,.0f} a second")
+    progress(f"{written:,} events in {taken_s:.0f} s, {written / taken_s:,.0f} a second")
     return DataSet(db, website, key, written, end_ms, taken_s)
 
 
 def fill_website(connection: sqlite3.Connection, events: int, end_ms: int) -> tuple[str, int]:
-    """A new website with about so many events up to `end_ms`: its id, and how many there are."""
+    """Add a website with about so many events up to `end_ms`; return its id and their number."""
     connection.execute("pragma synchronous = off")
     connection.execute("pragma cache_size = -64000")
     owner = find_account(connection, None)
@@ -152,6 +152,7 @@ def fill_website(connection: sqlite3.Connection, events: int, end_ms: int) -> tu
     label = dict(connection.execute("/* dataset.labels */ select text, id from label"))
     number = next(website.number for website in all_websites(connection) if website.id == id)
     written = sum(_write_days(connection, number, Traffic(SEED, label), events, end_ms))
+    _fill_values(connection, number)
     connection.execute("pragma wal_checkpoint(truncate)").fetchall()
     connection.execute("pragma synchronous = full")
     return id, written
@@ -160,18 +161,30 @@ def fill_website(connection: sqlite3.Connection, events: int, end_ms: int) -> tu
 def _write_days(
     connection: sqlite3.Connection, website: int, traffic: Traffic, events: int, end_ms: int
 ) -> Iterator[int]:
-    """Writes day after day, each in a transaction of its own; gives how many events each has."""
+    """Write each day in a transaction of its own; yield its number of events."""
     begin_ms = end_ms - DAYS * DAY_MS
     first, last = begin_ms // DAY_MS, (end_ms - 1) // DAY_MS
     for day in range(first, last + 1):
-        visitors = round(events / DAYS / EVENTS_A_VISITOR * quieter(day))
+        visitors = round(events / DAYS / EVENTS_PER_VISITOR * relative_traffic(day))
         drawn = traffic.day(day, visitors, begin_ms, end_ms)
         if drawn.events:
             with database.transaction(connection):
                 _write_day(connection, website, day, drawn.events, drawn.visits, end_ms)
         if (day - first) % 60 == 0:
-            say(f"day {day - first} of {DAYS}")
+            progress(f"day {day - first} of {DAYS}")
         yield len(drawn.events)
+
+
+def _fill_values(connection: sqlite3.Connection, website: int) -> None:
+    """Write the values of each field, in which filters by parts of texts look."""
+    with database.transaction(connection):
+        for table, fields in (("event", (*EVENT_FIELDS, "event_name")), ("visit", ACQUISITION)):
+            for field in fields:
+                connection.execute(
+                    "/* dataset.field_value */ insert into field_value"
+                    f" select distinct website, ?, {field} from {table} where website = ? and {field} > 0",
+                    (field_number(field), website),
+                )
 
 
 def _write_day(
@@ -184,17 +197,18 @@ def _write_day(
 ) -> None:
     next_id = connection.execute("/* dataset.next_id */ select value from meta where name = 'next_id'").fetchone()[0]
     connection.executemany(
-        f"/* dataset.event */ insert into event values ({', '.join('?' * 22)})",
+        f"/* dataset.event */ insert into event values {marks(len(COLUMNS['event']), 1)}",
         ((website, event[0], id, *event[1:]) for id, event in enumerate(events, next_id)),
     )
     connection.executemany(
-        "/* dataset.visit */ insert into visit values (?, ?, ?, ?, ?, ?, ?)", ((website, *visit) for visit in visits)
+        f"/* dataset.visit */ insert into visit values ({', '.join('?' * len(COLUMNS['visit']))})",
+        ((website, day, *visit) for visit in visits),
     )
-    # Stale, nothing folded: the server builds them in the background.
+    # Stale: the server builds the rollups in the background.
     connection.execute(
         "/* dataset.stale */ insert into rollup_state values (?, 0, ?, 0, ?, 0)", (website, day, day * DAY_MS)
     )
-    # As if every event had brought an event_id.
+    # As if every event had an event_id.
     connection.executemany(
         "/* dataset.event_id */ insert into event_id values (?, randomblob(16), ?)",
         ((website, event[0]) for event in events if event[0] >= end_ms - EVENT_ID_MS),  # type: ignore[operator]
@@ -202,57 +216,68 @@ def _write_day(
     connection.execute("/* dataset.ids */ update meta set value = ? where name = 'next_id'", (next_id + len(events),))
 
 
-def roll_up(known: DataSet) -> DataSet:
-    """Has the server build totals and rollups of every day, and all that it adds up in the background."""
-    say("the server builds totals and rollups")
+def roll_up(data_set: DataSet) -> DataSet:
+    """Start the server until it has built the totals and rollups of every day; return the data set with the times."""
+    progress("the server builds totals and rollups")
     begun = time.perf_counter()
-    with Tally(known.db) as server:
-        settled(known.db)
+    with Tally(data_set.db) as server:
+        wait_until_built(data_set.db)
         taken_s = time.perf_counter() - begun
-    say(f"totals and rollups took {taken_s:.0f} s")
-    return known._replace(rollups_s=taken_s, first_start_s=server.started_s)
+    progress(f"totals and rollups took {taken_s:.0f} s")
+    return data_set._replace(rollups_s=taken_s, first_start_s=server.started_s)
 
 
-def settled(db: Path) -> None:
-    """Waits until the running server has built all that can be built: every day, every block above, every fold."""
+def wait_until_built(db: Path) -> None:
+    """Wait until the running server has built everything that can be built."""
     before, since = "", time.monotonic()
     with closing(database.connect_reader(db)) as connection:
-        while open_work := _open_work(connection):
+        while unbuilt := _unbuilt(connection):
             now = time.monotonic()
-            if open_work != before:
-                before, since = open_work, now
-            if now - since > MOST_IDLE_S:
-                raise TimeoutError(
-                    f"the server has built nothing for {MOST_IDLE_S:.0f} s and there are still {open_work}"
-                )
+            if unbuilt != before:
+                before, since = unbuilt, now
+            if now - since > MAX_IDLE_S:
+                raise TimeoutError(f"the server has built nothing for {MAX_IDLE_S:.0f} s and there are still {unbuilt}")
             time.sleep(_POLL_S)
 
 
-def _open_work(connection: sqlite3.Connection) -> str:
-    """What is still to be built, '' where nothing is."""
+def _unbuilt(connection: sqlite3.Connection) -> str:
+    """Return what is not built yet, "" if everything is."""
     now_ms = time.time_ns() // 1_000_000
     statement = "/* dataset.built */ select website, level, block, state, rolled_up_to_ms from rollup_state"
     rows = connection.execute(statement).fetchall()
     days = [(website, day, state, folded) for website, level, day, state, folded in rows if level == 0]
     stale = sum(state == 0 for _, _, state, _ in days)
-    behind = sum(state == 1 and folded < min((day + 1) * DAY_MS, now_ms - BEHIND_MS) for _, day, state, folded in days)
+    behind = sum(_is_late(connection, *day, now_ms - BEHIND_MS) for day in days)
     blocks = {(website, level, block) for website, level, block, _, _ in rows if level}
     missing = len(_expected(days) - blocks)
     websites = {row[0] for row in rows}
     histograms = [found for website in websites if (found := web_vitals.next_block(connection, website, now_ms))]
     pages = [found for website in websites if (found := visit_pages.next_block(connection, website, now_ms))]
+    unpacked = [found for website in websites if (found := packed_days.next_day(connection, website))]
     parts = (
         (stale, "stale days"),
-        (behind, "days to fold"),
+        (behind, "days to roll up"),
         (missing, "blocks of days"),
         (histograms, "as the next blocks of histograms"),
         (pages, "as the next blocks of entry and exit pages"),
+        (unpacked, "as the next days by column"),
     )
     return ", ".join(f"{how} {what}" for how, what in parts if how)
 
 
+def _is_late(connection: sqlite3.Connection, website: int, day: int, state: int, folded_ms: int, until_ms: int) -> bool:
+    """Return whether an open day has events that should be rolled up; without new events its time does not advance."""
+    end_ms = min((day + 1) * DAY_MS, until_ms)
+    statement = "/* dataset.behind */ select 1 from event where website = ? and ts >= ? and ts < ? limit 1"
+    return (
+        state == 1
+        and folded_ms < end_ms
+        and (end_ms < until_ms or connection.execute(statement, (website, folded_ms, end_ms)).fetchone() is not None)
+    )
+
+
 def _expected(days: list[tuple[int, int, int, int]]) -> set[tuple[int, int, int]]:
-    """The blocks (website, level, number) that lie wholly before the first unfinished day of their website."""
+    """Return the blocks (website, level, number) before the first unfinished day of their website."""
     expected = set()
     for website in {day[0] for day in days}:
         own = [(day, state) for of, day, state, _ in days if of == website]

@@ -1,7 +1,7 @@
-"""What the benchmark says: words on the way to standard error, one table at the end to standard output.
+"""The output of the benchmark: messages to standard error, and one table at the end to standard output.
 
-A row is one target with what was measured, the floor beside it and their ratio. A part that could not be measured has
-a row too, which says so: a table without it would look better than the product is.
+A row has what was measured, the baseline, their ratio and the target. A part that could not be measured has the row
+NOT MEASURED.
 """
 
 import sys
@@ -9,40 +9,40 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-HEAD = ("part", "what", "measured", "floor", "ratio", "target", "met")
-# Measured, but nothing was promised.
+HEAD = ("part", "what", "measured", "baseline", "ratio", "target", "met")
+# For rows without a target.
 NO_TARGET = ""
 
 
 class Row(NamedTuple):
-    """One line of the table. `met`: whether it meets its target; None where there is none or it was not measured."""
+    """One row of the table. `met` is whether the target is met, None without a target or a measurement."""
 
     part: str
     what: str
     measured: str
-    floor: str = ""
+    baseline: str = ""
     ratio: str = ""
     target: str = NO_TARGET
     met: bool | None = None
 
     def cells(self) -> tuple[str, ...]:
-        """The row as texts."""
-        verdict = {True: "yes", False: "**MISSED**", None: ""}[self.met]
-        return (*self[:6], verdict)
+        """Return the cells as texts."""
+        text = {True: "yes", False: "**MISSED**", None: ""}[self.met]
+        return (*self[:6], text)
 
 
 def missing(part: str, why: str) -> Row:
-    """The row of something that was not measured, in capitals, so that nobody overlooks it."""
+    """Return the row of something that was not measured."""
     return Row(part, why, "**NOT MEASURED**")
 
 
-def say(words: str) -> None:
-    """Tells whoever waits what is being done."""
-    print(f"[{time.strftime('%H:%M:%S')}] {words}", file=sys.stderr, flush=True)
+def progress(message: str) -> None:
+    """Print a message and the time to standard error."""
+    print(f"[{time.strftime('%H:%M:%S')}] {message}", file=sys.stderr, flush=True)
 
 
 def table(rows: Iterable[Row]) -> str:
-    """The rows as a markdown table, columns aligned."""
+    """Return the rows as a Markdown table with aligned columns."""
     lines = [HEAD, *(row.cells() for row in rows)]
     widths = [max(len(line[n]) for line in lines) for n in range(len(HEAD))]
     rule = ["-" * width for width in widths]
@@ -54,11 +54,11 @@ def _padded(line: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which that share of the values lies; the slowest of few."""
+    """Return the percentile `share` (0 to 1) of the values; of few values the largest."""
     ordered = sorted(values)
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
 def ms(seconds: float) -> str:
-    """A duration as people read it, in milliseconds."""
+    """Return a duration in milliseconds as text."""
     return f"{seconds * 1000:,.{0 if seconds >= 0.1 or seconds * 1000 % 1 == 0 else 1}f} ms"

@@ -1,14 +1,13 @@
-"""The benchmark: builds a large website, runs everything that is promised about speed and size beside its floors,
-and prints one table, in markdown.
+"""The benchmark: builds a large website, measures speed and size together with baselines, and prints a Markdown table.
 
     python bench/run.py [--events 10000000] [--seconds 5] [--rounds 3] [--folder DIR] [--only PART ...]
 
-With --folder the data set is kept and used again by the next run; a copy of it is worked on there, so it wants room
-for two. Words go to standard error, the table to standard output. All servers are this project's own, on 127.0.0.1.
-What counts are ratios: every floor is measured in the same run, on the same machine. A part that fails has a row that
-says so, and the exit status is 1.
+With --folder the data set is kept and reused by the next run; parts use a copy of it, so the directory needs space for
+two. Messages go to standard error, the table to standard output. All servers are this project's own, on 127.0.0.1.
+Compare ratios: every baseline is measured in the same run, on the same machine. A part that fails has a row that says
+so, and the exit status is 1.
 
-This is no test: nothing here is run by pytest, and nothing fails because it was slow.
+These are no tests: pytest does not run them, and a slow result is no failure.
 """
 
 import argparse
@@ -23,84 +22,88 @@ import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-# The checkout this file lies in, installed or not.
+# The clone that has this file, whether or not it is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import bounds
-import collects
+import collect_rates
 import distinct_values
-import gauging
-import journeys
-import moving
+import first_asks
+import goal_queries
+import limits
+import list_queries
+import measurement_queries
 import reads
-import standing
+import resources
+import transfer
 from measurements import Sizes
-from report import Row, missing, say, table
+from report import Row, missing, progress, table
 from servers import HAS_UVLOOP
 
 from bench import Bench
 
 PARTS: dict[str, Callable[[Bench], list[Row]]] = {
-    "build": standing.build,
+    "build": resources.build,
     "read": reads.read,
+    "first": first_asks.first_asks,
     "growth": reads.growth,
     "filtered": reads.filtered_reads,
-    "journeys": journeys.journeys,
-    "measurements": gauging.measurements,
-    "collect": collects.collect,
-    "batches": collects.batches_of_fifty,
-    "mixed": collects.mixed,
-    "memory": standing.memory,
-    "disk": standing.disk,
-    "start": standing.start,
-    "move": moving.move,
-    "bounds": bounds.bounds,
+    "lists": list_queries.lists,
+    "goals": goal_queries.goals,
+    "measurements": measurement_queries.measurements,
+    "collect": collect_rates.collect,
+    "batches": collect_rates.batches_of_fifty,
+    "mixed": collect_rates.mixed,
+    "memory": resources.memory,
+    "disk": resources.disk,
+    "start": resources.start,
+    "transfer": transfer.transfer,
+    "limits": limits.limits,
     "values": distinct_values.distinct_values,
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the parts; 1 where one could not be measured."""
+    """Run the parts; return 1 if one could not be measured."""
     given = _parser().parse_args(arguments)
-    # As an interrupt: servers and files that were begun are ended and deleted on the way out.
+    # As for an interrupt: servers are stopped and files are deleted.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="tally-bench-") as temporary:
         sizes = Sizes(given.vitals, given.points, given.assignments)
-        bench = Bench(given.folder or Path(temporary), given.events, given.seconds, given.rounds, given.asks, sizes)
+        bench = Bench(given.folder or Path(temporary), given.events, given.seconds, given.rounds, given.repeats, sizes)
         rows = [row for part in given.only or PARTS for row in _measured(part, bench)]
     print(f"{machine()}\n\n{table(rows)}")
     return any("NOT MEASURED" in row.measured for row in rows)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description="Measures everything that is promised about speed and size.")
-    parser.add_argument("--events", type=int, default=10_000_000, help="of the data set; default 10,000,000")
-    parser.add_argument("--vitals", type=int, default=5_000_000, help="of measurements; default 5,000,000")
-    parser.add_argument("--points", type=int, default=50_000_000, help="of heatmaps; default 50,000,000")
-    parser.add_argument("--assignments", type=int, default=200_000, help="of measurements; default 200,000")
-    parser.add_argument("--seconds", type=float, default=5, help="of each load; default 5")
-    parser.add_argument("--rounds", type=int, default=3, help="of loads and floors in turn; default 3")
-    parser.add_argument("--asks", type=int, default=40, help="of each question; default 40, a quarter where filtered")
-    parser.add_argument("--folder", type=Path, help="where the data set is kept; a temporary one if left out")
-    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"of {', '.join(PARTS)}")
+    parser = argparse.ArgumentParser(description="Measures speed and size.")
+    parser.add_argument("--events", type=int, default=10_000_000, help="events of the data set; default 10,000,000")
+    parser.add_argument("--vitals", type=int, default=5_000_000, help="web vitals; default 5,000,000")
+    parser.add_argument("--points", type=int, default=50_000_000, help="heatmap points; default 50,000,000")
+    parser.add_argument("--assignments", type=int, default=200_000, help="assignments to experiments; default 200,000")
+    parser.add_argument("--seconds", type=float, default=5, help="length of each load; default 5")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of loads and baselines in turn; default 3")
+    parser.add_argument("--repeats", type=int, default=40, help="how often each query is sent; default 40")
+    parser.add_argument("--folder", type=Path, help="directory of the data set; default: a temporary one")
+    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=f"parts to run: {', '.join(PARTS)}")
     return parser
 
 
 def _measured(part: str, bench: Bench) -> list[Row]:
-    """The rows of a part; one that says so where it failed: the others are worth having all the same."""
+    """Return the rows of a part; if it failed, one that says so."""
     begun = time.perf_counter()
-    say(f"== {part}")
+    progress(f"== {part}")
     try:
         rows = PARTS[part](bench)
     except Exception as failure:
         traceback.print_exc()
         rows = [missing(part, f"failed: {type(failure).__name__}: {str(failure)[:200]}".replace("|", "/"))]
-    say(f"== {part} took {time.perf_counter() - begun:.0f} s")
+    progress(f"== {part} took {time.perf_counter() - begun:.0f} s")
     return rows
 
 
 def machine() -> str:
-    """What it ran on, in a line."""
+    """Return a description of the machine, in one line."""
     load = os.getloadavg()[0]
     loop = "uvloop" if HAS_UVLOOP else "asyncio's own loop, uvloop is not installed"
     return (

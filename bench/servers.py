@@ -1,8 +1,8 @@
-"""The processes that are measured: this project's server on a file, and the bare handler beside it.
+"""The measured processes: this project's server on a database file, and a bare aiohttp handler.
 
-Both run on the same interpreter and the same kind of event loop: uvloop where it is installed, as the product picks it
-itself, or asyncio's own, as in an installation without it (HIDDEN). They listen on 127.0.0.1, on a port of the system's
-choice, and end with the `with` that started them. Rate limits are lifted: all requests come from one machine.
+Both run on the same interpreter and kind of event loop: uvloop if it is installed, or asyncio's own (WITHOUT_UVLOOP).
+They listen on a free port of 127.0.0.1 and are stopped at the end of their `with` block. The server has no rate limits,
+because all requests come from one machine.
 """
 
 import importlib.util
@@ -18,23 +18,29 @@ from typing import Self
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = (sys.executable, str(ROOT / "analytics_server.py"))
-# As if uvloop were not installed: its import fails.
-HIDDEN = "import sys; sys.modules['uvloop'] = None\n"
-_WITHOUT = f"{HIDDEN}sys.path.insert(0, {str(ROOT)!r})\nimport analytics_server\nsys.exit(analytics_server.main())"
+# Makes `import uvloop` fail.
+WITHOUT_UVLOOP = "import sys; sys.modules['uvloop'] = None\n"
+_TALLY_WITHOUT_UVLOOP = (
+    f"{WITHOUT_UVLOOP}sys.path.insert(0, {str(ROOT)!r})\nimport analytics_server\nsys.exit(analytics_server.main())"
+)
 HAS_UVLOOP = importlib.util.find_spec("uvloop") is not None
-LIFTED = tuple(f"--{of}-per-minute=100000000" for of in ("client", "website", "key"))
+NO_RATE_LIMITS = tuple(f"--{of}-per-minute=100000000" for of in ("client", "website", "key"))
 
-# Parses and answers, nothing else: what this framework gives at most on this machine.
-BARE = """
+# Without a token, /metrics refuses all requests once one has shown signs of a proxy.
+METRICS_TOKEN = "bench"
+METRICS = ("--metrics-token", METRICS_TOKEN)
+
+# A handler that only parses and responds: the maximum rate of aiohttp on this machine.
+BARE_HANDLER = """
 import asyncio
 import orjson
 from aiohttp import web
-async def take(request):
+async def collect(request):
     orjson.loads(await request.read())
     return web.Response(body=b'{"ok":true,"accepted":1,"rejected":0}', status=202, content_type="application/json")
 async def serve():
     app = web.Application()
-    app.router.add_post("/api/collect", take)
+    app.router.add_post("/api/collect", collect)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -50,7 +56,7 @@ with asyncio.Runner(loop_factory=new_event_loop) as runner:
 
 
 class Server:
-    """A process that says where it listens."""
+    """A process that prints `listening on URL` as its first line. `started_s`: the seconds until then."""
 
     def __init__(self, *words: str) -> None:
         self._words = words
@@ -75,49 +81,51 @@ class Server:
         self.process.wait()
 
     def kill(self) -> None:
-        """Ends the process as a power cut would."""
+        """Kill the process (SIGKILL)."""
         self.process.kill()
         self.process.wait()
 
     def resident_mb(self) -> float:
-        """What the process holds in memory, in MB of 1,000,000 bytes."""
+        """Return the resident memory in MB of 1,000,000 bytes."""
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024 / 1e6
-        raise RuntimeError("the process is gone")
+        raise RuntimeError("the process has ended")
 
     def cpu_s(self) -> float:
-        """The processor time that the process has used."""
+        """Return the processor time of the process in seconds."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class Bare(Server):
-    """A handler that parses and answers."""
+class BareServer(Server):
+    """An aiohttp server whose handler only parses and responds."""
 
     def __init__(self, *, uvloop: bool = True) -> None:
-        super().__init__(sys.executable, "-c", BARE if uvloop else HIDDEN + BARE)
+        super().__init__(sys.executable, "-c", BARE_HANDLER if uvloop else WITHOUT_UVLOOP + BARE_HANDLER)
 
 
 class Tally(Server):
     """This project's server on a file."""
 
     def __init__(self, db: Path, *, uvloop: bool = True, options: Sequence[str] = ()) -> None:
-        words = COMMAND if uvloop else (sys.executable, "-c", _WITHOUT)
-        super().__init__(*words, "serve", "--port", "0", "--db", str(db), *LIFTED, *options)
+        words = COMMAND if uvloop else (sys.executable, "-c", _TALLY_WITHOUT_UVLOOP)
+        super().__init__(*words, "serve", "--port", "0", "--db", str(db), *NO_RATE_LIMITS, *METRICS, *options)
 
     def figures(self) -> dict[str, float]:
-        """What /metrics tells."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics") as answer:
+        """Return the values of /metrics by name and labels."""
+        headers = {"Authorization": f"Bearer {METRICS_TOKEN}"}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/metrics", headers=headers)
+        with urllib.request.urlopen(request) as answer:
             lines = answer.read().decode().splitlines()
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
-    """Runs a command of the project."""
+    """Run a command of the project."""
     return subprocess.run([*COMMAND, *words], capture_output=True, text=True, check=False)
 
 
 def has_command(name: str) -> bool:
-    """Whether the project has that command."""
+    """Return whether the project has that command."""
     return command(name, "--help").returncode == 0

@@ -1,19 +1,18 @@
-"""The soak: everything at once for half an hour, and whether the server is at the end what it was at the beginning.
+"""The soak test: half an hour of mixed load, and whether memory, files and threads of the server stay flat.
 
     python bench/soak.py [--seconds 1800] [--rate 150] [--events 500000] [--folder DIR] [--out soak.md]
 
-A website with a past is asked about and gets events, singly and in batches, while one request in twenty is one that
-nobody should send (bench/mixture.py). Each request has its moment, drawn beforehand: a latency is counted from
-there, so a server that stands still for a second is seen to. Every 10 s a row is noted: resident memory, open
-files, threads, SQLite's log and the database, latencies, answers 5xx, answers that are not the right ones. The table
-is written to --out after every row, so an interrupted soak leaves what it saw.
+A website with stored events gets queries and events, singly and in batches; one request in twenty is hostile
+(bench/soak_requests.py). A request has a planned time, and its latency is counted from there, so that a server that
+stops for a second is noticed. Every 10 s a row is recorded: resident memory, open files, threads, SQLite's log and the
+database, latencies, 5xx responses, wrong responses. The table is written to --out after every row, also if it is
+interrupted.
 
-The verdict at the end: whether memory, files and threads are flat (a line is laid through the rows of the last two
-thirds; the first third is for caches to fill), whether SQLite's log, which is written over and over and keeps its size,
-stays within its bound, whether anything was answered 5xx or wrongly, whether every event that was accepted is in the
-file, and whether the server then ends in good order. Exit status 0 if all of it holds.
+The checks at the end: memory, files and threads are flat (a line is fitted through the rows of the last two thirds; in
+the first third caches fill), SQLite's log stays within its limit, no response was 5xx or wrong, every accepted event is
+in the database, and the server stops with status 0. Exit status 0 if all of them pass.
 
-This is no test: nothing here is run by pytest. The server is this project's own, on 127.0.0.1.
+pytest does not run this. The server is this project's own, on 127.0.0.1.
 """
 
 import argparse
@@ -30,26 +29,26 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-# The checkout this file lies in, installed or not.
+# The clone that has this file, whether or not it is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dataset
-from mixture import CLOSED, COLLECT, HOSTILE, READ, Kind, kinds
-from report import percentile, say
+from report import percentile, progress
 from run import machine
 from servers import Tally
+from soak_requests import CLOSED, COLLECT, HOSTILE, READ, RequestKind, request_kinds
 
-# A row.
-EVERY_S = 10.0
+# Between two rows.
+SAMPLE_INTERVAL_S = 10.0
 WARM_UP = 1 / 3
-# An answer that takes longer than this never comes.
-MOST_WAIT_S = 30.0
-# As many connections as a proxy keeps open.
+# A response that takes longer is an error.
+MAX_WAIT_S = 30.0
+# About as many connections as a reverse proxy keeps open.
 CONNECTIONS = {COLLECT: 16, READ: 6}
-MOST_LOG_MB = 64 * 1_048_576 / 1e6
-# What a flat line may rise over the rows that count, beyond its own noise, as standing.MOST_GROWTH_MB.
-FLAT = {"memory": 3.0, "files": 3.0, "threads": 1.0}
-HEAD = (
+MAX_LOG_MB = 64 * 1_048_576 / 1e6
+# Growth beyond two standard errors that is accepted: MB, files, threads (see resources.MAX_GROWTH_MB).
+MAX_GROWTH = {"memory": 3.0, "files": 3.0, "threads": 1.0}
+COLUMNS = (
     *("s", "memory MB", "files", "threads", "log MB", "database MB"),
     *("collects", "p50 ms", "p99 ms", "reads", "p50 ms", "p99 ms", "5xx", "wrong"),
 )
@@ -70,7 +69,7 @@ class Sample(NamedTuple):
     wrong: int
 
     def cells(self) -> list[str]:
-        """The row as texts."""
+        """Return the cells as texts."""
         times = [
             cell
             for some in (self.collects, self.reads)
@@ -80,35 +79,35 @@ class Sample(NamedTuple):
         return [f"{self.at_s:.0f}", *sizes, f"{self.database:.1f}", *times, f"{self.failed}", f"{self.wrong}"]
 
 
-class Tallying:
-    """What the clients have seen."""
+class Results:
+    """The responses that the clients have received."""
 
     def __init__(self) -> None:
         self.latencies: dict[str, list[float]] = {COLLECT: [], READ: [], HOSTILE: []}
         self.statuses: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self.wrong: list[str] = []
-        self.failed = self.wrongs = self.accepted = self.unsure = 0
+        self.failed = self.wrong_count = self.accepted = self.without_response = 0
 
-    def note(self, kind: Kind, status: int, body: bytes, taken_s: float) -> None:
-        """An answer, or CLOSED."""
+    def add(self, kind: RequestKind, status: int, body: bytes, taken_s: float) -> None:
+        """Count a response; status CLOSED for a connection that was closed without one."""
         self.statuses[kind.name][status] += 1
-        self.failed += status >= 500 and status not in kind.right
+        self.failed += status >= 500 and status not in kind.expected
         self.latencies[kind.group].append(taken_s)
-        is_right = status in kind.right
+        is_expected = status in kind.expected
         if kind.events and status == 202:
-            is_right = b'"accepted":%d,"rejected":0' % kind.events in body
+            is_expected = b'"accepted":%d,"rejected":0' % kind.events in body
             self.accepted += kind.events
-        if not is_right:
-            self.wrongs += 1
+        if not is_expected:
+            self.wrong_count += 1
             if len(self.wrong) < 20:
                 self.wrong.append(f"{kind.name}: {status} {body[:120]!r}")
 
 
-class Line(asyncio.Protocol):
-    """One keep-alive connection: sends a request and waits for the whole answer."""
+class Connection(asyncio.Protocol):
+    """One keep-alive connection: sends a request and waits for the whole response."""
 
     def __init__(self) -> None:
-        self._held = b""
+        self._unparsed = b""
         self._is_head = False
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self.is_closed = False
@@ -117,15 +116,15 @@ class Line(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._held += data
-        end = self._held.find(b"\r\n\r\n") + 4
+        self._unparsed += data
+        end = self._unparsed.find(b"\r\n\r\n") + 4
         if end < 4 or self._answer is None or self._answer.done():
             return
-        head = self._held[:end].lower()
+        head = self._unparsed[:end].lower()
         at = head.find(b"content-length: ")
         length = int(head[at + 16 : head.index(b"\r\n", at)]) if at >= 0 and not self._is_head else 0
-        if len(self._held) >= end + length:
-            answer, self._held = self._held[end : end + length], self._held[end + length :]
+        if len(self._unparsed) >= end + length:
+            answer, self._unparsed = self._unparsed[end : end + length], self._unparsed[end + length :]
             self.is_closed |= b"connection: close" in head
             self._answer.set_result((int(head[9:12]), answer))
 
@@ -135,43 +134,43 @@ class Line(asyncio.Protocol):
             self._answer.set_result((CLOSED, b""))
 
     async def exchange(self, request: bytes) -> tuple[int, bytes]:
-        """Status and body; CLOSED where the server closed the connection without an answer."""
+        """Return status and body; status CLOSED if the server closed the connection without a response."""
         self._is_head = request.startswith(b"HEAD")
         self._answer = asyncio.get_running_loop().create_future()
         self.transport.write(request)  # type: ignore[attr-defined]
-        async with asyncio.timeout(MOST_WAIT_S):
+        async with asyncio.timeout(MAX_WAIT_S):
             return await self._answer
 
 
 class Pool:
-    """The connections of a group. A request waits for a free one; a broken one is made anew."""
+    """The connections of a group. A request waits for a free one; a closed one is replaced."""
 
     def __init__(self, port: int, size: int) -> None:
         self._port = port
-        self._free: asyncio.LifoQueue[Line | None] = asyncio.LifoQueue()
+        self._free: asyncio.LifoQueue[Connection | None] = asyncio.LifoQueue()
         for _ in range(size):
             self._free.put_nowait(None)
 
     async def exchange(self, request: bytes) -> tuple[int, bytes]:
-        """Status and body of an answer."""
-        line = await self._free.get()
+        """Return status and body of the response."""
+        connection = await self._free.get()
         try:
-            if line is None or line.is_closed:
-                line = await connected(self._port)
-            return await line.exchange(request)
+            if connection is None or connection.is_closed:
+                connection = await connected(self._port)
+            return await connection.exchange(request)
         except BaseException:
-            if line is not None:
-                line.transport.close()  # type: ignore[attr-defined]
-            line = None
+            if connection is not None:
+                connection.transport.close()  # type: ignore[attr-defined]
+            connection = None
             raise
         finally:
-            self._free.put_nowait(line)
+            self._free.put_nowait(connection)
 
 
-async def connected(port: int) -> Line:
-    """A new connection."""
-    _, line = await asyncio.get_running_loop().create_connection(Line, "127.0.0.1", port)
-    return line
+async def connected(port: int) -> Connection:
+    """Return a new connection."""
+    _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
+    return connection
 
 
 class Soak:
@@ -179,78 +178,78 @@ class Soak:
 
     def __init__(self, server: Tally, db: Path, out: Path, website: str, key: str, rate: float, seconds: float) -> None:
         self._server, self._db, self._out = server, db, out
-        self._kinds, self._seconds = kinds(website, key, rate), seconds
-        self.seen = Tallying()
+        self._kinds, self._seconds = request_kinds(website, key, rate), seconds
+        self.results = Results()
         self.samples: list[Sample] = []
 
     async def run(self) -> None:
-        """Sends and samples until the time is over."""
+        """Send and sample until the time is over."""
         self._pools = {group: Pool(self._server.port, size) for group, size in CONNECTIONS.items()}
         self._begun = time.perf_counter()
         sampler = asyncio.create_task(self._sample())
         await asyncio.gather(*(self._keep_sending(kind, n / len(self._kinds)) for n, kind in enumerate(self._kinds)))
         await sampler
 
-    async def _keep_sending(self, kind: Kind, offset: float) -> None:
-        under_way: set[asyncio.Task[None]] = set()
+    async def _keep_sending(self, kind: RequestKind, offset: float) -> None:
+        pending: set[asyncio.Task[None]] = set()
         for n in range(int(self._seconds * kind.per_second)):
             planned = self._begun + (n + offset) / kind.per_second
             await asyncio.sleep(max(0.0, planned - time.perf_counter()))
             task = asyncio.create_task(self._send(kind, n, planned))
-            under_way.add(task)
-            task.add_done_callback(under_way.discard)
+            pending.add(task)
+            task.add_done_callback(pending.discard)
             if self._server.process.poll() is not None:
                 raise RuntimeError(f"the server has ended with {self._server.process.returncode}")
-        if under_way:
-            _, late = await asyncio.wait(under_way, timeout=2 * MOST_WAIT_S)
+        if pending:
+            _, late = await asyncio.wait(pending, timeout=2 * MAX_WAIT_S)
             for task in late:
-                # Whoever stands in a line that grows without end is not waited for; it is noted as wrong.
+                # Counted as wrong.
                 task.cancel()
 
-    async def _send(self, kind: Kind, n: int, planned: float) -> None:
+    async def _send(self, kind: RequestKind, n: int, planned: float) -> None:
         status, body = CLOSED, b""
         try:
             request = kind.make(n)
             if kind.group == HOSTILE:
-                status, body = await self._alone(request, kind.gives_up)
+                status, body = await self._send_alone(request, kind.disconnects)
             else:
                 status, body = await self._pools[kind.group].exchange(request)
         except (OSError, TimeoutError, asyncio.CancelledError) as failure:
             body = repr(failure).encode()
         if status == CLOSED and kind.events:
-            self.seen.unsure += kind.events
-        self.seen.note(kind, status, body, time.perf_counter() - planned)
+            self.results.without_response += kind.events
+        self.results.add(kind, status, body, time.perf_counter() - planned)
 
-    async def _alone(self, request: bytes, gives_up: bool) -> tuple[int, bytes]:
-        """An exchange over a connection of its own."""
-        line = await connected(self._server.port)
+    async def _send_alone(self, request: bytes, disconnects: bool) -> tuple[int, bytes]:
+        """Return the response over a connection of its own."""
+        connection = await connected(self._server.port)
         try:
-            if gives_up:
-                line.transport.write(request)  # type: ignore[attr-defined]
+            if disconnects:
+                connection.transport.write(request)  # type: ignore[attr-defined]
                 await asyncio.sleep(0.05)
                 return CLOSED, b""
-            return await line.exchange(request)
+            return await connection.exchange(request)
         finally:
-            line.transport.close()  # type: ignore[attr-defined]
+            connection.transport.close()  # type: ignore[attr-defined]
 
     async def _sample(self) -> None:
-        rows = max(2, round(self._seconds / EVERY_S))
+        rows = max(2, round(self._seconds / SAMPLE_INTERVAL_S))
         for n in range(1, rows + 1):
             due = self._begun + n * self._seconds / rows
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             if self._server.process.poll() is not None:
                 return
             self.samples.append(self._row())
-            # A disk that is full must not end the soak.
+            # A full disk must not end the run.
             with suppress(OSError):
-                self._out.write_text(report(self, verdict=None))
+                self._out.write_text(report(self, checks=None))
 
     def _row(self) -> Sample:
         of_process = Path(f"/proc/{self._server.process.pid}")
         log = self._db.with_name(self._db.name + "-wal")
-        collects, reads = self.seen.latencies[COLLECT], self.seen.latencies[READ]
-        for group in self.seen.latencies:
-            self.seen.latencies[group] = []
+        collects, reads = self.results.latencies[COLLECT], self.results.latencies[READ]
+        for group in self.results.latencies:
+            self.results.latencies[group] = []
         return Sample(
             time.perf_counter() - self._begun,
             self._server.resident_mb(),
@@ -260,23 +259,23 @@ class Soak:
             self._db.stat().st_size / 1e6,
             collects,
             reads,
-            self.seen.failed,
-            self.seen.wrongs,
+            self.results.failed,
+            self.results.wrong_count,
         )
 
 
-# --- what it came to
+# --- the checks
 
 
 class Fit(NamedTuple):
-    """A line through points by least squares: its rise over all of them, and that rise's standard error."""
+    """A least-squares line: its rise over all points, and the standard error of the rise."""
 
     rise: float
     error: float
 
 
 def fit(points: Sequence[tuple[float, float]]) -> Fit:
-    """The line through (time, value)."""
+    """Return the line through points (time, value)."""
     n = len(points)
     mean_x, mean_y = sum(x for x, _ in points) / n, sum(y for _, y in points) / n
     square = sum((x - mean_x) ** 2 for x, _ in points)
@@ -287,19 +286,19 @@ def fit(points: Sequence[tuple[float, float]]) -> Fit:
     return Fit(slope * span, error * span)
 
 
-class Verdict(NamedTuple):
-    """One thing that has to hold."""
+class Check(NamedTuple):
+    """One check and its result."""
 
     what: str
-    told: str
-    holds: bool
+    text: str
+    passed: bool
 
 
-def flatness(samples: Sequence[Sample]) -> list[Verdict]:
-    """Whether what should not grow does not, over the rows after the warm-up."""
+def flatness(samples: Sequence[Sample]) -> list[Check]:
+    """Check that memory, files and threads do not grow in the rows after the warm-up."""
     counted = samples[int(len(samples) * WARM_UP) :]
     if len(counted) < 3:
-        return [Verdict("flat", f"{len(counted)} rows are too few to say", False)]
+        return [Check("flat", f"{len(counted)} rows are too few", False)]
     found = []
     values: dict[str, Callable[[Sample], float]] = {
         "memory": lambda row: row.memory,
@@ -308,104 +307,122 @@ def flatness(samples: Sequence[Sample]) -> list[Verdict]:
     }
     span_s = counted[-1].at_s - counted[0].at_s
     for name, value in values.items():
-        line = fit([(row.at_s, value(row)) for row in counted])
+        trend = fit([(row.at_s, value(row)) for row in counted])
         ends = f"{value(counted[0]):.1f} to {value(counted[-1]):.1f}, most {max(map(value, counted)):.1f}"
-        told = f"{ends}; the line rises by {line.rise:+.2f} (error {line.error:.2f}) in {span_s:.0f} s"
-        # Where values jump about, a line through them says little: what is beyond two errors counts.
-        found.append(Verdict(f"{name} is flat", told, line.rise - 2 * line.error <= FLAT[name]))
+        text = f"{ends}; the line rises by {trend.rise:+.2f} (error {trend.error:.2f}) in {span_s:.0f} s"
+        # Growth counts beyond two standard errors.
+        found.append(Check(f"{name} is flat", text, trend.rise - 2 * trend.error <= MAX_GROWTH[name]))
     most = max(row.log for row in samples)
-    found.append(Verdict("the log stays under 64 MiB", f"most {most:.1f} MB", most <= MOST_LOG_MB))
+    found.append(Check("the log stays under 64 MiB", f"most {most:.1f} MB", most <= MAX_LOG_MB))
     return found
 
 
-def answered(seen: Tallying) -> list[Verdict]:
-    """Whether all answers were the right ones."""
-    total = sum(sum(statuses.values()) for statuses in seen.statuses.values())
-    wrong = "; ".join(seen.wrong[:5])
+def responses(results: Results) -> list[Check]:
+    """Check that all responses were the expected ones."""
+    total = sum(sum(statuses.values()) for statuses in results.statuses.values())
+    wrong = "; ".join(results.wrong[:5])
     return [
-        Verdict("no answer is 5xx", f"{seen.failed} of {total:,}", not seen.failed),
-        Verdict("every answer is the right one", f"{seen.wrongs} are not {wrong}".strip(), not seen.wrongs),
+        Check("no response is 5xx", f"{results.failed} of {total:,}", not results.failed),
+        Check(
+            "every response is the expected one",
+            f"{results.wrong_count} wrong {wrong}".strip(),
+            not results.wrong_count,
+        ),
     ]
 
 
-def kept(db: Path, before: int, seen: Tallying) -> list[Verdict]:
-    """Whether the file holds what was accepted. Those that had no answer may be there or not."""
+def stored_events(db: Path, before: int, results: Results) -> list[Check]:
+    """Check that accepted events are in the database. Those without a response may be there or not."""
     now = count(db)
     with closing(sqlite3.connect(db)) as connection:
-        sound = [row[0] for row in connection.execute("pragma integrity_check")]
-    told = f"{seen.accepted:,} accepted, {now - before:,} more in the file, {seen.unsure} without an answer"
+        integrity = [row[0] for row in connection.execute("pragma integrity_check")]
+    added = now - before
+    text = f"{results.accepted:,} accepted, {added:,} added to the file, {results.without_response} without a response"
     return [
-        Verdict("every accepted event is in the file", told, 0 <= now - before - seen.accepted <= seen.unsure),
-        Verdict("integrity_check", ", ".join(sound[:3]), sound == ["ok"]),
+        Check(
+            "every accepted event is in the file",
+            text,
+            0 <= added - results.accepted <= results.without_response,
+        ),
+        Check("integrity_check", ", ".join(integrity[:3]), integrity == ["ok"]),
     ]
 
 
 def count(db: Path) -> int:
-    """Events in the file."""
+    """Return the number of events in the database."""
     with closing(sqlite3.connect(db)) as connection:
-        tables = ("event", "vitals")
+        tables = ("event", "web_vitals")
         return sum(connection.execute(f"select count(*) from {table}").fetchone()[0] for table in tables)
 
 
-def report(soak: Soak, verdict: Sequence[Verdict] | None) -> str:
-    """The verdict, and the table of all rows, in markdown."""
+def report(soak: Soak, checks: Sequence[Check] | None) -> str:
+    """Return the checks and the table of all rows in Markdown."""
     lines = [f"# Soak: {machine()}", ""]
-    if verdict is None:
-        lines += ["It is not over, or was interrupted: there is no verdict.", ""]
+    if checks is None:
+        lines += ["Not complete, or interrupted: nothing was checked.", ""]
     else:
-        lines += ["| what | measured | holds |", "| --- | --- | --- |"]
+        lines += ["| what | measured | passed |", "| --- | --- | --- |"]
         lines += [
-            f"| {one.what} | {one.told.replace('|', '/')} | {'yes' if one.holds else '**NO**'} |" for one in verdict
+            f"| {one.what} | {one.text.replace('|', '/')} | {'yes' if one.passed else '**NO**'} |" for one in checks
         ]
         lines += ["", "| requests | statuses |", "| --- | --- |"]
-        for name, statuses in soak.seen.statuses.items():
+        for name, statuses in soak.results.statuses.items():
             each = ", ".join(f"{status or 'closed'}: {n:,}" for status, n in sorted(statuses.items()))
             lines.append(f"| {name} | {each} |")
         lines.append("")
-    lines += [f"| {' | '.join(HEAD)} |", "|" + " ---: |" * len(HEAD)]
+    lines += [f"| {' | '.join(COLUMNS)} |", "|" + " ---: |" * len(COLUMNS)]
     lines += [f"| {' | '.join(sample.cells())} |" for sample in soak.samples]
     return "\n".join(lines) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Soaks; 0 where everything holds."""
-    parser = argparse.ArgumentParser(description="Runs everything at once for a while, and says whether it stays flat.")
-    parser.add_argument("--seconds", type=float, default=1_800, help="how long; default 1,800")
-    parser.add_argument("--rate", type=float, default=150, help="requests a second; default 150: 405 events, 31 reads")
-    parser.add_argument("--events", type=int, default=500_000, help="the website's past; default 500,000")
-    parser.add_argument("--folder", type=Path, help="where that past is kept; a temporary one if left out")
-    parser.add_argument("--out", type=Path, default=Path("soak.md"), help="where the table goes; default soak.md")
+    """Run the soak test; return 0 if all checks pass."""
+    parser = argparse.ArgumentParser(
+        description="Runs a mixed load and checks that memory, files and threads do not grow."
+    )
+    parser.add_argument("--seconds", type=float, default=1_800, help="duration; default 1,800")
+    parser.add_argument(
+        "--rate", type=float, default=150, help="requests per second; default 150: 405 events, 31 reads"
+    )
+    parser.add_argument("--events", type=int, default=500_000, help="stored events of the website; default 500,000")
+    parser.add_argument("--folder", type=Path, help="directory of the data set; default: a temporary one")
+    parser.add_argument("--out", type=Path, default=Path("soak.md"), help="file of the table; default soak.md")
     given = parser.parse_args(arguments)
-    # As an interrupt: the server and the files that were begun are ended and deleted on the way out.
+    # As for an interrupt: the server is stopped and files are deleted.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="tally-soak-") as temporary:
         folder = given.folder or Path(temporary)
-        known = dataset.copied(dataset.prepared(folder, given.events), folder / "work")
-        before = count(known.db)
+        data_set = dataset.copied(dataset.prepared(folder, given.events), folder / "work")
+        before = count(data_set.db)
         try:
-            soak, ended = soaked(known, given)
-            good_end = Verdict("SIGTERM: exit 0", f"exit {ended}", ended == 0)
-            verdict = [*flatness(soak.samples), *answered(soak.seen), *kept(known.db, before, soak.seen), good_end]
+            soak, exit_code = run_soak(data_set, given)
+            exit_status = Check("SIGTERM: exit 0", f"exit {exit_code}", exit_code == 0)
+            checks = [
+                *flatness(soak.samples),
+                *responses(soak.results),
+                *stored_events(data_set.db, before, soak.results),
+                exit_status,
+            ]
         finally:
-            dataset.drop(known.db)
-    text = report(soak, verdict)
+            dataset.delete_database(data_set.db)
+    text = report(soak, checks)
     given.out.write_text(text)
-    print(text[: text.index(f"| {HEAD[0]} |")])
-    say(f"the table is in {given.out.resolve()}")
-    return 0 if all(one.holds for one in verdict) else 1
+    print(text[: text.index(f"| {COLUMNS[0]} |")])
+    progress(f"the table is in {given.out.resolve()}")
+    return 0 if all(one.passed for one in checks) else 1
 
 
-def soaked(known: dataset.DataSet, given: argparse.Namespace) -> tuple[Soak, int]:
-    """A run that is over, and how the server ended."""
-    with Tally(known.db) as server:
-        say(f"{given.seconds:.0f} s of {given.rate:.0f} requests a second; the table grows in {given.out.resolve()}")
-        soak = Soak(server, known.db, given.out, known.website, known.key, given.rate, given.seconds)
+def run_soak(data_set: dataset.DataSet, given: argparse.Namespace) -> tuple[Soak, int]:
+    """Run the load; return the run and the exit status of the server."""
+    with Tally(data_set.db) as server:
+        progress(f"{given.seconds:.0f} s of {given.rate:.0f} requests a second; table: {given.out.resolve()}")
+        soak = Soak(server, data_set.db, given.out, data_set.website, data_set.key, given.rate, given.seconds)
         try:
             asyncio.run(soak.run())
         except Exception as failure:
-            soak.seen.wrongs += 1
-            soak.seen.wrong.insert(0, f"the soak broke off: {failure!r}")
-            say(f"broke off: {failure!r}")
+            soak.results.wrong_count += 1
+            soak.results.wrong.insert(0, f"the run failed: {failure!r}")
+            progress(f"failed: {failure!r}")
         if server.process.poll() is None:
             server.process.terminate()
         return soak, server.process.wait()

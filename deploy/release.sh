@@ -8,12 +8,14 @@
 #      "## Unreleased" gets the date.
 #   2. This becomes a commit with the tag vVERSION.
 #   3. The wheel, the sdist and the single file (for this machine's system and Python) are built, and SHA256SUMS of them.
-#   4. The single file is started and asked for its version.
+#   4. The single file is started, and its version is checked.
 # Without --dry-run the commit and the tag then come into this repository. Nothing is pushed or uploaded: the last lines
 # say how.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 here=$PWD
+# Modules of another place would be imported in place of those that are built.
+unset PYTHONPATH
 # The build tools of a release: the lock of the image's build has hatchling, these are bounded like pyproject.toml's.
 TOOLS=("build>=1.2,<2" "shiv>=1.0.8,<2")
 
@@ -78,7 +80,7 @@ platform=$(python3 -c 'import sys, sysconfig; print(sysconfig.get_platform() + "
 "$work/tools/bin/shiv" --reproducible --compressed --python "/usr/bin/env python3" --site-packages "$work/site" \
   --console-script analytics-server --output-file "$work/dist/tally-$version-$platform.pyz" >/dev/null
 
-echo "== the single file starts and says its version"
+echo "== start the single file and check its version"
 mkdir "$work/run"
 cd "$work/run"
 SHIV_ROOT="$work/run" python3 "$work/dist/tally-$version-$platform.pyz" serve --port 0 >out 2>err &

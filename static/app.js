@@ -15,8 +15,13 @@
 import { failureNotice } from "./shared/dialog.js";
 import { fill, h } from "./shared/dom.js";
 import { get, onLoggedOut } from "./shared/api.js";
+import { language } from "./shared/language.js";
+import { texts } from "./shared/messages.js";
 import { frame } from "./shared/navigation.js";
 import { at, here, local } from "./shared/paths.js";
+import { readable } from "./shared/view_state.js";
+
+const t = await texts("shared");
 
 /** @type {[pattern: RegExp, hash: string | null, name: string, isFramed: boolean][]} */
 const ROUTES = [
@@ -28,6 +33,7 @@ const ROUTES = [
   [/^\/websites\/(?<id>[0-9a-f-]{36})$/, null, "dashboard", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/events$/, null, "events", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/funnels$/, null, "funnels", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/journeys$/, null, "journeys", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/vitals$/, null, "vitals", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/heatmaps$/, null, "heatmaps", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/experiments$/, null, "experiments", true],
@@ -130,9 +136,7 @@ async function draw() {
     const error = await load();
     if (mine !== drawCount) return;
     if (error && (!session || error.code === "not_logged_in")) {
-      return error.code === "not_logged_in"
-        ? undefined
-        : showAlone(failureNotice("This page cannot be shown.", error, draw));
+      return error.code === "not_logged_in" ? undefined : showAlone(failureNotice(t("page_failed"), error, draw));
     }
   }
   await show(found, mine);
@@ -178,14 +182,12 @@ async function show(found, mine) {
         h(
           "div",
           { class: "page" },
-          failureNotice("This page cannot be shown.", BROKEN, () => location.reload()),
+          failureNotice(t("page_failed"), { message: t("script_failed") }, () => location.reload()),
         ),
       );
     }
   }
 }
-
-const BROKEN = { message: "A script failed. Reload the page; the browser's console has details." };
 
 function currentAddress() {
   return { path: here(), query: new URLSearchParams(location.search), hash: location.hash };
@@ -237,23 +239,26 @@ function showAlone(node) {
 }
 
 function showNotFound() {
-  document.title = "Page not found · Tally";
+  document.title = `${t("page_not_found")} · Tally`;
   showAlone(
     h(
       "div",
       { class: "empty" },
-      h("h1", null, "Page not found"),
-      h("p", null, "The address may be mistyped, or the page was removed."),
-      h("a", { class: "button primary", href: "/" }, "Go to websites"),
+      h("h1", null, t("page_not_found")),
+      h("p", null, t("page_not_found_why")),
+      h("a", { class: "button primary", href: "/" }, t("go_to_websites")),
     ),
   );
 }
 
 const WEBSITE = /^\/websites\/([0-9a-f-]{36})(\/[a-z-]+)?$/;
-const CARRIED = ["range", "from", "to", "tz", "interval", "figure"];
+const CARRIED = [
+  ...["period", "from", "to", "tz", "interval", "figure"],
+  ...["compare", "compare_from", "compare_to", "match_weekday"],
+];
 
 /**
- * Returns the query to keep on another page: range and zone, and filters on pages of the same website.
+ * Returns the query to keep on another page: range and zone, filters and segment on pages of the same website.
  *
  * @param {string} path
  */
@@ -261,10 +266,9 @@ function carriedQuery(path) {
   const [to, from] = [path, here()].map((one) => WEBSITE.exec(one));
   if (!to || !from || path === here()) return "";
   const isKept = (/** @type {string} */ name) =>
-    CARRIED.includes(name) || (to[1] === from[1] && name.startsWith("filter_"));
+    CARRIED.includes(name) || (to[1] === from[1] && (name === "segment" || name.startsWith("filter_")));
   const kept = [...new URLSearchParams(location.search)].filter(([name]) => isKept(name));
-  // Slashes and colons are allowed in a query; shared/view_state.js writes them the same way.
-  return kept.length ? `?${new URLSearchParams(kept)}`.replaceAll("%2F", "/").replaceAll("%3A", ":") : "";
+  return kept.length ? `?${readable(new URLSearchParams(kept))}` : "";
 }
 
 document.addEventListener("click", (event) => {
@@ -301,5 +305,6 @@ document.addEventListener("click", (event) => {
   go(path + (url.search || carriedQuery(path)) + url.hash);
 });
 window.addEventListener("popstate", draw);
+document.documentElement.lang = language;
 onLoggedOut(toLogin);
 draw();

@@ -64,9 +64,9 @@
 
     // At most 500 events wait; where the storage is full, those that do not fit wait in memory.
     const store = (batch) => {
-      let room = 500 - stored().length;
+      let free = 500 - stored().length;
       for (const key of batch)
-        if (!shelf[key] && room-- > 0)
+        if (!shelf[key] && free-- > 0)
           try {
             shelf[key] = Date.now();
           } catch {

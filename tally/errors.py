@@ -35,7 +35,9 @@ INVALID_BODY = Kind(400, "invalid_body", "The body must be a JSON object: one ev
 TOO_MANY_EVENTS = Kind(400, "too_many_events", "A request must have at most 50 events: split the batch.")
 NO_VALID_EVENT = Kind(400, "no_valid_event", "No event of this request is valid: see errors for the reasons.")
 UNKNOWN_WEBSITE = Kind(
-    404, "unknown_website", "There is no website with this id: compare it with `analytics-server website list`."
+    404,
+    "unknown_website",
+    "There is no website with this id: compare it with `analytics-server website list`, in the server's directory.",
 )
 ORIGIN_NOT_ALLOWED = Kind(
     403,
@@ -62,7 +64,12 @@ UNKNOWN_SETUP_LINK = Kind(
     404, "unknown_setup_link", "This setup link is invalid or already used: restart the server to print a new one."
 )
 UNKNOWN_SHARE_LINK = Kind(404, "unknown_share_link", "This share link is invalid or revoked.")
+SHARE_PASSWORD_REQUIRED = Kind(401, "share_password_required", "This share link requires a password.")
+WRONG_SHARE_PASSWORD = Kind(401, "wrong_share_password", "Incorrect password.")
+NOT_SHARED = Kind(403, "not_shared", "This share link does not show this.")
 UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have been revoked.")
+UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with this id: it may have been deleted.")
+TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")
 WEBSITE_EXISTS = Kind(409, "website_exists", "There is already a website for this domain.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body is invalid.")
 UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "The Content-Type must be application/json.")
@@ -80,8 +87,9 @@ QUERY_TIMEOUT = Kind(503, "query_timeout", "The query took too long: use a short
 OVERLOADED = Kind(503, "overloaded", "The server is overloaded: retry later.")
 
 OF_PAGES = (
-    *(CROSS_SITE, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK, UNKNOWN_SHARE_LINK),
-    *(UNKNOWN_KEY, WEBSITE_EXISTS, INVALID_FIELD, UNSUPPORTED_MEDIA_TYPE),
+    *(CROSS_SITE, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK),
+    *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD),
+    *(UNKNOWN_KEY, UNKNOWN_DEFINITION, TOO_MANY_DEFINITIONS, WEBSITE_EXISTS, INVALID_FIELD, UNSUPPORTED_MEDIA_TYPE),
 )
 """Errors of the account API only."""
 

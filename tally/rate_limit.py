@@ -28,7 +28,7 @@ class Buckets:
 
     def __init__(self, per_minute: int, max_buckets: int = MAX_BUCKETS, span_ns: int = MINUTE_NS) -> None:
         self.per_minute = per_minute
-        self.rotated_early = 0
+        self.evictions = 0
         self._span_ns, self._interval_ns = span_ns, max(1, span_ns // per_minute)
         self._max_ns = self._interval_ns * (per_minute - 1)
         self._max_buckets = max_buckets
@@ -49,7 +49,7 @@ class Buckets:
         """Take tokens; the caller has checked `wait_s` or `wait_for_s`."""
         full_at = self._full_at(key, now_ns) + self._interval_ns * tokens
         if now_ns - self._rotated_ns >= self._span_ns or len(self._current) >= self._max_buckets:
-            self.rotated_early += now_ns - self._rotated_ns < self._span_ns
+            self.evictions += now_ns - self._rotated_ns < self._span_ns
             self._previous, self._current, self._rotated_ns = self._current, {}, now_ns
         self._current[key] = full_at
 

@@ -4,7 +4,8 @@ A wheel has them inside the package (pyproject.toml), a source tree one level up
 tree and editable install: inside the package if the file exists there, else one level up.
 """
 
-from importlib.metadata import PackageNotFoundError, version
+import re
+from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -16,9 +17,33 @@ def asset(name: str) -> Path:
     return inside if inside.exists() else _PACKAGE.parent / name
 
 
+@cache
 def tally_version() -> str:
-    """Return the installed version, `0` where the package is not installed."""
-    try:
+    """Return the version: of a wheel such as 0.1.0, of a clone such as 0.1.0+git.1a2b3c4d5e6f (its commit)."""
+    project = _PACKAGE.parent / "pyproject.toml"
+    if (_PACKAGE / "schema.sql").exists() or not project.exists():
+        from importlib.metadata import version  # here: 10 ms, and most commands do not show the version
+
         return version("tally-analytics-server")
-    except PackageNotFoundError:
-        return "0"
+    found = re.search(r'^version = "(.+)"$', project.read_text("utf-8"), re.MULTILINE)
+    commit = _commit(_PACKAGE.parent / ".git")
+    return f"{found[1] if found else 0}{'+git.' if commit else ''}{commit[:12]}"
+
+
+def _commit(git: Path) -> str:
+    """Return the commit that is checked out, "" where that cannot be read; needs no git (gitrepository-layout(5))."""
+    try:
+        if git.is_file():  # a work tree beside the repository
+            git = git.parent / git.read_text().removeprefix("gitdir: ").strip()
+        head = (git / "HEAD").read_text().strip()
+        if not head.startswith("ref: "):
+            return head
+        ref = head.removeprefix("ref: ")
+        shared = git / "commondir"
+        git = git / shared.read_text().strip() if shared.exists() else git
+        if (git / ref).exists():
+            return (git / ref).read_text().strip()
+        packed = re.search(rf"^([0-9a-f]+) {re.escape(ref)}$", (git / "packed-refs").read_text(), re.MULTILINE)
+        return packed[1] if packed else ""
+    except OSError:
+        return ""

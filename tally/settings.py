@@ -1,12 +1,14 @@
-"""Every setting of the server: name, default, unit, help. One table for the command line, the environment and the docs.
+"""Every setting of the server: name, default, help. One table for the command line, the environment and the docs.
 
 A setting `client_per_minute` is the option `--client-per-minute` and the variable ANALYTICS_CLIENT_PER_MINUTE. The
 option takes precedence over the variable, the variable over the default. An invalid value stops the command with an
 error that names the option and the value; no invalid value is replaced by a default.
 
-To add a setting, add a line in Settings and one in docs/configuration.md (tests/unit/test_docs.py compares them).
+To add a setting, add a line in Settings and one in docs/configuration.md (tests/unit/test_docs.py compares them), and
+pass its value to what uses it (tally/web/components.py, tally/web/application.py).
 """
 
+import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
@@ -19,8 +21,9 @@ UNIX = "unix:"
 # Linux allows 108 bytes with the terminating zero; the temporary name of the socket needs some of them.
 MAX_PATH_BYTES = 96
 
-# Events per request, as in tally/events/validation.py, which this module cannot import.
-MOST_EVENTS = 50
+# The most events of a request, as in tally/events/validation.py, which this module cannot import: a batch of that size
+# has to fit into a limit.
+MIN_HOURLY_EVENTS = 50
 ENVIRONMENT_PREFIX = "ANALYTICS_"
 _BASE_URL = re.compile(
     r"https?://(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?(?:/[a-z0-9._~%-]+)*/?", re.IGNORECASE
@@ -64,8 +67,8 @@ def _count(value: str) -> int:
 
 def _hourly(value: str) -> int:
     # A batch has up to 50 events: with a smaller limit it would never be accepted.
-    if not re.fullmatch(r"[0-9]{1,12}", value) or 0 < int(value) < MOST_EVENTS:
-        raise BadSetting(f"must be a whole number of at least {MOST_EVENTS}, or 0 for no limit")
+    if not re.fullmatch(r"[0-9]{1,12}", value) or 0 < int(value) < MIN_HOURLY_EVENTS:
+        raise BadSetting(f"must be a whole number of at least {MIN_HOURLY_EVENTS}, or 0 for no limit")
     return int(value)
 
 
@@ -82,7 +85,7 @@ def _size_mb(value: str) -> int:
 
 
 def _keep_days(value: str) -> int:
-    # 5: tally/maintenance/retention.py LEAST_DAYS; late events may arrive for 72 hours.
+    # 5: tally/maintenance/retention.py MIN_KEEP_DAYS; late events may arrive for 72 hours.
     if not re.fullmatch(r"[0-9]{1,6}", value) or 0 < int(value) < 5:
         raise BadSetting("must be at least 5 days, or 0 for unlimited")
     return int(value)
@@ -103,14 +106,15 @@ def _hour(value: str) -> int:
     return int(value)
 
 
-def _path(value: str) -> Path:
+def path_of(value: str) -> Path:
+    """Return a path. Raises BadSetting for a text that cannot be one."""
     if not value or "\0" in value:
         raise BadSetting("must be a path")
     return Path(value)
 
 
 def _optional_path(value: str) -> Path | None:
-    return _path(value) if value else None
+    return path_of(value) if value else None
 
 
 def _networks(value: str) -> tuple[str, ...]:
@@ -156,8 +160,8 @@ def _script_path(value: str) -> str:
     return _own_path(value)
 
 
-def _setting(default: Any, help: str, read: Callable[[str], Any], unit: str = "") -> Any:
-    return field(default=default, metadata={"help": help, "read": read, "unit": unit})
+def _setting(default: Any, help: str, read: Callable[[str], Any], value: str = "") -> Any:
+    return field(default=default, metadata={"help": help, "read": read, "value": value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,46 +169,64 @@ class Settings:
     """The settings of a server (docs/configuration.md)."""
 
     host: tuple[str, ...] = _setting(
-        ("127.0.0.1",), "address to listen on, or unix:/PATH; repeatable; 0.0.0.0 and :: for all", _hosts
+        ("127.0.0.1",), "address to listen on, or unix:/PATH; repeatable; 0.0.0.0 and :: are all addresses", _hosts
     )
     port: int = _setting(8000, "port to listen on; 0 picks a free one", _port)
-    db: Path = _setting(Path("analytics.db"), "the database file", _path)
+    db: Path = _setting(Path("analytics.db"), "the database file", path_of, "file")
     trusted_proxy: tuple[str, ...] = _setting(
         ("127.0.0.0/8", "::1/128"),
-        "network whose forwarded header is used; repeatable; replaces the default; none trusts no proxy",
+        "network of proxies whose forwarded header is used; repeatable; replaces the default; none trusts no proxy",
         _networks,
+        "network",
     )
     forwarded_header: str = _setting(
-        "X-Forwarded-For", "the one header that names the client behind a trusted proxy", _header_name
+        "X-Forwarded-For", "the one header in which a trusted proxy names the client", _header_name
     )
-    base_url: str = _setting("", "the public address, such as https://stats.example.com", _base_url)
+    base_url: str = _setting("", "the server's public address, such as https://stats.example.com, for links", _base_url)
     base_path: str = _setting("", "the path below which everything is served, such as /stats", _base_path)
     script_path: str = _setting(
-        "/tracker.js", "path of the tracker, such as /js/site.js; its parts are then below /js/site/", _script_path
+        "/tracker.js",
+        "another path of the tracker, such as /js/site.js; its parts are then below /js/site/",
+        _script_path,
     )
     collect_path: str = _setting(
-        "/api/collect", "path of the collect API, to which the tracker sends, such as /js/send", _own_path
+        "/api/collect", "another path of the collect API, to which the tracker then sends, such as /js/send", _own_path
     )
-    geoip_db: Path | None = _setting(None, "an MMDB file of countries in place of the bundled one", _optional_path)
-    free_events: int = _setting(100_000, "events per month on the free plan", _count, "events")
-    pro_events: int = _setting(10_000_000, "events per month on the pro plan", _count, "events")
+    geoip_db: Path | None = _setting(
+        None,
+        "an MMDB file of countries, or of cities, in place of the bundled one of countries",
+        _optional_path,
+        "file",
+    )
+    free_events: int = _setting(100_000, "events per month of an account on the free plan", _count, "events")
+    pro_events: int = _setting(10_000_000, "events per month of an account on the pro plan", _count, "events")
     client_per_minute: int = _setting(600, "collect requests per minute of one client", _count, "requests")
     website_per_minute: int = _setting(
         120, "collect requests per minute of one client to one website", _count, "requests"
     )
-    client_events_per_hour: int = _setting(0, "events per hour of one client; 0 is unlimited", _hourly, "events")
+    client_events_per_hour: int = _setting(
+        0, f"events per hour of one client, at least {MIN_HOURLY_EVENTS}; 0 is unlimited", _hourly, "events"
+    )
     client_month_share: int = _setting(
-        0, "percentage of a limited plan's month that one client may use; 0 is all of it", _percentage, "percent"
+        0,
+        "percentage of an account's events per month that one client may use; 0 is all of them",
+        _percentage,
+        "percent",
     )
     max_new_values: int = _setting(
-        10_000, "new values per website, field and day; further ones are stored as (other)", _count, "values"
+        10_000, "new values per website, field and UTC day; further ones are stored as (other)", _count, "values"
     )
     max_new_names: int = _setting(
-        1_000, "the same for names of events, properties, experiments, variants and goals", _count, "names"
+        1_000,
+        "new names of events, properties, experiments, variants and goals per website and UTC day; further ones are"
+        " stored as (other)",
+        _count,
+        "names",
     )
     min_free_disk: int = _setting(
         1_000,
-        "free disk space below which events are refused; 5 percent of the file system if that is less",
+        "free disk space below which events are refused; 5 percent of the file system if that is less; 0 switches the"
+        " check off",
         _size_mb,
         "MB",
     )
@@ -216,14 +238,17 @@ class Settings:
         500, "connections open at once of one client that is not a trusted proxy", _count, "connections"
     )
     idle_seconds: int = _setting(
-        75, "how long a connection may be idle; longer than the proxy in front keeps its own", _count, "seconds"
+        75, "time after which an idle connection is closed; longer than that of the proxy in front", _count, "seconds"
     )
     max_identities: int = _setting(
         200_000, "visitors kept in memory; the least recently used are evicted first", _count, "visitors"
     )
-    query_seconds: int = _setting(10, "maximum time of a query", _count, "seconds")
+    query_seconds: int = _setting(10, "time after which a query is refused with 503 query_timeout", _count, "seconds")
     keep_days: int = _setting(
-        0, "how long raw events are kept, unless a website has its own value; 0 is unlimited", _keep_days, "days"
+        0,
+        "time for which raw events are kept, at least 5 days, unless a website has its own; 0 is unlimited",
+        _keep_days,
+        "days",
     )
     log_format: str = _setting("logfmt", "format of the log: logfmt or json", _one_of("logfmt", "json"))
     log_level: str = _setting(
@@ -232,10 +257,10 @@ class Settings:
         _one_of("debug", "info", "warning", "error"),
     )
     backup_dir: Path | None = _setting(None, "directory for a checked backup every night", _optional_path)
-    backup_keep: int = _setting(7, "how many of these backups are kept, the newest", _count, "backups")
-    backup_hour: int = _setting(3, "hour, in UTC, at which the backup is made", _hour, "hour")
+    backup_keep: int = _setting(7, "number of nightly backups that are kept", _count, "backups")
+    backup_hour: int = _setting(3, "hour, in UTC, of the nightly backup", _hour, "hour")
     metrics_token: str = _setting(
-        "", "bearer token for /metrics; without it, only requests from this machine are answered", _token
+        "", "bearer token that /metrics requires; without it, /metrics answers this machine alone", _token
     )
 
 
@@ -260,7 +285,11 @@ def settings_from(options: Mapping[str, Sequence[str] | None], environment: Mapp
     known = {variable_name(setting) for setting in SETTINGS}
     for variable in environment:
         if variable.startswith(ENVIRONMENT_PREFIX) and variable not in known:
-            raise BadSetting(f"{variable} is not a setting; settings: {', '.join(sorted(known))}")
+            near = difflib.get_close_matches(variable, known, n=1, cutoff=0.8)
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            raise BadSetting(
+                f"{variable} is not a setting{meant}: correct or unset it; see `analytics-server serve --help`"
+            )
     return Settings(**{setting.name: _value(setting, options, environment) for setting in SETTINGS})
 
 

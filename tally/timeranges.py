@@ -8,7 +8,8 @@ Rules (docs/reference/read-api.md):
   events, because their timestamps are whole milliseconds.
 - A day runs from its first existing local time to that of the next existing day: 23, 23.5, 24, 24.5 or 25 hours.
   Where clocks go back over midnight, the repeated end of the old day counts with the new one.
-- An hour begins at every full local hour and at every change of the offset from UTC.
+- An hour begins at every full local hour and at every change of the offset from UTC; a minute likewise.
+- A week begins with the first existing day from Monday (or Sunday) on, a month with its first existing day.
 - Buckets tile their range without gap or overlap; only the first and the last are cut.
 - The name of a zone is looked up in a list before any file is opened. It is case-sensitive.
 
@@ -18,24 +19,37 @@ cached between calls: probing a year takes 0.2 ms, 365 days of buckets 0.9 ms, 8
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from functools import cache
 from importlib.resources import files
 from itertools import repeat
 from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
-from tally.timestamps import DAY_MS, EPOCH, HOUR_MS, SECOND_MS, BadTime, Written, local_isos, read_iso
+from tally.timestamps import DAY_MS, EPOCH, HOUR_MS, MINUTE_MS, SECOND_MS, BadTime, Written, local_isos, read_iso
 
-Interval = Literal["day", "hour"]
+Interval = Literal["minute", "hour", "day", "week", "month"]
+INTERVALS: tuple[Interval, ...] = ("minute", "hour", "day", "week", "month")
+WeekStart = Literal["monday", "sunday"]
+WEEK_STARTS: tuple[WeekStart, ...] = ("monday", "sunday")
+PERIODS = ("today", "yesterday", "7d", "28d", "30d", "90d", "6mo", "12mo", "month", "year", "all")
 
 # docs/reference/read-api.md: the years of from and to, the default range, the buckets of a series.
 _FIRST_YEAR, _LAST_YEAR = 1970, 2100
 _DEFAULT_MS = 7 * DAY_MS
 _MAX_BUCKETS = 10_000
+_MAX_MINUTES_MS = DAY_MS
+# No bucket is longer, but for a week or month of a zone that skips a day, or a day with a change of the clock.
+_LENGTHS_MS: dict[Interval, int] = {
+    "minute": MINUTE_MS,
+    "hour": HOUR_MS,
+    "day": DAY_MS,
+    "week": 7 * DAY_MS,
+    "month": 31 * DAY_MS,
+}
 
 # Shorter than any offset lasts, or a change and its reversal between two probes would be missed. The shortest
 # since 1970 last 7 days less an hour (Boa Vista 2000, Gaza 2040); test_timerange looks at all zones.
@@ -181,35 +195,161 @@ def _day_start_ms(day: date, tz: ZoneInfo) -> int:
     return next(start for start, offset in starts if (start + offset) // DAY_MS >= number)
 
 
-def previous(asked: Range) -> tuple[int, int]:
+def passed(requested: Range, now_ms: int) -> int | None:
+    """Return the end of the part of a range that has passed, a full minute; None where it is over or has not begun.
+
+    By the minute, so that an answer and its ETag hold for one.
+    """
+    if not requested.from_ms <= now_ms < requested.to_ms:
+        return None
+    return min((now_ms // MINUTE_MS + 1) * MINUTE_MS, requested.to_ms)
+
+
+def previous(requested: Range, until_ms: int | None = None) -> tuple[int, int]:
     """Return [from, to) of the previous range: directly before, of the same length or number of local days.
 
-    A skipped day does not count, as it has no row in a series.
+    A skipped day does not count, as it has no row in a series. `until_ms`, here and below: a time of the requested
+    range; the other one then ends with the same local time of its day that belongs to it.
     """
-    length_ms = asked.to_ms - asked.from_ms
-    if asked.days is None:
-        return asked.from_ms - length_ms, asked.from_ms
-    before_ms = asked.from_ms - length_ms - _MARGIN_MS
-    starts = [start for start, _ in _day_starts(_spans(asked.tz, before_ms, asked.to_ms))]
-    first = bisect_left(starts, asked.from_ms)
-    return starts[first - (len(starts) - first)], asked.from_ms
+    length_ms = requested.to_ms - requested.from_ms
+    if requested.days is None:
+        to_ms = requested.to_ms if until_ms is None else until_ms
+        return requested.from_ms - length_ms, to_ms - length_ms
+    before_ms = requested.from_ms - length_ms - _MARGIN_MS
+    starts, offsets = zip(*_day_starts(_spans(requested.tz, before_ms, requested.to_ms)), strict=True)
+    first = bisect_left(starts, requested.from_ms)
+    count = len(starts) - first
+    numbers = [(start + offset) // DAY_MS for start, offset in zip(starts, offsets, strict=True)]
+
+    def earlier(day: date) -> date:
+        place = bisect_right(numbers, (day - EPOCH.date()).days) - 1
+        return EPOCH.date() + timedelta(days=numbers[place - count])
+
+    return _until(requested, until_ms, earlier, starts[first - count], requested.from_ms)
 
 
-def buckets(asked: Range, interval: Interval, max_buckets: int = _MAX_BUCKETS) -> list[Bucket]:
+def shifted_weeks(requested: Range, by_year: bool = False, until_ms: int | None = None) -> tuple[int, int]:
+    """Return [from, to) moved back by whole weeks of local time: as few as clear the range, or 52."""
+    weeks = 52 if by_year else -(-_local_days(requested) // 7)
+    return _moved(requested, lambda day: day - timedelta(weeks=weeks), until_ms)
+
+
+def year_before(requested: Range, until_ms: int | None = None) -> tuple[int, int]:
+    """Return [from, to) moved back by one year of local time; 29 February becomes 28 February."""
+    return _moved(requested, _a_year_before, until_ms)
+
+
+def _a_year_before(day: date) -> date:
+    is_leap_day = (day.month, day.day) == (2, 29)
+    return day.replace(year=day.year - 1, day=28 if is_leap_day else day.day)
+
+
+def _local_days(requested: Range) -> int:
+    """Return how many local days a range has, or as many days as cover it."""
+    if requested.days is not None:
+        return (requested.days[1] - requested.days[0]).days + 1
+    return -(-(requested.to_ms - requested.from_ms) // DAY_MS)
+
+
+def _moved(requested: Range, move: Callable[[date], date], until_ms: int | None) -> tuple[int, int]:
+    """Return a range with other local days and the same local times. Raises BadTime before 1970 and for no time."""
+    if requested.days is not None:
+        first, last = map(move, requested.days)
+        from_ms, to_ms = _day_start_ms(first, requested.tz), _day_start_ms(last + timedelta(days=1), requested.tz)
+    else:
+        from_ms, to_ms = (_same_local_time(ms, requested.tz, move) for ms in (requested.from_ms, requested.to_ms))
+    if from_ms >= to_ms:
+        raise BadTime("compare", "the range to compare with is empty: it lies in a gap of the local time")
+    return _until(requested, until_ms, move, from_ms, to_ms)
+
+
+def _until(
+    requested: Range, until_ms: int | None, move: Callable[[date], date], from_ms: int, to_ms: int
+) -> tuple[int, int]:
+    """Return a range that ends with the local time of `until_ms` on the day to which `move` moves its day."""
+    if until_ms is None:
+        return from_ms, to_ms
+    # Of the last millisecond: the end of a day is a time of the next one.
+    end_ms = _same_local_time(until_ms - 1, requested.tz, move) + 1
+    return from_ms, min(max(end_ms, from_ms + 1), to_ms)
+
+
+def _same_local_time(ms: int, tz: ZoneInfo, move: Callable[[date], date]) -> int:
+    local = (EPOCH + timedelta(milliseconds=ms)).astimezone(tz)
+    moved = datetime.combine(move(local.date()), local.time().replace(fold=0), tz)
+    return (moved - EPOCH) // timedelta(milliseconds=1)
+
+
+def period_range(period: str, tz_name: str, now_ms: int, first_ms: int | None = None) -> Range:
+    """Return the local days of one of PERIODS. They end with today, but for `yesterday`.
+
+    first_ms: the time with which `all` begins.
+    """
+    tz = zone(tz_name)
+    last = today = _today(tz, now_ms)
+    month = today.replace(day=1)
+    if period == "yesterday":
+        first = last = today - timedelta(days=1)
+    elif period == "all":
+        first = min(today, today if first_ms is None else _today(tz, first_ms))
+    elif period.endswith("d"):
+        first = today - timedelta(days=int(period[:-1]) - 1)
+    elif period.endswith("mo"):
+        months = 12 * month.year + month.month - 1 - (int(period[:-2]) - 1)
+        first = date(months // 12, months % 12 + 1, 1)
+    else:
+        first = {"today": today, "month": month, "year": month.replace(month=1)}[period]
+    from_ms, to_ms = _day_start_ms(first, tz), _day_start_ms(last + timedelta(days=1), tz)
+    return Range(from_ms, to_ms, tz, (first, last))
+
+
+def buckets(
+    requested: Range, interval: Interval, max_buckets: int = _MAX_BUCKETS, week_start: WeekStart = "monday"
+) -> list[Bucket]:
     """Return the buckets of a range in order, cut to it. Raises BadTime for more than `max_buckets`."""
-    length_ms = asked.to_ms - asked.from_ms
-    # No bucket lasts two hours or two days, so this refuses nothing that the exact count below accepts,
-    # and bounds the work of that count.
-    if length_ms > 2 * max_buckets * (HOUR_MS if interval == "hour" else DAY_MS):
+    length_ms = requested.to_ms - requested.from_ms
+    if interval == "minute" and length_ms > _MAX_MINUTES_MS:
+        raise BadTime("interval", "interval=minute takes a range of at most 24 hours")
+    # No bucket lasts twice as long, so this refuses nothing that the exact count below accepts, and bounds the work
+    # of that count.
+    if length_ms > 2 * max_buckets * _LENGTHS_MS[interval]:
         raise _too_many(interval, max_buckets)
-    spans = _spans(asked.tz, asked.from_ms - _MARGIN_MS, asked.to_ms)
-    starts = list(_hour_starts(spans) if interval == "hour" else _day_starts(spans))
-    del starts[: bisect_right(starts, asked.from_ms, key=itemgetter(0)) - 1]
+    spans = _spans(requested.tz, requested.from_ms - _LENGTHS_MS[interval] - _MARGIN_MS, requested.to_ms)
+    starts = list(_starts(spans, interval, week_start))
+    del starts[: bisect_right(starts, requested.from_ms, key=itemgetter(0)) - 1]
     if len(starts) > max_buckets:
         raise _too_many(interval, max_buckets)
-    edges = [asked.from_ms, *(start for start, _ in starts[1:]), asked.to_ms]
+    edges = [requested.from_ms, *(start for start, _ in starts[1:]), requested.to_ms]
     # Half the time of Bucket(...) for each: a year has 8,760 hours.
     return list(map(tuple.__new__, repeat(Bucket), zip(edges, edges[1:], local_isos(starts), strict=False)))
+
+
+def _starts(spans: list[_Span], interval: Interval, week_start: WeekStart) -> Iterator[tuple[int, int]]:
+    """Yield (start_ms, offset_ms) of every bucket that begins in the spans, and perhaps earlier ones cut short."""
+    if interval in ("minute", "hour"):
+        return _clock_starts(spans, _LENGTHS_MS[interval])
+    if interval == "day":
+        return _day_starts(spans)
+    # Day 0 was a Thursday.
+    into_week = 3 if week_start == "monday" else 4
+
+    def number(day: int) -> int | tuple[int, int]:
+        if interval == "week":
+            return (day + into_week) // 7
+        of = EPOCH.date() + timedelta(days=day)
+        return of.year, of.month
+
+    return _first_of_each(_day_starts(spans), number)
+
+
+def _first_of_each(days: Iterable[tuple[int, int]], number: Callable[[int], Any]) -> Iterator[tuple[int, int]]:
+    """Yield the first of the days that have the same number."""
+    latest = None
+    for start_ms, offset_ms in days:
+        own = number((start_ms + offset_ms) // DAY_MS)
+        if own != latest:
+            yield start_ms, offset_ms
+        latest = own
 
 
 def _too_many(interval: Interval, max_buckets: int) -> BadTime:
@@ -230,13 +370,13 @@ def _day_starts(spans: list[_Span]) -> Iterator[tuple[int, int]]:
         latest = max(latest, last)
 
 
-def _hour_starts(spans: list[_Span]) -> Iterator[tuple[int, int]]:
-    """Yield (start_ms, offset_ms) of every full local hour, every change of the offset, and the first span."""
+def _clock_starts(spans: list[_Span], length_ms: int) -> Iterator[tuple[int, int]]:
+    """Yield (start_ms, offset_ms) of each full local hour or minute, each change of the offset, and the first span."""
     for span in spans:
-        into_hour_ms = (span.start_ms + span.offset_ms) % HOUR_MS
-        if into_hour_ms:
+        into_ms = (span.start_ms + span.offset_ms) % length_ms
+        if into_ms:
             yield span.start_ms, span.offset_ms
-        for start in range(span.start_ms + -into_hour_ms % HOUR_MS, span.end_ms, HOUR_MS):
+        for start in range(span.start_ms + -into_ms % length_ms, span.end_ms, length_ms):
             yield start, span.offset_ms
 
 

@@ -21,7 +21,8 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 
 SECOND_MS = 1_000
-HOUR_MS = 3_600 * SECOND_MS
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 # The buckets of quarter-hour totals (tally/rollups/totals.py).
 QUARTER_MS = HOUR_MS // 4

@@ -17,10 +17,10 @@ import pytest
 
 from tally.ingest.sqlite_reports import SqliteReports
 from tally.settings import Settings
-from tally.web.components import Engine
+from tally.web.components import IngestEngine, ReportEngine, group_commit
 from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countries
-from tests.support.process import Command, Serve, Server, clean_environment
-from tests.support.selection import Amount, amount, is_worker, seconds_of, set_amount
+from tests.support.process import Command, Serve, Server, accept_interrupts, clean_environment
+from tests.support.selection import Amount, amount, examples, is_worker, seconds_of, set_amount
 
 # Examples have no deadline: the speed of the machine decides nothing.
 hypothesis.settings.register_profile(
@@ -34,21 +34,25 @@ reset_tzpath(to=())
 # -- which tests run
 
 NOT_BY_DEFAULT = ("robustness", "browser", "slow")
+REAL_PROCESS = {"command", "serve"}  # fixtures that start the command as a process
 NOT_RUN = pytest.StashKey[dict[str, int]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run every test with every example (default: a quick part)")
+    parser.addoption("--rest", action="store_true", help="run what the default run leaves out, with every example")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Decides which tests run, in the controller; a worker is told by the environment."""
+    accept_interrupts()
     if not is_worker(config):
         is_named = (
             config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.markexpr
         )
-        set_amount(Amount.all if config.option.all else Amount.named if is_named else Amount.default)
+        part = Amount.all if config.option.all else Amount.rest if config.option.rest else Amount.default
+        set_amount(Amount.named if is_named and part is Amount.default else part)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -57,17 +61,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         kind = item.path.relative_to(ROOT / "tests").parts[0]
         if kind in NOT_BY_DEFAULT:
             item.add_marker(kind)
-    left_out: list[pytest.Item] = []
-    if amount() is Amount.default:
-        left_out = [item for item in items if reason_not_to_run(item)]
-        items[:] = [item for item in items if not reason_not_to_run(item)]
-        config.hook.pytest_deselected(items=left_out)
-    not_run = dict(Counter(reason_not_to_run(item) for item in left_out))
+    selected, deselected = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        (selected if is_selected(item) else deselected).append(item)
+    items[:] = selected
+    config.hook.pytest_deselected(items=deselected)
+    not_run = dict(Counter(map(reason_not_to_run, deselected))) if amount() is Amount.default else {}
     config.stash[NOT_RUN] = not_run
     if is_worker(config):
         config.workeroutput["not_run"] = not_run
     tests = Counter(item.path for item in items)
     items.sort(key=lambda item: (-seconds_of(item.path), tests[item.path]))
+
+
+def is_selected(item: pytest.Item) -> bool:
+    """Return whether a test is among those that this run is of."""
+    runs_by_default = not reason_not_to_run(item)
+    if amount() is Amount.default:
+        return runs_by_default
+    return amount() is not Amount.rest or not runs_by_default or has_random_examples(item)
 
 
 def reason_not_to_run(item: pytest.Item) -> str:
@@ -76,7 +88,14 @@ def reason_not_to_run(item: pytest.Item) -> str:
         return ""
     if item.get_closest_marker("slow"):
         return item.nodeid.split("[")[0]
+    if isinstance(item, pytest.Function) and REAL_PROCESS & set(item.fixturenames):
+        return "tests of the command as a process"
     return next((f"tests/{kind}" for kind in NOT_BY_DEFAULT if item.get_closest_marker(kind)), "")
+
+
+def has_random_examples(item: pytest.Item) -> bool:
+    """Return whether a test is in a file whose random tests run with fewer examples by default."""
+    return isinstance(item, pytest.Function) and any(value is examples for value in vars(item.module).values())
 
 
 def pytest_testnodedown(node: Any) -> None:
@@ -94,7 +113,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
             terminalreporter.write_line(f"{count:6,}  {what}")
         terminalreporter.write_line(
             f"{sum(not_run.values()):,} tests did not run, and random tests ran with fewer examples."
-            " Run everything: python -m pytest --all; a part: python -m pytest tests/robustness"
+            " Run these: python -m pytest --rest; everything: --all; a part: python -m pytest tests/robustness"
         )
 
 
@@ -107,19 +126,19 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture(scope="session")
-def engine() -> Engine:
+def engine() -> ReportEngine:
     """Return the analytics engine of applications; tests/api runs with each engine there is."""
     return SqliteReports
 
 
 @pytest.fixture
-async def make_app(tmp_path: Path, clock: ManualClock, engine: Engine) -> AsyncIterator[MakeApp]:
+async def make_app(tmp_path: Path, clock: ManualClock, engine: ReportEngine) -> AsyncIterator[MakeApp]:
     """Return a function that starts applications with given settings; close them after the test."""
     apps: list[App] = []
 
-    async def make(engine: Engine = engine, **settings: Any) -> App:
+    async def make(engine: ReportEngine = engine, ingest: IngestEngine = group_commit, **settings: Any) -> App:
         own = {"db": tmp_path / "analytics.db", "geoip_db": unpacked_countries()} | settings
-        app = App(Settings(**own), clock, engine)
+        app = App(Settings(**own), clock, engine, ingest=ingest)
         await app.open()
         apps.append(app)
         return app

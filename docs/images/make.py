@@ -62,7 +62,7 @@ def take(browser: Browser, url: str, password: str, scheme: str) -> None:
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="Demo: Coffee shop").click()
     page.wait_for_url("**/websites/**")
-    page.goto(f"{page.url}?range=90d")
+    page.goto(f"{page.url}?period=90d")
     page.wait_for_load_state("networkidle")
     path = IMAGES / f"dashboard-{scheme}.png"
     page.screenshot(path=path)

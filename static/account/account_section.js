@@ -5,8 +5,13 @@ import { fill, h } from "../shared/dom.js";
 import { send } from "../shared/api.js";
 import { checkbox, field, form, passwordField } from "../shared/forms.js";
 import { dateTime, browserZone, displayZone } from "../shared/formats.js";
-import { allZones, zoneLabel } from "../shared/time_zones.js";
+import { texts } from "../shared/messages.js";
+import { zoneLabel } from "../shared/time_zones.js";
 import { sectionCard } from "./card.js";
+import { zoneOptions } from "./zone_options.js";
+
+const t = await texts("account");
+const shared = await texts("shared");
 
 /**
  * Draws the section into `parts`.
@@ -18,10 +23,10 @@ export function accountSection(parts, context) {
   const { account } = context;
   fill(
     parts,
-    sectionCard("Time zone", zoneForm(context)),
-    sectionCard("Password", passwordForm(context)),
-    sectionCard("Sessions", sessions(context)),
-    h("p", { class: "soft small-text" }, `Logged in as ${account.email} · Tally ${account.version}`),
+    sectionCard(t("time_zone"), zoneForm(context)),
+    sectionCard(t("password"), passwordForm(context)),
+    sectionCard(t("sessions"), sessions(context)),
+    h("p", { class: "soft small-text" }, t("logged_in_as", { email: account.email, version: account.version })),
   );
 }
 
@@ -32,48 +37,27 @@ function zoneForm(context) {
   const select = h(
     "select",
     { autocomplete: "off" },
-    h("option", { value: "" }, `Browser time zone (${zoneLabel(browserZone())})`),
-    zones(context.account.time_zone),
+    h("option", { value: "" }, t("browser_zone", { zone: zoneLabel(browserZone()) })),
+    zoneOptions(context.account.time_zone),
   );
   select.value = context.account.time_zone || "";
   const clock = h("span");
   const drawClock = () =>
-    (clock.textContent = `Current time there: ${dateTime(Date.now(), displayZone(select.value))}`);
+    (clock.textContent = t("current_time", { time: dateTime(Date.now(), displayZone(select.value)) }));
   drawClock();
   select.addEventListener("input", drawClock);
-  const zone = field({ label: "Time zone of reports", name: "time_zone", input: select, hint: clock });
+  const zone = field({ label: t("zone_of_reports"), name: "time_zone", input: select, hint: clock });
   return form({
     fields: [zone],
-    action: "Save time zone",
-    busy: "Saving…",
+    action: t("save_zone"),
+    busy: shared("saving"),
     submit: async (values) => {
       const answer = await send("PATCH", "/api/account", { time_zone: values.time_zone || null });
       if (!answer.ok) return answer;
       await context.refresh();
-      notify("Time zone saved.");
+      notify(t("zone_saved"));
     },
   }).element;
-}
-
-/**
- * Returns all zones by region, and `present` where this browser does not list it.
- *
- * @param {string | null} present
- */
-function zones(present) {
-  const regions = new Map();
-  for (const zone of allZones(present)) {
-    const name = region(zone);
-    regions.set(name, [...(regions.get(name) || []), h("option", { value: zone }, zoneLabel(zone))]);
-  }
-  return [...regions].map(([name, options]) => h("optgroup", { label: name }, options));
-}
-
-/**
- * @param {string} zone
- */
-function region(zone) {
-  return zone.includes("/") ? zone.split("/")[0] : "Other";
 }
 
 /**
@@ -82,7 +66,7 @@ function region(zone) {
 function passwordForm(context) {
   const { account } = context;
   // Password managers need the user name.
-  const whose = h("input", {
+  const username = h("input", {
     type: "email",
     autocomplete: "username",
     value: account.email,
@@ -91,33 +75,33 @@ function passwordForm(context) {
     tabindex: "-1",
   });
   const current = passwordField({
-    label: "Current password",
+    label: t("current_password"),
     name: "current",
     autocomplete: "current-password",
-    missing: "Enter your current password.",
+    missing: t("enter_current_password"),
   });
   const next = passwordField({
-    label: "New password",
+    label: t("new_password"),
     name: "new",
     autocomplete: "new-password",
-    missing: "Enter a new password.",
+    missing: t("enter_new_password"),
     email: () => account.email,
-    hint: "At least 10 characters.",
+    hint: t("password_length"),
   });
   const keys = checkbox({
-    label: "Revoke all API keys",
+    label: t("revoke_keys"),
     name: "revoke_keys",
-    hint: "Programs that use them need new keys.",
+    hint: t("revoke_keys_hint"),
   });
   const links = checkbox({
-    label: "Revoke all share links",
+    label: t("revoke_links"),
     name: "revoke_share_links",
-    hint: "The share links of all websites stop working.",
+    hint: t("revoke_links_hint"),
   });
   const made = form({
-    fields: [whose, current, next, keys, links],
-    action: "Change password",
-    busy: "Changing password…",
+    fields: [username, current, next, keys, links],
+    action: t("change_password"),
+    busy: t("changing_password"),
     submit: async (values) => {
       const answer = await send("POST", "/api/account/password", values);
       if (answer.error?.code === "wrong_password") answer.error.field = "current";
@@ -128,9 +112,9 @@ function passwordForm(context) {
       if (values.revoke_share_links) await context.refresh();
       notify(
         [
-          "Password changed. All other sessions are logged out.",
-          values.revoke_keys ? "All API keys revoked." : "",
-          values.revoke_share_links ? "All share links revoked." : "",
+          t("password_changed"),
+          values.revoke_keys ? t("keys_revoked") : "",
+          values.revoke_share_links ? t("links_revoked") : "",
         ]
           .filter(Boolean)
           .join(" "),
@@ -144,21 +128,21 @@ function passwordForm(context) {
  * @param {Context} context
  */
 function sessions(context) {
-  const here = h("button", { class: "button", type: "button" }, "Log out");
-  const everywhere = h("button", { class: "button", type: "button" }, "Log out everywhere");
+  const here = h("button", { class: "button", type: "button" }, shared("log_out"));
+  const everywhere = h("button", { class: "button", type: "button" }, t("log_out_everywhere"));
   here.addEventListener("click", () => leave(context, "/api/account/logout"));
   everywhere.addEventListener("click", async () => {
     const agreed = await confirmDialog({
-      title: "Log out everywhere?",
-      words: "All browsers, including this one, have to log in again.",
-      action: "Log out everywhere",
+      title: t("log_out_everywhere_question"),
+      words: t("log_out_everywhere_effect"),
+      action: t("log_out_everywhere"),
     });
     if (agreed) leave(context, "/api/account/logout-everywhere");
   });
   return h(
     "div",
     { class: "stack" },
-    h("p", { class: "soft" }, "A session expires 30 days after its last use."),
+    h("p", { class: "soft" }, t("session_expires")),
     h("div", { class: "row" }, here, everywhere),
   );
 }

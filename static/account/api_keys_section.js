@@ -6,8 +6,12 @@ import { fill, h, icon, visuallyHidden } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { field, form } from "../shared/forms.js";
 import { relativeTime, date, dateTime, displayZone } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { sectionCard } from "./card.js";
 import { publicUrl } from "../shared/paths.js";
+
+const t = await texts("account");
+const shared = await texts("shared");
 
 // The lowest plan with API keys.
 const PLAN_WITH_KEYS = "pro";
@@ -25,7 +29,7 @@ export async function apiKeysSection(parts, context) {
   fill(
     parts,
     creation(keys),
-    h("section", { class: "card roomy", "aria-label": "Your keys" }, h("h2", null, "Your keys"), keys.list),
+    h("section", { class: "card roomy", "aria-label": t("your_keys") }, h("h2", null, t("your_keys")), keys.list),
   );
   await listed(keys);
 }
@@ -37,15 +41,15 @@ function whyNoKeys(account) {
   const command = `analytics-server account plan ${account.email} ${PLAN_WITH_KEYS}`;
   const plan = h("strong", null, account.plan);
   return sectionCard(
-    "No API keys on this plan",
+    t("no_keys_on_plan"),
     h(
       "div",
       { class: "stack" },
-      h("p", null, "API keys are part of the pro and business plans; this account is on the ", plan, " plan."),
-      h("p", null, "The dashboard shows the same figures without a key."),
-      h("p", { class: "soft" }, "To change the plan, run this command on the server:"),
+      h("p", null, t.rich("plans_with_keys", { plan })),
+      h("p", null, t("dashboard_without_key")),
+      h("p", { class: "soft" }, t("change_plan")),
       h("pre", { class: "code-block wrapped", tabindex: "0" }, command),
-      h("div", { class: "row" }, copyButton(command, "Copy command")),
+      h("div", { class: "row" }, copyButton(command, t("copy_command"))),
     ),
   );
 }
@@ -55,19 +59,19 @@ function whyNoKeys(account) {
  */
 function creation(keys) {
   const name = field({
-    label: "Name",
+    label: shared("name"),
     name: "name",
     autocomplete: "off",
     autocapitalize: "sentences",
-    placeholder: "Monthly report",
-    missing: "Enter a name for the key.",
+    placeholder: t("key_example"),
+    missing: t("enter_key_name"),
     maxlength: 100,
-    hint: "Use a separate key for each program, so that you can revoke them separately.",
+    hint: t("key_hint"),
   });
   const made = form({
     fields: [name],
-    action: "Create key",
-    busy: "Creating key…",
+    action: t("create_key"),
+    busy: t("creating_key"),
     submit: async (values) => {
       const answer = await send("POST", "/api/account/keys", { name: values.name.trim() });
       if (!answer.ok) return answer;
@@ -82,8 +86,8 @@ function creation(keys) {
   return h(
     "section",
     { class: "card roomy" },
-    h("h2", null, "New key"),
-    h("p", { class: "soft" }, "A key can read the reports of all your websites. It cannot change anything."),
+    h("h2", null, t("new_key")),
+    h("p", { class: "soft" }, t("key_reads")),
     made.element,
     keys.made,
   );
@@ -101,13 +105,13 @@ function showOnce(keys, key) {
     class: "mono",
     readonly: true,
     value: key.value,
-    "aria-label": `Value of the key ${key.name}`,
+    "aria-label": t("value_of_key", { name: key.name }),
     autocomplete: "off",
   });
   value.addEventListener("focus", () => value.select());
-  const copy = copyButton(key.value, "Copy key");
+  const copy = copyButton(key.value, t("copy_key"));
   copy.classList.add("primary");
-  const done = h("button", { class: "button", type: "button" }, "Done");
+  const done = h("button", { class: "button", type: "button" }, t("done"));
   done.addEventListener("click", () => {
     fill(keys.made);
     keys.form.hidden = false;
@@ -118,20 +122,15 @@ function showOnce(keys, key) {
     keys.made,
     h(
       "div",
-      { class: "key-made", role: "group", "aria-label": `New key ${key.name}` },
+      { class: "key-made", role: "group", "aria-label": t("new_key_named", { name: key.name }) },
       h(
         "div",
         { class: "notice good" },
         icon("check"),
-        h(
-          "div",
-          null,
-          h("strong", null, `Key created: ${key.name}`),
-          h("p", null, "Copy it now. It is shown only once; the server stores a hash."),
-        ),
+        h("div", null, h("strong", null, t("key_created", { name: key.name })), h("p", null, t("key_shown_once"))),
       ),
       h("div", { class: "row copy-row" }, h("div", { class: "grow" }, value), copy),
-      h("div", { class: "row" }, copyButton(curl, "Copy as curl command"), done),
+      h("div", { class: "row" }, copyButton(curl, t("copy_curl")), done),
     ),
   );
   value.focus();
@@ -146,11 +145,13 @@ async function listed(keys) {
   if (!answer.ok) {
     return void fill(
       keys.list,
-      failureNotice("The API keys cannot be shown.", answer.error, () => listed(keys)),
+      failureNotice(t("keys_failed"), answer.error, () => listed(keys)),
     );
   }
-  if (!answer.data.length) return void fill(keys.list, h("p", { class: "soft" }, "No keys yet."));
-  const head = ["Name", "Prefix", "Created", "Last used"].map((words) => h("th", { scope: "col" }, words));
+  if (!answer.data.length) return void fill(keys.list, h("p", { class: "soft" }, t("no_keys")));
+  const head = [shared("name"), t("prefix"), t("created"), t("last_used")].map((words) =>
+    h("th", { scope: "col" }, words),
+  );
   const rows = answer.data.map((/** @type {ApiKey} */ key) => keyRow(keys, key));
   fill(
     keys.list,
@@ -160,7 +161,7 @@ async function listed(keys) {
       h(
         "table",
         { class: "table key-table" },
-        h("thead", null, h("tr", null, head, h("th", { scope: "col" }, visuallyHidden("Actions")))),
+        h("thead", null, h("tr", null, head, h("th", { scope: "col" }, visuallyHidden(t("actions"))))),
         h("tbody", null, rows),
       ),
     ),
@@ -175,20 +176,20 @@ function keyRow(keys, key) {
   const zone = displayZone(keys.context.account.time_zone);
   const revoke = h(
     "button",
-    { class: "button small", type: "button", "aria-label": `Revoke key ${key.name}` },
-    "Revoke key",
+    { class: "button small", type: "button", "aria-label": t("revoke_key_named", { name: key.name }) },
+    t("revoke_key"),
   );
   revoke.addEventListener("click", () => revoked(keys, key, revoke));
   const used = key.last_used_at
     ? h("time", { datetime: key.last_used_at, title: dateTime(key.last_used_at, zone) }, relativeTime(key.last_used_at))
-    : h("span", { class: "soft" }, "never");
+    : h("span", { class: "soft" }, t("never"));
   return h(
     "tr",
     null,
-    h("th", { scope: "row", class: "key-name" }, key.name || "(no name)"),
-    h("td", { dataset: { head: "Prefix" } }, h("code", null, `${key.prefix}…`)),
-    h("td", { dataset: { head: "Created" } }, date(key.created_at, zone)),
-    h("td", { dataset: { head: "Last used" } }, used),
+    h("th", { scope: "row", class: "key-name" }, key.name || t("no_name")),
+    h("td", { dataset: { head: t("prefix") } }, h("code", null, `${key.prefix}…`)),
+    h("td", { dataset: { head: t("created") } }, date(key.created_at, zone)),
+    h("td", { dataset: { head: t("last_used") } }, used),
     h("td", { class: "num" }, revoke),
   );
 }
@@ -201,9 +202,9 @@ function keyRow(keys, key) {
 async function revoked(keys, key, button) {
   const name = key.name || key.prefix;
   const agreed = await confirmDialog({
-    title: `Revoke ${name}?`,
-    words: "Programs that use it are rejected at once. This cannot be undone.",
-    action: "Revoke key",
+    title: t("revoke_question", { name }),
+    words: t("revoke_effect"),
+    action: t("revoke_key"),
     danger: true,
   });
   if (!agreed) return;
@@ -213,7 +214,7 @@ async function revoked(keys, key, button) {
     button.removeAttribute("aria-disabled");
     return notify(answer.error.message);
   }
-  notify(`Key revoked: ${name}`);
+  notify(t("key_revoked", { name }));
   await listed(keys);
   const next = keys.form.hidden ? keys.made.querySelector("input") : keys.name;
   next?.focus();

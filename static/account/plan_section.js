@@ -3,8 +3,11 @@
 
 import { copyButton } from "../shared/dialog.js";
 import { fill, h, icon } from "../shared/dom.js";
-import { dateTime, number } from "../shared/formats.js";
+import { dateTime, number, percent as percentage } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { sectionCard } from "./card.js";
+
+const t = await texts("account");
 
 /**
  * Draws the section into `parts`.
@@ -13,7 +16,7 @@ import { sectionCard } from "./card.js";
  * @param {{ account: Account }} options
  */
 export function planSection(parts, { account }) {
-  fill(parts, sectionCard("This month", usage(account)), sectionCard("Plan", planWords(account)));
+  fill(parts, sectionCard(t("this_month"), usage(account)), sectionCard(t("plan"), planWords(account)));
 }
 
 /**
@@ -22,25 +25,32 @@ export function planSection(parts, { account }) {
 function usage(account) {
   const { events_this_month: used, events_limit: limit, month_ends_at: ends } = account;
   const days = Math.ceil((new Date(ends).getTime() - Date.now()) / 86_400_000);
-  const end = `The month ends on ${dateTime(ends, "UTC")} UTC, ${days > 1 ? `in ${days} days` : "within a day"}.`;
+  const date = dateTime(ends, "UTC");
+  const end = days > 1 ? t("month_ends", { date, days }) : t("month_ends_soon", { date });
+  const shown = h("strong", null, number(used));
   if (limit === null) {
-    return h("div", { class: "stack" }, figure(number(used), "events"), h("p", { class: "soft" }, `No limit. ${end}`));
+    return h(
+      "div",
+      { class: "stack" },
+      figure(t.rich("events_used", { events: shown })),
+      h("p", { class: "soft" }, t("no_limit"), " ", end),
+    );
   }
   const share = Math.min(1, used / Math.max(1, limit));
   return h(
     "div",
     { class: "stack" },
-    figure(number(used), `of ${number(limit)} events`),
+    figure(t.rich("events_used_of", { events: shown, limit: number(limit) })),
     h(
       "div",
       {
         class: "usage",
         role: "meter",
-        "aria-label": "Events used this month",
+        "aria-label": t("events_used_label"),
         "aria-valuemin": 0,
         "aria-valuemax": limit,
         "aria-valuenow": Math.min(used, limit),
-        "aria-valuetext": `${number(used)} of ${number(limit)}`,
+        "aria-valuetext": t("used_of", { used, limit }),
       },
       h("div", { class: share >= 0.8 ? "usage-bar high" : "usage-bar", style: { width: `${share * 100}%` } }),
     ),
@@ -50,11 +60,10 @@ function usage(account) {
 }
 
 /**
- * @param {string} value
- * @param {string} words
+ * @param {Child} words
  */
-function figure(value, words) {
-  return h("p", { class: "big-figure" }, h("strong", null, value), ` ${words}`);
+function figure(words) {
+  return h("p", { class: "big-figure" }, words);
 }
 
 /**
@@ -66,16 +75,7 @@ function warning({ usage_warning: percent, events_this_month: used, events_limit
       "div",
       { class: "notice bad" },
       icon("warning"),
-      h(
-        "div",
-        null,
-        h("strong", null, "The monthly event limit is reached"),
-        h(
-          "p",
-          null,
-          "New events are rejected (429). The tracker stores them for up to 72 hours and retries; older ones are lost.",
-        ),
-      ),
+      h("div", null, h("strong", null, t("limit_reached")), h("p", null, t("limit_reached_effect"))),
     );
   }
   if (percent) {
@@ -86,8 +86,8 @@ function warning({ usage_warning: percent, events_this_month: used, events_limit
       h(
         "div",
         null,
-        h("strong", null, `${Math.floor((100 * used) / limit)}% of the monthly event limit is used`),
-        h("p", null, "When the limit is reached, new events are rejected until the month ends."),
+        h("strong", null, t("limit_near", { share: percentage(Math.floor((100 * used) / limit)) })),
+        h("p", null, t("limit_near_effect")),
       ),
     );
   }
@@ -100,14 +100,15 @@ function warning({ usage_warning: percent, events_this_month: used, events_limit
 function planWords(account) {
   const next = { free: "pro", pro: "business", business: "" }[account.plan];
   const command = `analytics-server account plan ${account.email} ${next}`;
-  const keys = account.has_keys ? "with API keys" : "without API keys";
-  const limit = account.events_limit === null ? "unlimited events" : `${number(account.events_limit)} events per month`;
+  const keys = account.has_keys ? t("with_keys") : t("without_keys");
+  const limit =
+    account.events_limit === null ? t("unlimited_events") : t("events_per_month", { limit: account.events_limit });
   return h(
     "div",
     { class: "stack" },
-    h("p", null, "This account is on the ", h("strong", null, account.plan), ` plan: ${limit}, ${keys}.`),
-    next ? h("p", { class: "soft" }, `To change to ${next}, run this command on the server:`) : null,
+    h("p", null, t.rich("plan_of_account", { plan: h("strong", null, account.plan), limit, keys })),
+    next ? h("p", { class: "soft" }, t("change_plan_to", { plan: next })) : null,
     next ? h("pre", { class: "code-block wrapped", tabindex: "0" }, command) : null,
-    next ? h("div", { class: "row" }, copyButton(command, "Copy command")) : null,
+    next ? h("div", { class: "row" }, copyButton(command, t("copy_command"))) : null,
   );
 }

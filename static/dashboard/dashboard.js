@@ -3,11 +3,15 @@
 
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { dayRange, plural } from "../shared/formats.js";
-import { drawInterval, pickDays } from "../shared/range_picker.js";
-import { hasSameScope, reportQuery } from "../shared/view_state.js";
+import { dayRange } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
+import { drawInterval, showDays } from "../shared/range_picker.js";
+import { comparisonOf, hasSameScope, reportQuery } from "../shared/view_state.js";
 import { at } from "../shared/paths.js";
 import { DASHBOARD_STATE } from "./dashboard_view.js";
+import { annotationTool } from "./annotations.js";
+import { conversionCount, shownFigure } from "./conversions.js";
+import { goalCards } from "./goal_cards.js";
 import { drawFigures, figureNamed } from "./key_figures.js";
 import { CARDS } from "./list_cards.js";
 import { realtimePanel } from "./realtime.js";
@@ -17,12 +21,16 @@ import { timeSeriesChart } from "./time_series.js";
 import { listCard } from "./top_lists.js";
 import { worldMap } from "./world_map.js";
 
+const t = await texts("dashboard");
+const shared = await texts("shared");
+
 /**
  * What the cards of the dashboard share beside the board.
  *
  * @typedef {Board & {
  *   total(figure: string): number,
  *   figuresLoaded(): Promise<void> | null,
+ *   allLoaded(): Promise<any>,
  *   openTab(card: string, field: string): void,
  * }} DashboardBoard
  */
@@ -30,26 +38,30 @@ import { worldMap } from "./world_map.js";
 /** @type {PageDefinition} */
 export const DASHBOARD = {
   title: "",
+  compares: true,
   state: DASHBOARD_STATE,
-  shortcuts: [["/", "Search in all pages; in an open list, search in that list", (board) => board.search?.()]],
-  foot: "Unique visitors are counted per day (UTC): a visitor who returns on another day counts again. No cookies, IP addresses or fingerprints are stored.",
-  printLine: (board) => `Chart: ${figureNamed(board.view().figure).title}`,
+  shortcuts: [["/", t("search_pages"), (board) => board.search?.()]],
+  foot: t("counting_note"),
+  printLine: (board) => t("chart_of", { figure: figureNamed(board.view().figure).title }),
   build,
 };
 
 /**
- * @param {Board} shared
+ * @param {Board} given
  * @returns {PageBody}
  */
-function build(shared) {
+function build(given) {
   /** @type {Stats | null} */
   let totals = null;
   /** @type {Promise<void> | null} */
   let figuresLoaded = null;
+  /** @type {Promise<any>} */
+  let allLoaded = Promise.resolve();
   /** @type {DashboardBoard} */
-  const board = Object.assign(shared, {
+  const board = Object.assign(given, {
     total: (/** @type {string} */ figure) => totals?.[figure] || 0,
     figuresLoaded: () => figuresLoaded,
+    allLoaded: () => allLoaded,
     openTab: (/** @type {string} */ card, /** @type {string} */ field) =>
       void board.go({ ...board.view(), tabs: { ...board.view().tabs, [card]: field } }),
   });
@@ -59,43 +71,55 @@ function build(shared) {
     cards: h("div", { class: "cards" }),
   };
   const rejected = board.site.rejected ? rejectedLink(board, board.site.rejected) : null;
-  const realtime = realtimePanel(board);
-  const chart = timeSeriesChart(nodes.chart, { pick: (first, last) => pickDays(board, first, last) });
+  // A share link may fix filters, which visitors now do not have, and hide single events.
+  const isFiltered = Object.keys(board.site.filters || {}).length > 0;
+  const realtime = isFiltered ? null : realtimePanel(board);
+  // Share links show no goals.
+  const goals = board.site.website ? goalCards(board) : null;
+  // Only the owner changes annotations.
+  const annotate = board.site.website ? annotationTool(board, () => void loadChart()) : null;
+  const chart = timeSeriesChart(nodes.chart, {
+    pick: (first, last, days) => annotate?.pick(first, last) || showDays(board, days),
+    openMark: annotate ? ({ annotations }) => annotate.open(annotations) : undefined,
+  });
   const interval = h("div");
-  const csv = h("a", { class: "csv", download: "series.csv", "aria-label": "CSV of the chart" }, "CSV");
-  chart.tools.append(interval, csv);
+  const csv = h("a", { class: "csv", download: "series.csv", "aria-label": shared("csv_of_chart") }, "CSV");
+  chart.tools.append(...(annotate ? [annotate.button] : []), interval, csv);
   const chartNodes = [...nodes.chart.childNodes];
   const map = worldMap(board);
   const cards = CARDS.map((card) => listCard(card, board, card.name === "places" ? map : null));
-  const recent = recentEvents(board);
-  const eventNames = cards[cards.length - 1];
-  const topLists = cards.slice(0, -1).map((card) => card.element);
-  nodes.cards.append(...topLists, eventNames.element, realtime.card, recent.element);
+  const recent = board.site.hidesEvents ? null : recentEvents(board);
+  const belowLists = [realtime?.card, recent?.element].filter((card) => card !== undefined);
+  nodes.cards.append(...cards.map((card) => card.element), ...belowLists);
   board.search = () => void cards[0].openAll();
 
+  // Which count of some figures holds conversions.
+  const countOf = (/** @type {TopRow[] | Stats[] | Bucket[]} */ rows) =>
+    conversionCount(board.view(), board.saved().segments, rows);
+
   const loadFigures = board.panel(nodes.figures, {
-    what: () => "The key figures cannot be shown.",
-    ask: (signal) => fetchFigures(board, signal),
+    what: () => t("key_figures_failed"),
+    request: (signal) => fetchFigures(board, signal),
     draw: (answer) => {
       const stats = /** @type {Stats} */ (answer.data);
       const span = board.span();
       if (totals?.visitors !== stats.visitors) {
-        board.say(`${dayRange(span.from, span.to)}: ${plural(stats.visitors, "visitor")}`);
+        board.say(t("visitors_of_days", { days: dayRange(span.from, span.to), count: stats.visitors }));
       }
       totals = stats;
       drawFigures(nodes.figures, {
-        ...{ stats, previous: answer.previous, change: answer.change, span },
-        chosen: board.view().figure,
+        ...{ stats, previous: answer.previous, change: answer.change, span, count: countOf([stats]) },
+        chosen: shownFigure(board.view().figure, countOf([stats])),
         choose: (name) => board.go({ ...board.view(), figure: name }),
       });
     },
   });
   const loadChart = board.panel(nodes.chart, {
-    what: () => "The chart cannot be shown.",
-    ask: (signal) => fetchSeries(board, signal),
-    draw: ({ data, before }) => {
+    what: () => t("chart_failed"),
+    request: (signal) => fetchSeries(board, signal),
+    draw: ({ data, before, annotations }) => {
       if (!nodes.chart.contains(interval)) fill(nodes.chart, chartNodes);
-      chart.draw(board.view(), board.span(), data, before);
+      chart.draw(board.view(), board.span(), data, before, annotations, countOf([...data, ...(before || [])]));
     },
   });
 
@@ -104,36 +128,47 @@ function build(shared) {
       if (!isLoaded && !options.quietly) totals = null;
     });
     rejected?.load();
-    const loads = [loadChart(options), recent.load(options), ...cards.map((card) => card.load(options))];
-    await Promise.all([figuresLoaded, ...loads]);
+    const loads = [
+      loadChart(options),
+      goals?.load(options),
+      recent?.load(options),
+      ...cards.map((card) => card.load(options)),
+    ];
+    allLoaded = Promise.all([figuresLoaded, ...loads]);
+    await allLoaded;
   }
 
   /** Draws what the page's own state changed: the figure on the chart, its buckets, an open tab. */
   function loadChanged(/** @type {View} */ last, /** @type {View} */ view) {
     if (last.figure !== view.figure) {
-      markChosen(nodes.figures, view.figure);
+      markChosen(nodes.figures, shownFigure(view.figure, totals && countOf([totals])));
       chart.redraw(view);
     }
     if (last.interval !== view.interval) loadChart();
+    goals?.redraw();
+    if (last.goal !== view.goal) for (const card of cards) card.load();
+    if (last.recent !== view.recent) recent?.load({ quietly: false });
     for (const [i, { name }] of CARDS.entries()) if (last.tabs[name] !== view.tabs[name]) cards[i].load();
   }
 
   return {
     element: [
-      h("section", { class: "card main-card", "aria-label": "Key figures and chart" }, nodes.figures, nodes.chart),
+      h("section", { class: "card main-card", "aria-label": t("key_figures_and_chart") }, nodes.figures, nodes.chart),
+      ...(goals ? [goals.element] : []),
       nodes.cards,
     ],
-    nameAside: realtime.badge,
+    nameAside: realtime?.badge,
     footLinks: [
       rejected?.element,
-      h("a", { href: "https://db-ip.com", target: "_blank", rel: "noopener" }, "IP Geolocation by DB-IP"),
+      h("a", { href: "https://db-ip.com", target: "_blank", rel: "noopener" }, t("geolocation_source")),
     ],
     redraw() {
       const span = board.span();
       drawInterval(interval, board);
       rejected?.redraw();
-      realtime.redraw();
-      const query = reportQuery(board.view(), span, { interval: span.interval, format: "csv" });
+      realtime?.redraw();
+      const more = { interval: span.interval, ...comparisonOf(board.view(), span), format: "csv" };
+      const query = reportQuery(board.view(), span, more);
       csv.href = at(`${board.base}/timeseries?${query}`);
     },
     load({ quietly, last }) {
@@ -141,7 +176,7 @@ function build(shared) {
       return loadAll({ quietly });
     },
     leave() {
-      realtime.end();
+      realtime?.end();
       chart.end();
       rejected?.end();
       for (const card of cards) card.end();
@@ -150,7 +185,7 @@ function build(shared) {
 }
 
 /**
- * Fetches the key figures and those of the range before. Where this range is not over, as much of the range before is
+ * Fetches the key figures and those of the range that is compared with. Where this range is not over, as much of the range before is
  * compared as of this one.
  *
  * @param {Board} board
@@ -158,13 +193,14 @@ function build(shared) {
  */
 async function fetchFigures(board, signal) {
   const [view, span] = [board.view(), board.span()];
-  if (!span.isOpen) {
-    const answer = await board.ask("stats", { compare: "previous" }, signal);
-    return answer.ok ? { ...answer, previous: answer.data.previous, change: answer.data.change } : answer;
+  if (!span.before || !span.beforeUntil) {
+    const answer = await board.request("stats", comparisonOf(view, span), signal);
+    if (!answer.ok) return answer;
+    return { ...answer, previous: answer.data.previous || null, change: answer.data.change || null };
   }
   const until = { from: span.before.from, to: span.beforeUntil };
   const [answer, before] = await Promise.all([
-    board.ask("stats", {}, signal),
+    board.request("stats", {}, signal),
     get(`${board.base}/stats?${reportQuery(view, until)}`, { signal }),
   ]);
   // The range before may be older than the retention period: then there is nothing to compare with.
@@ -172,17 +208,21 @@ async function fetchFigures(board, signal) {
 }
 
 /**
- * Fetches the series of the range, and of the range before as `before`.
+ * Fetches the series of the range, and as `before` that of the range which it is compared with.
  *
  * @param {Board} board
  * @param {AbortSignal} signal
  */
 async function fetchSeries(board, signal) {
   const [view, span] = [board.view(), board.span()];
-  const ask = (/** @type {Days} */ days) =>
+  const fetchDays = (/** @type {Days} */ days) =>
     get(`${board.base}/timeseries?${reportQuery(view, days, { interval: span.interval })}`, { signal });
-  const [answer, before] = await Promise.all([ask(span), ask(span.before)]);
-  return { ...answer, before: before.ok ? before.data : null };
+  const [answer, before, annotations] = await Promise.all([
+    fetchDays(span),
+    span.before && fetchDays(span.before),
+    get(`${board.base}/annotations`, { signal }),
+  ]);
+  return { ...answer, before: before?.ok ? before.data : null, annotations: annotations.ok ? annotations.data : [] };
 }
 
 function markChosen(/** @type {HTMLElement} */ root, /** @type {string} */ name) {

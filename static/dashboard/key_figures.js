@@ -3,70 +3,84 @@
 
 import { fill, h, visuallyHidden } from "../shared/dom.js";
 import { dayRange, decimal, duration, number, percent, shortNumber } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
 
-// `up` is 1 where more is better, -1 where less is better.
+const t = await texts("dashboard");
+const shared = await texts("shared");
+
+// `up` is 1 where more is better, -1 where less is better. The leading figures are drawn larger.
 /** @type {Figure[]} */
 export const FIGURES = [
   {
     name: "visitors",
-    title: "Visitors",
+    isLead: true,
+    title: shared("figure_visitors"),
     inSeries: true,
     up: 1,
     say: shortNumber,
     exact: number,
-    means: "Unique visitors, counted per day (UTC): a visitor who returns on two more days counts three times.",
+    described: (count) => shared("count_visitors", { count }),
+    means: t("visitors_means"),
   },
   {
     name: "visits",
-    title: "Visits",
+    isLead: true,
+    title: shared("figure_visits"),
     inSeries: true,
     up: 1,
     say: shortNumber,
     exact: number,
-    means: "Visits that begin in this range. A visit ends after 30 minutes without an event.",
+    described: (count) => shared("count_visits", { count }),
+    means: t("visits_means"),
   },
   {
     name: "pageviews",
-    title: "Pageviews",
+    isLead: true,
+    title: shared("figure_pageviews"),
     inSeries: true,
     up: 1,
     say: shortNumber,
     exact: number,
-    means: "Pageviews, and screen views of apps.",
+    described: (count) => shared("count_pageviews", { count }),
+    means: t("pageviews_means"),
   },
   {
     name: "events",
-    title: "Events",
+    title: shared("figure_events"),
     inSeries: true,
     up: 1,
     say: shortNumber,
     exact: number,
-    means: "Custom events of websites and apps.",
+    described: (count) => shared("count_events", { count }),
+    means: t("events_means"),
   },
   {
     name: "views_per_visit",
-    title: "Pages per visit",
+    title: t("pages_per_visit"),
     up: 1,
     say: decimal,
     exact: decimal,
-    means: "Average number of pageviews of the visits that begin in this range.",
+    described: (value) => t("pages_per_visit_exact", { value: decimal(value) }),
+    means: t("pages_per_visit_means"),
   },
   {
     name: "bounce_rate",
-    title: "Bounce rate",
+    title: t("bounce_rate"),
     up: -1,
     say: percent,
     exact: percent,
-    means: "Share of visits with exactly one pageview and no custom event.",
+    described: (value) => t("bounce_rate_exact", { value: percent(value) }),
+    means: t("bounce_rate_means"),
   },
   {
     name: "visit_duration",
-    title: "Visit duration",
+    title: t("visit_duration"),
     up: 1,
     say: duration,
     exact: duration,
-    means: "Average time from the first to the last event of a visit.",
+    described: (value) => t("visit_duration_exact", { value: duration(value) }),
+    means: t("visit_duration_means"),
   },
 ];
 
@@ -80,19 +94,35 @@ export function figureNamed(name) {
 }
 
 /**
+ * Returns the figures of a view; with a count that holds conversions, one figure of them in place of pageviews and events.
+ *
+ * @param {string | null} count
+ * @returns {Figure[]}
+ */
+export function figuresOf(count) {
+  if (!count) return FIGURES;
+  const own = {
+    ...{ ...figureNamed(count), title: shared("figure_conversions"), isLead: true, means: t("conversions_means") },
+    described: (/** @type {number} */ value) => shared("count_conversions", { count: value }),
+  };
+  return FIGURES.filter(({ name }) => name !== "events").map((one) => (one.name === "pageviews" ? own : one));
+}
+
+/**
  * Draws the row. `stats`, `previous`, `change`: as the read API returns them; previous and change may be null.
+ * `count`: which of them holds conversions, or null.
  *
  * @param {HTMLElement} root
- * @param {{ stats: Stats, previous: Stats | null, change: Record<string, number | null> | null, span: Span, chosen: string, choose: (name: string) => void }} options
+ * @param {{ stats: Stats, previous: Stats | null, change: Record<string, number | null> | null, span: Span, count: string | null, chosen: string, choose: (name: string) => void }} options
  */
-export function drawFigures(root, { stats, previous, change, span, chosen, choose }) {
-  const items = FIGURES.map((figure) => {
+export function drawFigures(root, { stats, previous, change, span, count, chosen, choose }) {
+  const items = figuresOf(count).map((figure) => {
     const before = previous ? previous[figure.name] : null;
     const percentage = change ? change[figure.name] : changeOf(stats[figure.name], before);
     const parts = [
       h("span", { class: "figure-name" }, figure.title),
       h("span", { class: "figure-value" }, figure.say(stats[figure.name])),
-      changeNode(figure, percentage, span),
+      changeNode(figure, percentage, span, isNotable(figure, percentage, stats, previous)),
     ];
     const described = visuallyHidden(figure.means);
     const props = {
@@ -116,14 +146,14 @@ export function drawFigures(root, { stats, previous, change, span, chosen, choos
             ...props,
             tabindex: "0",
             role: "group",
-            "aria-label": `${figure.title}: ${figure.exact(stats[figure.name])}`,
+            "aria-label": shared("label_value", { label: figure.title, value: figure.exact(stats[figure.name]) }),
           },
           parts,
         );
     described.id = `means-${figure.name}`;
     item.setAttribute("aria-describedby", described.id);
     addTooltip(item, () => hintOf(figure, stats[figure.name], before, span), { byTouch: true });
-    return h("li", null, item, described);
+    return h("li", { class: figure.isLead ? "lead" : null }, item, described);
   });
   fill(root, h("ul", { class: "figures" }, items));
 }
@@ -138,36 +168,67 @@ export function changeOf(now, before) {
   return now === null || !before ? null : ((now - before) / before) * 100;
 }
 
+const NOTABLE_PERCENT = 10;
+const NOTABLE_VISITS = 100;
+
 /**
- * Returns the change as text with an arrow. `figure.up`: 1 where more is better.
+ * Returns whether a change is worth a colour: at least 10 percent and more than chance. Counts: by more than two standard
+ * deviations of the difference of two Poisson counts. Averages and rates: both ranges have at least 100 visits.
+ *
+ * @param {{ name: string, inSeries?: boolean }} figure
+ * @param {number | null | undefined} percentage
+ * @param {Record<string, any>} stats
+ * @param {Record<string, any> | null} previous
+ */
+export function isNotable({ name, inSeries }, percentage, stats, previous) {
+  if (!previous || Math.abs(percentage || 0) < NOTABLE_PERCENT) return false;
+  const [now, before] = [stats[name], previous[name]];
+  if (inSeries) return Math.abs(now - before) > 2 * Math.sqrt(now + before);
+  return Math.min(stats.visits, previous.visits) >= NOTABLE_VISITS;
+}
+
+/**
+ * Returns the change as text with an arrow, in colour where it is notable. `figure.up`: 1 where more is better.
  *
  * @param {{ up: number }} figure
  * @param {number | null | undefined} percentage
- * @param {Span} span
+ * @param {Span | null} span
+ * @param {boolean} [isColoured]
  */
-export function changeNode(figure, percentage, span) {
+export function changeNode(figure, percentage, span, isColoured = true) {
   if (percentage === null || percentage === undefined) return h("span", { class: "figure-change soft" }, "\u00a0");
   const rounded = Math.abs(percentage) >= 10 ? Math.round(percentage) : Math.round(percentage * 10) / 10;
-  if (!rounded) return h("span", { class: "figure-change soft" }, "no change");
-  const isGood = rounded * figure.up > 0;
+  if (!rounded) return h("span", { class: "figure-change soft" }, t("no_change"));
+  const kind = !isColoured ? "soft" : rounded * figure.up > 0 ? "good" : "bad";
+  const values = { percent: h("span", null, percent(Math.abs(rounded), 1)), range: span ? beforeWords(span) : "" };
+  const from = () => (rounded > 0 ? t.rich("up_from", values) : t.rich("down_from", values));
+  const fromBefore = () => (rounded > 0 ? t.rich("up_from_before", values) : t.rich("down_from_before", values));
   return h(
     "span",
-    { class: `figure-change ${isGood ? "good" : "bad"}` },
+    { class: `figure-change ${kind}` },
     h("span", { "aria-hidden": "true" }, rounded > 0 ? "↑ " : "↓ "),
-    visuallyHidden(rounded > 0 ? "up " : "down "),
-    percent(Math.abs(rounded), 1),
-    visuallyHidden(` compared with ${beforeWords(span)}`),
+    spoken(span ? from() : fromBefore()),
   );
 }
 
 /**
- * Returns the range before: "8 – 14 Nov 2026, up to 17:04"
+ * Returns the pieces of a text of which only the elements are visible; screen readers get the whole text.
  *
- * @param {Span} span
+ * @param {(string | Node)[]} pieces
  */
-export function beforeWords(span) {
-  const days = dayRange(span.before.from, span.isOpen ? span.beforeUntil.slice(0, 10) : span.before.to);
-  return span.isOpen ? `${days}, up to ${span.beforeUntil.slice(11, 16)}` : days;
+export function spoken(pieces) {
+  return pieces.map((piece) => (typeof piece === "string" ? piece && visuallyHidden(piece) : piece));
+}
+
+/**
+ * Returns the range that is compared with: "8 – 14 Nov 2026, up to 17:04"
+ *
+ * @param {Span} options
+ */
+export function beforeWords({ before, beforeUntil }) {
+  if (!before) return "";
+  const days = dayRange(before.from, beforeUntil ? beforeUntil.slice(0, 10) : before.to);
+  return beforeUntil ? t("days_until", { days, time: beforeUntil.slice(11, 16) }) : days;
 }
 
 /**
@@ -177,9 +238,12 @@ export function beforeWords(span) {
  * @param {Span} span
  */
 function hintOf(figure, value, before, span) {
-  const against = before === null || before === undefined ? null : `${figure.exact(before)} in ${beforeWords(span)}`;
+  const against =
+    before === null || before === undefined
+      ? null
+      : t("value_in_range", { value: figure.exact(before), range: beforeWords(span) });
   return [
-    h("strong", null, `${figure.exact(value)} ${figure.title.toLowerCase()}`),
+    h("strong", null, figure.described(value)),
     against ? h("p", { class: "soft" }, against) : null,
     h("p", null, figure.means),
   ];

@@ -1,13 +1,16 @@
-// Visitors now: a number beside the heading and a card with their pages, refreshed every ten seconds while the tab is
+// Visitors now: a number beside the heading and a card with their pages while there are any, refreshed every ten seconds while the tab is
 // visible.
 
 import { hasFilter } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill, visuallyHidden } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { plural, number } from "../shared/formats.js";
+import { number } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { barList } from "../shared/bar_list.js";
 
+const t = await texts("dashboard");
+const shared = await texts("shared");
 const POLL_MS = 10_000;
 const SHOWN = 10;
 
@@ -27,8 +30,8 @@ export function realtimePanel(board) {
   const count = h("span", { class: "soft small-text" });
   const card = h(
     "section",
-    { class: "card list-card card-live", id: "live", tabindex: "-1", "aria-label": "Now" },
-    h("div", { class: "card-head" }, h("h2", { class: "card-title" }, h("span", { class: "dot" }), "Now"), count),
+    { class: "card list-card card-live", id: "live", tabindex: "-1", "aria-label": t("now"), hidden: true },
+    h("div", { class: "card-head" }, h("h2", { class: "card-title" }, h("span", { class: "dot" }), t("now")), count),
     body,
   );
   const ending = new AbortController();
@@ -37,16 +40,19 @@ export function realtimePanel(board) {
   /** @type {Realtime | null} */
   let data = null;
 
-  async function ask() {
+  async function poll() {
     clearTimeout(timer);
     if (document.visibilityState === "visible") {
       const answer = await get(`${board.base}/realtime`, { signal: ending.signal });
       if (ending.signal.aborted || answer.error?.code === "not_logged_in") return;
       if (answer.ok) show((data = answer.data));
-      else if (!latest) fill(body, failureNotice("Visitors now cannot be shown.", answer.error, ask));
+      else if (!latest) {
+        card.hidden = false;
+        fill(body, failureNotice(t("visitors_now_failed"), answer.error, poll));
+      }
     }
     clearTimeout(timer);
-    timer = setTimeout(ask, POLL_MS);
+    timer = setTimeout(poll, POLL_MS);
   }
 
   /**
@@ -61,12 +67,12 @@ export function realtimePanel(board) {
     fill(
       badge,
       h("span", { class: visitors ? "dot on" : "dot" }),
-      h("strong", null, number(visitors)),
-      " now",
-      visuallyHidden(`: visitors of the last ${seconds / 60} minutes`),
+      t.rich("visitors_now", { visitors: h("strong", null, number(visitors)) }),
+      visuallyHidden(`: ${t("visitors_now_means", { minutes: seconds / 60 })}`),
     );
     card.querySelector(".dot")?.classList.toggle("on", visitors > 0);
-    count.textContent = `${plural(visitors, "visitor")} in the last ${seconds / 60} minutes`;
+    card.hidden = !pages.length;
+    count.textContent = t("visitors_last_minutes", { count: visitors, minutes: seconds / 60 });
     const rows = pages.slice(0, SHOWN).map((page) => ({
       key: page.pathname,
       value: page.pathname,
@@ -79,19 +85,18 @@ export function realtimePanel(board) {
     }));
     const more =
       pages.length > SHOWN
-        ? h("p", { class: "soft small-text" }, `and ${plural(pages.length - SHOWN, "other page")}`)
+        ? h("p", { class: "soft small-text" }, t("other_pages", { count: pages.length - SHOWN }))
         : null;
     refill(
       body,
-      rows.length
-        ? [barList(rows, { choose: (row) => board.toggle("pathname", row.value), unit: "visitors" }), more]
-        : h("p", { class: "nothing soft" }, "No visitors now. Pageviews appear here within ten seconds."),
+      barList(rows, { choose: (row) => board.toggle("pathname", row.value), unit: shared("visitors") }),
+      more,
     );
   }
 
-  const wake = () => document.visibilityState === "visible" && ask();
+  const wake = () => document.visibilityState === "visible" && poll();
   document.addEventListener("visibilitychange", wake);
-  ask();
+  poll();
   return {
     badge,
     card,

@@ -4,12 +4,18 @@ import { reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { TYPES } from "../shared/fields.js";
-import { countryName, dateFormat, flag } from "../shared/formats.js";
+import { TYPES, fieldTitle } from "../shared/fields.js";
+import { countryName, dateFormat } from "../shared/formats.js";
+import { flagMark, markOf } from "../shared/marks.js";
+import { texts } from "../shared/messages.js";
 import { createPanel } from "../shared/panel.js";
 
+const t = await texts("dashboard");
+const shared = await texts("shared");
 const PAGE_ROWS = 12;
 const MAX_ROWS = 1000;
+// What is shown unless all types are asked for, or one is filtered by: no measurements and assignments.
+const TRAFFIC = ["pageview", "screen_view", "event", "app_event"];
 
 /**
  * Returns the card: { element, load(options) }.
@@ -20,22 +26,27 @@ export function recentEvents(board) {
   const body = h("div", { class: "card-body" });
   const tbody = h("tbody");
   const foot = h("div", { class: "card-foot no-print" });
+  const choice = h("div", { class: "no-print" });
   const element = h(
     "section",
-    { class: "card card-events", "aria-label": "Recent events" },
-    h("div", { class: "card-head" }, h("h2", { class: "card-title" }, "Recent events")),
+    { class: "card card-events", "aria-label": t("recent_events") },
+    h("div", { class: "card-head" }, h("h2", { class: "card-title" }, t("recent_events")), choice),
     body,
     foot,
   );
-  const path = (/** @type {Record<string, any>} */ params) =>
-    `${board.base}/events?${reportQuery(board.view(), board.span(), params)}`;
+  const isByType = () => board.view().filters.some(([field]) => field === "type");
+  const path = (/** @type {Record<string, any>} */ params) => {
+    const types = board.view().recent || isByType() ? [] : TRAFFIC;
+    const query = reportQuery(board.view(), board.span(), params);
+    return `${board.base}/events?${query}${types.map((type) => `&filter_type=${type}`).join("")}`;
+  };
 
   const load = createPanel(body, {
-    what: () => "Recent events cannot be shown.",
-    ask: (signal) => get(path({ limit: PAGE_ROWS }), { signal }),
+    what: () => t("recent_events_failed"),
+    request: (signal) => get(path({ limit: PAGE_ROWS }), { signal }),
     draw: (answer) => {
       fill(tbody);
-      fill(body, answer.data.length ? table(tbody) : h("p", { class: "nothing soft" }, "No events in this range."));
+      fill(body, answer.data.length ? table(tbody) : h("p", { class: "nothing soft" }, shared("no_events_in_range")));
       more(answer);
     },
   });
@@ -46,7 +57,7 @@ export function recentEvents(board) {
   function more({ data, meta }) {
     tbody.append(...data.map((/** @type {EventRow} */ event) => row(event, board)));
     const older = meta.next_cursor
-      ? h("button", { class: "button small", type: "button", dataset: { key: "older" } }, "Older events")
+      ? h("button", { class: "button small", type: "button", dataset: { key: "older" } }, t("older_events"))
       : null;
     older?.addEventListener("click", async () => {
       older.disabled = true;
@@ -56,7 +67,7 @@ export function recentEvents(board) {
       else {
         fill(
           foot,
-          failureNotice("Older events cannot be shown.", answer.error, () => more({ data: [], meta })),
+          failureNotice(t("older_events_failed"), answer.error, () => more({ data: [], meta })),
         );
       }
     });
@@ -66,8 +77,8 @@ export function recentEvents(board) {
         class: "csv",
         href: path({ limit: MAX_ROWS, format: "csv" }),
         download: "events.csv",
-        title: "The newest 1,000",
-        "aria-label": "CSV of events",
+        title: t("newest_rows", { count: MAX_ROWS }),
+        "aria-label": shared("csv_of_events"),
       },
       "CSV",
     );
@@ -75,7 +86,34 @@ export function recentEvents(board) {
   }
   // A reload would remove the older events that were opened.
   const isAtStart = () => tbody.children.length <= PAGE_ROWS;
-  return { element, load: (/** @type {any} */ options) => (options?.quietly && !isAtStart() ? null : load(options)) };
+  return {
+    element,
+    load(/** @type {LoadOptions} */ options = {}) {
+      if (options.quietly && !isAtStart()) return null;
+      refill(choice, isByType() ? null : typeChoice(board));
+      return load(options);
+    },
+  };
+}
+
+/**
+ * @param {Board} board
+ */
+function typeChoice(board) {
+  const one = (/** @type {string} */ name, /** @type {string} */ words) =>
+    h(
+      "button",
+      {
+        class: "segment",
+        type: "button",
+        "aria-pressed": String(board.view().recent === name),
+        dataset: { key: `recent-${name}` },
+        onclick: () => board.go({ ...board.view(), recent: name }),
+      },
+      words,
+    );
+  const choices = [one("", t("traffic")), one("all", t("all_types"))];
+  return h("div", { class: "segments small", role: "group", "aria-label": fieldTitle("type") }, choices);
 }
 
 /**
@@ -83,10 +121,10 @@ export function recentEvents(board) {
  */
 function table(tbody) {
   const head = [
-    ["Time", ""],
-    ["Event", ""],
-    ["Referrer", "wide-only"],
-    ["Visitor", ""],
+    [t("time"), ""],
+    [t("event"), ""],
+    [t("referrer"), "wide-only"],
+    [t("visitor"), ""],
   ];
   return h(
     "div",
@@ -131,9 +169,11 @@ function row(event, board) {
     h(
       "td",
       { class: "from-cell wide-only" },
-      event.referrer ? value("referrer", event.referrer, event.referrer, board) : null,
+      event.referrer
+        ? [markOf("referrer", event.referrer), value("referrer", event.referrer, event.referrer, board)]
+        : null,
     ),
-    h("td", { class: "who-cell" }, who(event)),
+    h("td", { class: "visitor-cell" }, who(event)),
   );
 }
 
@@ -153,7 +193,7 @@ function what(event, board) {
       ? value("event_name", event.event_name, event.event_name, board, "event-name")
       : h("span", { class: "event-name" }, name || TYPES[event.type]),
     name ? h("span", { class: "soft" }, ` ${TYPES[event.type]}`) : null,
-    page ? [h("span", { class: "soft" }, " on "), page] : null,
+    page ? [" ", onPage(page)] : null,
     data
       ? h(
           "span",
@@ -167,6 +207,13 @@ function what(event, board) {
 }
 
 /**
+ * @param {HTMLElement} page
+ */
+function onPage(page) {
+  return t.rich("on_page", { page }).map((piece) => (piece === page ? page : h("span", { class: "soft" }, piece)));
+}
+
+/**
  * @param {EventRow} event
  */
 function who(event) {
@@ -175,8 +222,8 @@ function who(event) {
     event.country
       ? h(
           "span",
-          { class: "flag", role: "img", "aria-label": countryName(event.country), title: countryName(event.country) },
-          flag(event.country),
+          { role: "img", "aria-label": countryName(event.country), title: countryName(event.country) },
+          flagMark(event.country),
         )
       : null,
     h("span", { class: "soft wide-only" }, parts || event.device),
@@ -196,7 +243,7 @@ function value(field, given, words, board, kind = "") {
     {
       class: `plain-button ${kind}`,
       type: "button",
-      title: "Filter by this value",
+      title: t("filter_by_value"),
       onclick: () => board.toggle(field, given),
     },
     h("bdi", null, words),

@@ -1,10 +1,13 @@
 // The link to the page of rejected events, with the number of rejected events in the range. Only on the owner's dashboard.
 
-import { reportQuery, writeView } from "../shared/view_state.js";
+import { reportQuery, withoutFilters, writeView } from "../shared/view_state.js";
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { plural } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { at } from "../shared/paths.js";
+
+const t = await texts("dashboard");
+const shared = await texts("shared");
 
 /**
  * Returns { element, redraw(), load(), end() }. `path`: of the page of rejected events.
@@ -13,28 +16,31 @@ import { at } from "../shared/paths.js";
  * @param {string} path
  */
 export function rejectedLink(board, path) {
-  const element = h("a", { class: "rejected-link no-print" }, "Rejected events");
+  const element = h("a", { class: "rejected-link no-print" }, shared("nav_rejected"));
   /** @type {AbortController | null} */
-  let asking = null;
+  let pending = null;
 
   function redraw() {
-    const { range, from, to, zone } = board.view();
-    const query = writeView({ range, from, to, zone, interval: null, filters: [] });
+    const query = writeView({ ...withoutFilters(board.view()), interval: null });
     element.href = at(`${path}?${query}`);
   }
 
   /** Where the request fails, the link has no number. */
   async function load() {
-    asking?.abort();
-    const mine = (asking = new AbortController());
-    const question = reportQuery({ ...board.view(), filters: [] }, board.span());
+    pending?.abort();
+    const mine = (pending = new AbortController());
+    const question = reportQuery(withoutFilters(board.view()), board.span());
     const answer = await get(`${board.base}/rejected?${question}`, { signal: mine.signal });
-    if (mine !== asking) return;
+    if (mine !== pending) return;
     const events = answer.ok ? answer.data.events : null;
     fill(
       element,
-      events === null ? "Rejected events" : events ? plural(events, "rejected event") : "No rejected events",
+      events === null
+        ? shared("nav_rejected")
+        : events
+          ? t("count_rejected_events", { count: events })
+          : t("no_rejected_events"),
     );
   }
-  return { element, redraw, load, end: () => asking?.abort() };
+  return { element, redraw, load, end: () => pending?.abort() };
 }

@@ -3,7 +3,10 @@
 import { confirmDialog, copyButton, failureNotice, openDialog } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { send } from "../shared/api.js";
+import { texts } from "../shared/messages.js";
 import { at } from "../shared/paths.js";
+
+const t = await texts("dashboard");
 
 /**
  * Opens the dialog. `website` is one of the session's; its `share` is updated.
@@ -22,16 +25,16 @@ export function shareDialog(website) {
     button.disabled = true;
     const answer = await send(method, path);
     button.disabled = false;
-    if (!answer.ok) return body.prepend(failureNotice("The share link could not be changed.", answer.error));
+    if (!answer.ok) return body.prepend(failureNotice(t("share_failed"), answer.error));
     website.share = answer.data ? answer.data.share : null;
     return draw();
   }
 
   const agreed = () =>
     confirmDialog({
-      title: "Replace share link?",
-      words: "The current link stops working at once.",
-      action: "Replace link",
+      title: t("replace_share_link"),
+      words: t("replace_means"),
+      action: t("replace_link"),
       danger: true,
     });
 
@@ -44,33 +47,32 @@ export function shareDialog(website) {
       return one;
     };
     if (!website.share) {
-      const words =
-        "Anyone with the link can view this website's dashboard and recent events, for any days and filters, without event data. They cannot see other websites or change anything. Search engines are asked not to index the page. You can revoke the link at any time.";
       return fill(
         body,
-        h("p", null, words),
-        h("div", { class: "row end gap-above" }, button("Create link", "primary", "POST")),
+        h("p", null, t("share_link_means")),
+        h("div", { class: "row end gap-above" }, button(t("create_link"), "primary", "POST")),
       );
     }
     const link = new URL(at(website.share), location.origin).href + location.search;
-    const field = h("input", { value: link, readonly: true, "aria-label": "Share link", class: "mono" });
+    const field = h("input", { value: link, readonly: true, "aria-label": t("share_link"), class: "mono" });
     field.addEventListener("focus", () => field.select());
     return fill(
       body,
-      h(
-        "p",
-        null,
-        "Anyone with this link can view the dashboard. It opens with the days and filters that are selected now.",
-      ),
-      h("div", { class: "row gap-above" }, h("div", { class: "grow" }, field), copyButton(link, "Copy link")),
+      h("p", null, t("shared_state")),
+      h("div", { class: "row gap-above" }, h("div", { class: "grow" }, field), copyButton(link, t("copy_link"))),
       h(
         "div",
         { class: "row apart gap-above" },
-        h("a", { href: website.share, target: "_blank", rel: "noopener" }, "Open shared page"),
-        h("div", { class: "row" }, button("Replace link", "", "POST"), button("Revoke link", "warning", "DELETE")),
+        h("a", { href: website.share, target: "_blank", rel: "noopener" }, t("open_shared_page")),
+        h(
+          "div",
+          { class: "row" },
+          button(t("replace_link"), "", "POST"),
+          button(t("revoke_link"), "warning", "DELETE"),
+        ),
       ),
     );
   }
   draw();
-  openDialog({ title: `Share ${website.name || website.domain}`, body });
+  openDialog({ title: t("share_website", { website: website.name || website.domain }), body });
 }

@@ -1,12 +1,14 @@
-// Sparklines beside the pages of a list: pageviews by day, or by hour on short ranges. Pages are requested one after the
-// other, only for ranges of up to a month and on screens that are wide enough.
+// Sparklines beside the pages of a list: pageviews (or conversions) by day, or by hour on short ranges. Pages are
+// requested one after the other, only for ranges of up to a month and on screens that are wide enough.
 
 import { AUTOMATIC_MAX_DAYS, reportQuery } from "../shared/view_state.js";
 import { h, svg } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { plural } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
+import { conversionCount } from "./conversions.js";
 
-const ROOM = "(min-width: 1081px)";
+const t = await texts("dashboard");
+const WIDE_SCREEN = "(min-width: 1081px)";
 const [WIDTH, HEIGHT] = [64, 16];
 // Switching quickly between ranges requests none.
 const AFTER_MS = 400;
@@ -27,7 +29,7 @@ export function sparkPlace() {
 export function drawSparks(list, rows, field, board) {
   const ending = new AbortController();
   const span = board.span();
-  const isCheap = span.days <= AUTOMATIC_MAX_DAYS && matchMedia(ROOM).matches;
+  const isCheap = span.days <= AUTOMATIC_MAX_DAYS && matchMedia(WIDE_SCREEN).matches;
   const timer = isCheap && setTimeout(() => drawAll(list, rows, field, board, span, ending.signal), AFTER_MS);
   return () => {
     if (timer) clearTimeout(timer);
@@ -53,20 +55,22 @@ async function drawAll(list, rows, field, board, span, signal) {
     const query = reportQuery(alone, span, { interval: span.days > 2 ? "day" : "hour" });
     const answer = await get(`${board.base}/timeseries?${query}`, { signal });
     if (!answer.ok || !places[i]?.isConnected) return;
-    places[i].replaceChildren(line(answer.data));
+    places[i].replaceChildren(line(answer.data, conversionCount(view, board.saved().segments, answer.data)));
   }
 }
 
 /**
  * @param {Bucket[]} rows
+ * @param {string | null} count  that holds conversions
  */
-function line(rows) {
+function line(rows, count) {
+  const name = count || "pageviews";
   const past = rows.filter((row) => Date.parse(row.time) <= Date.now());
-  const most = Math.max(1, ...past.map((row) => row.pageviews));
+  const most = Math.max(1, ...past.map((row) => row[name]));
   const step = WIDTH / Math.max(1, past.length - 1);
   const height = (/** @type {any} */ views) => HEIGHT - 1 - (views / most) * (HEIGHT - 2);
-  const points = past.map((row, i) => `${(i * step).toFixed(1)},${height(row.pageviews).toFixed(1)}`).join(" ");
-  const words = svg("title", null, `Max. ${plural(most, "pageview")}`);
+  const points = past.map((row, i) => `${(i * step).toFixed(1)},${height(row[name]).toFixed(1)}`).join(" ");
+  const words = svg("title", null, count ? t("max_conversions", { count: most }) : t("max_pageviews", { count: most }));
   const size = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT };
   return svg("svg", size, words, svg("polyline", { points }));
 }

@@ -1,28 +1,52 @@
 // The chart of the chosen figure with its legend, and its table. Buckets are labelled in the view's zone.
 
-import { bucketLabel, axisTicks } from "../shared/buckets.js";
+import { axisTicks, bucketDays, bucketLabels } from "../shared/buckets.js";
 import { chartWithTable } from "../shared/chart_with_table.js";
 import { fill, h } from "../shared/dom.js";
-import { plural, dayRange, number, shortNumber } from "../shared/formats.js";
-import { figureNamed } from "./key_figures.js";
+import { dayRange, number, shortNumber } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
+import { marksOf } from "./annotations.js";
+import { shownFigure } from "./conversions.js";
+import { figureNamed, figuresOf } from "./key_figures.js";
 
-/** @type {[name: string, noun: string, column: string][]} */
-const COUNTS = [
-  ["visitors", "visitor", "Visitors"],
-  ["visits", "visit", "Visits"],
-  ["pageviews", "pageview", "Pageviews"],
-  ["events", "event", "Events"],
-];
+const t = await texts("dashboard");
+const shared = await texts("shared");
+
+/** @type {Record<string, { title: string, chart: (values: Record<string, string>) => string, table: (values: Record<string, string>) => string }>} */
+const INTERVALS = {
+  hour: {
+    title: t("hour"),
+    chart: (values) => t("chart_by_hour", values),
+    table: (values) => t("table_by_hour", values),
+  },
+  day: { title: t("day"), chart: (values) => t("chart_by_day", values), table: (values) => t("table_by_day", values) },
+  week: {
+    title: t("week"),
+    chart: (values) => t("chart_by_week", values),
+    table: (values) => t("table_by_week", values),
+  },
+  month: {
+    title: t("month"),
+    chart: (values) => t("chart_by_month", values),
+    table: (values) => t("table_by_month", values),
+  },
+};
 const LABEL_PX = 76;
 
 /**
- * Draws into `root`; returns { tools, draw(view, span, rows, before), redraw(view), end() }. `counts`: the figures of a
- * bucket, [[name, noun, table column], ...].
+ * Called with the first moments of the first and the last bucket that are chosen, and with their days.
+ *
+ * @typedef {(first: number, last: number, days: Days) => void} Pick
+ */
+
+/**
+ * Draws into `root`; returns { tools, draw(view, span, rows, before, annotations, count), redraw(view), end() }. `counts`: the figures of a
+ * bucket, by default those of the dashboard; `count`: which of them holds conversions, or null.
  *
  * @param {HTMLElement} root
- * @param {{ pick: (first: number, last: number) => void, counts?: [string, string, string][] }} options
+ * @param {{ pick: Pick, openMark?: (mark: ChartMark) => void, counts?: Figure[] }} options
  */
-export function timeSeriesChart(root, { pick, counts = COUNTS }) {
+export function timeSeriesChart(root, { pick, openMark, counts }) {
   const legend = h("div", { class: "legend" });
   const tools = h("div", { class: "row no-print" });
   const plot = chartWithTable();
@@ -35,12 +59,20 @@ export function timeSeriesChart(root, { pick, counts = COUNTS }) {
    */
   async function redraw(view) {
     if (!last) return;
-    const { span, rows, before } = last;
-    const figure = figureNamed(view.figure);
-    fill(legend, legendOf(figure, span, before));
+    const { span, rows, before, annotations, count } = last;
+    const own = counts || figuresOf(count).filter(({ inSeries }) => inSeries);
+    const shown = { ...view, figure: shownFigure(view.figure, count) };
+    fill(legend, legendOf(titleOf(shown.figure, own), span, before));
     await plot.draw(
-      () => chartData(view, span, rows, before, { pick, counts }),
-      () => tableOf(last, last.view, counts),
+      () => ({
+        ...chartData(shown, span, rows, before, { pick, counts: own }),
+        marks: marksOf(
+          annotations,
+          rows.map((/** @type {Bucket} */ { time }) => time),
+        ),
+        openMark,
+      }),
+      () => tableOf(last, shown, own),
     );
   }
 
@@ -51,8 +83,10 @@ export function timeSeriesChart(root, { pick, counts = COUNTS }) {
       /** @type {Span} */ span,
       /** @type {Bucket[]} */ rows,
       /** @type {Bucket[] | null} */ before,
+      /** @type {Annotation[]} */ annotations = [],
+      /** @type {string | null} */ count = null,
     ) {
-      last = { view, span, rows, before };
+      last = { view, span, rows, before, annotations, count };
       return redraw(view);
     },
     redraw(/** @type {View} */ view) {
@@ -64,27 +98,52 @@ export function timeSeriesChart(root, { pick, counts = COUNTS }) {
 }
 
 /**
- * @param {any} figure
+ * @param {string} figure
+ * @param {Figure[]} counts
+ */
+function titleOf(figure, counts) {
+  return (counts.find(({ name }) => name === figure) || figureNamed(figure)).title;
+}
+
+/**
+ * @param {string} title  of the figure
  * @param {Span} span
  * @param {Bucket[] | null} before
  */
-function legendOf(figure, span, before) {
+function legendOf(title, span, before) {
   return [
     h(
       "span",
       { class: "legend-item" },
       h("span", { class: "legend-line now" }),
-      `${figure.title}, ${dayRange(span.from, span.to)}`,
+      `${title}, ${dayRange(span.from, span.to)}`,
     ),
-    before
+    before && span.before
       ? h(
           "span",
           { class: "legend-item soft" },
           h("span", { class: "legend-line before" }),
-          dayRange(span.before.from, span.before.to),
+          shared("compared_with", { days: dayRange(span.before.from, span.before.to) }),
         )
       : null,
   ];
+}
+
+/**
+ * Returns the labels of the buckets of a series and of the one before; with the year where they are of different years.
+ *
+ * @param {View} view
+ * @param {Span} span
+ * @param {Bucket[]} rows
+ * @param {Bucket[] | null} before
+ */
+function labelsOf({ zone }, span, rows, before) {
+  const other = span.before || span;
+  const withYear = other.from.slice(0, 4) !== span.to.slice(0, 4);
+  const times = (/** @type {Bucket[]} */ of) => of.map(({ time }) => time);
+  const labels = (/** @type {Bucket[]} */ of, /** @type {Days} */ range) =>
+    bucketLabels(times(of), { zone, interval: span.interval, range, withYear });
+  return { now: labels(rows, span), before: labels(before || [], other) };
 }
 
 /**
@@ -94,103 +153,120 @@ function legendOf(figure, span, before) {
  * @param {Span} span
  * @param {Bucket[]} rows
  * @param {Bucket[] | null} before
- * @param {{ pick: (first: number, last: number) => void, counts: [string, string, string][] }} options
+ * @param {{ pick: Pick, counts: Figure[] }} options
  */
 function chartData(view, span, rows, before, { pick, counts }) {
-  const starts = rows.map((row) => Date.parse(row.time));
+  const times = rows.map((row) => row.time);
+  const starts = times.map((time) => Date.parse(time));
   const now = Date.now();
   const open = span.isOpen ? starts.findLastIndex((start) => start <= now) : -1;
   const ahead = (/** @type {number} */ i) => starts[i] > now;
-  const figure = figureNamed(view.figure);
+  const labels = labelsOf(view, span, rows, before);
+  const isWide = span.interval === "week" || span.interval === "month";
+  const partial = isWide ? times.flatMap((_, i) => (bucketDays(times, i, span, span.interval).isWhole ? [] : [i])) : [];
   return {
-    label: `${figure.title} by ${span.interval}, ${dayRange(span.from, span.to)}; use the arrow keys to move between ${span.interval}s`,
+    label: INTERVALS[span.interval].chart({
+      figure: titleOf(view.figure, counts),
+      days: dayRange(span.from, span.to),
+    }),
     now: rows.map((row, i) => (ahead(i) ? null : row[view.figure])),
     before: before && rows.map((_, i) => before[i]?.[view.figure] ?? null),
     open,
+    partial,
     format: shortNumber,
-    say: (/** @type {number} */ i) =>
-      `${bucketLabel(starts[i], view.zone, span.interval)}: ${ahead(i) ? "not yet" : countsOf(rows[i], counts).join(", ")}${i === open ? ", so far" : ""}`,
+    when: labels.now,
+    say(/** @type {number} */ i) {
+      const words = ahead(i) ? [t("not_yet")] : counts.map(({ name, described }) => described(rows[i][name]));
+      if (i === open) words.push(t("so_far"));
+      return shared("label_value", { label: labels.now(i), value: words.join(", ") });
+    },
     tip: (/** @type {number} */ i) =>
-      tipOf(view, span, rows[i], before?.[i], { counts, starts, i, open, isAhead: ahead(i) }),
+      tipOf(view, rows[i], before?.[i], { counts, labels, i, isOpen: i === open, isAhead: ahead(i) }),
     ticks: (/** @type {number} */ width) =>
       axisTicks(starts, view.zone, span.interval, Math.max(2, Math.floor(width / LABEL_PX))),
-    pick: (/** @type {number} */ i, /** @type {number} */ j) => pick(starts[i], starts[j]),
+    pick: (/** @type {number} */ i, /** @type {number} */ j) => {
+      const [{ from }, { to }] = [i, j].map((one) => bucketDays(times, one, span, span.interval));
+      pick(starts[i], starts[j], { from, to });
+    },
   };
 }
 
 /**
- * @param {Bucket} row
- * @param {[string, string, string][]} counts
- */
-function countsOf(row, counts) {
-  return counts.map(([name, one]) => plural(row[name], one));
-}
-
-/**
  * @param {View} view
- * @param {Span} span
  * @param {Bucket} row
  * @param {Bucket | null | undefined} before
- * @param {{ counts: [string, string, string][], starts: number[], i: number, open: number, isAhead: boolean }} options
+ * @param {{ counts: Figure[], labels: ReturnType<typeof labelsOf>, i: number, isOpen: boolean, isAhead: boolean }} options
  */
-function tipOf(view, span, row, before, { counts, starts, i, open, isAhead }) {
-  const [, one] = counts.find(([name]) => name === view.figure) || counts[0];
-  const others = counts.filter(([name]) => name !== view.figure);
-  const words = bucketLabel(starts[i], view.zone, span.interval);
+function tipOf(view, row, before, { counts, labels, i, isOpen, isAhead }) {
+  const { described } = counts.find(({ name }) => name === view.figure) || counts[0];
+  const others = counts.filter(({ name }) => name !== view.figure);
   return [
-    h("p", { class: "chart-tip-when" }, words, i === open ? h("span", { class: "soft" }, " so far") : null),
+    h("p", { class: "chart-tip-when" }, labels.now(i), isOpen ? h("span", { class: "soft" }, " ", t("so_far")) : null),
     isAhead
       ? null
       : h(
           "p",
           { class: "chart-tip-now" },
           h("span", { class: "legend-line now" }),
-          h("strong", null, plural(row[view.figure], one)),
+          h("strong", null, described(row[view.figure])),
         ),
     before
       ? h(
           "p",
           { class: "soft" },
           h("span", { class: "legend-line before" }),
-          `${number(before[view.figure])}, ${bucketLabel(Date.parse(before.time), view.zone, span.interval, true)}`,
+          `${number(before[view.figure])}, ${labels.before(i)}`,
         )
       : null,
-    isAhead ? null : h("p", { class: "soft" }, others.map(([name, other]) => plural(row[name], other)).join(" · ")),
+    isAhead ? null : h("p", { class: "soft" }, others.map((other) => other.described(row[other.name])).join(" · ")),
   ];
 }
 
 /**
  * @param {{ rows: Bucket[], before: Bucket[] | null, span: Span }} options
  * @param {View} view
- * @param {[string, string, string][]} counts
+ * @param {Figure[]} counts
  */
 function tableOf({ rows, before, span }, view, counts) {
   const now = Date.now();
+  const labels = labelsOf(view, span, rows, before);
   const body = rows.map((row, i) => {
-    const start = Date.parse(row.time);
-    const words = bucketLabel(start, view.zone, span.interval);
-    if (start > now) return null;
+    if (Date.parse(row.time) > now) return null;
     return h(
       "tr",
       null,
-      h("th", { scope: "row" }, words),
-      counts.map(([name]) => h("td", { class: "num" }, number(row[name]))),
-      before ? h("td", { class: "num soft" }, number(before[i]?.[view.figure])) : null,
+      h("th", { scope: "row" }, labels.now(i)),
+      counts.map(({ name }) => h("td", { class: "num" }, number(row[name]))),
+      before
+        ? [
+            h("td", { class: "soft" }, before[i] ? labels.before(i) : "–"),
+            h("td", { class: "num soft" }, number(before[i]?.[view.figure])),
+          ]
+        : null,
     );
   });
   return h(
     "table",
     { class: "table" },
-    h("caption", { class: "visually-hidden" }, `By ${span.interval}, ${dayRange(span.from, span.to)}, ${view.zone}`),
+    h(
+      "caption",
+      { class: "visually-hidden" },
+      INTERVALS[span.interval].table({ days: dayRange(span.from, span.to), zone: view.zone }),
+    ),
     h(
       "thead",
       null,
       h(
         "tr",
         null,
-        h("th", { scope: "col" }, span.interval === "day" ? "Day" : "Hour"),
-        counts.map(([, , title]) => h("th", { class: "num", scope: "col" }, title)),
-        before ? h("th", { class: "num", scope: "col" }, `${figureNamed(view.figure).title}, range before`) : null,
+        h("th", { scope: "col" }, INTERVALS[span.interval].title),
+        counts.map(({ title }) => h("th", { class: "num", scope: "col" }, title)),
+        before
+          ? [
+              h("th", { scope: "col" }, t("compared_with_days")),
+              h("th", { class: "num", scope: "col" }, titleOf(view.figure, counts)),
+            ]
+          : null,
       ),
     ),
     h("tbody", null, body),

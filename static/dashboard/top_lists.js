@@ -1,41 +1,96 @@
 // The cards with top lists: tabs for the lists of a card, ten rows that filter, and all rows in a dialog.
 
-import { hasFilter, reportQuery } from "../shared/view_state.js";
+import { hasFilter, isFiltered, reportQuery, withoutFilters } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
 import { h, refill, visuallyHidden } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { fieldName, valueNode, valueText } from "../shared/fields.js";
-import { plural, decimal, duration, number, percent } from "../shared/formats.js";
+import { fieldName, fieldTitle, valueNode, valueText } from "../shared/fields.js";
+import { decimal, duration, number, percent } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
-import { barList, listDialog, numbersHead } from "../shared/bar_list.js";
+import { barList, listDialog, sortHead } from "../shared/bar_list.js";
 import { createPanel } from "../shared/panel.js";
+import { conversionCount, withConversions } from "./conversions.js";
+import { spoken } from "./key_figures.js";
 import { listNamed } from "./list_cards.js";
 import { drawSparks, sparkPlace } from "./sparklines.js";
 
+const t = await texts("dashboard");
+const shared = await texts("shared");
 const SHOWN = 10;
 // The read API's maximum of `limit`.
 const MAX_ROWS = 1000;
+// The figures of a value in the table of all values.
+const METRICS = "visitors,pageviews,events,visits,bounce_rate,visit_duration";
+const valueOrNone = (/** @type {string | null} */ sum) => sum ?? "–";
 // The figures of a value: [name, text in a row's tooltip, table column, format in the table].
 /** @type {Record<string, [string, ((value: any) => string) | null, string, (value: any) => string][]>} */
 const COLUMNS = {
   visitors: [
-    ["visitors", (/** @type {number} */ count) => plural(count, "visitor"), "Visitors", number],
-    ["pageviews", (/** @type {number} */ count) => plural(count, "pageview"), "Pageviews", number],
-    ["events", (/** @type {number} */ count) => plural(count, "event"), "Events", number],
+    [
+      "visitors",
+      (/** @type {number} */ count) => shared("count_visitors", { count }),
+      shared("figure_visitors"),
+      number,
+    ],
+    [
+      "pageviews",
+      (/** @type {number} */ count) => shared("count_pageviews", { count }),
+      shared("figure_pageviews"),
+      number,
+    ],
+    ["events", (/** @type {number} */ count) => shared("count_events", { count }), shared("figure_events"), number],
+    ["visits", (/** @type {number} */ count) => shared("count_visits", { count }), shared("figure_visits"), number],
+    [
+      "bounce_rate",
+      (/** @type {number} */ share) => t("bounce_rate_of", { rate: percent(share) }),
+      t("bounce_rate"),
+      percent,
+    ],
+    [
+      "visit_duration",
+      (/** @type {number | null} */ seconds) => t("visit_duration_of", { duration: duration(seconds) }),
+      t("visit_duration"),
+      duration,
+    ],
+    // With a goal.
+    [
+      "conversions",
+      (/** @type {number} */ count) => shared("count_conversions", { count }),
+      shared("figure_conversions"),
+      number,
+    ],
+    [
+      "conversion_rate",
+      (/** @type {number | null} */ share) => t("conversion_rate_of", { rate: percent(share) }),
+      t("conversion_rate"),
+      percent,
+    ],
+    [
+      "conversion_value",
+      (/** @type {string | null} */ sum) => (sum === null ? "" : t("value_of", { sum })),
+      shared("value"),
+      valueOrNone,
+    ],
   ],
   visits: [
-    ["visits", null, "Visits", number],
-    ["bounce_rate", (/** @type {number} */ share) => `bounce rate ${percent(share)}`, "Bounce rate", percent],
+    ["visits", null, shared("figure_visits"), number],
+    [
+      "bounce_rate",
+      (/** @type {number} */ share) => t("bounce_rate_of", { rate: percent(share) }),
+      t("bounce_rate"),
+      percent,
+    ],
     [
       "views_per_visit",
-      (/** @type {any} */ views) => `${decimal(views)} pageviews per visit`,
-      "Pages per visit",
+      (/** @type {any} */ views) => t("pageviews_per_visit", { views: decimal(views) }),
+      t("pages_per_visit"),
       decimal,
     ],
     [
       "visit_duration",
-      (/** @type {number | null} */ seconds) => `visit duration ${duration(seconds)}`,
-      "Visit duration",
+      (/** @type {number | null} */ seconds) => t("visit_duration_of", { duration: duration(seconds) }),
+      t("visit_duration"),
       duration,
     ],
   ],
@@ -45,18 +100,24 @@ const COLUMNS = {
 const ASIDE = {
   pathname: () => ({ more: sparkPlace() }),
   event_name: (/** @type {BarRow} */ row) => ({
-    more: h("span", { class: "bar-aside" }, number(row.events), visuallyHidden(" events, ")),
+    more: h("span", { class: "bar-aside" }, number(row.events), visuallyHidden(` ${shared("unit_events")}, `)),
     share: null,
   }),
 };
+// What the lists of entry and exit pages say of a row: its visits, and what a click does.
+/** @type {Record<string, { visits: (count: number) => string, click: string }>} */
+const VISIT_EDGES = {
+  entry: { visits: (count) => t("visits_began_here", { count }), click: t("click_for_entry") },
+  exit: { visits: (count) => t("visits_ended_here", { count }), click: t("click_for_exit") },
+};
 /** @type {Record<string, string>} */
-const VISIT_EDGE_WORDS = { entry: "began here", exit: "ended here" };
+const UNITS = { visitors: shared("visitors"), visits: shared("unit_visits") };
 
 /**
  * Returns a card of lists: { element, load(options), openAll(), end() }. `beside(rows)` returns what is drawn next to the
  * first list, or null.
  *
- * @param {{ name: string, title: string, fields: string[] }} card
+ * @param {ListCard} card
  * @param {import("./dashboard.js").DashboardBoard} board
  * @param {any} [beside]
  */
@@ -77,15 +138,29 @@ export function listCard(card, board, beside = null) {
   );
   let endSparks = () => {};
   const open = () => board.view().tabs[card.name] || card.fields[0];
-  const shown = () => listNamed(open());
+  const shown = () => listOf(open(), board);
   const all = () => allDialog(shown(), board);
+  const optional = optionalLists(card, board);
+  const isShown = (/** @type {string} */ name) =>
+    name === open() || !card.optional?.includes(name) || optional.has(name);
+
+  function drawHead() {
+    refill(
+      head,
+      card.fields.length > 1
+        ? tabs(card, open(), card.fields.filter(isShown), board)
+        : h("h2", { class: "card-title" }, card.title),
+      columns(shown(), Boolean(board.view().goal)),
+    );
+    if (card.fields.length > 1) body.setAttribute("aria-label", shown().title);
+  }
 
   const load = createPanel(body, {
-    what: () => `${shown().title} cannot be shown.`,
-    ask: async (signal) => {
+    what: () => t("list_failed", { list: shown().title }),
+    request: async (signal) => {
       const list = shown();
       const limit = beside && list.name === card.fields[0] ? MAX_ROWS : SHOWN + 1;
-      const answer = await get(`${board.base}/${list.path}?${reportQuery(board.view(), board.span(), { limit })}`, {
+      const answer = await get(`${board.base}/${list.path}?${listQuery(board, list, { limit })}`, {
         signal,
       });
       // Shares are relative to the visitors or visits of the key figures.
@@ -94,57 +169,117 @@ export function listCard(card, board, beside = null) {
     },
     draw: ({ data, meta, list }) => {
       const rows = rowsOf(list, data, meta.unset, board);
-      const most = rows.slice(0, SHOWN).map((row) => ({ ...row, ...(ASIDE[list.name]?.(row) || null) }));
+      const most = rows.slice(0, SHOWN).map((row) => ({ ...row, ...(row.more ? null : ASIDE[list.name]?.(row)) }));
       const bars = most.length
-        ? barList(most, { choose: (row) => board.toggle(list.field, row.value), unit: list.counts })
+        ? barList(most, { choose: (row) => board.toggle(list.field, row.value), unit: UNITS[list.counts] })
         : h("p", { class: "nothing soft" }, list.none);
       const aside = beside && list.name === card.fields[0] ? beside(data, rows) : null;
       refill(body, aside ? [aside, bars] : [bars, withoutPageview(list, meta.unset)]);
       body.classList.toggle("beside", Boolean(aside));
       endSparks();
-      if (list.name === "pathname") endSparks = drawSparks(body, most, list.field, board);
+      endSparks = () => {};
+      if (list.name === "pathname" && !board.view().goal) endSparks = drawSparks(body, most, list.field, board);
       for (const [i, button] of [...body.querySelectorAll(".bar")].entries()) {
         addTooltip(button, () => rowHint(rows[i], list));
       }
-      refill(foot, footOf(list, data.length > SHOWN, all, board));
+      refill(foot, footOf(list, data.length > 0, all, board));
+      hasEnough = !card.mayHide || rows.length >= card.mayHide.least || isFiltered(board.view());
     },
   });
+  let hasEnough = true;
   return {
     element,
     openAll: all,
     end: () => endSparks(),
-    load(/** @type {LoadOptions} */ options = {}) {
-      refill(
-        head,
-        card.fields.length > 1 ? tabs(card, open(), board) : h("h2", { class: "card-title" }, card.title),
-        columns(shown()),
-      );
-      if (card.fields.length > 1) body.setAttribute("aria-labelledby", `tab-${card.name}-${open()}`);
-      return load(options);
+    async load(/** @type {LoadOptions} */ options = {}) {
+      drawHead();
+      const [isLoaded] = await Promise.all([load(options), optional.load(drawHead)]);
+      element.hidden = isLoaded && !hasEnough && !card.optional?.some(isShown) && open() === card.fields[0];
+      return isLoaded;
     },
   };
 }
 
 /**
- * @param {TopList} list
+ * Returns which optional lists of a card have values in the days of the view, whatever its filters: { has(name),
+ * load(changed) }.
+ *
+ * @param {ListCard} card
+ * @param {import("./dashboard.js").DashboardBoard} board
  */
-function columns({ name, counts }) {
-  const count = h("span", null, counts === "visits" ? "Visits" : "Visitors");
+function optionalLists({ optional = [] }, board) {
+  /** @type {Set<string>} */
+  const found = new Set();
+  let known = "";
+  async function load(/** @type {() => void} */ changed) {
+    const query = reportQuery(withoutFilters(board.view()), board.span(), { limit: 1 });
+    if (known === query) return;
+    known = query;
+    const answers = await Promise.all(
+      optional.map((name) => get(`${board.base}/${listNamed(name).path}?${query}`, { signal: board.signal })),
+    );
+    if (known !== query) return;
+    found.clear();
+    for (const [i, name] of optional.entries()) if (answers[i].ok && answers[i].data.length) found.add(name);
+    changed();
+  }
+  return { has: (/** @type {string} */ name) => found.has(name), load };
+}
+
+/**
+ * Returns a list as the view shows it: with a goal, entry and exit pages with their conversions too.
+ *
+ * @param {string} name
+ * @param {import("./dashboard.js").DashboardBoard} board
+ * @returns {TopList}
+ */
+function listOf(name, board) {
+  const list = listNamed(name);
+  return board.view().goal && list.counts === "visits"
+    ? { ...list, path: `top/${list.field}`, counts: "visitors" }
+    : list;
+}
+
+/**
+ * Returns the query of a list; of a top list with the goal that is chosen.
+ *
+ * @param {import("./dashboard.js").DashboardBoard} board
+ * @param {{ path: string }} list
+ * @param {Record<string, any>} more
+ */
+function listQuery(board, { path }, more) {
+  const { goal } = board.view();
+  return reportQuery(board.view(), board.span(), goal && path.startsWith("top/") ? { ...more, goal } : more);
+}
+
+/**
+ * @param {TopList} list
+ * @param {boolean} hasGoal
+ */
+function columns({ name, counts, path }, hasGoal) {
+  const count = h("span", null, counts === "visits" ? shared("figure_visits") : shared("figure_visitors"));
   return h(
     "span",
     { class: "soft small-text columns" },
-    name === "event_name" ? h("span", null, "Events") : null,
+    name === "event_name" ? h("span", null, shared("figure_events")) : null,
+    hasGoal && path.startsWith("top/") ? h("span", null, t("converted")) : null,
     count,
   );
 }
 
 /**
- * @param {{ name: string, title: string, fields: string[] }} card
+ * Returns the tabs of a card; a menu for its lists that share one.
+ *
+ * @param {ListCard} card
  * @param {string} open
+ * @param {string[]} shown
  * @param {import("./dashboard.js").DashboardBoard} board
  */
-function tabs(card, open, board) {
-  const buttons = card.fields.map((/** @type {string} */ field) =>
+function tabs(card, open, shown, board) {
+  const inMenu = card.menu?.fields || [];
+  const inTabs = shown.filter((field) => !inMenu.includes(field));
+  const reached = inTabs.includes(open) ? open : inTabs[0];
+  const buttons = inTabs.map((field) =>
     h(
       "button",
       {
@@ -154,7 +289,7 @@ function tabs(card, open, board) {
         id: `tab-${card.name}-${field}`,
         "aria-selected": String(field === open),
         "aria-controls": `card-${card.name}`,
-        tabindex: field === open ? "0" : "-1",
+        tabindex: field === reached ? "0" : "-1",
         dataset: { key: `tab-${field}` },
         onclick: () => board.openTab(card.name, field),
       },
@@ -175,7 +310,31 @@ function tabs(card, open, board) {
     to.focus();
     to.click();
   });
-  return list;
+  return h("div", { class: "card-tabs" }, list, card.menu ? tabMenu(card, card.menu, open, board) : null);
+}
+
+/**
+ * @param {ListCard} card
+ * @param {{ title: string, fields: string[] }} menu
+ * @param {string} open
+ * @param {import("./dashboard.js").DashboardBoard} board
+ */
+function tabMenu({ name }, { title, fields }, open, board) {
+  const isOpen = fields.includes(open);
+  const select = h(
+    "select",
+    {
+      class: isOpen ? "tab tab-menu chosen" : "tab tab-menu",
+      "aria-label": title,
+      "aria-controls": `card-${name}`,
+      value: isOpen ? open : "",
+      dataset: { key: "tab-menu" },
+    },
+    h("option", { value: "", hidden: true }, title),
+    fields.map((field) => h("option", { value: field }, listNamed(field).title)),
+  );
+  select.addEventListener("change", () => board.openTab(name, select.value));
+  return select;
 }
 
 /**
@@ -186,20 +345,35 @@ function tabs(card, open, board) {
  * @param {any} unset
  * @param {import("./dashboard.js").DashboardBoard} board
  */
-function rowsOf({ name, field, counts }, data, unset, board) {
+function rowsOf({ name, field, path, counts }, data, unset, board) {
+  const count = path.startsWith("top/") ? conversionCount(board.view(), board.saved().segments, data) : null;
   const total = board.total(counts);
   const most = Math.max(1, ...data.map((row) => row[counts]));
   const hasUnset = unset && unset.visitors && !data.some((row) => row.value === "");
   return (hasUnset ? [...data, { value: "", ...unset }] : data).map((row) => ({
-    ...row,
+    ...withConversions(row, count),
     key: `${name}=${row.value}`,
     label: valueNode(field, row.value),
     text: valueText(field, row.value),
     count: row[counts],
     share: total ? row[counts] / total : null,
+    // With a goal, its rate stands in place of the share.
+    ...(row.conversion_rate === undefined ? null : { more: rateNode(row.conversion_rate), share: null }),
     bar: row.value === "" ? 0 : row[counts] / most,
     pressed: hasFilter(board.view(), field, row.value),
   }));
+}
+
+/**
+ * @param {number | null} rate
+ */
+function rateNode(rate) {
+  return h(
+    "span",
+    { class: "bar-aside" },
+    spoken(t.rich("rate_converted", { rate: h("span", null, percent(rate)) })),
+    visuallyHidden(", "),
+  );
 }
 
 /**
@@ -210,7 +384,7 @@ function rowsOf({ name, field, counts }, data, unset, board) {
  */
 function withoutPageview({ counts }, unset) {
   if (counts !== "visits" || !unset?.visits) return null;
-  return h("p", { class: "soft small-text without-view" }, `And ${plural(unset.visits, "visit")} without pageviews`);
+  return h("p", { class: "soft small-text without-view" }, t("visits_without_pageviews", { count: unset.visits }));
 }
 
 /**
@@ -219,18 +393,20 @@ function withoutPageview({ counts }, unset) {
  */
 function rowHint(row, list) {
   const [, ...others] = COLUMNS[list.counts];
-  const first = VISIT_EDGE_WORDS[list.name]
-    ? [`${plural(row.visits, "visit")} ${VISIT_EDGE_WORDS[list.name]}`]
-    : [plural(row.visitors, "visitor")];
+  const isOfVisits = list.counts === "visits";
+  const first = isOfVisits
+    ? VISIT_EDGES[list.name].visits(row.visits)
+    : shared("count_visitors", { count: row.visitors });
   const figures = others
     .filter((/** @type {any[]} */ [what]) => row[what] !== undefined)
     .map((/** @type {any[]} */ [what, say]) => say(row[what]));
+  const share = percent(100 * (row.share || 0));
   return [
     h("strong", { class: "wrap" }, row.text),
-    h("p", null, [...first, ...figures].join(" · ")),
+    h("p", null, [first, ...figures].join(" · ")),
     row.share === null
       ? null
-      : h("p", { class: "soft" }, `${percent(100 * row.share)} of all ${list.counts} in this range`),
+      : h("p", { class: "soft" }, isOfVisits ? t("share_of_visits", { share }) : t("share_of_visitors", { share })),
     h("p", { class: "soft" }, pressWords(row, list)),
   ];
 }
@@ -240,24 +416,27 @@ function rowHint(row, list) {
  * @param {TopList} list
  */
 function pressWords(row, { name, field }) {
-  if (row.pressed) return "Click to remove this filter";
-  if (VISIT_EDGE_WORDS[name]) return "Click to filter by this page, anywhere in a visit";
-  return `Click to filter by this ${fieldName(field)}`;
+  if (row.pressed) return t("click_to_remove");
+  return VISIT_EDGES[name]?.click ?? t("click_to_filter", { field: fieldName(field) });
 }
 
 /**
  * @param {TopList} list
- * @param {boolean} hasMore
+ * @param {boolean} hasRows
  * @param {any} all
  * @param {import("./dashboard.js").DashboardBoard} board
  */
-function footOf({ name, path, title, all: words }, hasMore, all, board) {
-  const csv = `${board.base}/${path}?${reportQuery(board.view(), board.span(), { limit: MAX_ROWS, format: "csv" })}`;
+function footOf({ name, path, title, all: words }, hasRows, all, board) {
+  const csv = `${board.base}/${path}?${listQuery(board, { path }, { limit: MAX_ROWS, format: "csv" })}`;
   return [
-    hasMore
-      ? h("button", { class: "button small", type: "button", onclick: all, dataset: { key: "all" } }, `All ${words}`)
+    hasRows
+      ? h("button", { class: "button small", type: "button", onclick: all, dataset: { key: "all" } }, words)
       : h("span"),
-    h("a", { class: "csv", href: csv, download: `${name}.csv`, "aria-label": `CSV of ${title}` }, "CSV"),
+    h(
+      "a",
+      { class: "csv", href: csv, download: `${name}.csv`, "aria-label": shared("csv_of", { list: title }) },
+      "CSV",
+    ),
   ];
 }
 
@@ -268,33 +447,53 @@ function footOf({ name, path, title, all: words }, hasMore, all, board) {
  * @param {import("./dashboard.js").DashboardBoard} board
  */
 export function allDialog(list, board) {
-  const { field, path, title, all } = list;
+  const { field, path, title } = list;
   const dialog = listDialog({
-    title: VISIT_EDGE_WORDS[list.name] ? all.replace(/^./, (/** @type {any} */ first) => first.toUpperCase()) : title,
+    title: VISIT_EDGES[list.name] ? fieldTitle(field) : title,
     load: async () => {
-      const answer = await get(`${board.base}/${path}?${reportQuery(board.view(), board.span(), { limit: MAX_ROWS })}`);
+      const fetchRows = (/** @type {Record<string, any>} */ more) =>
+        get(`${board.base}/${path}?${listQuery(board, { path }, { limit: MAX_ROWS, ...more })}`);
+      const isTop = path.startsWith("top/");
+      let answer = await fetchRows(isTop ? { metrics: METRICS } : {});
+      // Figures about visits need events that are still kept.
+      if (!answer.ok && isTop) answer = await fetchRows({});
       if (!answer.ok) return { error: answer.error };
       const rows = rowsOf(list, answer.data, answer.meta.unset, board);
-      return { rows, note: answer.data.length === MAX_ROWS ? " (first 1,000)" : "" };
+      return { rows, note: answer.data.length === MAX_ROWS ? ` ${shared("first_rows", { count: MAX_ROWS })}` : "" };
     },
     matches: (row, text) => row.text.toLowerCase().includes(text) || row.value.toLowerCase().includes(text),
-    draw: (rows) =>
-      allTable(list, rows, (row) => {
+    full: true,
+    sorts: { value: (row) => row.text, share: (row) => row.share, ...figuresOf(list) },
+    draw: (rows, sort) =>
+      allTable(list, rows, sort, (row) => {
         dialog.close();
         board.toggle(field, row.value);
       }),
-    failed: (error, again) => failureNotice(`${title} cannot be shown.`, error, again),
+    failed: (error, again) => failureNotice(t("list_failed", { list: title }), error, again),
   });
   return dialog;
 }
 
 /**
+ * Returns what each figure of a list is sorted by.
+ *
+ * @param {TopList} list
+ * @returns {Record<string, (row: BarRow) => number | null>}
+ */
+function figuresOf({ counts }) {
+  const valueOf = (/** @type {any} */ value) => (value === null || value === undefined ? null : Number(value));
+  return Object.fromEntries(COLUMNS[counts].map(([name]) => [name, (row) => valueOf(row[name])]));
+}
+
+/**
  * @param {TopList} list
  * @param {BarRow[]} rows
+ * @param {Sort} sort
  * @param {(row: BarRow) => void} choose
  */
-function allTable({ counts, title }, rows, choose) {
+function allTable({ counts, title }, rows, sort, choose) {
   const shown = COLUMNS[counts].filter((/** @type {any[]} */ [what]) => rows[0][what] !== undefined);
+  const hasShare = rows.some(({ share }) => share !== null);
   const body = rows.map((row) =>
     h(
       "tr",
@@ -309,9 +508,14 @@ function allTable({ counts, title }, rows, choose) {
         ),
       ),
       shown.map((/** @type {any[]} */ [what, , , say]) => h("td", { class: "num" }, say(row[what]))),
-      h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share, 1, 1)),
+      hasShare ? h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share, 1, 1)) : null,
     ),
   );
-  const head = [title, ...shown.map((/** @type {any[]} */ [, , words]) => words), "Share"];
-  return h("table", { class: "table all-table" }, numbersHead(head), h("tbody", null, body));
+  /** @type {[string, string][]} */
+  const heads = [
+    ["value", title],
+    ...shown.map(([what, , words]) => /** @type {[string, string]} */ ([what, words])),
+    .../** @type {[string, string][]} */ (hasShare ? [["share", shared("share")]] : []),
+  ];
+  return h("table", { class: "table all-table" }, sortHead(heads, sort), h("tbody", null, body));
 }

@@ -4,10 +4,13 @@ import { reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
 import { h, refill, visuallyHidden } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { plural, number } from "../shared/formats.js";
+import { number } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { barList, listDialog, numbersHead } from "../shared/bar_list.js";
 
+const t = await texts("events");
+const shared = await texts("shared");
 const SHOWN = 10;
 // The read API's maximum of `limit`.
 export const MAX_ROWS = 1000;
@@ -34,7 +37,7 @@ export function namesList(rows, { chosen, choose }) {
   // The selected event is always in the list.
   const shown = own && !first.includes(own) ? [...first, own] : first;
   const drawn = shown.map((row) => barRow(row, rows, chosen));
-  const list = barList(drawn, { choose: (row) => choose(row.value), unit: "visitors" });
+  const list = barList(drawn, { choose: (row) => choose(row.value), unit: shared("visitors") });
   for (const [i, button] of [...list.querySelectorAll(".bar")].entries()) addTooltip(button, () => rowHint(drawn[i]));
   return list;
 }
@@ -52,20 +55,32 @@ function barRow(row, rows, chosen) {
     text: row.value,
     count: row.visitors,
     share: null,
-    more: h("span", { class: "bar-aside" }, number(row.events), visuallyHidden(" events, ")),
+    more: h("span", { class: "bar-aside" }, number(row.events), visuallyHidden(` ${shared("unit_events")}, `)),
     bar: row.visitors / Math.max(1, rows[0].visitors),
     pressed: row.value === chosen,
   };
 }
 
 /**
- * @param {BarRow} row
+ * Returns "3 events of 2 visitors".
+ *
+ * @param {{ events: number, visitors: number }} row
+ */
+export function eventsOfVisitors({ events, visitors }) {
+  return t("events_of_visitors", {
+    events: shared("count_events", { count: events }),
+    visitors: shared("count_visitors", { count: visitors }),
+  });
+}
+
+/**
+ * @param {any} row
  */
 function rowHint(row) {
   return [
     h("strong", { class: "wrap" }, row.value),
-    h("p", null, `${plural(row.events, "event")} of ${plural(row.visitors, "visitor")}`),
-    row.pressed ? null : h("p", { class: "soft" }, "Click to show this event"),
+    h("p", null, eventsOfVisitors(row)),
+    row.pressed ? null : h("p", { class: "soft" }, t("click_to_show")),
   ];
 }
 
@@ -78,12 +93,13 @@ function rowHint(row) {
  */
 export function namesFoot(board, rows, all) {
   const csv = `${board.base}/event-names?${reportQuery(board.view(), board.span(), { limit: MAX_ROWS, format: "csv" })}`;
-  const words = rows.length === MAX_ROWS ? "First 1,000 events" : `All ${number(rows.length)} events`;
+  const words =
+    rows.length === MAX_ROWS ? t("first_events", { count: MAX_ROWS }) : t("all_events", { count: rows.length });
   return [
     rows.length > SHOWN
       ? h("button", { class: "button small", type: "button", onclick: all, dataset: { key: "all-names" } }, words)
       : h("span"),
-    h("a", { class: "csv", href: csv, download: "event-names.csv", "aria-label": "CSV of event names" }, "CSV"),
+    h("a", { class: "csv", href: csv, download: "event-names.csv", "aria-label": t("csv_of_names") }, "CSV"),
   ];
 }
 
@@ -95,16 +111,19 @@ export function namesFoot(board, rows, all) {
  */
 export function namesDialog(board, choose) {
   const dialog = listDialog({
-    title: "Events",
+    title: shared("figure_events"),
     load: async () => {
       const answer = await fetchNames(board);
       return answer.ok
-        ? { rows: answer.data, note: answer.data.length === MAX_ROWS ? " (first 1,000)" : "" }
+        ? {
+            rows: answer.data,
+            note: answer.data.length === MAX_ROWS ? ` ${shared("first_rows", { count: MAX_ROWS })}` : "",
+          }
         : { error: answer.error };
     },
     matches: (row, text) => row.value.toLowerCase().includes(text),
     draw: (rows) =>
-      countsTable("Event", ["Events", "Visitors"], rows, (row) => [
+      countsTable(t("event"), [shared("figure_events"), shared("figure_visitors")], rows, (row) => [
         h(
           "button",
           { class: "link-button wrap", type: "button", onclick: () => (dialog.close(), choose(row.value)) },
@@ -112,7 +131,7 @@ export function namesDialog(board, choose) {
         ),
         [number(row.events), number(row.visitors)],
       ]),
-    failed: (error, again) => failureNotice("The events cannot be shown.", error, again),
+    failed: (error, again) => failureNotice(t("events_failed"), error, again),
   });
   return dialog;
 }

@@ -5,13 +5,16 @@ import { reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
 import { h, visuallyHidden } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { plural, number, percent } from "../shared/formats.js";
+import { number, percent } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { barList, listDialog } from "../shared/bar_list.js";
 import { withoutNames } from "./selected_event.js";
-import { MAX_ROWS, countsTable } from "./event_names.js";
+import { MAX_ROWS, countsTable, eventsOfVisitors } from "./event_names.js";
 import { coverWords, numberWords, scalarText } from "./scalars.js";
 
+const t = await texts("events");
+const shared = await texts("shared");
 const SHOWN = 8;
 // Numbers have a summary; single values matter less.
 const SHOWN_NUMBERS = 5;
@@ -49,7 +52,7 @@ function card(board, name, property, meta) {
   const { id } = meta;
   const most = property.numbers ? SHOWN_NUMBERS : SHOWN;
   const rows = property.values.slice(0, most).map((row) => barRow(row, property));
-  const list = barList(rows, { choose: null, unit: "events" });
+  const list = barList(rows, { choose: null, unit: shared("unit_events") });
   for (const [i, bar] of [...list.querySelectorAll(".bar")].entries()) {
     addTooltip(bar, () => rowHint(rows[i], property));
   }
@@ -65,7 +68,12 @@ function card(board, name, property, meta) {
         h("h3", { id, class: "card-title" }, h("bdi", null, property.property)),
         h("p", { class: "soft small-text" }, coverWords(property, meta.events)),
       ),
-      h("span", { class: "soft small-text columns" }, h("span", null, "Visitors"), h("span", null, "Events")),
+      h(
+        "span",
+        { class: "soft small-text columns" },
+        h("span", null, shared("figure_visitors")),
+        h("span", null, shared("figure_events")),
+      ),
     ),
     property.numbers ? numbersSummary(property) : null,
     h("div", { class: "card-body" }, list),
@@ -88,7 +96,7 @@ function barRow(row, property) {
     share: null,
     more: [
       h("span", { class: "bar-share" }, percent((100 * row.events) / property.events, 1, 1)),
-      h("span", { class: "bar-aside" }, number(row.visitors), visuallyHidden(" visitors, ")),
+      h("span", { class: "bar-aside" }, number(row.visitors), visuallyHidden(` ${shared("visitors")}, `)),
     ],
     bar: row.events / Math.max(1, property.values[0].events),
   };
@@ -101,11 +109,11 @@ function barRow(row, property) {
 function rowHint(row, property) {
   return [
     h("strong", { class: "wrap" }, row.text),
-    h("p", null, `${plural(row.events, "event")} of ${plural(row.visitors, "visitor")}`),
+    h("p", null, eventsOfVisitors(row)),
     h(
       "p",
       { class: "soft" },
-      `${percent((100 * row.events) / property.events)} of the ${plural(property.events, "event")} with this property`,
+      t("share_with_property", { share: percent((100 * row.events) / property.events), count: property.events }),
     ),
   ];
 }
@@ -126,7 +134,7 @@ function numbersSummary({ numbers: summary, events }) {
     ),
     summary.samples === events
       ? null
-      : h("p", { class: "soft small-text" }, `Of ${plural(summary.samples, "number")}; other values are not numeric.`),
+      : h("p", { class: "soft small-text" }, t("of_numbers", { count: summary.samples })),
   );
 }
 
@@ -140,7 +148,7 @@ function foot(board, name, property, most) {
   const all = () => valuesDialog(board, name, property);
   const csv = dataPath(board, name, { property: property.property, limit: MAX_ROWS, format: "csv" });
   const isMore = property.distinct > MAX_ROWS || !property.exact;
-  const words = isMore ? "First 1,000 values" : `All ${number(property.distinct)} values`;
+  const words = isMore ? t("first_values", { count: MAX_ROWS }) : t("all_values", { count: property.distinct });
   return h(
     "div",
     { class: "card-foot no-print" },
@@ -153,7 +161,12 @@ function foot(board, name, property, most) {
       : h("span"),
     h(
       "a",
-      { class: "csv", href: csv, download: `${property.property}.csv`, "aria-label": `CSV of ${property.property}` },
+      {
+        class: "csv",
+        href: csv,
+        download: `${property.property}.csv`,
+        "aria-label": shared("csv_of", { list: property.property }),
+      },
       "CSV",
     ),
   );
@@ -178,14 +191,16 @@ export function valuesDialog(board, name, { property }) {
         text: scalarText(row.value),
         share: row.events / found.events,
       }));
-      return { rows, note: rows.length === MAX_ROWS ? " (first 1,000)" : "" };
+      return { rows, note: rows.length === MAX_ROWS ? ` ${shared("first_rows", { count: MAX_ROWS })}` : "" };
     },
     matches: (row, text) => row.text.toLowerCase().includes(text),
     draw: (rows) =>
-      countsTable("Value", ["Events", "Visitors", "Share"], rows, (row) => [
-        h("bdi", null, row.text),
-        [number(row.events), number(row.visitors), percent(100 * row.share, 1, 1)],
-      ]),
-    failed: (error, again) => failureNotice("The values cannot be shown.", error, again),
+      countsTable(
+        shared("value"),
+        [shared("figure_events"), shared("figure_visitors"), shared("share")],
+        rows,
+        (row) => [h("bdi", null, row.text), [number(row.events), number(row.visitors), percent(100 * row.share, 1, 1)]],
+      ),
+    failed: (error, again) => failureNotice(t("values_failed"), error, again),
   });
 }

@@ -1,7 +1,9 @@
 // Formats of event_data values: JSON scalars, texts and numbers side by side. Pure.
 
-import { plural, number, numberFormat } from "../shared/formats.js";
+import { number, numberFormat } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 
+const t = await texts("events");
 const measured = numberFormat({ maximumFractionDigits: 2 });
 // So that a mean of 0.0042 is not shown as 0.
 const tiny = numberFormat({ maximumSignificantDigits: 3 });
@@ -38,12 +40,12 @@ export function measure(value) {
  */
 export function numberWords({ samples, sum, mean, min, p50, p95, max }) {
   return [
-    ["Mean", measure(mean), `Average of ${plural(samples, "number")}`],
-    ["Median", measure(p50), "50% of the numbers are less than or equal to this"],
-    ["p95", measure(p95), "95% of the numbers are less than or equal to this"],
-    ["Min", measure(min), "The smallest number"],
-    ["Max", measure(max), "The largest number"],
-    ["Sum", measure(sum), `Sum of ${plural(samples, "number")}`],
+    [t("mean"), measure(mean), t("mean_means", { count: samples })],
+    [t("median"), measure(p50), t("median_means")],
+    ["p95", measure(p95), t("p95_means")],
+    [t("min"), measure(min), t("min_means")],
+    [t("max"), measure(max), t("max_means")],
+    [t("sum"), measure(sum), t("sum_means", { count: samples })],
   ];
 }
 
@@ -55,8 +57,6 @@ export function numberWords({ samples, sum, mean, min, p50, p95, max }) {
  */
 export function coverWords({ events, distinct, exact }, all) {
   const on =
-    events === all
-      ? `on ${all === 1 ? "the event" : `all ${number(all)} events`}`
-      : `on ${number(events)} of ${plural(all, "event")}`;
-  return `${on}, ${exact ? "" : "more than "}${plural(distinct, "value")}`;
+    events === all ? t("on_all_events", { count: all }) : t("on_some_events", { some: number(events), count: all });
+  return [on, exact ? t("count_values", { count: distinct }) : t("more_values", { count: distinct })].join(", ");
 }

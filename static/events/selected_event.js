@@ -2,22 +2,22 @@
 //
 // Figures come from the read API with filter_event_name, which replaces the page's filters by event name.
 
-import { beforeWords, changeNode, changeOf } from "../dashboard/key_figures.js";
+import { beforeWords, changeNode, changeOf, figureNamed } from "../dashboard/key_figures.js";
 import { timeSeriesChart } from "../dashboard/time_series.js";
+import { splitKey } from "../shared/filter_words.js";
 import { reportQuery, writeView } from "../shared/view_state.js";
 import { h, refill } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { plural, decimal, number, percent, shortNumber } from "../shared/formats.js";
+import { decimal, number, percent, shortNumber } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
-import { drawInterval, pickDays } from "../shared/range_picker.js";
+import { drawInterval, showDays } from "../shared/range_picker.js";
 import { at } from "../shared/paths.js";
 
-/** @type {[name: string, noun: string, column: string][]} */
-const COUNTS = [
-  ["events", "event", "Events"],
-  ["visitors", "visitor", "Visitors"],
-  ["visits", "visit", "Visits"],
-];
+const t = await texts("events");
+const shared = await texts("shared");
+const dashboard = await texts("dashboard");
+const COUNTS = ["events", "visitors", "visits"].map(figureNamed);
 
 /**
  * Returns the card: { element, frame(), load(options), loadTrend(options), redraw(), end() }. `chosen()` returns the name.
@@ -31,29 +31,29 @@ export function selectedEventCard(board, chosen) {
     figures: h("div", { class: "figures-place" }),
     chart: h("div", { class: "chart-place" }),
   };
-  const line = timeSeriesChart(places.chart, { pick: (first, last) => pickDays(board, first, last), counts: COUNTS });
+  const line = timeSeriesChart(places.chart, { pick: (_first, _last, days) => showDays(board, days), counts: COUNTS });
   const chartNodes = [...places.chart.childNodes];
   const interval = h("div");
-  const csv = h("a", { class: "csv", download: "series.csv", "aria-label": "CSV of the chart" }, "CSV");
+  const csv = h("a", { class: "csv", download: "series.csv", "aria-label": shared("csv_of_chart") }, "CSV");
   line.tools.append(interval, csv);
 
   const figures = board.panel(places.figures, {
-    what: () => `The figures of ${chosen()} cannot be shown.`,
-    ask: (/** @type {AbortSignal} */ signal) => fetchFigures(board, chosen(), signal),
+    what: () => t("figures_failed", { event: chosen() }),
+    request: (/** @type {AbortSignal} */ signal) => fetchFigures(board, chosen(), signal),
     draw: (/** @type {any} */ answer) => {
       const span = board.span();
-      board.say(`${chosen()}: ${plural(answer.data.event.events, "event")}`);
+      board.say(t("count_of_event", { event: chosen(), count: answer.data.event.events }));
       refill(places.figures, figureRow(board, answer.data, answer.previous, span));
     },
   });
   const trend = board.panel(places.chart, {
-    what: () => `The trend of ${chosen()} cannot be shown.`,
-    ask: async (/** @type {AbortSignal} */ signal) => {
+    what: () => t("trend_failed", { event: chosen() }),
+    request: async (/** @type {AbortSignal} */ signal) => {
       const [view, span] = [ofEvent(board, chosen()), board.span()];
-      const ask = (/** @type {any} */ days) =>
+      const fetchDays = (/** @type {any} */ days) =>
         get(`${board.base}/timeseries?${reportQuery(view, days, { interval: span.interval })}`, { signal });
-      const [answer, before] = await Promise.all([ask(span), ask(span.before)]);
-      return { ...answer, before: before.ok ? before.data : null };
+      const [answer, before] = await Promise.all([fetchDays(span), span.before && fetchDays(span.before)]);
+      return { ...answer, before: before?.ok ? before.data : null };
     },
     draw: (/** @type {{ data: any, before: any }} */ { data, before }) => {
       if (!places.chart.contains(interval)) places.chart.replaceChildren(...chartNodes);
@@ -68,7 +68,7 @@ export function selectedEventCard(board, chosen) {
     csv.href = at(`${board.base}/timeseries?${reportQuery(view, span, { interval: span.interval, format: "csv" })}`);
   }
   return {
-    element: h("section", { class: "card main-card", "aria-label": "Selected event" }, Object.values(places)),
+    element: h("section", { class: "card main-card", "aria-label": t("selected_event") }, Object.values(places)),
     frame,
     load: (/** @type {any} */ options) => Promise.all([figures(options), trend(options)]),
     loadTrend: trend,
@@ -101,7 +101,7 @@ export function ofEvent(board, name) {
  * @returns {View}
  */
 export function withoutNames(view) {
-  return { ...view, filters: view.filters.filter(([field]) => field !== "event_name") };
+  return { ...view, filters: view.filters.filter(([key]) => splitKey(key).field !== "event_name") };
 }
 
 /**
@@ -113,7 +113,7 @@ function heading(board, name, view) {
   const there = `/websites/${board.website.id}?${writeView(view)}`;
   return [
     h("h2", { class: "wrap" }, h("bdi", null, name)),
-    h("a", { class: "small-text no-print", href: there, dataset: { key: "to-dashboard" } }, "Show on overview"),
+    h("a", { class: "small-text no-print", href: there, dataset: { key: "to-dashboard" } }, t("show_on_overview")),
   ];
 }
 
@@ -126,14 +126,14 @@ async function fetchFigures(board, name, signal) {
   const [view, span] = [ofEvent(board, name), board.span()];
   const stats = (/** @type {any} */ of, /** @type {any} */ days) =>
     get(`${board.base}/stats?${reportQuery(of, days)}`, { signal });
-  const until = span.isOpen ? { from: span.before.from, to: span.beforeUntil } : span.before;
+  const until = span.before && { from: span.before.from, to: span.beforeUntil || span.before.to };
   const [event, all, before] = await Promise.all([
     stats(view, span),
     stats(withoutNames(view), span),
-    stats(view, until),
+    until && stats(view, until),
   ]);
   if (!event.ok || !all.ok) return event.ok ? all : event;
-  return { ...event, data: { event: event.data, all: all.data }, previous: before.ok ? before.data : null };
+  return { ...event, data: { event: event.data, all: all.data }, previous: before?.ok ? before.data : null };
 }
 
 /**
@@ -145,9 +145,9 @@ async function fetchFigures(board, name, signal) {
 function figureRow(board, { event, all }, previous, span) {
   const { figure, ...view } = board.view();
   const counts = [
-    ["events", "Events", "How often the event occurred."],
-    ["visitors", "Visitors", "Unique visitors with this event, counted per day (UTC)."],
-  ].map(([name, title, means]) => {
+    { ...figureNamed("events"), means: t("events_means") },
+    { ...figureNamed("visitors"), means: t("visitors_means") },
+  ].map(({ name, title, described, means }) => {
     const button = h(
       "button",
       {
@@ -164,8 +164,14 @@ function figureRow(board, { event, all }, previous, span) {
       ),
     );
     addTooltip(button, () => [
-      h("strong", null, `${number(event[name])} ${title.toLowerCase()}`),
-      previous ? h("p", { class: "soft" }, `${number(previous[name])} in ${beforeWords(span)}`) : null,
+      h("strong", null, described(event[name])),
+      previous
+        ? h(
+            "p",
+            { class: "soft" },
+            dashboard("value_in_range", { value: number(previous[name]), range: beforeWords(span) }),
+          )
+        : null,
       h("p", null, means),
     ]);
     return button;
@@ -174,8 +180,8 @@ function figureRow(board, { event, all }, previous, span) {
   const each = event.visitors ? event.events / event.visitors : null;
   return h("ul", { class: "figures" }, [
     ...counts.map((one) => h("li", null, one)),
-    fixedFigure("share", "Of all visitors", percent(share), `of ${plural(all.visitors, "visitor")}`, share),
-    fixedFigure("each", "Per visitor", decimal(each), "times, on average", each),
+    fixedFigure("share", t("of_all_visitors"), percent(share), t("of_visitors", { count: all.visitors }), share),
+    fixedFigure("each", t("per_visitor"), decimal(each), t("times_on_average"), each),
   ]);
 }
 

@@ -2,6 +2,9 @@
 
 import { copyButton } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
+import { texts } from "../shared/messages.js";
+
+const t = await texts("events");
 
 const HTML = '<button data-track="signup" data-track-plan="pro">Sign up</button>';
 const SCRIPT = 'tally.track("signup", { plan: "pro" });';
@@ -9,8 +12,8 @@ const SCRIPT = 'tally.track("signup", { plan: "pro" });';
 /** Returns the lines that send an event, each with a copy button. */
 export function sendInstructions() {
   return [
-    instruction("In HTML", "A click sends an event with this name; data-track-plan becomes its data.", HTML),
-    instruction("In JavaScript", "The name and, optionally, flat data: strings, numbers, true and false.", SCRIPT),
+    instruction(t("in_html"), t("in_html_means"), HTML),
+    instruction(t("in_javascript"), t("in_javascript_means"), SCRIPT),
   ];
 }
 
@@ -21,11 +24,7 @@ export function sendInstructions() {
  */
 export function dataInstructions(name) {
   const line = `tally.track(${JSON.stringify(name)}, { plan: "pro" });`;
-  return instruction(
-    "Send data with it",
-    "Each property has a card here with its values and a summary of its numbers.",
-    line,
-  );
+  return instruction(t("send_data"), t("send_data_means"), line);
 }
 
 /**

@@ -1,18 +1,22 @@
 // The conclusions that an experiment's numbers support, as sentences. Pure: answers of the read API in, texts out.
 //
 // A variant is compared with the baseline; the first state that applies decides the sentence:
-//   off      the split check failed: no conclusion
-//   nobody   one of the two has no visitors
-//   few      too few conversions or non-conversions for the tests to be valid
-//   same     nobody or everybody converted: nothing to compare
-//   sure     both p-values are small: the one valid at any time and the one for a single look
-//   faded    only the p-value valid at any time is small, from an earlier look
-//   planned  only the p-value for a single look is small: valid for one look at a time fixed in advance
-//   open     neither is small: no significant difference, which does not mean that there is none
+//   off          the split check failed: no conclusion
+//   empty        one of the two has no visitors
+//   few          too few conversions or non-conversions for the tests to be valid
+//   same         no visitors or all visitors converted: nothing to compare
+//   significant  both p-values are small: the one valid at any time and the one for a single look
+//   earlier      only the p-value valid at any time is small: it was significant earlier
+//   planned      only the p-value for a single look is small: valid for one look at a time fixed in advance
+//   open         neither is small: no significant difference, which does not mean that there is none
 //
 // Intervals of differences are Newcombe's, from the two Wilson intervals, for a single look.
 
-import { plural, decimal, number, percent } from "../shared/formats.js";
+import { decimal, number, percent } from "../shared/formats.js";
+import { joinWords } from "../shared/join_words.js";
+import { texts } from "../shared/messages.js";
+
+const t = await texts("experiments");
 
 // The usual 80% power: a true difference of (1.96 + 0.84) standard errors is detected four times out of five.
 const DETECTABLE_STANDARD_ERRORS = 2.8;
@@ -26,20 +30,16 @@ const MIN_SHOWN_P = 0.0001;
 export function splitCheck({ variants, split }) {
   const all = variants.map(({ variant, visitors }) => `${variant} ${number(visitors)}`).join(", ");
   const visitors = variants.reduce((sum, one) => sum + one.visitors, 0);
-  if (!visitors) return { state: "none", title: "No visitors", words: "No assignments in this range." };
+  if (!visitors) return { state: "none", title: t("split_none"), words: t("split_none_words") };
   if (variants.length < 2) {
-    const words = `All ${plural(visitors, "visitor")} had ${variants[0].variant}. An experiment needs a second variant to compare with.`;
-    return { state: "alone", title: "Only one variant", words };
+    const words = t("split_alone_words", { count: visitors, variant: variants[0].variant });
+    return { state: "alone", title: t("split_alone"), words };
   }
+  const values = { variants: all, p: pValueText(split.p_value) };
   if (!split.is_off) {
-    return {
-      state: "even",
-      title: "Even split",
-      words: `${all}: consistent with an even split (${pValueText(split.p_value)}).`,
-    };
+    return { state: "even", title: t("split_even"), words: t("split_even_words", values) };
   }
-  const words = `${all}. An even split is this uneven in fewer than one of 1,000 experiments (${pValueText(split.p_value)}). The assignment is probably broken, and the other figures of this experiment are not reliable. Common causes: a variant that fails or redirects before it is counted, crawlers, or a variant that was added or removed within the range. If the split is uneven on purpose, this check does not apply and the p-values below are valid.`;
-  return { state: "off", title: "Uneven split: results are not reliable", words };
+  return { state: "off", title: t("split_off"), words: t("split_off_words", values) };
 }
 
 /**
@@ -61,39 +61,57 @@ export function conclusionsOf(experiment, goal, meta) {
  * @param {ExperimentsMeta} meta
  */
 function conclusionFor(base, one, experiment, meta) {
-  const [a, b] = [base.variant, one.variant];
-  if (experiment.split.is_off) {
-    const words = "The split is uneven; a difference here may be caused by it.";
-    return { state: "off", title: `${b} cannot be compared with ${a}`, words };
-  }
+  const names = { variant: one.variant, baseline: base.variant };
+  if (experiment.split.is_off) return { state: "off", title: t("not_comparable", names), words: t("off_words") };
   const empty = [base, one].filter((arm) => !arm.visitors);
   if (empty.length) {
-    const words = `${joinWords(empty.map((arm) => arm.variant))} had no visitors in this range.`;
-    return { state: "nobody", title: `${b} cannot be compared with ${a}`, words };
+    const words = t("empty_words", { variants: joinWords(empty.map((arm) => arm.variant)) });
+    return { state: "empty", title: t("not_comparable", names), words };
   }
   const few = [base, one].filter((arm) => !arm.enough_data);
   if (few.length) return { state: "few", ...tooFewVisitors(base, one, few, meta) };
   if (one.p_value === null || one.p_value_any_time === null) {
-    return { state: "same", title: `${b} and ${a} have the same rate`, words: "There is no difference to test." };
+    return { state: "same", title: t("same", names), words: t("same_words") };
   }
-  const isSure = isSmall(one.p_value_any_time, meta);
+  const isSignificant = isSmall(one.p_value_any_time, meta);
   const isPlanned = isSmall(one.p_value, meta);
-  const how = one.conversions / one.visitors > base.conversions / base.visitors ? "more" : "less";
-  const seen = `${rate(one)} compared with ${rate(base)}${one.lift ? `, ${percent(Math.abs(one.lift), 1)} ${how}` : ""}`;
-  if (isSure && isPlanned) {
-    const words = `${seen}. This is valid however often you have looked (${pValueText(one.p_value_any_time)}). The size of the difference is less certain: the data are consistent with ${intervalText(base, one, true)} ${how}.`;
-    return { state: "sure", title: `${b} converts ${how} often than ${a}`, words };
+  const isMore = one.conversions / one.visitors > base.conversions / base.visitors;
+  const rates = ratesText(base, one, isMore);
+  const p = pValueText(one.p_value);
+  const anyTime = pValueText(one.p_value_any_time);
+  if (isSignificant && isPlanned) {
+    const values = { rates, p: anyTime, ...clearInterval(base, one) };
+    return {
+      state: "significant",
+      title: isMore ? t("converts_more", names) : t("converts_less", names),
+      words: isMore ? t("significant_more", values) : t("significant_less", values),
+    };
   }
-  if (isSure) {
-    const words = `${seen}. The difference was significant earlier and no longer is (${pValueText(one.p_value)}). Something has changed in between: compare single weeks.`;
-    return { state: "faded", title: `${b} and ${a} differed earlier, and no longer clearly do`, words };
-  }
+  if (isSignificant) return { state: "earlier", title: t("earlier", names), words: t("earlier_words", { rates, p }) };
   if (isPlanned) {
-    const words = `${seen}. The difference is significant if you decided in advance to look only now (${pValueText(one.p_value)}). If you have looked more than once, it is not significant yet (any time: ${pValueText(one.p_value_any_time)}): let the experiment continue.`;
-    return { state: "planned", title: `${b} converts ${how} often than ${a}, if this is the only look`, words };
+    return {
+      state: "planned",
+      title: isMore ? t("planned_more", names) : t("planned_less", names),
+      words: t("planned_words", { rates, p, p_any_time: anyTime }),
+    };
   }
-  const words = `${seen}: chance alone often causes such a difference (${pValueText(one.p_value)}). The variants may still differ: the data are consistent with ${intervalText(base, one, false)}, and with this number of visitors a difference below about ${points(detectableDifference(base, one))} usually remains undetected.`;
-  return { state: "open", title: `No significant difference between ${b} and ${a}`, words };
+  const detectable = pointsNumber(detectableDifference(base, one));
+  const words = t("open_words", { rates, p, detectable, ...unclearInterval(base, one) });
+  return { state: "open", title: t("open", names), words };
+}
+
+/**
+ * Returns "4.1% compared with 3.2%, 28.1% more".
+ *
+ * @param {Variant} base
+ * @param {Variant} one
+ * @param {boolean} isMore
+ */
+function ratesText(base, one, isMore) {
+  const rates = { rate: rate(one), baseline: rate(base) };
+  if (!one.lift) return t("rates", rates);
+  const values = { ...rates, lift: percent(Math.abs(one.lift), 1) };
+  return isMore ? t("rates_more", values) : t("rates_less", values);
 }
 
 /**
@@ -115,9 +133,11 @@ export function isSmall(value, { confidence }) {
  */
 function tooFewVisitors(base, one, few, { least_of_a_kind: least }) {
   const has = (/** @type {Variant} */ arm) =>
-    `${arm.variant} has ${plural(arm.conversions, "conversion")} and ${number(arm.visitors - arm.conversions)} visitors without one`;
-  const words = `Each variant needs at least ${least} visitors who convert and ${least} who do not: ${joinWords(few.map(has))}. Until then, any difference may be chance.`;
-  return { title: `Too few to compare ${one.variant} with ${base.variant}`, words };
+    t("variant_has", { variant: arm.variant, count: arm.conversions, others: arm.visitors - arm.conversions });
+  return {
+    title: t("few", { variant: one.variant, baseline: base.variant }),
+    words: t("few_words", { least, variants: joinWords(few.map(has)) }),
+  };
 }
 
 /**
@@ -131,14 +151,14 @@ export function notesOf({ variants, goals, split }, isFiltered) {
   const isTested = !split.is_off && goals.length > 0 && others.length > 0;
   return [
     isTested && others.length > 1
-      ? `Each of ${number(others.length)} variants is compared with ${variants[0].variant}; both p-values are corrected for multiple comparisons (Holm). Which of ${joinWords(others, "or")} is best was not tested.`
+      ? t("note_variants", {
+          number: others.length,
+          baseline: variants[0].variant,
+          variants: joinWords(others, "disjunction"),
+        })
       : null,
-    isTested && goals.length > 1
-      ? `There are ${number(goals.length)} goals, and p-values are not corrected for that: decide by the goal that you chose before the experiment began. Among many goals one is likely to differ by chance.`
-      : null,
-    isTested && isFiltered
-      ? "Filters select a part of the visitors. Among many parts one is likely to differ by chance."
-      : null,
+    isTested && goals.length > 1 ? t("note_goals", { number: goals.length }) : null,
+    isTested && isFiltered ? t("note_filters") : null,
   ].filter(Boolean);
 }
 
@@ -167,24 +187,26 @@ export function detectableDifference(base, one) {
 }
 
 /**
- * Returns the interval as text. A clear difference never includes 0 and an unclear one does, also after rounding.
+ * Returns the ends of an unclear difference's interval as texts with signs. It includes 0, also after rounding.
  *
  * @param {Variant} base
  * @param {Variant} one
- * @param {boolean} isClear
  */
-function intervalText(base, one, isClear) {
+function unclearInterval(base, one) {
   const [low, high] = differenceInterval(base, one);
-  if (!isClear) return `${signedPoints(Math.min(low, 0))} to ${signedPoints(Math.max(high, 0))} percentage points`;
-  const [near, far] = [low, high].map(Math.abs).sort((a, b) => a - b);
-  return `${pointsNumber(low * high < 0 ? 0 : near)} to ${points(far)}`;
+  return { low: signedPoints(Math.min(low, 0)), high: signedPoints(Math.max(high, 0)) };
 }
 
 /**
- * @param {number} value
+ * Returns the ends of a clear difference's interval as texts without signs.
+ *
+ * @param {Variant} base
+ * @param {Variant} one
  */
-function points(value) {
-  return `${pointsNumber(value)} percentage points`;
+function clearInterval(base, one) {
+  const [low, high] = differenceInterval(base, one);
+  const [near, far] = [low, high].map(Math.abs).sort((a, b) => a - b);
+  return { low: pointsNumber(low * high < 0 ? 0 : near), high: pointsNumber(far) };
 }
 
 /**
@@ -216,8 +238,8 @@ export function rate({ rate: value }) {
  * @param {number | null} value
  */
 export function pValueText(value) {
-  if (value === null) return "no p-value";
-  return value < MIN_SHOWN_P ? `p below ${decimal(MIN_SHOWN_P, 4)}` : `p = ${pValueNumber(value)}`;
+  if (value === null) return t("p_none");
+  return value < MIN_SHOWN_P ? t("p_below", { limit: decimal(MIN_SHOWN_P, 4) }) : t("p_is", { p: pValueNumber(value) });
 }
 
 /**
@@ -229,14 +251,4 @@ export function pValueNumber(value) {
   if (value === null) return "–";
   if (value < MIN_SHOWN_P) return `<${decimal(MIN_SHOWN_P, 4)}`;
   return decimal(value, Math.abs(value - 0.05) < 0.0006 ? 5 : value < 0.001 ? 4 : value < 0.1 ? 3 : 2);
-}
-
-/**
- * Returns "a", "a and b" or "a, b or c".
- *
- * @param {string[]} words
- * @param {string} [last]
- */
-function joinWords(words, last = "and") {
-  return words.length > 1 ? `${words.slice(0, -1).join(", ")} ${last} ${words.at(-1)}` : words.join("");
 }

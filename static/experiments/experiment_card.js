@@ -1,20 +1,24 @@
 // The card of an experiment: the check of its split, and for each goal the conclusions and their numbers.
 
 import { h, icon, visuallyHidden } from "../shared/dom.js";
-import { plural, decimal, number, percent } from "../shared/formats.js";
+import { number, percent } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { conclusionsOf, isSmall, notesOf, pValueNumber, rate, splitCheck } from "./conclusions.js";
+
+const t = await texts("experiments");
+const shared = await texts("shared");
 
 // The summary of an experiment is that of its state which comes first here: [summary, icon].
 /** @type {Record<string, [string, string | null]>} */
 const STATES = {
-  off: ["Uneven split", "warning"],
-  sure: ["Significant difference", "check"],
-  planned: ["Significant if this is the only look", "check"],
-  faded: ["No longer significant", null],
-  open: ["No significant difference", null],
-  few: ["Too few visitors", null],
-  same: ["Nothing to compare yet", null],
-  nobody: ["Nothing to compare yet", null],
+  off: [t("state_off"), "warning"],
+  significant: [t("state_significant"), "check"],
+  planned: [t("state_planned"), "check"],
+  earlier: [t("state_earlier"), null],
+  open: [t("state_open"), null],
+  few: [t("state_few"), null],
+  same: [t("state_same"), null],
+  empty: [t("state_same"), null],
 };
 
 /**
@@ -31,7 +35,7 @@ export function summaryOf(experiment, meta) {
   );
   if (split.state === "off") found.add("off");
   const key = Object.keys(STATES).find((state) => found.has(state));
-  if (!key) return { key: "none", words: "No conversions yet", sign: null };
+  if (!key) return { key: "none", words: t("no_conversions_yet"), sign: null };
   const [words, sign] = STATES[key];
   return { key, words, sign };
 }
@@ -60,7 +64,7 @@ export function experimentCard(experiment, meta, place, isFiltered) {
       "div",
       { class: "card-head" },
       h("h2", { id: `experiment-${place}`, tabindex: "-1" }, h("bdi", null, experiment.experiment)),
-      h("span", { class: "soft small-text" }, `${plural(visitors, "visitor")}, ${plural(variants.length, "variant")}`),
+      h("span", { class: "soft small-text" }, sizeText(visitors, variants.length)),
     ),
     splitNode(split),
     goals.length
@@ -68,8 +72,9 @@ export function experimentCard(experiment, meta, place, isFiltered) {
       : h(
           "p",
           { class: "experiment-none soft" },
-          "No conversions in this range. Send a conversion with ",
-          h("code", null, `tally.convert(${JSON.stringify(experiment.experiment)}, { goal: "order" })`),
+          t.rich("no_conversions", {
+            code: h("code", null, `tally.convert(${JSON.stringify(experiment.experiment)}, { goal: "order" })`),
+          }),
         ),
     notes.length
       ? h(
@@ -79,6 +84,17 @@ export function experimentCard(experiment, meta, place, isFiltered) {
         )
       : null,
   );
+}
+
+/**
+ * @param {number} visitors
+ * @param {number} variants
+ */
+function sizeText(visitors, variants) {
+  return t("size", {
+    visitors: shared("count_visitors", { count: visitors }),
+    variants: t("variants_count", { count: variants }),
+  });
 }
 
 /**
@@ -114,8 +130,9 @@ function goalPart(experiment, goal, meta) {
     h(
       "h3",
       null,
-      goal.goal === null ? "Conversions " : "Goal: ",
-      goal.goal === null ? h("span", { class: "soft" }, "(no goal named)") : h("bdi", null, goal.goal),
+      goal.goal === null
+        ? [t("conversions"), " ", h("span", { class: "soft" }, t("no_goal_named"))]
+        : t.rich("goal_named", { goal: h("bdi", null, goal.goal) }),
     ),
     said.map(conclusion),
     h("div", { class: "arms-place" }, variantsTable(goal, meta, experiment.split.is_off)),
@@ -143,13 +160,13 @@ function conclusion({ variant, state, title, words }) {
  */
 function variantsTable(goal, meta, isOff) {
   const heads = [
-    "Visitors",
-    "Conversions",
-    "Rate",
-    `${percent(100 * meta.confidence, 0)} interval`,
-    "Lift",
-    "p (one look)",
-    "p (any time)",
+    t("visitors"),
+    t("conversions"),
+    t("rate"),
+    t("interval", { share: percent(100 * meta.confidence, 0) }),
+    t("lift"),
+    t("p_one_look"),
+    t("p_any_time"),
   ];
   const head = (/** @type {string} */ text, /** @type {string | null} */ kind = null) =>
     h("th", { scope: "col", role: "columnheader", class: kind }, text);
@@ -160,7 +177,7 @@ function variantsTable(goal, meta, isOff) {
     h(
       "caption",
       { class: "visually-hidden" },
-      goal.goal === null ? "Conversions by variant" : `Goal ${goal.goal} by variant`,
+      goal.goal === null ? t("caption") : t("caption_goal", { goal: goal.goal }),
     ),
     h(
       "thead",
@@ -168,7 +185,7 @@ function variantsTable(goal, meta, isOff) {
       h(
         "tr",
         { role: "row" },
-        head("Variant", null),
+        head(t("variant"), null),
         heads.map((text, i) => head(text, i === 3 ? "interval" : "num")),
       ),
     ),
@@ -201,7 +218,7 @@ function variantRow(arm, isBase, scale, meta, heads) {
       "th",
       { scope: "row", role: "rowheader" },
       h("bdi", null, arm.variant),
-      isBase ? h("span", { class: "soft small-text baseline" }, " baseline") : null,
+      isBase ? h("span", { class: "soft small-text baseline" }, ` ${t("baseline")}`) : null,
     ),
     cell(0, number(arm.visitors)),
     cell(1, number(arm.conversions)),
@@ -218,7 +235,7 @@ function variantRow(arm, isBase, scale, meta, heads) {
  */
 function liftNode(lift) {
   if (lift === null) return h("span", { class: "soft" }, "–");
-  return `${lift < 0 ? "−" : lift > 0 ? "+" : ""}${decimal(Math.abs(lift), 1)}%`;
+  return `${lift < 0 ? "−" : lift > 0 ? "+" : ""}${percent(Math.abs(lift), 1, 1)}`;
 }
 
 /**
@@ -263,7 +280,7 @@ function intervalNode(arm, { place, base }) {
       "span",
       { class: "soft small-text" },
       percent(arm.rate_low, 1, 1),
-      visuallyHidden(" to "),
+      visuallyHidden(` ${t("to")} `),
       h("span", { "aria-hidden": "true" }, " – "),
       percent(arm.rate_high, 1, 1),
     ),

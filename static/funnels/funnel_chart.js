@@ -2,7 +2,11 @@
 
 import { fill, h, icon, refill } from "../shared/dom.js";
 import { duration, number, percent } from "../shared/formats.js";
-import { KINDS, MIN_STEPS, MAX_STEPS, largestLoss, stepKeys, visitWords } from "./steps.js";
+import { texts } from "../shared/messages.js";
+import { KINDS, MIN_STEPS, MAX_STEPS, largestLoss, stepKeys } from "./steps.js";
+
+const t = await texts("funnels");
+const shared = await texts("shared");
 
 /**
  * Draws the list. `rows`: the read API's, or null while there are none; then `isWaiting` reserves their space. `all`: the
@@ -29,7 +33,7 @@ export function drawFunnel(root, { steps, rows, all, act, isWaiting }) {
       ),
     ),
   );
-  refill(root, h("ol", { class: "funnel", "aria-label": "Steps" }, items), adding(steps, act));
+  refill(root, h("ol", { class: "funnel", "aria-label": t("steps") }, items), adding(steps, act));
 }
 
 /**
@@ -45,7 +49,7 @@ function nameButton(step, key, i, count, act) {
     {
       class: "step-name",
       type: "button",
-      title: "Change this step",
+      title: t("change_this_step"),
       dataset: { key: `name ${key}` },
       onclick: () => act.change(i),
     },
@@ -85,7 +89,7 @@ function tools({ value }, key, i, count, act) {
       {
         class: `button small square quiet ${kind}`,
         type: "button",
-        "aria-label": `${words}: ${value}`,
+        "aria-label": t("action_on_step", { action: words, step: value }),
         title: words,
         // A disabled button would lose the focus.
         "aria-disabled": can ? null : "true",
@@ -97,9 +101,9 @@ function tools({ value }, key, i, count, act) {
   return h(
     "div",
     { class: "step-tools no-print" },
-    tool("down", "Move up", i > 0, () => act.move(i, i - 1), "up"),
-    tool("down", "Move down", i < count - 1, () => act.move(i, i + 1)),
-    tool("close", "Remove this step", true, () => act.remove(i)),
+    tool("down", t("move_up"), i > 0, () => act.move(i, i - 1), "up"),
+    tool("down", t("move_down"), i < count - 1, () => act.move(i, i + 1)),
+    tool("close", t("remove_this_step"), true, () => act.remove(i)),
   );
 }
 
@@ -126,11 +130,13 @@ function bar(rows, i) {
  */
 function figures(rows, i, all) {
   const row = rows[i];
-  const first = all ? `${shareWords((100 * row.visits) / all, row.visits, all)} of all ${visitWords(all)}` : "";
+  const first = all
+    ? t("share_of_all", { share: shareWords((100 * row.visits) / all, row.visits, all), count: all })
+    : "";
   return h(
     "p",
     { class: "step-figures" },
-    h("strong", null, visitWords(row.visits)),
+    h("strong", null, shared("count_visits", { count: row.visits })),
     h("span", { class: "soft" }, i ? partOfFirst(row, rows[0]) : first),
   );
 }
@@ -149,7 +155,7 @@ function between(rows, i, { isWorst, isWaiting }) {
   return h(
     "p",
     { class: "step-between" },
-    isWorst ? h("span", { class: "badge lost" }, icon("warning"), "Largest drop-off") : null,
+    isWorst ? h("span", { class: "badge lost" }, icon("warning"), t("largest_loss")) : null,
     h("span", null, betweenWords(rows[i - 1], rows[i])),
   );
 }
@@ -159,7 +165,9 @@ function between(rows, i, { isWorst, isWaiting }) {
  * @param {FunnelRow} first
  */
 function partOfFirst(row, first) {
-  return row.of_first === null ? "" : `${shareWords(row.of_first, row.visits, first.visits)} of the first step`;
+  return row.of_first === null
+    ? ""
+    : t("share_of_first", { share: shareWords(row.of_first, row.visits, first.visits) });
 }
 
 /**
@@ -182,13 +190,13 @@ function shareWords(share, part, all) {
  * @param {FunnelRow} now
  */
 export function betweenWords(before, now) {
-  if (!before.visits) return "No visits reached the step before.";
-  const of = `of ${visitWords(before.visits)}`;
-  if (!now.visits) return `None ${of} continued.`;
-  const share = `(${shareWords(now.of_previous, now.visits, before.visits)})`;
-  const time = now.mean_seconds === null ? "" : `, after ${duration(now.mean_seconds)} on average`;
-  const lost = before.visits - now.visits;
-  return `${number(now.visits)} ${of} ${share} continued${time}; ${lost ? number(lost) : "none"} dropped off.`;
+  if (!before.visits) return t("none_reached_before");
+  const count = before.visits;
+  if (!now.visits) return t("none_continued", { count });
+  const share = shareWords(now.of_previous, now.visits, count);
+  const values = { now: now.visits, count, share, lost: count - now.visits || t("none_lost") };
+  if (now.mean_seconds === null) return t("continued", values);
+  return t("continued_after", { ...values, time: duration(now.mean_seconds) });
 }
 
 /**
@@ -197,9 +205,9 @@ export function betweenWords(before, now) {
  */
 function adding(steps, act) {
   if (steps.length >= MAX_STEPS) {
-    return h("p", { class: "soft small-text funnel-add" }, `A funnel has a maximum of ${MAX_STEPS} steps.`);
+    return h("p", { class: "soft small-text funnel-add" }, t("max_steps", { max: MAX_STEPS }));
   }
-  const words = steps.length ? "Add step" : "Choose first step";
+  const words = steps.length ? t("add_step") : t("choose_first_step");
   return h(
     "p",
     { class: "row funnel-add no-print" },
@@ -209,9 +217,7 @@ function adding(steps, act) {
       icon("plus"),
       words,
     ),
-    steps.length && steps.length < MIN_STEPS
-      ? h("span", { class: "soft" }, "Add another step to see the funnel.")
-      : null,
+    steps.length && steps.length < MIN_STEPS ? h("span", { class: "soft" }, t("add_another")) : null,
   );
 }
 
@@ -224,10 +230,12 @@ function adding(steps, act) {
 export function summaryWords(rows, isFiltered = false) {
   const [first, last] = [rows[0], rows[rows.length - 1]];
   if (!first.visits) {
-    return ["No visits reached the first step", isFiltered ? "in this range, with these filters." : "in this range."];
+    return [t("none_reached_first"), isFiltered ? t("in_range_filtered") : t("in_range")];
   }
-  const of = `${number(last.visits)} of ${visitWords(first.visits)} that reached the first step.`;
-  return [`${shareWords(last.of_first, last.visits, first.visits)} completed:`, of];
+  return [
+    t("share_completed", { share: shareWords(last.of_first, last.visits, first.visits) }),
+    t("completed_of_first", { last: last.visits, count: first.visits }),
+  ];
 }
 
 /**
@@ -238,20 +246,27 @@ export function summaryWords(rows, isFiltered = false) {
  * @param {FunnelRow[]} rows
  */
 export function drawTable(root, steps, rows) {
-  const head = ["Visits", "Visitors", "Of first step", "Of previous step", "Dropped off", "Time since previous"];
+  const head = [
+    t("visits"),
+    t("visitors"),
+    t("of_first_step"),
+    t("of_previous_step"),
+    t("dropped_off"),
+    t("time_since_previous"),
+  ];
   fill(
     root,
     h(
       "table",
       { class: "table" },
-      h("caption", { class: "visually-hidden" }, "The funnel's steps"),
+      h("caption", { class: "visually-hidden" }, t("caption")),
       h(
         "thead",
         null,
         h(
           "tr",
           null,
-          h("th", { scope: "col" }, "Step"),
+          h("th", { scope: "col" }, t("step")),
           head.map((name) => h("th", { scope: "col", class: "num" }, name)),
         ),
       ),

@@ -1,20 +1,24 @@
 // The dialog for a step of a funnel: a page or an event, with the most frequent ones of the range to choose from. Others
 // can be typed.
 
+import { splitKey } from "../shared/filter_words.js";
 import { reportQuery } from "../shared/view_state.js";
 import { failureNotice, openDialog } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { barList } from "../shared/bar_list.js";
+import { texts } from "../shared/messages.js";
 import { KINDS, typedStep } from "./steps.js";
 
+const t = await texts("funnels");
+const shared = await texts("shared");
 const SUGGESTED = 8;
 /** @type {Record<string, [report: string, limit: number]>} */
 const ASKED = { pathname: ["top/pathname", 200], event_name: ["event-names", 200] };
 /** @type {Record<string, [label: string, hint: string]>} */
 const WORDS = {
-  pathname: ["Exact path", "A pageview of this path, without domain and query."],
-  event_name: ["Exact event name", "An event with this name, as tally.track or an app sent it."],
+  pathname: [t("exact_path"), t("exact_path_hint")],
+  event_name: [t("exact_event"), t("exact_event_hint")],
 };
 
 /**
@@ -55,7 +59,7 @@ export function stepDialog(board, { step, title, action, take }) {
   const form = h(
     "form",
     { id: "step-form" },
-    h("fieldset", { class: "row kinds" }, h("legend", { class: "visually-hidden" }, "Type of step"), kinds),
+    h("fieldset", { class: "row kinds" }, h("legend", { class: "visually-hidden" }, t("type_of_step")), kinds),
     h("div", { class: "field" }, label, text, words),
     found,
   );
@@ -82,20 +86,20 @@ export function stepDialog(board, { step, title, action, take }) {
             h(
               "p",
               { class: "soft small-text by-visitors" },
-              h("span", null, "In this range"),
-              h("span", null, "Visitors"),
+              h("span", null, t("suggested")),
+              h("span", null, t("visitors")),
             ),
-            barList(bars, { choose: (row) => done({ field, value: row.value }), unit: "visitors" }),
+            barList(bars, { choose: (row) => done({ field, value: row.value }), unit: shared("visitors") }),
           ]
         : h("p", { class: "soft small-text" }, nothingWords(field, values, typed)),
     );
   }
   async function read() {
-    const asked = field;
+    const requested = field;
     fill(found);
-    const answer = await suggestions(asked, board);
-    if (asked !== field) return;
-    if (answer.error) return fill(found, failureNotice("The suggestions cannot be shown.", answer.error, read));
+    const answer = await suggestions(requested, board);
+    if (requested !== field) return;
+    if (answer.error) return fill(found, failureNotice(t("suggestions_failed"), answer.error, read));
     values = answer.rows;
     show();
   }
@@ -126,8 +130,8 @@ export function stepDialog(board, { step, title, action, take }) {
  * @param {string} typed
  */
 function nothingWords(field, values, typed) {
-  if (typed && values.length) return "No match in this range. You can add it anyway.";
-  return field === "pathname" ? "No pageviews in this range." : "No events in this range.";
+  if (typed && values.length) return shared("no_matching_value");
+  return field === "pathname" ? t("no_pageviews") : t("no_events");
 }
 
 /**
@@ -136,7 +140,7 @@ function nothingWords(field, values, typed) {
  */
 async function suggestions(field, board) {
   // Without filters of the same field, so that other values are suggested too.
-  const view = { ...board.view(), filters: board.view().filters.filter(([name]) => name !== field) };
+  const view = { ...board.view(), filters: board.view().filters.filter(([key]) => splitKey(key).field !== field) };
   const [path, limit] = ASKED[field];
   const answer = await get(`${board.base}/${path}?${reportQuery(view, board.span(), { limit })}`);
   if (!answer.ok) return { error: answer.error };

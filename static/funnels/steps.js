@@ -2,27 +2,30 @@
 //
 // A step: { field, value }; field is pathname (a pageview of that path) or event_name (an event with that name).
 
-import { number } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 
+const t = await texts("funnels");
 // The read API's limits of a funnel.
 export const MIN_STEPS = 2;
 export const MAX_STEPS = 8;
 /** @type {Record<string, string>} */
-export const KINDS = { pathname: "Page", event_name: "Event" };
+export const KINDS = { pathname: t("page"), event_name: t("event") };
 
 /** The page's part of the address; invalid steps and steps beyond the maximum are ignored. */
 /** @type {ViewState} */
 export const STEPS_STATE = {
   read: (/** @type {URLSearchParams} */ query) => ({
-    steps: query.getAll("step").map(parsed).filter(Boolean).slice(0, MAX_STEPS),
+    steps: query.getAll("step").map(readStep).filter(Boolean).slice(0, MAX_STEPS),
   }),
   write: ({ steps }) => steps.map((/** @type {FunnelStep} */ step) => ["step", stepText(step)]),
 };
 
 /**
+ * Returns the step of a text as in the address; null for an invalid one.
+ *
  * @param {string} text
  */
-function parsed(text) {
+export function readStep(text) {
   const at = text.indexOf(":");
   const [field, value] = [text.slice(0, at), text.slice(at + 1)];
   return at > 0 && Object.hasOwn(KINDS, field) && value ? { field, value } : null;
@@ -69,8 +72,8 @@ export function moveStep(steps, from, to) {
  * @param {FunnelStep[]} steps
  */
 export function stepKeys(steps) {
-  const texts = steps.map(stepText);
-  return texts.map((text, i) => `${text}#${texts.slice(0, i).filter((other) => other === text).length}`);
+  const written = steps.map(stepText);
+  return written.map((text, i) => `${text}#${written.slice(0, i).filter((other) => other === text).length}`);
 }
 
 /**
@@ -83,13 +86,4 @@ export function largestLoss(rows) {
   if (shares.length < 2 || rows[0].visits === 0) return -1;
   const least = shares.reduce((one, other) => (other.share < one.share ? other : one));
   return least.share < 100 && shares.some(({ share }) => share > least.share) ? least.i : -1;
-}
-
-/**
- * Returns "3,310 visits" or "1 visit".
- *
- * @param {number} count
- */
-export function visitWords(count) {
-  return `${number(count)} ${count === 1 ? "visit" : "visits"}`;
 }

@@ -5,6 +5,8 @@
 // centres of its neighbours. Colours follow the logarithm of the count and change steadily in lightness, so that their
 // order is visible without colour.
 
+import { coloursAt } from "../shared/theme.js";
+
 // Samples per cell and direction with soft edges; odd, so that one is in the centre.
 const SAMPLES = 5;
 const COLOURS = 256;
@@ -26,8 +28,8 @@ export function levelOf(count, most) {
  * @param {Element} element
  */
 export function rampOf(element) {
-  const style = getComputedStyle(element);
-  const stops = STOPS.map((name) => rgbOf(style.getPropertyValue(name)));
+  const colour = coloursAt(element);
+  const stops = STOPS.map((name) => channelsOf(colour(name)));
   return Array.from({ length: COLOURS }, (_, i) => {
     const at = (i / (COLOURS - 1)) * (stops.length - 1);
     const first = Math.min(Math.floor(at), stops.length - 2);
@@ -36,11 +38,12 @@ export function rampOf(element) {
 }
 
 /**
- * @param {string} hex
+ * Returns [red, green, blue] of a computed colour: "rgb(29, 28, 25)"
+ *
+ * @param {string} colour
  */
-function rgbOf(hex) {
-  const text = hex.trim();
-  return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+function channelsOf(colour) {
+  return (colour.match(/[\d.]+/g) || []).slice(0, 3).map(Number);
 }
 
 /**
@@ -150,7 +153,7 @@ export function drawScrollOverlay(canvas, map, rows, colour) {
   Object.assign(canvas, { width: 1, height: rows });
   const image = new ImageData(1, rows);
   for (let y = 0; y < rows; y++) {
-    image.data.set(rgbOf(colour), 4 * y);
+    image.data.set(channelsOf(colour), 4 * y);
     image.data[4 * y + 3] = Math.round(255 * 0.6 * (1 - (map.scroll[y] ?? 0) / 100));
   }
   canvas.getContext("2d")?.putImageData(image, 0, 0);

@@ -1,6 +1,9 @@
 // Width classes, and the cells of a heatmap. Pure.
 
 import { number, percent } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
+
+const t = await texts("heatmaps");
 
 /**
  * The width classes that points are stored by: their name in the API, the width at which a page is drawn, and the height
@@ -8,9 +11,9 @@ import { number, percent } from "../shared/formats.js";
  */
 /** @type {WidthClass[]} */
 export const CLASSES = [
-  { device: "mobile", title: "Phone", many: "phones", says: "narrower than 640 px", width: 390, screen: 660 },
-  { device: "tablet", title: "Tablet", many: "tablets", says: "640 to 1,023 px wide", width: 820, screen: 1_080 },
-  { device: "desktop", title: "Desktop", many: "desktops", says: "1,024 px wide or more", width: 1_280, screen: 720 },
+  { device: "mobile", title: t("phone"), many: t("phones"), says: t("phone_width"), width: 390, screen: 660 },
+  { device: "tablet", title: t("tablet"), many: t("tablets"), says: t("tablet_width"), width: 820, screen: 1_080 },
+  { device: "desktop", title: t("desktop"), many: t("desktops"), says: t("desktop_width"), width: 1_280, screen: 720 },
 ];
 // About 28 screens of a desktop. Deeper cells are only in the tables.
 const MAX_HEIGHT_PX = 20_000;
@@ -43,7 +46,8 @@ export function cellWords([x, y], map) {
   const share = 100 / map.bins_x;
   const [left, right] = [x * share, (x + 1) * share].map((value) => Math.round(value * 10) / 10);
   const top = y * map.bin_height;
-  return `${number(left)} to ${percent(right, 1)} from the left, ${number(top)} to ${pixels(top + map.bin_height)} from the top`;
+  const bottom = pixels(top + map.bin_height);
+  return t("cell", { left: number(left), right: percent(right, 1), top: number(top), bottom });
 }
 
 /**

@@ -2,10 +2,13 @@
 
 import { failureNotice } from "../shared/dialog.js";
 import { h, visuallyHidden } from "../shared/dom.js";
-import { plural, number } from "../shared/formats.js";
+import { number } from "../shared/formats.js";
 import { barList, listDialog } from "../shared/bar_list.js";
+import { texts } from "../shared/messages.js";
 import { cellWords, cellsByClicks, shareOf } from "./heatmap_grid.js";
 
+const t = await texts("heatmaps");
+const shared = await texts("shared");
 const FIRST_PAGES = 8;
 const FIRST_PLACES = 10;
 // The read API's maximum of `limit`.
@@ -29,18 +32,18 @@ export function pagesCard(pages, chosen, choose) {
       share: null,
       bar: weight(page) / most,
       pressed: page.value === chosen,
-      more: h("span", { class: "bar-share pageviews" }, plural(page.samples, "pageview")),
+      more: h("span", { class: "bar-share pageviews" }, shared("count_pageviews", { count: page.samples })),
       value: page.value,
     }));
   const bars = (/** @type {any} */ some, close = () => {}) =>
-    barList(rows(some), { unit: "clicks", choose: (row) => (close(), choose(row.value)) });
+    barList(rows(some), { unit: t("unit_clicks"), choose: (row) => (close(), choose(row.value)) });
   const openAll = () => {
     const dialog = listDialog({
-      title: "Pages with heatmaps",
-      load: async () => ({ rows: pages, note: pages.length < MAX_PAGES ? "" : " (those with the most data)" }),
+      title: t("pages_with_heatmaps"),
+      load: async () => ({ rows: pages, note: pages.length < MAX_PAGES ? "" : ` ${t("most_data")}` }),
       draw: (some) => bars(some, () => dialog.close()),
       matches: (page, text) => page.value.toLowerCase().includes(text),
-      failed: (error, again) => failureNotice("Pages cannot be shown.", error, again),
+      failed: (error, again) => failureNotice(t("pages_failed"), error, again),
     });
   };
   // The selected page is always in the list.
@@ -49,10 +52,10 @@ export function pagesCard(pages, chosen, choose) {
   return {
     openAll,
     nodes: [
-      head("pages-title", "Pages", h("span", { class: "soft small-text" }, "Pageviews, clicks")),
+      head("pages-title", t("pages_title"), h("span", { class: "soft small-text" }, t("pageviews_clicks"))),
       bars(other ? [...first, other] : first),
       pages.length > FIRST_PAGES
-        ? h("div", { class: "card-foot" }, more(`All ${plural(pages.length, "page")}`, "all-pages", openAll))
+        ? h("div", { class: "card-foot" }, more(t("all_pages", { count: pages.length }), "all-pages", openAll))
         : null,
     ],
   };
@@ -75,7 +78,7 @@ export function placesCard(map, { show, csv }) {
   const all = cellsByClicks(map);
   const openAll = () => {
     const dialog = listDialog({
-      title: "Positions by clicks",
+      title: t("positions_by_clicks"),
       load: async () => ({ rows: all.map((cell, i) => [...cell, i + 1]) }),
       draw: (some) => placesTable(some, map, (x, y) => (dialog.close(), show(x, y))),
       matches: ([x, y], text) => cellWords([x, y], map).includes(text),
@@ -83,20 +86,20 @@ export function placesCard(map, { show, csv }) {
     });
   };
   return [
-    head("places-title", "Most clicked positions", h("span", { class: "soft small-text" }, "Clicks, share")),
+    head("places-title", t("most_clicked"), h("span", { class: "soft small-text" }, t("clicks_share"))),
     all.length
       ? placesTable(
           all.slice(0, FIRST_PLACES).map((cell, i) => [...cell, i + 1]),
           map,
           show,
         )
-      : h("p", { class: "nothing soft" }, "No clicks in this range."),
+      : h("p", { class: "nothing soft" }, t("no_clicks_in_range")),
     h(
       "div",
       { class: "card-foot" },
-      all.length > FIRST_PLACES ? more(`All ${number(all.length)} positions`, "all-places", openAll) : h("span"),
+      all.length > FIRST_PLACES ? more(t("all_positions", { number: all.length }), "all-places", openAll) : h("span"),
       all.length
-        ? h("a", { class: "csv", href: csv, download: "heatmap.csv", "aria-label": "CSV of all positions" }, "CSV")
+        ? h("a", { class: "csv", href: csv, download: "heatmap.csv", "aria-label": t("csv_positions") }, "CSV")
         : null,
     ),
   ];
@@ -120,7 +123,7 @@ function placesTable(cells, map, show) {
           {
             class: "plain-button",
             type: "button",
-            title: "Show on the heatmap",
+            title: t("show_on_heatmap"),
             dataset: { key: `place-${place}` },
             onclick: () => show(x, y),
           },
@@ -133,14 +136,14 @@ function placesTable(cells, map, show) {
   return h(
     "table",
     { class: "table places" },
-    h("caption", { class: "visually-hidden" }, "Positions by clicks; a click on a row shows it on the heatmap"),
+    h("caption", { class: "visually-hidden" }, t("positions_caption")),
     h(
       "thead",
       { class: "visually-hidden-head" },
       h(
         "tr",
         null,
-        ["Position", "Clicks", "Share"].map((text) => h("th", { scope: "col" }, text)),
+        [t("position"), t("clicks"), t("share")].map((text) => h("th", { scope: "col" }, text)),
       ),
     ),
     h("tbody", null, cells.map(row)),
@@ -166,6 +169,6 @@ function more(words, key, open) {
     "button",
     { class: "link-button no-print", type: "button", dataset: { key }, onclick: open },
     words,
-    visuallyHidden(" in a list"),
+    visuallyHidden(` ${t("in_a_list")}`),
   );
 }

@@ -6,9 +6,13 @@
 // for the keyboard.
 
 import { fill, h } from "../shared/dom.js";
-import { plural, percent } from "../shared/formats.js";
+import { percent } from "../shared/formats.js";
+import { coloursAt, onColourChange } from "../shared/theme.js";
+import { texts } from "../shared/messages.js";
 import { drawClicks, drawScrollOverlay, drawScrollProfile, rampOf } from "./heatmap_canvas.js";
 import { cellWords, depthReachedBy, extentOf, pixels, reached, shareOf } from "./heatmap_grid.js";
+
+const t = await texts("heatmaps");
 
 // Width of the ruler, and the minimum distances of its labels and of the labels of lines.
 const RULER_PX = 60;
@@ -30,12 +34,11 @@ export function heatmapView() {
   // `state` and `extent` are set by draw(), which is called before anything is shown.
   /** @type {{ state: any, scale: number, extent: any, width: number }} */
   const own = { state: null, scale: 1, extent: null, width: 0 };
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
 
   function paint() {
     const { state, extent } = own;
     if (!state) return;
-    const colour = (/** @type {string} */ name) => getComputedStyle(nodes.element).getPropertyValue(name).trim();
+    const colour = coloursAt(nodes.element);
     const { map } = state;
     nodes.clicks.hidden = !state.clicks;
     nodes.clicks.classList.toggle("cells", !state.isSoft);
@@ -119,7 +122,7 @@ export function heatmapView() {
   }
   nodes.scroller.addEventListener("pointerleave", hide);
   nodes.scroller.addEventListener("scroll", hide, { passive: true });
-  scheme.addEventListener("change", paint);
+  const stopColours = onColourChange(paint);
   const sizes = new ResizeObserver(() => nodes.scroller.clientWidth !== own.width && (hide(), fit()));
   sizes.observe(nodes.scroller);
 
@@ -131,10 +134,7 @@ export function heatmapView() {
       hide();
       drawBackground(nodes.under, state, own.extent);
       nodes.scroller.setAttribute("aria-label", state.title);
-      nodes.clicks.setAttribute(
-        "aria-label",
-        `${plural(state.map.clicks, "click")} drawn; the table lists their positions`,
-      );
+      nodes.clicks.setAttribute("aria-label", t("clicks_drawn", { count: state.map.clicks }));
       fit();
       paint();
       if (isOther) nodes.scroller.scrollTop = 0;
@@ -146,7 +146,7 @@ export function heatmapView() {
     },
     goTo,
     end() {
-      scheme.removeEventListener("change", paint);
+      stopColours();
       sizes.disconnect();
     },
   };
@@ -185,7 +185,10 @@ function nodesOf() {
 function drawBackground(under, { url, kind }, extent) {
   const frame = under.querySelector("iframe");
   if (url && frame?.getAttribute("src") !== url) {
-    fill(under, h("iframe", { src: url, title: `Page ${url}`, sandbox: true, referrerpolicy: "no-referrer" }));
+    fill(
+      under,
+      h("iframe", { src: url, title: t("framed_page", { url }), sandbox: true, referrerpolicy: "no-referrer" }),
+    );
   } else if (!url) {
     fill(under, h("div", { class: "sheet-plain" }));
   }
@@ -200,7 +203,7 @@ function drawBackground(under, { url, kind }, extent) {
 function depthsOf(height, scale) {
   const step = STEPS_PX.find((one) => one * scale >= DEPTH_LABEL_PX) || STEPS_PX[STEPS_PX.length - 1];
   const depths = Array.from({ length: Math.floor(height / step) }, (_, i) => (i + 1) * step);
-  // The last label needs room for its text.
+  // The last label needs space for its text.
   return depths
     .filter((depth) => (height - depth) * scale > 12)
     .map((depth) => h("span", { style: { top: `${depth * scale}px` } }, pixels(depth)));
@@ -220,7 +223,10 @@ function linesOf({ map, kind, scroll }, height, scale) {
     h("span", { class: `sheet-label ${name}`, style: { top: `${top}px` } }, words);
   const found = [];
   if (kind.screen < height) {
-    found.push(line(kind.screen, "screen"), label(kind.screen * scale, "screen", `Fold, ${pixels(kind.screen)}`));
+    found.push(
+      line(kind.screen, "screen"),
+      label(kind.screen * scale, "screen", t("fold", { depth: pixels(kind.screen) })),
+    );
   }
   let below = 0;
   for (const share of scroll && map.samples ? QUARTERS : []) {
@@ -240,7 +246,7 @@ function linesOf({ map, kind, scroll }, height, scale) {
  * @param {number} depth
  */
 function partWords(share, depth) {
-  return `${percent(share)} of pageviews reach ${pixels(depth)}`;
+  return t("part_reaches", { share: percent(share), depth: pixels(depth) });
 }
 
 /**
@@ -256,11 +262,13 @@ function tipOf({ map, clicks }, x, y) {
       ? h(
           "p",
           { class: "chart-tip-now" },
-          h("strong", null, count ? plural(count, "click") : "No clicks"),
-          count ? h("span", { class: "soft" }, ` ${shareOf(count, map.clicks)} of all clicks`) : null,
+          h("strong", null, count ? t("count_clicks", { count }) : t("no_clicks")),
+          count
+            ? h("span", { class: "soft" }, ` ${t("share_of_clicks", { share: shareOf(count, map.clicks) })}`)
+            : null,
         )
       : null,
     h("p", { class: "soft" }, cellWords([x, y], map)),
-    share === null ? null : h("p", { class: "soft" }, `${percent(share)} of pageviews reach this depth`),
+    share === null ? null : h("p", { class: "soft" }, t("reach_this", { share: percent(share) })),
   ];
 }

@@ -3,7 +3,9 @@
 // addresses the browser may frame (tally/web/pages.py).
 
 import { h } from "../shared/dom.js";
+import { texts } from "../shared/messages.js";
 
+const t = await texts("heatmaps");
 const MAX_ADDRESSES = 8;
 
 /**
@@ -57,10 +59,11 @@ export function pageAt(origin, path) {
 export function framingNote({ website, addresses, origin, url, choose, back }) {
   const select = h(
     "select",
-    { class: "quiet", "aria-label": "Address of the page", value: origin, dataset: { key: "address" } },
+    { class: "quiet", "aria-label": t("page_address"), value: origin, dataset: { key: "address" } },
     addresses.map((one) => h("option", { value: one }, one)),
   );
   select.addEventListener("change", () => choose(select.value));
+  const settings = h("a", { href: `/websites/${website.id}#settings` }, t("website_settings"));
   const policy = `frame-ancestors 'self' ${location.origin}`;
   return h(
     "div",
@@ -69,41 +72,35 @@ export function framingNote({ website, addresses, origin, url, choose, back }) {
       ? h(
           "p",
           null,
-          "Your browser loads ",
-          addresses.length > 1 ? select : null,
-          h("code", null, addresses.length > 1 ? new URL(url).pathname : url),
-          " here without scripts: this is not counted as a visit, and content that scripts create is missing.",
+          t.rich("browser_loads", {
+            page:
+              addresses.length > 1
+                ? h("span", null, select, h("code", null, new URL(url).pathname))
+                : h("code", null, url),
+          }),
         )
-      : h("p", null, "This path has no address that can be opened."),
+      : h("p", null, t("no_address")),
     h(
       "details",
       null,
-      h("summary", null, "Is the page blank or different?"),
+      h("summary", null, t("blank_question")),
       h(
         "ul",
         null,
         h(
           "li",
           null,
-          "Blank, or “refused to connect”: the website forbids framing, which this page cannot detect. Let the website send ",
-          h("code", null, `Content-Security-Policy: ${policy}`),
-          " and no X-Frame-Options, or use the ",
-          h("button", { class: "link-button", type: "button", onclick: back }, "plain background"),
-          ".",
+          t.rich("blank", {
+            header: h("code", null, `Content-Security-Policy: ${policy}`),
+            background: h("button", { class: "link-button", type: "button", onclick: back }, t("plain_background")),
+          }),
         ),
         h(
           "li",
           null,
-          addresses.length > 1 ? "A different page: choose another address above, or add" : "A different page: add",
-          " its exact origin in the ",
-          h("a", { href: `/websites/${website.id}#settings` }, "website settings"),
-          ".",
+          addresses.length > 1 ? t.rich("different_choose", { settings }) : t.rich("different", { settings }),
         ),
-        h(
-          "li",
-          null,
-          "Clicks next to their targets: the page has changed since, its fonts or content from scripts are missing here, or a part of it is as tall as the window, which is very tall here.",
-        ),
+        h("li", null, t("misplaced")),
       ),
     ),
   );

@@ -2,9 +2,11 @@
 
 import { chartWithTable } from "../shared/chart_with_table.js";
 import { fill, h } from "../shared/dom.js";
-import { plural, decimal, percent } from "../shared/formats.js";
+import { decimal, percent } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { depthReachedBy, pixels, reached } from "./heatmap_grid.js";
 
+const t = await texts("heatmaps");
 const LABEL_PX = 84;
 const STEPS_PX = [20, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000];
 // Keeps the table short; the curve has every depth.
@@ -23,13 +25,13 @@ export function scrollDepthCard({ goTo }) {
   const element = h(
     "section",
     { class: "card depth-card", "aria-labelledby": "depth-title" },
-    h("div", { class: "card-head" }, h("h2", { id: "depth-title", class: "card-title" }, "Scroll depth")),
+    h("div", { class: "card-head" }, h("h2", { id: "depth-title", class: "card-title" }, t("scroll_depth"))),
     body,
   );
   return {
     element,
     draw(/** @type {Heatmap} */ map, /** @type {WidthClass} */ kind) {
-      if (!map.samples) return fill(body, h("p", { class: "nothing soft" }, "No scroll depths in this range."));
+      if (!map.samples) return fill(body, h("p", { class: "nothing soft" }, t("no_depths")));
       if (!words.isConnected) fill(body, content);
       fill(words, wordsOf(map, kind));
       return plot.draw(
@@ -47,12 +49,15 @@ export function scrollDepthCard({ goTo }) {
  */
 function wordsOf(map, { screen, many }) {
   const [most, half, few] = [75, 50, 25].map((share) => depthReachedBy(map, share));
-  return [
-    h("strong", null, `Half of ${plural(map.samples, "pageview")} reach ${pixels(half)}`),
-    `, ${decimal(half / screen, 1)} screens of ${pixels(screen)} (typical for ${many}). `,
-    `75% reach ${pixels(most)}, 25% reach ${pixels(few)}. Max.: `,
-    `${pixels(map.scroll.length * map.bin_height)}.`,
-  ];
+  return t.rich("depth_words", {
+    half: h("strong", null, t("half_reach", { count: map.samples, depth: pixels(half) })),
+    screens: decimal(half / screen, 1),
+    screen: pixels(screen),
+    devices: many,
+    most: pixels(most),
+    few: pixels(few),
+    max: pixels(map.scroll.length * map.bin_height),
+  });
 }
 
 /**
@@ -65,17 +70,16 @@ function wordsOf(map, { screen, many }) {
 function chartOf(map, goTo) {
   const { scroll, bin_height } = map;
   const at = (/** @type {number} */ i) => pixels(i * bin_height);
-  const said = (/** @type {number} */ i) => `${percent(scroll[i])} of pageviews reach this depth`;
   return {
-    label: `Share of pageviews that reach each depth; the arrow keys move by ${pixels(bin_height)}`,
+    label: t("depth_label", { step: pixels(bin_height) }),
     now: scroll,
     before: null,
     open: -1,
     format: (/** @type {number} */ value) => percent(value, 0),
-    say: (/** @type {number} */ i) => `${at(i)}: ${said(i)}`,
+    say: (/** @type {number} */ i) => t("said_depth", { depth: at(i), share: percent(scroll[i]) }),
     tip: (/** @type {number} */ i) => [
-      h("p", { class: "chart-tip-when" }, at(i), h("span", { class: "soft" }, " down")),
-      h("p", { class: "chart-tip-now" }, h("strong", null, percent(reached(map, i))), " of pageviews reach this depth"),
+      h("p", { class: "chart-tip-when" }, at(i), h("span", { class: "soft" }, ` ${t("down")}`)),
+      h("p", { class: "chart-tip-now" }, t.rich("reach_this", { share: h("strong", null, percent(reached(map, i))) })),
     ],
     ticks: (/** @type {number} */ width) => {
       const step = stepOf(scroll.length * bin_height, Math.max(2, Math.floor(width / LABEL_PX)));
@@ -117,8 +121,8 @@ function tableOf(map) {
   return h(
     "table",
     { class: "table" },
-    h("caption", { class: "visually-hidden" }, `Share of ${plural(samples, "pageview")} that reach each depth`),
-    h("thead", null, h("tr", null, head("Depth"), head("Share of pageviews", "num"))),
+    h("caption", { class: "visually-hidden" }, t("depth_caption", { count: samples })),
+    h("thead", null, h("tr", null, head(t("depth")), head(t("share_of_pageviews"), "num"))),
     h(
       "tbody",
       null,

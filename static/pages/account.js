@@ -6,12 +6,16 @@ import { planSection } from "../account/plan_section.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, loadStylesheet } from "../shared/dom.js";
 import { get } from "../shared/api.js";
+import { texts } from "../shared/messages.js";
+
+const t = await texts("account");
+const shared = await texts("shared");
 
 /** @type {Record<string, [title: string, draw: (parts: HTMLElement, context: Context) => any]>} */
 const SECTIONS = {
-  keys: ["API keys", apiKeysSection],
-  plan: ["Plan and usage", planSection],
-  "": ["Account", accountSection],
+  keys: [shared("nav_keys"), apiKeysSection],
+  plan: [shared("nav_plan"), planSection],
+  "": [shared("nav_account"), accountSection],
 };
 
 /**
@@ -33,7 +37,7 @@ export async function show(root, context) {
   if (!fresh.ok) {
     return void fill(
       parts,
-      failureNotice("The account cannot be shown.", fresh.error, () => show(root, context)),
+      failureNotice(t("account_failed"), fresh.error, () => show(root, context)),
     );
   }
   await section(parts, { ...context, account: fresh.data });
@@ -50,5 +54,5 @@ function sections(current) {
       title,
     ),
   );
-  return h("nav", { class: "tabs section-tabs", "aria-label": "Account pages" }, links);
+  return h("nav", { class: "tabs section-tabs", "aria-label": t("account_pages") }, links);
 }

@@ -2,10 +2,14 @@
 // website without events shows the snippet until the first event arrives.
 
 import { DASHBOARD } from "../dashboard/dashboard.js";
-import { shareDialog } from "../dashboard/share_dialog.js";
+import { openWhenLoaded } from "../shared/dialog.js";
 import { h, icon } from "../shared/dom.js";
+import { texts } from "../shared/messages.js";
 import { publicUrl } from "../shared/paths.js";
 import { ownSite, websitePage } from "../shared/website_page.js";
+
+const t = await texts("dashboard");
+const shared = await texts("shared");
 
 /**
  * @param {HTMLElement} root
@@ -22,17 +26,29 @@ function showDashboard(/** @type {HTMLElement} */ root, /** @type {Context} */ c
   const { website } = site;
   const share = h(
     "button",
-    { class: "button quiet", type: "button", "aria-label": "Share", onclick: () => shareDialog(website) },
+    { class: "button quiet", type: "button", "aria-label": t("share_dashboard"), onclick: () => openShare(website) },
     icon("share"),
-    h("span", { class: "wide-only" }, "Share"),
+    h("span", { class: "wide-only" }, t("share_dashboard")),
   );
   const path = `/websites/${website.id}`;
   const settings = h(
     "a",
-    { class: "button quiet square", href: `${path}#settings`, "aria-label": "Website settings", title: "Settings" },
+    {
+      class: "button quiet square",
+      href: `${path}#settings`,
+      "aria-label": t("website_settings"),
+      title: shared("nav_settings"),
+    },
     icon("settings"),
   );
   return websitePage(root, context, DASHBOARD, { ...site, tools: [share, settings], rejected: `${path}/rejected` });
+}
+
+/**
+ * @param {Website} website
+ */
+function openShare(website) {
+  return openWhenLoaded(import("../dashboard/share_dialog.js"), ({ shareDialog }) => shareDialog(website));
 }
 
 /**
@@ -66,12 +82,12 @@ async function showSnippet(root, context, website) {
         "header",
         { class: "page-head" },
         h("h1", null, name),
-        h("a", { class: "button", href: `/websites/${website.id}#settings` }, icon("settings"), "Settings"),
+        h("a", { class: "button", href: `/websites/${website.id}#settings` }, icon("settings"), shared("nav_settings")),
       ),
       h(
         "section",
         { class: "card roomy" },
-        h("h2", null, "Add the snippet to your pages"),
+        h("h2", null, t("add_snippet")),
         h("div", { class: "stack" }, snippetBox(website, base), eventMonitor(website, onFirst)),
       ),
     ),

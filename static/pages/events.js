@@ -8,18 +8,22 @@ import { selectedEventCard } from "../events/selected_event.js";
 import { MAX_ROWS, fetchNames, drawNames, namesDialog } from "../events/event_names.js";
 import { dataPath, propertyCards } from "../events/event_properties.js";
 import { dataInstructions, sendInstructions } from "../events/send_instructions.js";
-import { hasSameScope } from "../shared/view_state.js";
+import { hasSameScope, isFiltered } from "../shared/view_state.js";
 import { fill, h, refill } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { plural, number } from "../shared/formats.js";
+import { fieldTitle } from "../shared/fields.js";
+import { texts } from "../shared/messages.js";
 import { noMatchState, emptyState, websitePage } from "../shared/website_page.js";
 
+const t = await texts("events");
+const shared = await texts("shared");
 const FIRST = "events";
 const NARROW = "(max-width: 1080px)";
 
 /** @type {PageDefinition} */
 const PAGE = {
-  title: "Events",
+  title: shared("figure_events"),
+  compares: true,
   styles: ["/assets/events/events.css"],
   state: {
     read: (/** @type {URLSearchParams} */ query) => ({
@@ -32,9 +36,9 @@ const PAGE = {
     ],
   },
   shortcuts: [
-    ["/", "Search in all events", (board) => namesDialog(board, (event) => board.go({ ...board.view(), event }))],
+    ["/", t("search_events"), (board) => namesDialog(board, (event) => board.go({ ...board.view(), event }))],
   ],
-  foot: "Custom events are sent by tally.track, by data-track or by an app. Unique visitors are counted per day (UTC).",
+  foot: t("foot"),
   build,
 };
 
@@ -51,7 +55,7 @@ function build(board) {
   /** @type {TopRow[] | null} */
   let rows = null;
   let isQuiet = false;
-  let asked = "";
+  let requested = "";
   const chosen = () => board.view().event || rows?.[0]?.value || "";
   const own = selectedEventCard(board, chosen);
   const nodes = createNodes(own);
@@ -61,8 +65,8 @@ function build(board) {
   };
 
   const names = board.panel(nodes.body, {
-    what: () => "The events cannot be shown.",
-    ask: async (signal) => {
+    what: () => t("events_failed"),
+    request: async (signal) => {
       const answer = await fetchNames(board, signal);
       // The failure is shown in the list, which may not be on the page yet.
       if (!answer.ok && !isQuiet && !signal.aborted && !rows?.length) fill(nodes.page, nodes.list, nodes.main);
@@ -72,12 +76,12 @@ function build(board) {
       rows = data;
       drawList();
       // Without an event in the address, the selected one is known only now.
-      if (asked !== chosen()) loadChosen({ quietly: isQuiet });
+      if (requested !== chosen()) loadChosen({ quietly: isQuiet });
     },
   });
   const properties = board.panel(nodes.properties, {
-    what: () => `The data of ${chosen()} cannot be shown.`,
-    ask: (signal) => get(dataPath(board, chosen()), { signal }),
+    what: () => t("data_failed", { event: chosen() }),
+    request: (signal) => get(dataPath(board, chosen()), { signal }),
     draw: ({ data, meta }) => refill(nodes.properties, data.length ? propertiesNodes(data, meta) : noData(meta)),
   });
 
@@ -86,7 +90,7 @@ function build(board) {
     const isEmpty = !rows.length && !board.view().event;
     if (isEmpty) return fill(nodes.page, nothingYet(board));
     if (!nodes.page.contains(nodes.list)) fill(nodes.page, nodes.list, nodes.main);
-    if (!rows.length) fill(nodes.body, h("p", { class: "nothing soft" }, "No events in this range."));
+    if (!rows.length) fill(nodes.body, h("p", { class: "nothing soft" }, shared("no_events_in_range")));
     else drawNames(nodes, board, rows, { chosen: chosen(), choose });
     nodes.main.hidden = !chosen();
   }
@@ -99,14 +103,14 @@ function build(board) {
     const path = dataPath(board, chosen(), { limit: MAX_ROWS, format: "csv" });
     const words =
       meta.properties > data.length
-        ? `Data: the ${data.length} most frequent of ${number(meta.properties)} properties`
-        : `Data: ${plural(meta.properties, "property", "properties")}`;
+        ? t("most_frequent_properties", { shown: data.length, count: meta.properties })
+        : t("properties", { count: meta.properties });
     return [
       h(
         "div",
         { class: "row apart properties-head" },
         h("h2", null, words),
-        h("a", { class: "csv", href: path, download: "event-data.csv", "aria-label": "CSV of the event data" }, "CSV"),
+        h("a", { class: "csv", href: path, download: "event-data.csv", "aria-label": t("csv_of_data") }, "CSV"),
       ),
       h("div", { class: "property-cards" }, propertyCards(board, chosen(), data, meta)),
     ];
@@ -116,16 +120,17 @@ function build(board) {
    * @param {any} meta
    */
   function noData(meta) {
-    const title = meta.events ? `${plural(meta.events, "event")} without data` : "No events in this range";
-    const words = meta.events
-      ? "Events can have properties, such as a plan or a price."
-      : `There are no “${chosen()}” events in this range${board.view().filters.length ? " with these filters" : ""}.`;
+    const title = meta.events ? t("events_without_data", { count: meta.events }) : t("no_events_title");
+    const event = chosen();
+    const none = () =>
+      isFiltered(board.view()) ? t("none_of_event_filtered", { event }) : t("none_of_event", { event });
+    const words = meta.events ? t("what_properties_are") : none();
     return h(
       "section",
       { class: "card no-data" },
       h("h3", null, title),
       h("p", { class: "soft" }, words),
-      meta.events ? dataInstructions(chosen()) : null,
+      meta.events ? dataInstructions(event) : null,
     );
   }
 
@@ -133,8 +138,8 @@ function build(board) {
    * @param {any} options
    */
   function loadChosen(options) {
-    asked = chosen();
-    if (!asked) return null;
+    requested = chosen();
+    if (!requested) return null;
     own.frame();
     return Promise.all([own.load(options), properties(options)]);
   }
@@ -149,7 +154,7 @@ function build(board) {
     if (isOwn && last.event === view.event && last.interval === view.interval) return own.redraw();
     if (isOwn && last.event === view.event) return (own.frame(), own.loadTrend({ quietly }));
     if (isOwn) return (drawList(), loadChosen({ quietly }));
-    if (!quietly) asked = view.event;
+    if (!quietly) requested = view.event;
     if (view.event) nodes.main.hidden = false;
     return Promise.all([names({ quietly }), view.event || quietly ? loadChosen({ quietly }) : null]);
   }
@@ -164,16 +169,21 @@ function createNodes(own) {
   const nodes = {
     body: h("div", { class: "card-body" }),
     foot: h("div", { class: "card-foot no-print" }),
-    properties: h("div", { class: "properties", role: "region", "aria-label": "Event data" }),
+    properties: h("div", { class: "properties", role: "region", "aria-label": t("event_data") }),
   };
   nodes.list = h(
     "section",
-    { class: "card list-card names", "aria-label": "Event names" },
+    { class: "card list-card names", "aria-label": fieldTitle("event_name") },
     h(
       "div",
       { class: "card-head" },
-      h("h2", { class: "card-title" }, "Event names"),
-      h("span", { class: "soft small-text columns" }, h("span", null, "Events"), h("span", null, "Visitors")),
+      h("h2", { class: "card-title" }, t("names")),
+      h(
+        "span",
+        { class: "soft small-text columns" },
+        h("span", null, shared("figure_events")),
+        h("span", null, shared("figure_visitors")),
+      ),
     ),
     nodes.body,
     nodes.foot,
@@ -187,11 +197,10 @@ function createNodes(own) {
  * @param {Board} board
  */
 function nothingYet(board) {
-  if (board.view().filters.length) return noMatchState(board);
+  if (isFiltered(board.view())) return noMatchState(board);
   return emptyState({
-    title: "No events in this range",
-    words:
-      "Pageviews are counted automatically. Send custom events for other actions. New events appear here within a minute.",
+    title: t("no_events_title"),
+    words: t("pageviews_are_automatic"),
     steps: [noSnippetYet(board), sendInstructions()],
   });
 }
@@ -208,9 +217,7 @@ function noSnippetYet({ website }) {
     place.hidden = false;
     fill(
       place,
-      "No events have been received from this website yet. First ",
-      h("a", { href: `/websites/${website.id}` }, "add the snippet to its pages"),
-      ".",
+      t.rich("no_snippet_yet", { link: h("a", { href: `/websites/${website.id}` }, t("add_snippet_to_pages")) }),
     );
   });
   return place;

@@ -2,46 +2,38 @@
 // experiments/conclusions.js.
 
 import { summaryOf, experimentCard } from "../experiments/experiment_card.js";
+import { isFiltered } from "../shared/view_state.js";
 import { h, icon, refill } from "../shared/dom.js";
 import { FILTERS } from "../shared/fields.js";
-import { plural, dayRange } from "../shared/formats.js";
+import { dayRange } from "../shared/formats.js";
 import { noMatchState, emptyState, websitePage } from "../shared/website_page.js";
+import { texts } from "../shared/messages.js";
 
-const SNIPPET = `// Assigns a variant evenly; the same for this visit in this tab.
-const colour = tally.variant("button", ["control", "blue"]);
-
-// Sends a conversion:
-tally.convert("button", { goal: "order" });`;
+const t = await texts("experiments");
+const shared = await texts("shared");
+const SNIPPET = [
+  `// ${t("snippet_assigns")}`,
+  'const colour = tally.variant("button", ["control", "blue"]);',
+  "",
+  `// ${t("snippet_sends")}`,
+  'tally.convert("button", { goal: "order" });',
+].join("\n");
 
 const READING = [
-  [
-    "Visitors",
-    "Unique visitors are counted per day (UTC), as everywhere in Tally. A person who is assigned today and buys tomorrow counts as two visitors without a conversion. All rates are therefore lower than the true ones, equally for all variants. Choose a goal that is reached on the same day, such as a started trial or an item added to the basket.",
-  ],
-  [
-    "Which p-value to use",
-    "“One look” if you decided in advance when to look, and look once. “Any time” if you look repeatedly and stop when there is a difference: it is valid at every look, and needs more visitors. A p-value is the probability that chance alone causes at least such a difference.",
-  ],
-  [
-    "Which range to choose",
-    "The whole experiment, from its first to its last day, in whole weeks if possible, because behaviour differs by weekday. Trying ranges or filters until one shows a difference amounts to many looks; no p-value corrects for that.",
-  ],
-  [
-    "What is counted",
-    "A visitor's first variant of the day. A conversion counts once per visitor, goal and day, also if it arrives before the assignment; without an assignment it is not counted.",
-  ],
+  [t("visitors"), t("reading_visitors")],
+  [t("reading_p"), t("reading_p_words")],
+  [t("reading_range"), t("reading_range_words")],
+  [t("reading_counted"), t("reading_counted_words")],
 ];
 
 /** @type {PageDefinition} */
 const PAGE = {
-  title: "Experiments",
+  title: shared("nav_experiments"),
   styles: ["/assets/experiments/experiments.css"],
   // Assignments have no event name and one type.
   fields: FILTERS.filter((field) => !["event_name", "type"].includes(field)),
-  csv: (board) => [
-    ["CSV of all experiments", `${board.base}/experiments?${board.question({ format: "csv" })}`, "experiments.csv"],
-  ],
-  foot: "Intervals are 95% Wilson intervals of single rates. Filters apply to the assignment; conversions may occur on any page.",
+  csv: (board) => [[t("csv"), `${board.base}/experiments?${board.question({ format: "csv" })}`, "experiments.csv"]],
+  foot: t("foot"),
   build,
 };
 
@@ -57,20 +49,19 @@ export const show = (root, context) => websitePage(root, context, PAGE);
 function build(board) {
   const place = h("div", { class: "experiments" });
   const load = board.panel(place, {
-    what: () => "Experiments cannot be shown.",
-    ask: (signal) => board.ask("experiments", {}, signal),
+    what: () => t("failed"),
+    request: (signal) => board.request("experiments", {}, signal),
     draw({ data, meta }) {
       const { from, to } = board.span();
-      board.say(`${dayRange(from, to)}: ${plural(data.length, "experiment")}`);
-      if (!data.length) return refill(place, board.view().filters.length ? noMatchState(board) : notYet(board));
-      const isFiltered = board.view().filters.length > 0;
+      board.say(t("said", { days: dayRange(from, to), count: data.length }));
+      if (!data.length) return refill(place, isFiltered(board.view()) ? noMatchState(board) : notYet(board));
       const cards = data.map((/** @type {Experiment} */ experiment, /** @type {number} */ i) =>
-        experimentCard(experiment, meta, i, isFiltered),
+        experimentCard(experiment, meta, i, isFiltered(board.view())),
       );
       return refill(
         place,
         scopeWords(board.span()),
-        omittedWords(meta.left_out),
+        omittedWords(meta.omitted),
         data.length > 1 ? overview(data, meta, cards) : null,
         cards,
         reading(),
@@ -84,12 +75,7 @@ function build(board) {
  * @param {{ isOpen: boolean }} options
  */
 function scopeWords({ isOpen }) {
-  const open = isOpen ? " Today is not over: visitors assigned today may convert until midnight UTC." : "";
-  return h(
-    "p",
-    { class: "soft about" },
-    `Results are for the selected range. Choose the experiment's first to last day.${open}`,
-  );
+  return h("p", { class: "soft about" }, isOpen ? t("scope_open") : t("scope"));
 }
 
 /**
@@ -98,16 +84,12 @@ function scopeWords({ isOpen }) {
  * @param {{ experiments: number, variants: number, goals: number }} options
  */
 function omittedWords({ experiments, variants, goals }) {
-  /** @type {[number, string][]} */
-  const kinds = [
-    [experiments, "experiment"],
-    [variants, "variant"],
-    [goals, "goal"],
-  ];
-  const some = kinds.filter(([count]) => count).map(([count, one]) => plural(count, one));
-  if (!some.length) return null;
-  const words = `Not shown: ${some.join(", ")} with the fewest visitors. They are not part of the results.`;
-  return h("p", { class: "soft about" }, words);
+  const some = [
+    experiments && t("experiments_count", { count: experiments }),
+    variants && t("variants_count", { count: variants }),
+    goals && t("goals_count", { count: goals }),
+  ].filter(Boolean);
+  return some.length ? h("p", { class: "soft about" }, t("omitted", { omitted: some.join(", ") })) : null;
 }
 
 /**
@@ -142,7 +124,7 @@ function overview(data, meta, cards) {
   };
   return h(
     "section",
-    { class: "card experiments-overview", "aria-label": "All experiments" },
+    { class: "card experiments-overview", "aria-label": t("all_experiments") },
     h("ol", { class: "overview" }, data.map(row)),
   );
 }
@@ -151,7 +133,7 @@ function reading() {
   return h(
     "section",
     { class: "card", "aria-labelledby": "reading" },
-    h("h2", { id: "reading", class: "card-title" }, "How to read the results"),
+    h("h2", { id: "reading", class: "card-title" }, t("reading")),
     h(
       "dl",
       { class: "reading" },
@@ -166,15 +148,11 @@ function reading() {
 function notYet({ span }) {
   const { from, to } = span();
   return emptyState({
-    title: "No experiments in this range",
-    words: `${dayRange(from, to)}. An experiment starts with the first assignment of a variant, in a script after the tracker:`,
+    title: t("none_title"),
+    words: t("none_words", { days: dayRange(from, to) }),
     steps: [
-      h("pre", { class: "code-block", tabindex: "0", "aria-label": "Script" }, SNIPPET),
-      h(
-        "p",
-        { class: "soft" },
-        "Name the unchanged variant “control”: the others are compared with it. Unique visitors are counted per day (UTC), so choose a goal that is reached on the same day.",
-      ),
+      h("pre", { class: "code-block", tabindex: "0", "aria-label": t("script") }, SNIPPET),
+      h("p", { class: "soft" }, t("name_control")),
     ],
   });
 }

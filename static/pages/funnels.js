@@ -1,28 +1,34 @@
 // The funnels page (/websites/{id}/funnels): two to eight pages or events, how many visits reach each of them in order,
 // and how many drop off between them.
 //
-// The steps are in the address: a link or a bookmark saves a funnel; the server stores none.
+// The steps are in the address: a link or a bookmark keeps a funnel; it can also be saved under a name.
 
 import { stepDialog } from "../funnels/step_dialog.js";
 import { drawFunnel, drawTable, summaryWords } from "../funnels/funnel_chart.js";
+import { savedFunnels } from "../funnels/saved_funnels.js";
 import { KINDS, MIN_STEPS, STEPS_STATE, moveStep, stepText } from "../funnels/steps.js";
 import { copyButton } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { emptyState, websitePage } from "../shared/website_page.js";
 import { at } from "../shared/paths.js";
+import { isFiltered } from "../shared/view_state.js";
+import { texts } from "../shared/messages.js";
+
+const t = await texts("funnels");
+const shared = await texts("shared");
 
 /** @type {PageDefinition} */
 const PAGE = {
-  title: "Funnels",
+  title: shared("nav_funnels"),
   styles: ["/assets/funnels/funnels.css"],
   state: STEPS_STATE,
   shortcuts: [
-    ["a", "Add step", (board) => add(board)],
-    ["Alt ↑ ↓", "On a step: move it up or down", () => {}],
-    ["Del", "On a step: remove it", () => {}],
+    ["a", t("add_step"), (board) => add(board)],
+    [t("keys_move"), t("keys_move_does"), () => {}],
+    [t("keys_remove"), t("keys_remove_does"), () => {}],
   ],
-  foot: "Steps are counted in order within one visit; other events may occur between them. A visit ends after 30 minutes without an event, and at midnight UTC.",
+  foot: t("foot"),
   build,
 };
 
@@ -42,8 +48,8 @@ function add(board) {
   const { steps } = board.view();
   stepDialog(board, {
     step: null,
-    title: steps.length ? `Step ${steps.length + 1}` : "First step",
-    action: "Add step",
+    title: steps.length ? t("step_number", { number: steps.length + 1 }) : t("first_step"),
+    action: t("add_step"),
     take: (step) => setSteps(board, [...steps, step]),
   });
 }
@@ -58,8 +64,8 @@ function actions(board) {
     change: (/** @type {number} */ i) =>
       stepDialog(board, {
         step: steps()[i],
-        title: `Step ${i + 1}`,
-        action: "Change step",
+        title: t("step_number", { number: i + 1 }),
+        action: t("change_step"),
         take: (step) =>
           setSteps(
             board,
@@ -81,11 +87,14 @@ function actions(board) {
 function build(board) {
   const nodes = createNodes();
   const act = actions(board);
+  const saved = savedFunnels(board);
+  nodes.keep.append(saved.save);
+  saved.load();
   let isQuiet = false;
 
   const loadFunnel = board.panel(nodes.summary, {
-    what: () => "The funnel cannot be shown.",
-    ask: async (signal) => {
+    what: () => t("funnel_failed"),
+    request: async (signal) => {
       const answer = await fetchFunnel(board, signal);
       if (signal.aborted) return answer;
       nodes.funnel.removeAttribute("aria-busy");
@@ -96,8 +105,8 @@ function build(board) {
     draw: ({ data, previous }) => drawAll(data, previous),
   });
   const loadProposal = board.panel(nodes.page, {
-    what: () => "Funnels cannot be shown.",
-    ask: (signal) => fetchProposal(board, signal),
+    what: () => t("proposal_failed"),
+    request: (signal) => fetchProposal(board, signal),
     draw: ({ data }) => fill(nodes.page, proposalNode(board, data)),
   });
 
@@ -106,8 +115,8 @@ function build(board) {
    * @param {number} all
    */
   function drawAll(rows, all) {
-    const { steps, filters } = board.view();
-    const [first, rest] = summaryWords(rows, filters.length > 0);
+    const { steps } = board.view();
+    const [first, rest] = summaryWords(rows, isFiltered(board.view()));
     fill(nodes.summary, h("p", { class: "sum" }, h("strong", null, first), " ", h("span", { class: "soft" }, rest)));
     board.say(`${first} ${rest}`);
     drawFunnel(nodes.funnel, { steps, rows, all, act, isWaiting: false });
@@ -143,7 +152,7 @@ function build(board) {
     if (!quietly) nodes.funnel.setAttribute("aria-busy", "true");
     return loadFunnel({ quietly });
   }
-  return { element: nodes.page, load };
+  return { element: [saved.element, nodes.page], load };
 }
 
 function createNodes() {
@@ -155,25 +164,27 @@ function createNodes() {
       class: "table-scroll series-scroll",
       tabindex: "0",
       role: "region",
-      "aria-label": "Table of the funnel",
+      "aria-label": t("table_of_funnel"),
     }),
-    csv: h("a", { class: "csv", download: "funnel.csv", "aria-label": "CSV of the funnel" }, "CSV"),
+    csv: h("a", { class: "csv", download: "funnel.csv", "aria-label": t("csv_of_funnel") }, "CSV"),
   };
+  nodes.keep = h("span");
   nodes.behind = h(
     "div",
     { class: "behind", hidden: true },
-    h("details", { class: "series-table" }, h("summary", null, "Table of this funnel"), nodes.table),
+    h("details", { class: "series-table" }, h("summary", null, t("table_of_this_funnel")), nodes.table),
     h(
       "p",
       { class: "row no-print" },
-      h("span", { class: "soft small-text" }, "The link contains the funnel: bookmark or share it."),
-      copyButton(() => location.href, "Copy link"),
+      h("span", { class: "soft small-text" }, t("link_has_funnel")),
+      nodes.keep,
+      copyButton(() => location.href, t("copy_link")),
       nodes.csv,
     ),
   );
   nodes.card = h(
     "section",
-    { class: "card funnel-card", "aria-label": "Funnel" },
+    { class: "card funnel-card", "aria-label": t("funnel") },
     nodes.summary,
     nodes.funnel,
     nodes.behind,
@@ -202,7 +213,7 @@ function funnelQuestion(board, more = {}) {
 async function fetchFunnel(board, signal) {
   const [answer, stats] = await Promise.all([
     get(`${board.base}/funnel?${funnelQuestion(board)}`, { signal }),
-    board.ask("stats", {}, signal),
+    board.request("stats", {}, signal),
   ]);
   return { ...answer, previous: stats.ok ? stats.data.visits : null };
 }
@@ -215,9 +226,9 @@ async function fetchFunnel(board, signal) {
  */
 async function fetchProposal(board, signal) {
   const [entry, names, pages] = await Promise.all([
-    board.ask("entry-pages", { limit: 1 }, signal),
-    board.ask("event-names", { limit: 1 }, signal),
-    board.ask("top/pathname", { limit: 2 }, signal),
+    board.request("entry-pages", { limit: 1 }, signal),
+    board.request("event-names", { limit: 1 }, signal),
+    board.request("top/pathname", { limit: 2 }, signal),
   ]);
   const failed = [entry, names, pages].find((answer) => !answer.ok);
   if (failed) return failed;
@@ -248,15 +259,13 @@ function proposalNode(board, steps) {
       dataset: { key: "add-step" },
       onclick: () => add(board),
     },
-    "Choose first step",
+    t("choose_first_step"),
   );
-  const words =
-    "Choose two to eight pages or events. The funnel shows how many visits reach each step and where they drop off.";
   if (steps.length < MIN_STEPS) {
-    return emptyState({ title: "Build a funnel", words, steps: h("p", { class: "row centred" }, choose) });
+    return emptyState({ title: t("build"), words: t("build_words"), steps: h("p", { class: "row centred" }, choose) });
   }
   const names = steps.flatMap(({ field, value }, i) => [
-    i ? h("span", { class: "soft" }, " then ") : null,
+    i ? h("span", { class: "soft" }, ` ${t("then")} `) : null,
     h(
       "span",
       { class: "chip proposal-step" },
@@ -271,13 +280,13 @@ function proposalNode(board, steps) {
       dataset: { key: "take-proposal" },
       onclick: () => setSteps(board, steps),
     },
-    "Show funnel",
+    t("show_funnel"),
   );
   return emptyState({
-    title: "Build a funnel",
-    words,
+    title: t("build"),
+    words: t("build_words"),
     steps: [
-      h("p", { class: "soft centred" }, "Example: the top entry page and the top event:"),
+      h("p", { class: "soft centred" }, t("example")),
       h("p", { class: "row centred proposal" }, names),
       h("p", { class: "row centred" }, take, choose),
     ],

@@ -7,14 +7,17 @@ import { addressesOf, framingNote, pageAt } from "../heatmaps/page_frame.js";
 import { scrollDepthCard } from "../heatmaps/scroll_depth.js";
 import { maxClicks, levelOf } from "../heatmaps/heatmap_canvas.js";
 import { MAX_PAGES, pagesCard, placesCard } from "../heatmaps/heatmap_lists.js";
-import { CLASSES, widthClass, extentOf } from "../heatmaps/heatmap_grid.js";
+import { CLASSES, extentOf, pixels, widthClass } from "../heatmaps/heatmap_grid.js";
 import { heatmapView } from "../heatmaps/heatmap_view.js";
 import { hasSameScope } from "../shared/view_state.js";
 import { fill, h, refill } from "../shared/dom.js";
-import { plural, dayRange, number, shortNumber } from "../shared/formats.js";
+import { dayRange, number, percent, shortNumber } from "../shared/formats.js";
 import { emptyState, websitePage } from "../shared/website_page.js";
 import { snippetBox } from "../shared/onboarding.js";
+import { texts } from "../shared/messages.js";
 
+const t = await texts("heatmaps");
+const shared = await texts("shared");
 const DAY_MS = 86_400_000;
 const MAX_HOSTS = 5;
 // Counts that a legend may show.
@@ -45,13 +48,13 @@ const HEATMAP_STATE = {
 
 /** @type {PageDefinition} */
 const PAGE = {
-  title: "Heatmaps",
-  about: "Clicks and scroll depth of your pages.",
+  title: shared("nav_heatmaps"),
+  about: t("about"),
   styles: ["/assets/heatmaps/heatmaps.css"],
   fields: [],
   state: HEATMAP_STATE,
-  shortcuts: [["/", "Search in all pages", (board) => board.search?.()]],
-  foot: "Heatmaps sample the share of pageviews that data-heatmap sets. They are stored by page, width class and day (UTC), not by visitor, so filters do not apply.",
+  shortcuts: [["/", t("search_pages"), (board) => board.search?.()]],
+  foot: t("foot"),
   build,
 };
 
@@ -71,8 +74,8 @@ function build(board) {
   const depth = scrollDepthCard({ goTo: (row) => heatmap.goTo(row) });
   nodes.sheet.append(heatmap.element);
   fill(nodes.depth, depth.element);
-  /** @type {{ answer: any, asked: string | null }} */
-  const own = { answer: null, asked: null };
+  /** @type {{ answer: any, requested: string | null }} */
+  const own = { answer: null, requested: null };
 
   function redraw() {
     const { data } = own.answer;
@@ -81,9 +84,9 @@ function build(board) {
     drawParts({ board, nodes, heatmap, depth }, own.answer);
   }
 
-  const ask = board.panel(nodes.answer, {
-    what: () => "Heatmaps cannot be shown.",
-    ask: (signal) => askAll(board, own, signal),
+  const loadReports = board.panel(nodes.answer, {
+    what: () => t("failed"),
+    request: (signal) => fetchAll(board, own, signal),
     draw: (answer) => {
       own.answer = answer;
       redraw();
@@ -93,10 +96,10 @@ function build(board) {
     element: nodes.answer,
     load({ quietly, last }) {
       const { pathname, over } = board.view();
-      const isSame = last && own.answer && hasSameScope(last, board.view()) && pathname === own.asked;
+      const isSame = last && own.answer && hasSameScope(last, board.view()) && pathname === own.requested;
       // Showing the page needs its hosts, which are fetched only then.
       if (isSame && (!over || own.answer.data.hosts)) return redraw();
-      return ask({ quietly });
+      return loadReports({ quietly });
     },
     leave() {
       heatmap.end();
@@ -127,15 +130,15 @@ function createNodes() {
  * @param {any} own
  * @param {AbortSignal} signal
  */
-async function askAll(board, own, signal) {
+async function fetchAll(board, own, signal) {
   const { pathname: wanted, over } = board.view();
   const maps = (/** @type {string} */ pathname) =>
     Promise.all([
-      ...CLASSES.map(({ device }) => board.ask("heatmap", { pathname, filter_device: device }, signal)),
-      over ? board.ask("top/hostname", { filter_pathname: pathname, limit: MAX_HOSTS }, signal) : null,
+      ...CLASSES.map(({ device }) => board.request("heatmap", { pathname, filter_device: device }, signal)),
+      over ? board.request("top/hostname", { filter_pathname: pathname, limit: MAX_HOSTS }, signal) : null,
     ]);
   const [pages, early] = await Promise.all([
-    board.ask("heatmap-pages", { limit: MAX_PAGES }, signal),
+    board.request("heatmap-pages", { limit: MAX_PAGES }, signal),
     wanted === null ? null : maps(wanted),
   ]);
   if (!pages.ok) return pages;
@@ -144,7 +147,7 @@ async function askAll(board, own, signal) {
   const hosts = found[CLASSES.length];
   const failure = found.slice(0, CLASSES.length).find((answer) => answer && !answer.ok);
   if (failure) return failure;
-  own.asked = wanted;
+  own.requested = wanted;
   const data = {
     pages: pages.data,
     pathname,
@@ -162,9 +165,8 @@ async function askAll(board, own, signal) {
  */
 function empty(board) {
   return emptyState({
-    title: "No heatmaps in this range",
-    words:
-      "No clicks or scroll depths were received. Add data-heatmap to the snippet; its value is the share of pageviews to sample, here one in ten.",
+    title: t("none_title"),
+    words: t("none_words"),
     steps: snippetBox(board.website, board.server, { attributes: 'data-heatmap="0.1"' }),
   });
 }
@@ -188,7 +190,7 @@ function drawParts({ board, nodes, heatmap, depth }, { data, meta }) {
   refill(nodes.tools, tools(board), legend(view, map));
   const framing = framingOf(board, data);
   refill(nodes.note, notes(board, { map, kind, pathname, framing }));
-  const title = `Heatmap of ${pathname}, ${kind.many}`;
+  const title = t("heatmap_of", { page: pathname, devices: kind.many });
   nodes.parts.classList.toggle("is-over", Boolean(framing?.url));
   heatmap.draw({
     map,
@@ -205,7 +207,7 @@ function drawParts({ board, nodes, heatmap, depth }, { data, meta }) {
     placesCard(map, { show: (x, y) => heatmap.show(x, y), csv: `${board.base}/heatmap?${question}` }),
   );
   depth.draw(map, kind);
-  board.say(`${title}: ${plural(map.clicks, "click")}, ${plural(map.samples, "pageview")}`);
+  board.say(t("said", { title, ...countsOf(map) }));
 }
 
 /**
@@ -213,6 +215,16 @@ function drawParts({ board, nodes, heatmap, depth }, { data, meta }) {
  */
 function weight(map) {
   return map.samples + map.clicks;
+}
+
+/**
+ * @param {Heatmap} map
+ */
+function countsOf(map) {
+  return {
+    clicks: t("count_clicks", { count: map.clicks }),
+    pageviews: shared("count_pageviews", { count: map.samples }),
+  };
 }
 
 /**
@@ -227,11 +239,7 @@ function drawHead(root, { pathname, kind, map, meta }) {
   fill(
     root,
     h("h2", { id: "sheet-title", class: "sheet-title" }, h("bdi", null, pathname)),
-    h(
-      "p",
-      { class: "soft" },
-      `${plural(map.clicks, "click")} and ${plural(map.samples, "pageview")} on ${kind.many} (${kind.says}), ${days}, whole days (UTC).`,
-    ),
+    h("p", { class: "soft" }, t("head", { ...countsOf(map), devices: kind.many, width: kind.says, days })),
   );
 }
 
@@ -253,7 +261,7 @@ function classes(board, maps, chosen) {
           class: "figure",
           type: "button",
           "aria-pressed": String(one === chosen),
-          title: `Pages ${one.says}`,
+          title: t("pages_of_width", { width: one.says }),
           dataset: { key: `class-${one.device}`, device: one.device },
           onclick: () => board.go({ ...board.view(), device: one.device }),
         },
@@ -262,12 +270,12 @@ function classes(board, maps, chosen) {
           "span",
           { class: "figure-value" },
           shortNumber(maps[one.device].clicks),
-          h("span", { class: "figure-unit" }, " clicks"),
+          h("span", { class: "figure-unit" }, ` ${t("unit_clicks")}`),
         ),
-        h("span", { class: "figure-change soft" }, plural(maps[one.device].samples, "pageview")),
+        h("span", { class: "figure-change soft" }, countsOf(maps[one.device]).pageviews),
       ),
     );
-  return h("ul", { class: "figures", "aria-label": "Width class" }, CLASSES.map(item));
+  return h("ul", { class: "figures", "aria-label": t("width_class") }, CLASSES.map(item));
 }
 
 /**
@@ -300,34 +308,22 @@ function tools(board) {
     "div",
     { class: "row no-print" },
     group(
-      "Layers",
-      choice("both", "Both", view.clicks && view.scroll, { clicks: true, scroll: true }),
-      choice("clicks", "Clicks", view.clicks && !view.scroll, { clicks: true, scroll: false }),
-      choice("scroll", "Scroll", view.scroll && !view.clicks, { clicks: false, scroll: true }),
+      t("layers"),
+      choice("both", t("both"), view.clicks && view.scroll, { clicks: true, scroll: true }),
+      choice("clicks", t("clicks"), view.clicks && !view.scroll, { clicks: true, scroll: false }),
+      choice("scroll", t("scroll"), view.scroll && !view.clicks, { clicks: false, scroll: true }),
     ),
     view.clicks
       ? group(
-          "Edges",
-          choice("soft", "Soft", view.isSoft, { isSoft: true }, "Cells with soft edges"),
-          choice(
-            "cells",
-            "Cells",
-            !view.isSoft,
-            { isSoft: false },
-            "Cells with sharp edges: 2% of the width, 20 px high",
-          ),
+          t("edges"),
+          choice("soft", t("soft"), view.isSoft, { isSoft: true }, t("soft_hint")),
+          choice("cells", t("cells"), !view.isSoft, { isSoft: false }, t("cells_hint")),
         )
       : null,
     group(
-      "Background",
-      choice("plain", "Plain", !view.over, { over: false, at: null }),
-      choice(
-        "over",
-        "Live page",
-        view.over,
-        { over: true },
-        "Loads the page here without scripts; not counted as a visit",
-      ),
+      t("background"),
+      choice("plain", t("plain"), !view.over, { over: false, at: null }),
+      choice("over", t("live_page"), view.over, { over: true }, t("live_page_hint")),
     ),
   );
 }
@@ -343,8 +339,14 @@ function legend({ clicks, scroll }, map) {
     clicks && map.clicks ? clicksLegend(maxClicks(map)) : null,
     scroll && map.samples
       ? [
-          h("span", { class: "legend-part" }, "100% reached", h("span", { class: "legend-fog" }), "0%"),
-          h("span", { class: "legend-part" }, h("span", { class: "legend-reach" }), "share that reached each depth"),
+          h(
+            "span",
+            { class: "legend-part" },
+            t("share_reached", { share: percent(100) }),
+            h("span", { class: "legend-fog" }),
+            percent(0),
+          ),
+          h("span", { class: "legend-part" }, h("span", { class: "legend-reach" }), t("legend_reach")),
         ]
       : null,
   );
@@ -363,14 +365,14 @@ function clicksLegend(most) {
     "span",
     { class: "legend-part" },
     most < 2
-      ? [h("span", { class: "legend-one" }), h("span", null, "1 click")]
+      ? [h("span", { class: "legend-one" }), h("span", null, t("count_clicks", { count: 1 }))]
       : [
           h(
             "span",
             { class: "legend-ramp" },
             ticks.map((count) => h("span", { style: place(count) }, number(count))),
           ),
-          h("span", null, "clicks per cell"),
+          h("span", null, t("clicks_per_cell")),
         ],
   );
 }
@@ -397,21 +399,14 @@ function notes(board, { map, kind, pathname, framing }) {
   const view = board.view();
   const note = (/** @type {string} */ words) => h("p", { class: "sheet-said" }, words);
   const extent = extentOf(map, kind);
+  const depth = pixels(extent.height);
   const below = map.grid.reduce((sum, [, y, count]) => (y < extent.rows ? sum : sum + count), 0);
   return [
-    weight(map)
-      ? null
-      : note(`No data from ${kind.many} for ${pathname} in this range. Choose another width class, page or range.`),
-    map.samples && !map.clicks ? note(`No clicks on ${kind.many} in this range.`) : null,
-    map.clicks && !map.samples ? note("No scroll depths in this range: only clicks are drawn.") : null,
-    map.cells > map.grid.length
-      ? note(`The ${number(map.grid.length)} cells with the most clicks of ${number(map.cells)} are shown.`)
-      : null,
-    extent.isCut
-      ? note(
-          `Drawn up to ${number(extent.height)} px; ${below ? `${plural(below, "deeper click")} ${below === 1 ? "is" : "are"}` : "deeper data is"} in the lists.`,
-        )
-      : null,
+    weight(map) ? null : note(t("no_data_from", { devices: kind.many, page: pathname })),
+    map.samples && !map.clicks ? note(t("no_clicks_on", { devices: kind.many })) : null,
+    map.clicks && !map.samples ? note(t("only_clicks")) : null,
+    map.cells > map.grid.length ? note(t("cells_shown", { shown: map.grid.length, all: map.cells })) : null,
+    extent.isCut ? note(below ? t("cut_clicks", { depth, count: below }) : t("cut", { depth })) : null,
     framing
       ? framingNote({
           ...framing,

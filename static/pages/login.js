@@ -4,13 +4,16 @@ import { fill, h, icon, logo, loadStylesheet } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { clockTime } from "../shared/formats.js";
 import { field, form, passwordField } from "../shared/forms.js";
+import { texts } from "../shared/messages.js";
+
+const t = await texts("account");
 
 /**
  * @param {HTMLElement} root
  * @param {Context} context
  */
 export async function show(root, context) {
-  context.title("Log in");
+  context.title(t("log_in"));
   const [state] = await Promise.all([
     get("/api/account/state", { signal: context.signal }),
     loadStylesheet("/assets/account/account.css"),
@@ -29,7 +32,7 @@ export async function show(root, context) {
         "div",
         { class: "entrance" },
         h("div", { class: "entrance-brand" }, logo(), "Tally"),
-        h("div", { class: "card roomy" }, h("h1", null, "Log in"), login.element),
+        h("div", { class: "card roomy" }, h("h1", null, t("log_in")), login.element),
         state.data?.demo ? demo() : forgotten(),
       ),
     ),
@@ -43,15 +46,15 @@ export async function show(root, context) {
  * @param {URLSearchParams} query
  */
 function nextOf(query) {
-  let asked;
+  let requested;
   try {
-    asked = new URL(query.get("next") || "/", location.origin);
+    requested = new URL(query.get("next") || "/", location.origin);
   } catch {
     return "/";
   }
   // A path that starts with two slashes would be another host.
-  return asked.origin === location.origin && asked.pathname !== "/login"
-    ? asked.pathname.replace(/^\/+/, "/") + asked.search + asked.hash
+  return requested.origin === location.origin && requested.pathname !== "/login"
+    ? requested.pathname.replace(/^\/+/, "/") + requested.search + requested.hash
     : "/";
 }
 
@@ -61,23 +64,23 @@ function nextOf(query) {
  */
 function loginForm(context, next) {
   const email = field({
-    label: "Email",
+    label: t("email"),
     name: "email",
     type: "email",
     inputmode: "email",
     autocomplete: "username",
-    missing: "Enter your email address.",
+    missing: t("enter_email"),
   });
   const password = passwordField({
-    label: "Password",
+    label: t("password"),
     name: "password",
     autocomplete: "current-password",
-    missing: "Enter your password.",
+    missing: t("enter_your_password"),
   });
   const made = form({
     fields: [email, password],
-    action: "Log in",
-    busy: "Logging in…",
+    action: t("log_in"),
+    busy: t("logging_in"),
     wide: true,
     submit: async (values) => {
       const answer = await send("POST", "/api/account/login", values);
@@ -99,28 +102,22 @@ function loginForm(context, next) {
  */
 function waitOut(button, error, signal) {
   const ends = Date.now() + (error.retryAfter || 60) * 1000;
-  error.message = `Too many failed attempts. Try again after ${clockTime(ends)}.`;
+  error.message = t("too_many_attempts", { time: clockTime(ends) });
   button.disabled = true;
   const free = setTimeout(() => (button.disabled = false), ends - Date.now());
   signal.addEventListener("abort", () => clearTimeout(free));
 }
 
 function demo() {
-  return h(
-    "p",
-    { class: "soft" },
-    "This server shows demo data. ",
-    h("code", null, "analytics-server demo"),
-    " prints the email and password when it starts.",
-  );
+  return h("p", { class: "soft" }, t.rich("demo_login", { command: h("code", null, "analytics-server demo") }));
 }
 
 function forgotten() {
   return h(
     "details",
     { class: "aside" },
-    h("summary", null, icon("right"), "Forgot your password?"),
-    h("p", null, "To set a new password, run this command on the server:"),
+    h("summary", null, icon("right"), t("forgot_password")),
+    h("p", null, t("reset_password")),
     h("pre", { class: "code-block", tabindex: "0" }, "analytics-server account password EMAIL"),
   );
 }

@@ -10,18 +10,21 @@ import { bucketLabel, axisTicks } from "../shared/buckets.js";
 import { chart } from "../shared/chart.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill } from "../shared/dom.js";
-import { plural, dateFormat, dayRange, number, percent, shortNumber } from "../shared/formats.js";
+import { dateFormat, dayRange, number, percent, shortNumber } from "../shared/formats.js";
 import { pickDays } from "../shared/range_picker.js";
 import { websitePage } from "../shared/website_page.js";
+import { texts } from "../shared/messages.js";
 
+const t = await texts("rejected");
+const shared = await texts("shared");
 const LABEL_PX = 76;
 // For explanation() where only the title is used.
 const NO_WEBSITE = { id: "", domain: "" };
 
 /** @type {PageDefinition} */
 const PAGE = {
-  title: "Rejected events",
-  about: "Events that were received and not counted.",
+  title: shared("nav_rejected"),
+  about: t("about"),
   styles: ["/assets/rejected/rejected.css"],
   fields: [],
   state: {
@@ -30,14 +33,8 @@ const PAGE = {
     }),
     write: ({ reason }) => (reason ? [["reason", reason]] : []),
   },
-  csv: (board) => [
-    [
-      "CSV of rejected events by day",
-      `${board.base}/rejected?${board.question({ format: "csv" })}`,
-      "rejected-events.csv",
-    ],
-  ],
-  foot: "A rejected event counts on the day it arrives, each time it is sent. Daily counts are kept for 400 days, examples for 30 days. Examples contain no IP addresses, browsers, sessions or paths.",
+  csv: (board) => [[t("csv"), `${board.base}/rejected?${board.question({ format: "csv" })}`, "rejected-events.csv"]],
+  foot: t("foot"),
   build,
 };
 
@@ -53,16 +50,16 @@ export const show = (root, context) => websitePage(root, context, PAGE);
 function build(board) {
   const nodes = createNodes();
   const drawing = { board, nodes, plot: chart(nodes.chart), answer: null };
-  const ask = board.panel(nodes.answer, {
-    what: () => "Rejected events cannot be shown.",
-    ask: (signal) => fetchReport(board, signal),
+  const loadReport = board.panel(nodes.answer, {
+    what: () => t("failed"),
+    request: (signal) => fetchReport(board, signal),
     draw: (answer) => draw(drawing, answer),
   });
   return {
     element: h("div", { class: "rejected" }, nodes.answer),
     load(/** @type {{ quietly: any, last: any }} */ { quietly, last }) {
       if (last && drawing.answer && hasSameScope(last, board.view())) return draw(drawing, drawing.answer);
-      return ask({ quietly });
+      return loadReport({ quietly });
     },
     leave: () => drawing.plot.end(),
   };
@@ -79,7 +76,7 @@ function createNodes() {
   };
   nodes.chartPlace = h("div", { class: "chart-place" }, nodes.chart);
   const parts = [nodes.sum, nodes.figures, nodes.chartPlace];
-  nodes.main = h("section", { class: "card main-card", "aria-label": "How much, by day" }, parts);
+  nodes.main = h("section", { class: "card main-card", "aria-label": t("how_much") }, parts);
   return nodes;
 }
 
@@ -90,7 +87,10 @@ function createNodes() {
  * @param {AbortSignal} signal
  */
 async function fetchReport(board, signal) {
-  const [answer, stats] = await Promise.all([board.ask("rejected", {}, signal), board.ask("stats", {}, signal)]);
+  const [answer, stats] = await Promise.all([
+    board.request("rejected", {}, signal),
+    board.request("stats", {}, signal),
+  ]);
   // Optional: null where that request fails.
   return { ...answer, previous: stats.ok ? stats.data.pageviews + stats.data.events : null };
 }
@@ -105,16 +105,12 @@ function draw(drawing, answer) {
   const { data, previous: taken } = answer;
   const [view, span] = [board.view(), board.span()];
   const days = dayRange(span.from, span.to);
-  board.say(`${days}: ${plural(data.events, "rejected event")}`);
+  board.say(t("said", { days, count: data.events }));
   const folded = foldedSection(data.folded);
   if (!data.events) return fill(nodes.answer, nothing(board, days, taken), folded);
-  fill(
-    nodes.sum,
-    h("strong", null, plural(data.events, "rejected event")),
-    taken === null
-      ? null
-      : h("span", { class: "soft" }, `; ${plural(taken, "pageview or event", "pageviews and events")} were counted`),
-  );
+  const rejected = h("strong", null, t("rejected_count", { count: data.events }));
+  const counted = h("span", { class: "soft" }, t("counted_count", { count: taken }));
+  fill(nodes.sum, taken === null ? rejected : t.rich("sum", { rejected, counted }));
   const chosen = data.reasons.some((/** @type {any} */ row) => row.reason === view.reason) ? view.reason : null;
   refill(nodes.figures, figures(data, chosen, board));
   if (!nodes.chartPlace.contains(nodes.chart)) fill(nodes.chartPlace, nodes.chart);
@@ -123,7 +119,7 @@ function draw(drawing, answer) {
   drawing.plot.draw(chartData(board, data, chosen)).catch((/** @type {any} */ failure) => {
     fill(
       nodes.chartPlace,
-      failureNotice("The chart cannot be drawn.", { message: `The CSV has the same figures (${failure.message}).` }),
+      failureNotice(t("chart_failed"), { message: t("csv_has_figures", { error: failure.message }) }),
     );
   });
 }
@@ -134,15 +130,12 @@ function draw(drawing, answer) {
  * @param {number | null} taken
  */
 function nothing({ website }, days, taken) {
-  const said = taken
-    ? `All ${plural(taken, "pageview or event", "pageviews and events")} received in this range were counted.`
-    : "No events were received in this range.";
   return h(
     "div",
     { class: "empty card" },
-    h("h2", null, "No rejected events"),
-    h("p", null, `${days}. ${said}`),
-    h("a", { class: "button primary", href: `/websites/${website.id}` }, "Go to dashboard"),
+    h("h2", null, t("nothing")),
+    h("p", null, taken ? t("nothing_counted", { days, count: taken }) : t("nothing_received", { days })),
+    h("a", { class: "button primary", href: `/websites/${website.id}` }, t("go_to_dashboard")),
   );
 }
 
@@ -157,7 +150,10 @@ function figures(data, chosen, board) {
   const sums = new Map();
   for (const { reason, events } of data.reasons) sums.set(reason, (sums.get(reason) || 0) + events);
   const shown = REASONS.filter(({ name }) => sums.has(name)).sort((a, b) => sums.get(b.name) - sums.get(a.name));
-  const item = (/** @type {string | null} */ name, /** @type {string} */ title, /** @type {number} */ events) =>
+  const item = (
+    /** @type {{ name: string | null, title: string, show: string }} */ { name, title, show: hint },
+    /** @type {number} */ events,
+  ) =>
     h(
       "li",
       null,
@@ -167,7 +163,7 @@ function figures(data, chosen, board) {
           class: "figure",
           type: "button",
           "aria-pressed": String(chosen === name),
-          title: `Show ${name ? title.toLowerCase() : "all"} on the chart`,
+          title: hint,
           dataset: { key: `reason-${name}`, reason: name || "all", value: String(events) },
           onclick: () => board.go({ ...board.view(), reason: name }),
         },
@@ -175,10 +171,10 @@ function figures(data, chosen, board) {
         h("span", { class: "figure-value" }, shortNumber(events)),
       ),
     );
-  const all = shown.length > 1 ? item(null, "All", data.events) : null;
-  const items = [all, ...shown.map(({ name, title }) => item(name, title, sums.get(name)))];
+  const all = shown.length > 1 ? item({ name: null, title: t("all"), show: t("show_all") }, data.events) : null;
+  const items = [all, ...shown.map((reason) => item(reason, sums.get(reason.name)))];
   if (!all) items[1]?.querySelector("button")?.setAttribute("aria-pressed", "true");
-  return h("ul", { class: "figures", "aria-label": "Reasons" }, items);
+  return h("ul", { class: "figures", "aria-label": t("reasons") }, items);
 }
 
 /**
@@ -199,22 +195,29 @@ function chartData(board, { days, reasons: rows }, chosen) {
   const ahead = (/** @type {number} */ i) => starts[i] > now;
   const open = span.isOpen ? starts.findLastIndex((start) => start <= now) : -1;
   const day = (/** @type {number} */ i) => bucketLabel(starts[i], zone, "day");
-  const soFar = (/** @type {number} */ i) => (i === open ? ", so far" : "");
-  const { title } = REASONS.find((one) => one.name === chosen) || { title: "Rejected events" };
+  const { title } = REASONS.find((one) => one.name === chosen) || PAGE;
   return {
-    label: `${title} by day, ${dayRange(span.from, span.to)}; use the arrow keys to move between days`,
+    label: t("chart_label", { title, days: dayRange(span.from, span.to) }),
     now: sums.map((sum, i) => (ahead(i) ? null : sum)),
     before: null,
     open,
     format: shortNumber,
-    say: (/** @type {number} */ i) => `${day(i)}: ${ahead(i) ? "not yet" : plural(sums[i], "event")}${soFar(i)}`,
+    say: (/** @type {number} */ i) => {
+      if (ahead(i)) return t("said_ahead", { day: day(i) });
+      const values = { day: day(i), count: sums[i] };
+      return i === open ? t("said_events_so_far", values) : t("said_events", values);
+    },
     tip: (/** @type {number} */ i) => [
-      h("p", { class: "chart-tip-when" }, day(i), i === open ? h("span", { class: "soft" }, " so far") : null),
-      ahead(i) ? null : h("p", { class: "chart-tip-now" }, h("strong", null, plural(sums[i], "event"))),
+      h("p", { class: "chart-tip-when" }, day(i), i === open ? h("span", { class: "soft" }, ` ${t("so_far")}`) : null),
+      ahead(i)
+        ? null
+        : h("p", { class: "chart-tip-now" }, h("strong", null, shared("count_events", { count: sums[i] }))),
       Object.entries(days[i].codes)
         .filter(([code]) => codes.has(code))
         .sort(([, one], [, other]) => other - one)
-        .map(([code, n]) => h("p", { class: "soft" }, `${explanation(code, NO_WEBSITE).title}: ${number(n)}`)),
+        .map(([code, n]) =>
+          h("p", { class: "soft" }, t("title_events", { title: explanation(code, NO_WEBSITE).title, events: n })),
+        ),
     ],
     ticks: (/** @type {number} */ width) => axisTicks(starts, zone, "day", Math.max(2, Math.floor(width / LABEL_PX))),
     pick: (/** @type {any} */ first, /** @type {any} */ last) => pickDays(board, starts[first], starts[last]),
@@ -241,7 +244,12 @@ function reasons({ website }, { events, reasons: rows, samples }) {
         h("strong", null, title),
         h("code", { class: "soft" }, code),
         seen.length
-          ? h("span", { class: "soft small-text lately" }, h("br"), "Recently: ", h("bdi", null, seen.join(", ")))
+          ? h(
+              "span",
+              { class: "soft small-text lately" },
+              h("br"),
+              t.rich("recently", { values: h("bdi", null, seen.join(", ")) }),
+            )
           : null,
       ),
       h(
@@ -250,20 +258,25 @@ function reasons({ website }, { events, reasons: rows, samples }) {
         h("strong", null, number(own)),
         h("span", { class: "share" }, shareOf(own, events)),
       ),
-      h("td", { role: "cell", class: "what" }, h("p", null, means), h("p", null, h("strong", null, "To do: "), todo)),
+      h(
+        "td",
+        { role: "cell", class: "what" },
+        h("p", null, means),
+        h("p", null, h("strong", null, t("todo")), " ", todo),
+      ),
     );
   };
   return h(
     "section",
     { class: "card", "aria-labelledby": "why" },
-    h("div", { class: "card-head" }, h("h2", { id: "why", class: "card-title" }, "Reasons and what to do")),
+    h("div", { class: "card-head" }, h("h2", { id: "why", class: "card-title" }, t("reasons_and_todo"))),
     h(
       "table",
       { class: "reasons", role: "table" },
       h(
         "thead",
         { role: "rowgroup" },
-        h("tr", { role: "row" }, head("Reason", "why"), head("Events", "num"), head("Meaning", "what")),
+        h("tr", { role: "row" }, head(t("reason"), "why"), head(t("events"), "num"), head(t("meaning"), "what")),
       ),
       h("tbody", { role: "rowgroup" }, rows.map(row)),
     ),
@@ -298,11 +311,11 @@ function examples(samples, zone) {
         sample.type ? h("span", { class: "soft" }, ` ${sample.type}`) : null,
       ),
     );
-  const heads = ["Last seen", "Event"].map((text) => h("th", { scope: "col" }, text));
+  const heads = [t("last_seen"), t("event")].map((text) => h("th", { scope: "col" }, text));
   return h(
     "section",
     { class: "card", "aria-labelledby": "examples" },
-    h("div", { class: "card-head" }, h("h2", { id: "examples", class: "card-title" }, "Recent examples")),
+    h("div", { class: "card-head" }, h("h2", { id: "examples", class: "card-title" }, t("recent_examples"))),
     samples.length
       ? h(
           "table",
@@ -310,7 +323,7 @@ function examples(samples, zone) {
           h("thead", null, h("tr", null, heads)),
           h("tbody", null, samples.map(row)),
         )
-      : h("p", { class: "nothing soft" }, "No examples in this range. Examples are kept for 30 days."),
+      : h("p", { class: "nothing soft" }, t("no_examples")),
   );
 }
 

@@ -5,18 +5,21 @@ import { failureNotice } from "../shared/dialog.js";
 import { fill, h, icon, logo, loadStylesheet, visuallyHidden } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { field, form, passwordField } from "../shared/forms.js";
+import { texts } from "../shared/messages.js";
 import { snippetBox, eventMonitor } from "../shared/onboarding.js";
 import { websiteForm } from "./websites.js";
 import { at, publicUrl } from "../shared/paths.js";
 
-const STEPS = ["Your account", "First website", "First event"];
+const t = await texts("account");
+const shared = await texts("shared");
+const STEPS = [t("step_account"), t("step_website"), t("step_event")];
 
 /**
  * @param {HTMLElement} root
  * @param {Context} context
  */
 export async function show(root, context) {
-  context.title("Set up");
+  context.title(t("set_up"));
   await loadStylesheet("/assets/account/account.css");
   const setup = { root, context, token: context.hash.slice(1) };
   if (setup.token) await showInvited(setup);
@@ -38,10 +41,10 @@ async function resume(setup) {
     return step(
       setup,
       null,
-      failureNotice("Setup cannot be shown.", state.error, () => resume(setup)),
+      failureNotice(t("setup_failed"), state.error, () => resume(setup)),
     );
   }
-  if (state.data.needs_setup) return linkInstructions(setup, "Set up Tally");
+  if (state.data.needs_setup) return linkInstructions(setup, t("set_up_tally"));
   if (!state.data.logged_in) return void context.go("/login", { replace: true });
   await afterAccount(setup);
 }
@@ -60,11 +63,11 @@ async function showInvited(setup) {
     return step(
       setup,
       null,
-      failureNotice("Setup cannot be shown.", answer.error, () => showInvited(setup)),
+      failureNotice(t("setup_failed"), answer.error, () => showInvited(setup)),
     );
   }
   const state = await get("/api/account/state");
-  if (state.ok && state.data.needs_setup) return linkInstructions(setup, "This link is no longer valid");
+  if (state.ok && state.data.needs_setup) return linkInstructions(setup, t("link_invalid"));
   linkUsed(setup, state.ok && state.data.logged_in);
 }
 
@@ -77,16 +80,15 @@ function linkInstructions(setup, title) {
     setup,
     null,
     h("h1", { tabindex: "-1" }, title),
-    h("p", null, "When Tally starts and no account has a password, it prints a setup link:"),
+    h("p", null, t("setup_link_printed")),
     h("pre", { class: "code-block wrapped", tabindex: "0" }, `set up Tally: ${publicUrl("")}/setup#…`),
     h(
       "p",
       null,
-      "Open the newest link; each start prints a new one. It is printed to standard error: in the terminal or the log (",
-      h("code", null, "journalctl"),
-      ", ",
-      h("code", null, "docker logs"),
-      ").",
+      t.rich("setup_link_place", {
+        journal: h("code", null, "journalctl"),
+        docker: h("code", null, "docker logs"),
+      }),
     ),
   );
 }
@@ -99,9 +101,13 @@ function linkUsed(setup, loggedIn) {
   step(
     setup,
     null,
-    h("h1", { tabindex: "-1" }, "This setup link has been used"),
-    h("p", null, "Tally is set up. A setup link works only until a password is set."),
-    h("a", { class: "button primary", href: loggedIn ? "/" : "/login" }, loggedIn ? "Go to websites" : "Log in"),
+    h("h1", { tabindex: "-1" }, t("link_used")),
+    h("p", null, t("link_used_why")),
+    h(
+      "a",
+      { class: "button primary", href: loggedIn ? "/" : "/login" },
+      loggedIn ? shared("go_to_websites") : t("log_in"),
+    ),
   );
 }
 
@@ -112,30 +118,29 @@ function linkUsed(setup, loggedIn) {
 function accountStep(setup, known) {
   const given = known && known !== "owner@localhost" ? known : "";
   const email = field({
-    label: "Email",
+    label: t("email"),
     name: "email",
     type: "email",
     inputmode: "email",
     autocomplete: "username",
     value: given,
     readonly: Boolean(given),
-    missing: "Enter your email address.",
-    hint: given ? "The account was created on the command line." : "Used to log in. No email is sent.",
-    check: (value) =>
-      /^[^@\s]+@[^@\s]+$/.test(value.trim()) ? null : "Enter an email address such as name@example.com.",
+    missing: t("enter_email"),
+    hint: given ? t("email_given") : t("email_used"),
+    check: (value) => (/^[^@\s]+@[^@\s]+$/.test(value.trim()) ? null : t("email_example")),
   });
   const password = passwordField({
-    label: "Password",
+    label: t("password"),
     name: "password",
     autocomplete: "new-password",
-    missing: "Enter a password.",
+    missing: t("enter_password"),
     email: () => email.value(),
-    hint: "At least 10 characters. A passphrase is easier to remember.",
+    hint: t("passphrase_hint"),
   });
   const made = form({
     fields: [email, password],
-    action: given ? "Set password" : "Create account",
-    busy: given ? "Setting password…" : "Creating account…",
+    action: given ? t("set_password") : t("create_account"),
+    busy: given ? t("setting_password") : t("creating_account"),
     wide: true,
     submit: async ({ email: address, password: chosen }) => {
       const answer = await send("POST", "/api/account/setup", {
@@ -149,8 +154,8 @@ function accountStep(setup, known) {
       return afterAccount(setup);
     },
   });
-  const words = given ? "Set a password for the existing account." : "Create the owner account.";
-  step(setup, 0, h("h1", { tabindex: "-1" }, "Set up Tally"), h("p", { class: "lead" }, words), made.element);
+  const words = given ? t("set_password_lead") : t("create_account_lead");
+  step(setup, 0, h("h1", { tabindex: "-1" }, t("set_up_tally")), h("p", { class: "lead" }, words), made.element);
   (given ? password : email).input.focus();
 }
 
@@ -169,7 +174,7 @@ async function afterAccount(setup) {
     return step(
       setup,
       1,
-      failureNotice("The next step cannot be shown.", failure.error, () => afterAccount(setup)),
+      failureNotice(t("next_step_failed"), failure.error, () => afterAccount(setup)),
     );
   }
   setup.base = account.data.base_url;
@@ -189,8 +194,8 @@ function websiteStep(setup) {
   step(
     setup,
     1,
-    h("h1", { tabindex: "-1" }, "Your first website"),
-    h("p", { class: "lead" }, "Pages of this domain and its subdomains can send events."),
+    h("h1", { tabindex: "-1" }, t("your_first_website")),
+    h("p", { class: "lead" }, t("first_website_lead")),
     made.element,
   );
   made.focus();
@@ -202,22 +207,21 @@ function websiteStep(setup) {
  * @param {string[]} [notes]
  */
 function eventStep(setup, website, notes = []) {
-  const on = h("a", { class: "button wide", href: `/websites/${website.id}` }, "Go to dashboard");
+  const on = h("a", { class: "button wide", href: `/websites/${website.id}` }, t("go_to_dashboard"));
   const box = eventMonitor(website, () => {
     on.classList.add("primary");
-    setup.context.title("Events are arriving");
+    setup.context.title(t("events_arriving"));
     setup.root.querySelector(".steps")?.replaceWith(progress(STEPS.length));
   });
   step(
     setup,
     2,
-    h("h1", { tabindex: "-1" }, "Add the snippet"),
+    h("h1", { tabindex: "-1" }, t("add_snippet")),
     h(
       "p",
       { class: "lead" },
-      "Add these lines to the pages of ",
-      h("strong", null, website.domain),
-      ". ",
+      t.rich("add_snippet_lead", { domain: h("strong", null, website.domain) }),
+      " ",
       notes.join(" "),
     ),
     snippetBox(website, setup.base || ""),
@@ -239,10 +243,10 @@ function progress(current) {
       { class: number < current ? "done" : null, "aria-current": number === current ? "step" : null },
       h("span", { class: "step-sign", "aria-hidden": "true" }, number < current ? icon("check") : number + 1),
       words,
-      number < current ? visuallyHidden(", done") : null,
+      number < current ? visuallyHidden(`, ${t("step_done")}`) : null,
     ),
   );
-  return h("ol", { class: "steps", "aria-label": "Steps" }, steps);
+  return h("ol", { class: "steps", "aria-label": t("steps") }, steps);
 }
 
 /**

@@ -1,10 +1,16 @@
-// The dashboard of a website for anyone who has its share link (/share/{token}): read-only.
+// The dashboard of a website for anyone who has its share link (/share/{token}): read-only. Pages of other origins may
+// show it in a frame; a link may ask for a password first.
 
 import { DASHBOARD } from "../dashboard/dashboard.js";
 import { failureNotice } from "../shared/dialog.js";
-import { h, logo, refill } from "../shared/dom.js";
-import { get } from "../shared/api.js";
+import { h, loadStylesheet, logo, refill } from "../shared/dom.js";
+import { get, send } from "../shared/api.js";
+import { form, passwordField } from "../shared/forms.js";
+import { texts } from "../shared/messages.js";
 import { websitePage } from "../shared/website_page.js";
+
+const t = await texts("dashboard");
+const shared = await texts("shared");
 
 /**
  * @param {HTMLElement} root
@@ -13,18 +19,65 @@ import { websitePage } from "../shared/website_page.js";
  */
 export async function show(root, context) {
   const base = `/api/share/${context.params.token}`;
-  const answer = await get(base, { signal: context.signal });
+  let answer = await get(base, { signal: context.signal });
+  for (let tries = 0; answer.error?.code === "share_password_required"; tries++) {
+    await unlocked(root, context, base, tries > 0);
+    answer = await get(base, { signal: context.signal });
+  }
   if (answer.error?.code === "aborted") return null;
   if (!answer.ok) {
     const isGone = answer.status === 404;
     const notice = isGone
-      ? failureNotice("This share link is not valid.", { message: "It may be mistyped, or its owner has revoked it." })
-      : failureNotice("This page cannot be shown.", answer.error, () => show(root, context));
+      ? failureNotice(t("share_link_invalid"), { message: t("share_link_revoked") })
+      : failureNotice(shared("page_failed"), answer.error, () => show(root, context));
     refill(root, h("div", { class: "page narrow" }, notice));
     return null;
   }
-  const { name, domain, time_zone: zone, demo } = answer.data;
-  const words = demo ? "Demo data, shared with Tally, read-only" : "Shared with Tally, read-only";
+  const { name, domain, time_zone: zone, demo, filters, hides_events: hidesEvents } = answer.data;
+  const words = demo ? t("demo_shared_with_tally") : t("shared_with_tally");
   const banner = h("p", { class: "share-home small-text soft" }, logo(), words);
-  return websitePage(root, context, DASHBOARD, { base, name: name || domain, zone, banner });
+  return websitePage(root, context, DASHBOARD, { base, name: name || domain, zone, banner, filters, hidesEvents });
+}
+
+/**
+ * Shows the form for the link's password until the server has accepted it, or the page is left.
+ *
+ * @param {HTMLElement} root
+ * @param {Context} context
+ * @param {string} base
+ * @param {boolean} isAgain
+ * @returns {Promise<void>}
+ */
+async function unlocked(root, context, base, isAgain) {
+  await loadStylesheet("/assets/account/account.css");
+  context.title(t("password"));
+  return new Promise((resolve) => {
+    context.signal.addEventListener("abort", () => resolve());
+    const password = passwordField({
+      label: t("password"),
+      name: "password",
+      autocomplete: "current-password",
+      missing: t("enter_password"),
+    });
+    const made = form({
+      fields: [password],
+      action: t("view_statistics"),
+      busy: t("checking"),
+      wide: true,
+      submit: async (values) => {
+        const answer = await send("POST", `${base}/password`, values, { signal: context.signal });
+        if (!answer.ok) return answer;
+        resolve();
+        return null;
+      },
+    });
+    const card = h("div", { class: "card roomy" }, h("h1", null, t("password_required")), made.element);
+    const entrance = h("div", { class: "entrance" }, h("div", { class: "entrance-brand" }, logo(), "Tally"), card);
+    refill(root, h("div", { class: "middle" }, entrance));
+    made.focus();
+    made.focus();
+    if (isAgain) {
+      made.fail({ code: "", message: t("access_not_kept") });
+    }
+  });
 }

@@ -5,25 +5,28 @@ import { metricCards } from "../vitals/metric_cards.js";
 import { rankedDialog, rankedList } from "../vitals/rankings.js";
 import { trendChart } from "../vitals/trend.js";
 import { METRICS, metricNamed, formatMetric, verdict } from "../vitals/web_vitals.js";
-import { hasSameScope } from "../shared/view_state.js";
+import { hasSameScope, isFiltered } from "../shared/view_state.js";
 import { fill, h, icon, refill } from "../shared/dom.js";
-import { FILTERS } from "../shared/fields.js";
-import { plural, dayRange } from "../shared/formats.js";
+import { FILTERS, fieldTitle } from "../shared/fields.js";
+import { dayRange } from "../shared/formats.js";
 import { noMatchState, emptyState, websitePage } from "../shared/website_page.js";
 import { snippetBox } from "../shared/onboarding.js";
+import { texts } from "../shared/messages.js";
 
+const t = await texts("vitals");
+const shared = await texts("shared");
 const EDGE_PX = 16;
 const SHOWN = 10;
 // The read API's maximum of `limit`.
 const MAX_ROWS = 1000;
 const LISTS = [
-  ["pathname", "Pages with the most poor page loads"],
-  ["device", "Devices"],
+  ["pathname", t("most_poor_pages")],
+  ["device", fieldTitle("device")],
 ];
 
 /** @type {PageDefinition} */
 const PAGE = {
-  title: "Performance",
+  title: shared("nav_vitals"),
   styles: ["/assets/vitals/vitals.css"],
   // Web vitals have no event name and one type.
   fields: FILTERS.filter((field) => !["event_name", "type"].includes(field)),
@@ -31,7 +34,7 @@ const PAGE = {
     read: (/** @type {URLSearchParams} */ query) => ({ metric: metricNamed(query.get("metric")).name }),
     write: ({ metric }) => (metric === METRICS[0].name ? [] : [["metric", metric]]),
   },
-  foot: "The large figure of each metric is p75: 75% of page loads had this value or a lower one. Percentiles are within 2% of the exact values; samples and shares are exact. Days are UTC days.",
+  foot: t("foot"),
   csv(board) {
     const { metric } = board.view();
     const { short } = metricNamed(metric);
@@ -41,10 +44,10 @@ const PAGE = {
       file,
     ];
     return [
-      link("CSV of all metrics", {}, "vitals.csv"),
-      link(`${short} by day`, { by: "day", metric }, `${metric}-days.csv`),
-      link("by page", { by: "pathname", metric, limit: MAX_ROWS }, `${metric}-pages.csv`),
-      link("by device", { by: "device", metric, limit: MAX_ROWS }, `${metric}-devices.csv`),
+      link(t("csv_all"), {}, "vitals.csv"),
+      link(t("csv_by_day", { metric: short }), { by: "day", metric }, `${metric}-days.csv`),
+      link(t("csv_by_page"), { by: "pathname", metric, limit: MAX_ROWS }, `${metric}-pages.csv`),
+      link(t("csv_by_device"), { by: "device", metric, limit: MAX_ROWS }, `${metric}-devices.csv`),
     ];
   },
   build,
@@ -83,25 +86,25 @@ function build(board) {
   let overall = null;
 
   const loadOverall = board.panel(places.answer, {
-    what: () => "Web vitals cannot be shown.",
-    ask: (signal) => board.ask("vitals", {}, signal),
+    what: () => t("failed"),
+    request: (signal) => board.request("vitals", {}, signal),
     draw(answer) {
       overall = answer;
       drawAll();
       const { samples } = answer.data.find((/** @type {any} */ row) => row.metric === metric().name);
       const { from, to } = board.span();
-      board.say(`${dayRange(from, to)}: ${metric().short} of ${plural(samples, "page load")}`);
+      board.say(t("said", { days: dayRange(from, to), metric: metric().short, count: samples }));
     },
   });
   const days = board.panel(places.trend, {
-    what: () => `The trend of ${metric().short} cannot be shown.`,
-    ask: (signal) => board.ask("vitals", { by: "day", metric: metric().name }, signal),
+    what: () => t("trend_failed", { metric: metric().short }),
+    request: (signal) => board.request("vitals", { by: "day", metric: metric().name }, signal),
     draw: ({ data, meta }) => line.draw(metric(), data, meta.thresholds[meta.metric]),
   });
   const rankings = LISTS.map(([field, title], i) =>
     board.panel(places.lists[i], {
-      what: () => `${title} cannot be shown.`,
-      ask: (signal) => board.ask("vitals", { by: field, metric: metric().name, limit: SHOWN + 1 }, signal),
+      what: () => t("list_failed", { list: title }),
+      request: (signal) => board.request("vitals", { by: field, metric: metric().name, limit: SHOWN + 1 }, signal),
       draw({ data, meta }) {
         const [of, threshold] = [metricNamed(meta.metric), meta.thresholds[meta.metric]];
         const showAll = () => rankedDialog(field, of, threshold, board);
@@ -112,7 +115,7 @@ function build(board) {
             ? h(
                 "div",
                 { class: "card-foot no-print" },
-                h("button", { class: "button small", type: "button", onclick: showAll }, "All pages"),
+                h("button", { class: "button small", type: "button", onclick: showAll }, t("all_pages")),
               )
             : null,
         );
@@ -124,7 +127,7 @@ function build(board) {
     const { data, meta } = overall;
     const hasAny = data.some((/** @type {any} */ row) => row.samples);
     places.rest.hidden = !hasAny;
-    if (!hasAny) return void fill(places.answer, board.view().filters.length ? noMatchState(board) : notYet(board));
+    if (!hasAny) return void fill(places.answer, isFiltered(board.view()) ? noMatchState(board) : notYet(board));
     drawAbout(meta.thresholds[metric().name]);
     const choose = (/** @type {string} */ name) => board.go({ ...board.view(), metric: name });
     const cards = metricCards(data, meta.thresholds, { chosen: metric().name, choose });
@@ -141,9 +144,9 @@ function build(board) {
     const { name, short, long, means, helps } = metric();
     fill(
       places.about,
-      h("h2", { id: "metric" }, `${short}: ${long}`),
-      h("p", null, `${means} Good up to ${formatMetric(name, good)}, poor above ${formatMetric(name, poor)}.`),
-      h("p", null, h("strong", null, "How to improve: "), helps),
+      h("h2", { id: "metric" }, t("name_long", { metric: short, long })),
+      h("p", null, t("means_and_limits", { means, good: formatMetric(name, good), poor: formatMetric(name, poor) })),
+      h("p", null, h("strong", null, t("how_to_improve")), " ", helps),
     );
   }
 
@@ -163,7 +166,7 @@ function build(board) {
  * @param {{ isMet: boolean | null, words: string }} options
  */
 function verdictNode({ isMet, words }) {
-  const title = isMet === null ? null : `Core Web Vitals: ${isMet ? "passed" : "not passed"}`;
+  const title = isMet === null ? null : isMet ? t("passed") : t("not_passed");
   return h(
     "div",
     { class: `notice verdict ${isMet === null ? "" : isMet ? "good" : "warn"}` },
@@ -178,8 +181,8 @@ function verdictNode({ isMet, words }) {
 function notYet({ website, server, span }) {
   const { from, to } = span();
   return emptyState({
-    title: "No web vitals in this range",
-    words: `${dayRange(from, to)}. Add data-vitals to the snippet. The tracker then sends one event per page when the page is left.`,
+    title: t("none_title"),
+    words: t("none_words", { days: dayRange(from, to) }),
     steps: snippetBox(website, server, { attributes: "data-vitals" }),
   });
 }

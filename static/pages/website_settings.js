@@ -1,14 +1,22 @@
-// The settings of a website (/websites/{id}#settings): name and domain, allowed origins, share link, snippet, deletion.
+// The settings of a website (/websites/{id}#settings): name and domain, allowed origins, time zone and currency,
+// goals, share link, snippet, deletion.
 
 import { sectionCard } from "../account/card.js";
+import { shareOptions } from "../account/share_options.js";
+import { timeAndCurrency } from "../account/time_and_currency.js";
 import { confirmDialog, copyButton, notify, openDialog } from "../shared/dialog.js";
+import { goalsCard } from "../goals/goals_card.js";
 import { fill, h, icon, loadStylesheet } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { field, form } from "../shared/forms.js";
-import { plural, date, displayZone } from "../shared/formats.js";
+import { date, displayZone } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { showWebsiteNotFound } from "../shared/website_not_found.js";
 import { snippetBox, eventMonitor } from "../shared/onboarding.js";
 import { at } from "../shared/paths.js";
+
+const t = await texts("account");
+const common = await texts("shared");
 
 /**
  * @param {HTMLElement} root
@@ -34,7 +42,7 @@ function head({ website, title }) {
     h(
       "div",
       null,
-      h("p", { class: "small-text" }, h("a", { href: `/websites/${website.id}` }, icon("left"), "Dashboard")),
+      h("p", { class: "small-text" }, h("a", { href: `/websites/${website.id}` }, icon("left"), t("dashboard"))),
       title,
     ),
   );
@@ -49,12 +57,14 @@ function head({ website, title }) {
 function draw(settings, website) {
   settings.website = website;
   const name = website.name || website.domain;
-  settings.context.title(`Settings of ${name}`);
-  fill(settings.title, `Settings of ${name}`);
+  settings.context.title(t("settings_of", { name }));
+  fill(settings.title, t("settings_of", { name }));
   fill(
     settings.parts,
     nameCard(settings),
     originsCard(settings),
+    timeAndCurrency(website, settings.context.account.time_zone, (body) => change(settings, body, t("time_saved"))),
+    goalsCard(website),
     shareCard(settings),
     snippetCard(settings),
     deletionCard(settings),
@@ -81,31 +91,30 @@ async function change(settings, body, said) {
 function nameCard(settings) {
   const { website } = settings;
   const name = field({
-    label: "Name",
+    label: common("name"),
     name: "name",
     value: website.name || website.domain,
     autocomplete: "off",
     autocapitalize: "sentences",
-    missing: "Enter a name.",
+    missing: common("enter_name"),
     maxlength: 100,
   });
   const domain = field({
-    label: "Domain",
+    label: t("domain"),
     name: "domain",
     value: website.domain,
     inputmode: "url",
     autocomplete: "off",
-    missing: "Enter the domain, such as example.com.",
-    hint: "Its pages and those of its subdomains can send events. Changing it keeps stored events.",
+    missing: t("enter_domain"),
+    hint: t("domain_hint"),
   });
   const made = form({
     fields: [name, domain],
-    action: "Save name and domain",
-    busy: "Saving…",
-    submit: (values) =>
-      change(settings, { name: values.name.trim(), domain: values.domain.trim() }, "Name and domain saved."),
+    action: t("save_name"),
+    busy: common("saving"),
+    submit: (values) => change(settings, { name: values.name.trim(), domain: values.domain.trim() }, t("name_saved")),
   });
-  return sectionCard("Name and domain", made.element);
+  return sectionCard(t("name_and_domain"), made.element);
 }
 
 /**
@@ -120,22 +129,18 @@ function originsCard(settings) {
   });
   area.value = settings.website.origins.join("\n");
   const origins = field({
-    label: "Origins",
+    label: t("origins"),
     name: "origins",
     input: area,
-    hint: "One per line: https://partner.example, capacitor://localhost, http://localhost:5173.",
+    hint: t("origins_hint", { examples: "https://partner.example, capacitor://localhost, http://localhost:5173" }),
   });
   const made = form({
     fields: [origins],
-    action: "Save origins",
-    busy: "Saving…",
-    submit: ({ origins: text }) => change(settings, { origins: text.split(/\s+/).filter(Boolean) }, "Origins saved."),
+    action: t("save_origins"),
+    busy: common("saving"),
+    submit: ({ origins: text }) => change(settings, { origins: text.split(/\s+/).filter(Boolean) }, t("origins_saved")),
   });
-  return sectionCard(
-    "Allowed origins",
-    h("p", { class: "soft" }, "Pages of other origins that can send events. Apps and servers do not need an entry."),
-    made.element,
-  );
+  return sectionCard(t("allowed_origins"), h("p", { class: "soft" }, t("allowed_origins_lead")), made.element);
 }
 
 /**
@@ -146,19 +151,13 @@ function shareCard(settings) {
   const body = h("div", { class: "stack" });
   if (website.share) shared(settings, body);
   else {
-    const make = h("button", { class: "button", type: "button" }, icon("share"), "Create link");
-    make.addEventListener("click", () => runOnce(make, () => share(settings, "Share link created.")));
-    fill(
-      body,
-      h(
-        "p",
-        { class: "soft" },
-        "No share link. Anyone with a share link can view this website's dashboard without a login. They cannot change anything.",
-      ),
-      h("div", { class: "row" }, make),
-    );
+    const make = h("button", { class: "button", type: "button" }, icon("share"), t("create_link"));
+    make.addEventListener("click", () => runOnce(make, () => share(settings, t("link_created"))));
+    fill(body, h("p", { class: "soft" }, t("no_share_link")), h("div", { class: "row" }, make));
   }
-  return sectionCard("Share link", body);
+  const card = sectionCard(t("share_link"), body);
+  card.classList.add("share-card");
+  return card;
 }
 
 /**
@@ -167,32 +166,37 @@ function shareCard(settings) {
  */
 function shared(settings, body) {
   const link = location.origin + at(settings.website.share || "");
-  const shown = h("input", { type: "text", readonly: true, value: link, "aria-label": "Share link", class: "mono" });
+  const shown = h("input", { type: "text", readonly: true, value: link, "aria-label": t("share_link"), class: "mono" });
   shown.addEventListener("focus", () => shown.select());
-  const renew = h("button", { class: "button", type: "button" }, "Replace link");
+  const renew = h("button", { class: "button", type: "button" }, t("replace_link"));
   renew.addEventListener("click", async () => {
     const agreed = await confirmDialog({
-      title: "Replace share link?",
-      words: "The current link stops working at once.",
-      action: "Replace link",
+      title: t("replace_link_question"),
+      words: t("replace_link_effect"),
+      action: t("replace_link"),
     });
-    if (agreed) runOnce(renew, () => share(settings, "Share link replaced."));
+    if (agreed) runOnce(renew, () => share(settings, t("link_replaced")));
   });
-  const off = h("button", { class: "button", type: "button" }, "Revoke link");
+  const off = h("button", { class: "button", type: "button" }, t("revoke_link"));
   off.addEventListener("click", async () => {
     const agreed = await confirmDialog({
-      title: "Revoke share link?",
-      words: "The link stops working at once. You can create a new one at any time.",
-      action: "Revoke link",
+      title: t("revoke_link_question"),
+      words: t("revoke_link_effect"),
+      action: t("revoke_link"),
       danger: true,
     });
     if (agreed) runOnce(off, () => unshare(settings));
   });
   fill(
     body,
-    h("p", { class: "soft" }, "Anyone with this link can view this website's dashboard."),
-    h("div", { class: "row copy-row" }, h("div", { class: "grow" }, shown), copyButton(link, "Copy link")),
-    h("div", { class: "row" }, renew, off, h("a", { href: settings.website.share }, "Open shared page")),
+    h("p", { class: "soft" }, t("link_means")),
+    h("div", { class: "row copy-row" }, h("div", { class: "grow" }, shown), copyButton(link, t("copy_link"))),
+    h("div", { class: "row" }, renew, off, h("a", { href: settings.website.share }, t("open_shared_page"))),
+    shareOptions(settings.website, link, async (options, said) => {
+      await settings.context.refresh();
+      notify(said);
+      draw(settings, { ...settings.website, share_options: options });
+    }),
   );
 }
 
@@ -202,7 +206,7 @@ function shared(settings, body) {
  */
 async function share(settings, said) {
   const answer = await send("POST", `/api/account/websites/${settings.website.id}/share`);
-  await applyShare(settings, answer, said, () => ({ share: answer.data.share }));
+  await applyShare(settings, answer, said, () => answer.data);
 }
 
 /**
@@ -210,7 +214,7 @@ async function share(settings, said) {
  */
 async function unshare(settings) {
   const answer = await send("DELETE", `/api/account/websites/${settings.website.id}/share`);
-  await applyShare(settings, answer, "Share link revoked.", () => ({ share: null }));
+  await applyShare(settings, answer, t("link_revoked"), () => ({ share: null, share_options: null }));
 }
 
 /**
@@ -225,9 +229,7 @@ async function applyShare(settings, answer, said, changed) {
   notify(said);
   draw(settings, { ...settings.website, ...changed() });
   // The clicked button was replaced with its card: focus the new card.
-  /** @type {HTMLElement | null} */ (
-    settings.parts.querySelectorAll("section")[2].querySelector("button, input")
-  )?.focus();
+  /** @type {HTMLElement | null} */ (settings.parts.querySelector(".share-card :is(button, input)"))?.focus();
 }
 
 /**
@@ -248,19 +250,20 @@ async function runOnce(button, work) {
  */
 function snippetCard(settings) {
   const { website, context } = settings;
-  const check = h("button", { class: "button", type: "button" }, "Check for events");
+  const check = h("button", { class: "button", type: "button" }, t("check_for_events"));
   const place = h("div", { class: "stack" }, h("div", { class: "row" }, check));
   check.addEventListener("click", () => fill(place, eventMonitor(website)));
   return sectionCard(
-    "Snippet",
+    t("snippet"),
     snippetBox(website, context.account.base_url),
     place,
     h(
       "p",
       { class: "soft small-text" },
-      "Website id ",
-      h("code", { class: "breakable" }, website.id),
-      `, added ${date(website.created_at, displayZone(context.account.time_zone))}`,
+      t.rich("website_id", {
+        id: h("code", { class: "breakable" }, website.id),
+        date: date(website.created_at, displayZone(context.account.time_zone)),
+      }),
     ),
   );
 }
@@ -283,12 +286,8 @@ function deletionCard(settings) {
   return h(
     "section",
     { class: "card roomy ending" },
-    h("h2", null, "Delete website"),
-    h(
-      "p",
-      { class: "soft" },
-      "The website stops accepting events at once, and all of its data is deleted. This cannot be undone, except from a backup.",
-    ),
+    h("h2", null, t("delete_website")),
+    h("p", { class: "soft" }, t("deletion_effect")),
     h("div", { class: "row" }, button),
   );
 }
@@ -297,9 +296,8 @@ function deletionCard(settings) {
  * @param {Website} website
  */
 function deletionWords(website) {
-  if (!website.events) return "Delete website";
-  const events = website.events_exact ? `its ${plural(website.events, "event")}` : "all its events";
-  return `Delete website and ${events}`;
+  if (!website.events) return t("delete_website");
+  return website.events_exact ? t("delete_with_events", { count: website.events }) : t("delete_with_all_events");
 }
 
 /**
@@ -309,31 +307,33 @@ function deletionWords(website) {
 function deletionDialog(settings, words) {
   const { website, context } = settings;
   const typed = field({
-    label: `Type ${website.domain} to confirm`,
+    label: t("type_to_confirm", { domain: website.domain }),
     name: "domain",
     autocomplete: "off",
-    missing: `Type ${website.domain} here.`,
+    missing: t("type_here", { domain: website.domain }),
     check: (text) =>
-      text.trim().toLowerCase() === website.domain.toLowerCase() ? null : `This is not ${website.domain}.`,
+      text.trim().toLowerCase() === website.domain.toLowerCase()
+        ? null
+        : t("not_the_domain", { domain: website.domain }),
   });
   const made = form({
     fields: [typed],
     action: words,
-    busy: "Deleting…",
+    busy: t("deleting"),
     danger: true,
-    beside: h("button", { class: "button", type: "button", onclick: () => dialog.close() }, "Cancel"),
+    beside: h("button", { class: "button", type: "button", onclick: () => dialog.close() }, common("cancel")),
     submit: async (values) => {
       const answer = await send("DELETE", `/api/account/websites/${website.id}`, { domain: values.domain.trim() });
       if (!answer.ok) return answer;
       dialog.close();
       await context.refresh();
       await context.go("/", { replace: true });
-      notify(`Website deleted: ${website.name || website.domain}`);
+      notify(t("website_deleted", { name: website.name || website.domain }));
     },
   });
   const dialog = openDialog({
-    title: `Delete ${website.name || website.domain}?`,
-    body: [h("p", null, "Its events, reports and share link are deleted from the database."), made.element],
+    title: t("delete_question", { name: website.name || website.domain }),
+    body: [h("p", null, t("deletion_means")), made.element],
   });
   made.focus();
 }

@@ -1,26 +1,39 @@
-// The list of websites (/): today's visitors, visitors now, and the last seven days of each; the dialog #add adds a
-// website. Figures are loaded when a card scrolls into view.
+// The overview of all websites (/): the sums of their figures, and a card for each, in one request; the dialog #add adds a
+// website.
 
 import { openDialog } from "../shared/dialog.js";
-import { fill, h, icon, loadStylesheet, svg, visuallyHidden } from "../shared/dom.js";
+import { sorted } from "../shared/bar_list.js";
+import { fill, h, icon, loadStylesheet, refill } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { field, form } from "../shared/forms.js";
-import { plural, number, displayZone } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { snippetBox, eventMonitor } from "../shared/onboarding.js";
+import { createPanel } from "../shared/panel.js";
 import { here } from "../shared/paths.js";
+import { searchInput } from "../shared/search_input.js";
+import { matchingWebsites } from "../shared/website_switcher.js";
+import { ORDERS, PERIODS, overviewPath, readOverview, totalsOf } from "../websites/overview.js";
+import { figure, online, websiteCard } from "../websites/website_card.js";
 
-// Slower than on the dashboard (10 s), since every visible website is requested.
-const LIVE_MS = 30_000;
+const shared = await texts("shared");
+const t = await texts("websites");
+const REFRESH_MS = 60_000;
 
 /**
  * @param {HTMLElement} root
  * @param {Context} context
  */
 export async function show(root, context) {
-  context.title("Websites");
+  context.title(t("websites"));
   await loadStylesheet("/assets/account/account.css");
   const page = h("div", { class: "page" });
-  const redraw = () => fill(page, head(context.websites.length), context.websites.length ? list(context) : empty());
+  /** @type {ReturnType<typeof overview> | null} */
+  let shown = null;
+  function redraw() {
+    shown = context.websites.length ? overview(context) : null;
+    fill(page, head(context.websites.length), shown ? shown.nodes : empty());
+    shown?.load({ quietly: false });
+  }
   redraw();
   fill(root, page);
   const adding = {
@@ -30,9 +43,16 @@ export async function show(root, context) {
       redraw();
     },
   };
+  const timer = setInterval(() => !document.hidden && shown?.load({ quietly: true }), REFRESH_MS);
   const opened = () => context.hash === "#add" && addDialog(adding);
   opened();
-  return { update: opened };
+  return {
+    update() {
+      opened();
+      shown?.update();
+    },
+    leave: () => clearInterval(timer),
+  };
 }
 
 /**
@@ -42,8 +62,8 @@ function head(many) {
   return h(
     "div",
     { class: "page-head" },
-    h("h1", null, "Websites"),
-    many ? h("a", { class: "button primary", href: "/#add" }, icon("plus"), "Add website") : null,
+    h("h1", null, t("websites")),
+    many ? h("a", { class: "button primary", href: "/#add" }, icon("plus"), shared("add_website")) : null,
   );
 }
 
@@ -51,176 +71,114 @@ function empty() {
   return h(
     "div",
     { class: "empty card" },
-    h("h2", null, "No websites yet"),
-    h("p", null, "Add a domain to get the snippet for its pages."),
-    h("a", { class: "button primary", href: "/#add" }, icon("plus"), "Add website"),
+    h("h2", null, t("no_websites")),
+    h("p", null, t("add_domain")),
+    h("a", { class: "button primary", href: "/#add" }, icon("plus"), shared("add_website")),
   );
 }
 
 /**
+ * Returns the overview: { nodes, load(options), update() }.
+ *
  * @param {Context} context
  */
-function list(context) {
-  const zone = displayZone(context.account.time_zone);
-  const cards = new Map(context.websites.map((website) => [card(website), website]));
-  const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries.filter(({ isIntersecting }) => isIntersecting)) {
-      const target = /** @type {HTMLLIElement} */ (entry.target);
-      seen.unobserve(target);
-      figures(target, /** @type {Website} */ (cards.get(target)), zone, context.signal);
-    }
-  });
-  for (const one of cards.keys()) seen.observe(one);
-  context.signal.addEventListener("abort", () => seen.disconnect());
-  return h("ul", { class: "website-list" }, [...cards.keys()]);
-}
+function overview(context) {
+  const view = () => readOverview(context.query);
+  /** @type {ListedWebsite[]} */
+  let websites = [];
+  const { element: searchRow, input: search } = searchInput(shared("search_websites"));
+  const order = h(
+    "select",
+    { class: "quiet", "aria-label": t("sort_by") },
+    Object.entries(ORDERS).map(([name, [label]]) => h("option", { value: name }, label)),
+  );
+  const periods = h("div", { class: "segments", role: "group", "aria-label": t("period") });
+  const totals = h("div", { class: "overview-totals" });
+  const list = h("div", { class: "overview-list" });
+  search.addEventListener("input", drawList);
+  order.addEventListener("change", () => context.go(overviewPath({ ...view(), order: order.value })));
 
-/**
- * @param {Website} website
- */
-function card(website) {
-  const name = website.name || website.domain;
-  const own = `/websites/${website.id}`;
-  return h(
-    "li",
-    { class: "website-card card", dataset: { id: website.id } },
-    h(
-      "div",
-      { class: "website-card-head" },
+  function drawControls() {
+    const { period, order: by } = view();
+    order.value = by;
+    refill(
+      periods,
+      PERIODS.map(([name, label]) =>
+        h(
+          "button",
+          {
+            class: "segment",
+            type: "button",
+            "aria-pressed": String(name === period),
+            dataset: { key: name },
+            onclick: () => context.go(overviewPath({ ...view(), period: name })),
+          },
+          label,
+        ),
+      ),
+    );
+  }
+
+  function drawList() {
+    const by = view().order;
+    const found = sorted(matchingWebsites(websites, search.value), ORDERS[by][1], by !== "name");
+    fill(
+      list,
+      found.length
+        ? h("ul", { class: "website-list" }, found.map(websiteCard))
+        : h("p", { class: "empty soft" }, shared("no_matches")),
+    );
+  }
+
+  const load = createPanel(list, {
+    what: () => t("figures_failed"),
+    request: (signal) => get(`/api/account/websites?stats=${view().period}`, { signal }),
+    draw: ({ data }) => {
+      websites = data;
+      const sums = totalsOf(websites);
+      fill(totals, sums && websites.length > 1 ? totalsNodes(sums) : null);
+      drawList();
+    },
+    until: context.signal,
+  });
+  let period = view().period;
+  drawControls();
+  return {
+    nodes: [
       h(
         "div",
-        { class: "grow" },
-        h("h2", null, h("a", { class: "stretched", href: own }, name)),
-        name === website.domain ? null : h("p", { class: "soft" }, website.domain),
+        { class: "overview-tools" },
+        searchRow,
+        h("label", { class: "row" }, h("span", { class: "soft" }, t("sort_by")), order),
+        periods,
       ),
-      h("p", { class: "website-now" }),
-      h(
-        "a",
-        {
-          class: "button quiet square above",
-          href: `${own}#settings`,
-          "aria-label": `Settings of ${name}`,
-          title: "Settings",
-        },
-        icon("settings"),
-      ),
-    ),
-    h("div", { class: "website-card-figures" }),
-  );
-}
-
-/**
- * Loads the last seven days and the visitors now of one website; the latter repeatedly.
- *
- * @param {HTMLElement} element
- * @param {Website} website
- * @param {string} zone
- * @param {AbortSignal} signal
- */
-async function figures(element, website, zone, signal) {
-  const base = `/api/account/websites/${website.id}`;
-  const place = /** @type {HTMLElement} */ (element.querySelector(".website-card-figures"));
-  const now = /** @type {HTMLElement} */ (element.querySelector(".website-now"));
-  const [week, live] = await Promise.all([
-    get(`${base}/timeseries?interval=day&from=${day(zone, 6)}&to=${day(zone, 0)}&tz=${encodeURIComponent(zone)}`, {
-      signal,
-    }),
-    get(`${base}/realtime`, { signal }),
-  ]);
-  if (signal.aborted) return;
-  if (!week.ok) {
-    const again = () => figures(element, website, zone, signal);
-    const retry = h("button", { class: "button small above", type: "button", onclick: again }, "Try again");
-    return fill(place, h("p", { class: "soft" }, week.error.message), retry);
-  }
-  const sum = week.data.reduce((/** @type {any} */ total, /** @type {any} */ row) => total + row.visitors, 0);
-  if (!website.events && !sum) {
-    return fill(place, h("p", { class: "soft" }, "No events yet. Open the website for its snippet."));
-  }
-  const today = week.data.at(-1);
-  const figure = (/** @type {string} */ words, /** @type {number} */ value) =>
-    h("div", null, h("dt", null, words), h("dd", null, number(value)));
-  fill(
-    place,
-    h(
-      "dl",
-      { class: "website-numbers" },
-      figure("Visitors today", today.visitors),
-      figure("Pageviews today", today.pageviews),
-    ),
-    h(
-      "figure",
-      { class: "website-week" },
-      line(week.data),
-      h("figcaption", null, `${plural(sum, "visitor")} in 7 days`),
-    ),
-  );
-  drawNow(now, live);
-  const again = setInterval(async () => {
-    // The card was redrawn, and the new one polls.
-    if (!now.isConnected) return clearInterval(again);
-    if (!document.hidden) drawNow(now, await get(`${base}/realtime`, { signal }));
-  }, LIVE_MS);
-  signal.addEventListener("abort", () => clearInterval(again));
-}
-
-/**
- * @param {HTMLElement} place
- * @param {Answer} live
- */
-function drawNow(place, live) {
-  if (!live.ok) return;
-  const count = live.data.active_visitors;
-  fill(
-    place,
-    h("span", { class: count ? "dot on" : "dot" }),
-    `${number(count)} now`,
-    visuallyHidden(`: ${plural(count, "visitor")} in the last five minutes`),
-  );
-}
-
-/**
- * Returns seven days of visitors as a line; the last segment is dashed, since today is not over.
- *
- * @param {Bucket[]} rows
- */
-function line(rows) {
-  const most = Math.max(1, ...rows.map((row) => row.visitors));
-  const [wide, high] = [120, 32];
-  const points = rows.map((row, at) => [
-    2 + (at * (wide - 4)) / Math.max(1, rows.length - 1),
-    high - 3 - (row.visitors / most) * (high - 6),
-  ]);
-  const path = (/** @type {any} */ some) =>
-    some
-      .map(
-        (/** @type {any[]} */ [x, y], /** @type {number} */ at) => `${at ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`,
-      )
-      .join("");
-  return svg(
-    "svg",
-    {
-      class: "website-line",
-      viewBox: `0 0 ${wide} ${high}`,
-      preserveAspectRatio: "none",
-      role: "img",
-      "aria-label": `Visitors of the last 7 days: ${rows.map((row) => row.visitors).join(", ")}`,
+      totals,
+      list,
+    ],
+    load,
+    update() {
+      drawControls();
+      if (period === view().period) return drawList();
+      period = view().period;
+      return load({ quietly: false });
     },
-    svg("path", { class: "area", d: `${path(points)}L${wide - 2} ${high}L2 ${high}Z` }),
-    svg("path", { d: path(points.slice(0, -1)) }),
-    svg("path", { class: "unfinished", d: path(points.slice(-2)) }),
-  );
+  };
 }
 
 /**
- * Returns the day in a zone `ago` days ago: 2026-11-21
- *
- * @param {string} zone
- * @param {number} ago
+ * @param {NonNullable<ReturnType<typeof totalsOf>>} sums
  */
-function day(zone, ago) {
-  const today = new Intl.DateTimeFormat("en-CA", { timeZone: zone }).format(new Date());
-  return new Date(Date.parse(`${today}T12:00:00Z`) - ago * 86_400_000).toISOString().slice(0, 10);
+function totalsNodes(sums) {
+  return h(
+    "section",
+    { class: "card overview-sums", "aria-label": shared("all_websites") },
+    h("dl", { class: "website-numbers" }, [
+      figure("visitors", sums),
+      figure("visits", sums),
+      figure("pageviews", sums),
+    ]),
+    online(sums.active_visitors),
+  );
 }
 
 /**
@@ -231,21 +189,21 @@ function day(zone, ago) {
  */
 export function websiteForm(added, { wide = false, beside = null } = {}) {
   const domain = field({
-    label: "Domain",
+    label: t("domain"),
     name: "domain",
     inputmode: "url",
     autocomplete: "off",
     placeholder: "example.com",
-    missing: "Enter the website's domain, such as example.com.",
-    hint: "Subdomains are included. A URL is reduced to its domain.",
+    missing: t("enter_domain"),
+    hint: t("domain_hint"),
   });
   const name = field({
-    label: "Name",
-    soft: "optional",
+    label: shared("name"),
+    soft: shared("optional"),
     name: "name",
     autocomplete: "off",
     autocapitalize: "sentences",
-    hint: "Default: the domain.",
+    hint: t("name_hint"),
     maxlength: 100,
   });
   // The domain that was rejected because a website has it: submitting it again adds a second website.
@@ -253,8 +211,8 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
   let known = null;
   return form({
     fields: [domain, name],
-    action: "Add website",
-    busy: "Adding website…",
+    action: shared("add_website"),
+    busy: t("adding_website"),
     wide,
     beside,
     submit: async (values) => {
@@ -265,7 +223,7 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
       const answer = await send("POST", "/api/account/websites", body);
       if (answer.error?.code === "website_exists") {
         known = body.domain;
-        answer.error.message = `You already have a website with the domain ${known}. Click “Add website” again to add a second one.`;
+        answer.error.message = t("website_exists", { domain: body.domain });
       }
       return answer.ok ? added(answer.data, answer.meta.notes || []) : answer;
     },
@@ -281,8 +239,8 @@ function addDialog(context) {
     async (/** @type {Website} */ website, /** @type {string[]} */ notes) => {
       const fresh = await context.refresh();
       if (fresh) context.added(fresh.websites);
-      fill(dialog.title, `Add the snippet to ${website.domain}`);
-      const on = h("a", { class: "button", href: `/websites/${website.id}` }, "Go to dashboard");
+      fill(dialog.title, t("add_snippet_to", { domain: website.domain }));
+      const on = h("a", { class: "button", href: `/websites/${website.id}` }, t("go_to_dashboard"));
       const box = eventMonitor(website, () => on.classList.add("primary"));
       fill(
         dialog.body,
@@ -293,8 +251,8 @@ function addDialog(context) {
       );
       dialog.body.querySelector("pre")?.focus();
     },
-    { beside: h("button", { class: "button", type: "button", onclick: () => dialog.close() }, "Cancel") },
+    { beside: h("button", { class: "button", type: "button", onclick: () => dialog.close() }, shared("cancel")) },
   );
-  const dialog = openDialog({ title: "Add website", body: made.element, onclose: away });
+  const dialog = openDialog({ title: shared("add_website"), body: made.element, onclose: away });
   made.focus();
 }

@@ -3,28 +3,36 @@
 
 import { h } from "../shared/dom.js";
 import { number } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
+
+const t = await texts("rejected");
 
 /** @type {Record<string, string>} */
 const NAMES = {
-  pathname: "Page",
-  referrer: "Referrer",
-  country: "Country",
-  browser: "Browser",
-  os: "Operating system",
-  device: "Device",
-  language: "Language",
-  hostname: "Hostname",
-  utm_source: "UTM source",
-  utm_medium: "UTM medium",
-  utm_campaign: "UTM campaign",
-  platform: "Platform",
-  app_version: "App version",
-  os_version: "OS version",
-  event_name: "Event name",
-  experiment: "Experiment",
-  variant: "Variant",
-  goal: "Goal",
-  property: "Property name",
+  pathname: t("page"),
+  referrer: t("referrer"),
+  country: t("country"),
+  browser: t("browser"),
+  os: t("os"),
+  device: t("device"),
+  language: t("language"),
+  hostname: t("hostname"),
+  utm_source: t("utm_source"),
+  utm_medium: t("utm_medium"),
+  utm_campaign: t("utm_campaign"),
+  utm_content: t("utm_content"),
+  utm_term: t("utm_term"),
+  platform: t("platform"),
+  app_version: t("app_version"),
+  os_version: t("os_version"),
+  browser_version: t("browser_version"),
+  region: t("region"),
+  city: t("city"),
+  event_name: t("event_name"),
+  experiment: t("experiment"),
+  variant: t("variant"),
+  goal: t("goal"),
+  property: t("property"),
 };
 
 /**
@@ -35,10 +43,10 @@ const NAMES = {
 export function foldedSection(rows) {
   if (!rows.length) return null;
   const heads = [
-    ["Day (UTC)", null],
-    ["Field", null],
-    ["New values", "num"],
-    ["As (other)", "num"],
+    [t("day_utc"), null],
+    [t("field"), null],
+    [t("new_values"), "num"],
+    [t("as_other"), "num"],
   ];
   const row = (
     /** @type {{ day: string, field: string, new_values: any, events: number }} */ {
@@ -59,24 +67,15 @@ export function foldedSection(rows) {
   return h(
     "section",
     { class: "card folded", "aria-labelledby": "folded" },
-    h("div", { class: "card-head" }, h("h2", { id: "folded", class: "card-title" }, "Values stored as (other)")),
-    h(
-      "p",
-      null,
-      "These events are counted. On these days a field received more new values than the daily limit of a website;",
-      " further new values are stored as ",
-      h("code", null, "(other)"),
-      ". Values seen before are not affected.",
-    ),
+    h("div", { class: "card-head" }, h("h2", { id: "folded", class: "card-title" }, t("folded"))),
+    h("p", null, t.rich("folded_means", { other: h("code", null, "(other)") })),
     h(
       "p",
       { class: "soft" },
-      "To do: check the top lists for values that are not yours; a client may have sent random values. If they are",
-      " yours, raise ",
-      h("code", null, "--max-new-values"),
-      " or ",
-      h("code", null, "--max-new-names"),
-      ", or remove ids from paths and campaign names.",
+      t.rich("folded_todo", {
+        values: h("code", null, "--max-new-values"),
+        names: h("code", null, "--max-new-names"),
+      }),
     ),
     h(
       "div",

@@ -1,127 +1,117 @@
 // Why events are rejected: what each code means and what to do. Pure, except for the nodes it creates.
 
 import { h } from "../shared/dom.js";
+import { texts } from "../shared/messages.js";
+
+const t = await texts("rejected");
+const shared = await texts("shared");
 
 /** Groups of codes, in the order in which they are shown. */
 export const REASONS = [
-  { name: "crawler", title: "Crawlers" },
-  { name: "origin", title: "Origins" },
-  { name: "invalid", title: "Invalid" },
-  { name: "rate", title: "Rate limit" },
-  { name: "quota", title: "Monthly limit" },
-  { name: "too_late", title: "Too late" },
-  { name: "unavailable", title: "Unavailable" },
+  { name: "crawler", title: t("crawlers"), show: t("show_crawlers") },
+  { name: "origin", title: t("origins"), show: t("show_origins") },
+  { name: "invalid", title: t("invalid"), show: t("show_invalid") },
+  { name: "rate", title: t("rate_limit"), show: t("show_rate_limit") },
+  { name: "quota", title: t("monthly_limit"), show: t("show_monthly_limit") },
+  { name: "too_late", title: t("too_late"), show: t("show_too_late") },
+  { name: "unavailable", title: t("unavailable"), show: t("show_unavailable") },
 ];
 
-const FIELD_HELP = "The examples below name the field. The API reference lists the valid values of each field.";
+const code = (/** @type {string} */ text) => h("code", null, text);
 
 /** @type {Record<string, { title: string, means: string | ((website: any) => string), todo: (website: any) => Child }>} */
 const CODES = {
-  crawler: {
-    title: "Crawlers",
-    means:
-      "Search engines, link previews, uptime monitors and other bots. They are not counted in any report or limit.",
-    todo: () => "Nothing.",
-  },
+  crawler: { title: t("crawlers"), means: t("crawler_means"), todo: () => t("todo_nothing") },
   origin_not_allowed: {
-    title: "Origin not allowed",
-    means: (/** @type {{ id: string, domain: string }} */ website) =>
-      `Pages outside ${website.domain} that use this website's id: a preview, a copy, a page on localhost, or someone else's page.`,
-    todo: (/** @type {{ id: string, domain: string }} */ website) => [
-      "If the page is yours, add its origin under ",
-      h("a", { href: `/websites/${website.id}#settings` }, "Allowed origins"),
-      ". Otherwise nothing.",
-    ],
+    title: t("origin_not_allowed"),
+    means: ({ domain }) => t("origin_not_allowed_means", { domain }),
+    todo: ({ id }) =>
+      t.rich("origin_not_allowed_todo", {
+        link: h("a", { href: `/websites/${id}#settings` }, t("allowed_origins")),
+      }),
   },
   rate_limited: {
-    title: "Rate limit reached",
-    means:
-      "A client sent more requests per minute than the limit. The tracker waits and retries, so some of these events were counted later.",
-    todo: () => [
-      "If visitors connect through a proxy, set ",
-      h("code", null, "--trusted-proxy"),
-      "; otherwise they count as one client. If a server of yours sends for many visitors, send batches, or raise ",
-      h("code", null, "--website-per-minute"),
-      " and ",
-      h("code", null, "--client-per-minute"),
-      ".",
-    ],
+    title: t("rate_limited"),
+    means: t("rate_limited_means"),
+    todo: () =>
+      t.rich("rate_limited_todo", {
+        proxy: code("--trusted-proxy"),
+        website: code("--website-per-minute"),
+        client: code("--client-per-minute"),
+      }),
   },
   monthly_limit_reached: {
-    title: "Monthly limit reached",
-    means: "The monthly event limit of the account's plan was reached. It resets at the end of the month (UTC).",
-    todo: () => ["See ", h("a", { href: "/account/plan" }, "Plan and usage"), "."],
+    title: t("monthly_limit_reached"),
+    means: t("monthly_limit_reached_means"),
+    todo: () => t.rich("monthly_limit_reached_todo", { link: h("a", { href: "/account/plan" }, shared("nav_plan")) }),
   },
   timestamp_too_old: {
-    title: "Timestamp too old",
-    means: "The event's timestamp was more than 72 hours old: the device was offline for days, or its clock is wrong.",
-    todo: () => ["Send events sooner, or import old events with ", h("code", null, "analytics-server import"), "."],
+    title: t("timestamp_too_old"),
+    means: t("timestamp_too_old_means"),
+    todo: () => t.rich("timestamp_too_old_todo", { command: code("analytics-server import") }),
   },
   timestamp_in_future: {
-    title: "Timestamp in the future",
-    means: "The event's timestamp was more than 5 minutes ahead of the server's clock.",
-    todo: () => "Set the client's clock, or omit the timestamp: the server then uses the time of arrival.",
+    title: t("timestamp_in_future"),
+    means: t("timestamp_in_future_means"),
+    todo: () => t("timestamp_in_future_todo"),
   },
   invalid_type: {
-    title: "Unknown type",
-    means: "The event's type does not exist.",
-    todo: () => "Fix the client. The API reference lists the types.",
+    title: t("invalid_type"),
+    means: t("invalid_type_means"),
+    todo: () => t("invalid_type_todo"),
   },
   missing_field: {
-    title: "Missing field",
-    means: "A field that the event's type requires was missing or empty.",
-    todo: () => FIELD_HELP,
+    title: t("missing_field"),
+    means: t("missing_field_means"),
+    todo: () => t("field_todo"),
   },
   invalid_field: {
-    title: "Invalid field",
-    means: "A field was too long, had the wrong type, or was not one of the valid values.",
-    todo: () => FIELD_HELP,
+    title: t("invalid_field"),
+    means: t("invalid_field_means"),
+    todo: () => t("field_todo"),
   },
   invalid_url: {
-    title: "Invalid URL",
-    means: "The URL of the page or the referrer was not an absolute http or https URL.",
-    todo: () => "Send the full URL, including https://.",
+    title: t("invalid_url"),
+    means: t("invalid_url_means"),
+    todo: () => t("invalid_url_todo"),
   },
   invalid_event_data: {
-    title: "Nested event data",
-    means: "The event's data contained lists or objects.",
-    todo: () => "Send a flat object: strings, numbers, true, false or null.",
+    title: t("invalid_event_data"),
+    means: t("invalid_event_data_means"),
+    todo: () => t("invalid_event_data_todo"),
   },
   event_data_too_large: {
-    title: "Event data too large",
-    means: "The event's data was larger than 4,096 bytes as compact JSON.",
-    todo: () => "Send less data with each event.",
+    title: t("event_data_too_large"),
+    means: t("event_data_too_large_means"),
+    todo: () => t("event_data_too_large_todo"),
   },
   no_assignment: {
-    title: "Conversion without a variant",
-    means: "An A/B conversion named no variant, and its visitor had no assignment that day.",
-    todo: () => "Send the assignment first, or name the variant in the conversion.",
+    title: t("no_assignment"),
+    means: t("no_assignment_means"),
+    todo: () => t("no_assignment_todo"),
   },
   overloaded: {
-    title: "Server overloaded",
-    means: "More events arrived than the server could store. Clients were asked to retry; the tracker does.",
-    todo: () => "If this happens often, the server or its disk is too slow for the traffic.",
+    title: t("overloaded"),
+    means: t("overloaded_means"),
+    todo: () => t("overloaded_todo"),
   },
   storage_unavailable: {
-    title: "Storage unavailable",
-    means: "The database could not be written. Clients were asked to retry; the tracker does.",
-    todo: () => "Check the free disk space and the server's log.",
+    title: t("storage_unavailable"),
+    means: t("storage_unavailable_means"),
+    todo: () => t("storage_unavailable_todo"),
   },
 };
 
-const UNKNOWN_CODE = {
-  means: "This code is unknown to this page.",
-  todo: () => "Reload the page: the server is newer than the page.",
-};
+const UNKNOWN_CODE = { means: t("unknown_means"), todo: () => t("unknown_todo") };
 
 /**
  * Returns the explanation of a code: { title, means, todo (nodes) }.
  *
- * @param {string} code
+ * @param {string} name
  * @param {{ id: string, domain: string }} website
  */
-export function explanation(code, website) {
-  const { title = code, means, todo } = CODES[code] || UNKNOWN_CODE;
+export function explanation(name, website) {
+  const { title = name, means, todo } = CODES[name] || UNKNOWN_CODE;
   return { title, means: typeof means === "function" ? means(website) : means, todo: todo(website) };
 }
 
@@ -132,27 +122,27 @@ export function explanation(code, website) {
  */
 export function exampleDetail(sample) {
   if (sample.code === "origin_not_allowed") return pageWords(sample.host);
-  if (sample.code === "crawler") return sample.crawler || "unnamed crawler";
-  return sample.field ? h("code", null, sample.field) : "";
+  if (sample.code === "crawler") return sample.crawler || t("unnamed_crawler");
+  return sample.field ? code(sample.field) : "";
 }
 
 /**
  * @param {string | null} host
  */
 function pageWords(host) {
-  if (host === "ip-address") return "a page at an IP address";
-  return host || "a page without a host, such as a file";
+  if (host === "ip-address") return t("page_at_ip");
+  return host || t("page_without_host");
 }
 
 /**
  * Returns the different hosts, crawlers or fields of a code's examples, at most `most`.
  *
  * @param {RejectedSample[]} samples
- * @param {string} code
+ * @param {string} name
  * @param {number} [most]
  */
-export function recentDetails(samples, code, most = 4) {
-  const own = samples.filter((sample) => sample.code === code);
+export function recentDetails(samples, name, most = 4) {
+  const own = samples.filter((sample) => sample.code === name);
   const details = own.map((sample) => sample.host || sample.crawler || sample.field).filter(Boolean);
   return [...new Set(details)].filter((text) => text !== "ip-address").slice(0, most);
 }

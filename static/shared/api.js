@@ -3,8 +3,10 @@
 // `error.message` is a sentence to show. `error.code` is the server's, or "unreachable" (no response), "unreadable" (the
 // response is not JSON) or "aborted" (the page was left: show nothing).
 
+import { texts } from "./messages.js";
 import { at } from "./paths.js";
 
+const t = await texts("shared");
 const listeners = new Set();
 
 /**
@@ -53,14 +55,12 @@ async function request(path, options) {
   try {
     response = await fetch(at(path), { credentials: "same-origin", ...options });
   } catch {
-    return options.signal?.aborted ? failure(0, "aborted", "") : failure(0, "unreachable", UNREACHABLE);
+    return options.signal?.aborted ? failure(0, "aborted", "") : failure(0, "unreachable", t("unreachable"));
   }
   const read = await readBody(response, options.signal);
   if (response.status === 401 && read.error?.code === "not_logged_in") for (const call of listeners) call();
   return read;
 }
-
-const UNREACHABLE = "The server does not respond. Check the connection, then try again.";
 
 /**
  * @param {Response} response
@@ -75,7 +75,7 @@ async function readBody(response, signal) {
     read = await response.json();
   } catch {
     if (signal?.aborted) return failure(0, "aborted", "");
-    return failure(status, "unreadable", `The server answered ${status} with a response that is not JSON.`);
+    return failure(status, "unreadable", t("unreadable", { status }));
   }
   if (response.ok) {
     return {
@@ -92,7 +92,7 @@ async function readBody(response, signal) {
   return failure(
     status,
     error.code || "unreadable",
-    error.message || `The server answered ${status}.`,
+    error.message || t("answered", { status }),
     error.field,
     retryAfter,
   );

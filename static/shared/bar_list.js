@@ -1,9 +1,12 @@
 // Lists of values with a bar behind each, and the dialog with all values: a search, and pages of fifty.
 
 import { openDialog } from "./dialog.js";
-import { fill, h, icon, visuallyHidden } from "./dom.js";
+import { fill, h, icon, refill, visuallyHidden } from "./dom.js";
 import { number, percent } from "./formats.js";
+import { texts } from "./messages.js";
+import { searchInput } from "./search_input.js";
 
+const t = await texts("shared");
 const PAGE_ROWS = 50;
 
 /**
@@ -47,31 +50,25 @@ function bar(row, choose, unit) {
 }
 
 /**
- * Opens a dialog with all values. `load()` resolves to { rows, note } or { error }; `draw(rows)` returns the elements of
- * one page; `matches(row, text)` returns whether a search finds a row; `failed(error, retry)` returns the failure notice.
+ * Opens a dialog with all values. `load()` resolves to { rows, note } or { error }; `draw(rows, sort)` returns the
+ * elements of one page; `sorts` are the values to sort by, by column: { name: (row) => number, text or null }; `matches(row, text)` returns whether a search finds a row; `failed(error, retry)` returns the failure notice.
  *
  * @param {ListDialogOptions} options
  */
-export function listDialog({ title, load, draw, matches, failed, actions }) {
+export function listDialog({ title, load, draw, matches, failed, actions, sorts = {}, full = false }) {
   /** @type {{ rows: any[], page: number, text: string, note: string }} */
   const found = { rows: [], page: 0, text: "", note: "" };
-  const search = h("input", {
-    type: "search",
-    class: "search",
-    placeholder: "Search",
-    "aria-label": `Search in ${title}`,
-    autocomplete: "off",
-    spellcheck: "false",
-  });
-  const list = h("div", { class: "list-page", "aria-busy": "true" }, h("p", { class: "soft" }, "Loading…"));
+  const search = searchInput(t("search_in", { list: title }), t("search"));
+  const list = h("div", { class: "list-page", "aria-busy": "true" }, h("p", { class: "soft" }, t("loading")));
   const count = h("span", { class: "soft", role: "status" });
-  const back = pager("left", "Previous page", -1);
-  const on = pager("right", "Next page", 1);
+  const back = pager("left", t("previous_page"), -1);
+  const on = pager("right", t("next_page"), 1);
   const pagerRow = h("div", { class: "row apart list-pager" }, count, h("div", { class: "row" }, back, on));
   const dialog = openDialog({
     title,
-    wide: true,
-    body: [h("div", { class: "list-search" }, icon("search"), search), list, pagerRow],
+    wide: !full,
+    full,
+    body: [search.element, list, pagerRow],
     actions,
   });
 
@@ -90,6 +87,19 @@ export function listDialog({ title, load, draw, matches, failed, actions }) {
     return button;
   }
 
+  /** @type {Sort} */
+  const sort = {
+    by: "",
+    isDown: true,
+    choose(by) {
+      // Numbers begin with the largest, texts with the first.
+      const isText = typeof sorts[by](found.rows[0]) === "string";
+      Object.assign(sort, sort.by === by ? { isDown: !sort.isDown } : { by, isDown: !isText });
+      found.rows = sorted(found.rows, sorts[by], sort.isDown);
+      show(0);
+    },
+  };
+
   /**
    * @param {number} page
    */
@@ -99,22 +109,22 @@ export function listDialog({ title, load, draw, matches, failed, actions }) {
     found.page = Math.min(Math.max(page, 0), last);
     const from = found.page * PAGE_ROWS;
     const shown = hits.slice(from, from + PAGE_ROWS);
-    fill(
+    refill(
       list,
       shown.length
-        ? draw(shown)
-        : h("p", { class: "soft" }, found.rows.length ? "No matches." : "No data in this range."),
+        ? draw(shown, sort)
+        : h("p", { class: "soft" }, found.rows.length ? t("no_matches") : t("no_data_in_range")),
     );
     list.scrollTop = 0;
     count.textContent = hits.length
-      ? `${number(from + 1)} to ${number(from + shown.length)} of ${number(hits.length)}${found.note}`
+      ? t("rows_shown", { from: from + 1, to: from + shown.length, all: hits.length }) + found.note
       : "";
     back.disabled = !found.page;
     on.disabled = found.page === last;
   }
 
-  search.addEventListener("input", () => {
-    found.text = search.value.trim().toLowerCase();
+  search.input.addEventListener("input", () => {
+    found.text = search.input.value.trim().toLowerCase();
     show(0);
   });
   async function read() {
@@ -125,8 +135,45 @@ export function listDialog({ title, load, draw, matches, failed, actions }) {
     return show(0);
   }
   read();
-  search.focus();
+  search.input.focus();
   return dialog;
+}
+
+/**
+ * Returns rows in the order of a value; rows without one come last.
+ *
+ * @template T
+ * @param {T[]} rows
+ * @param {(row: T) => number | string | null} valueOf
+ * @param {boolean} isDown
+ */
+export function sorted(rows, valueOf, isDown) {
+  const sign = isDown ? -1 : 1;
+  return [...rows].sort((one, other) => {
+    const [a, b] = [valueOf(one), valueOf(other)];
+    if (a === null || b === null) return Number(a === null) - Number(b === null);
+    return sign * (typeof a === "string" ? a.localeCompare(String(b)) : a - Number(b));
+  });
+}
+
+/**
+ * Returns the head of a table whose columns sort it.
+ *
+ * @param {[name: string, label: string][]} columns
+ * @param {Sort} sort
+ */
+export function sortHead(columns, { by, isDown, choose }) {
+  const cells = columns.map(([name, label], i) => {
+    const order = isDown ? "descending" : "ascending";
+    const sign = name === by ? h("span", { "aria-hidden": "true" }, isDown ? " ↓" : " ↑") : null;
+    const props = { class: "sort", type: "button", dataset: { key: `sort-${name}` }, onclick: () => choose(name) };
+    return h(
+      "th",
+      { scope: "col", class: i ? "num" : null, "aria-sort": name === by ? order : null },
+      h("button", props, label, sign),
+    );
+  });
+  return h("thead", null, h("tr", null, cells));
 }
 
 /**

@@ -1,26 +1,75 @@
 // Labels of time buckets, on charts and in their tables. Pure.
 
-import { dateFormat } from "./formats.js";
+import { dateFormat, dayRange } from "./formats.js";
+import { texts } from "./messages.js";
+import { daysLater, localTime } from "./view_state.js";
+
+const t = await texts("shared");
 
 /**
- * Returns a bucket's label: "Sat 5 Dec" or "Sat 5 Dec, 17:00 to 17:59"; briefly "Sat 5 Dec, 17:00".
+ * Returns the days of a bucket within the range (of an hour its day): { from, to, isWhole }. Weeks and months begin with their first day, the
+ * first and the last bucket count only what lies in the range.
+ *
+ * @param {string[]} times  the buckets' local starts, in ISO 8601
+ * @param {number} i
+ * @param {Days} range
+ * @param {string} interval
+ */
+export function bucketDays(times, i, range, interval) {
+  const start = times[i].slice(0, 10);
+  if (interval === "hour") return { from: start, to: start, isWhole: false };
+  const next = i + 1 < times.length ? times[i + 1].slice(0, 10) : followingStart(start, interval);
+  const [from, end] = [start < range.from ? range.from : start, daysLater(next, -1)];
+  const to = end > range.to ? range.to : end;
+  return { from, to, isWhole: from === start && to === end };
+}
+
+/**
+ * @param {string} start
+ * @param {string} interval
+ */
+function followingStart(start, interval) {
+  if (interval === "week") return daysLater(start, 7);
+  return interval === "month" ? `${daysLater(start, 31).slice(0, 8)}01` : daysLater(start, 1);
+}
+
+/**
+ * Returns the labels of a series' buckets: of weeks their days, of months their names, or days where they are not whole.
+ *
+ * @param {string[]} times  the buckets' local starts, in ISO 8601
+ * @param {{ zone: string, interval: string, range: Days, withYear?: boolean }} options
+ * @returns {(i: number) => string}
+ */
+export function bucketLabels(times, { zone, interval, range, withYear = false }) {
+  if (interval === "hour" || interval === "day") {
+    return (i) => bucketLabel(Date.parse(times[i]), zone, interval, { withYear });
+  }
+  return (i) => {
+    const { from, to, isWhole } = bucketDays(times, i, range, interval);
+    if (interval === "week" || !isWhole) return dayRange(from, to);
+    return dateFormat("UTC", { month: "long", year: "numeric" }).format(new Date(`${from}T12:00:00Z`));
+  };
+}
+
+/**
+ * Returns the label of a day or an hour: "Sat 5 Dec" or "Sat 5 Dec, 17:00 to 17:59".
  *
  * @param {number} start
  * @param {string} zone
  * @param {string} interval
- * @param {boolean} [brief]
+ * @param {{ withYear?: boolean }} [options]
  */
-export function bucketLabel(start, zone, interval, brief = false) {
-  const day = dateFormat(zone, { weekday: "short", day: "numeric", month: "short" }).format(start);
+export function bucketLabel(start, zone, interval, { withYear = false } = {}) {
+  /** @type {Intl.DateTimeFormatOptions} */
+  const parts = { weekday: "short", day: "numeric", month: "short", ...(withYear && { year: "numeric" }) };
+  const day = dateFormat(zone, parts).format(start);
   if (interval === "day") return day;
   const clock = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  return brief
-    ? `${day}, ${clock.format(start)}`
-    : `${day}, ${clock.format(start)} to ${clock.format(start + 3_599_999)}`;
+  return t("hour_of_day", { day, from: clock.format(start), to: clock.format(start + 3_599_999) });
 }
 
 /**
- * Returns the labels of the x axis as [index, text]: days, first days of months, or full hours; at most `most`.
+ * Returns the labels of the x axis as [index, text]: days, first days of months, months, or full hours; at most `most`.
  *
  * @param {number[]} starts
  * @param {string} zone
@@ -34,7 +83,14 @@ export function axisTicks(starts, zone, interval, most) {
     const step = [1, 2, 3, 6, 12, 24].find((size) => starts.length / size <= most) || 24;
     return starts
       .map((start, i) => /** @type {[number, string]} */ ([i, hour.format(start)]))
-      .filter(([, text]) => Number(text.slice(0, 2)) % step === 0);
+      .filter(([i]) => Number(hourOf(starts[i], zone)) % step === 0);
+  }
+  if (interval === "month") {
+    return monthTicks(
+      starts.map((start, i) => [i, start]),
+      zone,
+      most,
+    );
   }
   const key = dateFormat(zone, { day: "numeric", month: "numeric" });
   const days = starts
@@ -42,8 +98,8 @@ export function axisTicks(starts, zone, interval, most) {
     .filter(([i, start]) => !i || key.format(start) !== key.format(starts[i - 1]));
   const month = dateFormat(zone, { month: "short", year: "numeric" });
   const months = days.filter(([i, start]) => i && month.format(start) !== month.format(starts[i - 1]));
-  if (days.length > 120) {
-    return everyNth(months, most).map(([i, start]) => [i, dateFormat(zone, { month: "short" }).format(start)]);
+  if (days.length > 120 || (interval === "week" && days.length > 26)) {
+    return monthTicks(months, zone, most);
   }
   return everyNth(days, most).map(([i, start]) => [
     i,
@@ -52,11 +108,44 @@ export function axisTicks(starts, zone, interval, most) {
 }
 
 /**
+ * Returns every first, second, third, fourth, sixth or twelfth month of the year; January is labelled with its year.
+ *
+ * @param {[index: number, start: number][]} months
+ * @param {string} zone
+ * @param {number} most
+ * @returns {[index: number, text: string][]}
+ */
+function monthTicks(months, zone, most) {
+  const isLong = months.length > 11;
+  const numberOf = (/** @type {number} */ start) => Number(localTime(start, zone)[0].slice(5, 7)) - 1;
+  const step = [1, 2, 3, 4, 6, 12].find((size) => months.length / size <= most) || 12;
+  return months
+    .filter(([, start]) => numberOf(start) % step === 0)
+    .map(([i, start]) => {
+      const parts =
+        isLong && !numberOf(start)
+          ? { year: /** @type {const} */ ("numeric") }
+          : { month: /** @type {const} */ ("short") };
+      return [i, dateFormat(zone, parts).format(start)];
+    });
+}
+
+/**
+ * Returns the hour of a time in a zone, in digits that Number reads: the viewer's language may have others.
+ *
+ * @param {number} start
+ * @param {string} zone
+ */
+function hourOf(start, zone) {
+  return localTime(start, zone)[1].slice(0, 2);
+}
+
+/**
  * @param {[number, number][]} places
  * @param {number} most
  */
 function everyNth(places, most) {
-  const step = [1, 2, 3, 7, 14, 28, 56].find((size) => places.length / size <= most) || 56;
+  const step = [1, 2, 3, 7, 14, 28, 56, 112].find((size) => places.length / size <= most) || 112;
   // Counted from the end, so that the last bucket, usually today, has a label.
   return places.filter((_, n) => (places.length - 1 - n) % step === 0);
 }

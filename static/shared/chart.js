@@ -2,11 +2,15 @@
 // sheet's custom properties; redrawn when the colour scheme or the width changes.
 //
 // The x axis counts buckets, not seconds: days of 23 and 25 hours are as wide as others, and buckets of the range before
-// align with those of this one. The bucket that is not over is dashed, future ones are not drawn. For the keyboard and
-// for screen readers the chart is a slider over its buckets.
+// align with those of this one. Buckets that are not counted in full (today; a week of which days lie outside the range)
+// are dashed, future ones are not drawn. For the keyboard and for screen readers the chart is a slider over its buckets.
 
 import { fill, h, loadStylesheet } from "./dom.js";
 import { validLanguage } from "./formats.js";
+import { texts } from "./messages.js";
+import { coloursAt, onColourChange } from "./theme.js";
+
+const t = await texts("shared");
 
 const SOURCE = "/assets/vendor/uplot-1.6.32/uPlot.iife.min.js";
 const RULES = "/assets/vendor/uplot-1.6.32/uPlot.min.css";
@@ -25,7 +29,7 @@ function load() {
     script.addEventListener("error", () => {
       loading = null;
       script.remove();
-      reject(new Error("the chart library did not load"));
+      reject(new Error(t("chart_library_failed")));
     });
     document.head.append(script);
   });
@@ -37,7 +41,11 @@ function load() {
  *   label            what is drawn, for screen readers
  *   now, before      numbers by bucket; null where nothing is drawn; before may be null
  *   lines            [{ at, colour (a custom property) }, ...]: horizontal thresholds; optional
+ *   marks            [{ at, label }, ...]: markers at buckets, with a text; optional
+ *   when(i)          the days of a bucket as text; only with marks
+ *   openMark(mark)   called when a marker is clicked; optional
  *   open             index of the bucket that is not over, or -1
+ *   partial          indexes of other buckets that are not counted in full; optional
  *   say(i)           a bucket as text; tip(i) as nodes
  *   ticks(width)     labels of the x axis: [[bucket, text], ...]
  *   format(value)    a label of the y axis
@@ -49,10 +57,11 @@ export function chart(host) {
   const tip = h("div", { class: "chart-tip", "aria-hidden": "true", hidden: true });
   const place = h("div", { class: "chart-plot" });
   const slider = h("div", { class: "chart", role: "slider", tabindex: "0", "aria-valuemin": "1" }, place, tip);
-  fill(host, slider);
+  // Beside the slider: what is inside one has no roles of its own.
+  const marks = h("ul", { class: "chart-marks", "aria-label": t("annotations"), hidden: true });
+  fill(host, slider, marks);
   // Starts loading while the figures are fetched; draw() reports a failure.
   load().catch(() => {});
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
   /** @type {{ plot: any, data: ChartData | null, at: number, width: number, byTouch: boolean }} */
   const state = { plot: null, data: null, at: -1, width: 0, byTouch: false };
 
@@ -60,7 +69,30 @@ export function chart(host) {
     if (!state.data || !window.uPlot || !place.clientWidth) return;
     state.plot?.destroy();
     state.width = place.clientWidth;
-    state.plot = new window.uPlot(options(state, host, shown), rows(state.data), place);
+    state.plot = new window.uPlot(options(state, host, shown, drawMarks), rows(state.data), place);
+  }
+
+  /**
+   * @param {any} plot
+   */
+  function drawMarks(plot) {
+    const { data } = state;
+    if (!data) return;
+    const own = data.marks || [];
+    marks.hidden = !own.length;
+    fill(
+      marks,
+      own.map((mark) => {
+        const x = plot.valToPos(mark.at, "x") + plot.over.offsetLeft;
+        const label = `${mark.label}, ${data.when?.(mark.at)}`;
+        const open = () => data.openMark?.(mark);
+        const button = h("button", { class: "chart-mark", type: "button", "aria-label": label, onclick: open });
+        const side = x > state.width / 2 ? "chart-mark-text left" : "chart-mark-text";
+        const item = h("li", { class: "chart-mark-place" }, button, h("span", { class: side }, mark.label));
+        item.style.left = `${x}px`;
+        return item;
+      }),
+    );
   }
 
   /**
@@ -91,6 +123,16 @@ export function chart(host) {
 
   // A touch shows a bucket's tooltip; only a mouse click selects it.
   slider.addEventListener("pointerdown", (event) => (state.byTouch = event.pointerType === "touch"), { capture: true });
+  // Before uPlot's own listener, which stops clicks beside the middle of a bucket: it takes them for drags.
+  place.addEventListener(
+    "click",
+    (event) => {
+      const { plot, data } = state;
+      if (!plot || !data || event.target !== plot.over || state.byTouch || state.at < 0) return;
+      if (plot.select.width <= 8) data.pick(state.at, state.at);
+    },
+    { capture: true },
+  );
   slider.addEventListener("keydown", (event) => {
     const last = (state.data?.now.length || 1) - 1;
     const from = state.at < 0 ? last + (event.key === "ArrowLeft" ? 1 : 0) : state.at;
@@ -114,7 +156,7 @@ export function chart(host) {
     state.plot?.setCursor({ left: -10, top: -10 });
     shown(-1);
   });
-  scheme.addEventListener("change", redraw);
+  const stopColours = onColourChange(redraw);
   const sizes = new ResizeObserver(() => place.clientWidth !== state.width && redraw());
   sizes.observe(place);
 
@@ -127,11 +169,11 @@ export function chart(host) {
       slider.setAttribute("aria-label", data.label);
       slider.setAttribute("aria-valuemax", String(last));
       slider.setAttribute("aria-valuenow", String(last));
-      slider.setAttribute("aria-valuetext", last ? data.say(last - 1) : "no data");
+      slider.setAttribute("aria-valuetext", last ? data.say(last - 1) : t("no_data"));
       redraw();
     },
     end() {
-      scheme.removeEventListener("change", redraw);
+      stopColours();
       sizes.disconnect();
       state.plot?.destroy();
     },
@@ -141,9 +183,10 @@ export function chart(host) {
 /**
  * @param {ChartData} data
  */
-function rows({ now, before, open, lines = [] }) {
-  const done = now.map((value, i) => (i === open ? null : value));
-  const dashed = now.map((value, i) => (open >= 0 && (i === open || i === open - 1) ? value : null));
+function rows({ now, before, open, partial = [], lines = [] }) {
+  const isPartial = (/** @type {number} */ i) => i === open || partial.includes(i);
+  const done = now.map((value, i) => (isPartial(i) ? null : value));
+  const dashed = now.map((value, i) => ([i - 1, i, i + 1].some(isPartial) ? value : null));
   // A single bucket is drawn as wide as two, and so are the lines across it.
   const xs = now.length > 1 ? now.map((_, i) => i) : [0, 1];
   return [xs, before || now.map(() => null), done, dashed, ...lines.map(({ at }) => xs.map(() => at))];
@@ -163,14 +206,14 @@ function isolatedIndexes(values) {
  * @param {any} state
  * @param {HTMLElement} host
  * @param {(i: number) => void} shown
+ * @param {(plot: any) => void} drawn  called when the axes have their places
  */
-function options(state, host, shown) {
+function options(state, host, shown, drawn) {
   const { data, width } = state;
-  const style = getComputedStyle(host);
-  const colour = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
+  const colour = coloursAt(host);
   const last = data.now.length - 1;
   const ticks = data.ticks(width);
-  const font = `12px ${colour("--font")}`;
+  const font = `12px ${getComputedStyle(host).fontFamily}`;
   const isolated = isolatedIndexes(data.now);
   const points = {
     show: true,
@@ -220,14 +263,13 @@ function options(state, host, shown) {
         values: (/** @type {any} */ _, /** @type {any[]} */ values) => values.map(data.format),
         incrs: STEPS,
         space: 36,
-        size: (/** @type {any} */ _, /** @type {any[]} */ values) =>
-          16 + 7 * Math.max(2, ...(values || []).map((/** @type {string} */ text) => text.length)),
+        size: (/** @type {any} */ _, /** @type {any[]} */ values) => 16 + widestText(values || [], font),
         gap: 8,
       },
     ],
     series: [
       {},
-      { stroke: colour("--before"), width: 1.25, points: { show: false } },
+      { stroke: colour("--before"), width: 1.5, points: { show: false } },
       { stroke: colour("--data"), width: 2, fill: colour("--data-fill"), points },
       { stroke: colour("--data"), width: 2, dash: [4, 4], fill: colour("--data-fill"), points },
       ...(data.lines || []).map((/** @type {any} */ line) => ({
@@ -238,6 +280,7 @@ function options(state, host, shown) {
       })),
     ],
     hooks: {
+      draw: [drawn],
       setCursor: [
         (/** @type {any} */ plot) =>
           plot.cursor.idx !== null && plot.cursor.left >= 0
@@ -249,15 +292,23 @@ function options(state, host, shown) {
           plot.select.width > 8 &&
           data.pick(...[plot.select.left, plot.select.left + plot.select.width].map((x) => plot.posToIdx(x))),
       ],
-      ready: [
-        (/** @type {any} */ plot) =>
-          plot.over.addEventListener(
-            "click",
-            () => !state.byTouch && plot.select.width <= 8 && state.at >= 0 && data.pick(state.at, state.at),
-          ),
-      ],
     },
   };
+}
+
+const MIN_LABEL_PX = 14;
+
+/**
+ * Returns the width of the widest text in pixels: letters of languages differ.
+ *
+ * @param {string[]} labels
+ * @param {string} font
+ */
+function widestText(labels, font) {
+  const pen = document.createElement("canvas").getContext("2d");
+  if (!pen) return MIN_LABEL_PX;
+  pen.font = font;
+  return Math.ceil(Math.max(MIN_LABEL_PX, ...labels.map((text) => pen.measureText(text).width)));
 }
 
 const STEPS = [1, 2, 5]

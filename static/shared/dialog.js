@@ -1,30 +1,32 @@
 // Dialogs (<dialog>: the focus stays inside, Esc closes, the focus returns), messages, failure notices, copy buttons.
 
 import { fill, h, icon } from "./dom.js";
+import { texts } from "./messages.js";
 
+const t = await texts("shared");
 let numbers = 0;
 
 /**
  * Opens a dialog; returns { element, title, body, close }. `body` and `actions` are nodes or arrays of them; `onclose` is called
- * after it has closed; `wide` is for lists. A button in `actions` closes it only if it calls close().
+ * after it has closed; `wide` is for lists, `full` for tables: as large as the window. A button in `actions` closes it only if it calls close().
  *
  * @param {DialogOptions} options
  * @returns {Dialog}
  */
-export function openDialog({ title, body, actions, onclose, wide = false }) {
+export function openDialog({ title, body, actions, onclose, wide = false, full = false }) {
   const id = `dialog-${++numbers}`;
   const content = h("div", { class: "dialog-body" }, body);
   const heading = h("h2", { id }, title);
   const element = h(
     "dialog",
-    { class: wide ? "dialog wide" : "dialog", "aria-labelledby": id },
+    { class: `dialog${wide ? " wide" : full ? " full" : ""}`, "aria-labelledby": id },
     h(
       "header",
       { class: "dialog-head" },
       heading,
       h(
         "button",
-        { class: "button quiet square", type: "button", "aria-label": "Close", onclick: () => close() },
+        { class: "button quiet square", type: "button", "aria-label": t("close"), onclick: () => close() },
         icon("close"),
       ),
     ),
@@ -49,6 +51,18 @@ export function openDialog({ title, body, actions, onclose, wide = false }) {
 }
 
 /**
+ * Opens a dialog whose module is loaded at its first use, unless another dialog was opened while it loaded.
+ *
+ * @template T
+ * @param {Promise<T>} module
+ * @param {(loaded: T) => void} open
+ */
+export async function openWhenLoaded(module, open) {
+  const loaded = await module;
+  if (!document.querySelector("dialog[open]")) open(loaded);
+}
+
+/**
  * Asks for confirmation; resolves to whether it was given. `action` labels the button.
  *
  * @param {{ title: string, words: Child, action: string, danger?: boolean }} options
@@ -57,7 +71,7 @@ export function confirmDialog({ title, words, action, danger = false }) {
   return new Promise((resolve) => {
     let agreed = false;
     const agree = h("button", { class: danger ? "button danger" : "button primary", type: "button" }, action);
-    const cancel = h("button", { class: "button", type: "button" }, "Cancel");
+    const cancel = h("button", { class: "button", type: "button" }, t("cancel"));
     const dialog = openDialog({
       title,
       body: h("p", null, words),
@@ -99,7 +113,7 @@ export function failureNotice(title, error, again) {
     { class: "notice bad", role: "alert" },
     icon("warning"),
     h("div", null, h("strong", null, title), h("p", null, error.message)),
-    again ? h("button", { class: "button small", type: "button", onclick: again }, "Try again") : null,
+    again ? h("button", { class: "button small", type: "button", onclick: again }, t("try_again")) : null,
   );
 }
 
@@ -109,14 +123,14 @@ export function failureNotice(title, error, again) {
  * @param {string | (() => string)} text
  * @param {string} [label]
  */
-export function copyButton(text, label = "Copy") {
+export function copyButton(text, label = t("copy")) {
   const words = h("span", null, label);
   const place = h("span", { class: "icon-place" }, icon("copy"));
   const button = h("button", { class: "button", type: "button" }, place, words);
   button.addEventListener("click", async () => {
     const copied = await copy(typeof text === "function" ? text() : text);
     fill(place, icon(copied ? "check" : "warning"));
-    words.textContent = copied ? "Copied" : "Copying failed: select the text";
+    words.textContent = copied ? t("copied") : t("copying_failed");
     setTimeout(() => {
       fill(place, icon("copy"));
       words.textContent = label;

@@ -1,46 +1,93 @@
 // The fields of the read API: their names and the names of their values. Pure, except valueNode, which creates elements.
 
 import { h } from "./dom.js";
-import { countryName, flag, languageName } from "./formats.js";
+import { countryName, languageName } from "./formats.js";
+import { markOf } from "./marks.js";
+import { texts } from "./messages.js";
+
+const t = await texts("shared");
 
 // field: [name of one value, title of its list]
 /** @type {Record<string, [one: string, title: string]>} */
 const FIELDS = {
-  pathname: ["page", "Pages"],
-  referrer: ["referrer", "Referrers"],
-  utm_source: ["UTM source", "UTM source"],
-  utm_medium: ["UTM medium", "Medium"],
-  utm_campaign: ["UTM campaign", "Campaign"],
-  country: ["country", "Countries"],
-  language: ["language", "Languages"],
-  browser: ["browser", "Browsers"],
-  os: ["operating system", "OS"],
-  os_version: ["system version", "Versions"],
-  device: ["device", "Devices"],
-  hostname: ["hostname", "Hostnames"],
-  platform: ["platform", "Platforms"],
-  app_version: ["app version", "App versions"],
-  event_name: ["event name", "Event names"],
-  type: ["type", "Types"],
+  pathname: [t("field_pathname"), t("list_pathname")],
+  referrer: [t("field_referrer"), t("list_referrer")],
+  utm_source: [t("field_utm_source"), t("list_utm_source")],
+  utm_medium: [t("field_utm_medium"), t("list_utm_medium")],
+  utm_campaign: [t("field_utm_campaign"), t("list_utm_campaign")],
+  utm_content: [t("field_utm_content"), t("list_utm_content")],
+  utm_term: [t("field_utm_term"), t("list_utm_term")],
+  channel: [t("field_channel"), t("list_channel")],
+  entry_page: [t("field_entry_page"), t("list_entry_page")],
+  exit_page: [t("field_exit_page"), t("list_exit_page")],
+  country: [t("field_country"), t("list_country")],
+  region: [t("field_region"), t("list_region")],
+  city: [t("field_city"), t("list_city")],
+  language: [t("field_language"), t("list_language")],
+  browser: [t("field_browser"), t("list_browser")],
+  browser_version: [t("field_browser_version"), t("list_browser_version")],
+  os: [t("field_os"), t("list_os")],
+  os_version: [t("field_os_version"), t("list_os_version")],
+  device: [t("field_device"), t("list_device")],
+  hostname: [t("field_hostname"), t("list_hostname")],
+  platform: [t("field_platform"), t("list_platform")],
+  app_version: [t("field_app_version"), t("list_app_version")],
+  event_name: [t("field_event_name"), t("list_event_name")],
+  type: [t("field_type"), t("list_type")],
 };
 
-/** The fields to filter by: the 14 fields of traffic, event_name and type. */
+/** The fields to filter by: the dimensions, entry_page, exit_page, event_name and type. */
 export const FILTERS = Object.keys(FIELDS);
 
 /** @type {Record<string, string>} */
 export const TYPES = {
-  pageview: "pageview",
-  screen_view: "screen view",
-  event: "event",
-  app_event: "app event",
-  vitals: "web vitals",
-  heatmap: "heatmap",
-  ab_assign: "A/B assignment",
-  ab_convert: "A/B conversion",
+  pageview: t("type_pageview"),
+  screen_view: t("type_screen_view"),
+  event: t("type_event"),
+  app_event: t("type_app_event"),
+  vitals: t("type_vitals"),
+  heatmap: t("type_heatmap"),
+  ab_assign: t("type_ab_assign"),
+  ab_convert: t("type_ab_convert"),
 };
 
 /** @type {Record<string, string>} */
-const UNSET = { referrer: "Direct / None", country: "Unknown country" };
+const DEVICES = {
+  desktop: t("device_desktop"),
+  mobile: t("device_mobile"),
+  tablet: t("device_tablet"),
+  tv: t("device_tv"),
+  console: t("device_console"),
+  other: t("device_other"),
+};
+
+// The channels of tally/events/channels.py.
+/** @type {Record<string, string>} */
+const CHANNELS = {
+  Direct: t("channel_direct"),
+  "Paid search": t("channel_paid_search"),
+  "Paid social": t("channel_paid_social"),
+  Display: t("channel_display"),
+  Shopping: t("channel_shopping"),
+  "Organic social": t("channel_organic_social"),
+  Video: t("channel_video"),
+  "AI assistants": t("channel_ai_assistants"),
+  "Organic search": t("channel_organic_search"),
+  Email: t("channel_email"),
+  Affiliates: t("channel_affiliates"),
+  Referral: t("channel_referral"),
+  Audio: t("channel_audio"),
+  SMS: t("channel_sms"),
+  Push: t("channel_push"),
+  Other: t("channel_other"),
+};
+
+/** The names of values, by field. */
+/** @type {Record<string, Record<string, string>>} */
+const VALUES = { channel: CHANNELS, device: DEVICES, type: TYPES };
+
+/** @type {Record<string, string>} */
+const UNSET = { referrer: t("unset_referrer"), country: t("unset_country") };
 
 /**
  * Returns the name of one value of a field: "country"
@@ -67,24 +114,21 @@ export function fieldTitle(field) {
  * @param {string} value
  */
 export function valueText(field, value) {
-  if (value === "") return UNSET[field] || "Not set";
+  if (value === "") return UNSET[field] || t("unset");
   if (field === "country") return countryName(value);
   if (field === "language") return languageName(value);
-  if (field === "device") return value.charAt(0).toUpperCase() + value.slice(1);
-  return field === "type" ? TYPES[value] || value : value;
+  const named = VALUES[field];
+  return named && Object.hasOwn(named, value) ? named[value] : value;
 }
 
 /**
- * Returns a value's name as nodes: a flag before a country, the tag after a language.
+ * Returns a value's name as nodes: its mark before it, the tag after a language.
  *
  * @param {string} field
  * @param {string} value
  */
 export function valueNode(field, value) {
   const text = valueText(field, value);
-  if (field === "country" && flag(value)) {
-    return [h("span", { class: "flag", "aria-hidden": "true" }, flag(value)), text];
-  }
   if (field === "language" && value && text !== value) return [text, " ", h("span", { class: "soft" }, value)];
-  return text;
+  return [markOf(field, value), text];
 }

@@ -1,37 +1,19 @@
-// Formats of numbers, times, countries and languages. Numbers and dates follow the viewer's language (Intl); words are
-// English. Pure.
+// Formats of numbers, times, countries and languages, in the viewer's locale (shared/language.js). Pure.
 //
-// The one module that reads the browser's languages and time zone. Intl may reject both: a browser started under LANG=C
-// reports "C" or "en-US@posix", and one without a known zone reports "Etc/Unknown".
+// The one module that reads the browser's time zone. Intl may reject it: a browser without a known zone reports
+// "Etc/Unknown".
 
-const locale = usableLocales(navigator.languages?.length ? navigator.languages : [navigator.language]);
+import { language, locales, usableLocales } from "./language.js";
+import { texts } from "./messages.js";
+
+const t = await texts("shared");
+
 const whole = numberFormat({ maximumFractionDigits: 0 });
 const short = numberFormat({ notation: "compact", maximumFractionDigits: 1 });
-const english = ["en"];
-
-/**
- * Returns the language tags that Intl accepts, in order; empty means the browser's default. POSIX names are converted.
- *
- * @param {readonly string[]} tags
- */
-function usableLocales(tags) {
-  return tags.flatMap((tag) => {
-    try {
-      // de_DE.UTF-8@euro -> de-DE
-      return Intl.NumberFormat.supportedLocalesOf(
-        String(tag)
-          .replace(/[.@].*/, "")
-          .replaceAll("_", "-"),
-      );
-    } catch {
-      return [];
-    }
-  });
-}
 
 /** Returns the browser's language where Intl accepts it, else the first accepted of its languages, else "en". */
 export function validLanguage() {
-  return usableLocales([navigator.language]).includes(navigator.language) ? navigator.language : locale[0] || "en";
+  return usableLocales([navigator.language]).includes(navigator.language) ? navigator.language : locales[0] || "en";
 }
 
 /**
@@ -40,7 +22,7 @@ export function validLanguage() {
  * @param {Intl.NumberFormatOptions} options
  */
 export function numberFormat(options) {
-  return new Intl.NumberFormat(locale, options);
+  return new Intl.NumberFormat(locales, options);
 }
 
 /**
@@ -100,19 +82,8 @@ export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
   const rest = Math.round(seconds);
   const [hours, minutes, left] = [Math.floor(rest / 3600), Math.floor((rest % 3600) / 60), rest % 60];
-  if (hours) return `${whole.format(hours)} h ${minutes} m`;
-  return minutes ? `${minutes} m ${left} s` : `${left} s`;
-}
-
-/**
- * Returns a count with its noun: "1 visitor", "2 visitors". `many`: the plural where it is not `one` with an s.
- *
- * @param {number} count
- * @param {string} one
- * @param {string} [many]
- */
-export function plural(count, one, many = `${one}s`) {
-  return `${number(count)} ${count === 1 ? one : many}`;
+  if (hours) return t("duration_hours", { hours, minutes });
+  return minutes ? t("duration_minutes", { minutes, seconds: left }) : t("duration_seconds", { seconds: left });
 }
 
 const formats = new Map();
@@ -125,7 +96,7 @@ const formats = new Map();
  */
 export function dateFormat(zone, options) {
   const key = `${zone} ${JSON.stringify(options)}`;
-  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat(locale, { timeZone: zone, ...options }));
+  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat(locales, { timeZone: zone, ...options }));
   return formats.get(key);
 }
 
@@ -189,7 +160,7 @@ const RELATIVE_UNITS = [
  */
 export function relativeTime(moment, now = Date.now()) {
   const seconds = Math.round((new Date(moment).getTime() - now) / 1000);
-  const words = new Intl.RelativeTimeFormat(english, { numeric: "auto" });
+  const words = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
   for (const [unit, size] of RELATIVE_UNITS) {
     if (Math.abs(seconds) >= size) return words.format(Math.round(seconds / size), unit);
   }
@@ -203,7 +174,7 @@ const names = new Map();
  * @param {string} code
  */
 function displayName(type, code) {
-  if (!names.has(type)) names.set(type, new Intl.DisplayNames(english, { type, fallback: "none" }));
+  if (!names.has(type)) names.set(type, new Intl.DisplayNames(language, { type, fallback: "none" }));
   try {
     return names.get(type).of(code);
   } catch {
@@ -218,16 +189,6 @@ function displayName(type, code) {
  */
 export function countryName(code) {
   return (/^[A-Z]{2}$/.test(code) && displayName("region", code)) || code;
-}
-
-/**
- * Returns a country's flag as text; "" where there is none.
- *
- * @param {string} code
- */
-export function flag(code) {
-  if (!/^[A-Z]{2}$/.test(code)) return "";
-  return String.fromCodePoint(...[...code].map((letter) => 0x1f1a5 + letter.charCodeAt(0)));
 }
 
 /**

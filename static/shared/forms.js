@@ -5,8 +5,11 @@
 // The focus moves to the first field with an error; the message is its description, so that screen readers read it.
 
 import { fill, h, icon } from "./dom.js";
+import { language } from "./language.js";
+import { texts } from "./messages.js";
 import { strength } from "./password_strength.js";
 
+const t = await texts("shared");
 let numbers = 0;
 
 /**
@@ -78,13 +81,15 @@ export function passwordField({ email, ...properties }) {
   const show = h(
     "button",
     { class: "show-password", type: "button", "aria-pressed": "false", "aria-controls": made.input.id },
-    "Show",
+    t("show"),
   );
+  // In the middle of a sentence; German nouns keep their capital letter.
+  const named = language === "de" ? properties.label : properties.label.toLowerCase();
   const set = (/** @type {any} */ shown) => {
     made.input.type = shown ? "text" : "password";
-    show.textContent = shown ? "Hide" : "Show";
+    show.textContent = shown ? t("hide") : t("show");
     show.setAttribute("aria-pressed", String(shown));
-    show.setAttribute("aria-label", `${shown ? "Hide" : "Show"} ${properties.label.toLowerCase()}`);
+    show.setAttribute("aria-label", shown ? t("hide_field", { field: named }) : t("show_field", { field: named }));
   };
   set(false);
   show.addEventListener("click", () => set(made.input.type === "password"));
@@ -117,8 +122,8 @@ function meter(input, email) {
  * @param {FormOptions} options
  */
 export function form({ fields, action, busy, submit, danger = false, beside = null, wide = false, label = null }) {
-  const look = `button ${danger ? "danger" : "primary"}${wide ? " wide" : ""}`;
-  const button = h("button", { class: look, type: "submit" }, action);
+  const classes = `button ${danger ? "danger" : "primary"}${wide ? " wide" : ""}`;
+  const button = h("button", { class: classes, type: "submit" }, action);
   const above = h("div", { role: "alert" });
   const shown = fields.map((one) => one.element || one);
   const known = fields.filter((one) => one.input);

@@ -1,9 +1,12 @@
 // Keyboard shortcuts of a website's pages, and the dialog that lists them. They are off while a dialog is open or text is
 // being typed, except where the browser has the same key for the same action (Esc closes a dialog).
 
-import { RANGES, shiftRange, spanOf, withRange } from "./view_state.js";
+import { QUICK, isFiltered, shiftRange, spanOf, withPeriod, withoutLastFilter } from "./view_state.js";
 import { openDialog } from "./dialog.js";
 import { h } from "./dom.js";
+import { texts } from "./messages.js";
+
+const t = await texts("shared");
 
 /**
  * Starts listening; returns a function that stops it. `more`: actions of other keys, by key.
@@ -37,37 +40,31 @@ function actionFor({ key, target }, board, more) {
   }
   if (dialog || isTyping) return null;
   const view = board.view();
-  if (/^[1-5]$/.test(key)) return () => board.go(withRange(view, RANGES[Number(key) - 1].name));
+  if (/^[1-5]$/.test(key)) return () => board.go(withPeriod(view, QUICK[Number(key) - 1].name));
   if (key === "ArrowLeft") return () => board.go(shiftRange(view, -1));
   if (key === "ArrowRight") return spanOf(view).to < spanOf(view).today ? () => board.go(shiftRange(view, 1)) : null;
-  if (key === "Escape" && view.filters.length) return () => board.go({ ...view, filters: view.filters.slice(0, -1) });
+  if (key === "Escape" && isFiltered(view)) return () => board.go(withoutLastFilter(view));
   return Object.hasOwn(more, key) ? more[key] : null;
 }
 
 /**
- * Opens the list of shortcuts.
+ * Opens the list of shortcuts. `keys` are names of keys with spaces between them, or nodes.
  *
- * @param {[keys: string, does: string][]} rows
+ * @param {[keys: Child, does: string][]} rows
  */
 export function shortcutsDialog(rows) {
-  const row = (/** @type {[keys: string, does: string]} */ [keys, does]) =>
+  const row = (/** @type {[keys: Child, does: string]} */ [keys, does]) =>
     h(
       "tr",
       null,
-      h(
-        "th",
-        { scope: "row" },
-        keys.split(" ").map((one) => (one === "to" ? " to " : h("kbd", null, one))),
-      ),
+      h("th", { scope: "row" }, typeof keys === "string" ? keys.split(" ").map((one) => h("kbd", null, one)) : keys),
       h("td", null, does),
     );
-  const words =
-    "Every control can also be reached with Tab and Enter. Click a day on the chart, or drag over several, to zoom in.";
   openDialog({
-    title: "Keyboard shortcuts",
+    title: t("keyboard_shortcuts"),
     body: [
       h("table", { class: "table keys-table" }, h("tbody", null, rows.map(row))),
-      h("p", { class: "soft" }, words),
+      h("p", { class: "soft" }, t("keyboard_hint")),
     ],
   });
 }

@@ -1,41 +1,47 @@
-// The frame of every page behind the login: a sidebar with the websites, the pages of the current one and, at the bottom,
-// the user menu. On narrow screens the sidebar is a drawer.
+// The frame of every page behind the login: a sidebar with the website switcher, the pages of the current website and, at
+// the bottom, the user menu. On narrow screens the sidebar is a drawer.
 
 import { notify } from "./dialog.js";
 import { fill, h, icon, logo } from "./dom.js";
-import { number } from "./formats.js";
+import { number, percent } from "./formats.js";
+import { LANGUAGES, chooseLanguage, chosenLanguage } from "./language.js";
 import { send } from "./api.js";
+import { menu } from "./menu.js";
+import { texts } from "./messages.js";
+import { THEMES, chooseTheme, chosenTheme } from "./theme.js";
+import { websiteSwitcher } from "./website_switcher.js";
 import { at } from "./paths.js";
 
-// The pages of a website in groups, each as [the end of its path, label].
-/** @type {[end: string, label: string][][]} */
+const t = await texts("shared");
+
+// The pages of a website in groups, each as [the end of its path, label, icon].
+/** @type {[end: string, label: string, icon: string][][]} */
 const PAGES = [
   [
-    ["", "Overview"],
-    ["/events", "Events"],
-    ["/funnels", "Funnels"],
+    ["", t("nav_overview"), "chart"],
+    ["/events", t("nav_events"), "event"],
+    ["/funnels", t("nav_funnels"), "funnel"],
+    ["/journeys", t("nav_journeys"), "journey"],
   ],
   [
-    ["/vitals", "Performance"],
-    ["/heatmaps", "Heatmaps"],
-    ["/experiments", "Experiments"],
+    ["/vitals", t("nav_vitals"), "gauge"],
+    ["/heatmaps", t("nav_heatmaps"), "heat"],
+    ["/experiments", t("nav_experiments"), "split"],
   ],
-  [["/rejected", "Rejected events"]],
+  [
+    ["/rejected", t("nav_rejected"), "reject"],
+    ["#settings", t("nav_settings"), "settings"],
+  ],
 ];
 const SECTIONS = [
-  ["/account/keys", "API keys", "key"],
-  ["/account/plan", "Plan and usage", "check"],
-  ["/account", "Account", "user"],
+  ["/account/keys", t("nav_keys"), "key"],
+  ["/account/plan", t("nav_plan"), "check"],
+  ["/account", t("nav_account"), "user"],
 ];
 
 /** Returns the banner of a server with generated data (`analytics-server demo`). */
 export function demoBanner() {
-  return h(
-    "p",
-    { class: "demo-banner", role: "note" },
-    h("strong", null, "Demo data"),
-    " All traffic shown here is generated.",
-  );
+  return h("p", { class: "demo-banner", role: "note" }, h("strong", null, t("demo_data")), " ", t("demo_note"));
 }
 
 /**
@@ -46,14 +52,15 @@ export function demoBanner() {
 export function frame(context) {
   const main = h("main", { id: "main", tabindex: "-1" });
   const warnings = h("div", { class: "frame-notices no-print", role: "status" });
-  const list = h("ul", { class: "nav-list" });
-  const menu = userMenu(context);
+  const pages = h("div", { class: "sidebar-scroll" });
+  const switcher = websiteSwitcher();
+  const user = userMenu(context);
   const toggle = h(
     "button",
     {
       class: "button quiet square",
       type: "button",
-      "aria-label": "Menu",
+      "aria-label": t("menu"),
       "aria-expanded": "false",
       "aria-controls": "sidebar",
     },
@@ -61,16 +68,17 @@ export function frame(context) {
   );
   const sidebar = h(
     "nav",
-    { class: "sidebar", id: "sidebar", "aria-label": "Websites and account" },
+    { class: "sidebar", id: "sidebar", "aria-label": t("websites_and_account") },
     h("a", { class: "brand", href: "/" }, logo(), "Tally"),
-    h("div", { class: "sidebar-scroll" }, h("a", { class: "nav-title", href: "/" }, "Websites"), list),
-    menu.element,
+    switcher.element,
+    pages,
+    user.element,
   );
   const shade = h("div", { class: "shade" });
   const element = h(
     "div",
     { class: "frame" },
-    h("a", { class: "skip", href: "#main" }, "Skip to content"),
+    h("a", { class: "skip", href: "#main" }, t("skip_to_content")),
     context.account?.demo ? demoBanner() : null,
     h("header", { class: "topbar" }, toggle, h("a", { class: "brand", href: "/" }, logo(), "Tally")),
     sidebar,
@@ -80,7 +88,7 @@ export function frame(context) {
   const setDrawer = (/** @type {any} */ open) => {
     element.classList.toggle("drawer-open", open);
     toggle.setAttribute("aria-expanded", String(open));
-    toggle.setAttribute("aria-label", open ? "Close menu" : "Menu");
+    toggle.setAttribute("aria-label", open ? t("close_menu") : t("menu"));
     if (open) sidebar.querySelector("a")?.focus();
   };
   toggle.addEventListener("click", () => setDrawer(!element.classList.contains("drawer-open")));
@@ -96,12 +104,11 @@ export function frame(context) {
     main,
     closeDrawer: () => setDrawer(false),
     mark: (/** @type {Session} */ session, /** @type {{ pathname: string, hash: string }} */ place) => {
-      fill(
-        list,
-        session.websites.map((/** @type {Website} */ website) => entry(website, place)),
-        addEntry(),
-      );
-      menu.mark(session.account, place.pathname);
+      const id = /^\/websites\/([^/]+)/.exec(place.pathname)?.[1] || null;
+      const website = session.websites.find((one) => one.id === id);
+      switcher.mark(session.websites, id);
+      fill(pages, website ? pagesOf(website, place) : null);
+      user.mark(session.account, place.pathname);
       fill(warnings, warningsOf(session.account, place.pathname));
     },
   };
@@ -114,25 +121,15 @@ export function frame(context) {
  * @param {string | null} path
  */
 function warningsOf(account, path) {
-  const { usage_warning: percent, events_this_month: used, events_limit: limit } = account;
-  const plan = h("a", { href: "/account/plan" }, "Plan and usage");
-  const share = Math.floor((100 * used) / (limit || 1));
+  const { usage_warning: warning, events_this_month: used, events_limit: limit } = account;
+  const plan = h("a", { href: "/account/plan" }, t("nav_plan"));
+  const share = percent(Math.floor((100 * used) / (limit || 1)));
   const usage =
-    percent === 100
-      ? notice("bad", "The monthly event limit is reached.", [
-          "New events are refused until the month ends (UTC). ",
-          plan,
-        ])
-      : notice("warn", `${share}% of the monthly event limit is used.`, [
-          `${number(used)} of ${number(limit)}. `,
-          plan,
-        ]);
-  const disk = notice("bad", "The server's disk is almost full: events are refused.", [
-    "Free disk space, or lower ",
-    h("code", null, "--min-free-disk"),
-    ". Reports and deletion keep working.",
-  ]);
-  return [account.disk_is_low ? disk : null, percent && path !== "/account/plan" ? usage : null];
+    warning === 100
+      ? notice("bad", t("limit_reached"), [t("limit_reached_effect"), " ", plan])
+      : notice("warn", t("limit_near", { share }), [t("limit_used", { used, limit: number(limit) }), " ", plan]);
+  const disk = notice("bad", t("disk_full"), t.rich("disk_full_fix", { option: h("code", null, "--min-free-disk") }));
+  return [account.disk_is_low ? disk : null, warning && path !== "/account/plan" ? usage : null];
 }
 
 /**
@@ -146,54 +143,29 @@ function notice(kind, title, words) {
 }
 
 /**
+ * Returns the pages of a website.
+ *
  * @param {Website} website
- * @param {{ pathname: string, hash: string }} options
+ * @param {{ pathname: string, hash: string }} place
  */
-function entry(website, { pathname, hash }) {
-  const own = `/websites/${website.id}`;
-  const label = website.name || website.domain;
-  const isShown = pathname === own || pathname.startsWith(`${own}/`);
-  return h(
-    "li",
-    null,
+function pagesOf({ id, name, domain }, { pathname, hash }) {
+  const own = `/websites/${id}`;
+  const current = hash === "#settings" ? `${own}#settings` : pathname;
+  const page = (/** @type {[string, string, string]} */ [end, words, sign], /** @type {boolean} */ isApart) =>
     h(
-      "a",
-      { class: "nav-item", href: own, "aria-current": isShown ? "true" : null, title: label },
-      h("span", { class: "nav-label" }, label),
-    ),
-    isShown ? pagesOf(own, hash === "#settings" ? null : pathname, label) : null,
-  );
-}
-
-/**
- * @param {any} own
- * @param {string | null} path
- * @param {string} label
- */
-function pagesOf(own, path, label) {
-  const page = (/** @type {any[]} */ [end, words], /** @type {any} */ isApart) => {
-    const isCurrent = path === own + end;
-    return h(
       "li",
       { class: isApart ? "nav-apart" : null },
-      h("a", { class: "nav-item", href: own + end, "aria-current": isCurrent ? "page" : null }, words),
+      h(
+        "a",
+        { class: "nav-item", href: own + end, "aria-current": current === own + end ? "page" : null },
+        icon(sign),
+        words,
+      ),
     );
-  };
-  const group = (/** @type {[string, string][]} */ pages, /** @type {number} */ place) =>
-    pages.map((/** @type {any} */ one, /** @type {number} */ i) => page(one, place > 0 && i === 0));
-  return h("ul", { class: "nav-pages", "aria-label": `Pages of ${label}` }, PAGES.map(group));
-}
-
-function addEntry() {
   return h(
-    "li",
-    null,
-    h(
-      "a",
-      { class: "nav-item nav-add", href: "/#add" },
-      icon("plus"),
-      h("span", { class: "nav-label" }, "Add website"),
-    ),
+    "ul",
+    { class: "nav-list", "aria-label": t("pages_of", { website: name || domain }) },
+    PAGES.map((group, place) => group.map((one, i) => page(one, place > 0 && i === 0))),
   );
 }
 
@@ -201,32 +173,18 @@ function addEntry() {
  * @param {Context} context
  */
 function userMenu(context) {
-  const name = h("span", { class: "nav-label" });
+  const name = h("span", { class: "nav-label grow" });
   const links = SECTIONS.map(([href, words, sign]) => h("a", { class: "nav-item", href }, icon(sign), words));
-  const leave = h("button", { class: "nav-item", type: "button" }, icon("right"), "Log out");
+  const leave = h("button", { class: "nav-item", type: "button" }, icon("leave"), t("log_out"));
   leave.addEventListener("click", async () => {
     const left = await send("POST", "/api/account/logout");
     if (!left.ok && left.status !== 401) return notify(left.error.message);
     context.signedOut();
   });
-  const element = h(
-    "details",
-    { class: "user-menu" },
-    h("summary", { class: "nav-item" }, icon("user"), name),
-    h("div", { class: "user-menu-items" }, links, leave),
-  );
-  const close = () => (element.open = false);
-  element.addEventListener("click", (event) => event.target instanceof Element && event.target.closest("a") && close());
-  element.addEventListener(
-    "focusout",
-    (event) => event.relatedTarget && !element.contains(/** @type {Node} */ (event.relatedTarget)) && close(),
-  );
-  document.addEventListener("pointerdown", (event) => !element.contains(/** @type {Node} */ (event.target)) && close());
-  element.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !element.open) return;
-    event.stopPropagation();
-    close();
-    element.querySelector("summary")?.focus();
+  const { element } = menu({
+    kind: "user-menu",
+    label: [icon("user"), name, icon("updown")],
+    items: [links, themePicker(), languagePicker(), leave],
   });
   const mark = (/** @type {Account} */ account, /** @type {string} */ path) => {
     name.textContent = account.email;
@@ -237,4 +195,40 @@ function userMenu(context) {
     }
   };
   return { element, mark };
+}
+
+function themePicker() {
+  const mark = () => {
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.theme === chosenTheme()));
+  };
+  const buttons = THEMES.map(([name, label]) =>
+    h(
+      "button",
+      {
+        class: "segment",
+        type: "button",
+        dataset: { theme: name },
+        onclick: () => (chooseTheme(name), mark()),
+      },
+      label,
+    ),
+  );
+  mark();
+  return h("div", { class: "segments small theme-picker", role: "group", "aria-label": t("theme") }, buttons);
+}
+
+function languagePicker() {
+  const choices = Object.entries(LANGUAGES).map(([code, name]) => h("option", { value: code, lang: code }, name));
+  const select = h(
+    "select",
+    { id: "language", class: "small-text", value: chosenLanguage(), onchange: () => chooseLanguage(select.value) },
+    h("option", { value: "" }, t("language_of_browser")),
+    choices,
+  );
+  return h(
+    "div",
+    { class: "language-picker" },
+    h("label", { class: "soft small-text", for: select.id }, t("language")),
+    select,
+  );
 }

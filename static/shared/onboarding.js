@@ -6,8 +6,11 @@
 import { copyButton } from "./dialog.js";
 import { fill, h, icon, loadStylesheet } from "./dom.js";
 import { get, send } from "./api.js";
-import { relativeTime, clockTime, plural, countryName, flag } from "./formats.js";
+import { relativeTime, clockTime, countryName } from "./formats.js";
+import { texts } from "./messages.js";
 import { publicUrl } from "./paths.js";
+
+const t = await texts("account");
 
 // A refused origin is shown within two seconds; 80 small requests per minute of the 600 that an account may send.
 const POLL_MS = 1500;
@@ -30,12 +33,12 @@ export function snippetBox(website, base, { attributes = "" } = {}) {
   return h(
     "div",
     { class: "snippet" },
-    h("pre", { class: "code-block wrapped", tabindex: "0", "aria-label": "Snippet" }, code),
+    h("pre", { class: "code-block wrapped", tabindex: "0", "aria-label": t("snippet") }, code),
     h(
       "div",
       { class: "row apart" },
-      h("p", { class: "soft grow" }, "Add it to the ", h("code", null, "<head>"), " of every page."),
-      copyButton(code, "Copy snippet"),
+      h("p", { class: "soft grow" }, t.rich("snippet_place", { element: h("code", null, "<head>") })),
+      copyButton(code, t("copy_snippet")),
     ),
     isLocal(at) ? localOnly(at) : null,
   );
@@ -65,10 +68,7 @@ function localOnly(at) {
   return h(
     "p",
     { class: "field-hint" },
-    h("code", null, at),
-    " is reachable from this computer only. On a public server, start Tally with ",
-    h("code", null, "--base-url"),
-    ".",
+    t.rich("local_only", { address: h("code", null, at), option: h("code", null, "--base-url") }),
   );
 }
 
@@ -110,16 +110,13 @@ export function eventMonitor(website, onFirst = () => {}) {
       onFirst(event);
       return true;
     }
-    checked.textContent = answer.ok ? `Last checked at ${clockTime(Date.now())}` : answer.error.message;
+    checked.textContent = answer.ok ? t("last_checked", { time: clockTime(Date.now()) }) : answer.error.message;
     if (Date.now() - began > HELP_AFTER_MS && !element.querySelector(".aside")) element.append(help(website));
     return answer.status === 404;
   };
   poll(element, check);
   return element;
 }
-
-const MEANING =
-  "Pages of an allowed origin can send events to this website. Allow only your own origins: anyone can cause such a refusal.";
 
 /**
  * Returns the list of origins whose events were refused recently, each with a button that allows it.
@@ -142,7 +139,7 @@ function refusedOrigins(website) {
     fill(
       element,
       refused.map((/** @type {any} */ one) => refusedOrigin(website, one, origins, () => (shown = rest(one)))),
-      refused.length ? h("p", { class: "soft small-text" }, MEANING) : null,
+      refused.length ? h("p", { class: "soft small-text" }, t("allowing_means")) : null,
     );
   };
   return { element, draw };
@@ -155,7 +152,7 @@ function refusedOrigins(website) {
  * @param {() => void} allowed
  */
 function refusedOrigin(website, { origin, events }, origins, allowed) {
-  const allow = h("button", { class: "button small", type: "button" }, "Allow this origin");
+  const allow = h("button", { class: "button small", type: "button" }, t("allow_origin"));
   const failed = h("p", { class: "field-error", hidden: true });
   const element = h(
     "div",
@@ -163,13 +160,7 @@ function refusedOrigin(website, { origin, events }, origins, allowed) {
     h(
       "div",
       { class: "row" },
-      h(
-        "p",
-        { class: "grow" },
-        `${plural(events, "event")} from `,
-        h("bdi", { class: "mono" }, origin),
-        ` ${events === 1 ? "was" : "were"} refused:`,
-      ),
+      h("p", { class: "grow" }, t.rich("refused_from", { count: events, origin: h("bdi", { class: "mono" }, origin) })),
       allow,
     ),
     failed,
@@ -179,7 +170,7 @@ function refusedOrigin(website, { origin, events }, origins, allowed) {
     const answer = await send("PATCH", `/api/account/websites/${website.id}`, { origins: [...origins, origin] });
     if (answer.ok) {
       allowed();
-      return fill(element, h("p", null, h("bdi", { class: "mono" }, origin), " is now allowed. Reload that page."));
+      return fill(element, h("p", null, t.rich("origin_allowed", { origin: h("bdi", { class: "mono" }, origin) })));
     }
     allow.disabled = false;
     failed.hidden = false;
@@ -192,8 +183,8 @@ function refusedOrigin(website, { origin, events }, origins, allowed) {
  * @param {Website} website
  */
 function notYet(website) {
-  const words = website.events ? "Waiting for the next event" : "Waiting for the first event";
-  const what = `Open a page of ${website.domain}; the event appears here within seconds.`;
+  const words = website.events ? t("waiting_next") : t("waiting_first");
+  const what = t("open_page", { domain: website.domain });
   return [h("span", { class: "dot" }), h("div", null, h("strong", null, words), h("p", null, what))];
 }
 
@@ -225,7 +216,7 @@ function poll(element, check) {
  * @param {EventRow} event
  */
 function arrived(event) {
-  const place = event.country ? `${flag(event.country)} ${countryName(event.country)}` : null;
+  const place = event.country ? countryName(event.country) : null;
   const from = [relativeTime(event.timestamp), event.browser, event.os, place].filter(Boolean).join(" · ");
   const isNew = Date.now() - new Date(event.timestamp).getTime() < NEW_MS;
   return [
@@ -233,7 +224,7 @@ function arrived(event) {
     h(
       "div",
       null,
-      h("strong", null, isNew ? "Events are arriving" : "Newest event"),
+      h("strong", null, isNew ? t("events_arriving") : t("newest_event")),
       h("p", { class: "arrived-path mono" }, event.event_name || event.pathname || event.type),
       h("p", { class: "small-text" }, from),
     ),
@@ -246,7 +237,7 @@ function arrived(event) {
 function imported(website) {
   return [
     h("span", { class: "tick" }, icon("check")),
-    h("div", null, h("strong", null, "Events are stored"), h("p", null, plural(website.events, "event"))),
+    h("div", null, h("strong", null, t("events_stored")), h("p", null, t("events", { count: website.events }))),
   ];
 }
 
@@ -258,20 +249,16 @@ function help(website) {
   return h(
     "details",
     { class: "aside" },
-    h("summary", null, icon("right"), "No events?"),
+    h("summary", null, icon("right"), t("no_events_question")),
     h(
       "ul",
       { class: "plain-list" },
-      h("li", null, "Check that the page with the snippet is published, and reload it."),
-      h(
-        "li",
-        null,
-        `Only pages of ${website.domain}, its subdomains and its allowed origins are accepted. Refused origins are listed above.`,
-      ),
-      h("li", null, "A content blocker in your browser may block the tracker: try another browser."),
-      h("li", null, "Send a pageview from the command line:"),
+      h("li", null, t("check_published")),
+      h("li", null, t("check_origin", { domain: website.domain })),
+      h("li", null, t("check_blocker")),
+      h("li", null, t("check_curl")),
     ),
     h("pre", { class: "code-block", tabindex: "0" }, curl),
-    h("div", { class: "row end" }, copyButton(curl, "Copy command")),
+    h("div", { class: "row end" }, copyButton(curl, t("copy_command"))),
   );
 }

@@ -8,24 +8,24 @@ import { hideTooltip } from "./tooltip.js";
 const HOUR_MS = 3_600_000;
 
 /**
- * Returns load({ quietly }), which resolves to whether the figures are shown. `ask(signal)` resolves to an answer of
+ * Returns load({ quietly }), which resolves to whether the figures are shown. `request(signal)` resolves to an answer of
  * shared/api.js, `draw` draws it, `what()` returns the sentence to show on failure; `until`, a signal, ends the panel.
  * Quietly: nothing is dimmed, nothing is drawn where nothing has changed, and a failure leaves the old figures.
  *
  * @param {HTMLElement} element
  * @param {PanelOptions & { until?: AbortSignal }} options
  */
-export function createPanel(element, { ask, draw, what, until }) {
+export function createPanel(element, { request, draw, what, until }) {
   /** @type {AbortController | null} */
-  let asking = null;
-  until?.addEventListener("abort", () => asking?.abort());
+  let pending = null;
+  until?.addEventListener("abort", () => pending?.abort());
   let drawn = "";
   async function load({ quietly = false } = {}) {
-    asking?.abort();
-    const mine = (asking = new AbortController());
+    pending?.abort();
+    const mine = (pending = new AbortController());
     if (!quietly) element.setAttribute("aria-busy", "true");
-    const answer = await ask(mine.signal);
-    if (mine !== asking || answer.error?.code === "aborted") return false;
+    const answer = await request(mine.signal);
+    if (mine !== pending || answer.error?.code === "aborted") return false;
     element.removeAttribute("aria-busy");
     const { data, previous, before } = answer;
     const now = JSON.stringify([data, previous, before, Math.floor(Date.now() / HOUR_MS)]);

@@ -1,6 +1,10 @@
 // An estimate of how hard a password is to guess. Key sequences, repeated letters, years and common words count as little
 // more than one character, since attackers try them first. Pure: nothing leaves the page.
 
+import { texts } from "./messages.js";
+
+const t = await texts("shared");
+
 // The server accepts 10 to 200 characters.
 const MIN_LENGTH = 10;
 const MAX_LENGTH = 200;
@@ -33,24 +37,21 @@ const COMMON_WORDS = (
 export function strength(password, email = "") {
   const length = [...password].length;
   if (length < MIN_LENGTH) {
-    return refused(
-      `Too short: ${length} of at least ${MIN_LENGTH} characters.`,
-      `Use at least ${MIN_LENGTH} characters.`,
-    );
+    return refused(t("password_too_short", { length, min: MIN_LENGTH }), t("password_min", { min: MIN_LENGTH }));
   }
   if (length > MAX_LENGTH) {
-    return refused(`Too long: ${length} of at most ${MAX_LENGTH} characters.`, `Use at most ${MAX_LENGTH} characters.`);
+    return refused(t("password_too_long", { length, max: MAX_LENGTH }), t("password_max", { max: MAX_LENGTH }));
   }
   const bits = bitsOf(password, email);
   if (bits < WEAK_BITS) {
     return {
       level: 1,
-      words: "Weak: common words, key sequences and years are guessed first. Add a few words of your own.",
+      words: t("password_weak"),
       fault: null,
     };
   }
-  if (bits < FAIR_BITS) return { level: 2, words: "Fair. One or two more words make it strong.", fault: null };
-  return { level: 3, words: "Strong.", fault: null };
+  if (bits < FAIR_BITS) return { level: 2, words: t("password_fair"), fault: null };
+  return { level: 3, words: t("password_strong"), fault: null };
 }
 
 /**

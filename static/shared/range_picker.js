@@ -1,10 +1,23 @@
-// Controls of the days that are shown: ranges, previous and next, custom days, time zone, buckets.
+// Controls of the days that are shown: periods, previous and next, custom days, comparison, interval.
 
-import { RANGES, daysLater, localTime, shiftRange, withDays, withRange } from "./view_state.js";
-import { openDialog } from "./dialog.js";
+import {
+  INTERVALS,
+  PERIODS,
+  QUICK,
+  localTime,
+  shiftRange,
+  withComparison,
+  withDays,
+  withPeriod,
+} from "./view_state.js";
+import { openWhenLoaded } from "./dialog.js";
 import { fill, h, icon, refill } from "./dom.js";
-import { dayRange, browserZone } from "./formats.js";
-import { allZones, zoneLabel } from "./time_zones.js";
+import { capital } from "./filter_words.js";
+import { dayRange } from "./formats.js";
+import { texts } from "./messages.js";
+import { zoneLabel } from "./time_zones.js";
+
+const t = await texts("shared");
 
 /**
  * Draws the range picker.
@@ -15,31 +28,35 @@ import { allZones, zoneLabel } from "./time_zones.js";
 export function drawRange(root, board) {
   const view = board.view();
   const { to, today } = board.span();
-  const named = RANGES.map((range, i) =>
+  const named = QUICK.map((period, i) =>
     h(
       "button",
       {
         class: "segment",
         type: "button",
-        "aria-pressed": String(view.range === range.name),
-        "aria-label": `${range.short}: ${range.long}`,
-        title: `${range.long.replace(/^./, (first) => first.toUpperCase())} (${i + 1})`,
-        dataset: { key: `range-${range.name}` },
-        onclick: () => board.go(withRange(view, range.name)),
+        "aria-pressed": String(view.period === period.name),
+        "aria-label": `${period.short}: ${period.long}`,
+        title: `${capital(period.long)} (${i + 1})`,
+        dataset: { key: `period-${period.name}` },
+        onclick: () => board.go(withPeriod(view, period.name)),
       },
-      range.short,
+      period.short,
     ),
   );
-  const custom = h(
+  const other = PERIODS.find(({ name, isQuick }) => name === view.period && !isQuick);
+  const isCustom = view.period === "custom";
+  const more = h(
     "button",
     {
       class: "segment",
       type: "button",
-      "aria-pressed": String(view.range === "custom"),
-      dataset: { key: "range-custom" },
-      onclick: () => daysDialog(board),
+      "aria-pressed": String(isCustom || Boolean(other)),
+      "aria-haspopup": "dialog",
+      title: t("other_ranges"),
+      dataset: { key: "period-more" },
+      onclick: () => rangeDialog(board, "openDays"),
     },
-    "Custom",
+    other?.short || (isCustom ? t("custom_range") : t("more_ranges")),
   );
   const step = (
     /** @type {number} */ by,
@@ -62,82 +79,94 @@ export function drawRange(root, board) {
     );
   refill(
     root,
-    h("div", { class: "segments", role: "group", "aria-label": "Range" }, named, custom),
+    h("div", { class: "segments", role: "group", "aria-label": t("range") }, named, more),
     h(
       "div",
       { class: "steps" },
-      step(-1, "left", "Previous range", false),
-      step(1, "right", "Next range", to >= today),
+      step(-1, "left", t("previous_range"), false),
+      step(1, "right", t("next_range"), to >= today),
     ),
   );
 }
 
 /**
- * Draws the days that are shown and the time zone.
+ * Draws the days that are shown. The time zone is in their title, in the dialog of ranges and on paper.
  *
  * @param {HTMLElement} root
  * @param {Board} board
  */
 export function drawWhen(root, board) {
-  const view = board.view();
-  const span = board.span();
-  const select = h(
-    "select",
-    { class: "quiet zone", "aria-label": "Time zone", value: view.zone, dataset: { key: "zone" } },
-    zones(view.zone, board.zone),
-  );
-  select.addEventListener("change", () => board.go({ ...view, zone: select.value }));
-  refill(
-    root,
-    h("span", { class: "when-days" }, dayRange(span.from, span.to)),
-    h("span", { class: "soft when-in" }, "in"),
-    select,
-    h("span", { class: "print-only" }, view.zone),
-  );
-}
-
-/**
- * Draws the choice between days and hours.
- *
- * @param {HTMLElement} root
- * @param {Board} board
- */
-export function drawInterval(root, board) {
-  const { interval, canHour } = board.span();
-  const choice = (/** @type {"day" | "hour"} */ name, /** @type {string} */ words) =>
-    h(
-      "button",
-      {
-        class: "segment",
-        type: "button",
-        "aria-pressed": String(interval === name),
-        disabled: name === "hour" && !canHour,
-        title: name === "hour" && !canHour ? "Hours can be shown for up to 400 days" : null,
-        dataset: { key: `interval-${name}` },
-        onclick: () => board.go({ ...board.view(), interval: name }),
-      },
-      words,
-    );
-  refill(
+  const { from, to } = board.span();
+  fill(
     root,
     h(
-      "div",
-      { class: "segments small", role: "group", "aria-label": "Interval" },
-      choice("day", "Days"),
-      choice("hour", "Hours"),
+      "span",
+      { class: "when-days", title: t("days_in_zone", { zone: zoneLabel(board.view().zone) }) },
+      dayRange(from, to),
     ),
   );
 }
 
 /**
- * @param {string} chosen
- * @param {string} accounts
+ * Draws the choice of what the range is compared with.
+ *
+ * @param {HTMLElement} root
+ * @param {Board} board
  */
-function zones(chosen, accounts) {
-  const first = [...new Set([chosen, accounts, browserZone(), "UTC"])];
-  const all = allZones().filter((zone) => !first.includes(zone));
-  const option = (/** @type {string} */ zone) => h("option", { value: zone }, zoneLabel(zone));
-  return [h("optgroup", { label: "Suggested" }, first.map(option)), h("optgroup", { label: "All" }, all.map(option))];
+export function drawComparison(root, board) {
+  const view = board.view();
+  const { before } = board.span();
+  // Before all events there is nothing to compare with.
+  if (view.period === "all") return void fill(root);
+  const chosen = view.compare + (view.matchWeekday ? " weekday" : "");
+  /** @type {[string, string][]} */
+  const choices = [
+    ["off", t("no_comparison")],
+    ["previous", t("previous_period")],
+    ["previous weekday", t("previous_period_weekdays")],
+    ["year", t("year_before")],
+    ["year weekday", t("year_before_weekdays")],
+    .../** @type {[string, string][]} */ (
+      view.compare === "custom" && before ? [["custom", dayRange(before.from, before.to)]] : []
+    ),
+    ["choose", t("choose_custom_range")],
+  ];
+  const select = h(
+    "select",
+    {
+      ...{ class: "quiet small-text comparison", "aria-label": t("comparison"), value: chosen },
+      dataset: { key: "comparison" },
+      title: before ? t("compared_with", { days: dayRange(before.from, before.to) }) : t("nothing_compared"),
+    },
+    choices.map(([value, words]) => h("option", { value }, words)),
+  );
+  select.addEventListener("change", () => {
+    const [compare, weekday] = select.value.split(" ");
+    if (compare !== "choose") {
+      return board.go(withComparison(board.view(), compare, { matchWeekday: Boolean(weekday) }));
+    }
+    select.value = chosen;
+    rangeDialog(board, "openComparison");
+  });
+  const against = before ? h("span", { class: "soft no-print" }, t("versus")) : null;
+  refill(root, against, h("span", { class: "no-print" }, select));
+}
+
+/**
+ * Draws the choice of the interval.
+ *
+ * @param {HTMLElement} root
+ * @param {Board} board
+ */
+export function drawInterval(root, board) {
+  const { interval, intervals } = board.span();
+  const select = h(
+    "select",
+    { class: "quiet small-text interval", "aria-label": t("interval"), value: interval, dataset: { key: "interval" } },
+    INTERVALS.map(({ name, title }) => h("option", { value: name, disabled: !intervals.includes(name) }, title)),
+  );
+  select.addEventListener("change", () => board.go({ ...board.view(), interval: select.value }));
+  refill(root, select);
 }
 
 /**
@@ -148,88 +177,27 @@ function zones(chosen, accounts) {
  * @param {number} last
  */
 export function pickDays(board, first, last) {
-  const [view, span] = [board.view(), board.span()];
-  const [[from], [to]] = [first, last].map((moment) => localTime(moment, view.zone));
-  if (from !== span.from || to !== span.to) board.go(withDays(view, from, to));
+  const [[from], [to]] = [first, last].map((moment) => localTime(moment, board.view().zone));
+  showDays(board, { from, to });
 }
 
 /**
- * Opens the dialog for the first and the last day.
+ * Sets the range to these days, unless it has them already.
  *
  * @param {Board} board
+ * @param {Days} days
  */
-export function daysDialog(board) {
+export function showDays(board, { from, to }) {
   const span = board.span();
-  const last = h("input", {
-    type: "date",
-    id: "days-to",
-    value: span.to,
-    max: span.today,
-    min: "1970-01-02",
-    required: true,
-  });
-  const first = h("input", {
-    type: "date",
-    id: "days-from",
-    value: span.from,
-    max: span.today,
-    min: "1970-01-02",
-    required: true,
-  });
-  const error = h("p", { class: "field-error", role: "alert", hidden: true });
-  const form = h(
-    "form",
-    { id: "days-form" },
-    h(
-      "div",
-      { class: "days-fields" },
-      h("div", { class: "field" }, h("label", { for: "days-from" }, "First day"), first),
-      h("div", { class: "field" }, h("label", { for: "days-to" }, "Last day"), last),
-    ),
-    h(
-      "div",
-      { class: "row" },
-      presets(span.today).map(([words, from, to]) =>
-        h(
-          "button",
-          { class: "button small", type: "button", onclick: () => ((first.value = from), (last.value = to)) },
-          words,
-        ),
-      ),
-    ),
-    error,
-  );
-  const dialog = openDialog({
-    title: "Choose days",
-    body: form,
-    actions: h("button", { class: "button primary", type: "submit", form: "days-form" }, "Show these days"),
-  });
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    if (first.value > last.value) {
-      error.hidden = false;
-      return fill(error, "The first day must not be after the last day.");
-    }
-    dialog.close();
-    return board.go(withDays(board.view(), first.value, last.value));
-  });
-  first.focus();
+  if (from !== span.from || to !== span.to) board.go(withDays(board.view(), from, to));
 }
 
 /**
- * Returns frequent ranges without a shortcut: [words, from, to].
+ * Opens a dialog of ranges: "openDays" or "openComparison".
  *
- * @param {string} today
+ * @param {Board} board
+ * @param {"openDays" | "openComparison"} name
  */
-function presets(today) {
-  const month = today.slice(0, 8);
-  const lastOfBefore = daysLater(`${month}01`, -1);
-  const year = Number(today.slice(0, 4));
-  return [
-    ["Yesterday", daysLater(today, -1), daysLater(today, -1)],
-    ["This month", `${month}01`, today],
-    ["Last month", `${lastOfBefore.slice(0, 8)}01`, lastOfBefore],
-    ["This year", `${year}-01-01`, today],
-    ["Last year", `${year - 1}-01-01`, `${year - 1}-12-31`],
-  ];
+function rangeDialog(board, name) {
+  return openWhenLoaded(import("./range_dialog.js"), (dialogs) => dialogs[name](board));
 }

@@ -64,9 +64,36 @@ interface Website {
   refused_origins: RefusedOrigin[];
   /** The path of the share link; null without one. */
   share: string | null;
+  share_options: ShareOptions | null;
   events: number;
   events_exact: boolean;
+  time_zone: string | null;
+  week_start: "monday" | "sunday";
+  currency: string | null;
   created_at: string;
+}
+
+/** The figures of a website in a list with `stats`. */
+interface WebsiteFigures {
+  visitors: number;
+  visits: number;
+  pageviews: number;
+  previous: { visitors: number; visits: number; pageviews: number };
+  change: { visitors: number | null; visits: number | null; pageviews: number | null };
+  series: { time: string; visitors: number; pageviews: number }[];
+  active_visitors: number;
+}
+
+type ListedWebsite = Website & { stats: WebsiteFigures | null };
+
+interface ShareOptions {
+  has_password: boolean;
+  /** Origins whose pages may show the link's page in a frame. */
+  origins: string[];
+  /** As in a query: filter_country=DE */
+  filters: string[];
+  hide_events: boolean;
+  badges: boolean;
 }
 
 interface ApiKey {
@@ -124,6 +151,8 @@ interface EventRow {
   variant: string | null;
   goal: string | null;
   country: string | null;
+  region: string | null;
+  city: string | null;
   browser: string | null;
   os: string | null;
   platform: string | null;
@@ -232,7 +261,7 @@ interface Experiment {
 interface ExperimentsMeta {
   confidence: number;
   least_of_a_kind: number;
-  left_out: { experiments: number; variants: number; goals: number };
+  omitted: { experiments: number; variants: number; goals: number };
   [more: string]: any;
 }
 
@@ -317,17 +346,42 @@ interface PageHandle {
   leave?(): void;
 }
 
-type Filter = [field: string, value: string];
+/** The key is a field with the sign of an operator (shared/filter_words.js). */
+type Filter = [key: string, value: string];
+
+/** What filters name by an id. */
+interface SavedFilters {
+  segments: Segment[];
+  /** Names by id. */
+  goals: Record<string, string>;
+  isLoaded: boolean;
+}
+
+/** A saved segment; filters as in a query. */
+interface Segment {
+  id: string;
+  name: string;
+  filters: string[];
+}
 
 /** What a page shows, as its address says it. Pages add fields of their own. */
 interface View {
-  range: string;
-  /** Only of the range "custom". */
+  period: string;
+  /** Only of the period "custom". */
   from?: string;
   to?: string;
+  /** The day of the first event, of the period "all". */
+  first?: string;
   zone: string;
-  interval: "day" | "hour" | null;
+  interval: string | null;
+  compare: string;
+  matchWeekday: boolean;
+  /** Only of the comparison "custom". */
+  compareFrom?: string;
+  compareTo?: string;
   filters: Filter[];
+  /** The id of a saved segment; "". */
+  segment: string;
   [own: string]: any;
 }
 
@@ -346,13 +400,15 @@ interface Days {
 interface Span extends Days {
   days: number;
   today: string;
-  before: Days;
-  /** The range before ends here where this range is not over, so that both are equally long. */
-  beforeUntil: string;
+  /** The range that is compared with; null where none is. */
+  before: Days | null;
+  /** The range before ends here where this range is not over, so that both are equally long; else null. */
+  beforeUntil: string | null;
   /** Whether the range is not over. */
   isOpen: boolean;
-  interval: "day" | "hour";
-  canHour: boolean;
+  interval: string;
+  /** The intervals that its length allows. */
+  intervals: string[];
 }
 
 interface LoadOptions {
@@ -360,7 +416,7 @@ interface LoadOptions {
 }
 
 interface PanelOptions<A = any> {
-  ask(signal: AbortSignal): Promise<A>;
+  request(signal: AbortSignal): Promise<A>;
   draw(answer: any): void;
   /** What cannot be shown, as a sentence. */
   what(): string;
@@ -381,6 +437,10 @@ interface Site {
   tools?: Node[];
   /** The path of the page of rejected events; null for shared pages. */
   rejected?: string;
+  /** Filters that a share link fixes, by field and operator. */
+  filters?: Record<string, string[]>;
+  /** Whether a share link hides single events. */
+  hidesEvents?: boolean;
 }
 
 /** What a page of a website works with (shared/website_page.js). */
@@ -397,8 +457,11 @@ interface Board {
   span(): Span;
   go(view: View): Promise<void> | void;
   toggle(field: string, value: string): void;
+  saved(): SavedFilters;
+  /** Returns the error, or null. */
+  loadSaved(): Promise<ApiError | null>;
   question(more?: Record<string, any>): string;
-  ask(report: string, more?: Record<string, any>, signal?: AbortSignal): Promise<Answer>;
+  request(report: string, more?: Record<string, any>, signal?: AbortSignal): Promise<Answer>;
   panel(element: HTMLElement, options: PanelOptions): Load;
   say(words: string): void;
   search?(): void;
@@ -420,6 +483,8 @@ interface PageDefinition {
   about?: string;
   styles?: string[];
   fields?: string[];
+  /** Whether its figures are compared with those of another range. */
+  compares?: boolean;
   state?: ViewState;
   shortcuts?: [key: string, words: string, act: (board: Board) => void][];
   csv?(board: Board): any[][];
@@ -444,17 +509,68 @@ interface BarRow {
 }
 
 /** What shared/chart.js draws. */
+interface Annotation {
+  id: string;
+  /** A date, or a time in UTC. */
+  from: string;
+  to: string | null;
+  text: string;
+}
+
+/** A row of the report of goals. `value` is an exact decimal number; null for a goal without values. */
+interface GoalRow {
+  id: string;
+  name: string;
+  type: "event" | "page";
+  conversions: number;
+  visitors: number;
+  conversion_rate: number | null;
+  value: string | null;
+  currency: string | null;
+  without_value: number | null;
+}
+
+/** A saved goal. */
+interface SavedGoal {
+  id: string;
+  name: string;
+  type: "event" | "page";
+  match: string[];
+  value: string | null;
+  currency: string | null;
+}
+
+/** A saved funnel; steps as in the address. */
+interface SavedFunnel {
+  id: string;
+  name: string;
+  steps: string[];
+}
+
+/** A marker at a bucket of a chart. */
+interface ChartMark {
+  at: number;
+  label: string;
+  annotations: Annotation[];
+}
+
 interface ChartData {
   label: string;
   now: (number | null)[];
   before: (number | null)[] | null;
   lines?: { at: number; colour: string }[];
+  marks?: ChartMark[];
   open: number;
+  partial?: number[];
   format(value: number): string;
+  /** The days of a bucket, for its markers. */
+  when?(i: number): string;
   say(i: number): string;
   tip(i: number): Child;
   ticks(width: number): [number, string][];
   pick(first: number, last: number): void;
+  /** Called with a marker that is clicked; without it markers only show their text. */
+  openMark?(mark: ChartMark): void;
 }
 
 interface Dialog {
@@ -473,6 +589,46 @@ interface FormField {
   settle(): void;
   fault(): string | null;
   hide?(): void;
+}
+
+/** A link of the report of journeys. `field` is null for the other values and, with a null `value`, for the end. */
+interface JourneyRow {
+  step: number;
+  from_field: string | null;
+  from_value: string | null;
+  field: string | null;
+  value: string | null;
+  visits: number;
+}
+
+interface JourneyNode {
+  key: string;
+  kind: "page" | "event" | "other" | "end";
+  step: number;
+  field: string | null;
+  value: string | null;
+  visits: number;
+  x: number;
+  y: number;
+  width: number;
+  height: number;
+}
+
+/** `start` and `end` are the heights of its middle at both ends. */
+interface JourneyLink {
+  from: JourneyNode;
+  to: JourneyNode;
+  visits: number;
+  start: number;
+  end: number;
+  thickness: number;
+}
+
+interface JourneyGraph {
+  columns: JourneyNode[][];
+  links: JourneyLink[];
+  width: number;
+  height: number;
 }
 
 interface FunnelStep {
@@ -539,12 +695,22 @@ interface DialogOptions {
   actions?: Child;
   onclose?(): void;
   wide?: boolean;
+  full?: boolean;
+}
+
+/** How the table of a list dialog is sorted; "" is the order of the answer. */
+interface Sort {
+  by: string;
+  isDown: boolean;
+  choose(by: string): void;
 }
 
 interface ListDialogOptions {
   title: string;
   load(): Promise<{ rows: any[]; note?: string; error?: undefined } | { error: ApiError; rows?: undefined }>;
-  draw(rows: any[]): Child;
+  draw(rows: any[], sort: Sort): Child;
+  sorts?: Record<string, (row: any) => number | string | null>;
+  full?: boolean;
   matches(row: any, text: string): boolean;
   failed(error: ApiError, retry: () => void): Child;
   actions?: Child;
@@ -572,10 +738,23 @@ interface Figure {
   name: string;
   title: string;
   inSeries?: boolean;
+  isLead?: boolean;
   up: number;
   say(value: any): string;
   exact(value: any): string;
+  /** The exact value with the name of the figure. */
+  described(value: any): string;
   means: string;
+}
+
+/** A card of lists on the dashboard (dashboard/list_cards.js). */
+interface ListCard {
+  name: string;
+  title: string;
+  fields: string[];
+  menu?: { title: string; fields: string[] };
+  optional?: string[];
+  mayHide?: { least: number };
 }
 
 /** A list of a dashboard card (dashboard/list_cards.js). */

@@ -1,15 +1,22 @@
 // The view: what a page of a website shows, as a value that is read from the address and written to it, and the queries of
 // reports that follow from it. Pure.
 //
-// A view: { range, from, to, zone, interval, filters } and fields of the page's own
-//   range     a name of RANGES, or "custom", which alone has from and to (2026-11-15, both inclusive)
-//   interval  "day", "hour", or null: chosen by the length of the range
-//   filters   [[field, value], ...]; an empty value means unset
+// A view: { period, from, to, zone, interval, compare, ..., filters, segment } and fields of the page's own
+//   period    a name of PERIODS, or "custom", which alone has from and to (2026-11-15, both inclusive)
+//   first     the day of the first event, where the period is "all"; not in the address
+//   interval  a name of INTERVALS, or null: chosen by the length of the range
+//   compare   "previous", "year", "custom", which alone has compareFrom and compareTo, or "off"
+//   matchWeekday  whether the range before begins on the same day of the week
+//   filters   [[key, value], ...], see filter_words.js; an empty value means unset
+//   segment   the id of a saved segment; ""
 // A page's own part of the address is `state`: { read(query) returns fields of the view, write(view) returns
 // [[name, value], ...] }.
 
-import { FILTERS } from "./fields.js";
+import { OWN_FILTERS, isTaken } from "./filter_words.js";
 import { isKnownZone } from "./formats.js";
+import { texts } from "./messages.js";
+
+const t = await texts("shared");
 
 const DAY_MS = 86_400_000;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
@@ -18,27 +25,79 @@ const MAX_BUCKETS = 10_000;
 // Automatic requests (refreshes, sparklines) cover at most a month: a filtered year takes the server seconds.
 export const AUTOMATIC_MAX_DAYS = 31;
 
-export const RANGES = [
-  { name: "today", short: "Today", long: "today", first: (/** @type {string} */ today) => today },
-  { name: "7d", short: "7 d", long: "the last 7 days", first: (/** @type {string} */ today) => daysLater(today, -6) },
+/**
+ * The read API's periods in the order of the menu: short and long name, and the first and last day by today. `isQuick`:
+ * those beside each other in the range picker, with the keys 1 to 5. `all` begins with the view's `first`.
+ *
+ * @type {{ name: string, short: string, long: string, isQuick?: boolean, days: (today: string, view: View) => string[] }[]}
+ */
+export const PERIODS = [
+  { name: "today", short: t("today_short"), long: t("today_long"), isQuick: true, days: (today) => [today, today] },
+  {
+    name: "yesterday",
+    short: t("yesterday_short"),
+    long: t("yesterday_long"),
+    days: (today) => [daysLater(today, -1), daysLater(today, -1)],
+  },
+  {
+    name: "7d",
+    short: t("days_short", { days: 7 }),
+    long: t("days_long", { days: 7 }),
+    isQuick: true,
+    days: (today) => [daysLater(today, -6), today],
+  },
+  {
+    name: "28d",
+    short: t("days_short", { days: 28 }),
+    long: t("days_long", { days: 28 }),
+    days: (today) => [daysLater(today, -27), today],
+  },
   {
     name: "30d",
-    short: "30 d",
-    long: "the last 30 days",
-    first: (/** @type {string} */ today) => daysLater(today, -29),
+    short: t("days_short", { days: 30 }),
+    long: t("days_long", { days: 30 }),
+    isQuick: true,
+    days: (today) => [daysLater(today, -29), today],
   },
   {
     name: "90d",
-    short: "90 d",
-    long: "the last 90 days",
-    first: (/** @type {string} */ today) => daysLater(today, -89),
+    short: t("days_short", { days: 90 }),
+    long: t("days_long", { days: 90 }),
+    isQuick: true,
+    days: (today) => [daysLater(today, -89), today],
+  },
+  { name: "month", short: t("month_short"), long: t("month_long"), days: (today) => [monthStart(today), today] },
+  {
+    name: "year",
+    short: t("year_short"),
+    long: t("year_long"),
+    days: (today) => [`${today.slice(0, 4)}-01-01`, today],
   },
   {
-    name: "12m",
-    short: "12 m",
-    long: "the last 12 months",
-    first: (/** @type {string} */ today) => daysLater(yearBefore(today), 1),
+    name: "6mo",
+    short: t("months_short", { months: 6 }),
+    long: t("months_long", { months: 6 }),
+    days: (today) => [monthStart(today, -5), today],
   },
+  {
+    name: "12mo",
+    short: t("months_short", { months: 12 }),
+    long: t("months_long", { months: 12 }),
+    isQuick: true,
+    days: (today) => [monthStart(today, -11), today],
+  },
+  { name: "all", short: t("all_short"), long: t("all_long"), days: (today, { first }) => [first || today, today] },
+];
+export const QUICK = PERIODS.filter(({ isQuick }) => isQuick);
+const FIRST_PERIOD = "7d";
+const COMPARISONS = ["previous", "year", "custom", "off"];
+
+/** The intervals of a series, each with its title, the fewest days that it is for and from how many days on it is the default. */
+export const INTERVALS = [
+  { name: "hour", title: t("hours"), least: 1, most: Math.floor(MAX_BUCKETS / 25), from: 1 },
+  { name: "day", title: t("days"), least: 1, most: MAX_BUCKETS, from: 3 },
+  { name: "week", title: t("weeks"), least: 8, most: Infinity, from: 101 },
+  { name: "month", title: t("months"), least: 29, most: Infinity, from: 1000 },
 ];
 
 /**
@@ -105,24 +164,92 @@ const NO_STATE = { read: () => ({}), write: () => [] };
  * @param {string[]} [fields]
  * @returns {View}
  */
-export function readView(query, zone, state = NO_STATE, fields = FILTERS) {
+export function readView(query, zone, state = NO_STATE, fields = OWN_FILTERS) {
   const [from, to] = [query.get("from") || "", query.get("to") || ""];
   const isCustom = isDay(from) && isDay(to) && from <= to;
-  const named = RANGES.find((range) => range.name === query.get("range"));
-  const requestedZone = query.get("tz");
+  const named = PERIODS.find(({ name }) => name === query.get("period"));
+  const scopeOfZone = query.get("tz");
   const interval = query.get("interval");
   /** @type {View} */
   const view = {
-    range: named ? named.name : isCustom ? "custom" : "7d",
-    zone: requestedZone && isValidZone(requestedZone) ? requestedZone : zone,
-    interval: interval === "day" || interval === "hour" ? interval : null,
-    filters: [...query]
-      .filter(([name]) => name.startsWith("filter_") && fields.includes(name.slice(7)))
-      .map(([name, value]) => /** @type {Filter} */ ([name.slice(7), value])),
+    period: named ? named.name : isCustom ? "custom" : FIRST_PERIOD,
+    zone: scopeOfZone && isValidZone(scopeOfZone) ? scopeOfZone : zone,
+    interval: INTERVALS.some(({ name }) => name === interval) ? interval : null,
+    ...readComparison(query),
+    filters: readFilters(query, fields),
+    segment: fields.includes("goal") && isSavedId(query.get("segment")) ? query.get("segment") || "" : "",
     ...state.read(query),
   };
-  if (view.range === "custom") Object.assign(view, { from, to });
+  if (view.period === "custom") Object.assign(view, { from, to });
   return view;
+}
+
+/**
+ * @param {URLSearchParams} query
+ * @returns {{ compare: string, matchWeekday: boolean, compareFrom?: string, compareTo?: string }}
+ */
+function readComparison(query) {
+  const [from, to] = [query.get("compare_from") || "", query.get("compare_to") || ""];
+  const named = COMPARISONS.find((one) => one === query.get("compare")) || "previous";
+  if (named === "custom" && isDay(from) && isDay(to) && from <= to) {
+    return { compare: "custom", matchWeekday: false, compareFrom: from, compareTo: to };
+  }
+  const compare = named === "custom" ? "previous" : named;
+  return { compare, matchWeekday: compare !== "off" && query.get("match_weekday") === "true" };
+}
+
+/**
+ * Returns the parameters of a comparison as in the address and, but for "off", the read API.
+ *
+ * @param {View} view
+ * @returns {[name: string, value: string][]}
+ */
+function comparisonParameters({ compare, matchWeekday, compareFrom, compareTo }) {
+  return [
+    ["compare", compare],
+    .../** @type {[string, string][]} */ (
+      compareFrom && compareTo
+        ? [
+            ["compare_from", compareFrom],
+            ["compare_to", compareTo],
+          ]
+        : []
+    ),
+    .../** @type {[string, string][]} */ (matchWeekday ? [["match_weekday", "true"]] : []),
+  ];
+}
+
+/**
+ * Returns the view with another comparison.
+ *
+ * @param {View} view
+ * @param {string} compare
+ * @param {{ matchWeekday?: boolean, days?: Days }} [more]
+ * @returns {View}
+ */
+export function withComparison(view, compare, { matchWeekday = false, days } = {}) {
+  const { compareFrom, compareTo, ...rest } = view;
+  return { ...rest, compare, matchWeekday, ...(days && { compareFrom: days.from, compareTo: days.to }) };
+}
+
+/**
+ * @param {URLSearchParams} query
+ * @param {string[]} fields
+ */
+function readFilters(query, fields) {
+  const found = [...query]
+    .filter(([name]) => name.startsWith("filter_") && isTaken(name.slice(7), fields))
+    .map(([name, value]) => /** @type {Filter} */ ([name.slice(7), value]));
+  // The API takes one goal.
+  const goal = found.find(([key, value]) => key === "goal" && isSavedId(value));
+  return found.filter((one) => one[0] !== "goal" || one === goal);
+}
+
+/**
+ * @param {string | null} text
+ */
+function isSavedId(text) {
+  return /^[0-9a-f]{16}$/.test(text || "");
 }
 
 /**
@@ -134,17 +261,37 @@ export function readView(query, zone, state = NO_STATE, fields = FILTERS) {
 export function writeView(view, state = NO_STATE) {
   const query = new URLSearchParams();
   if (view.from && view.to) (query.append("from", view.from), query.append("to", view.to));
-  else query.append("range", view.range);
+  else query.append("period", view.period);
   query.append("tz", view.zone);
   if (view.interval) query.append("interval", view.interval);
-  for (const [field, value] of view.filters) query.append(`filter_${field}`, value);
+  if (view.compare !== "previous" || view.matchWeekday) {
+    for (const [name, value] of comparisonParameters(view)) query.append(name, value);
+  }
+  appendFilters(query, view);
   for (const [name, value] of state.write(view)) query.append(name, value);
-  // Slashes and colons are allowed in a query and are easier to read unescaped.
-  return query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":");
+  return readable(query);
 }
 
 /**
- * Returns the days of a view as of now: { from, to, days, today, before: {from, to}, isOpen, interval, canHour }.
+ * Returns a query with the characters unescaped that are allowed there and easier to read.
+ *
+ * @param {URLSearchParams} query
+ */
+export function readable(query) {
+  return query.toString().replace(/%(?:2F|3A|21|5E|24)/g, decodeURIComponent);
+}
+
+/**
+ * @param {URLSearchParams} query
+ * @param {View} view
+ */
+function appendFilters(query, { filters, segment }) {
+  for (const [key, value] of filters) query.append(`filter_${key}`, value);
+  if (segment) query.append("segment", segment);
+}
+
+/**
+ * Returns the days of a view as of now: { from, to, days, today, before, beforeUntil, isOpen, interval, intervals }.
  *
  * @param {View} view
  * @param {number} [now]
@@ -152,20 +299,52 @@ export function writeView(view, state = NO_STATE) {
  */
 export function spanOf(view, now = Date.now()) {
   const [today, time] = localTime(now, view.zone);
-  const named = RANGES.find((range) => range.name === view.range);
-  const [from, to] = named ? [named.first(today), today] : [view.from || today, view.to || today];
+  const named = PERIODS.find(({ name }) => name === view.period);
+  const [from, to] = named ? named.days(today, view) : [view.from || today, view.to || today];
   const days = dayCount(from, to);
-  const canHour = days * 25 <= MAX_BUCKETS;
-  const interval = view.interval === "hour" && !canHour ? "day" : view.interval || (days <= 2 ? "hour" : "day");
-  const before = { from: daysLater(from, -days), to: daysLater(from, -1) };
-  // A range that is not over is compared with the same part of the one before: up to the same time of the same day.
   const isOpen = from <= today && today <= to;
-  const beforeUntil = `${daysLater(today, -days)}T${time}`;
-  return { from, to, days, today, before, beforeUntil, isOpen, interval, canHour };
+  const intervals = INTERVALS.filter(({ least, most }) => least <= days && days <= most).map(({ name }) => name);
+  const usual = INTERVALS.findLast(({ from: least }) => least <= days) || INTERVALS[0];
+  const interval = view.interval && intervals.includes(view.interval) ? view.interval : usual.name;
+  const [before, shifted] = rangeBefore(view, from, to);
+  // A range that is not over is compared with the same part of the one before: up to the same time of the same day.
+  const beforeUntil = isOpen && before && shifted ? `${shifted(today)}T${time}` : null;
+  return { from, to, days, today, before, beforeUntil, isOpen, interval, intervals };
 }
 
 /**
- * Returns the view one range earlier (-1) or later (1).
+ * Returns the days to compare with, as the read API counts them, and the function that finds the day before which
+ * belongs to a day; null where there is none.
+ *
+ * @param {View} view
+ * @param {string} from
+ * @param {string} to
+ * @returns {[Days | null, ((day: string) => string) | null]}
+ */
+function rangeBefore({ period, compare, matchWeekday, compareFrom, compareTo }, from, to) {
+  // Before all events there are none.
+  if (compare === "off" || period === "all") return [null, null];
+  if (compareFrom && compareTo) return [{ from: compareFrom, to: compareTo }, null];
+  const days = dayCount(from, to);
+  const back = compare === "year" ? 52 * 7 : matchWeekday ? 7 * Math.ceil(days / 7) : days;
+  const shifted = (/** @type {string} */ day) =>
+    compare === "year" && !matchWeekday ? yearBefore(day) : daysLater(day, -back);
+  return [{ from: shifted(from), to: shifted(to) }, shifted];
+}
+
+/**
+ * Returns the parameters with which the read API compares a range that is over; {} where nothing is compared.
+ *
+ * @param {View} view
+ * @param {Span} span
+ * @returns {Record<string, string>}
+ */
+export function comparisonOf(view, { before }) {
+  return before ? Object.fromEntries(comparisonParameters(view)) : {};
+}
+
+/**
+ * Returns the view one range earlier (-1) or later (1): ranges of months and years by so many months and years.
  *
  * @param {View} view
  * @param {number} by
@@ -173,22 +352,63 @@ export function spanOf(view, now = Date.now()) {
  * @returns {View}
  */
 export function shiftRange(view, by, now = Date.now()) {
-  const { from, to, days, today } = spanOf(view, now);
-  const next = { ...view, range: "custom", from: daysLater(from, by * days), to: daysLater(to, by * days) };
-  const named = RANGES.find((range) => range.first(today) === next.from && next.to === today);
-  return named ? withRange(view, named.name) : next;
+  const span = spanOf(view, now);
+  const { from, to, today } = shiftedDays(view, span, by);
+  const named = PERIODS.find((period) => {
+    const [first, last] = period.days(today, view);
+    return period.name !== "all" && first === from && last === to;
+  });
+  return named ? withPeriod(view, named.name) : { ...view, period: "custom", from, to };
 }
 
 /**
- * Returns the view with a named range.
+ * @param {View} view
+ * @param {Span} span
+ * @param {number} by
+ */
+function shiftedDays({ period }, { from, to, days, today }, by) {
+  const ends = (/** @type {string} */ day) => daysLater(day, 1).endsWith("-01");
+  const isCustom = period === "custom";
+  const isYear = period === "year" || (isCustom && from.endsWith("-01-01") && to.endsWith("-12-31"));
+  const isMonths = ["month", "6mo", "12mo"].includes(period) || (isCustom && from.endsWith("-01") && ends(to));
+  if (!isYear && !isMonths) return { from: daysLater(from, by * days), to: daysLater(to, by * days), today };
+  const months = isYear ? 12 * (Number(to.slice(0, 4)) - Number(from.slice(0, 4)) + 1) : monthCount(from, to);
+  const first = monthStart(from, by * months);
+  const last = daysLater(monthStart(first, months), -1);
+  // The present month ends today.
+  return { from: first, to: last > today ? today : last, today };
+}
+
+/**
+ * Returns the first day of the month that is `count` months later.
+ *
+ * @param {string} day
+ * @param {number} [count]
+ */
+function monthStart(day, count = 0) {
+  const months = 12 * Number(day.slice(0, 4)) + Number(day.slice(5, 7)) - 1 + count;
+  return `${Math.floor(months / 12)}-${String((months % 12) + 1).padStart(2, "0")}-01`;
+}
+
+/**
+ * @param {string} from
+ * @param {string} to
+ */
+function monthCount(from, to) {
+  const count = (/** @type {string} */ day) => 12 * Number(day.slice(0, 4)) + Number(day.slice(5, 7));
+  return count(to) - count(from) + 1;
+}
+
+/**
+ * Returns the view with a named period.
  *
  * @param {View} view
- * @param {string} range
+ * @param {string} period
  * @returns {View}
  */
-export function withRange(view, range) {
+export function withPeriod(view, period) {
   const { from, to, ...rest } = view;
-  return { ...rest, range, interval: null };
+  return { ...rest, period, interval: null };
 }
 
 /**
@@ -200,7 +420,7 @@ export function withRange(view, range) {
  * @returns {View}
  */
 export function withDays(view, from, to) {
-  return { ...view, range: "custom", from, to, interval: null };
+  return { ...view, period: "custom", from, to, interval: null };
 }
 
 /**
@@ -218,15 +438,64 @@ export function toggleFilter(view, field, value) {
 }
 
 /**
- * Returns whether two views have the same days, zone and filters.
+ * Returns the view with these values of a filter's key, in place of those that it has; none removes the filter. Filters
+ * by a goal have one value.
+ *
+ * @param {View} view
+ * @param {string} key
+ * @param {string[]} values
+ * @returns {View}
+ */
+export function withKey(view, key, values) {
+  const at = view.filters.findIndex(([name]) => name === key);
+  const left = view.filters.filter(([name]) => name !== key);
+  const place = at < 0 ? left.length : at;
+  const own = values.map((value) => /** @type {Filter} */ ([key, value]));
+  return { ...view, filters: [...left.slice(0, place), ...own, ...left.slice(place)] };
+}
+
+/**
+ * Returns the view without filters and segment.
+ *
+ * @param {View} view
+ * @returns {View}
+ */
+export function withoutFilters(view) {
+  return { ...view, filters: [], segment: "" };
+}
+
+/**
+ * Returns the view without the filter that was added last; without its segment where there is no other.
+ *
+ * @param {View} view
+ * @returns {View}
+ */
+export function withoutLastFilter(view) {
+  const last = view.filters.at(-1);
+  return last ? withKey(view, last[0], []) : withoutFilters(view);
+}
+
+/**
+ * Returns whether a view has filters or a segment.
+ *
+ * @param {View} view
+ */
+export function isFiltered({ filters, segment }) {
+  return filters.length > 0 || segment !== "";
+}
+
+/**
+ * Returns whether two views have the same days, zone, comparison, filters and segment.
  *
  * @param {View} one
  * @param {View} other
  */
 export function hasSameScope(one, other) {
-  const asked = (/** @type {View} */ { range, from, to, zone, filters }) =>
-    JSON.stringify([range, from, to, zone, filters]);
-  return asked(one) === asked(other);
+  const scopeOf = (/** @type {View} */ view) => {
+    const { period, from, to, zone, compare, compareFrom, compareTo, matchWeekday, filters, segment } = view;
+    return JSON.stringify([period, from, to, zone, compare, compareFrom, compareTo, matchWeekday, filters, segment]);
+  };
+  return scopeOf(one) === scopeOf(other);
 }
 
 /**
@@ -249,7 +518,7 @@ export function hasFilter(view, field, value) {
  */
 export function reportQuery(view, { from, to }, more = {}) {
   const query = new URLSearchParams({ from, to, tz: view.zone });
-  for (const [field, value] of view.filters) query.append(`filter_${field}`, value);
+  appendFilters(query, view);
   for (const [name, value] of Object.entries(more)) query.append(name, value);
   return query.toString();
 }

@@ -1,6 +1,9 @@
 // The page shown for a website that does not exist or belongs to another account.
 
 import { fill, h } from "./dom.js";
+import { texts } from "./messages.js";
+
+const t = await texts("shared");
 
 /**
  * Shows it in `root`.
@@ -10,15 +13,15 @@ import { fill, h } from "./dom.js";
  * @returns {PageHandle}
  */
 export function showWebsiteNotFound(root, context) {
-  context.title("Website not found");
+  context.title(t("website_not_found"));
   fill(
     root,
     h(
       "div",
       { class: "empty" },
-      h("h1", null, "Website not found"),
-      h("p", null, "It was deleted, or it belongs to another account."),
-      h("a", { class: "button primary", href: "/" }, "Go to websites"),
+      h("h1", null, t("website_not_found")),
+      h("p", null, t("website_not_found_why")),
+      h("a", { class: "button primary", href: "/" }, t("go_to_websites")),
     ),
   );
   return {};

@@ -1,11 +1,12 @@
-// The layout that all pages of a website share: heading, range picker, time zone, filters, keyboard shortcuts, footer.
+// The layout that all pages of a website share: heading, range picker, filters, keyboard shortcuts, footer.
 //
 // A page is a module of pages/ that exports `show = (root, context) => websitePage(root, context, PAGE)`. It has a route
 // in app.js and in the server's route table, and a line in PAGES of navigation.js. PAGE (PageDefinition in types.d.ts):
 //   title         heading, and title of the tab with the website's name; "" for the dashboard, whose heading is the name
 //   about         a sentence below the heading; optional
 //   styles        paths of the page's own style sheets, beside app.css and website_page.css
-//   fields        the fields the page can be filtered by; [] for none; default: all of FILTERS
+//   compares      whether figures are compared with those of another range
+//   fields        the fields the page can be filtered by; [] for none; default: all, on the owner's pages OWN_FILTERS
 //   state         what the page adds to the address: { read(query), write(view) }, see view_state.js
 //   shortcuts     [[key, description, (board) => ...], ...] of its own
 //   csv           (board) => [[label, path, file name], ...], links in the footer; optional
@@ -20,11 +21,12 @@
 // The board:
 //   site, website, name, base  where reports come from; /api/account/websites/{id} or /api/share/{token}
 //   server                     the server's public address, as snippets name it
-//   view(), span(), zone       see view_state.js; `zone` is the account's
+//   view(), span(), zone       see view_state.js; `zone` is the website's, else the account's
 //   go(view)                   changes the address to that view, then load is called
 //   toggle(field, value)       adds or removes a filter
+//   saved(), loadSaved()       the segments and goals that filters name, see saved_filters.js
 //   question(more)             the query of a report: from, to, tz, filters, and more
-//   ask(report, more, signal)  fetches a report: ask("vitals", { by: "day" }, signal)
+//   request(report, more, signal)  fetches a report: request("vitals", { by: "day" }, signal)
 //   panel(element, options)    a panel (panel.js) that ends with the page
 //   say(words)                 announces a change to screen readers
 //   signal                     aborted when the page is left
@@ -37,18 +39,24 @@ import {
   readView,
   spanOf,
   toggleFilter,
+  withoutFilters,
   writeView,
 } from "./view_state.js";
 import { fill, h, loadStylesheet } from "./dom.js";
 import { get } from "./api.js";
-import { FILTERS, fieldName, valueText } from "./fields.js";
+import { FILTERS } from "./fields.js";
+import { OWN_FILTERS, filterText, valuesByKey } from "./filter_words.js";
 import { drawFilters, filterDialog } from "./filters.js";
 import { dayRange, displayZone } from "./formats.js";
 import { listenForShortcuts, shortcutsDialog } from "./keyboard_shortcuts.js";
+import { texts } from "./messages.js";
 import { showWebsiteNotFound } from "./website_not_found.js";
 import { createPanel } from "./panel.js";
-import { drawRange, drawWhen } from "./range_picker.js";
+import { drawComparison, drawRange, drawWhen } from "./range_picker.js";
+import { savedFilters, takesSaved } from "./saved_filters.js";
 import { at, here, publicUrl } from "./paths.js";
+
+const t = await texts("shared");
 
 // How often a range that is not over is loaded again.
 const REFRESH_MS = 60_000;
@@ -71,10 +79,22 @@ export async function websitePage(root, context, page, given = ownSite(context))
   const site = given;
   await Promise.all([STYLES, ...(page.styles || [])].map(loadStylesheet));
   const zone = displayZone(site.zone);
-  const { state, fields = FILTERS } = page;
-  const read = (/** @type {URLSearchParams} */ query) => readView(query, zone, state, fields);
+  const { state, fields = site.website ? OWN_FILTERS : FILTERS } = page;
+  const definitions = savedFilters(site.base, context.signal);
+  // The day of the first event, once the range has been all time.
+  let first = "";
+  async function read(/** @type {URLSearchParams} */ query) {
+    const found = readView(query, zone, state, fields);
+    if (found.period !== "all") return found;
+    if (!first) {
+      const all = new URLSearchParams({ period: "all", tz: found.zone });
+      const answer = await get(`${site.base}/stats?${all}`, { signal: context.signal });
+      if (answer.ok) first = answer.meta.from.slice(0, 10);
+    }
+    return { ...found, first };
+  }
   const addressOf = (/** @type {View} */ view) => `${context.path}?${writeView(view, state)}`;
-  let view = read(context.query);
+  let view = await read(context.query);
   /** @type {Board} */
   const board = {
     site,
@@ -87,8 +107,15 @@ export async function websitePage(root, context, page, given = ownSite(context))
     go: (next) => context.go(addressOf(next)),
     toggle: (field, value) => void board.go(toggleFilter(view, field, value)),
     question: (more) => reportQuery(view, spanOf(view), more),
-    ask: (report, more, signal = context.signal) => get(`${site.base}/${report}?${board.question(more)}`, { signal }),
+    request: (report, more, signal = context.signal) =>
+      get(`${site.base}/${report}?${board.question(more)}`, { signal }),
     panel: (element, options) => createPanel(element, { ...options, until: context.signal }),
+    saved: definitions.saved,
+    async loadSaved() {
+      const error = await definitions.load();
+      if (!error) drawFilters(nodes.filters, board);
+      return error;
+    },
     say: (words) => void (nodes.status.textContent = words),
   };
   const body = page.build(board);
@@ -100,6 +127,7 @@ export async function websitePage(root, context, page, given = ownSite(context))
     context.title(page.title ? `${page.title}, ${site.name}` : site.name);
     drawRange(nodes.range, board);
     drawWhen(nodes.when, board);
+    if (page.compares) drawComparison(nodes.comparison, board);
     if (fields.length) drawFilters(nodes.filters, board);
     fill(nodes.print, printHead(page, board));
     fill(
@@ -116,6 +144,8 @@ export async function websitePage(root, context, page, given = ownSite(context))
     const isFast = Date.now() - lastLoad < DEBOUNCE_MS;
     lastLoad = Date.now();
     clearTimeout(waiting);
+    // The timer may be late, and this change not a fast one.
+    nodes.body.removeAttribute("aria-busy");
     if (!isFast) return void body.load({ quietly: false, last });
     nodes.body.setAttribute("aria-busy", "true");
     waiting = setTimeout(() => {
@@ -136,12 +166,16 @@ export async function websitePage(root, context, page, given = ownSite(context))
   fill(root, nodes.page);
   if (here() === context.path) history.replaceState(null, "", at(addressOf(view) + context.hash));
   body.load({ quietly: false, last: null });
+  // Their names stand in the chips.
+  if (takesSaved(board) && (view.segment || view.filters.some(([key]) => key === "goal"))) board.loadSaved();
   const stopShortcuts = listenForShortcuts(board, shortcutActions(page, board));
   const timer = setInterval(refresh, REFRESH_MS);
   return {
-    update(changed) {
+    async update(changed) {
       const last = view;
-      view = read(changed.query);
+      const next = await read(changed.query);
+      if (context.signal.aborted) return;
+      view = next;
       drawFrame();
       if (hasSameScope(last, view)) body.load({ quietly: false, last });
       else loadDebounced(last);
@@ -167,7 +201,7 @@ export function ownSite({ account, websites, params }) {
   return {
     base: `/api/account/websites/${website.id}`,
     name: website.name || website.domain,
-    zone: account.time_zone,
+    zone: website.time_zone || account.time_zone,
     website,
     server: publicUrl(account.base_url),
   };
@@ -177,8 +211,9 @@ function layout(/** @type {PageDefinition} */ page, /** @type {Site} */ site, /*
   const hasFilters = !page.fields || page.fields.length > 0;
   const nodes = {
     range: h("div", { class: "dash-range no-print" }),
-    when: h("div", { class: "when" }),
-    filters: h("div", { class: "chips", role: "group", "aria-label": "Filters" }),
+    when: h("div", { class: "when-days-place" }),
+    comparison: h("div", { class: "when-comparison" }),
+    filters: h("div", { class: "chips", role: "group", "aria-label": t("filters") }),
     body: h("div", { class: "page-body" }),
     csv: h("span", { class: "row" }),
     // Announces changes to screen readers.
@@ -198,7 +233,12 @@ function layout(/** @type {PageDefinition} */ page, /** @type {Site} */ site, /*
       h("div", { class: "dash-tools no-print" }, site.tools),
       nodes.range,
     ),
-    h("div", { class: "dash-row" }, hasFilters ? nodes.filters : h("p", { class: "soft" }, page.about), nodes.when),
+    h(
+      "div",
+      { class: "dash-row" },
+      hasFilters ? nodes.filters : h("p", { class: "soft" }, page.about),
+      h("div", { class: "when" }, nodes.when, nodes.comparison),
+    ),
   );
   const shortcuts = () => shortcutsDialog(shortcutRows(page));
   const foot = h(
@@ -210,8 +250,8 @@ function layout(/** @type {PageDefinition} */ page, /** @type {Site} */ site, /*
       { class: "row" },
       body.footLinks,
       nodes.csv,
-      h("button", { class: "link-button no-print", type: "button", onclick: shortcuts }, "Keyboard shortcuts"),
-      h("button", { class: "link-button no-print", type: "button", onclick: () => print() }, "Print"),
+      h("button", { class: "link-button no-print", type: "button", onclick: shortcuts }, t("keyboard_shortcuts")),
+      h("button", { class: "link-button no-print", type: "button", onclick: () => print() }, t("print")),
     ),
   );
   const about = hasFilters && page.about ? h("p", { class: "soft about" }, page.about) : null;
@@ -223,7 +263,10 @@ function layout(/** @type {PageDefinition} */ page, /** @type {Site} */ site, /*
 
 function printHead(/** @type {PageDefinition} */ page, /** @type {Board} */ board) {
   const { from, to } = board.span();
-  const filters = board.view().filters.map(([field, value]) => `${fieldName(field)}: ${valueText(field, value)}`);
+  const { segments, goals } = board.saved();
+  const filters = valuesByKey(board.view().filters).map(([key, values]) => filterText(key, values, goals));
+  const segment = segments.find(({ id }) => id === board.view().segment);
+  if (segment) filters.unshift(t("segment_named", { name: segment.name }));
   return [
     h("h1", null, page.title ? `${page.title}, ${board.name}` : board.name),
     h("p", null, [`${dayRange(from, to)}, ${board.view().zone}`, ...filters].join(" · ")),
@@ -244,17 +287,17 @@ function shortcutActions(page, board) {
 
 /**
  * @param {PageDefinition} page
- * @returns {[keys: string, does: string][]}
+ * @returns {[keys: Child, does: string][]}
  */
 function shortcutRows(page) {
   const hasFilters = !page.fields || page.fields.length > 0;
   return [
-    ["1 to 5", "Today, 7 days, 30 days, 90 days, 12 months"],
-    ["← →", "Previous or next range; on a chart, previous or next bucket"],
-    .../** @type {[string, string][]} */ (hasFilters ? [["f", "Add a filter"]] : []),
+    [t.rich("key_to_key", { first: h("kbd", null, "1"), last: h("kbd", null, "5") }), t("keys_periods")],
+    ["← →", t("keys_arrows")],
+    .../** @type {[string, string][]} */ (hasFilters ? [["f", t("add_a_filter")]] : []),
     ...(page.shortcuts || []).map(([key, words]) => /** @type {[string, string]} */ ([key, words])),
-    ["Esc", hasFilters ? "Close what is open; otherwise remove the last filter" : "Close what is open"],
-    ["?", "Show this list"],
+    ["Esc", hasFilters ? t("key_escape_filter") : t("key_escape")],
+    ["?", t("key_help")],
   ];
 }
 
@@ -279,16 +322,16 @@ export function emptyState({ title, words, steps = null }) {
  */
 export function noMatchState(board) {
   const { from, to } = board.span();
-  const clear = () => board.go({ ...board.view(), filters: [] });
+  const clear = () => board.go(withoutFilters(board.view()));
   return h(
     "div",
     { class: "card nothing-yet" },
     h(
       "div",
       { class: "empty" },
-      h("h2", null, "No data matches these filters"),
-      h("p", null, `${dayRange(from, to)}. Other days may have data.`),
-      h("button", { class: "button primary", type: "button", onclick: clear }, "Remove the filters"),
+      h("h2", null, t("no_match_title")),
+      h("p", null, t("other_days", { days: dayRange(from, to) })),
+      h("button", { class: "button primary", type: "button", onclick: clear }, t("remove_the_filters")),
     ),
   );
 }

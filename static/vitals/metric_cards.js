@@ -2,9 +2,12 @@
 // number of page loads. A click selects the metric that the rest of the page shows.
 
 import { h, visuallyHidden } from "../shared/dom.js";
-import { plural, percent, shortNumber } from "../shared/formats.js";
+import { percent, shortNumber } from "../shared/formats.js";
 import { addTooltip } from "../shared/tooltip.js";
+import { texts } from "../shared/messages.js";
 import { METRICS, RATINGS, RATING_NAMES, hasFewSamples, rating, formatMetric, wholePercent } from "./web_vitals.js";
+
+const t = await texts("vitals");
 
 /**
  * Returns the list. `rows`, `thresholds`: the read API's; `choose(name)` is called on a click.
@@ -19,7 +22,7 @@ export function metricCards(rows, thresholds, { chosen, choose }) {
     // The answer has a row for each metric.
     return h("li", null, row && card(metric, row, thresholds[metric.name], metric.name === chosen, choose));
   });
-  return h("ul", { class: "metrics", "aria-label": "Metrics" }, items);
+  return h("ul", { class: "metrics", "aria-label": t("metrics") }, items);
 }
 
 /**
@@ -42,8 +45,8 @@ function card(metric, row, threshold, isChosen, choose) {
       onclick: () => choose(name),
     },
     h("span", { class: "metric-name" }, h("strong", null, metric.short), " ", h("span", null, metric.long)),
-    h("span", { class: "metric-value" }, formatMetric(name, row.p75), visuallyHidden(" at p75")),
-    rated ? ratingNode(rated) : h("span", { class: "rating soft" }, "Not measured"),
+    h("span", { class: "metric-value" }, formatMetric(name, row.p75), visuallyHidden(` ${t("at_p75")}`)),
+    rated ? ratingNode(rated) : h("span", { class: "rating soft" }, t("not_measured")),
     row.samples ? [shareBar(row), shares(row), more(name, row)] : null,
   );
   addTooltip(button, () => hintOf(metric, row, threshold), { byTouch: true });
@@ -78,22 +81,16 @@ export function shareBar(row) {
  * @param {VitalsRow} row
  */
 function shares(row) {
-  const part = (/** @type {RatingName} */ rated, /** @type {string} */ words) =>
+  const part = (/** @type {RatingName} */ rated) =>
     h(
       "span",
       { class: rated },
       h("span", { class: "sign", "aria-hidden": "true" }, RATINGS[rated].sign),
       " ",
       wholePercent(row[rated]),
-      visuallyHidden(` ${words}`),
+      visuallyHidden(` ${RATINGS[rated].words.toLowerCase()}`),
     );
-  return h(
-    "span",
-    { class: "metric-shares" },
-    part("good", "good"),
-    part("needs_improvement", "needs improvement"),
-    part("poor", "poor"),
-  );
+  return h("span", { class: "metric-shares" }, RATING_NAMES.map(part));
 }
 
 /**
@@ -101,6 +98,8 @@ function shares(row) {
  * @param {VitalsRow} row
  */
 function more(name, row) {
+  const few = hasFewSamples(row.samples);
+  const values = { count: row.samples, samples: shortNumber(row.samples) };
   const figure = (/** @type {string} */ words, /** @type {string} */ value) =>
     h("span", null, h("span", { class: "soft" }, `${words} `), value);
   return h(
@@ -108,11 +107,7 @@ function more(name, row) {
     { class: "metric-more" },
     figure("p50", formatMetric(name, row.p50)),
     figure("p95", formatMetric(name, row.p95)),
-    h(
-      "span",
-      { class: hasFewSamples(row.samples) ? "few" : "soft" },
-      `${shortNumber(row.samples)} ${row.samples === 1 ? "sample" : "samples"}${hasFewSamples(row.samples) ? ": few" : ""}`,
-    ),
+    h("span", { class: few ? "few" : "soft" }, few ? t("samples_few", values) : t("samples", values)),
   );
 }
 
@@ -124,16 +119,20 @@ function more(name, row) {
 function hintOf(metric, row, { good, poor }) {
   const value = (/** @type {any} */ of) => formatMetric(metric.name, of);
   return [
-    h("strong", null, `${metric.short}: ${metric.long}`),
+    h("strong", null, t("name_long", { metric: metric.short, long: metric.long })),
     h("p", null, metric.means),
-    h("p", { class: "soft" }, `Good up to ${value(good)}, poor above ${value(poor)}.`),
+    h("p", { class: "soft" }, t("limits", { good: value(good), poor: value(poor) })),
     row.samples
       ? h(
           "p",
           { class: "soft" },
-          `${plural(row.samples, "page load")}: p50 ${value(row.p50)}, p75 ${value(row.p75)}, p95 ${value(row.p95)}. ${percent(row.good)} good, ${percent(row.needs_improvement)} needs improvement, ${percent(row.poor)} poor.`,
+          t("page_loads", {
+            count: row.samples,
+            ...{ p50: value(row.p50), p75: value(row.p75), p95: value(row.p95) },
+            ...{ good: percent(row.good), medium: percent(row.needs_improvement), poor: percent(row.poor) },
+          }),
         )
       : null,
-    hasFewSamples(row.samples) ? h("p", null, "Few samples: a few slow page loads change p75.") : null,
+    hasFewSamples(row.samples) ? h("p", null, t("few_samples")) : null,
   ];
 }

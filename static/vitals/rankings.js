@@ -4,12 +4,15 @@
 import { hasFilter } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
 import { h, visuallyHidden } from "../shared/dom.js";
-import { plural, percent, shortNumber } from "../shared/formats.js";
+import { percent, shortNumber } from "../shared/formats.js";
 import { fieldName, fieldTitle, valueNode, valueText } from "../shared/fields.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { listDialog } from "../shared/bar_list.js";
+import { texts } from "../shared/messages.js";
 import { ratingNode, shareBar } from "./metric_cards.js";
 import { hasFewSamples, rating, formatMetric } from "./web_vitals.js";
+
+const t = await texts("vitals");
 
 // The read API's maximum of `limit`.
 const MAX_ROWS = 1000;
@@ -27,7 +30,7 @@ const MAX_ROWS = 1000;
 export function rankedList(field, rows, metric, threshold, board, choose = (row) => board.toggle(field, row.value)) {
   const measured = rows.filter((row) => row.samples);
   if (!measured.length) {
-    return h("p", { class: "nothing soft" }, `No ${metric.short} values in this range.`);
+    return h("p", { class: "nothing soft" }, t("no_values", { metric: metric.short }));
   }
   return h(
     "ol",
@@ -58,14 +61,14 @@ function rowOf(field, row, metric, threshold, board, choose) {
     },
     h("span", { class: "ranked-name" }, h("bdi", null, valueNode(field, row.value))),
     shareBar(row),
-    h("span", { class: "ranked-poor" }, `${percent(row.poor)} poor`),
+    h("span", { class: "ranked-poor" }, t("share_poor", { share: percent(row.poor) })),
     h(
       "span",
       { class: "ranked-samples soft" },
-      `of ${shortNumber(row.samples)}`,
-      hasFewSamples(row.samples) ? visuallyHidden(", few") : null,
+      t("of_samples", { samples: shortNumber(row.samples) }),
+      hasFewSamples(row.samples) ? visuallyHidden(`, ${t("few")}`) : null,
     ),
-    h("span", { class: "ranked-p75" }, formatMetric(metric.name, row.p75), visuallyHidden(" at p75")),
+    h("span", { class: "ranked-p75" }, formatMetric(metric.name, row.p75), visuallyHidden(` ${t("at_p75")}`)),
     ratingNode(rated),
   );
   addTooltip(button, () => hintOf(field, row, metric, isOn));
@@ -79,20 +82,20 @@ function rowOf(field, row, metric, threshold, board, choose) {
  * @param {boolean} isOn
  */
 function hintOf(field, row, { name }, isOn) {
+  const value = (/** @type {number | null} */ of) => formatMetric(name, of);
   return [
     h("strong", { class: "wrap" }, valueText(field, row.value)),
+    h("p", null, t("percentiles", { p50: value(row.p50), p75: value(row.p75), p95: value(row.p95) })),
     h(
       "p",
       null,
-      `p50 ${formatMetric(name, row.p50)} · p75 ${formatMetric(name, row.p75)} · p95 ${formatMetric(name, row.p95)}`,
+      t("ratings_of", {
+        count: row.samples,
+        ...{ good: percent(row.good), medium: percent(row.needs_improvement), poor: percent(row.poor) },
+      }),
     ),
-    h(
-      "p",
-      null,
-      `${percent(row.good)} good, ${percent(row.needs_improvement)} needs improvement, ${percent(row.poor)} poor of ${plural(row.samples, "sample")}`,
-    ),
-    hasFewSamples(row.samples) ? h("p", null, "Few samples: a few slow page loads change p75.") : null,
-    h("p", { class: "soft" }, isOn ? "Click to remove this filter" : `Click to filter by this ${fieldName(field)}`),
+    hasFewSamples(row.samples) ? h("p", null, t("few_samples")) : null,
+    h("p", { class: "soft" }, isOn ? t("click_removes") : t("click_filters", { field: fieldName(field) })),
   ];
 }
 
@@ -106,11 +109,11 @@ function hintOf(field, row, { name }, isOn) {
  */
 export function rankedDialog(field, metric, threshold, board) {
   const dialog = listDialog({
-    title: `${fieldTitle(field)} by ${metric.short}`,
+    title: t("list_by", { list: fieldTitle(field), metric: metric.short }),
     load: async () => {
-      const answer = await board.ask("vitals", { by: field, metric: metric.name, limit: MAX_ROWS });
+      const answer = await board.request("vitals", { by: field, metric: metric.name, limit: MAX_ROWS });
       if (!answer.ok) return { error: answer.error };
-      const note = answer.data.length === MAX_ROWS ? " (first 1,000)" : "";
+      const note = answer.data.length === MAX_ROWS ? ` ${t("first_rows", { max: MAX_ROWS })}` : "";
       return { rows: answer.data.filter((/** @type {VitalsRow} */ row) => row.samples), note };
     },
     matches: (row, text) => row.value.toLowerCase().includes(text),
@@ -119,6 +122,6 @@ export function rankedDialog(field, metric, threshold, board) {
         dialog.close();
         board.toggle(field, row.value);
       }),
-    failed: (error, again) => failureNotice(`${fieldTitle(field)} cannot be shown.`, error, again),
+    failed: (error, again) => failureNotice(t("list_failed", { list: fieldTitle(field) }), error, again),
   });
 }

@@ -4,9 +4,11 @@ import { withDays } from "../shared/view_state.js";
 import { bucketLabel, axisTicks } from "../shared/buckets.js";
 import { chartWithTable } from "../shared/chart_with_table.js";
 import { fill, h } from "../shared/dom.js";
-import { plural, number, percent } from "../shared/formats.js";
+import { number, percent } from "../shared/formats.js";
+import { texts } from "../shared/messages.js";
 import { RATINGS, RATING_NAMES, rating, formatMetric } from "./web_vitals.js";
 
+const t = await texts("vitals");
 const LABEL_PX = 76;
 const DAY_MS = 86_400_000;
 // The chart's axis has integer steps: cls, which is usually below 1, is drawn in thousandths.
@@ -27,7 +29,7 @@ export function trendChart(root, board) {
   return {
     async draw(/** @type {Metric} */ metric, /** @type {VitalsRow[]} */ rows, /** @type {Threshold} */ threshold) {
       if (!rows.some((/** @type {VitalsRow} */ row) => row.samples)) {
-        return void fill(root, h("p", { class: "nothing soft" }, `No ${metric.short} values in this range.`));
+        return void fill(root, h("p", { class: "nothing soft" }, t("no_values", { metric: metric.short })));
       }
       if (!root.contains(legend)) fill(root, nodes);
       fill(legend, legendOf(metric, threshold));
@@ -48,9 +50,9 @@ function legendOf({ name, short }, { good, poor }) {
   const item = (/** @type {string} */ kind, /** @type {string} */ words) =>
     h("span", { class: "legend-item" }, h("span", { class: `legend-line ${kind}` }), words);
   return [
-    item("now", `${short} at p75 by day (UTC)`),
-    item("limit-good", `good up to ${formatMetric(name, good)}`),
-    item("limit-poor", `poor above ${formatMetric(name, poor)}`),
+    item("now", t("by_day", { metric: short })),
+    item("limit-good", t("good_up_to", { limit: formatMetric(name, good) })),
+    item("limit-poor", t("poor_above", { limit: formatMetric(name, poor) })),
   ];
 }
 
@@ -69,15 +71,13 @@ function chartData(board, metric, rows, threshold) {
   const days = rows.map((row) => Math.floor(Date.parse(row.time) / DAY_MS) * DAY_MS);
   const open = days.indexOf(Math.floor(Date.now() / DAY_MS) * DAY_MS);
   const day = (/** @type {number} */ i) => bucketLabel(days[i], "UTC", "day");
-  const soFar = (/** @type {number} */ i) => (i === open ? ", so far" : "");
   const words = (/** @type {number} */ i) => {
     const { samples, p75 } = rows[i];
-    if (!samples) return "no samples";
-    const rated = ratingWords(p75, threshold);
-    return `${formatMetric(name, p75)}, ${rated}, ${plural(samples, "sample")}`;
+    if (!samples) return t("said_none");
+    return t("said_value", { value: formatMetric(name, p75), rating: ratingWords(p75, threshold), count: samples });
   };
   return {
-    label: `${metric.short} at p75 by day (UTC); use the arrow keys to move between days`,
+    label: t("chart_label", { metric: metric.short }),
     now: rows.map((row) => scaled(row.p75)),
     before: null,
     lines: [
@@ -86,7 +86,10 @@ function chartData(board, metric, rows, threshold) {
     ],
     open,
     format: (/** @type {number | null} */ value) => (value ? formatMetric(name, value / scale) : "0"),
-    say: (/** @type {number} */ i) => `${day(i)}: ${words(i)}${soFar(i)}`,
+    say: (/** @type {number} */ i) => {
+      const values = { day: day(i), words: words(i) };
+      return i === open ? t("said_open_day", values) : t("said_day", values);
+    },
     tip: (/** @type {number} */ i) => tipOf(metric, rows[i], threshold, day(i), i === open),
     ticks: (/** @type {number} */ width) => axisTicks(days, "UTC", "day", Math.max(2, Math.floor(width / LABEL_PX))),
     pick: (/** @type {any} */ first, /** @type {any} */ last) => {
@@ -105,8 +108,13 @@ function chartData(board, metric, rows, threshold) {
  * @param {boolean} isOpen
  */
 function tipOf({ name }, row, threshold, day, isOpen) {
-  const when = h("p", { class: "chart-tip-when" }, day, isOpen ? h("span", { class: "soft" }, " so far") : null);
-  if (!row.samples) return [when, h("p", { class: "soft" }, "No samples")];
+  const when = h(
+    "p",
+    { class: "chart-tip-when" },
+    day,
+    isOpen ? h("span", { class: "soft" }, ` ${t("so_far")}`) : null,
+  );
+  if (!row.samples) return [when, h("p", { class: "soft" }, t("no_samples"))];
   return [
     when,
     h(
@@ -115,8 +123,8 @@ function tipOf({ name }, row, threshold, day, isOpen) {
       h("strong", null, formatMetric(name, row.p75)),
       ` ${ratingWords(row.p75, threshold)}`,
     ),
-    h("p", { class: "soft" }, `p50 ${formatMetric(name, row.p50)} · p95 ${formatMetric(name, row.p95)}`),
-    h("p", { class: "soft" }, plural(row.samples, "sample")),
+    h("p", { class: "soft" }, t("p50_p95", { p50: formatMetric(name, row.p50), p95: formatMetric(name, row.p95) })),
+    h("p", { class: "soft" }, t("samples_count", { count: row.samples })),
   ];
 }
 
@@ -126,7 +134,14 @@ function tipOf({ name }, row, threshold, day, isOpen) {
  * @param {Threshold} threshold
  */
 function tableOf({ name, short }, rows, threshold) {
-  const heads = ["Samples", "p50", "p75", "p95", "Rating of p75", ...Object.values(RATINGS).map((one) => one.words)];
+  const heads = [
+    t("samples_head"),
+    "p50",
+    "p75",
+    "p95",
+    t("rating_of_p75"),
+    ...Object.values(RATINGS).map((one) => one.words),
+  ];
   const body = rows.map((row) => {
     const cells = [
       number(row.samples),
@@ -146,14 +161,14 @@ function tableOf({ name, short }, rows, threshold) {
   return h(
     "table",
     { class: "table" },
-    h("caption", { class: "visually-hidden" }, `${short} by day (UTC)`),
+    h("caption", { class: "visually-hidden" }, t("table", { metric: short })),
     h(
       "thead",
       null,
       h(
         "tr",
         null,
-        h("th", { scope: "col" }, "Day (UTC)"),
+        h("th", { scope: "col" }, t("day_utc")),
         heads.map((text) => h("th", { class: "num", scope: "col" }, text)),
       ),
     ),

@@ -2,7 +2,10 @@
 // (meta.thresholds). Pure.
 
 import { decimal, number, percent } from "../shared/formats.js";
+import { joinWords } from "../shared/join_words.js";
+import { texts } from "../shared/messages.js";
 
+const t = await texts("vitals");
 const SECOND_MS = 1000;
 // Below this number of page loads a few of them change p75 strongly (with 100 its 95% interval spans 17 ranks).
 const FEW_SAMPLES = 100;
@@ -13,51 +16,50 @@ export const METRICS = [
   {
     name: "lcp",
     short: "LCP",
-    long: "Largest Contentful Paint",
+    long: t("lcp_name"),
     isCore: true,
-    means: "Time until the largest visible image or text block is drawn.",
-    helps:
-      "Respond faster (see TTFB), compress the main image and reference it in the HTML, and avoid scripts and styles that delay it.",
+    means: t("lcp_means"),
+    helps: t("lcp_helps"),
   },
   {
     name: "inp",
     short: "INP",
-    long: "Interaction to Next Paint",
+    long: t("inp_name"),
     isCore: true,
-    means: "Time from a click, tap or key press to the next frame, for the slowest interaction of the page.",
-    helps: "Split long tasks, draw before computing, and load fewer scripts.",
+    means: t("inp_means"),
+    helps: t("inp_helps"),
   },
   {
     name: "cls",
     short: "CLS",
-    long: "Cumulative Layout Shift",
+    long: t("cls_name"),
     isCore: true,
-    means: "How much visible content moves unexpectedly. A number without a unit; 0 means no movement.",
-    helps: "Set width and height of images, ads and embeds, and do not insert content above existing content.",
+    means: t("cls_means"),
+    helps: t("cls_helps"),
   },
   {
     name: "fcp",
     short: "FCP",
-    long: "First Contentful Paint",
+    long: t("fcp_name"),
     isCore: false,
-    means: "Time until the first text or image is drawn.",
-    helps: "Respond faster, and reduce styles, fonts and scripts that block rendering.",
+    means: t("fcp_means"),
+    helps: t("fcp_helps"),
   },
   {
     name: "ttfb",
     short: "TTFB",
-    long: "Time to First Byte",
+    long: t("ttfb_name"),
     isCore: false,
-    means: "Time until the first byte of the page arrives, including redirects and connection setup.",
-    helps: "Cache pages, serve from closer to your visitors, avoid redirects, and profile the server.",
+    means: t("ttfb_means"),
+    helps: t("ttfb_helps"),
   },
 ];
 
 /** @type {Record<RatingName, { words: string, sign: string }>} */
 export const RATINGS = {
-  good: { words: "Good", sign: "●" },
-  needs_improvement: { words: "Needs improvement", sign: "◆" },
-  poor: { words: "Poor", sign: "▲" },
+  good: { words: t("good"), sign: "●" },
+  needs_improvement: { words: t("needs_improvement"), sign: "◆" },
+  poor: { words: t("poor"), sign: "▲" },
 };
 
 /** The names of ratings, in the order in which they are shown. */
@@ -140,34 +142,27 @@ export function verdict(rows, thresholds) {
     return { ...metric, p75, samples: row ? row.samples : 0, rated: rating(p75, thresholds[metric.name]) };
   });
   const [measured, missing] = [core.filter((one) => one.rated), core.filter((one) => !one.rated)];
-  const without = missing.length
-    ? ` ${joinWords(missing.map((one) => one.short))} ${missing.length > 1 ? "were" : "was"} not measured.`
-    : "";
-  if (!measured.length) return { isMet: null, words: `No values of ${joinWords(missing.map((one) => one.short))}.` };
+  const named = (/** @type {typeof core} */ some) => ({
+    metrics: joinWords(some.map((one) => one.short)),
+    count: some.length,
+  });
+  if (!measured.length) return { isMet: null, words: t("no_values_of", named(missing)) };
   const off = measured.filter((one) => one.rated !== "good");
-  const names = joinWords(measured.map((one) => one.short));
-  const few = measured.some((one) => hasFewSamples(one.samples))
-    ? " There are few page loads; more of them may change this."
-    : "";
+  const notes = [
+    missing.length ? t("not_measured_of", named(missing)) : "",
+    measured.some((one) => hasFewSamples(one.samples)) ? t("few_loads") : "",
+  ];
+  const words = (/** @type {string} */ result) => [result, ...notes].filter(Boolean).join(" ");
   if (!off.length) {
-    const of = measured.length > 1 ? `${names} are each good` : `${names} is good`;
     const isMet = missing.every((one) => one.name === "inp") || null;
-    return { isMet, words: `${of} for at least 75% of page loads.${without}${few}` };
+    return { isMet, words: words(t("good_for_most", named(measured))) };
   }
   const faults = off.map((one) => {
     const { good, poor } = thresholds[one.name];
+    const values = { metric: one.short, value: formatMetric(one.name, one.p75) };
     return one.rated === "poor"
-      ? `${one.short} is poor: ${formatMetric(one.name, one.p75)} at p75, poor is above ${formatMetric(one.name, poor)}`
-      : `${one.short} needs improvement: ${formatMetric(one.name, one.p75)} at p75, good is up to ${formatMetric(one.name, good)}`;
+      ? t("is_poor", { ...values, limit: formatMetric(one.name, poor) })
+      : t("is_medium", { ...values, limit: formatMetric(one.name, good) });
   });
-  return { isMet: false, words: `${faults.join("; ")}.${without}${few}` };
-}
-
-/**
- * Returns "a, b and c".
- *
- * @param {string[]} words
- */
-export function joinWords(words) {
-  return words.length > 1 ? `${words.slice(0, -1).join(", ")} and ${words.at(-1)}` : words.join("");
+  return { isMet: false, words: words(`${faults.reduce((one, other) => t("two_faults", { one, other }))}.`) };
 }

@@ -79,17 +79,18 @@ def has_account(connection: sqlite3.Connection) -> bool:
     return connection.execute("/* accounts.has_account */ select 1 from account limit 1").fetchone() is not None
 
 
-def check_email(email: str) -> None:
-    """Raise AccountError unless the text is an email address."""
+def check_email(email: str) -> str:
+    """Return an email address. Raises AccountError if the text is none."""
     if not re.fullmatch(r"[^@\s\x00-\x1f]{1,64}@[^@\s\x00-\x1f]{1,255}", email):
         raise AccountError(f"{email!r} is not an email address.")
+    return email
 
 
-def check_name(text: str, what: str) -> str:
-    """Return the name of a website or API key. Raises AccountError if it cannot be shown on one line."""
+def check_name(text: str) -> str:
+    """Return the name of a website, API key or definition. Raises AccountError if it cannot be shown on one line."""
     if not text.isprintable() or len(text) > MAX_NAME_CHARACTERS:
         raise AccountError(
-            f"{what} must be at most {MAX_NAME_CHARACTERS} characters on one line, without control characters"
+            f"A name must be at most {MAX_NAME_CHARACTERS} characters on one line, without control characters"
             f" (got {len(text)} characters)."
         )
     return text

@@ -4,6 +4,7 @@ A key is stored as a digest keyed with the database file's own random salt, so t
 it accepts. Keys are never logged. A function that writes leaves the transaction to the caller.
 """
 
+import re
 import secrets
 import sqlite3
 from collections.abc import Iterable
@@ -65,9 +66,16 @@ def create_api_key(connection: sqlite3.Connection, owner: Account, name: str, no
     return value
 
 
+def check_prefix(text: str) -> str:
+    """Return the beginning of an API key. Raises AccountError for a text with which no key begins."""
+    if not re.fullmatch(rf"{_KEY_START}[A-Za-z0-9_-]*", text):
+        raise AccountError(f"An API key begins with {_KEY_START} (got {text!r}): list them with `key list`.")
+    return text
+
+
 def revoke_api_key(connection: sqlite3.Connection, prefix: str) -> ApiKey:
     """Delete the one key that a prefix, or a whole key, identifies, and return it. Raises AccountError."""
-    found = [key for key in all_api_keys(connection).values() if prefix and _matches(key.prefix, prefix)]
+    found = [key for key in all_api_keys(connection).values() if _matches(key.prefix, prefix)]
     if not found:
         raise AccountError(f"No API key starts with {prefix!r}: list them with `key list`.")
     if len(found) > 1:

@@ -23,7 +23,7 @@ from tally.accounts.accounts import (
 from tally.accounts.api_keys import delete_api_keys
 from tally.accounts.logins import Login
 from tally.accounts.share_links import create_share_link, revoke_share_links
-from tally.accounts.websites import Website, check_domain_unused, update_website, website_exists
+from tally.accounts.websites import Website, WebsiteSettings, check_domain_unused, update_website, website_exists
 
 
 class PasswordChanged(AccountError):
@@ -76,7 +76,7 @@ def change_password(
     if password_hash_of(connection, account) != stored:
         raise PasswordChanged("The password has been changed meanwhile.")
     set_password_hash(connection, account, password_hash)
-    logins.forget_account(connection, account)
+    logins.delete_account(connection, account)
     if revokes_keys:
         delete_api_keys(connection, account)
     if revokes_links:
@@ -87,9 +87,9 @@ def begin_session(connection: sqlite3.Connection, account: int, password_hash: s
     """Store a session and a device. Raises PasswordChanged unless the password's hash is still this one."""
     if password_hash_of(connection, account) != password_hash:
         raise PasswordChanged("The password has been changed meanwhile.")
-    logins.forget(connection, list(new.ended))
+    logins.delete(connection, list(new.ended))
     logins.store(connection, new.digest, new.login)
-    logins.forget_devices(connection, list(new.ended_devices))
+    logins.delete_devices(connection, list(new.ended_devices))
     logins.store_device(connection, new.device_digest, new.device)
 
 
@@ -110,9 +110,16 @@ def add_website(
 
 
 def change_website(
-    connection: sqlite3.Connection, website: Website, name: str, domain: str, origins: Sequence[str], *, again: bool
+    connection: sqlite3.Connection,
+    website: Website,
+    name: str,
+    domain: str,
+    origins: Sequence[str],
+    settings: WebsiteSettings,
+    *,
+    again: bool,
 ) -> None:
-    """Set a website's name, domain and list of allowed origins. Raises WebsiteDeleted.
+    """Set a website's name, domain, list of allowed origins and settings. Raises WebsiteDeleted.
 
     Raises DomainTaken where the domain is new and another website of the account has it, unless `again`.
     """
@@ -120,6 +127,7 @@ def change_website(
     if domain != website.domain and not again:
         check_domain_unused(connection, website.account, domain)
     update_website(connection, website.number, name, domain, origins)
+    websites.update_settings(connection, website.number, settings)
 
 
 def share_website(connection: sqlite3.Connection, number: int, token: str, now_ms: int) -> None:

@@ -24,7 +24,7 @@ from tally.timestamps import DAY_MS
 # The usual length of "stay logged in".
 LASTS_MS = 30 * DAY_MS
 # More browsers than a person uses; the oldest sessions are replaced.
-MOST_OF_ACCOUNT = 50
+MAX_OF_ACCOUNT = 50
 
 
 # A year, as the cookie that a login sets.
@@ -78,7 +78,10 @@ def stored(connection: sqlite3.Connection) -> dict[bytes, Login]:
 
 def store(connection: sqlite3.Connection, digest: bytes, login: Login) -> None:
     """A session begins, or goes on for longer."""
-    connection.execute("/* logins.store */ insert or replace into login values (?, ?, ?, ?)", (digest, *login))
+    connection.execute(
+        "/* logins.store */ insert or replace into login (digest, account, created_ms, expires_ms) values (?, ?, ?, ?)",
+        (digest, *login),
+    )
 
 
 def prolong(connection: sqlite3.Connection, digest: bytes, ends_ms: int) -> None:
@@ -86,15 +89,15 @@ def prolong(connection: sqlite3.Connection, digest: bytes, ends_ms: int) -> None
     connection.execute("/* logins.prolong */ update login set expires_ms = ? where digest = ?", (ends_ms, digest))
 
 
-def forget_account(connection: sqlite3.Connection, account: int, but: bytes = b"") -> None:
+def delete_account(connection: sqlite3.Connection, account: int, but: bytes = b"") -> None:
     """An account's sessions end, but for one, and no browser is known any more."""
-    connection.execute("/* logins.forget_all */ delete from login where account = ? and digest <> ?", (account, but))
-    connection.execute("/* logins.forget_devices_of */ delete from device_cookie where account = ?", (account,))
+    connection.execute("/* logins.delete_all */ delete from login where account = ? and digest <> ?", (account, but))
+    connection.execute("/* logins.delete_devices_of */ delete from device_cookie where account = ?", (account,))
 
 
-def forget(connection: sqlite3.Connection, digests: list[bytes]) -> None:
+def delete(connection: sqlite3.Connection, digests: list[bytes]) -> None:
     """Sessions end."""
-    connection.executemany("/* logins.forget */ delete from login where digest = ?", [(one,) for one in digests])
+    connection.executemany("/* logins.delete */ delete from login where digest = ?", [(one,) for one in digests])
 
 
 def stored_devices(connection: sqlite3.Connection) -> dict[bytes, Login]:
@@ -108,11 +111,13 @@ def stored_devices(connection: sqlite3.Connection) -> dict[bytes, Login]:
 def store_device(connection: sqlite3.Connection, digest: bytes, device: Login) -> None:
     """A browser is known from now on."""
     connection.execute(
-        "/* logins.store_device */ insert or replace into device_cookie values (?, ?, ?, ?)", (digest, *device)
+        "/* logins.store_device */ insert or replace into device_cookie (digest, account, created_ms, expires_ms)"
+        " values (?, ?, ?, ?)",
+        (digest, *device),
     )
 
 
-def forget_devices(connection: sqlite3.Connection, digests: list[bytes]) -> None:
+def delete_devices(connection: sqlite3.Connection, digests: list[bytes]) -> None:
     """Browsers are not known any more."""
     rows = [(digest,) for digest in digests]
-    connection.executemany("/* logins.forget_devices */ delete from device_cookie where digest = ?", rows)
+    connection.executemany("/* logins.delete_devices */ delete from device_cookie where digest = ?", rows)

@@ -1,11 +1,11 @@
 """Passwords: create and verify argon2id hashes. Pure: no file, no clock, no state.
 
 The parameters are the least that OWASP's Password Storage Cheat Sheet calls safe for argon2id: 19 MiB, 2 passes, 1
-lane. More memory would be better against whoever has stolen the file, but a server that is to live in 120 MB cannot
-give argon2-cffi's 64 MiB to everybody who types an address; that is also why the caller does one at a time.
+lane. More memory would protect a stolen file better, but a server that needs 120 MB in all cannot spend
+argon2-cffi's 64 MiB on every sign-in attempt; for the same reason the caller computes one hash at a time.
 
-A hash says its own parameters. One with others is compared with those and `is_outdated`: its owner, who has just typed
-the password, then gets a new one. For an address that no account has, `NOBODY` is compared: it takes as long.
+A hash contains its parameters. One with other parameters is verified with those and `is_outdated`: it is replaced after
+the next successful sign-in. For an email address without an account, `NO_ACCOUNT` is compared, which takes as long.
 """
 
 from functools import lru_cache
@@ -19,19 +19,19 @@ MEMORY_KIB = 19_456
 PASSES = 2
 LANES = 1
 
-NOBODY = "$argon2id$v=19$m=19456,t=2,p=1$MDAwMDAwMDAwMDAwMDAwMA$eXcb9XEPNJ6mpXl6MtGRb2lrvETbwQhwWkGA3g1gb5g"
+NO_ACCOUNT = "$argon2id$v=19$m=19456,t=2,p=1$MDAwMDAwMDAwMDAwMDAwMA$eXcb9XEPNJ6mpXl6MtGRb2lrvETbwQhwWkGA3g1gb5g"
 """The hash of no password, with these parameters."""
 
 
 # The fewest are long enough to be worth guessing at a limited rate only; the most are short enough to be hashed.
-FEWEST_CHARACTERS, MOST_CHARACTERS = 10, 200
-RULE = f"A password has {FEWEST_CHARACTERS} to {MOST_CHARACTERS} characters"
+MIN_CHARACTERS, MAX_CHARACTERS = 10, 200
+RULE = f"A password has {MIN_CHARACTERS} to {MAX_CHARACTERS} characters"
 """The rule for new passwords, in the pages' API and on the command line."""
 
 
 def is_allowed(password: str) -> bool:
     """Return whether a new password satisfies RULE."""
-    return FEWEST_CHARACTERS <= len(password) <= MOST_CHARACTERS
+    return MIN_CHARACTERS <= len(password) <= MAX_CHARACTERS
 
 
 def hashed(password: str) -> str:

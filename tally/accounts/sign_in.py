@@ -2,7 +2,7 @@
 
 Failed tries are counted; one that was right, or that the server could not check, is given back. A browser that the
 account was opened from before (a session, or a device cookie) has a count of its own and no other: whatever strangers
-do, they do not lock its owner out. Everybody else is counted by address, and by account in two buckets: one of
+do, they do not lock its owner out. Other browsers are counted by address, and by account in two buckets: one of
 addresses that have not failed lately and one of those that have. So a few addresses that guess are slowed down soon,
 and the owner at a new address still gets a try beside several hundred of them.
 
@@ -21,7 +21,7 @@ from tally.rate_limit import MINUTE_NS, Buckets, HashedBuckets
 HOUR_NS = 60 * MINUTE_NS
 # More than a person mistypes in a minute.
 TRIES_A_MINUTE = 10
-# A browser that is known: ten at once, then one a minute, which is 1,440 a day for whoever has stolen its cookie.
+# A browser that is known: ten at once, then one a minute, which is 1,440 a day with a stolen cookie.
 BROWSER_TRIES, BROWSER_SPAN_NS = 10, 10 * MINUTE_NS
 # Of one account, from all addresses that have failed within the hour: the 1,000 most used passwords take four days.
 TRIES_AN_HOUR = 10

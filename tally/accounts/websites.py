@@ -1,15 +1,21 @@
 """Websites of an account: domain, name and allowed origins.
 
-Plain SQL on a sqlite3 connection. A function that writes leaves the transaction to the caller. Deleting a website is in
-tally/maintenance/deletion.py.
+Plain SQL on a sqlite3 connection. A function that writes leaves the transaction to the caller. What is stored of a
+deleted website is deleted in the background (tally/maintenance/deletion.py).
 """
 
+import contextlib
+import re
 import sqlite3
 import uuid
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from tally.accounts.accounts import Account, AccountError
+from tally.accounts.usage import month_of
+
+if TYPE_CHECKING:  # reading time zone data takes longer than most commands
+    from tally.timeranges import WeekStart
 
 
 class Website(NamedTuple):
@@ -23,6 +29,17 @@ class Website(NamedTuple):
     account: int
     plan: str
     origins: frozenset[str]
+    time_zone: str | None = None
+    week_start: "WeekStart" = "monday"
+    currency: str | None = None
+
+
+class WebsiteSettings(NamedTuple):
+    """What the owner sets of a website besides its name, domain and origins. Time zone and currency may be unset."""
+
+    time_zone: str | None
+    week_start: "WeekStart"
+    currency: str | None
 
 
 class DomainTaken(AccountError):
@@ -39,10 +56,11 @@ def all_websites(connection: sqlite3.Connection) -> list[Website]:
     for number, origin in connection.execute("/* websites.all_origins */ select website, origin from allowed_origin"):
         origins.setdefault(number, set()).add(origin)
     rows = connection.execute(
-        "/* websites.all */ select w.number, w.id, w.domain, w.name, w.created_ms, w.account, a.plan"
+        "/* websites.all */ select w.number, w.id, w.domain, w.name, w.created_ms, w.account, a.plan,"
+        " w.time_zone, w.week_start, w.currency"
         " from website w join account a on a.number = w.account order by w.created_ms, w.number"
     )
-    return [Website._make((*row, frozenset(origins.get(row[0], ())))) for row in rows]
+    return [Website._make((*row[:7], frozenset(origins.get(row[0], ())), *row[7:])) for row in rows]
 
 
 def domain_and_origins(connection: sqlite3.Connection, number: int) -> tuple[str, frozenset[str]]:
@@ -103,6 +121,49 @@ def update_website(connection: sqlite3.Connection, number: int, name: str, domai
     )
     connection.execute("/* websites.clear_origins */ delete from allowed_origin where website = ?", (number,))
     _add_origins(connection, number, origins)
+
+
+def update_settings(connection: sqlite3.Connection, number: int, new: WebsiteSettings) -> None:
+    """Set a website's time zone, first day of the week and currency."""
+    connection.execute(
+        "/* websites.settings */ update website set time_zone = ?, week_start = ?, currency = ? where number = ?",
+        (*new, number),
+    )
+
+
+@contextlib.contextmanager
+def secure_delete(connection: sqlite3.Connection) -> Iterator[None]:
+    """Have SQLite overwrite deleted content within the context."""
+    before = connection.execute("pragma secure_delete").fetchone()[0]
+    connection.execute("pragma secure_delete = 1").fetchall()
+    try:
+        yield
+    finally:
+        connection.execute(f"pragma secure_delete = {int(before)}").fetchall()
+
+
+def delete_website(connection: sqlite3.Connection, website: int, now_ms: int) -> None:
+    """Delete a website, and subtract its events from its account's usage of the month."""
+    connection.execute(
+        "/* websites.delete_usage */ update account_usage set events = max(0, events - coalesce("
+        "(select events from website_usage as own where own.website = ?1 and own.month = ?2), 0))"
+        " where account = (select account from website where number = ?1) and month = ?2",
+        (website, month_of(now_ms)),
+    )
+    with secure_delete(connection):
+        connection.execute("/* websites.delete */ delete from website where number = ?", (website,))
+    connection.execute(
+        "/* websites.record_deletion */ insert or ignore into deleted_website (website, deleted_ms, is_complete)"
+        " values (?, ?, 0)",
+        (website, now_ms),
+    )
+
+
+def check_currency(text: str) -> str:
+    """Return a currency's code. Raises AccountError where it is not three capital letters, as in ISO 4217."""
+    if not re.fullmatch("[A-Z]{3}", text):
+        raise AccountError("A currency must be a code of ISO 4217 in capital letters, such as EUR.")
+    return text
 
 
 def _add_origins(connection: sqlite3.Connection, number: int, origins: Iterable[str]) -> None:

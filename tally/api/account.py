@@ -51,7 +51,7 @@ async def state(request: web.Request) -> web.Response:
 
 
 async def _needs_setup(auth: Auth) -> bool:
-    await auth.store.look_again()
+    await auth.store.read_changes()
     return auth.needs_setup
 
 
@@ -121,7 +121,7 @@ async def log_in(request: web.Request) -> web.Response:
     auth.check_site(request)
     sent = await body(request, ("email", "password"))
     email, password = text(sent, "email").strip(), text(sent, "password")
-    await auth.store.look_again()
+    await auth.store.read_changes()
     owner = next((one for one in auth.store.registry.owners.values() if one.email.lower() == email.lower()), None)
     attempt = auth.take_try(request, email, owner)
     # Unknown addresses take the same work: no account has the number 0.
@@ -140,7 +140,7 @@ async def _checked(auth: Auth, attempt: Try, account: int, password: str) -> str
     is_known = attempt.is_known
     try:
         stored = await auth.store.lookup(password_hash_of, account)
-        is_right = await auth.hashing(passwords.is_right, stored or passwords.NOBODY, password, is_known=is_known)
+        is_right = await auth.hashing(passwords.is_right, stored or passwords.NO_ACCOUNT, password, is_known=is_known)
     except BaseException:
         attempt.give_back()
         raise
@@ -281,7 +281,7 @@ async def create_key(request: web.Request) -> web.Response:
     session, sent = await auth.session_and_body(request, ("name",))
     owner = session.owner
     try:
-        name = check_name(text(sent, "name").strip(), "A name")
+        name = check_name(text(sent, "name").strip())
     except AccountError as bad:
         raise invalid("name", str(bad)) from None
     if owner.plan not in PLANS_WITH_KEYS:

@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -26,7 +27,8 @@ from tally import errors
 from tally.accounts import changes, logins
 from tally.accounts.accounts import Owner
 from tally.accounts.changes import NewSession, PasswordChanged
-from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MOST_OF_ACCOUNT, Login
+from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MAX_OF_ACCOUNT, Login
+from tally.accounts.share_links import ShareLink
 from tally.accounts.sign_in import SignInLimits, TooManyTries, Try
 from tally.clock import Clock
 from tally.errors import ApiError
@@ -42,7 +44,7 @@ T = TypeVar("T")
 
 COOKIE, DEVICE_COOKIE = "tally", "tally-device"
 # At 25 ms each no request waits longer than two seconds, in either queue.
-MOST_WAITING = 32
+MAX_WAITING = 32
 _SAFE_METHODS = frozenset(("GET", "HEAD"))
 _OWN_PAGES = frozenset(("same-origin", "none"))
 
@@ -70,7 +72,8 @@ class Auth:
         self.store, self.clock, self.base_url, self.setup_token = store, clock, base_url, setup_token
         # Rate limits of reports by session and by share link.
         self.owners, self.viewers = Buckets(per_minute), Buckets(per_minute)
-        self._sign_in = SignInLimits()
+        # Of accounts, and of share links, which do not keep an owner from signing in.
+        self._sign_in, self._link_tries = SignInLimits(), SignInLimits()
         self._trusted = trusted
         self._thread = ThreadPoolExecutor(1, "passwords")
         # Passwords that wait for the thread: of known browsers (True) and of others.
@@ -189,7 +192,7 @@ class Auth:
         ended = [one for one, other in known.items() if other.ends_ms <= deletion_time_ms] + (
             [before] if before else []
         )
-        return ended + logins.of_account(known, account)[: 1 - MOST_OF_ACCOUNT]
+        return ended + logins.of_account(known, account)[: 1 - MAX_OF_ACCOUNT]
 
     def _device(self, request: web.Request) -> bytes | None:
         """Return the digest of the browser's device cookie, if it is stored."""
@@ -200,12 +203,12 @@ class Auth:
 
     async def log_out(self, request: web.Request, session: Session) -> None:
         """End a session."""
-        await self.store.change(logins.forget, [session.digest])
+        await self.store.change(logins.delete, [session.digest])
         self._remove_cookies(request)
 
     async def log_out_everywhere(self, request: web.Request, account: int) -> None:
         """End all sessions and devices of an account."""
-        await self.store.change(logins.forget_account, account)
+        await self.store.change(logins.delete_account, account)
         self._remove_cookies(request)
 
     def _remove_cookies(self, request: web.Request) -> None:
@@ -239,7 +242,7 @@ class Auth:
 
         `is_known`: for a known browser, whose queue others cannot fill. Raises ApiError 503.
         """
-        if self._waiting[is_known] >= MOST_WAITING:
+        if self._waiting[is_known] >= MAX_WAITING:
             raise ApiError(errors.OVERLOADED, "Too many sign-ins at once: try again in a moment.", retry_after_s=1)
         self._waiting[is_known] += 1
         try:
@@ -254,8 +257,18 @@ class Auth:
         """
         browser = None if owner is None else self._known_browser(request, owner.number)
         version = b"" if owner is None else owner.password_version
+        return self._take(self._sign_in, request, email, browser, version)
+
+    def take_link_try(self, request: web.Request, link: ShareLink) -> Try:
+        """Count a try of a share link's password, apart from those of accounts. Raises ApiError 429."""
+        version = blake2b(link.options.password_hash.encode(), digest_size=16).digest()
+        return self._take(self._link_tries, request, link.token, None, version)
+
+    def _take(
+        self, limits: SignInLimits, request: web.Request, name: str | None, browser: bytes | None, version: bytes
+    ) -> Try:
         try:
-            return self._sign_in.take(self.client(request), email, browser, self.clock.monotonic_ns, version)
+            return limits.take(self.client(request), name, browser, self.clock.monotonic_ns, version)
         except TooManyTries as refused:
             message = "Too many tries: wait as long as Retry-After says, then try again."
             raise ApiError(errors.RATE_LIMITED, message, retry_after_s=refused.wait_s) from None

@@ -1,4 +1,4 @@
-"""Reports about what visitors do: funnels and the values in event_data.
+"""Reports about what visitors do: funnels, journeys and the values in event_data.
 
 The engine returns counts, and says where those of event_data are not exact (`exact`). Shares are in percent and times
 in seconds, both with one decimal, rounded half away from zero.
@@ -10,76 +10,135 @@ from fractions import Fraction
 from typing import Any
 
 from tally.api import params
-from tally.api.context import Answer, Question, ReadApi
-from tally.api.params import Filters, Ranged, Sent
-from tally.events.validation import MOST_EVENT_DATA_BYTES
-from tally.reports.engine import FILTERS, MAX_STEPS, MIN_STEPS
+from tally.api.context import Answer, ReadApi, ReportRequest
+from tally.api.params import Filters, Ranged, SavedFilters, Sent
+from tally.events.validation import MAX_EVENT_DATA_BYTES
 from tally.reports.event_data import PERCENTILES, Numbers
+from tally.reports.report_engine import (
+    FILTERS,
+    MAX_JOURNEY_STEPS,
+    MAX_STEPS,
+    MIN_STEPS,
+    STEP_FIELDS,
+    Direction,
+    FunnelStep,
+)
 from tally.rounding import ratio
 
 FUNNEL_COLUMNS = ("field", "value", "visits", "visitors", "of_first", "of_previous", "mean_seconds")
+JOURNEY_COLUMNS = ("step", "from_field", "from_value", "field", "value", "visits")
 EVENT_DATA_COLUMNS = ("property", "value", "events", "visitors")
-_STEP_FIELDS = ("pathname", "event_name")
 _STEP_FORMS = "pathname:/pricing (a view of that page) or event_name:signup (a custom event of that name)"
+_FUNNEL_FORMS = f"{_STEP_FORMS}, or goal: and the id of a goal"
+_GOAL = "goal"
 _MAX_STEP_CHARACTERS = 8_192
 # Event names have at most 200 characters (docs/reference/collect-api.md).
 _MAX_NAME_CHARACTERS = 200
+
+_WITHOUT_NAME = [field for field in FILTERS if field != "event_name"]
 
 Step = tuple[str, str]
 """Field and text."""
 
 
-def _steps(sent: Sent) -> tuple[Step, ...]:
-    given = sent.query.getall("step", [])
+def _steps(sent: Sent) -> tuple[FunnelStep, ...]:
+    goals = {of.id: of.goal.filters for of in params.saved_goals(sent)}
+    steps = []
+    for field, value in check_steps(sent.query.getall("step", [])):
+        if field == _GOAL and value not in goals:
+            message = f"goal: must be followed by the id of a goal of this website (got {params.shown(value)})."
+            raise params.invalid("step", message)
+        steps.append(FunnelStep(field, value, goals[value] if field == _GOAL else None))
+    return tuple(steps)
+
+
+def check_steps(given: Sequence[str]) -> tuple[Step, ...]:
+    """Return the steps of a funnel, each written field:text or goal:id. Raises ApiError 400."""
     if not MIN_STEPS <= len(given) <= MAX_STEPS:
         message = f"step must be sent {MIN_STEPS} to {MAX_STEPS} times, once for each step (got {len(given)})."
         raise params.invalid("step", message)
-    return tuple(map(_step, given))
+    return tuple(_step(one, "step", (*STEP_FIELDS, _GOAL), _FUNNEL_FORMS) for one in given)
 
 
-def _step(given: str) -> Step:
+def _step(given: str, name: str, fields: Sequence[str] = STEP_FIELDS, forms: str = _STEP_FORMS) -> Step:
     field, _, value = given.partition(":")
-    if field not in _STEP_FIELDS or not value or len(value) > _MAX_STEP_CHARACTERS:
-        message = f"step must be {_STEP_FORMS}, at most {_MAX_STEP_CHARACTERS} characters (got {params.shown(given)})."
-        raise params.invalid("step", message)
+    if field not in fields or not value or len(value) > _MAX_STEP_CHARACTERS:
+        message = f"{name} must be {forms}, at most {_MAX_STEP_CHARACTERS} characters (got {params.shown(given)})."
+        raise params.invalid(name, message)
     return field, value
+
+
+def _start(sent: Sent) -> Step:
+    given = sent.value("start")
+    if given is None:
+        raise params.invalid("start", f"start is required: {_STEP_FORMS}.")
+    return _step(given, "start")
 
 
 @dataclass(frozen=True, slots=True)
 class FunnelParameters(Ranged):
     """Of a funnel."""
 
-    steps: tuple[Step, ...] = params.parameter(_steps, "step", is_repeated=True)
+    steps: tuple[FunnelStep, ...] = params.parameter(_steps, "step", is_repeated=True)
+
+
+@dataclass(frozen=True, slots=True)
+class JourneysParameters(Ranged):
+    """Of journeys: from which step, which way, how far, and how many places at each step."""
+
+    limit: int = params.limit(5, most=20)
+    start: Step = params.parameter(_start, "start")
+    direction: Direction = params.choice("direction", ("next", "previous"), "next")
+    steps: int = params.number("steps", 1, MAX_JOURNEY_STEPS, 3)
 
 
 @dataclass(frozen=True, slots=True)
 class EventDataParameters(Ranged):
     """Of the values in event_data: of one event name, and of one property or all."""
 
-    filters: Filters = params.filter_by([field for field in FILTERS if field != "event_name"])
+    filters: Filters = params.filter_by(_WITHOUT_NAME)
+    saved: tuple[SavedFilters, ...] = params.saved_filters(_WITHOUT_NAME)
     limit: int = params.limit(10)
     event_name: str = params.text("event_name", "the name of a custom event", 1, _MAX_NAME_CHARACTERS)
-    property: str | None = params.optional_text("property", MOST_EVENT_DATA_BYTES)
+    property: str | None = params.optional_text("property", MAX_EVENT_DATA_BYTES)
 
 
-async def funnel(api: ReadApi, asked: Question[FunnelParameters]) -> Answer:
+async def funnel(api: ReadApi, request: ReportRequest[FunnelParameters]) -> Answer:
     """Return how many visits take some steps one after another, and the mean time between steps."""
-    steps = asked.parameters.steps
-    found = await api.reports.funnel(asked.scope, steps, asked.requester)
+    steps = request.parameters.steps
+    found = await api.reports.funnel(request.scope, steps, request.requester)
     rows: list[Sequence[Any]] = []
-    for n, ((field, value), of) in enumerate(zip(steps, found, strict=True)):
+    for n, ((field, value, _), of) in enumerate(zip(steps, found, strict=True)):
         of_previous = ratio(of.visits, found[n - 1].visits, 100) if n else None
         seconds = ratio(of.ms, of.visits, Fraction(1, 1000)) if n else None
         of_first = ratio(of.visits, found[0].visits, 100)
         rows.append((field, value, of.visits, of.visitors, of_first, of_previous, seconds))
-    return Answer(asked.meta(), rows)
+    return Answer(request.meta(), rows)
 
 
-async def event_data(api: ReadApi, asked: Question[EventDataParameters]) -> Answer:
+async def journeys(api: ReadApi, request: ReportRequest[JourneysParameters]) -> Answer:
+    """Return between which pages and events visits go, step by step, from a page or an event on, or before it."""
+    own = request.parameters
+    links = await api.reports.journeys(request.scope, own.start, own.direction, own.steps, own.limit, request.requester)
+    rows = [
+        (of.step, of.begin.field or None, of.begin.value or None, of.end.field or None, of.end.value or None, of.visits)
+        for of in links
+    ]
+    meta = {
+        "start": ":".join(own.start),
+        "direction": own.direction,
+        "steps": own.steps,
+        "limit": own.limit,
+        "visits": sum(of.visits for of in links if of.step == 1),
+    }
+    return Answer(request.meta() | meta, rows)
+
+
+async def event_data(api: ReadApi, request: ReportRequest[EventDataParameters]) -> Answer:
     """Return the properties in event_data of a name's events, with their values and numbers."""
-    name, only, limit = asked.parameters.event_name, asked.parameters.property, asked.parameters.limit
-    found = await api.reports.event_data(asked.scope, name, only, limit, asked.requester)
-    meta = asked.meta() | {
+    name, only, limit = request.parameters.event_name, request.parameters.property, request.parameters.limit
+    found = await api.reports.event_data(request.scope, name, only, limit, request.requester)
+    meta = request.meta() | {
         "event_name": name,
         "property": only,
         "limit": limit,

@@ -1,10 +1,10 @@
-"""What every endpoint about a website uses: the engine, what a request may read, the question, and caching headers.
+"""What every endpoint about a website uses: the engine, what a request may read, the request, and caching headers.
 
 `ReadApi` holds the state of the read API. A `View` says what a request may read; it is decided where the request is
-authorised, and nowhere else. A `Question` is a checked request, an `Answer` the result of a report before it is written
-as JSON or CSV.
+authorised, and nowhere else. A `ReportRequest` is a checked request, an `Answer` the result of a report before it is
+written as JSON or CSV.
 
-ETags. An answer's ETag is a keyed hash of the question as understood and of the website's version, which differs after
+ETags. An answer's ETag is a keyed hash of the checked parameters and of the website's version, which differs after
 every change. Versions start anew with each process, so the key is random for each process.
 """
 
@@ -22,10 +22,11 @@ from tally.accounts.websites import Website
 from tally.api.single_flight import SingleFlight
 from tally.clock import Clock
 from tally.errors import ApiError
+from tally.events.filters import Filter
 from tally.ingest.store import Store
 from tally.latency_histogram import Histogram
 from tally.rate_limit import Buckets
-from tally.reports.engine import Claim, Reports, Requester, Scope
+from tally.reports.report_engine import Claim, Reports, Requester, Scope, Stats
 from tally.timestamps import iso
 
 # From an answer out of memory to one that is cancelled.
@@ -44,6 +45,12 @@ class ReadApi:
         self._etag_key = secrets.token_bytes(8)
         # Reports for share links that are being computed.
         self.link_answers: SingleFlight[web.Response] = SingleFlight()
+        # Figures of badges: those that are being computed, and the last ones with their times.
+        self.badge_answers: SingleFlight[Stats] = SingleFlight()
+        self.badges: dict[str, tuple[int, Stats]] = {}
+        # Figures of lists of websites (tally/api/overview.py): those that are being computed, and the last ones.
+        self.overview_answers: SingleFlight[list[dict[str, Any] | None]] = SingleFlight()
+        self.overviews: dict[str, dict[str, Any] | None] = {}
         # Nanoseconds of each answer, by report.
         self.times = {name: Histogram(_TIMES_NS) for name in names}
 
@@ -51,7 +58,7 @@ class ReadApi:
         """Return the website in the path, if it belongs to the account. Raises ApiError 404."""
         id = request.match_info["id"].lower()
         if self.store.website(id) is None:
-            await self.store.look_again()
+            await self.store.read_changes()
         website = self.store.website(id)
         if website is None or website.account != account:
             raise ApiError(errors.UNKNOWN_WEBSITE)
@@ -68,12 +75,15 @@ READ_API = web.AppKey("read_api", ReadApi)
 class View(NamedTuple):
     """What a request may read: a website; only its traffic, without event_data, where `is_shared`.
 
-    `by`: the header that authorised the request, for Vary; "" where the path did.
+    `by`: the header that authorised the request, for Vary; "" where the path did. `filters` hold for every answer,
+    beside those of the query; `hides_events`: no single events.
     """
 
     website: Website
     by: str
     is_shared: bool = False
+    filters: tuple[Filter, ...] = ()
+    hides_events: bool = False
 
     @property
     def claim(self) -> Claim:
@@ -82,7 +92,7 @@ class View(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Question(Generic[P]):
+class ReportRequest(Generic[P]):
     """A checked request for a report. `url`: path and query, without the public prefix, which is `prefix`."""
 
     view: View
@@ -94,27 +104,33 @@ class Question(Generic[P]):
 
     @property
     def website(self) -> Website:
-        """The website that the question is about."""
+        """The website of the report."""
         return self.view.website
 
     @property
     def scope(self) -> Scope:
-        """The events that the question is about: those of the range that match the filters."""
-        asked: Any = self.parameters
-        return Scope(self.website.number, asked.range.from_ms, asked.range.to_ms, asked.filters)
+        """The events of the report: those of the range that match the filters, its own and the view's."""
+        parameters: Any = self.parameters
+        filters = (*self.view.filters, *parameters.filters, *(one for of in parameters.saved for one in of.filters))
+        return Scope(self.website.number, parameters.range.from_ms, parameters.range.to_ms, filters)
 
     def meta(self) -> dict[str, Any]:
-        """Return what every answer about a range repeats of its question."""
-        asked: Any = self.parameters
-        span = asked.range
+        """Return what every answer about a range repeats of its request."""
+        parameters: Any = self.parameters
+        span = parameters.range
         meta = {
             "website_id": self.website.id,
             "from": iso(span.from_ms, span.tz),
             "to": iso(span.to_ms, span.tz),
             "tz": span.tz.key,
         }
-        if hasattr(asked, "filters"):
-            meta["filters"] = {name: list(values) for name, values in asked.filters}
+        if hasattr(parameters, "filters"):
+            meta["filters"] = {of.name: list(of.values) for of in parameters.filters}
+        for of in getattr(parameters, "saved", ()):
+            if of.parameter == "segment":
+                meta["segment"] = of.id
+            else:
+                meta["filters"]["goal"] = [of.id]
         return meta
 
 
@@ -133,7 +149,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Compute = Callable[[ReadApi, Question[P]], Awaitable[Answer]]
+Compute = Callable[[ReadApi, ReportRequest[P]], Awaitable[Answer]]
 """The function of a report. Raises ApiError."""
 
 

@@ -3,8 +3,8 @@
 `endpoint` makes a handler of a report and a function that authorises: it returns what a request may read (a View) or
 raises ApiError. API key, session and share link differ in nothing else.
 
-Order of checks: authorisation, then the parameters (400), then the ETag. A client that has the current answer receives
-304, unless another process has imported events since.
+Order of checks: authorisation, whether the share link shows the report (403), then the parameters (400), then the ETag.
+A client that has the current answer receives 304, unless another process has imported events since.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,7 +15,7 @@ from aiohttp import web
 
 from tally import errors
 from tally.api import params
-from tally.api.context import READ_API, Answer, Question, ReadApi, View, caching, has_any_tag, has_tag
+from tally.api.context import READ_API, Answer, ReadApi, ReportRequest, View, caching, has_any_tag, has_tag
 from tally.api.params import Sent
 from tally.api.reports import Report
 from tally.errors import ApiError
@@ -23,7 +23,7 @@ from tally.events.validation import TRAFFIC_TYPES, TYPES
 from tally.http.formats import table_response
 from tally.http.request_paths import local_path, public_prefix
 from tally.http.responses import json_response
-from tally.reports.engine import BeyondRetention, Requester
+from tally.reports.report_engine import BeyondRetention, Requester
 from tally.timestamps import iso
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]
@@ -37,19 +37,21 @@ def endpoint(report: Report[Any], authorise: Authorise) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         api = request.app[READ_API]
         view = await authorise(request)
-        asked = _question(report, view, request, api.clock.wall_ms())
-        etag = _etag(api, report, asked)
+        _check_shown(report, view)
+        checked = _checked(api, report, view, request, await _first_ms(api, view, request))
+        etag = _etag(api, report, checked)
         if has_tag(request, etag):
             # An import by another process is noticed here at once, and elsewhere within a second.
-            if not await api.reports.refresh(asked.requester):
+            await api.reports.refresh(checked.requester)
+            etag = _etag(api, report, checked)
+            if has_tag(request, etag):
                 return web.Response(status=304, headers=caching(etag, view.by))
-            etag = _etag(api, report, asked)
         begun_ns = api.clock.monotonic_ns()
         try:
             if view.is_shared:
-                response = await _shared_answer(api, report, etag, asked)
+                response = await _shared_answer(api, report, etag, checked)
             else:
-                response = await _answer(api, report, asked)
+                response = await _answer(api, report, checked)
         finally:
             api.times[report.name].add(api.clock.monotonic_ns() - begun_ns)
         if has_any_tag(request):
@@ -60,13 +62,43 @@ def endpoint(report: Report[Any], authorise: Authorise) -> Handler:
     return handle
 
 
-def _question(report: Report[Any], view: View, request: web.Request, now_ms: int) -> Question[Any]:
+def _check_shown(report: Report[Any], view: View) -> None:
+    """Raise ApiError 403 for a report that the view hides, or that cannot apply the view's filters."""
+    if report.lists_events and view.hides_events:
+        raise ApiError(errors.NOT_SHARED, "This share link does not show single events.")
+    if view.filters and report.depends_on_events and not report.takes_filters:
+        raise ApiError(errors.NOT_SHARED, f"This share link has fixed filters, which {report.name} cannot apply.")
+
+
+async def _first_ms(api: ReadApi, view: View, request: web.Request) -> int | None:
+    """Return the time of a website's first event where the query asks for all of them."""
+    if request.query.get("period") != "all":
+        return None
+    return await api.reports.first_event_ms(view.website.number, Requester(view.claim))
+
+
+def _checked(
+    api: ReadApi, report: Report[Any], view: View, request: web.Request, first_ms: int | None
+) -> ReportRequest[Any]:
     """Return the checked request. Raises ApiError 400."""
     params.refuse_other_than_utf8(request.raw_path)
     types = TRAFFIC_TYPES if view.is_shared else TYPES
-    sent = Sent(request.query, request.match_info, now_ms, types)
+    own = api.store.registry.definitions.get(view.website.number, ())
+    # A share link shows annotations alone of what the owner has saved.
+    seen = tuple(one for one in own if one.kind == "annotation") if view.is_shared else own
+    sent = Sent(
+        request.query,
+        request.match_info,
+        api.clock.wall_ms(),
+        types,
+        seen,
+        properties=not view.is_shared,
+        time_zone=view.website.time_zone or "UTC",
+        week_start=view.website.week_start,
+        first_ms=first_ms,
+    )
     parameters = params.read(report.parameters, sent, more=("format",) if report.columns else ())
-    return Question(
+    return ReportRequest(
         view,
         parameters,
         bool(report.columns) and params.wants_csv(sent, request.headers.get("Accept", "")),
@@ -76,38 +108,38 @@ def _question(report: Report[Any], view: View, request: web.Request, now_ms: int
     )
 
 
-async def _answer(api: ReadApi, report: Report[Any], asked: Question[Any]) -> web.Response:
+async def _answer(api: ReadApi, report: Report[Any], checked: ReportRequest[Any]) -> web.Response:
     try:
-        answer: Answer = await report.compute(api, asked)
+        answer: Answer = await report.compute(api, checked)
     except BeyondRetention as beyond:
         otherwise = "" if report.reads_events else ", or without filters for whole UTC days"
         message = f"Single events are kept from {iso(beyond.from_ms)} on: ask from then on{otherwise}."
         raise ApiError(errors.BEYOND_RETENTION, message, field="from") from None
-    if not asked.csv and answer.data is not None:
+    if not checked.csv and answer.data is not None:
         return json_response({"data": answer.data, "meta": answer.meta}, headers=answer.headers)
-    response = table_response(answer.columns or report.columns, answer.rows, dict(answer.meta), asked.csv)
+    response = table_response(answer.columns or report.columns, answer.rows, dict(answer.meta), checked.csv)
     response.headers.update(answer.headers)
     return response
 
 
-async def _shared_answer(api: ReadApi, report: Report[Any], etag: str, asked: Question[Any]) -> web.Response:
-    """Return an answer to a share link's question, computed once for all clients that ask the same at once.
+async def _shared_answer(api: ReadApi, report: Report[Any], etag: str, checked: ReportRequest[Any]) -> web.Response:
+    """Return the answer to a share link's request, computed once for all clients that send the same at once.
 
-    The ETag is the key: it is made of the question and of the website's version, which an event changes before it is
+    The ETag is the key: it is made of the parameters and of the website's version, which an event changes before it is
     acknowledged. The Link header of CSV repeats the request's own prefix and URL, so they are part of its key. Share
-    links alone share answers: their visitors ask identical questions.
+    links alone share answers: their visitors send identical requests.
     """
 
     async def compute(is_gone: Callable[[], bool]) -> web.Response:
-        return await _answer(api, report, replace(asked, requester=replace(asked.requester, is_gone=is_gone)))
+        return await _answer(api, report, replace(checked, requester=replace(checked.requester, is_gone=is_gone)))
 
-    key = f"{etag} {asked.prefix}{asked.url}" if asked.csv else etag
-    found = await api.link_answers.do(key, asked.requester.is_gone, compute)
+    key = f"{etag} {checked.prefix}{checked.url}" if checked.csv else etag
+    found = await api.link_answers.do(key, checked.requester.is_gone, compute)
     # A response object can be sent once.
     return web.Response(body=found.body, status=found.status, headers=found.headers)
 
 
-def _etag(api: ReadApi, report: Report[Any], asked: Question[Any]) -> str:
-    version = report.version(api.reports, asked.website.number)
-    identity = (report.path, asked.website.id, asked.view.is_shared, asked.csv)
-    return api.etag(*identity, version, params.identity(asked.parameters))
+def _etag(api: ReadApi, report: Report[Any], checked: ReportRequest[Any]) -> str:
+    version = report.version(api.reports, checked.website.number)
+    identity = (report.path, checked.website.id, checked.view.is_shared, checked.view.filters, checked.csv)
+    return api.etag(*identity, version, params.identity(checked.parameters))

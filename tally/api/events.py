@@ -1,8 +1,8 @@
 """The list of events, newest first, in pages.
 
-A page ends with a cursor: the range, the last event's time and id, and the newest id of the first page, sealed with the
-database's own key together with the question. A cursor of another website or question is refused, so that pages of one
-list fit together: no event is missing or repeated, whatever arrives meanwhile.
+A page ends with a cursor: the range, the last event's time and id, and the newest id of the first page, with a message
+authentication code over these and the query's parameters, keyed by the database's salt. A cursor of another website or
+query is rejected. No event is missing or repeated across the pages of a list, even if events arrive meanwhile.
 """
 
 import base64
@@ -17,11 +17,11 @@ from typing import Any
 import orjson
 
 from tally.api import params
-from tally.api.context import Answer, Question, ReadApi
+from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.params import Ranged, Sent
 from tally.base_path import public_url
 from tally.events.dimensions import FIELDS
-from tally.reports.engine import Place, StoredEvent
+from tally.reports.report_engine import Place, StoredEvent
 from tally.timestamps import iso
 
 # 1,000 ordinary events are a quarter of it; a page of the longest paths would have 33 MB for each client.
@@ -43,36 +43,36 @@ def _cursor(sent: Sent) -> str:
 
 
 def _as_sent(sent: Sent) -> tuple[str | None, ...]:
-    return tuple(map(sent.value, ("from", "to", "tz")))
+    return tuple(map(sent.value, params.RANGE_NAMES))
 
 
 @dataclass(frozen=True, slots=True)
 class EventsParameters(Ranged):
-    """Of a page of events; `as_sent` are from, to and tz, which a cursor's question has to repeat."""
+    """Of a page of events; `as_sent` are from, to and tz, which a request with a cursor has to repeat."""
 
     limit: int = params.limit(100)
     cursor: str = params.parameter(_cursor, "cursor")
     as_sent: tuple[str | None, ...] = params.parameter(_as_sent, key=False)
 
 
-async def events(api: ReadApi, asked: Question[EventsParameters]) -> Answer:
+async def events(api: ReadApi, request: ReportRequest[EventsParameters]) -> Answer:
     """Return a page of events, newest first; by a share link, traffic alone."""
-    own, scope, is_shared = asked.parameters, asked.scope, asked.view.is_shared
+    own, scope, is_shared = request.parameters, request.scope, request.view.is_shared
     after = None
     if own.cursor:
-        from_ms, to_ms, after = _read_cursor(api, asked)
+        from_ms, to_ms, after = _read_cursor(api, request)
         scope = scope._replace(from_ms=from_ms, to_ms=to_ms)
-    found, last_id = await api.reports.events(scope, after, own.limit + 1, is_shared, asked.requester)
+    found, last_id = await api.reports.events(scope, after, own.limit + 1, is_shared, request.requester)
     shown = found[: _page_size(found, own.limit)]
-    meta = asked.meta() | {"limit": own.limit, "next_cursor": None}
+    meta = request.meta() | {"limit": own.limit, "next_cursor": None}
     meta |= {"from": iso(scope.from_ms, own.range.tz), "to": iso(scope.to_ms, own.range.tz)}
     headers = {}
     if len(found) > len(shown):
         numbers = (scope.from_ms, scope.to_ms, shown[-1].timestamp_ms, shown[-1].id, last_id)
-        cursor = meta["next_cursor"] = _sealed(api, asked, numbers)
-        if asked.csv:
-            root = public_url(api.base_url, asked.prefix) or asked.prefix
-            headers["Link"] = f'<{root}{asked.url.update_query(cursor=cursor)}>; rel="next"'
+        cursor = meta["next_cursor"] = _signed_cursor(api, request, numbers)
+        if request.csv:
+            root = public_url(api.base_url, request.prefix) or request.prefix
+            headers["Link"] = f'<{root}{request.url.update_query(cursor=cursor)}>; rel="next"'
     columns = SHARED_EVENT_COLUMNS if is_shared else EVENT_COLUMNS
     rows = [_row(event, own.range.tz, is_shared) for event in shown]
     return Answer(meta, rows, columns=columns, headers=headers)
@@ -107,22 +107,22 @@ def _row(event: StoredEvent, tz: tzinfo, is_shared: bool) -> tuple[Any, ...]:
     )
 
 
-def _sealed(api: ReadApi, asked: Question[EventsParameters], numbers: tuple[int, ...]) -> str:
-    own = asked.parameters
-    question = asked.website.id, (*own.as_sent, sorted((name, sorted(values)) for name, values in own.filters))
-    seal = blake2b(repr((*question, numbers)).encode(), digest_size=16, key=api.store.key_salt).digest()
-    return base64.urlsafe_b64encode(_CURSOR.pack(seal, *numbers)).decode().rstrip("=")
+def _signed_cursor(api: ReadApi, request: ReportRequest[EventsParameters], numbers: tuple[int, ...]) -> str:
+    own = request.parameters
+    identity = request.website.id, (*own.as_sent, sorted((of.name, sorted(of.values)) for of in own.filters), own.saved)
+    mac = blake2b(repr((*identity, numbers)).encode(), digest_size=16, key=api.store.key_salt).digest()
+    return base64.urlsafe_b64encode(_CURSOR.pack(mac, *numbers)).decode().rstrip("=")
 
 
-def _read_cursor(api: ReadApi, asked: Question[EventsParameters]) -> tuple[int, int, Place]:
-    """Return the range and place of a cursor, if it was sealed for the same question. Raises ApiError 400."""
-    text = asked.parameters.cursor
+def _read_cursor(api: ReadApi, request: ReportRequest[EventsParameters]) -> tuple[int, int, Place]:
+    """Return the range and place of a cursor if it was issued for the same query. Raises ApiError 400."""
+    text = request.parameters.cursor
     try:
         _, *numbers = _CURSOR.unpack(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
     except (ValueError, struct.error):
         numbers = []
-    if not numbers or not secrets.compare_digest(_sealed(api, asked, tuple(numbers)).encode(), text.encode()):
-        message = "cursor must be meta.next_cursor of the previous page, with the same website, from, to, tz, filters."
+    if not numbers or not secrets.compare_digest(_signed_cursor(api, request, tuple(numbers)).encode(), text.encode()):
+        message = "cursor must be meta.next_cursor of the previous page, with the same website, range and filters."
         raise params.invalid("cursor", message)
     from_ms, to_ms, *place = numbers
     return from_ms, to_ms, Place(*place)

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tally.api import params
-from tally.api.context import Answer, Question, ReadApi
-from tally.api.params import Filters, Ranged, Sent
+from tally.api.context import Answer, ReadApi, ReportRequest
+from tally.api.params import Filters, Ranged, SavedFilters, Sent
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS
 from tally.reports import significance
-from tally.reports.engine import WIDTHS, Experiment, Summary
 from tally.reports.experiments import Arm
+from tally.reports.report_engine import WIDTHS, Experiment, Summary
 from tally.rollups.heatmap_grid import BIN_HEIGHT_PX, BINS_X
 from tally.rollups.vitals_histogram import PERCENTILES, RELATIVE_ERROR, THRESHOLDS
 from tally.rounding import ratio
@@ -43,29 +43,30 @@ HEATMAP_PAGE_COLUMNS = ("value", "samples", "clicks")
 class VitalsParameters(Ranged):
     """Of web vitals: all metrics, or one metric by page, device or UTC day."""
 
-    filters: Filters = params.filter_by(FIELDS)
+    filters: Filters = params.filter_by(FIELDS, properties=False)
+    saved: tuple[SavedFilters, ...] = params.saved_filters(FIELDS, properties=False)
     limit: int = params.limit(10)
     by: str = params.choice("by", ("pathname", "device", "day"))
     metric: str = params.choice("metric", METRICS, METRICS[0])
 
 
-async def vitals(api: ReadApi, asked: Question[VitalsParameters]) -> Answer:
+async def vitals(api: ReadApi, request: ReportRequest[VitalsParameters]) -> Answer:
     """Return percentiles and ratings of web vitals."""
-    own, scope = asked.parameters, asked.scope
+    own, scope = request.parameters, request.scope
     if own.by == "day" and scope.to_ms - scope.from_ms > _MAX_DAYS * DAY_MS:
         raise params.invalid("by", f"by=day takes a range of at most {_MAX_DAYS:,} days.")
     rows: list[tuple[Any, ...]]
     if own.by == "day":
-        days = await api.reports.vitals_by_day(scope, own.metric, asked.requester)
+        days = await api.reports.vitals_by_day(scope, own.metric, request.requester)
         columns, rows = VITALS_DAY_COLUMNS, [(iso(begin_ms), *_summary(of)) for begin_ms, of in days]
     elif own.by:
-        found = await api.reports.vitals_by_value(scope, own.by, own.metric, own.limit, asked.requester)
+        found = await api.reports.vitals_by_value(scope, own.by, own.metric, own.limit, request.requester)
         columns, rows = VITALS_VALUE_COLUMNS, [(row.value, row.events, *_summary(row.summary)) for row in found]
     else:
-        metrics = await api.reports.vitals(scope, asked.requester)
+        metrics = await api.reports.vitals(scope, request.requester)
         columns = VITALS_COLUMNS
         rows = [(name, "" if name == "cls" else "ms", *_summary(of)) for name, of in metrics.items()]
-    meta = asked.meta() | {
+    meta = request.meta() | {
         "by": own.by or None,
         "metric": own.metric if own.by else None,
         "limit": own.limit if own.by in ("pathname", "device") else None,
@@ -88,21 +89,22 @@ def _summary(of: Summary) -> tuple[Any, ...]:
 class ExperimentsParameters(Ranged):
     """Of experiments; filters are about the assignment."""
 
-    filters: Filters = params.filter_by(FIELDS)
+    filters: Filters = params.filter_by(FIELDS, properties=False)
+    saved: tuple[SavedFilters, ...] = params.saved_filters(FIELDS, properties=False)
 
 
-async def experiments(api: ReadApi, asked: Question[ExperimentsParameters]) -> Answer:
+async def experiments(api: ReadApi, request: ReportRequest[ExperimentsParameters]) -> Answer:
     """Return the conversions of each experiment's variants, and what can be concluded from them."""
-    found, omitted = await api.reports.experiments(asked.scope, asked.requester)
-    meta = asked.meta() | {
+    found, omitted = await api.reports.experiments(request.scope, request.requester)
+    meta = request.meta() | {
         "visitor": "one UTC day",
         "confidence": 0.95,
         "split_is_off_below": significance.SPLIT_IS_OFF_BELOW,
-        "least_of_a_kind": significance.LEAST_OF_A_KIND,
-        "left_out": {
+        "least_of_a_kind": significance.MIN_OF_A_KIND,
+        "omitted": {
             "experiments": omitted,
-            "variants": sum(one.left_out[0] for one in found),
-            "goals": sum(one.left_out[1] for one in found),
+            "variants": sum(one.omitted[0] for one in found),
+            "goals": sum(one.omitted[1] for one in found),
         },
     }
     return Answer(meta, _arms(found), [_experiment(one) for one in found])
@@ -184,11 +186,11 @@ class HeatmapParameters:
     pathname: str = params.parameter(_pathname, "pathname")
 
 
-async def heatmap(api: ReadApi, asked: Question[HeatmapParameters]) -> Answer:
+async def heatmap(api: ReadApi, request: ReportRequest[HeatmapParameters]) -> Answer:
     """Return where a page was clicked and how far down it was seen."""
-    own, days = asked.parameters, _days(asked.parameters.range)
-    widths, number = _widths(own.filters), asked.website.number
-    found = await api.reports.heatmap(number, own.pathname, days, widths, asked.requester)
+    own, days = request.parameters, _days(request.parameters.range)
+    widths, number = _widths(own.filters), request.website.number
+    found = await api.reports.heatmap(number, own.pathname, days, widths, request.requester)
     data = {
         "grid": found.grid,
         "bins_x": BINS_X,
@@ -197,17 +199,17 @@ async def heatmap(api: ReadApi, asked: Question[HeatmapParameters]) -> Answer:
         "clicks": found.clicks,
         "scroll": found.scroll,
     }
-    meta = _day_meta(asked.meta(), own.range) | {"pathname": own.pathname, "cells": found.cells}
+    meta = _day_meta(request.meta(), own.range) | {"pathname": own.pathname, "cells": found.cells}
     return Answer(meta, found.grid, data)
 
 
-async def heatmap_pages(api: ReadApi, asked: Question[HeatmapPagesParameters]) -> Answer:
+async def heatmap_pages(api: ReadApi, request: ReportRequest[HeatmapPagesParameters]) -> Answer:
     """Return the pages with the most heatmap data."""
-    own, days = asked.parameters, _days(asked.parameters.range)
-    widths, number = _widths(own.filters), asked.website.number
-    found = await api.reports.heatmap_pages(number, days, widths, own.limit, asked.requester)
+    own, days = request.parameters, _days(request.parameters.range)
+    widths, number = _widths(own.filters), request.website.number
+    found = await api.reports.heatmap_pages(number, days, widths, own.limit, request.requester)
     unset = dict(zip(HEATMAP_PAGE_COLUMNS[1:], found.unset, strict=True))
-    return Answer(_day_meta(asked.meta(), own.range) | {"limit": own.limit, "unset": unset}, found.rows)
+    return Answer(_day_meta(request.meta(), own.range) | {"limit": own.limit, "unset": unset}, found.rows)
 
 
 def _days(span: Range) -> range:
@@ -228,4 +230,4 @@ def _day_meta(meta: dict[str, Any], span: Range) -> dict[str, Any]:
 
 def _widths(filters: Filters) -> tuple[str, ...]:
     """Return the classes of viewport widths that are asked for; all where none is named."""
-    return tuple(value for _, values in filters for value in values) or WIDTHS
+    return tuple(value for of in filters for value in of.values) or WIDTHS

@@ -13,41 +13,70 @@ replaced by a default silently: what was understood is repeated in `meta`.
 """
 
 import dataclasses
+import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from multidict import MultiMapping
+from multidict import MultiDict, MultiMapping
 
 from tally import errors
+from tally.accounts.definitions import Definition, Kind
 from tally.errors import ApiError
-from tally.events.validation import TYPES
-from tally.reports.engine import FILTERS, WIDTHS
-from tally.timeranges import Range, parse_days, parse_range
+from tally.events.filters import OPERATORS, PROPERTY_PREFIX, Filter
+from tally.events.validation import MAX_EVENT_DATA_BYTES, TYPES
+from tally.reports.report_engine import FILTERS, WIDTHS, Goal
+from tally.timeranges import (
+    PERIODS,
+    Range,
+    WeekStart,
+    parse_days,
+    parse_range,
+    passed,
+    period_range,
+    previous,
+    shifted_weeks,
+    year_before,
+)
 from tally.timestamps import BadTime
 
 MAX_ROWS = 1_000
+# The rows before a page are ranked with it.
+MAX_OFFSET = 10_000
+MAX_FILTERS = 20
+# Values of one filter by parts of texts: each is compared with all values of the field.
+MAX_PARTS = 100
 # The longest value that is stored is a URL.
 _MAX_CHARACTERS = 8_192
 # A longer value is cut where an error repeats it.
 _SHOWN_CHARACTERS = 50
 _METADATA = "parameter"
+GOAL_FILTER = "filter_goal"
+RANGE_NAMES = ("from", "to", "tz", "period")
 
 P = TypeVar("P")
-Filters = tuple[tuple[str, tuple[str, ...]], ...]
-"""Field and the values of which any may hold."""
+Filters = tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request's parameters as they were sent. `types`: the event types that a filter may name."""
+    """A request's parameters as they were sent.
+
+    types: the event types that a filter may name; definitions: what the owner has saved; properties:
+    whether filters may name properties of event_data.
+    """
 
     query: MultiMapping[str]
     path: Mapping[str, str]
     now_ms: int
     types: Sequence[str] = TYPES
+    definitions: tuple[Definition, ...] = ()
+    properties: bool = True
+    time_zone: str = "UTC"
+    week_start: WeekStart = "monday"
+    first_ms: int | None = None
 
     def value(self, name: str) -> str | None:
         """Return the value of a single-valued parameter; None where it was not sent."""
@@ -104,7 +133,7 @@ def invalid(name: str, message: str) -> ApiError:
 
 
 def refuse_other_than_utf8(raw_path: str) -> None:
-    """Raise ApiError 400 where the query is not UTF-8: a parser would read another question than was sent."""
+    """Raise ApiError 400 where the query is not UTF-8: a parser would read another query than was sent."""
     query = raw_path.partition("?")[2]
     try:
         unquote_to_bytes(query.encode("utf-8", "surrogateescape")).decode()
@@ -133,70 +162,271 @@ def _refuse_unknown(declared: type[Any], query: MultiMapping[str], more: Sequenc
 
 
 def time_range() -> Any:
-    """Declare from, to and tz as a Range of instants."""
-    return parameter(lambda sent: _range(sent, parse_range), "from", "to", "tz")
+    """Declare from, to, period and tz as a Range of instants."""
+    return parameter(lambda sent: _range(sent, parse_range), *RANGE_NAMES)
 
 
 def day_range() -> Any:
-    """Declare from, to and tz as a Range of whole days."""
-    return parameter(lambda sent: _range(sent, parse_days), "from", "to", "tz")
+    """Declare from, to, period and tz as a Range of whole days."""
+    return parameter(lambda sent: _range(sent, parse_days), *RANGE_NAMES)
 
 
 def _range(sent: Sent, parse: Callable[[str | None, str | None, str | None, int], Range]) -> Range:
+    tz, period = sent.value("tz"), chosen(sent, "period", PERIODS)
+    tz = sent.time_zone if tz is None else tz
+    if period and (sent.value("from") is not None or sent.value("to") is not None):
+        raise invalid("period", "period takes the place of from and to: send one of both.")
     try:
+        if period:
+            return period_range(period, tz, sent.now_ms, sent.first_ms)
         # The end of this millisecond: an event that was acknowledged in it is counted.
-        return parse(sent.value("from"), sent.value("to"), sent.value("tz"), sent.now_ms + 1)
+        return parse(sent.value("from"), sent.value("to"), tz, sent.now_ms + 1)
     except BadTime as bad:
         raise invalid(bad.field, f"{bad}.") from None
 
 
-def filter_by(fields: Sequence[str] = FILTERS) -> Any:
-    """Declare filter_<field> for some fields."""
-    return parameter(lambda sent: _filters(sent, fields), filters=fields)
+class Comparison(NamedTuple):
+    """The range that a report compares with, and how it was asked for.
+
+    Where the requested range is not over, `to_ms` is the end of as much of the other one, and `whole_to_ms` its own.
+    """
+
+    kind: str
+    match_weekday: bool
+    from_ms: int
+    to_ms: int
+    whole_to_ms: int
+
+
+def comparison(whole: bool = False) -> Any:
+    """Declare compare, compare_from, compare_to and match_weekday as a Comparison; None where not asked for.
+
+    whole: with a range to its end, also where the requested one is not over.
+    """
+    names = ("compare", "compare_from", "compare_to", "match_weekday")
+    return parameter(lambda sent: _comparison(sent, whole), *names)
+
+
+def _comparison(sent: Sent, whole: bool) -> Comparison | None:
+    kind = chosen(sent, "compare", ("previous", "year", "custom"))
+    match_weekday = bool(chosen(sent, "match_weekday", ("true",)))
+    ends = sent.value("compare_from"), sent.value("compare_to")
+    if kind != "custom" and ends != (None, None):
+        raise invalid("compare_from", "compare_from and compare_to need compare=custom.")
+    if kind == "custom" and None in ends:
+        raise invalid("compare_from", "compare=custom needs compare_from and compare_to.")
+    if match_weekday and kind not in ("previous", "year"):
+        raise invalid("match_weekday", "match_weekday needs compare=previous or compare=year.")
+    if not kind:
+        return None
+    span = _range(sent, parse_range)
+    try:
+        if kind == "custom":
+            with_ = parse_range(*ends, span.tz.key, sent.now_ms + 1)
+            return Comparison(kind, match_weekday, with_.from_ms, with_.to_ms, with_.to_ms)
+        from_ms, whole_to_ms = _other(span, kind, match_weekday, None)
+        _, to_ms = _other(span, kind, match_weekday, None if whole else passed(span, sent.now_ms))
+        return Comparison(kind, match_weekday, from_ms, to_ms, whole_to_ms)
+    except BadTime as bad:
+        raise invalid(f"compare_{bad.field}" if kind == "custom" else "compare", f"{bad}.") from None
+
+
+def _other(span: Range, kind: str, match_weekday: bool, until_ms: int | None) -> tuple[int, int]:
+    if match_weekday:
+        return shifted_weeks(span, kind == "year", until_ms)
+    return previous(span, until_ms) if kind == "previous" else year_before(span, until_ms)
+
+
+def filter_by(fields: Sequence[str] = FILTERS, properties: bool = True) -> Any:
+    """Declare filter_<field> for some fields, and filter_prop.<name> where `properties`."""
+    return parameter(lambda sent: _filters(sent, fields, properties and sent.properties), filters=fields)
 
 
 def filter_by_width() -> Any:
     """Declare filter_device for the classes of viewport widths that heatmaps have."""
 
     def read_widths(sent: Sent) -> Filters:
-        found = _filters(sent, ("device",))
-        for _, values in found:
-            if set(values) - set(WIDTHS):
+        found = _filters(sent, ("device",), properties=False)
+        for of in found:
+            if of.operator != "=" or set(of.values) - set(WIDTHS):
                 raise invalid("filter_device", f"filter_device must be one of {', '.join(WIDTHS)} for heatmaps.")
         return found
 
     return parameter(read_widths, filters=("device",))
 
 
-def _filters(sent: Sent, fields: Sequence[str]) -> Filters:
-    found: dict[str, tuple[str, ...]] = {}
+def _filters(sent: Sent, fields: Sequence[str], properties: bool) -> Filters:
+    """Return the filters of a query. The name of a parameter ends at the first `=`: `filter_country!` is `!=`."""
+    found: dict[str, Filter] = {}
     for name in sent.query:
-        if not name.startswith("filter_"):
-            continue
-        field, values = name.removeprefix("filter_"), tuple(dict.fromkeys(sent.query.getall(name)))
-        if field not in fields:
-            raise invalid(name[:100], f"Unknown filter: filters are {', '.join('filter_' + one for one in fields)}.")
-        longest = max(map(len, values))
-        if longest > _MAX_CHARACTERS:
-            raise invalid(name, f"{name} must have at most {_MAX_CHARACTERS} characters (got {longest}).")
-        if field == "type" and not {*values} <= {"", *sent.types}:
-            raise invalid(name, f"filter_type must be one of {', '.join(sent.types)}.")
-        found[field] = values
-    return tuple(found.items())
+        if name.startswith("filter_") and not (name == GOAL_FILTER and "type" in fields):
+            of = _filter(name, tuple(dict.fromkeys(sent.query.getall(name))), sent, fields, properties)
+            known = found.get(of.name)
+            if known is not None and known != of:
+                raise invalid(name[:100], f"{name[:100]} must be written in one way.")
+            found[of.name] = of
+    if len(found) > MAX_FILTERS:
+        raise invalid("filter", f"A request takes at most {MAX_FILTERS} filters (got {len(found)}).")
+    return tuple(found.values())
 
 
-def limit(default: int) -> Any:
+def _filter(name: str, values: tuple[str, ...], sent: Sent, fields: Sequence[str], properties: bool) -> Filter:
+    # An `=` may also be in the name, percent-encoded.
+    field = name.removeprefix("filter_").removesuffix("=")
+    operator = next((one for one in OPERATORS[1:] if field.endswith(one[0])), OPERATORS[0])
+    of = Filter(field.removesuffix(operator[:-1]), operator, values)
+    if of.property_name is not None and properties:
+        if not 0 < len(of.property_name.encode()) <= MAX_EVENT_DATA_BYTES:
+            raise invalid(name[:100], f"{PROPERTY_PREFIX} must be followed by the name of a property.")
+    elif of.field not in fields:
+        raise _unknown_filter(name, of.field, fields, properties)
+    longest = max(map(len, values))
+    if longest > _MAX_CHARACTERS:
+        raise invalid(name[:100], f"{name[:100]} must have at most {_MAX_CHARACTERS} characters (got {longest}).")
+    if not of.is_exact and len(values) > MAX_PARTS:
+        raise invalid(name[:100], f"{name[:100]} must be sent at most {MAX_PARTS} times (got {len(values)}).")
+    if not of.is_exact and "" in values:
+        raise invalid(name, f"{name} must not be empty: {of.operator} compares a part of a text.")
+    if of.field == "type" and of.is_exact and not {*values} <= {"", *sent.types}:
+        raise invalid(name, f"filter_type must be one of {', '.join(sent.types)}.")
+    return of
+
+
+def _unknown_filter(name: str, field: str, fields: Sequence[str], properties: bool) -> ApiError:
+    takes = [f"filter_{one}" for one in (*fields, *[f"{PROPERTY_PREFIX}<name>"] * properties)]
+    near = difflib.get_close_matches(field[:100], fields, 1)
+    meant = f" (did you mean filter_{near[0]}?)" if near else ""
+    return invalid(name[:100], f"Unknown filter{meant}: filters are {', '.join(takes)}.")
+
+
+def parse_filters(written: Sequence[str]) -> Filters:
+    """Return filters that are written as in a query, each `name=value` without encoding. Raises ApiError 400."""
+    query: MultiDict[str] = MultiDict()
+    for one in written:
+        name, equals, value = one.partition("=")
+        if not equals or not name.startswith("filter_") or name == GOAL_FILTER:
+            raise invalid("filters", f"A filter must be filter_<field>=<value> (got {shown(one)}).")
+        query.add(name, value)
+    return _filters(Sent(query, {}, 0), FILTERS, properties=True)
+
+
+class SavedGoal(NamedTuple):
+    """A goal that the owner has saved, with what the engine counts for it."""
+
+    id: str
+    name: str
+    type: str
+    currency: str | None
+    goal: Goal
+
+
+class SavedFilters(NamedTuple):
+    """The filters of a saved definition that a request names by `parameter`: a segment's, or a goal's conditions."""
+
+    parameter: str
+    id: str
+    filters: Filters
+
+
+# The types that a goal counts.
+_GOAL_FILTERS = {
+    "event": ("filter_type=event", "filter_type=app_event"),
+    "page": ("filter_type=pageview", "filter_type=screen_view"),
+}
+
+
+def _saved(sent: Sent, name: str, kind: Kind) -> Definition | None:
+    """Return the definition that a parameter names by its id; None where it was not sent. Raises ApiError 400."""
+    given = sent.value(name)
+    if given is None:
+        return None
+    for one in sent.definitions:
+        if (one.kind, one.id) == (kind, given):
+            return one
+    raise invalid(name, f"{name} must be the id of a {kind} of this website (got {shown(given)}).")
+
+
+def _conditions(of: Definition) -> Filters:
+    """Return what an event has to match to count for a goal."""
+    return (*parse_filters(_GOAL_FILTERS[of.content["type"]]), *parse_filters(of.content["match"]))
+
+
+def _saved_goal(of: Definition) -> SavedGoal:
+    own = of.content
+    return SavedGoal(of.id, own["name"], own["type"], own["currency"], Goal(_conditions(of), own["value"]))
+
+
+def saved_goals(sent: Sent) -> tuple[SavedGoal, ...]:
+    """Return all goals of the website, oldest first."""
+    return goals_of(sent.definitions)
+
+
+def goals_of(definitions: Iterable[Definition]) -> tuple[SavedGoal, ...]:
+    """Return the goals among what an owner has saved, oldest first."""
+    return tuple(_saved_goal(one) for one in definitions if one.kind == "goal")
+
+
+def goal() -> Any:
+    """Declare a goal by its id; None where it was not sent."""
+
+    def read_goal(sent: Sent) -> SavedGoal | None:
+        found = _saved(sent, "goal", "goal")
+        return None if found is None else _saved_goal(found)
+
+    return parameter(read_goal, "goal")
+
+
+def saved_filters(fields: Sequence[str] = FILTERS, properties: bool = True) -> Any:
+    """Declare `segment`, whose filters may be of some fields; and `filter_goal`, where events have a type."""
+
+    def read_saved(sent: Sent) -> tuple[SavedFilters, ...]:
+        found = []
+        segment = _saved(sent, "segment", "segment")
+        if segment is not None:
+            filters = parse_filters(segment.content["filters"])
+            for of in filters:
+                if of.field not in fields and not (of.property_name is not None and properties):
+                    raise invalid("segment", f"This endpoint takes no filter_{of.field}, which the segment has.")
+            found.append(SavedFilters("segment", segment.id, filters))
+        goal = _saved(sent, GOAL_FILTER, "goal") if "type" in fields else None
+        if goal is not None:
+            found.append(SavedFilters(GOAL_FILTER, goal.id, _conditions(goal)))
+        return tuple(found)
+
+    return parameter(read_saved, "segment", *([GOAL_FILTER] if "type" in fields else []))
+
+
+def limit(default: int, most: int = MAX_ROWS) -> Any:
     """Declare the maximum number of rows."""
+    return number("limit", 1, most, default)
 
-    def read_limit(sent: Sent) -> int:
-        given = sent.value("limit")
+
+def number(name: str, least: int, most: int, default: int) -> Any:
+    """Declare a whole number."""
+
+    def read_number(sent: Sent) -> int:
+        given = sent.value(name)
         if given is None:
             return default
-        if not re.fullmatch(r"[0-9]{1,4}", given) or not 1 <= int(given) <= MAX_ROWS:
-            raise invalid("limit", f"limit must be between 1 and {MAX_ROWS} (got {shown(given)}).")
+        if not re.fullmatch(r"[0-9]{1,4}", given) or not least <= int(given) <= most:
+            raise invalid(name, f"{name} must be between {least} and {most} (got {shown(given)}).")
         return int(given)
 
-    return parameter(read_limit, "limit")
+    return parameter(read_number, name)
+
+
+def offset() -> Any:
+    """Declare how many rows are skipped."""
+
+    def read_offset(sent: Sent) -> int:
+        given = sent.value("offset")
+        if given is None:
+            return 0
+        if not re.fullmatch(r"[0-9]{1,5}", given) or int(given) > MAX_OFFSET:
+            raise invalid("offset", f"offset must be between 0 and {MAX_OFFSET} (got {shown(given)}).")
+        return int(given)
+
+    return parameter(read_offset, "offset")
 
 
 def choice(name: str, choices: Sequence[str], default: str = "") -> Any:
@@ -214,9 +444,20 @@ def chosen(sent: Sent, name: str, choices: Sequence[str], default: str = "") -> 
     return given
 
 
-def flag(name: str, value: str) -> Any:
-    """Declare a parameter that takes one value; True where it was sent."""
-    return parameter(lambda sent: bool(chosen(sent, name, (value,))), name)
+def choices(name: str, allowed: Sequence[str], default: Sequence[str]) -> Any:
+    """Declare a comma-separated list of fixed values, each at most once."""
+
+    def read_choices(sent: Sent) -> tuple[str, ...]:
+        given = sent.value(name)
+        if given is None:
+            return tuple(default)
+        found = tuple(given.split(",", len(allowed)))
+        if not set(found) <= set(allowed) or len(set(found)) < len(found):
+            takes = ", ".join(allowed)
+            raise invalid(name, f"{name} must be some of {takes}, separated by commas (got {shown(given)}).")
+        return found
+
+    return parameter(read_choices, name)
 
 
 def text(name: str, description: str, min_length: int, max_length: int) -> Any:
@@ -290,3 +531,4 @@ class Ranged:
 
     range: Range = time_range()
     filters: Filters = filter_by()
+    saved: tuple[SavedFilters, ...] = saved_filters()

@@ -7,7 +7,7 @@ here, so pages of every origin may read with a key (CORS).
 """
 
 import re
-from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 
@@ -16,9 +16,11 @@ from tally.accounts.accounts import PLANS_WITH_KEYS
 from tally.accounts.api_keys import ApiKey
 from tally.api import params
 from tally.api.context import READ_API, ReadApi, View, caching, has_any_tag, has_tag
+from tally.api.overview import OverviewParameters, overview
 from tally.api.params import Sent
 from tally.errors import ApiError
 from tally.http.responses import RESPONSE_HEADERS, json_response
+from tally.reports.report_engine import Claim, Requester
 from tally.timestamps import iso
 
 PREFLIGHT = {
@@ -33,11 +35,6 @@ _WRONG_KEY = {"WWW-Authenticate": 'Bearer realm="Tally", error="invalid_token"'}
 _BY = "Authorization"
 
 
-@dataclass(frozen=True, slots=True)
-class _NoParameters:
-    """Of the list of websites."""
-
-
 async def _key(request: web.Request, api: ReadApi) -> ApiKey:
     """Return the request's API key; counts it against its rate limit. Raises ApiError 401, 429, 403."""
     given = request.headers.getall("Authorization", [])
@@ -46,7 +43,7 @@ async def _key(request: web.Request, api: ReadApi) -> ApiKey:
         raise ApiError(errors.MISSING_API_KEY, headers=_NO_KEY)
     key = api.store.key(match[1])
     if key is None:
-        await api.store.look_again()
+        await api.store.read_changes()
         key = api.store.key(match[1])
     if key is None:
         raise ApiError(errors.INVALID_API_KEY, headers=_WRONG_KEY)
@@ -79,17 +76,34 @@ async def by_key(request: web.Request) -> View:
 
 
 async def websites(request: web.Request) -> web.Response:
-    """GET /api/v1/websites: the account's websites, oldest first."""
+    """GET /api/v1/websites: the account's websites, oldest first; with `stats`, figures of each."""
     api = request.app[READ_API]
     key = await _key(request, api)
     params.refuse_other_than_utf8(request.raw_path)
-    params.read(_NoParameters, Sent(request.query, request.match_info, api.clock.wall_ms()))
+    period = params.read(OverviewParameters, Sent(request.query, request.match_info, api.clock.wall_ms())).period
     own = [website for website in api.store.registry.websites.values() if website.account == key.account]
-    etag = api.etag("websites", own)
+    figures: list[dict[str, Any] | None] = []
+    if period:
+        requester = Requester(Claim(False, key.account), lambda: request.transport is None)
+        figures = await overview(api, own, period, requester)
+    etag = api.etag("websites", own, period, figures)
     if has_tag(request, etag) or has_any_tag(request):
         return web.Response(status=304, headers=caching(etag, _BY))
-    data = [{"id": w.id, "name": w.name, "domain": w.domain, "created_at": iso(w.created_ms)} for w in own]
-    return json_response({"data": data, "meta": {}}, headers=caching(etag, _BY))
+    data: list[dict[str, Any]] = [
+        {
+            "id": w.id,
+            "name": w.name,
+            "domain": w.domain,
+            "created_at": iso(w.created_ms),
+            "time_zone": w.time_zone,
+            "week_start": w.week_start,
+            "currency": w.currency,
+        }
+        for w in own
+    ]
+    for row, of in zip(data, figures, strict=False):
+        row["stats"] = of
+    return json_response({"data": data, "meta": {"stats": period} if period else {}}, headers=caching(etag, _BY))
 
 
 async def preflight(request: web.Request) -> web.Response:

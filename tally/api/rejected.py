@@ -11,10 +11,10 @@ from datetime import tzinfo
 from typing import Any
 
 from tally.api import params
-from tally.api.context import Answer, Question, ReadApi
+from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.traffic import buckets_of
 from tally.ingest.rejected_events import REASONS
-from tally.reports.engine import RejectedExample
+from tally.reports.report_engine import RejectedExample
 from tally.timeranges import Range
 from tally.timestamps import iso
 
@@ -29,12 +29,12 @@ class RejectedParameters:
     range: Range = params.day_range()
 
 
-async def rejected(api: ReadApi, asked: Question[RejectedParameters]) -> Answer:
+async def rejected(api: ReadApi, request: ReportRequest[RejectedParameters]) -> Answer:
     """Return sum, reasons (most events first), days in order, and examples (newest first)."""
-    span = asked.parameters.range
+    span = request.parameters.range
     series = buckets_of(span, "day", field="from")
     spans = [(day.from_ms, day.to_ms) for day in series]
-    found = await api.reports.rejected(asked.website.number, spans, asked.requester)
+    found = await api.reports.rejected(request.website.number, spans, request.requester)
     days = [(bucket.time, counts) for bucket, counts in zip(series, found.days, strict=True)]
     sums: Counter[str] = Counter()
     for _, counts in days:
@@ -48,7 +48,7 @@ async def rejected(api: ReadApi, asked: Question[RejectedParameters]) -> Answer:
         "folded": [one._asdict() for one in found.folded],
     }
     rows = ((time, _REASON_OF[code], code, events) for time, counts in days for code, events in counts.items())
-    return Answer(asked.meta(), rows, data)
+    return Answer(request.meta(), rows, data)
 
 
 def _named(code: str) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 Adding a report takes one file, which holds a dataclass of parameters and a function, and one row here. Routes
 (tally/web/routes.py), the names in /metrics and the tests of authorisation, parameters and openapi.yaml follow from the
-table. A report that needs figures which no method of `Reports` returns adds one to tally/reports/engine.py.
+table. A report that needs figures which no method of `Reports` returns adds one to tally/reports/report_engine.py.
 
-Who may ask: whoever has an API key or a session of the website's account reads everything. A share link shows traffic
+Authorisation: an API key or a session of the website's account may read everything. A share link shows traffic
 alone, since event_data, measurements and rejected events may hold what only the owner should see.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from tally.api import behaviour, events, measurements, params, rejected, traffic
+from tally.api import behaviour, definitions, events, goals, measurements, params, rejected, traffic
 from tally.api.context import Compute
-from tally.reports.engine import Reports
+from tally.reports.report_engine import Reports
 
 P = TypeVar("P")
 
@@ -36,6 +36,11 @@ def _version(engine: Reports, website: int) -> Hashable:
     return engine.version(website)
 
 
+def _no_version(engine: Reports, website: int) -> Hashable:
+    """Return the version of an answer that does not depend on events."""
+    return None
+
+
 def _rejected_version(engine: Reports, website: int) -> Hashable:
     return engine.rejected_version(website)
 
@@ -45,7 +50,8 @@ class Report(Generic[P]):
     """An endpoint. `path` follows the path of `Access`; without `columns` there is no CSV.
 
     `reads_events`: it always reads single events, so that it cannot answer about days whose events are deleted.
-    `version`: what the answer's ETag depends on besides the question.
+    `lists_events`: it returns single events, which a share link may hide.
+    `version`: what the answer's ETag depends on besides the request.
     """
 
     path: str
@@ -54,12 +60,23 @@ class Report(Generic[P]):
     columns: tuple[str, ...] = ()
     access: frozenset[Access] = OWNER
     reads_events: bool = False
+    lists_events: bool = False
     version: Callable[[Reports, int], Hashable] = _version
 
     @property
     def name(self) -> str:
         """The first part of the path, by which /metrics calls the report."""
         return self.path.partition("/")[0]
+
+    @property
+    def takes_filters(self) -> bool:
+        """Whether it counts the events that match filters."""
+        return hasattr(self.parameters, "filters")
+
+    @property
+    def depends_on_events(self) -> bool:
+        """Whether its answer follows from what visitors sent."""
+        return self.version is not _no_version
 
     @property
     def allowed(self) -> frozenset[str]:
@@ -74,7 +91,15 @@ REPORTS: tuple[Report[Any], ...] = (
     Report("event-names", traffic.ListParameters, traffic.event_names, traffic.EVENT_NAME_COLUMNS, EVERYONE),
     Report("entry-pages", traffic.ListParameters, traffic.entry_pages, traffic.PAGE_COLUMNS, EVERYONE),
     Report("exit-pages", traffic.ListParameters, traffic.exit_pages, traffic.PAGE_COLUMNS, EVERYONE),
-    Report("events", events.EventsParameters, events.events, events.EVENT_COLUMNS, EVERYONE, reads_events=True),
+    Report(
+        "events",
+        events.EventsParameters,
+        events.events,
+        events.EVENT_COLUMNS,
+        EVERYONE,
+        reads_events=True,
+        lists_events=True,
+    ),
     Report("realtime", traffic.RealtimeParameters, traffic.realtime, access=EVERYONE),
     Report("vitals", measurements.VitalsParameters, measurements.vitals, measurements.VITALS_COLUMNS),
     Report(
@@ -88,6 +113,7 @@ REPORTS: tuple[Report[Any], ...] = (
         measurements.HEATMAP_PAGE_COLUMNS,
     ),
     Report("funnel", behaviour.FunnelParameters, behaviour.funnel, behaviour.FUNNEL_COLUMNS, reads_events=True),
+    Report("journeys", behaviour.JourneysParameters, behaviour.journeys, behaviour.JOURNEY_COLUMNS, reads_events=True),
     Report(
         "event-data",
         behaviour.EventDataParameters,
@@ -101,5 +127,16 @@ REPORTS: tuple[Report[Any], ...] = (
         rejected.rejected,
         rejected.REJECTED_COLUMNS,
         version=_rejected_version,
+    ),
+    Report("goals/report", goals.GoalsParameters, goals.report, goals.GOAL_COLUMNS),
+    *(
+        Report(
+            of.path,
+            definitions.ListParameters,
+            definitions.listed(of),
+            access=EVERYONE if of is definitions.ANNOTATIONS else OWNER,
+            version=_no_version,
+        )
+        for of in definitions.KINDS
     ),
 )

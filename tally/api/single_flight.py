@@ -1,6 +1,6 @@
-"""Compute the answer to identical concurrent questions once (single flight).
+"""Compute the answer to identical concurrent requests once (single flight).
 
-The key holds what an answer depends on: the question as understood and the website's version when the request began
+The key holds what an answer depends on: the checked parameters and the website's version when the request began
 (the ETag, tally/api/endpoints.py). An event that was acknowledged before a request began has changed the version, so
 that request never joins a computation whose snapshot may be older than the event.
 

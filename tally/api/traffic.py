@@ -1,41 +1,51 @@
 """Reports about traffic: key figures, time series, top lists, event names, entry and exit pages, realtime.
 
-Each report is a dataclass of parameters and a function that asks the engine and shapes its answer; the table that makes
-endpoints of them is tally/api/reports.py.
+Each report is a dataclass of parameters and a function that calls the engine and formats its result; the table that
+makes endpoints of them is tally/api/reports.py.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any, TypeVar
 
 from tally.api import params
-from tally.api.context import Answer, Question, ReadApi
-from tally.api.params import Ranged
-from tally.events.dimensions import FIELDS
+from tally.api.context import Answer, ReadApi, ReportRequest
+from tally.api.goals import added, columns, goal_meta
+from tally.api.params import Comparison, Ranged, SavedGoal
+from tally.events.dimensions import FIELDS, PAGES
 from tally.ingest.realtime import WINDOW_MS
-from tally.reports.engine import Page, Side, Stats
-from tally.reports.figures import VISIT_FIGURES, changes, rounded
-from tally.timeranges import Bucket, Interval, Range, buckets, previous
+from tally.reports.figures import KEY_FIGURES, VISIT_FIGURES, changes, rounded
+from tally.reports.report_engine import BeyondRetention, Conversions, Page, Scope, Side, Stats, Top, TopQuery, TopRow
+from tally.timeranges import INTERVALS, Bucket, Interval, Range, WeekStart, buckets
 from tally.timestamps import BadTime, iso
 
+T = TypeVar("T")
+
 TIMESERIES_COLUMNS = ("time", "visitors", "visits", "pageviews", "events")
-TOP_COLUMNS = ("value", "visitors", "pageviews", "events")
+TOP_METRICS = ("visitors", "pageviews", "events")
+"""The key figures of a row of a list unless others are asked for."""
+TOP_COLUMNS = ("value", *TOP_METRICS)
 EVENT_NAME_COLUMNS = ("value", "visitors", "events")
 PAGE_COLUMNS = ("value", "visits", *VISIT_FIGURES)
 
 
 @dataclass(frozen=True, slots=True)
 class StatsParameters(Ranged):
-    """Of the key figures; `compare` adds those of the previous range."""
+    """Of the key figures; `compare` adds those of another range."""
 
-    compare: bool = params.flag("compare", "previous")
+    compare: Comparison | None = params.comparison()
+    goal: SavedGoal | None = params.goal()
 
 
 @dataclass(frozen=True, slots=True)
 class TimeseriesParameters(Ranged):
     """Of a time series."""
 
-    interval: Interval = params.choice("interval", ("day", "hour"), "day")
+    interval: Interval = params.choice("interval", INTERVALS, "day")
+    compare: Comparison | None = params.comparison(whole=True)
+    goal: SavedGoal | None = params.goal()
+    week_start: WeekStart = params.parameter(lambda sent: sent.week_start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +59,13 @@ class ListParameters(Ranged):
 class TopParameters(ListParameters):
     """Of a list of a field's values."""
 
-    field: str = params.path_part("field", FIELDS)
+    offset: int = params.offset()
+    compare: Comparison | None = params.comparison()
+    goal: SavedGoal | None = params.goal()
+    metrics: tuple[str, ...] = params.choices("metrics", KEY_FIGURES, TOP_METRICS)
+    sort: str = params.choice("sort", KEY_FIGURES)
+    order: str = params.choice("order", ("desc", "asc"))
+    field: str = params.path_part("field", (*FIELDS, *PAGES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,73 +75,175 @@ class RealtimeParameters:
     now_ms: int = params.parameter(lambda sent: sent.now_ms)
 
 
-async def stats(api: ReadApi, asked: Question[StatsParameters]) -> Answer:
-    """Return the seven key figures, and their change against the previous range if asked for."""
-    span, compare = asked.parameters.range, asked.parameters.compare
-    meta, scopes = asked.meta() | {"compare": "previous" if compare else None}, [asked.scope]
-    if compare:
-        from_ms, to_ms = previous(span)
-        scopes.append(asked.scope._replace(from_ms=from_ms, to_ms=to_ms))
-        meta |= {"previous_from": iso(from_ms, span.tz), "previous_to": iso(to_ms, span.tz)}
-    now, *before = await api.reports.stats(scopes, asked.requester)
-    data: dict[str, Any] = dict(rounded(now))
+def _other(request: ReportRequest[Any], compare: Comparison) -> tuple[dict[str, Any], Scope]:
+    """Return what meta says about the range to compare with, and its scope."""
+    tz = request.parameters.range.tz
+    meta: dict[str, Any] = {
+        "compare": compare.kind,
+        "previous_from": iso(compare.from_ms, tz),
+        "previous_to": iso(compare.to_ms, tz),
+    }
+    if compare.match_weekday:
+        meta["match_weekday"] = True
+    return meta, request.scope._replace(from_ms=compare.from_ms, to_ms=compare.to_ms)
+
+
+async def _compared(
+    request: ReportRequest[Any], compare: Comparison | None, compute: Callable[[Scope | None], Awaitable[T]]
+) -> tuple[dict[str, Any], T]:
+    """Return what meta says about the range to compare with, and what `compute` returns for its scope.
+
+    A part of a range may need events that are no longer kept, where the whole does not. Then the whole is compared.
+    """
+    if compare is None:
+        return {}, await compute(None)
+    meta, scope = _other(request, compare)
+    try:
+        return meta, await compute(scope)
+    except BeyondRetention:
+        if compare.to_ms == compare.whole_to_ms:
+            raise
+    meta, scope = _other(request, compare._replace(to_ms=compare.whole_to_ms))
+    return meta, await compute(scope)
+
+
+async def stats(api: ReadApi, request: ReportRequest[StatsParameters]) -> Answer:
+    """Return the seven key figures, and their change against another range if asked for."""
+    goal = request.parameters.goal
+
+    async def count(other: Scope | None) -> Sequence[tuple[Stats, Conversions | None]]:
+        scopes = [request.scope, *([other] if other else [])]
+        if goal is None:
+            return [(of, None) for of in await api.reports.stats(scopes, request.requester)]
+        return await api.reports.goal_stats(scopes, goal.goal, request.requester)
+
+    meta, found = await _compared(request, request.parameters.compare, count)
+    data, *before = [dict[str, Any](rounded(of)) for of, _ in found]
     if before:
-        data |= {"previous": rounded(before[0]), "change": changes(now, before[0])}
-    return Answer(meta, data=data)
+        data |= {"previous": before[0], "change": changes(found[0][0], found[1][0])}
+    for into, (of, own) in zip((data, *before), found, strict=True):
+        into.update({} if goal is None or own is None else added(goal, own, of.visitors))
+    return Answer(request.meta() | {"compare": None} | meta | goal_meta(goal), data=data)
 
 
-async def timeseries(api: ReadApi, asked: Question[TimeseriesParameters]) -> Answer:
-    """Return figures by local day or hour."""
-    interval = asked.parameters.interval
-    series = buckets_of(asked.parameters.range, interval)
+async def timeseries(api: ReadApi, request: ReportRequest[TimeseriesParameters]) -> Answer:
+    """Return figures by local minute, hour, day, week or month; with `compare`, next to those of another range."""
+    own = request.parameters
+    meta, compared = _other(request, own.compare) if own.compare else (dict[str, Any](), None)
+    meta |= request.meta() | {"interval": own.interval} | goal_meta(own.goal)
+    if own.interval == "week":
+        meta["week_start"] = own.week_start
+    data = await _series(api, request, request.scope, own.range)
+    names = columns(TIMESERIES_COLUMNS, own.goal)
+    if compared is None:
+        return Answer(meta, (tuple(row.values()) for row in data), data, names)
+    other = replace(own.range, from_ms=compared.from_ms, to_ms=compared.to_ms, days=None)
+    before: list[dict[str, Any]] = await _series(api, request, compared, other)
+    # The first bucket beside the first; a longer range to compare with is cut.
+    pairs = list(zip_longest(data, before[: len(data)]))
+    rows = ((*row.values(), *(older or dict.fromkeys(names)).values()) for row, older in pairs)
+    both = (*names, *(f"previous_{name}" for name in names))
+    return Answer(meta, rows, [row | {"previous": older} for row, older in pairs], both)
+
+
+async def _series(
+    api: ReadApi, request: ReportRequest[TimeseriesParameters], scope: Scope, span: Range
+) -> list[dict[str, Any]]:
+    series = buckets_of(span, request.parameters.interval, week_start=request.parameters.week_start)
     spans = [(bucket.from_ms, bucket.to_ms) for bucket in series]
-    counted = await api.reports.timeseries(asked.scope, spans, asked.requester)
+    goal, converted = request.parameters.goal, list[Conversions]()
+    counted: Sequence[Sequence[int]]
+    if goal is None:
+        counted = await api.reports.timeseries(scope, spans, request.requester)
+    else:
+        found = await api.reports.goal_timeseries(scope, goal.goal, spans, request.requester)
+        counted, converted = [row for row, _ in found], [own for _, own in found]
     # Names written out take a quarter of the time of a generic conversion; a year has 8,760 hours.
-    data = [
+    data: list[dict[str, Any]] = [
         {"time": bucket.time, "visitors": visitors, "visits": visits, "pageviews": views, "events": events}
         for bucket, (visitors, visits, views, events) in zip(series, counted, strict=True)
     ]
-    rows = (tuple(row.values()) for row in data)
-    return Answer(asked.meta() | {"interval": interval}, rows, data)
+    if goal is not None:
+        for row, own in zip(data, converted, strict=True):
+            row |= added(goal, own, row["visitors"])
+    return data
 
 
-def buckets_of(span: Range, interval: Interval, field: str = "") -> list[Bucket]:
+def buckets_of(span: Range, interval: Interval, field: str = "", week_start: WeekStart = "monday") -> list[Bucket]:
     """Return the buckets of a range. Raises ApiError 400 for `field` where they are too many."""
     try:
-        return buckets(span, interval)
+        return buckets(span, interval, week_start=week_start)
     except BadTime as bad:
         raise params.invalid(field or bad.field, f"{bad}.") from None
 
 
-async def top(api: ReadApi, asked: Question[TopParameters]) -> Answer:
-    """Return the values of a field with the most visitors."""
-    field, limit = asked.parameters.field, asked.parameters.limit
-    found = await api.reports.top(asked.scope, field, limit, asked.requester)
-    unset = dict(zip(TOP_COLUMNS[1:], found.unset, strict=True))
-    return Answer(asked.meta() | {"field": field, "limit": limit, "unset": unset}, found.rows)
+async def top(api: ReadApi, request: ReportRequest[TopParameters]) -> Answer:
+    """Return the values of a field with the most visitors, or in another order; with `compare`, also their figures in
+    another range."""
+    own, goal = request.parameters, request.parameters.goal
+
+    async def count(other: Scope | None) -> Top:
+        query = TopQuery(
+            *(own.field, own.limit, own.offset, other, None if goal is None else goal.goal),
+            has_visits=not {*own.metrics, own.sort} <= {*TOP_METRICS, ""},
+            order=own.sort or ("visitors" if own.order == "asc" else ""),
+            ascending=own.order == "asc",
+        )
+        return await api.reports.top(request.scope, query, request.requester)
+
+    meta, found = await _compared(request, own.compare, count)
+    meta |= request.meta() | {"field": own.field, "limit": own.limit, "offset": own.offset, "total": found.total}
+    if own.sort or own.order:
+        meta |= {"sort": own.sort or "visitors", "order": own.order or "desc"}
+    unset = _shown(found.unset, own.metrics, goal)
+    del unset["value"]
+    meta |= {"unset": unset} | goal_meta(goal)
+    names = columns(("value", *own.metrics), goal)
+    data = [_shown(row, own.metrics, goal) for row in found.rows]
+    if own.compare is None:
+        return Answer(meta, (tuple(row.values()) for row in data), data, names)
+    rows = ((*list(row.values())[:-1], *row["previous"].values()) for row in data)
+    return Answer(meta, rows, data, (*names, *(f"previous_{name}" for name in names[1:])))
 
 
-async def event_names(api: ReadApi, asked: Question[ListParameters]) -> Answer:
+def _shown(row: TopRow, metrics: Sequence[str], goal: SavedGoal | None) -> dict[str, Any]:
+    """Return a row of a list, with the previous figures where there are any."""
+    shown: dict[str, Any] = {"value": row.value} | _metrics(row.figures, row.conversions, metrics, goal)
+    if row.previous is not None:
+        shown["previous"] = _metrics(row.previous, row.previous_conversions, metrics, goal)
+    return shown
+
+
+def _metrics(
+    of: Stats, converted: Conversions | None, metrics: Sequence[str], goal: SavedGoal | None
+) -> dict[str, Any]:
+    # Without ratios there is nothing to round: a tenth of the time.
+    known = of._asdict() if set(metrics).issubset(Stats._fields) else rounded(of)
+    more = {} if goal is None or converted is None else added(goal, converted, of.visitors)
+    return {name: known[name] for name in metrics} | more
+
+
+async def event_names(api: ReadApi, request: ReportRequest[ListParameters]) -> Answer:
     """Return the names of custom events with the most visitors."""
-    limit = asked.parameters.limit
-    rows = await api.reports.event_names(asked.scope, limit, asked.requester)
-    return Answer(asked.meta() | {"limit": limit}, rows)
+    limit = request.parameters.limit
+    rows = await api.reports.event_names(request.scope, limit, request.requester)
+    return Answer(request.meta() | {"limit": limit}, rows)
 
 
-async def entry_pages(api: ReadApi, asked: Question[ListParameters]) -> Answer:
+async def entry_pages(api: ReadApi, request: ReportRequest[ListParameters]) -> Answer:
     """Return the pages with which most visits begin."""
-    return await _visit_pages(api, asked, "entry")
+    return await _visit_pages(api, request, "entry")
 
 
-async def exit_pages(api: ReadApi, asked: Question[ListParameters]) -> Answer:
+async def exit_pages(api: ReadApi, request: ReportRequest[ListParameters]) -> Answer:
     """Return the pages with which most visits end."""
-    return await _visit_pages(api, asked, "exit")
+    return await _visit_pages(api, request, "exit")
 
 
-async def _visit_pages(api: ReadApi, asked: Question[ListParameters], side: Side) -> Answer:
-    limit = asked.parameters.limit
-    unset, found = await api.reports.visit_pages(asked.scope, side, limit, asked.requester)
-    meta = asked.meta() | {"limit": limit, "unset": {"visits": unset}}
+async def _visit_pages(api: ReadApi, request: ReportRequest[ListParameters], side: Side) -> Answer:
+    limit = request.parameters.limit
+    unset, found = await api.reports.visit_pages(request.scope, side, limit, request.requester)
+    meta = request.meta() | {"limit": limit, "unset": {"visits": unset}}
     return Answer(meta, [_page(one) for one in found])
 
 
@@ -134,13 +252,13 @@ def _page(of: Page) -> Sequence[Any]:
     return of.value, of.visits, *(figures[name] for name in VISIT_FIGURES)
 
 
-async def realtime(api: ReadApi, asked: Question[RealtimeParameters]) -> Answer:
+async def realtime(api: ReadApi, request: ReportRequest[RealtimeParameters]) -> Answer:
     """Return the visitors of the last minutes and the pages that they are on."""
-    now_ms = asked.parameters.now_ms
-    found = await api.reports.realtime(asked.website.number, now_ms, asked.requester)
+    now_ms = request.parameters.now_ms
+    found = await api.reports.realtime(request.website.number, now_ms, request.requester)
     data = {
         "active_visitors": found.active_visitors,
         "pages": [{"pathname": path, "visitors": visitors} for path, visitors in found.pages],
         "window_seconds": WINDOW_MS // 1000,
     }
-    return Answer({"website_id": asked.website.id, "time": iso(now_ms)}, data=data)
+    return Answer({"website_id": request.website.id, "time": iso(now_ms)}, data=data)

@@ -1,4 +1,4 @@
-"""/api/account/websites and /api/share: an account's websites, their settings, and reading by session or share link.
+"""/api/account/websites: an account's websites, their settings, and reading by session.
 
 A website of another account is answered as one that does not exist. Input is checked by the same functions as on the
 command line. A change takes effect at once: for collect, for every report, in this answer.
@@ -6,12 +6,11 @@ command line. A change takes effect at once: for collect, for every report, in t
 A deleted website disappears with its answer from lists, reports and collect. Its rows are deleted in the background
 (tally/maintenance/deletion.py).
 
-The reports are those of the read API (tally/api/reports.py); `by_session` and `by_link` authorise them here. A share
-link shows no event_data.
+The reports are those of the read API (tally/api/reports.py); `by_session` authorises them here. Share links are in
+tally/api/sharing.py.
 """
 
 import asyncio
-import secrets
 from typing import Any
 
 from aiohttp import web
@@ -20,31 +19,42 @@ from tally import errors
 from tally.accounts import changes
 from tally.accounts.accounts import Account, AccountError, check_name
 from tally.accounts.changes import WebsiteDeleted
-from tally.accounts.share_links import revoke_share_link
-from tally.accounts.websites import DomainTaken, Website
+from tally.accounts.share_links import ShareLink
+from tally.accounts.websites import DomainTaken, Website, WebsiteSettings, check_currency, delete_website
+from tally.api import params
 from tally.api.auth import AUTH, invalid, text
 from tally.api.context import READ_API, View
+from tally.api.overview import OverviewParameters, overview
+from tally.api.params import Sent
 from tally.errors import ApiError
 from tally.events.urls import BadHost, exact_origin, registrable_domain
 from tally.http.responses import json_response
-from tally.maintenance import deletion
-from tally.reports.engine import SERVER, Claim, Requester
+from tally.reports.report_engine import SERVER, Claim, Requester
+from tally.timeranges import WEEK_STARTS, zone_names
 from tally.timestamps import iso
 
 # An app has a handful of web views.
-MOST_ORIGINS = 50
+MAX_ORIGINS = 50
 # A host has at most 253 characters; a pasted URL has more.
 _MAX_INPUT_CHARACTERS = 2_000
-_TOKEN_BYTES = 18  # 24 characters
-_SHARE_PATH = "/share/"
+SHARE_PATH = "/share/"
+_SETTINGS = WebsiteSettings._fields
 
 
 async def websites(request: web.Request) -> web.Response:
-    """GET /api/account/websites, oldest first."""
-    auth = request.app[AUTH]
+    """GET /api/account/websites, oldest first; with `stats`, figures of each."""
+    auth, api = request.app[AUTH], request.app[READ_API]
     owner = (await auth.session(request)).owner
+    params.refuse_other_than_utf8(request.raw_path)
+    period = params.read(OverviewParameters, Sent(request.query, request.match_info, auth.clock.wall_ms())).period
     own = [website for website in auth.store.registry.websites.values() if website.account == owner.number]
-    return json_response({"data": await _shown(request, own)})
+    shown = await _shown(request, own)
+    if period:
+        auth.count(auth.owners, owner.number)
+        requester = Requester(Claim(False, owner.number), lambda: request.transport is None)
+        for row, of in zip(shown, await overview(api, own, period, requester), strict=True):
+            row["stats"] = of
+    return json_response({"data": shown} | ({"meta": {"stats": period}} if period else {}))
 
 
 async def website(request: web.Request) -> web.Response:
@@ -52,7 +62,7 @@ async def website(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     session = await auth.session(request)
     # So that an import that has just ended counts.
-    await auth.store.look_again()
+    await auth.store.read_changes()
     found = await request.app[READ_API].website(request, session.owner.number)
     (shown,) = await _shown(request, [found])
     refused = auth.store.rejected_events.origins.newest(found.number, auth.clock.wall_ms())
@@ -65,7 +75,7 @@ async def website(request: web.Request) -> web.Response:
 async def _shown(request: web.Request, own: list[Website]) -> list[dict[str, Any]]:
     requester = Requester(Claim(False, own[0].account) if own else SERVER)
     traffic = await request.app[READ_API].reports.traffic([website.number for website in own], requester)
-    links = {id: _SHARE_PATH + token for token, id in request.app[AUTH].store.registry.shares.items()}
+    links = {link.website: link for link in request.app[AUTH].store.registry.shares.values()}
     return [
         {
             "id": website.id,
@@ -73,12 +83,30 @@ async def _shown(request: web.Request, own: list[Website]) -> list[dict[str, Any
             "domain": website.domain,
             "created_at": iso(website.created_ms),
             "origins": sorted(website.origins),
-            "share": links.get(website.id),
+            "time_zone": website.time_zone,
+            "week_start": website.week_start,
+            "currency": website.currency,
+            **share_shown(links.get(website.id)),
             "events": traffic[website.number].events,
             "events_exact": traffic[website.number].is_exact,
         }
         for website in own
     ]
+
+
+def share_shown(link: ShareLink | None) -> dict[str, Any]:
+    """Return a share link as the owner sees it: its path, and its options without the password."""
+    if link is None:
+        return {"share": None, "share_options": None}
+    options = link.options
+    shown = {
+        "has_password": bool(options.password_hash),
+        "origins": list(options.origins),
+        "filters": list(options.filters),
+        "hide_events": options.hides_events,
+        "badges": options.shows_badges,
+    }
+    return {"share": SHARE_PATH + link.token, "share_options": shown}
 
 
 async def add(request: web.Request) -> web.Response:
@@ -91,7 +119,7 @@ async def add(request: web.Request) -> web.Response:
     owner, again = session.owner, _again(sent)
     domain, notes = await _domain(sent)
     name = _name(sent) if sent.get("name") else domain
-    origins, now_ms = _origins(sent) if "origins" in sent else [], auth.clock.wall_ms()
+    origins, now_ms = exact_origins(sent) if "origins" in sent else [], auth.clock.wall_ms()
     owned_by = Account(owner.number, owner.email, owner.plan)
     try:
         id = await auth.store.change(changes.add_website, owned_by, domain, name, origins, now_ms, again=again)
@@ -113,25 +141,26 @@ def _exists(domain: str, taken: DomainTaken) -> ApiError:
 
 
 async def change(request: web.Request) -> web.Response:
-    """PATCH /api/account/websites/{id}: set name, domain, or the whole list of allowed origins.
+    """PATCH /api/account/websites/{id}: set name, domain, the whole list of allowed origins, or settings.
 
     A new domain that another website of the account has is refused with 409, unless `again` is true.
     """
     auth = request.app[AUTH]
-    session, sent = await auth.session_and_body(request, ("name", "domain", "origins", "again"))
+    session, sent = await auth.session_and_body(request, ("name", "domain", "origins", "again", *_SETTINGS))
     again = _again(sent)
     website = await request.app[READ_API].website(request, session.owner.number)
     domain, notes = await _domain(sent) if "domain" in sent else (website.domain, [])
     # A website that is named by its domain is named by the new one.
     name = _name(sent) if "name" in sent else "" if website.name == website.domain else website.name
-    origins = _origins(sent) if "origins" in sent else sorted(website.origins)
+    origins = exact_origins(sent) if "origins" in sent else sorted(website.origins)
+    settings = _settings(sent, website)
     try:
-        await auth.store.change(changes.change_website, website, name or domain, domain, origins, again=again)
+        await auth.store.change(changes.change_website, website, name or domain, domain, origins, settings, again=again)
     except DomainTaken as taken:
         raise _exists(domain, taken) from None
     except WebsiteDeleted:
         raise ApiError(errors.UNKNOWN_WEBSITE) from None
-    auth.store.rejected_events.origins.forget(website.number, frozenset(origins))
+    auth.store.rejected_events.origins.delete(website.number, frozenset(origins))
     return await _one(request, website.id, notes)
 
 
@@ -143,7 +172,7 @@ async def delete(request: web.Request) -> web.Response:
     if text(sent, "domain").strip().lower() != website.domain:
         raise invalid("domain", f"Type {website.domain} to delete it.")
     now_ms = auth.clock.wall_ms()
-    await auth.store.change(deletion.delete_website, website.number, now_ms)
+    await auth.store.change(delete_website, website.number, now_ms)
     return json_response({"data": {"id": website.id}}, 202)
 
 
@@ -168,56 +197,39 @@ async def _domain(sent: dict[str, Any]) -> tuple[str, list[str]]:
 
 def _name(sent: dict[str, Any]) -> str:
     try:
-        return check_name(text(sent, "name").strip(), "A name")
+        return check_name(text(sent, "name").strip())
     except AccountError as bad:
         raise invalid("name", str(bad)) from None
 
 
-def _origins(sent: dict[str, Any]) -> list[str]:
+def exact_origins(sent: dict[str, Any]) -> list[str]:
+    """Return the origins of a body, as browsers write them. Raises ApiError 400."""
     given = sent["origins"]
-    if not isinstance(given, list) or len(given) > MOST_ORIGINS or not all(_is_short(one) for one in given):
-        raise invalid("origins", f"origins must be a list of at most {MOST_ORIGINS} short strings.")
+    if not isinstance(given, list) or len(given) > MAX_ORIGINS or not all(_is_short(one) for one in given):
+        raise invalid("origins", f"origins must be a list of at most {MAX_ORIGINS} short strings.")
     try:
         return [exact_origin(one.strip()) for one in given]
     except BadHost as bad:
         raise invalid("origins", str(bad)) from None
 
 
+def _settings(sent: dict[str, Any], website: Website) -> WebsiteSettings:
+    """Return a website's settings with what was sent. Raises ApiError 400."""
+    time_zone, week_start, currency = (sent.get(name, getattr(website, name)) for name in _SETTINGS)
+    if time_zone is not None and (not isinstance(time_zone, str) or time_zone not in zone_names()):
+        raise invalid("time_zone", "time_zone must be the exact name of an IANA time zone, or null.")
+    if week_start not in WEEK_STARTS:
+        raise invalid("week_start", f"week_start must be {' or '.join(WEEK_STARTS)}.")
+    try:
+        return WebsiteSettings(time_zone, week_start, None if currency is None else check_currency(currency))
+    except (AccountError, TypeError):
+        raise invalid(
+            "currency", "currency must be a code of ISO 4217 in capital letters, such as EUR, or null."
+        ) from None
+
+
 def _is_short(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= _MAX_INPUT_CHARACTERS
-
-
-# --- the share link
-
-
-async def share(request: web.Request) -> web.Response:
-    """POST /api/account/websites/{id}/share: create a share link; an older one is revoked."""
-    auth = request.app[AUTH]
-    owner = (await auth.session(request)).owner
-    website = await request.app[READ_API].website(request, owner.number)
-    token, now_ms = secrets.token_urlsafe(_TOKEN_BYTES), auth.clock.wall_ms()
-    try:
-        await auth.store.change(changes.share_website, website.number, token, now_ms)
-    except WebsiteDeleted:
-        raise ApiError(errors.UNKNOWN_WEBSITE) from None
-    return json_response({"data": {"share": _SHARE_PATH + token}}, 201)
-
-
-async def unshare(request: web.Request) -> web.Response:
-    """DELETE /api/account/websites/{id}/share: revoke the share link."""
-    auth = request.app[AUTH]
-    owner = (await auth.session(request)).owner
-    website = await request.app[READ_API].website(request, owner.number)
-    await auth.store.change(revoke_share_link, website.number)
-    return web.Response(status=204)
-
-
-async def shared(request: web.Request) -> web.Response:
-    """GET /api/share/{token}: the website that a share link shows."""
-    auth, view = request.app[AUTH], await by_link(request)
-    zone = auth.store.registry.owners[view.website.account].time_zone
-    shown = {"name": view.website.name, "domain": view.website.domain, "time_zone": zone, "demo": auth.is_demo}
-    return json_response({"data": shown})
 
 
 # --- authorising reports
@@ -229,15 +241,3 @@ async def by_session(request: web.Request) -> View:
     owner = (await auth.session(request)).owner
     auth.count(auth.owners, owner.number)
     return View(await request.app[READ_API].website(request, owner.number), "Cookie")
-
-
-async def by_link(request: web.Request) -> View:
-    """Authorise a request by the share link in its path. Raises ApiError 404, 429."""
-    auth = request.app[AUTH]
-    auth.count(auth.viewers, auth.client(request))
-    store = auth.store
-    id = store.registry.shares.get(request.match_info["token"])
-    website = None if id is None else store.website(id)
-    if website is None:
-        raise ApiError(errors.UNKNOWN_SHARE_LINK)
-    return View(website, "", is_shared=True)

@@ -19,30 +19,37 @@ from tally.accounts.accounts import (
     set_plan,
 )
 from tally.accounts.websites import all_websites
-from tally.cli.console import Failure, add_command, database, now_ms, say
+from tally.cli.console import Failure, add_command, add_group, argument, database, now_ms, say
 from tally.settings import Settings
 
 
-def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_account(parser: argparse.ArgumentParser) -> None:
     """Add the commands to the parser."""
-    account = words.add_parser("account", help="create and list accounts, change a plan or password").add_subparsers(
-        title="commands", metavar="COMMAND", required=True
+    account = add_group(parser)
+    create = add_command(account, "create", _create_account, "create an account; asks for its password")
+    _add_email(create)
+    create.add_argument(
+        "--plan", choices=PLANS, default="business", help="limits of the account (default: business, unlimited)"
     )
-    create = add_command(account, "create", _create_account, "create an account; prompts for its password")
-    create.add_argument("email", metavar="EMAIL")
-    create.add_argument("--plan", choices=PLANS, default="business", help="default: business (unlimited)")
-    create.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+    _add_password_stdin(create)
     add_command(account, "list", _list_accounts, "list accounts: email, plan, number of websites")
     plan = add_command(account, "plan", _set_plan, "change the plan of an account")
-    plan.add_argument("email", metavar="EMAIL")
-    plan.add_argument("plan", metavar="PLAN", choices=PLANS, help=" or ".join(PLANS))
+    _add_email(plan)
+    plan.add_argument("plan", metavar="PLAN", choices=PLANS, help=f"{', '.join(PLANS[:-1])} or {PLANS[-1]}")
     password = add_command(account, "password", _set_password, "set the password of an account and end its sessions")
-    password.add_argument("email", metavar="EMAIL")
-    password.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+    _add_email(password)
+    _add_password_stdin(password)
+
+
+def _add_email(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("email", metavar="EMAIL", type=argument(check_email), help="email address of the account")
+
+
+def _add_password_stdin(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
 
 
 def _create_account(given: argparse.Namespace, settings: Settings) -> None:
-    check_email(given.email)  # before a database is created for it
     password = _password(given.password_stdin)
     password_hash = passwords.hashed(password)
     with database(settings, create=True) as connection:
@@ -79,7 +86,7 @@ def _set_password(given: argparse.Namespace, settings: Settings) -> None:
     password_hash = passwords.hashed(_password(given.password_stdin))
     with database(settings) as connection:
         set_password_hash(connection, number, password_hash)
-        logins.forget_account(connection, number)
+        logins.delete_account(connection, number)
     say(f"{given.email} has a new password; all its sessions have ended")
 
 

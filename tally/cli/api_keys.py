@@ -6,32 +6,31 @@ The value of a new API key is printed once, alone on standard output; the databa
 
 import argparse
 
-from tally.accounts.accounts import check_name, find_account
-from tally.accounts.api_keys import all_api_keys, create_api_key, revoke_api_key
-from tally.cli.console import add_command, database, now_ms, say
+from tally.accounts.accounts import check_email, check_name, find_account
+from tally.accounts.api_keys import all_api_keys, check_prefix, create_api_key, revoke_api_key
+from tally.cli.console import add_account_option, add_command, add_group, argument, database, now_ms, say
 from tally.settings import Settings
 from tally.timestamps import iso
 
 
-def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_key(parser: argparse.ArgumentParser) -> None:
     """Add the commands to the parser."""
-    key = words.add_parser("key", help="create, list and revoke API keys").add_subparsers(
-        title="commands", metavar="COMMAND", required=True
-    )
+    key = add_group(parser)
     create = add_command(key, "create", _create_key, "create an API key and print it; it is shown once")
-    create.add_argument("--name", default="", help="what the key is for")
-    create.add_argument("--account", metavar="EMAIL", help="its account; optional if there is only one")
+    create.add_argument("--name", default="", type=argument(check_name), help="what the key is for, for `key list`")
+    add_account_option(create)
     listing = add_command(key, "list", _list_keys, "list API keys: prefix, name, creation, last use")
-    listing.add_argument("--account", metavar="EMAIL", help="only keys of this account")
-    revoke = add_command(key, "revoke", _revoke_key, "revoke the API key that starts with PREFIX")
-    revoke.add_argument("prefix", metavar="PREFIX")
+    listing.add_argument("--account", metavar="EMAIL", type=argument(check_email), help="only keys of this account")
+    revoke = add_command(key, "revoke", _revoke_key, "revoke an API key; requests with it are then refused")
+    revoke.add_argument(
+        "prefix", metavar="PREFIX", type=argument(check_prefix), help="beginning of the key, as in `key list`"
+    )
 
 
 def _create_key(given: argparse.Namespace, settings: Settings) -> None:
-    name = check_name(given.name, "A name")
     with database(settings) as connection:
-        value = create_api_key(connection, find_account(connection, given.account), name, now_ms())
-    say("The key is shown once; only a digest of it is stored:")
+        value = create_api_key(connection, find_account(connection, given.account), given.name, now_ms())
+    say("The key is shown once; only a hash of it is stored.")
     print(value)
 
 

@@ -11,12 +11,15 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
+from tally.accounts.accounts import check_email
+from tally.events.urls import BadHost, normal_host
 from tally.settings import SETTINGS, Settings, option_name, variable_name
 from tally.storage.database import Connection, open_database, transaction
 
-Command = Callable[[argparse.Namespace, Settings], None]
+Function = Callable[[argparse.Namespace, Settings], None]
+Value = TypeVar("Value")
 
 
 # Names of commands in other programs, which difflib does not find similar.
@@ -132,19 +135,71 @@ def add_setting(parser: argparse.ArgumentParser, name: str) -> None:
         option_name(setting),
         dest=name,
         action="append",
-        metavar=(setting.metadata["unit"] or name.rsplit("_", 1)[-1]).upper(),
+        metavar=(setting.metadata["value"] or name.rsplit("_", 1)[-1]).upper(),
         help=f"{setting.metadata['help']} ({variable_name(setting)}; default: {shown})",
     )
 
 
-def add_command(
-    words: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, command: Command, help: str
-) -> argparse.ArgumentParser:
-    """Add a command that uses the database."""
-    parser = words.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".")
-    parser.set_defaults(command=command)
+def set_function(parser: argparse.ArgumentParser, function: Function) -> None:
+    """Set the function of a command that uses the database."""
+    parser.set_defaults(command=function)
     add_setting(parser, "db")
+
+
+def add_group(parser: argparse.ArgumentParser) -> "argparse._SubParsersAction[argparse.ArgumentParser]":
+    """Return the commands of a group, such as `website`, to which `add_command` adds one."""
+    return parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+
+def add_command(
+    words: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, function: Function, help: str
+) -> argparse.ArgumentParser:
+    """Add a command to a group."""
+    parser = words.add_parser(name, help=help, description=sentence(help))
+    set_function(parser, function)
     return parser
+
+
+def sentence(help: str) -> str:
+    """Return the help of a command as a sentence."""
+    return f"{help[0].upper()}{help[1:]}."
+
+
+def argument(check: Callable[[str], Value]) -> Callable[[str], Value]:
+    """Return a `type` of an argument: it has the value that `check` returns; a ValueError of `check` is wrong usage."""
+
+    def read(text: str) -> Value:
+        try:
+            return check(text)
+        except ValueError as bad:
+            raise argparse.ArgumentTypeError(str(bad)) from None
+
+    return read
+
+
+def add_account_option(parser: argparse.ArgumentParser) -> None:
+    """Add --account, the owner of something new."""
+    parser.add_argument(
+        "--account",
+        metavar="EMAIL",
+        type=argument(check_email),
+        help="account that owns it; optional if there is only one",
+    )
+
+
+def add_website_argument(
+    parser: argparse.ArgumentParser, name: str = "website", help: str = "id or domain of the website", **more: Any
+) -> None:
+    """Add an argument or option that names a website."""
+    parser.add_argument(name, metavar="WEBSITE", type=argument(_website), help=help, **more)
+
+
+def _website(text: str) -> str:
+    """Return an id or domain of a website as it is stored. Raises ValueError for a text that can be neither."""
+    try:
+        return normal_host(text)
+    except BadHost:
+        raise ValueError(f"{text!r} is neither the id nor the domain of a website (see `website list`)") from None
 
 
 class Progress:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tally.accounts import passwords
 from tally.accounts.accounts import AccountError, find_account, set_password_hash
-from tally.cli.console import Failure, Progress, add_setting, now_ms, say
+from tally.cli.console import Failure, Progress, add_setting, argument, now_ms, say
 from tally.demo.build import EMAIL, make_demo
 from tally.demo.sites import SITES
 from tally.demo.traffic import DAYS, USUAL_EVENTS, span
@@ -30,31 +30,42 @@ DEFAULT_FILE = Path("demo.db")
 _EVENTS = (1_000, 2_000_000)
 
 
-def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
-    """Add the command to the parser; the server that it starts is in tally/cli/main.py."""
-    help = "create a database of invented traffic and serve it"
-    demo = words.add_parser("demo", help=help, description=help[0].upper() + help[1:] + ".")
-    demo.add_argument(
+def add_demo(parser: argparse.ArgumentParser) -> None:
+    """Add the options to the parser."""
+    parser.set_defaults(command=_demo)
+    parser.add_argument(
         "--db", action="append", metavar="FILE", help=f"the demo's database file (default: {DEFAULT_FILE})"
     )
-    demo.add_argument("--no-serve", action="store_true", help="only create the file")
-    demo.add_argument(
+    parser.add_argument("--no-serve", action="store_true", help="only create the file")
+    parser.add_argument(
         "--until",
         metavar="DATE",
+        type=argument(_until),
         help="end of the traffic, a date or time in UTC (default: now)",
     )
-    demo.add_argument(
-        "--events", metavar="N", type=_events, help=f"approximate number of events (default: {USUAL_EVENTS:,})"
+    parser.add_argument(
+        "--events",
+        metavar="N",
+        type=argument(_events),
+        help=f"approximate number of events (default: {USUAL_EVENTS:,})",
     )
     for name in ("host", "port", "base_url"):
-        add_setting(demo, name)
-    return demo
+        add_setting(parser, name)
+
+
+def _demo(given: argparse.Namespace, settings: Settings) -> None:
+    own = settings_of(given, settings)
+    prepare(given, own)
+    if not given.no_serve:
+        from tally.cli.start import run_server  # here: --no-serve needs no web server
+
+        run_server(own)
 
 
 def _events(text: str) -> int:
     least, most = _EVENTS
     if not re.fullmatch(r"[0-9]{1,8}", text) or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"must be between {least:,} and {most:,} (got {text})")
+        raise ValueError(f"must be between {least:,} and {most:,} (got {text!r})")
     return int(text)
 
 
@@ -67,7 +78,7 @@ def settings_of(given: argparse.Namespace, settings: Settings) -> Settings:
 def prepare(given: argparse.Namespace, settings: Settings) -> None:
     """Create the demo's file, or reuse an existing one, and print the login. Raises Failure, BadDatabase."""
     path = settings.db
-    until_ms = _until(given.until)
+    until_ms = given.until or now_ms()
     if given.no_serve:
         say(f"database: {path.resolve()}")  # serve prints it otherwise
     password = secrets.token_urlsafe(9)
@@ -78,8 +89,9 @@ def prepare(given: argparse.Namespace, settings: Settings) -> None:
     else:
         begun = time.monotonic()
         events = given.events or USUAL_EVENTS
+        say(f"demo: creating {path} with about {events:,} events")
         progress = Progress("events", events)
-        events = make_demo(path, until_ms, events, password, show=progress.show, told=say)
+        events = make_demo(path, until_ms, events, password, show=progress.show, report=say)
         progress.end()
         first, last = span(until_ms)
         took = f"{time.monotonic() - begun:.1f} s"
@@ -87,19 +99,17 @@ def prepare(given: argparse.Namespace, settings: Settings) -> None:
     say(f"log in with: {EMAIL}  password: {password}")
 
 
-def _until(given: str | None) -> int:
+def _until(given: str) -> int:
     now = now_ms()
-    if given is None:
-        return now
     try:
         ms = event_time_ms(given)
     except BadTime:
-        raise Failure(f"--until must be a date or time such as 2026-11-21T10:00:00Z (got {given}).") from None
+        raise ValueError(f"must be a date or time such as 2026-11-21T10:00:00Z (got {given!r})") from None
     if len(given) == 10:
         # As `to` in the read API: a date includes its day.
         ms = min(ms + DAY_MS - 1, max(ms, now))
     if not DAYS * DAY_MS <= ms <= now:
-        raise Failure(f"--until must not lie in the future (got {given}).")
+        raise ValueError(f"must not lie in the future (got {given!r})")
     return ms
 
 

@@ -10,7 +10,7 @@ Findings go to standard output, one line each, with the fix on the next line. Th
 import argparse
 from collections.abc import Callable, Iterator
 
-from tally.cli.console import Failure, add_command, add_setting, now_ms, say
+from tally.cli.console import Failure, add_setting, now_ms, say, set_function
 from tally.maintenance.doctor_checks import (
     Case,
     Finding,
@@ -32,13 +32,12 @@ from tally.storage.database import DatabaseError
 _MARKS = {"fine": "ok", "note": "note", "fault": "FAULT"}
 
 
-def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command to the parser."""
-    doctor = add_command(words, "doctor", _doctor, "check this installation and print what to fix")
-    doctor.add_argument("--quick", action="store_true", help="skip reading the whole database")
-    add_setting(doctor, "geoip_db")
-    add_setting(doctor, "min_free_disk")
-    add_setting(doctor, "backup_dir")
+def add_doctor(parser: argparse.ArgumentParser) -> None:
+    """Add the options to the parser."""
+    set_function(parser, _doctor)
+    parser.add_argument("--quick", action="store_true", help="skip reading the whole database")
+    for name in ("geoip_db", "min_free_disk", "backup_dir"):
+        add_setting(parser, name)
 
 
 def _doctor(given: argparse.Namespace, settings: Settings) -> None:

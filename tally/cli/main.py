@@ -1,40 +1,76 @@
 """The command `analytics-server`: parse the arguments, read the settings, run the command.
 
-Exit status 0, 1 for a failure, 2 for wrong usage. Each group of commands is a module of this package. All commands but
-serve open the database, do one thing and close it, with or without a running server. Only serve, demo, `account create`
-and the first `website add` create a database.
+Exit status 0, 1 for a failure, 2 for wrong usage. Wrong usage is found while the arguments are parsed, before anything
+is opened: the `type` of an argument checks its value (`argument` in tally/cli/console.py).
+
+Each group of commands is a module of this package, which is imported only when one of its commands is given. All
+commands but serve open the database, do one thing and close it, with or without a running server. Only serve, demo,
+`account create` and the first `website add` create a database.
 """
 
 import argparse
-import asyncio
-import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
 
 from tally.accounts.accounts import AccountError
-from tally.cli import accounts, api_keys, database, demo, doctor, transfer, websites
-from tally.cli.console import Failure, Parser, add_setting, say
-from tally.cli.serve import BadAddress, serve
-from tally.events.geoip import CountryDataError
-from tally.events.urls import BadHost
-from tally.http import logging
+from tally.cli.console import Failure, Parser, say, sentence
 from tally.maintenance.backup import BackupError
 from tally.resources import tally_version
-from tally.settings import SETTINGS, BadSetting, Settings, settings_from
+from tally.settings import SETTINGS, BadSetting, settings_from
 from tally.storage.database import SQLITE_VERSION, BadDatabase, DatabaseError
-from tally.web.runner import Application
 
-BuildApp = Callable[[Settings], Application]
 
-# The commands in the order of `analytics-server --help`.
+class Command(NamedTuple):
+    """A command, or the first word of a group of commands. The function `add_NAME` of a module adds its options."""
+
+    name: str
+    module: str
+    help: str
+
+
+HELP = Command("help", "", "show the options of a command: help COMMAND")
+# In the order of `analytics-server --help`.
 GROUPS = (
-    ("Server", ("serve", "demo", "doctor")),
-    ("Accounts and websites", ("account", "website", "key")),
-    ("Events", ("import", "export", "retention")),
-    ("Database file", ("backup", "restore", "verify", "compact")),
-    ("Other", ("help",)),
+    (
+        "Server",
+        (
+            Command("serve", "start", "start the server"),
+            Command("demo", "demo", "create a database of generated traffic and serve it"),
+            Command("doctor", "doctor", "check this installation and print what to fix"),
+        ),
+    ),
+    (
+        "Accounts and websites",
+        (
+            Command("account", "accounts", "create and list accounts, change a plan or password"),
+            Command("website", "websites", "add, list, rename and remove websites"),
+            Command("key", "api_keys", "create, list and revoke API keys"),
+        ),
+    ),
+    (
+        "Events",
+        (
+            Command("import", "transfer", "import events from a file of Tally or another system"),
+            Command("export", "transfer", "write the events of a website to a file"),
+            Command("query", "query", "run read-only SQL over events and visits"),
+            Command("retention", "database", "show or set how long raw events are kept"),
+        ),
+    ),
+    (
+        "Database file",
+        (
+            Command("backup", "database", "write a consistent copy of the database"),
+            Command("restore", "database", "replace the database by a backup; stop the server first"),
+            Command("verify", "database", "recount rollups from raw events and compare"),
+            Command("compact", "database", "return free space of the database to the file system"),
+        ),
+    ),
+    ("Other", (HELP,)),
 )
+COMMANDS = {command.name: command for _, commands in GROUPS for command in commands}
 EXAMPLES = """\
 Examples:
   analytics-server demo                        try it with demo data
@@ -48,43 +84,45 @@ serve is also an environment variable: ANALYTICS_PORT for --port.
 """
 
 
-def run(arguments: Sequence[str], build_app: BuildApp) -> int:
+def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit status."""
-    words = list(arguments)
-    if words[:1] == ["help"]:
-        # `help website add` is `website add --help`; `help` alone is `--help`.
-        words = [*(word for word in words[1:] if not word.startswith("-")), "--help"]
-    if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
+    try:
+        return _run(list(arguments))
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(words: list[str]) -> int:
+    if words[:1] == [HELP.name]:
+        # `help website add` is `website add --help`; `help` and `help help` are `--help`.
+        words = [*(word for word in words if word != HELP.name and not word.startswith("-")), "--help"]
+    if words[:1] == ["--version"]:
+        print(f"analytics-server {tally_version()} (SQLite {SQLITE_VERSION}, Python {sys.version.split()[0]})")
+        return 0
+    if not words or (words[0].startswith("-") and words[0] not in ("-h", "--help")):
         words.insert(0, "serve")
     given = _parsed(words)
     try:
         settings = settings_from({setting.name: getattr(given, setting.name, None) for setting in SETTINGS}, os.environ)
-        if given.command is None:
-            _serve(build_app, settings)
-        elif given.command is _demo:
-            _demo(given, settings, build_app)
-        else:
-            given.command(given, settings)
+        given.command(given, settings)
     except BadSetting as bad:
         return _fail(str(bad), 2)
-    except (Failure, BadDatabase, BackupError, AccountError, BadHost, BadAddress, CountryDataError) as failure:
+    except (Failure, BadDatabase, BackupError, AccountError) as failure:
         return _fail(str(failure), 1)
     except OSError as failure:
         return _fail(f"{failure.filename or 'the system'}: {failure.strerror or failure}", 1)
     except DatabaseError as failure:
         return _fail(f"{settings.db.resolve()}: {failure}", 1)
-    except KeyboardInterrupt:
-        return 130
     return 0
 
 
 def _parsed(words: list[str]) -> argparse.Namespace:
-    parser = _parser()
-    given, rest = parser.parse_known_args(words)
-    if rest and "words" in given and not any(word.startswith("-") for word in rest):
-        # argparse accepts no positional arguments after an option.
-        given.words += rest
-    elif rest:
+    given, rest = _parser(words[0]).parse_known_args(words)
+    if rest and not any(word.startswith("-") for word in rest):
+        # An optional argument after an option, such as DAYS in `retention WEBSITE --yes DAYS`, which only this takes.
+        command = given.parser.prog.split()[1:]
+        given, rest = given.parser.parse_known_intermixed_args(words[len(command) :])
+    if rest:
         given.parser.refuse(rest)
     return given
 
@@ -94,57 +132,20 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
-def _parser() -> Parser:
+def _parser(name: str | None = None) -> Parser:
+    """Return the parser with the options of the command of that name, or with those of all."""
     parser = Parser(
         prog="analytics-server",
         usage="analytics-server [COMMAND] [OPTION ...]",
         description="Self-hosted web analytics. The default command is serve.",
         epilog=EXAMPLES,
     )
-    parser.groups = GROUPS
-    parser.add_argument("--version", action="version", version=_version())
-    words: argparse._SubParsersAction[argparse.ArgumentParser] = parser.add_subparsers(
+    parser.groups = [(heading, [command.name for command in commands]) for heading, commands in GROUPS]
+    words: argparse._SubParsersAction[Parser] = parser.add_subparsers(
         prog="analytics-server", metavar="COMMAND", required=True, parser_class=Parser
     )
-    serving = words.add_parser(
-        "serve", help="start the server", description="Start the server.", usage="analytics-server serve [OPTION ...]"
-    )
-    serving.set_defaults(command=None)
-    words.add_parser("help", help="show the options of a command: help COMMAND", add_help=False)
-    for setting in SETTINGS:
-        add_setting(serving, setting.name)
-    demo.add_commands(words).set_defaults(command=_demo)
-    for module in (accounts, websites, api_keys, database, transfer, doctor):
-        module.add_commands(words)
+    for command in COMMANDS.values():
+        own = words.add_parser(command.name, help=command.help, description=sentence(command.help))
+        if command.module and name in (None, command.name):
+            getattr(import_module(f"tally.cli.{command.module}"), f"add_{command.name}")(own)
     return parser
-
-
-def _version() -> str:
-    return f"analytics-server {tally_version()} (SQLite {SQLITE_VERSION}, Python {sys.version.split()[0]})"
-
-
-def _serve(build_app: BuildApp, settings: Settings) -> None:
-    logging.print_notice(settings.log_format, f"database: {settings.db.resolve()}")
-    try:
-        app = build_app(settings)
-    except ValueError as bad:
-        raise BadSetting(str(bad)) from None
-    with asyncio.Runner(loop_factory=_fast_loop()) as runner:
-        runner.run(serve(app, settings))
-
-
-def _demo(given: argparse.Namespace, settings: Settings, build_app: BuildApp) -> None:
-    own = demo.settings_of(given, settings)
-    demo.prepare(given, own)
-    if not given.no_serve:
-        _serve(build_app, own)
-
-
-def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return the event loop of uvloop if it is installed (the extra `fast`)."""
-    try:
-        uvloop = importlib.import_module("uvloop")
-    except ImportError:
-        return None
-    new_event_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return new_event_loop

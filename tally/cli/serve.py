@@ -1,4 +1,4 @@
-"""The server process: lock, socket, signals, orderly shutdown.
+"""The server process: lock, socket, signals, orderly shutdown. tally/cli/start.py has the command `serve`.
 
 Start: lock the database (a second server on the same file fails at once), open everything, listen, print one line per
 address. Stop, on SIGTERM, SIGINT or SIGHUP: accept no new connections, finish and commit the requests in progress, exit
@@ -10,29 +10,38 @@ Messages, such as the setup link, go to standard error; the lines `listening on`
 import asyncio
 import contextlib
 import gc
+import importlib
 import os
 import re
 import signal
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future
 
 from tally.api.auth import AUTH
 from tally.base_path import public_url
+from tally.cli.console import Failure
 from tally.cli.service_manager import Supervisor
+from tally.events.geoip import CountryDataError, Places
 from tally.http import logging
 from tally.http.connections import CONNECTIONS
 from tally.http.listener import usable_connections
 from tally.http.sockets import CannotListen, open_sockets
 from tally.maintenance import startup
 from tally.maintenance.restore import delete_leftovers
-from tally.settings import UNIX, Settings
+from tally.settings import UNIX, BadSetting, Settings
 from tally.storage.database import BadDatabase
 from tally.storage.file_lock import lock_file
+from tally.web.application import build_app, load_rest
 from tally.web.runner import RUNNER_OPTIONS, Application, Runner
 
 # A hundredth of the default: while a query runs on one thread, an event passes through two others. With 0.05, 0.2, 1
 # and 5 ms single events reached 0.54, 0.52, 0.50 and 0.49 of a bare handler's rate (30 rounds of each in turn);
 # concurrent queries and batches were not slower with the first.
 SWITCH_S = 0.00005
+
+# Each of them stops the server in an orderly way: SIGHUP is sent when the terminal is closed.
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 # Parameters of glibc's mallopt (<malloc.h>): one heap for all threads (7 MB less with 100,000 visitors in memory), and
 # large blocks, such as the 19 MiB of a password hash, are returned to the system when freed (20 MB less after the
@@ -44,12 +53,34 @@ _MALLOC = (
 )
 
 
-class BadAddress(Exception):
-    """The server cannot listen on an address; the message names the reason and the fix."""
+def run(settings: Settings, opening: "Future[Places]") -> None:
+    """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure.
+
+    `opening` is the country database, which a thread opens.
+    """
+    try:
+        app = build_app(settings, opening=opening)
+    except ValueError as bad:
+        raise BadSetting(str(bad)) from None
+    try:
+        with asyncio.Runner(loop_factory=_fast_loop()) as runner:
+            runner.run(serve(app, settings))
+    except (CannotListen, CountryDataError) as failure:
+        raise Failure(str(failure)) from None
+
+
+def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return the event loop of uvloop if it is installed, as on all platforms for which it has wheels."""
+    try:
+        uvloop = importlib.import_module("uvloop")
+    except ImportError:
+        return None
+    new_event_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return new_event_loop
 
 
 async def serve(app: Application, settings: Settings) -> None:
-    """Serve until a signal arrives. Raises BadDatabase or BadAddress before it listens."""
+    """Serve until a signal arrives. Raises BadDatabase, CountryDataError or CannotListen before it listens."""
     logging.configure(settings.log_format, settings.log_level)
     asyncio.get_running_loop().set_exception_handler(logging.log_loop_failure)
     sys.setswitchinterval(SWITCH_S)
@@ -62,13 +93,12 @@ async def serve(app: Application, settings: Settings) -> None:
     try:
         delete_leftovers(settings.db)
         await runner.setup()
-        # These objects live until the end: exclude them from garbage collection.
-        gc.collect()
-        gc.freeze()
         ending = _signals()
         supervisor.ready(_listen(runner, settings))
         is_listening = True
+        loading = asyncio.get_running_loop().run_in_executor(None, _load_rest, app)
         await ending.wait()
+        await loading
     finally:
         supervisor.stopping()
         await runner.cleanup()
@@ -76,6 +106,19 @@ async def serve(app: Application, settings: Settings) -> None:
         if not is_listening:
             attempt.undo()
         os.close(lock)
+        # uvloop leaves them to the process, which then would not react to Ctrl-C.
+        for number in _SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+
+def _load_rest(app: Application) -> None:
+    try:
+        load_rest(app)
+    finally:
+        # These objects live until the end: exclude them from garbage collection, which is disabled until now.
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def _tune_malloc() -> None:
@@ -116,12 +159,10 @@ def _signals() -> asyncio.Event:
         ending.set()
         loop.remove_signal_handler(number)
 
-    numbers = [signal.SIGTERM, signal.SIGINT]
-    # Closing the terminal stops the server in an orderly way; under `nohup` the signal stays ignored.
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)
-    for number in numbers:
-        loop.add_signal_handler(number, end, number)
+    for number in _SIGNALS:
+        # Under `nohup` the signal stays ignored.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            loop.add_signal_handler(number, end, number)
     return ending
 
 
@@ -129,10 +170,7 @@ def _listen(runner: Runner, settings: Settings) -> list[str]:
     """Listen, print the addresses and return them."""
     connections = runner.app[CONNECTIONS]
     connections.limit = usable_connections(connections.limit)
-    try:
-        sockets = open_sockets(settings.host, settings.port, os.environ)
-    except CannotListen as failure:
-        raise BadAddress(str(failure)) from None
+    sockets = open_sockets(settings.host, settings.port, os.environ)
     runner.listen(sockets)
     addresses = sockets.addresses
     gate = runner.app[AUTH]

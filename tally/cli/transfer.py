@@ -7,25 +7,74 @@ then reports of these days read raw events.
 
 import argparse
 import sys
+from functools import partial
 
 from tally.accounts.websites import find_website
-from tally.cli.console import Failure, Progress, add_command, database, now_ms, say
-from tally.settings import Settings
+from tally.cli.console import (
+    Failure,
+    Progress,
+    add_setting,
+    add_website_argument,
+    argument,
+    database,
+    now_ms,
+    say,
+    set_function,
+)
+from tally.events.geoip import CountryDataError
+from tally.settings import Settings, path_of
 from tally.storage.database import connect_reader, open_database
-from tally.transfer.exporter import count_events, export_events
+from tally.timestamps import DAY_MS, iso
+from tally.transfer.exporter import count_events, export_events, json_lines
 from tally.transfer.files import STANDARD, BadFile, open_source, open_target
-from tally.transfer.importer import import_events
+from tally.transfer.formats import IMPORTERS
+from tally.transfer.importer import Preview, Summary, import_events, preview_events
+from tally.transfer.parquet import parquet
 
 
-def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the commands to the parser."""
-    out = add_command(words, "export", _export, "write the events of a website as JSON lines")
-    out.add_argument("website", metavar="WEBSITE", help="id or domain of the website")
-    out.add_argument("file", metavar="FILE", help="the new file; compressed if it ends in .gz; - is standard output")
-    into = add_command(words, "import", _import, "import events from JSON lines, optionally gzip-compressed")
-    into.add_argument("file", metavar="FILE", help="the file to read; - is standard input")
-    into.add_argument("--website", metavar="ID", required=True, help="id or domain of the website")
-    into.add_argument("--strict", action="store_true", help="import nothing if any line is invalid")
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `export`."""
+    set_function(parser, _export)
+    add_website_argument(parser)
+    parser.add_argument(
+        "file",
+        metavar="FILE",
+        type=argument(_file_name),
+        help="the new file; compressed if it ends in .gz; - is standard output",
+    )
+    parser.add_argument(
+        "--format",
+        choices=("jsonl", "parquet"),
+        default="jsonl",
+        help="jsonl (default): JSON lines, which `import` reads; parquet: a Parquet file (needs the extra `parquet`)",
+    )
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `import`."""
+    set_function(parser, _import)
+    parser.add_argument("file", metavar="FILE", type=argument(_file_name), help="the file to read; - is standard input")
+    add_website_argument(parser, "--website", required=True, help="id or domain of the website that gets the events")
+    parser.add_argument(
+        "--from",
+        dest="format",
+        choices=IMPORTERS,
+        metavar="FORMAT",
+        default="tally",
+        help=f"format of the file: {', '.join(IMPORTERS)} (default: tally, as `export` writes it)",
+    )
+    parser.add_argument("--strict", action="store_true", help="import nothing if any line is invalid")
+    parser.add_argument(
+        "--dry-run",
+        dest="is_preview",
+        action="store_true",
+        help="store nothing; print the number of events of each day (UTC), and on standard error what is skipped",
+    )
+    add_setting(parser, "geoip_db")
+
+
+def _file_name(text: str) -> str:
+    return str(path_of(text))
 
 
 def _export(given: argparse.Namespace, settings: Settings) -> None:
@@ -36,8 +85,11 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
     try:
         website = find_website(reader, given.website)
         progress = Progress("events", count_events(reader, website.number) if sys.stderr.isatty() else 0)
+        format = parquet if given.format == "parquet" else json_lines
+        if given.format == "parquet" and given.file.endswith(".gz"):
+            raise Failure("A Parquet file is compressed by itself: choose a name without .gz")
         with open_target(given.file) as out:
-            events = export_events(reader, website.number, out, progress.show)
+            events = export_events(reader, website.number, out, progress.show, format)
         progress.end()
     except BadFile as bad:
         raise Failure(str(bad)) from None
@@ -54,27 +106,46 @@ def _import(given: argparse.Namespace, settings: Settings) -> None:
         ):
             progress = Progress("bytes", source.size)
 
-            def told(words: str) -> None:
+            def report(words: str) -> None:
                 progress.end()
                 say(words)
 
             website = find_website(connection, given.website).number
-            summary = import_events(
+            take = preview_events if given.is_preview else partial(import_events, strict=given.strict)
+            result = take(
                 connection,
                 website,
                 source,
                 now_ms=now_ms(),
-                strict=given.strict,
-                told=told,
+                format=given.format,
+                geoip_db=settings.geoip_db,
+                report=report,
                 progress=progress.show,
             )
             progress.end()
-    except BadFile as bad:
+    except (BadFile, CountryDataError) as bad:
         raise Failure(str(bad)) from None
+    if isinstance(result, Preview):
+        _show_preview(result)
+    else:
+        _show_summary(result)
+
+
+def _show_preview(preview: Preview) -> None:
+    events = sum(preview.days.values())
+    for day in sorted(preview.days):
+        print(f"{iso(day * DAY_MS)[:10]}\t{preview.days[day]}")
+    say(
+        f"nothing was imported: {events:,} events of {len(preview.days):,} days would be,"
+        f" of which {preview.known:,} have been imported before; {preview.bad:,} invalid of {preview.lines:,} lines"
+    )
+
+
+def _show_summary(summary: Summary) -> None:
     say(
         f"imported {summary.accepted:,} events, skipped {summary.duplicates:,} duplicates,"
         f" rejected {summary.bad:,} of {sum(summary):,} lines"
     )
     if summary.bad == sum(summary) > 0:
-        raise Failure("No line could be imported: fix the lines, or name a file with one JSON object per line.")
+        raise Failure("No line could be imported: fix the lines, or name the format of the file with --from.")
     print(summary.accepted)

@@ -6,36 +6,50 @@ deleted in the background by the server (tally/maintenance/deletion.py).
 
 import argparse
 
+from tally.accounts import websites
 from tally.accounts.accounts import FIRST_ACCOUNT, check_name, create_account, find_account, has_account
 from tally.accounts.websites import (
     DomainTaken,
-    add_website,
     all_websites,
     check_domain_unused,
+    delete_website,
     find_website,
     update_website,
 )
-from tally.cli.console import Failure, add_command, database, now_ms, say
+from tally.cli.console import (
+    Failure,
+    add_account_option,
+    add_command,
+    add_group,
+    add_website_argument,
+    argument,
+    database,
+    now_ms,
+    say,
+)
 from tally.events.urls import exact_origin, registrable_domain
-from tally.maintenance import deletion
 from tally.rollups.traffic import traffic_of
 from tally.settings import Settings
 
 
-def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add_website(parser: argparse.ArgumentParser) -> None:
     """Add the commands to the parser."""
-    website = words.add_parser("website", help="add, list, rename and remove websites").add_subparsers(
-        title="commands", metavar="COMMAND", required=True
-    )
+    website = add_group(parser)
     add = add_command(website, "add", _add_one_website, "add a website and print its id")
-    add.add_argument("domain", metavar="DOMAIN", help="such as example.com; its subdomains are included")
-    add.add_argument("--name", help="name (default: the domain)")
-    add.add_argument("--account", metavar="EMAIL", help="its account; optional if there is only one")
+    add.add_argument(
+        "domain",
+        metavar="DOMAIN",
+        type=argument(registrable_domain),
+        help="such as example.com; its subdomains are included",
+    )
+    add.add_argument("--name", type=argument(check_name), help="name in lists and pages (default: the domain)")
+    add_account_option(add)
     add.add_argument(
         "--allow-origin",
         action="append",
         default=[],
         metavar="ORIGIN",
+        type=argument(exact_origin),
         help="also accept events from this exact origin, such as capacitor://localhost; repeatable",
     )
     add.add_argument(
@@ -43,24 +57,31 @@ def add_commands(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     )
     add_command(website, "list", _list_websites, "list websites: id, domain, name")
     rename = add_command(website, "rename", _rename_website, "change the name of a website")
-    rename.add_argument("website", metavar="WEBSITE", help="id or domain of the website")
-    rename.add_argument("name", metavar="NAME", help="the new name")
+    add_website_argument(rename)
+    rename.add_argument("name", metavar="NAME", type=argument(_new_name), help="the new name")
     remove = add_command(website, "remove", _remove_website, "delete a website and all its data")
-    remove.add_argument("website", metavar="WEBSITE", help="id or domain of the website")
+    add_website_argument(remove)
     remove.add_argument(
         "--yes", action="store_true", help="delete it; without this option, only show what would be deleted"
     )
 
 
+def _new_name(text: str) -> str:
+    name = check_name(text.strip())
+    if not name:
+        raise ValueError("a name must have at least one character")
+    return name
+
+
 def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
-    domain, notes = registrable_domain(given.domain)
-    name = check_name(given.name or domain, "A name")
-    origins = [exact_origin(text) for text in given.allow_origin]
+    domain, notes = given.domain
     # Only the first website may create the database: an account named by --account must exist.
     with database(settings, create=given.account is None) as connection:
         if given.account is None and not has_account(connection):
             owner = create_account(connection, FIRST_ACCOUNT, "business", None, now_ms())
-            notes.append(f"created the account {owner.email}, which has no password yet")
+            notes.append(
+                f"created the account {owner.email}, which has no password yet: `serve` prints a link to set it"
+            )
         else:
             owner = find_account(connection, given.account)
         if not given.again:
@@ -68,20 +89,17 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
                 check_domain_unused(connection, owner.number, domain)
             except DomainTaken as taken:
                 raise Failure(f"{taken}. Use that id, or add a second website for the domain with --again.") from None
-        id = add_website(connection, owner, domain, name, origins, now_ms())
+        id = websites.add_website(connection, owner, domain, given.name or domain, given.allow_origin, now_ms())
     for note in notes:
         say(note)
     print(id)
 
 
 def _rename_website(given: argparse.Namespace, settings: Settings) -> None:
-    name = check_name(given.name.strip(), "A name")
-    if not name:
-        raise Failure("A name must have at least one character.")
     with database(settings) as connection:
         website = find_website(connection, given.website)
-        update_website(connection, website.number, name, website.domain, website.origins)
-    say(f"{website.domain} ({website.id}) is now named {name}")
+        update_website(connection, website.number, given.name, website.domain, website.origins)
+    say(f"{website.domain} ({website.id}) is now named {given.name}")
 
 
 def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
@@ -89,7 +107,7 @@ def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
         website = find_website(connection, given.website)
         counted = traffic_of(connection, [website.number])[website.number]
         if given.yes:
-            deletion.delete_website(connection, website.number, now_ms())
+            delete_website(connection, website.number, now_ms())
     events = f"{counted.events:,}" if counted.is_exact else f"at least {counted.events:,}"
     what = f"{website.domain} ({website.id}), {website.name}, with {events} events"
     if given.yes:

@@ -54,11 +54,11 @@ def make_demo(
     password: str,
     *,
     show: Callable[[int], None] = lambda done: None,
-    told: Callable[[str], None] = lambda words: None,
+    report: Callable[[str], None] = lambda words: None,
 ) -> int:
     """Write a demo's database and return its number of events. Raises BadDatabase, sqlite3.Error, OSError.
 
-    `show` is called with the number of events written so far, `told` with messages of the importer.
+    `show` is called with the number of events written so far, `report` with messages of the importer.
     """
     unfinished = path.with_name(path.name + ".unfinished")
     _drop(unfinished)
@@ -66,7 +66,7 @@ def make_demo(
         with contextlib.closing(open_database(unfinished, create=True)) as connection:
             # A crash before the rename loses nothing.
             connection.execute("pragma synchronous = off")
-            stored = _fill(connection, until_ms, events / USUAL_EVENTS, password, show, told)
+            stored = _fill(connection, until_ms, events / USUAL_EVENTS, password, show, report)
             connection.execute("pragma wal_checkpoint(truncate)").fetchall()
         with unfinished.open("rb") as file:
             os.fsync(file.fileno())
@@ -89,7 +89,7 @@ def _fill(
     scale: float,
     password: str,
     show: Callable[[int], None],
-    told: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> int:
     began_ms = until_ms - DAYS * DAY_MS
     with transaction(connection):
@@ -106,7 +106,9 @@ def _fill(
         def progress(_: int, feed: "_Feed" = feed, done: int = done) -> None:
             show(done + feed.count)
 
-        summary = import_events(connection, number, source, now_ms=until_ms, strict=False, told=told, progress=progress)
+        summary = import_events(
+            connection, number, source, now_ms=until_ms, strict=False, report=report, progress=progress
+        )
         stored += summary.accepted
         with transaction(connection):
             _add_usage(connection, owner, feed.months)
@@ -150,7 +152,7 @@ class _Feed(io.RawIOBase):
 def _add_usage(connection: sqlite3.Connection, owner: Account, months: Counter[int]) -> None:
     """Count the events as usage, which an import does not, so that the usage page shows them."""
     connection.executemany(
-        "/* build.usage */ insert into account_usage values (?, ?, ?)"
+        "/* build.usage */ insert into account_usage (account, month, events) values (?, ?, ?)"
         " on conflict do update set events = events + excluded.events",
         [(owner.number, month, events) for month, events in months.items()],
     )
@@ -162,7 +164,8 @@ def _add_heat(connection: sqlite3.Connection, website: int, site: Site, until_ms
         cells[day, path, width_of(viewport), kind, *bin_of(x, y, kind)] += 1
     numbers = Labels().numbers_of(connection, {cell[1] for cell in cells})
     connection.executemany(
-        "/* build.heat */ insert into heatmap_point values (?, ?, ?, ?, ?, ?, ?, ?)",
+        "/* build.heat */ insert into heatmap_point"
+        " (website, day, pathname, viewport, kind, bin_y, bin_x, points) values (?, ?, ?, ?, ?, ?, ?, ?)",
         [(website, cell[0], numbers[cell[1]], *cell[2:], points) for cell, points in cells.items()],
     )
 

@@ -31,6 +31,8 @@ class Campaign(NamedTuple):
     name: str = ""
     ages: tuple[int, int] = (0, 100_000)
     landing: Mapping[str, float] | None = None
+    content: str = ""
+    term: str = ""
 
 
 class Client(NamedTuple):
@@ -76,6 +78,16 @@ class Site(NamedTuple):
 
 
 # Country, weight, hours ahead of UTC, languages. Of today's time zones one each: the day's rhythm needs no more.
+# Newest major versions when this was written; a fifth of the visitors has the one before.
+BROWSER_VERSIONS = {"Chrome": 142, "Edge": 142, "Firefox": 145, "Safari": 26, "Samsung Internet": 28}
+# Region (ISO 3166-2) and city of visitors, as a database of cities would give them.
+CITIES: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "US": (("US-CA", "San Francisco"), ("US-NY", "New York"), ("US-TX", "Austin"), ("US-NY", "New York")),
+    "DE": (("DE-BE", "Berlin"), ("DE-BY", "Munich"), ("DE-HH", "Hamburg")),
+    "GB": (("GB-ENG", "London"), ("GB-ENG", "Manchester"), ("GB-SCT", "Edinburgh")),
+    "FR": (("FR-IDF", "Paris"), ("FR-ARA", "Lyon")),
+    "CA": (("CA-ON", "Toronto"), ("CA-QC", "Montreal")),
+}
 COUNTRIES: tuple[tuple[str, float, int, tuple[str, ...]], ...] = (
     ("US", 24, -6, ("en-US", "en-US", "en-US", "es-US")),
     ("DE", 16, 1, ("de-DE", "de-DE", "de-DE", "en-GB")),
@@ -164,7 +176,10 @@ _SHOP = Site(
         Campaign(2, "reddit.com", landing={"/brew-guides/pour-over": 3, "/equipment/grinder": 2}),
         Campaign(3, "chatgpt.com", landing={"/equipment/grinder": 3, "/coffee": 1}),
         Campaign(2, "youtube.com", landing={"/brew-guides/pour-over": 1}),
-        Campaign(9, "google.com", "google", "cpc", "grinders", (0, 75), {"/equipment/grinder": 5, "/equipment": 1}),
+        Campaign(
+            *(9, "google.com", "google", "cpc", "grinders", (0, 75), {"/equipment/grinder": 5, "/equipment": 1}),
+            *("text-ad", "coffee grinder"),
+        ),
         Campaign(5, "instagram.com", "instagram", "paid_social", "new-harvest", (30, 58), {"/coffee/guji": 1}),
         Campaign(6, "", "newsletter", "email", "monthly-roast", landing={"/coffee": 3, "/subscription": 2}),
         Campaign(7, "", "newsletter", "email", "subscription-offer", (0, 16), {"/subscription": 1}),

@@ -15,8 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from tally.demo.sites import (
+    BROWSER_VERSIONS,
+    CITIES,
     COUNTRIES,
     EXIT,
     FIRST_RELEASE,
@@ -37,7 +40,7 @@ DAYS = 183
 USUAL_EVENTS = 200_000
 """The events that the tables of tally/demo/sites.py are drawn up for."""
 
-_MOST_PAGES = 14
+_MAX_PAGES = 14
 _NOW_MS = 270_000
 """Realtime counts the last 300 seconds; the added visits begin within these."""
 _NOW_VISITS = 9
@@ -136,7 +139,7 @@ def _visit(site: Site, draw: _Draw, who: _Who, begin: int, age: int, is_spike: b
     own = _dimensions(site, who, age)
     now, found, tried = float(begin), list[Line](), set[str]()
     bounces = chance() < site.bounce
-    for step in range(_MOST_PAGES):
+    for step in range(_MAX_PAGES):
         line: Line = {"type": "screen_view" if site.is_app else "pageview", "timestamp": int(now), "pathname": page}
         line |= own | ({} if step else _acquisition(source))
         found.append(line)
@@ -169,17 +172,27 @@ def _acquisition(source: Campaign) -> Line:
         "utm_source": source.source,
         "utm_medium": source.medium,
         "utm_campaign": source.name,
+        "utm_content": source.content,
+        "utm_term": source.term,
     }
     return {name: text for name, text in texts.items() if text}
 
 
 def _dimensions(site: Site, who: _Who, age: int) -> Line:
     client = who.client
+    # Derived from the key, so that the other draws stay as they are.
+    number = crc32(who.key.encode())
+    cities = CITIES.get(who.country, (("", ""),))
+    region, city = cities[number % len(cities)]
+    newest = BROWSER_VERSIONS.get(client.browser)
     texts = {
         "visitor": who.key,
         "country": who.country,
+        "region": region,
+        "city": city,
         "language": who.language,
         "browser": client.browser,
+        "browser_version": str(newest - (number % 5 == 0)) if newest else "",
         "os": client.os,
         "os_version": client.os_version,
         "device": client.device,

@@ -111,7 +111,7 @@ def allows(page: PageOrigin | None, domain: str, extra_origins: Collection[str])
 
 
 def _is_extra(origin: str, extra_origins: Collection[str]) -> bool:
-    if not origin.isascii() or origin in ("", "null"):  # contract: `Origin: null` is refused
+    if not origin.isascii() or origin in ("", "null"):  # docs/reference/collect-api.md: `Origin: null` is refused
         return False
     sent = origin.lower()
     return any(sent == extra.lower() for extra in extra_origins)
@@ -158,22 +158,22 @@ def client_address(
     A peer that is no address (None, the path of a Unix socket) counts as loopback. `Forwarded` is parsed by RFC 7239,
     any other header as a list of addresses.
     """
-    believed = _plain_address(peer) if peer else LOOPBACK
-    if believed is None:
-        believed = LOOPBACK
-    if not forwarded or not _is_trusted(believed, trusted):
-        return believed
+    client = _plain_address(peer) if peer else LOOPBACK
+    if client is None:
+        client = LOOPBACK
+    if not forwarded or not _is_trusted(client, trusted):
+        return client
     read = _element_address if header.lower() == "forwarded" else _node_address
     for line in reversed(forwarded):
         # A comma inside quotes splits too: no address has one, and the halves end the search.
         for entry in reversed(line.split(",")):
             address = read(entry)
             if address is None:
-                return believed
-            believed = address
-            if not _is_trusted(believed, trusted):
-                return believed
-    return believed
+                return client
+            client = address
+            if not _is_trusted(client, trusted):
+                return client
+    return client
 
 
 def is_proxy(peer: str | None, trusted: tuple[Network, ...]) -> bool:

@@ -1,30 +1,51 @@
 """Compute the dimensions of a checked event, as text.
 
-What the event, or its batch's context, says wins over what the request's headers say; "" is unset. No lookup leaves the
-process. The client's address and User-Agent arrive here as what they stand for (a country, an Agent) and are not kept.
+Values of the event or its batch's context take precedence over values from the request's headers; "" is unset. All
+lookups are local. The client's address and User-Agent arrive here as a country and an Agent; neither is stored.
 
 The table of dimensions is in tally/events/fields.py.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from operator import itemgetter
 
+from tally.events.channels import channel
 from tally.events.fields import DIMENSIONS
-from tally.events.urls import external_referrer, utm
-from tally.events.user_agent import Agent
+from tally.events.request_context import RequestContext
+from tally.events.urls import NO_UTM, external_referrer, utm
 from tally.events.validation import SCREEN_VIEW, Event, normal_language
 
 FIELDS = tuple(one.name for one in DIMENSIONS)
-"""The names of the dimensions (the seed's :field), which are columns of the same names."""
+"""The names of the dimensions (the seed's :field), which are columns of the tables of measurements."""
+EVENT_FIELDS = tuple(one.name for one in DIMENSIONS if not one.of_visit)
+"""The dimensions that are columns of table event."""
+ACQUISITION = tuple(one.name for one in DIMENSIONS if one.of_visit)
+"""The dimensions of a visit's acquisition, which are columns of table visit."""
+PAGES = ("entry_page", "exit_page")
+"""The pathnames of a visit's first and last pageview: columns of table visit, by which traffic can be filtered and
+listed like by a dimension. No event has them by itself."""
+VISIT_FIELDS = (*PAGES, *ACQUISITION)
+"""The fields in which all events of a visit have the same value: columns of table visit."""
+
+EVENT_NAME, EXPERIMENT, VARIANT, GOAL, PROPERTY = range(100, 105)
+"""The numbers of other fields in the database, above those of dimensions, so that a new dimension moves none. The
+number of a dimension is its position in FIELDS."""
+
+CHANNEL = FIELDS.index("channel")
+_channel_source = itemgetter(*map(FIELDS.index, ("referrer", "utm_source", "utm_medium", "utm_campaign")))
+
 # The dimensions that `dimensions` does not compute itself; they are the last ones of DIMENSIONS.
 _OTHERS = tuple(one.value for one in DIMENSIONS if one.value is not None)
 
 
-class RequestContext(NamedTuple):
-    """What a request's headers say about all its events."""
+def field_number(field: str) -> int:
+    """Return the number of a dimension or event_name in the database."""
+    return EVENT_NAME if field == "event_name" else FIELDS.index(field)
 
-    agent: Agent
-    country: str
-    language: str
+
+def channel_of(texts: Sequence[str]) -> str:
+    """Return the channel of an event with these texts of FIELDS."""
+    return channel(*_channel_source(texts))
 
 
 def first_language(accept_language: str) -> str:
@@ -36,25 +57,32 @@ def dimensions(
     event: Event, context: RequestContext, domain: str, origins: frozenset[str] = frozenset()
 ) -> tuple[str, ...]:
     """Return the texts of FIELDS for an event of a website with that domain and these extra allowed origins."""
-    url, agent = event.url, context.agent
-    source, medium, campaign = utm(url.query) if url and url.query else ("", "", "")
+    url, agent, place = event.url, context.agent, context.place
+    campaign = utm(url.query) if url and url.query else NO_UTM
+    # A page of an app's own web view, which is accepted from an allowed origin only.
+    referrer = "" if "://" in event.referrer else external_referrer(event.referrer, domain, origins)
     values = (
         _pathname(event),
-        # A page of an app's own web view, which is accepted from an allowed origin only.
-        "" if "://" in event.referrer else external_referrer(event.referrer, domain, origins),
-        context.country,
+        referrer,
+        place.country,
         event.browser or agent.browser,
         event.os or agent.os,
         event.device or agent.device,
         event.language or context.language,
         url.host if url else "",
-        source,
-        medium,
-        campaign,
+        campaign.source,
+        campaign.medium,
+        campaign.campaign,
         event.platform,
         event.app_version,
-        # The version in the User-Agent belongs to its system: with another system it would be wrong.
+        # A version in the User-Agent belongs to its system or browser: with another one it would be wrong.
         event.os_version or (agent.os_version if event.os in ("", agent.os) else ""),
+        agent.browser_version if event.browser in ("", agent.browser) else "",
+        place.region,
+        place.city,
+        campaign.content,
+        campaign.term,
+        channel(referrer, campaign.source, campaign.medium, campaign.campaign),
     )
     return values + tuple(value(event, context) for value in _OTHERS) if _OTHERS else values
 

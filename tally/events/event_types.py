@@ -1,12 +1,11 @@
-"""The event types: one record each, from which all else about types follows.
+"""The event types, one record each.
 
-Adding a type is one record here. Collecting, storing, /events, filters, export and import follow from it, and totals
-and rollups count it as the record says. What cannot follow is compared with this table in
-tests/unit/events/test_tables.py, which names the record that is missing: static/openapi.yaml, the lists in static/*.js
-and docs/.
+To add a type, add a record here. Collecting, storing, /events, filters, export, import, totals and rollups use this
+table. tests/unit/events/test_tables.py compares static/openapi.yaml and static/shared/fields.js with it,
+tests/unit/test_docs.py the docs; they name a missing entry.
 
-Only code that treats one type unlike all others names it (tally/events/validation.py: VITALS, HEATMAP, AB_ASSIGN,
-AB_CONVERT); nothing compares numbers by size.
+Code names a type only where it treats that type differently from all others (VITALS, HEATMAP, AB_ASSIGN and
+AB_CONVERT of tally/events/validation.py). Type numbers have no order.
 """
 
 from typing import NamedTuple
@@ -15,9 +14,9 @@ from typing import NamedTuple
 class EventType(NamedTuple):
     """One event type. `number` is stored, so it never changes.
 
-    fields: what it may have besides the fields that every type has; each has a rule in tally/events/validation.py.
+    fields: its fields besides those that every type has; each has a rule in tally/events/validation.py.
     required: the fields without which an event is rejected.
-    flat: what is also read at the top level of the event, for measurements.
+    flat: the fields of a measurement that are also read from the top level of the event.
     is_traffic: stored in table event, with visitors and visits. is_pageview: counted as a pageview; other traffic is
     counted as an event.
     """
@@ -36,7 +35,7 @@ METRICS = ("lcp", "inp", "fcp", "ttfb", "cls")
 _CUSTOM = ("event_name", "event_data")
 _EXPERIMENT = ("experiment", "variant")
 
-# The seed requires no field of measurements: without their fields they are stored, and count in no statistic.
+# docs/reference/collect-api.md requires no field of measurements: without them the event is stored but not counted.
 EVENT_TYPES = (
     EventType(0, "pageview", ("referrer",), ("url",), is_traffic=True, is_pageview=True),
     EventType(1, "screen_view", ("referrer",), ("name",), is_traffic=True, is_pageview=True),

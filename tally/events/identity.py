@@ -12,7 +12,7 @@ from hashlib import blake2b
 
 from tally.timestamps import DAY_MS
 
-# The contract, "Words": identities are kept at most 72 hours after the end of their day, as is the oldest timestamp.
+# docs/reference/definitions.md: at most 72 hours after the end of their day; the oldest timestamp allowed is as old.
 KEPT_PAST_DAY_MS = 72 * 3_600_000
 # 120 bits: collisions are out of the question. A bytes object of 15 takes 48 bytes of memory, one of 16 takes 64.
 IDENTITY_BYTES = 15

@@ -32,7 +32,8 @@ from tally.events.client import (
     page_origin,
     page_origin_of,
 )
-from tally.events.geoip import Countries
+from tally.events.geoip import Places
+from tally.events.request_context import Place
 
 # One warning a minute is enough to find it in the log.
 _WARN_NS = 60_000_000_000
@@ -80,7 +81,7 @@ class Client(NamedTuple):
 
     address: Address
     key: bytes
-    country: str
+    place: Place
     untrusted_proxy: Network | None
 
 
@@ -96,8 +97,8 @@ class Sender(NamedTuple):
 class ClientResolver:
     """Finds the client of each request. Used by the event loop alone."""
 
-    def __init__(self, clock: Clock, countries: Countries, trusted: tuple[Network, ...], header: str) -> None:
-        self._clock, self._countries, self._trusted, self.header = clock, countries, trusted, header
+    def __init__(self, clock: Clock, places: Places, trusted: tuple[Network, ...], header: str) -> None:
+        self._clock, self._places, self._trusted, self.header = clock, places, trusted, header
         self.header_key = header.lower()
         self._warned_ns = -_WARN_NS
         # Kinds of peers since the start: "trusted", "alone" (trusted, without the header), "bare" (alone, and HTTP/1.0,
@@ -168,7 +169,7 @@ class ClientResolver:
             proxy = next((network for network in PRIVATE_NETWORKS if address in network), None)
         if proxy is not None:
             self.networks.add(str(proxy))
-        return Client(address, bucket_key(address), self._countries.of(address), proxy)
+        return Client(address, bucket_key(address), self._places.of(address), proxy)
 
     def page(self, origin: str | None, referer: str | None, fetch_site: str | None) -> PageOrigin | None:
         """Return the page of a web request, by its three headers."""

@@ -6,26 +6,28 @@ counts (the visits). `Sessions` is used by the writer's thread alone, so it need
 A late event may lengthen a visit, move its start forward, or join two (tally/events/visits.py has the rule), so all
 visits of a visitor's day are kept; there cannot be more than 48. `touch` returns which rows on disk that changes.
 
-An identity's value is one bytes object: 22 bytes (12 of them a bit for each quarter-hour of the day with an event, for
-tally/rollups/totals.py) and 25 for each visit (8 of them the page of its latest view, for tally/ingest/realtime.py).
-Values are replaced, never changed, so a failed transaction is undone by putting the old ones back.
+An identity's value is one bytes object: 23 bytes (12 of them a bit for each quarter-hour of the day with an event, for
+tally/rollups/totals.py), 37 for each visit, and 28 for each visit that has an acquisition. Values are replaced, never
+changed, so a failed transaction is undone by putting the old ones back.
 """
 
 import secrets
 import struct
 from collections import OrderedDict
-from operator import itemgetter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tally.events.identity import is_over
-from tally.events.visits import Visit, belongs_to_visit
+from tally.events.visits import ACQUISITION_BYTES, Visit, belongs_to_visit, event_as_visit, joined
 from tally.timestamps import DAY_MS, QUARTER_MS
 
-# Visitor, UTC day, a bit for each of its 96 quarter-hours with an event: the first 64, the others.
-_HEAD = struct.Struct("<QHQI")
-# Ordinal, start and end in ms of the day, pageviews, events; the latest view's ms of the day and its page.
-_VISIT = struct.Struct("<BIIIIII")
-_SINGLE = struct.Struct("<QHQIBIIIIII")  # the usual case: one visit
+# Visitor, UTC day, a bit for each of its 96 quarter-hours with an event: the first 64, the others; number of visits.
+_HEAD = struct.Struct("<QHQIB")
+# Ordinal, start and end in ms of the day, pageviews, events; ms of the day and page of the first and the latest view;
+# ms of the day of the acquisition, _NO_SOURCE where there is none. The acquisitions of all visits follow the last one.
+_VISIT = struct.Struct("<BIIIIIIIII")
+_SINGLE = struct.Struct("<QHQIBBIIIIIIIII")  # the usual case: one visit
+_COUNT_AT, _NO_SOURCE = _HEAD.size - 1, 0xFFFFFFFF
 _LOW = (1 << 64) - 1
 _make = tuple.__new__
 
@@ -40,41 +42,36 @@ class SessionUpdate(NamedTuple):
     mask: int
 
 
-def _visit(day_ms: int, ordinal: int, begin: int, end: int, views: int, events: int, view: int, page: int) -> Visit:
-    # As Visit(...), in half the time.
-    return _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, day_ms + view, page))
-
-
-def _opened(far: list[Visit], ts_ms: int, is_view: bool, page: int) -> Visit:
-    ordinal = max(visit.ordinal for visit in far) + 1 if far else 0
-    return Visit(ordinal, ts_ms, ts_ms, int(is_view), int(not is_view), ts_ms, page)
-
-
-def _joined(near: list[Visit], ts_ms: int, is_view: bool, page: int) -> Visit:
-    shown = [(visit.view_ms, visit.page) for visit in near if visit.views]
-    # Of views at the same time the one that arrived last has the greater id.
-    last = max([(ts_ms, page), *shown] if is_view else shown, key=itemgetter(0), default=(ts_ms, page))
-    # The longest visit keeps its number: the events of the others are renumbered on disk.
-    kept = max(near, key=lambda visit: (visit.end_ms - visit.begin_ms, -visit.ordinal))
-    return Visit(
-        kept.ordinal,
-        min(ts_ms, *(v.begin_ms for v in near)),
-        max(ts_ms, *(v.end_ms for v in near)),
-        sum(v.views for v in near) + is_view,
-        sum(v.events for v in near) + (not is_view),
-        *last,
-    )
-
-
-def _pack(visitor: int, day: int, mask: int, visits: list[Visit]) -> bytes:
+def _pack(visitor: int, day: int, mask: int, visits: Sequence[Visit]) -> bytes:
     day_ms = day * DAY_MS
-    return b"".join(
-        [_HEAD.pack(visitor, day, mask & _LOW, mask >> 64)]
-        + [
-            _VISIT.pack(o, begin_ms - day_ms, end_ms - day_ms, views, events, view_ms - day_ms, page)
-            for o, begin_ms, end_ms, views, events, view_ms, page in visits
-        ]
-    )
+    packed = [_HEAD.pack(visitor, day, mask & _LOW, mask >> 64, len(visits))]
+    for own in visits:
+        views = (own.entry_ms - day_ms, own.entry_page, own.exit_ms - day_ms, own.exit_page)
+        packed.append(
+            _VISIT.pack(
+                *(own.ordinal, own.begin_ms - day_ms, own.end_ms - day_ms, own.views, own.events),
+                *(views if own.views else (0, 0, 0, 0)),
+                own.acquired_ms - day_ms if own.acquisition else _NO_SOURCE,
+            )
+        )
+    return b"".join([*packed, *[own.acquisition for own in visits]])
+
+
+def _unpack(packed: bytes, day: int) -> list[Visit]:
+    day_ms, visits = day * DAY_MS, []
+    source_at = _HEAD.size + packed[_COUNT_AT] * _VISIT.size
+    for place in range(_HEAD.size, source_at, _VISIT.size):
+        ordinal, begin, end, views, events, entry, entry_page, exit, exit_page, source = _VISIT.unpack_from(
+            packed, place
+        )
+        pages = (day_ms + entry, entry_page, day_ms + exit, exit_page)
+        acquisition = b""
+        if source != _NO_SOURCE:
+            acquisition = packed[source_at : source_at + ACQUISITION_BYTES]
+            source_at += ACQUISITION_BYTES
+        acquired_ms = day_ms + source if acquisition else 0
+        visits.append(Visit(ordinal, day_ms + begin, day_ms + end, views, events, *pages, acquired_ms, acquisition))
+    return visits
 
 
 class Sessions:
@@ -105,42 +102,74 @@ class Sessions:
         packed = self._packed.get(identity)
         return None if packed is None else int(_HEAD.unpack_from(packed)[0])
 
-    def touch(self, identity: bytes, ts_ms: int, is_view: bool, page: int = 0) -> SessionUpdate:
-        """Add a traffic event: lengthen, join or open visits. `page`: a view's pathname, as a label."""
+    def touch(
+        self, identity: bytes, ts_ms: int, is_view: bool, page: int = 0, acquisition: bytes = b""
+    ) -> SessionUpdate:
+        """Add a traffic event: lengthen, join or open visits.
+
+        `page`: a view's pathname, as a label. `acquisition`: what the event itself carries (`packed_acquisition`).
+        """
         old = self._packed.get(identity)
         packed = old or self._new(ts_ms)
-        if len(packed) == _SINGLE.size:
-            # The usual case, a visitor with one visit that is lengthened: the same as below, in half the time.
-            visitor, day, low, high, ordinal, begin, end, views, events, view, latest = _SINGLE.unpack(packed)
-            day_ms = day * DAY_MS
-            at, mask = ts_ms - day_ms, low | high << 64
-            was = _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, day_ms + view, latest))
-            if belongs_to_visit(at, begin, end):
-                if not is_view:
-                    events += 1
-                else:
-                    if at >= view or not views:
-                        view, latest = at, page
-                    views += 1
-                if at > end:
-                    end = at
-                elif at < begin:
-                    begin = at
-                if not mask >> at // QUARTER_MS & 1:
-                    now_in = mask | 1 << at // QUARTER_MS
-                    low, high = now_in & _LOW, now_in >> 64
-                longer = _SINGLE.pack(visitor, day, low, high, ordinal, begin, end, views, events, view, latest)
-                self._put(identity, longer, old)
-                now = _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, day_ms + view, latest))
-                return _make(SessionUpdate, (visitor, now, (was,), mask))
-            visits = [was]
+        if packed[_COUNT_AT] != 1:
+            return self._touch_any(identity, old, packed, ts_ms, is_view, page, acquisition)
+        # The usual case, a visitor with one visit that is lengthened: the same as `_touch_any`, in half the time.
+        visitor, day, low, high, _, ordinal, begin, end, views, events, entry, first, exit, last, source = (
+            _SINGLE.unpack_from(packed)
+        )
+        day_ms = day * DAY_MS
+        at, mask, own = ts_ms - day_ms, low | high << 64, packed[_SINGLE.size :]
+        if not belongs_to_visit(at, begin, end):
+            return self._touch_any(identity, old, packed, ts_ms, is_view, page, acquisition)
+        pages = (day_ms + entry, first, day_ms + exit, last, day_ms + source if own else 0, own)
+        was = _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, *pages))
+        if not is_view:
+            events += 1
         else:
-            visitor, day, low, high = _HEAD.unpack_from(packed)
-            mask = low | high << 64
-            visits = [_visit(day * DAY_MS, *rest) for rest in _VISIT.iter_unpack(packed[_HEAD.size :])]
+            if at >= exit or not views:
+                exit, last = at, page
+            if at < entry or not views:
+                entry, first = at, page
+            views += 1
+        if at > end:
+            end = at
+        elif at < begin:
+            begin = at
+        if acquisition and at < source:
+            source, own = at, acquisition
+        if not mask >> at // QUARTER_MS & 1:
+            now_in = mask | 1 << at // QUARTER_MS
+            low, high = now_in & _LOW, now_in >> 64
+        longer = _SINGLE.pack(
+            visitor, day, low, high, 1, ordinal, begin, end, views, events, entry, first, exit, last, source
+        )
+        self._put(identity, longer + own, old)
+        pages = (day_ms + entry, first, day_ms + exit, last, day_ms + source if own else 0, own)
+        now = _make(Visit, (ordinal, day_ms + begin, day_ms + end, views, events, *pages))
+        return _make(SessionUpdate, (visitor, now, (was,), mask))
+
+    def _touch_any(
+        self,
+        identity: bytes,
+        old: bytes | None,
+        packed: bytes,
+        ts_ms: int,
+        is_view: bool,
+        page: int,
+        acquisition: bytes,
+    ) -> SessionUpdate:
+        """Add a traffic event of a visitor with any number of visits; `old` is what was kept of it before."""
+        visitor, day, low, high, _ = _HEAD.unpack_from(packed)
+        mask, visits = low | high << 64, _unpack(packed, day)
         near = [v for v in visits if belongs_to_visit(ts_ms, v.begin_ms, v.end_ms)]
         far = [] if len(near) == len(visits) else [v for v in visits if v not in near]
-        now = _joined(near, ts_ms, is_view, page) if near else _opened(far, ts_ms, is_view, page)
+        if near:
+            # The longest visit keeps its number: the events of the others are renumbered on disk.
+            kept = max(near, key=lambda visit: (visit.end_ms - visit.begin_ms, -visit.ordinal)).ordinal
+            now = joined(kept, [*near, event_as_visit(kept, ts_ms, is_view, page, acquisition)])
+        else:
+            following = max(visit.ordinal for visit in far) + 1 if far else 0
+            now = event_as_visit(following, ts_ms, is_view, page, acquisition)
         self._put(identity, _pack(visitor, day, mask | 1 << ts_ms % DAY_MS // QUARTER_MS, [*far, now]), old)
         return _make(SessionUpdate, (visitor, now, tuple(near), mask))
 
@@ -164,7 +193,7 @@ class Sessions:
 
     def _new(self, ts_ms: int) -> bytes:
         # 62 bits: among 2.5 million visitors of a website, the chance of a collision is 1 in 1,480,000.
-        return _HEAD.pack(secrets.randbits(62), ts_ms // DAY_MS, 0, 0)
+        return _HEAD.pack(secrets.randbits(62), ts_ms // DAY_MS, 0, 0, 0)
 
     def _put(self, identity: bytes, packed: bytes, old: bytes | None) -> None:
         self._before.setdefault(identity, old)

@@ -8,7 +8,7 @@ would visit. Where URL parsers are known to differ, the text is refused.
 - Labels may contain `_` and any hyphens, since such hosts exist; `xn--` labels are kept as they are.
 - The authority of a URL ends at the first of / ? #, its host comes after the @. A backslash, white space, a second @ or
   a port above 65535 in it is refused; so is a control character anywhere.
-- Path and query are kept as sent; only the three utm values are decoded.
+- Path and query are kept as sent; only the utm values are decoded.
 
 Errors are BadHost and BadUrl. Their messages do not repeat the text, which may be long or hostile, except in
 `registrable_domain`, whose input the reader has typed.
@@ -25,7 +25,7 @@ import idna
 MAX_HOST_CHARACTERS = 253  # RFC 1035 2.3.4: 255 octets on the wire
 MAX_UNICODE_LABEL = 59  # 63 less "xn--"; punycode has at least one character for each of the label
 MAX_PORT = 65535  # RFC 6335 6: 16 bits
-MAX_UTM_CHARACTERS = 100  # the contract: "every other label 100 characters"
+MAX_UTM_CHARACTERS = 100  # the maximum of a label in docs/reference/collect-api.md
 
 # The most viewed pages of a website; about 1 MB.
 _CACHED_PAGES = 2_048
@@ -103,11 +103,11 @@ def _is_plain(text: str) -> bool:
 def _ascii_name(text: str) -> str:
     """Return the name with A-labels for its non-ASCII labels; ASCII ones are unchanged."""
     labels: list[str] = []
-    room = MAX_HOST_CHARACTERS + 1
+    characters_left = MAX_HOST_CHARACTERS + 1
     for label in _DOTS.split(text):
         labels.append(label if label.isascii() else _a_label(label))
-        room -= len(labels[-1]) + 1
-        if room < -1:  # idna takes a microsecond per character: stop early at a name of many labels
+        characters_left -= len(labels[-1]) + 1
+        if characters_left < -1:  # idna takes a microsecond per character: stop early at a name of many labels
             raise BadHost(_TOO_LONG)
     return ".".join(labels)
 
@@ -207,23 +207,33 @@ def _place_host(place: str) -> str:
         raise BadUrl(str(wrong)) from None
 
 
-def utm(query: str) -> tuple[str, str, str]:
-    """Return source, medium and campaign of a raw query, decoded, at most 100 characters each; "" where absent.
+class Utm(NamedTuple):
+    """The utm values of a URL; "" where absent."""
+
+    source: str = ""
+    medium: str = ""
+    campaign: str = ""
+    content: str = ""
+    term: str = ""
+
+
+NO_UTM = Utm()
+_UTM_KEYS = tuple(f"utm_{name}" for name in Utm._fields)
+
+
+def utm(query: str) -> Utm:
+    """Return the utm values of a raw query, decoded, at most 100 characters each.
 
     The first of two wins, an empty one included. A value with NUL counts as absent: no string may hold one.
     """
     if "utm_" not in query:
-        return "", "", ""
+        return NO_UTM
     found: dict[str, str] = {}
     for part in query.split("&"):
         if part.startswith("utm_"):
             name, _, value = part.partition("=")
             found.setdefault(name, value)
-    return (
-        _utm_value(found.get("utm_source", "")),
-        _utm_value(found.get("utm_medium", "")),
-        _utm_value(found.get("utm_campaign", "")),
-    )
+    return Utm(*[_utm_value(found[key]) if key in found else "" for key in _UTM_KEYS])
 
 
 def _utm_value(raw: str) -> str:

@@ -1,8 +1,8 @@
-"""Parse a User-Agent header: browser, system and its version, kind of device, whether a crawler sent it.
+"""Parse a User-Agent header: browser and its version, system and its version, device, whether a crawler sent it.
 
 - What the header does not contain is '', never a guess. HTTP libraries and apps (okhttp, CFNetwork, curl) name no
   browser; a version that browsers have frozen is no version.
-- User-Agents stay in memory (the contract, "visitor"), in the one bounded cache of Agents.
+- User-Agents stay in memory (docs/reference/definitions.md, "visitor"), in the one bounded cache of Agents.
 - The client chooses this text. It is cut to MAX_CHARACTERS first, and no pattern here nests repetitions, so the time
   is bounded by that of 512 characters.
 
@@ -15,19 +15,20 @@ Not detectable: an iPad that requests desktop pages sends the header of a Mac, B
 """
 
 import re
-from dataclasses import dataclass
 from functools import cache, lru_cache
+from threading import Lock
 from typing import Final
 
 from ua_parser import BasicResolver, RegexResolver
-from ua_parser.core import OS, Domain, Matchers, Resolver
+from ua_parser.core import OS, Domain, Matchers, Resolver, UserAgent
 from ua_parser.loaders import load_lazy_builtins
 
 from tally.events.crawlers import BOTS, NAMES, OPENINGS
+from tally.events.request_context import Agent
 
 MAX_CHARACTERS: Final = 512  # in-app browsers reach 400; what is parsed stands at the front
 CACHED: Final = 4_096  # an hour of a busy site; 4 MB if all have the maximum length
-MAX_LABEL: Final = 100  # the contract, sizes: every other label 100 characters
+MAX_LABEL: Final = 100  # the maximum of a label in docs/reference/collect-api.md
 
 BROWSERS: Final[dict[str, str]] = {
     # one product under a name per platform
@@ -73,6 +74,11 @@ NAMED_BROWSERS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\bPlayStation\b", re.IGNORECASE), "PlayStation Browser"),
     (re.compile(r"\bNintendo"), "Nintendo Browser"),
 )
+
+# No product, and one that sends WebKit's number, which is frozen.
+_WITHOUT_VERSION: Final = frozenset(("", "Epiphany"))
+# Browsers count to hundreds. A longer number is an error or was made up, and would become a value of its own.
+_MAX_MAJOR_DIGITS: Final = 4
 
 SYSTEMS: Final[dict[str, str]] = {
     "Mac OS X": "macOS",
@@ -171,23 +177,17 @@ IS_COMPILED: Final = RegexResolver is not None
 several times the time, for each User-Agent that is not among the latest CACHED."""
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
-    """The content of one User-Agent; '' where it has none.
+_building = Lock()
 
-    device is one of desktop, mobile, tablet, tv, console, other (docs/reference/), or ''.
-    """
 
-    browser: str
-    os: str
-    os_version: str
-    device: str
-    crawler: bool
+def _installed_resolver() -> Resolver:
+    """Return the fastest installed resolver, one for the process: its tables take 12 MB and 40 ms."""
+    with _building:
+        return _built_resolver()
 
 
 @cache
-def _installed_resolver() -> Resolver:
-    """Return the fastest installed resolver, one for the process: its tables take 12 MB and 40 ms."""
+def _built_resolver() -> Resolver:
     return (RegexResolver or BasicResolver)(browser_and_os_matchers())
 
 
@@ -195,9 +195,15 @@ class Agents:
     """Parses User-Agents, with a cache of the latest CACHED of them."""
 
     def __init__(self, resolver: Resolver | None = None) -> None:
-        """Use this resolver, or the fastest installed one."""
-        self._resolver = resolver or _installed_resolver()
+        """Use this resolver, or the fastest installed one, which is loaded with the first User-Agent."""
+        self._resolver = resolver
         self._cached = lru_cache(maxsize=CACHED)(self._read)
+
+    def load(self) -> Resolver:
+        """Return the resolver; load it if no User-Agent has needed it yet. Any thread may call this."""
+        if self._resolver is None:
+            self._resolver = _installed_resolver()
+        return self._resolver
 
     def of(self, user_agent: str) -> Agent:
         """Return the Agent of a User-Agent. Never raises."""
@@ -206,11 +212,13 @@ class Agents:
     def _read(self, user_agent: str) -> Agent:
         # aiohttp decodes bytes that are no UTF-8 to lone surrogates, which the compiled parser refuses.
         text = user_agent if user_agent.isascii() else user_agent.encode("utf-8", "replace").decode("utf-8")
-        parsed = self._resolver(text, Domain.USER_AGENT | Domain.OS)
+        parsed = self.load()(text, Domain.USER_AGENT | Domain.OS)
         browses = text.startswith(_BROWSER_OPENING)
         system = _named(NAMED_SYSTEMS, text) or _system(text, parsed.os, browses)
+        browser, browser_version = _browser(text, parsed.user_agent) if browses else ("", "")
         return Agent(
-            browser=_browser(text, parsed.user_agent.family if parsed.user_agent else "") if browses else "",
+            browser=browser,
+            browser_version=browser_version,
             os=system,
             os_version=_version(text, system, parsed.os),
             device=_device(text, browses),
@@ -237,8 +245,15 @@ def _named(names: tuple[tuple[re.Pattern[str], str], ...], text: str) -> str:
     return next((name for pattern, name in names if pattern.search(text)), "")
 
 
-def _browser(text: str, family: str) -> str:
-    return _named(NAMED_BROWSERS, text) or BROWSERS.get(family, family)[:MAX_LABEL]
+def _browser(text: str, parsed: UserAgent | None) -> tuple[str, str]:
+    """Return the browser and its major version; "" for the version of one that the tables confuse with another."""
+    named = _named(NAMED_BROWSERS, text)
+    if named or parsed is None:
+        return named, ""
+    browser = BROWSERS.get(parsed.family, parsed.family)[:MAX_LABEL]
+    major = parsed.major or ""
+    is_version = browser not in _WITHOUT_VERSION and len(major) <= _MAX_MAJOR_DIGITS and major.isdecimal()
+    return browser, major if is_version else ""
 
 
 def _system(text: str, parsed: OS | None, browses: bool) -> str:

@@ -1,6 +1,6 @@
 """Validation of collect requests: bytes -> Batch -> Event or Rejection, by one table of rules for each type.
 
-Pure: no website, client or database is looked at, and the time is passed in. Whatever was sent, the only exception is
+Pure: no lookup of websites or clients, no database, and the time is passed in. The only exception for any input is
 BadBody. An event that breaks a rule is returned as a Rejection, so that the others of its batch are stored.
 
 `parse_body` checks the JSON and the shape of the request. RULES has, for each type (tally/events/event_types.py), the
@@ -9,7 +9,7 @@ checks the required fields, then reads the fields that were sent, then fills in 
 Unknown fields are ignored. null counts as absent, and so does an empty string where the field may be absent and has no
 minimum length.
 
-Keep in step: the field tables of the contract and the seed (docs/reference/), static/openapi.yaml.
+Keep in step: the field tables of docs/reference/collect-api.md, static/openapi.yaml.
 """
 
 from codecs import BOM_UTF8
@@ -24,12 +24,12 @@ from tally.events.json_scalars import compact
 from tally.events.urls import BadUrl, WebUrl, app_page_url, parse_page_url, referrer_host
 from tally.timestamps import event_time_ms
 
-# The seed's table Limits.
-MOST_BODY_BYTES = 65_536
-MOST_EVENTS = 50
-MOST_EVENT_DATA_BYTES = 4_096
+# The limits of docs/reference/limits.md.
+MAX_BODY_BYTES = 65_536
+MAX_EVENTS = 50
+MAX_EVENT_DATA_BYTES = 4_096
 OLDEST_MS = 72 * 3_600_000
-# The contract: a timestamp up to 5 minutes ahead counts as now.
+# docs/reference/collect-api.md: a timestamp up to 5 minutes in the future counts as now.
 AHEAD_MS = 5 * 60_000
 
 TYPES = tuple(one.name for one in EVENT_TYPES)
@@ -50,8 +50,8 @@ PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT 
 _POINT_KINDS = ("click", "scroll")
 METRICS = event_types.METRICS
 DEVICES = ("desktop", "mobile", "tablet", "tv", "console", "other")
-# The contract: milliseconds up to an hour; cls has no unit.
-MOST_OF_METRIC = {"lcp": 3_600_000, "inp": 3_600_000, "fcp": 3_600_000, "ttfb": 3_600_000, "cls": 100}
+# docs/reference/collect-api.md: milliseconds up to an hour; cls has no unit.
+MAX_OF_METRIC = {"lcp": 3_600_000, "inp": 3_600_000, "fcp": 3_600_000, "ttfb": 3_600_000, "cls": 100}
 
 
 class BadBody(ValueError):
@@ -138,7 +138,7 @@ def parse_body(body: bytes) -> Batch:
     items = value["events"]
     if not isinstance(items, list) or not items:
         raise BadBody("invalid_body")
-    if len(items) > MOST_EVENTS:
+    if len(items) > MAX_EVENTS:
         raise BadBody("too_many_events")
     return Batch(items, value.get("website_id"), context or {})
 
@@ -172,10 +172,12 @@ def read_event(
     large_skew_ms: int = 0,
     origins: Collection[str] = (),
 ) -> Event | Rejection:
-    """The fields of an item of a known type, checked. `now_ms`: when it arrived; `large_skew_ms`: how far that is ahead
-    of
-    another clock that may be right as well, and then a timestamp that is good for either is taken. `origins`: the extra
-    origins that the website allows; pages of other schemes than http and https are only taken from these."""
+    """Return the checked fields of an item of a known type, or why it is rejected.
+
+    now_ms: when it arrived. large_skew_ms: how far that is ahead of another clock that may be right as well; a
+    timestamp that is valid for either is accepted. origins: the extra origins that the website allows; pages of other
+    schemes than http and https are accepted from these alone.
+    """
     rules = RULES[type_]
     for field in REQUIRED[type_]:
         if item.get(field) in (None, ""):
@@ -243,12 +245,18 @@ def _number(value: Any, least: float, most: float, what: str) -> float:
     return value + 0.0
 
 
-def _url(value: Any) -> WebUrl:
+def _page_text(name: str, value: Any) -> str:
+    """Return the text of url or referrer without surrounding white space. Raises Fault."""
     if not isinstance(value, str):
-        raise Fault("invalid_field", "url is text.")
-    value = value.strip()
-    if len(value) > 8_192 or "\0" in value:
-        raise Fault("invalid_field", "url is at most 8,192 characters, without NUL.")
+        raise Fault("invalid_field", f"{name} is text.")
+    text = value.strip()
+    if len(text) > 8_192 or "\0" in text:
+        raise Fault("invalid_field", f"{name} is at most 8,192 characters, without NUL.")
+    return text
+
+
+def _url(value: Any) -> WebUrl:
+    value = _page_text("url", value)
     try:
         return parse_page_url(value)
     except BadUrl as bad:
@@ -259,11 +267,7 @@ def _url(value: Any) -> WebUrl:
 
 
 def _referrer(value: Any) -> str:
-    if not isinstance(value, str):
-        raise Fault("invalid_field", "referrer is text.")
-    value = value.strip()
-    if len(value) > 8_192 or "\0" in value:
-        raise Fault("invalid_field", "referrer is at most 8,192 characters, without NUL.")
+    value = _page_text("referrer", value)
     try:
         return referrer_host(value)
     except BadUrl as bad:
@@ -292,7 +296,7 @@ def _event_data(value: Any) -> str:
     if any("\0" in k or (isinstance(v, str) and "\0" in v) for k, v in value.items()):
         raise Fault("invalid_event_data", "event_data holds no NUL.")
     text = compact(value)
-    if len(text) > MOST_EVENT_DATA_BYTES:
+    if len(text) > MAX_EVENT_DATA_BYTES:
         raise Fault("event_data_too_large", "event_data is at most 4,096 bytes as compact JSON.")
     return text.decode()
 
@@ -319,7 +323,7 @@ def _read_flat(item: Mapping[str, Any], type_: int, kept: list[Any]) -> None:
 
 def _metric(name: str, value: Any, field: str) -> float:
     try:
-        return float(_number(value, 0.0, MOST_OF_METRIC[name], name))
+        return float(_number(value, 0.0, MAX_OF_METRIC[name], name))
     except Fault as fault:
         raise Fault(fault.code, fault.message, field) from None
 
@@ -346,10 +350,10 @@ def _vitals(value: Any) -> tuple[float | None, ...]:
     if isinstance(value, dict) and isinstance(name := value.get("name"), str) and name.lower() in METRICS:
         # A metric in the format of the library web-vitals.
         value = {name.lower(): value.get("value")}
-    if not isinstance(value, dict) or not value.keys() & MOST_OF_METRIC.keys():
+    if not isinstance(value, dict) or not value.keys() & MAX_OF_METRIC.keys():
         raise Fault("invalid_field", f"vitals is an object with at least one of {', '.join(METRICS)}.")
     for name, number in value.items():
-        least, most = (0.0, MOST_OF_METRIC[name]) if name in MOST_OF_METRIC else (-1e308, 1e308)
+        least, most = (0.0, MAX_OF_METRIC[name]) if name in MAX_OF_METRIC else (-1e308, 1e308)
         _number(number, least, most, "A metric" if name not in METRICS else name)
     return tuple(None if name not in value else float(value[name]) for name in METRICS)
 
@@ -391,7 +395,7 @@ def normal_language(tag: str) -> str:
     return "-".join(cased)
 
 
-# Sizes: the seed's table Limits, and the contract: url 8,192, name 500, every other label 100 characters.
+# Sizes: docs/reference/limits.md: url 8,192, name 500, every other label 100 characters.
 _label = _text(100)
 _EVERY_TYPE: dict[str, Callable[[Any], Any]] = {
     "url": _url,

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from tally import errors
 from tally.errors import ApiError
-from tally.events.validation import MOST_BODY_BYTES
+from tally.events.validation import MAX_BODY_BYTES
 from tally.http.connections import CONNECTIONS
 from tally.http.middleware import BODY_ERRORS
 
@@ -23,7 +23,7 @@ MAX_CONCURRENT_BODIES = 1_000
 
 async def read_body(request: web.Request) -> bytes:
     """Return the body: at most 65,536 bytes, without a Content-Encoding. Raises ApiError."""
-    if (request.content_length or 0) > MOST_BODY_BYTES:
+    if (request.content_length or 0) > MAX_BODY_BYTES:
         raise ApiError(errors.BODY_TOO_LARGE)
     if any(c.strip().lower() not in ("", "identity") for c in request.headers.getall("Content-Encoding", ())):
         raise ApiError(errors.UNSUPPORTED_ENCODING)

@@ -13,7 +13,7 @@ responses that are not read.
 
 A connection is active from the moment a request's head is complete until its response is handed to the kernel; for
 aiohttp's requests the outermost middleware, `track_requests`, marks it. An active connection has no deadline, because
-writer and readers bound their own time, and is never closed to make room.
+writer and readers bound their own time, and is never closed because of the limit.
 
 Only asyncio's public interfaces are used. Addresses are in memory only, as in the rate limits.
 """
@@ -143,7 +143,7 @@ class Connections:
     def __init__(self, limit: int, client_limit: int, idle_s: float, trusted: tuple[Network, ...]) -> None:
         self.limit, self.client_limit, self.idle_s = limit, client_limit, idle_s
         self.all: set[Connection] = set()
-        # For the metrics: refused at a bound; closed to make room; closed past a deadline or for too much memory.
+        # For the metrics: refused at a bound; closed at the limit; closed past a deadline or for too much memory.
         self.refused = self.evicted = self.late = 0
         self.heads_bytes = self.unread_bytes = 0
         # Accepted, and connection_made not called yet: each is counted either here or in `all`.

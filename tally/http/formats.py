@@ -40,10 +40,13 @@ def table_response(
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Return a header row and the rows as CSV."""
+    return csv_lines([columns]) + csv_lines(rows)
+
+
+def csv_lines(rows: Iterable[Sequence[Any]]) -> str:
+    """Return the rows as CSV, without a header."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(columns)
-    writer.writerows([_cell(value) for value in row] for row in rows)
+    csv.writer(out, lineterminator="\r\n").writerows([_cell(value) for value in row] for row in rows)
     return out.getvalue()
 
 

@@ -159,7 +159,7 @@ def configure(format: str, level: str, stream: TextIO | None = None) -> logging.
 
 
 def print_notice(format: str, text: str) -> None:
-    """Print a text for the person who starts the server; as a log line where the log is JSON."""
+    """Print a text for the administrator at the terminal; as a log line where the log is JSON."""
     if format == "json":
         text = json.dumps({"time": _time(time.time()), "level": "info", "msg": text})
     print(text, file=sys.stderr, flush=True)

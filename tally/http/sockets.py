@@ -31,6 +31,12 @@ BACKLOG = 1024
 _UNSENT_BYTES = 131_072
 _UNACKNOWLEDGED_S = 30
 _FIRST_FD = 3
+_FIXES = {
+    errno.EADDRINUSE: "stop the program that uses it, or choose another with --host and --port (0 picks a free port)",
+    errno.EADDRNOTAVAIL: "this machine does not have the address: correct --host (0.0.0.0 and :: are all addresses)",
+    errno.EACCES: "this user may not: choose a port from 1024 on with --port, or a directory it may write for unix:",
+    errno.ENOENT: "its directory does not exist: create it, or choose another with --host",
+}
 # Attempts to find a port that is free on all addresses.
 _TRIES = 5
 
@@ -90,10 +96,7 @@ def open_sockets(hosts: Sequence[str], port: int, environment: MutableMapping[st
             if may_retry and not host.startswith(UNIX):
                 continue
             where = host if host.startswith(UNIX) else f"{host}:{port}"
-            raise CannotListen(
-                f"Cannot listen on {where} ({_reason(failure)}): stop what uses it, or choose another with --host and"
-                " --port (0 picks a free one)."
-            ) from None
+            raise CannotListen(f"Cannot listen on {where} ({_reason(failure)}): {_fix(failure)}.") from None
     raise AssertionError("unreachable")
 
 
@@ -211,6 +214,12 @@ def _shown(one: socket.socket) -> str:
         return f"{UNIX}{text.replace(chr(0), '@')}"
     host, port = name[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _fix(failure: OSError) -> str:
+    if isinstance(failure, socket.gaierror):
+        return "no address is known for this name: correct --host"
+    return _FIXES.get(failure.errno or 0, "choose another with --host and --port (0 picks a free port)")
 
 
 def _reason(failure: OSError) -> str:

@@ -1,4 +1,4 @@
 """The path of an event from the request to the committed row: admission, group commit, rejected events, realtime.
 
-May import `maintenance`, `rollups` and what is below them.
+May import `reports`, `http` and what is below them.
 """

@@ -54,7 +54,7 @@ class ClockWatch:
                 HELD,
             )
 
-    def look(self, now_ms: int) -> None:
+    def check(self, now_ms: int) -> None:
         """Check the clock; call every second."""
         clock, before_ms = self._clock, self._clock.ahead_ms
         has_jumped = clock.check()
@@ -73,7 +73,7 @@ class ClockWatch:
                 )
         if self._is_away and not is_away:
             is_back = abs(before_ms) <= MAX_STEP_MS
-            log.info("the system's clock is %s", "back" if is_back else f"believed: it has held for {HELD}")
+            log.info("the system's clock is %s", "back" if is_back else f"accepted after {HELD} without a change")
         self._is_away = is_away
 
     async def note_if_due(self) -> None:

@@ -1,14 +1,14 @@
 """Admission of collect requests: POST /api/collect, the pixel and the fast path.
 
-Every request takes the same path, in the contract's order of checks:
-1. `check_capacity` and `check_client`, before the body is read.
-2. `admit`: the website of each item, its origin, the limits, then each item's fields. It gives a Claim or a Refusal and
-   changes nothing, so it may run again: after websites were read anew, or after the fast path has handed a request over
-   to aiohttp.
-3. `submit`: queues the events and takes the tokens. No await stands between `admit` and the tokens, so no other request
-   can use them in between.
-4. `settle`, with the outcome of the commit: gives back what was taken for events that were not stored, counts the
-   request, and returns what to answer.
+Every request takes the same path; "check N" is a row of "Order of checks" in docs/reference/collect-api.md:
+- `check_capacity` and `check_client` (checks 0 and 1), before the body is read.
+- `admit` (checks 4 to 7): the website of each item, its origin, the limits, then each item's fields. It gives a Claim
+  or a Refusal and changes nothing, so it may run again: after websites were read anew, or after the fast path has
+  handed a request over to aiohttp.
+- `submit`: queues the events and takes the tokens. No await stands between `admit` and the tokens, so no other request
+  can use them in between.
+- `settle`, with the outcome of the commit: gives back what was taken for events that were not stored, counts the
+  request, and returns what to answer.
 
 A request that is refused before it is queued takes no token. A request that the writer rejects for want of an
 assignment keeps its tokens taken, since that decision costs a transaction.
@@ -34,8 +34,9 @@ from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.errors import ApiError
 from tally.events.client import PageOrigin, allows
-from tally.events.dimensions import RequestContext, dimensions, first_language
+from tally.events.dimensions import dimensions, first_language
 from tally.events.identity import Salts
+from tally.events.request_context import RequestContext
 from tally.events.sender import ClientResolver, Sender
 from tally.events.user_agent import Agents
 from tally.events.validation import (
@@ -51,7 +52,15 @@ from tally.events.validation import (
 from tally.http.body import read_body
 from tally.http.responses import json_response
 from tally.ingest.budgets import Budgets
-from tally.ingest.engine import MONTH_FULL, NO_ASSIGNMENT, Ingest, OnWritten, Outcomes, PreparedEvent, WriteRequest
+from tally.ingest.ingest_engine import (
+    MONTH_FULL,
+    NO_ASSIGNMENT,
+    Ingest,
+    OnWritten,
+    Outcomes,
+    PreparedEvent,
+    WriteRequest,
+)
 from tally.ingest.rejected_events import Source
 from tally.ingest.store import Store
 from tally.rate_limit import Buckets
@@ -134,13 +143,13 @@ class Collector:
         clients: Buckets,
         client_websites: Buckets,
         resolver: ClientResolver,
-        budgets: Budgets | None = None,
+        agents: Agents,
+        budgets: Budgets,
     ) -> None:
         self.store, self.ingest, self.clock, self.resolver = store, ingest, clock, resolver
         self.rejected_events = store.rejected_events
         self.clients, self.client_websites = clients, client_websites
-        self.budgets = budgets or Budgets()
-        self.agents, self.salts = Agents(), Salts()
+        self.budgets, self.agents, self.salts = budgets, agents, Salts()
         self.accepted = 0
         self.rejected: Counter[str] = Counter()
         self._language_of = lru_cache(_LANGUAGES)(first_language)
@@ -220,7 +229,7 @@ class Collector:
         if self.budgets.month_share:
             places = self._within_share(client, places, now_ms)
         context = self._context(sender)
-        # The contract: only on web requests; an HTTP library is the client of an app or a server.
+        # Only on web requests: apps and servers send with HTTP libraries, which look like crawlers.
         is_crawler = sender.page is not None and context.agent.crawler
         verdicts: list[PreparedEvent | Rejection] = []
         events: list[PreparedEvent] = []
@@ -272,7 +281,7 @@ class Collector:
     def _context(self, sender: Sender) -> RequestContext:
         """Return what the request says about all its events."""
         language = self._language_of(sender.accept_language[:200])
-        return _make(RequestContext, (self.agents.of(sender.user_agent), sender.client.country, language))
+        return _make(RequestContext, (self.agents.of(sender.user_agent), sender.client.place, language))
 
     def _judge(
         self,
@@ -422,7 +431,7 @@ def read_batch(body: bytes) -> Batch:
 
 
 def sender_of(collector: Collector, request: web.Request) -> Sender:
-    """Return who sends a request. Raises ApiError where its body is not to be read: no capacity, no token."""
+    """Return the sender of a request. Raises ApiError where its body is not to be read: no capacity, no token."""
     collector.check_capacity()
     sender = collector.sender(request)
     collector.check_client(sender)
@@ -433,7 +442,7 @@ async def take(collector: Collector, batch: Batch, sender: Sender) -> Accepted:
     """Store the events of a batch; return what to answer once they are durable. Raises ApiError."""
     admitted = collector.admit(batch, sender)
     if admitted is None:
-        await collector.store.look_again()
+        await collector.store.read_changes()
         admitted = collector.admit(batch, sender, is_refreshed=True)
     if not isinstance(admitted, Claim):
         raise ApiError(errors.UNKNOWN_WEBSITE) if admitted is None else admitted

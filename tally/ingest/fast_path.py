@@ -29,13 +29,13 @@ from aiohttp import web
 
 from tally.errors import OVERLOADED, ApiError
 from tally.events.sender import Sender
-from tally.events.validation import MOST_BODY_BYTES
+from tally.events.validation import MAX_BODY_BYTES
 from tally.http.connections import CONNECTIONS, Connection
 from tally.http.middleware import ACTIVE_REQUESTS, ERROR_COUNTS, RESPONSE_COUNTS, HttpProtocol, to_api_error
 from tally.http.request_paths import BASE_PATH, COLLECT_PATHS
 from tally.http.responses import COLLECT_HEADERS, error_response, serialize
 from tally.ingest.collector import COLLECTOR, Claim, accepted_response, read_batch
-from tally.ingest.engine import Outcomes
+from tally.ingest.ingest_engine import Outcomes
 
 # A browser's head is 1 to 2 KB; longer ones go to aiohttp.
 MAX_HEAD_BYTES = 8_192
@@ -282,7 +282,7 @@ def read_plain(
         or "host" not in fields
         or (connection is not None and connection.lower() != "keep-alive")
         or fields.get("content-length") != str(length)
-        or length > MOST_BODY_BYTES
+        or length > MAX_BODY_BYTES
     ):
         return None
     return fields, data[end + 4 :]

@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from tally.clock import Clock
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
-from tally.ingest.engine import OnWritten, WriteRequest
+from tally.ingest.ingest_engine import OnWritten, WriteRequest
 from tally.ingest.writer import EventWriter, WriteResult
 from tally.latency_histogram import Histogram
 from tally.storage.connections import Thread
@@ -53,7 +53,7 @@ class Counters:
 
 
 class GroupCommit:
-    """The SQLite engine behind engine.Ingest. `published` is called with each group that was committed."""
+    """The SQLite engine behind `Ingest`. `published` is called with each group that was committed."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class GroupCommit:
         return self.queue >= MAX_QUEUED_EVENTS
 
     def append(self, request: WriteRequest, on_written: OnWritten) -> None:
-        """As engine.Ingest."""
+        """As `Ingest`."""
         if self._is_stopped:
             raise ApiError(OVERLOADED, retry_after_s=1)
         self._health.refuse_events()
@@ -140,8 +140,8 @@ class GroupCommit:
             self.counters.sizes.add(events)
             self._health.held()
             self._published(requests, result)
-            for (_, tell), outcome in zip(group, result.outcomes, strict=True):
-                tell(outcome)
+            for (_, on_result), outcome in zip(group, result.outcomes, strict=True):
+                on_result(outcome)
             looks = min(len(group) - 1, QUIET_TURNS)
             loop.call_soon(self._gather, looks, looks, 0, now_ns + MAX_GATHER_NS)
 
@@ -159,8 +159,8 @@ class GroupCommit:
     def _refuse(self, group: list[tuple[WriteRequest, OnWritten]], events: int) -> None:
         """Refuse requests that were queued before the file stopped accepting events."""
         self.queue -= events
-        for _, tell in group:
-            tell(ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S))
+        for _, on_result in group:
+            on_result(ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S))
         asyncio.get_running_loop().call_soon(self._write_group)
 
     def _failed(self, group: list[tuple[WriteRequest, OnWritten]], failure: Exception, was_alone: bool) -> None:
@@ -176,6 +176,6 @@ class GroupCommit:
             if not in_the_file:
                 log.error("a request cannot be written: %s", where_it_failed(failure))
             refused = refusal(failure, "a commit")
-            for _, tell in group:
-                tell(refused)
+            for _, on_result in group:
+                on_result(refused)
         self._write_group()

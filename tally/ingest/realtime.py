@@ -2,16 +2,16 @@
 
 Counting the rows of the window costs 1 µs each: 70 ms at 200 events a second. So the result is kept in memory as long
 as it is requested, and every commit updates it: a response then costs 0.1 µs for each page. What cannot be answered
-exactly from memory is answered from the file. Used by the event loop alone, except for `look`, which runs on a reader's
-thread; no await stands between reading and changing what is kept.
+exactly from memory is answered from the file. Used by the event loop only, except for `read_snapshot`, which runs on
+a reader's thread; no await stands between reading and changing what is kept.
 
 - A visitor is active while its latest traffic event lies in the window. All its events of 300 seconds are one visit
   (only a longer gap ends one), so the end of its latest visit and the page of that visit's latest view are enough. The
   writer has both for every visit that it changes (tally/events/sessions.py), late events and joined visits included;
   the store passes them on before it answers (`hand_over`). Of one visitor the latest end counts, of equal ends the
   last one passed on.
-- Visits that are passed on while a snapshot is read (`begin`, `look`, `fill`) replace those of the snapshot: they are
-  as new, or newer, or of an earlier visit.
+- Visits that are passed on while a snapshot is read (`begin`, `read_snapshot`, `fill`) replace those of the snapshot:
+  they are as new, or newer, or of an earlier visit.
 - Visitors expire by the second in which they were last seen. An event does not move them: when a second expires, its
   visitors that were seen again move to a later one. So each is checked about once in a window.
 - `present` returns None after the clock was set back, after another process has written, and for a website with too
@@ -27,16 +27,16 @@ from typing import NamedTuple
 from tally.events.visits import VISIT_GAP_MS, Visit
 from tally.storage.sql import events as sql
 
-# The contract, realtime: "a traffic event whose timestamp lies in the last 300 seconds"; "at most 100 pages".
+# docs/reference/read-api.md: "a traffic event whose timestamp lies in the last 300 seconds"; "at most 100 pages".
 WINDOW_MS = 300_000
-MOST_PAGES = 100
+MAX_PAGES = 100
 # A dashboard sends a request every few seconds. After a longer pause a snapshot is read again.
 ASKED_MS = 120_000
 # Over all websites, three times the visitors of 200 events a second. 230 bytes each, 12 MB at most.
-MOST_WEBSITES = 50
-MOST_VISITORS = 50_000
+MAX_WEBSITES = 50
+MAX_VISITORS = 50_000
 # 20,000 texts of 200 characters are 7 MB, of the usual length 3 MB.
-MOST_TEXTS = 20_000
+MAX_TEXTS = 20_000
 LONGEST_TEXT = 200
 # Events may arrive while a snapshot is read. Later ones than this mean that the clock was set back.
 _LATER_MS = 60_000
@@ -47,14 +47,14 @@ Here = tuple[int, int]
 
 
 class Present(NamedTuple):
-    """The number of active visitors, and (label, visitors) of each page that may be among the MOST_PAGES first."""
+    """The number of active visitors, and (label, visitors) of each page that may be among the MAX_PAGES first."""
 
     active: int
     pages: list[tuple[int, int]]
 
 
 class Seen(NamedTuple):
-    """The result of `look`: what is active at that time, and all visitors to keep, None where they cannot be kept."""
+    """The result of `read_snapshot`: what is active at that time, and all visitors to cache; None if too many."""
 
     present: Present
     here: Mapping[int, Here] | None
@@ -100,10 +100,10 @@ class Watch:
         """Return what is active; None where it is not known: there are later events, or some have expired."""
         if self._newest_ms > now_ms or self._begin_ms > now_ms - WINDOW_MS:
             return None
-        self.forget_before(now_ms - WINDOW_MS)
+        self.expire_before(now_ms - WINDOW_MS)
         return _present(len(self.visitors), self._pages)
 
-    def forget_before(self, begin_ms: int) -> None:
+    def expire_before(self, begin_ms: int) -> None:
         """Remove the visitors that were last seen before this time: 0.6 µs each."""
         self._begin_ms = max(self._begin_ms, begin_ms)
         # At most 301 seconds; some visitors of the last one may stay.
@@ -127,7 +127,7 @@ class Watch:
 class Realtime:
     """The websites that are requested, and the texts of their pages."""
 
-    def __init__(self, most_websites: int = MOST_WEBSITES, most_visitors: int = MOST_VISITORS) -> None:
+    def __init__(self, most_websites: int = MAX_WEBSITES, most_visitors: int = MAX_VISITORS) -> None:
         self._most_websites, self._most_visitors = most_websites, most_visitors
         self._watches: dict[int, Watch] = {}
         # Websites with too many visitors -> when that was found.
@@ -148,14 +148,14 @@ class Realtime:
         return present
 
     def begin(self, website: int, now_ms: int) -> Watch | None:
-        """Return a watch to fill with the result of `look`; None where there is one already, or none is allowed."""
+        """Return a watch to fill with the result of `read_snapshot`; None if one exists or none is allowed."""
         if website in self._watches or website in self._refused_ms or len(self._watches) >= self._most_websites:
             return None
         watch = self._watches[website] = Watch(now_ms)
         return watch
 
     def fill(self, website: int, watch: Watch, seen: Seen | None) -> None:
-        """Fill the watch that `begin` returned, unless it was removed meanwhile; `seen` is None where `look` failed."""
+        """Fill the watch that `begin` returned, unless it was removed; `seen` is None if `read_snapshot` failed."""
         if self._watches.get(website) is not watch:
             return
         if seen is None:
@@ -172,9 +172,9 @@ class Realtime:
         for (website, visitor, _), visit in visits.items():
             watch = self._watches.get(website)
             if watch is not None:
-                watch.put(visitor, visit.end_ms, visit.page if visit.views else _NO_PAGE)
+                watch.put(visitor, visit.end_ms, visit.exit_page if visit.views else _NO_PAGE)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Remove everything, after another process has written."""
         self._watches.clear()
         self._refused_ms.clear()
@@ -187,7 +187,7 @@ class Realtime:
             if abs(now_ms - watch.asked_ms) > ASKED_MS:
                 del self._watches[website]
             elif watch.is_filled:
-                watch.forget_before(now_ms - WINDOW_MS)
+                watch.expire_before(now_ms - WINDOW_MS)
         for website in [one for one, ms in self._refused_ms.items() if abs(now_ms - ms) > ASKED_MS]:
             del self._refused_ms[website]
         while self.visitors > self._most_visitors:
@@ -204,27 +204,27 @@ class Realtime:
     def learn(self, texts: Iterable[tuple[int, str]]) -> None:
         """Keep texts of labels."""
         self._texts.update((label, text) for label, text in texts if len(text) <= LONGEST_TEXT)
-        if len(self._texts) > MOST_TEXTS:
+        if len(self._texts) > MAX_TEXTS:
             # Emptying the cache costs one lookup for each text in use; less than maintaining an order at every hit.
             self._texts.clear()
 
 
 def _present(active: int, pages: Mapping[int, int]) -> Present:
     listed = [(page, visitors) for page, visitors in pages.items() if page != _NO_PAGE]
-    if len(listed) > MOST_PAGES:
+    if len(listed) > MAX_PAGES:
         # Equal counts are ordered by text, so all with the same count as the last one are candidates.
-        least = sorted((visitors for _, visitors in listed), reverse=True)[MOST_PAGES - 1]
+        least = sorted((visitors for _, visitors in listed), reverse=True)[MAX_PAGES - 1]
         listed = [page for page in listed if page[1] >= least]
     return Present(active, listed)
 
 
 def most_visited(present: Present, texts: Mapping[int, str]) -> list[tuple[str, int]]:
     """Return the first pages as (path, visitors): by visitors descending, then by path."""
-    first = nsmallest(MOST_PAGES, ((-visitors, texts[page]) for page, visitors in present.pages))
+    first = nsmallest(MAX_PAGES, ((-visitors, texts[page]) for page, visitors in present.pages))
     return [(path, -visitors) for visitors, path in first]
 
 
-def look(connection: sqlite3.Connection, website: int, now_ms: int, is_kept: bool) -> Seen:
+def read_snapshot(connection: sqlite3.Connection, website: int, now_ms: int, is_kept: bool) -> Seen:
     """Read what is active at `now_ms` from the file; with `is_kept` also visitors that were seen slightly later."""
     (newest_ms,) = connection.execute(*sql.newest(website, now_ms)).fetchone()
     here = _here(connection, website, now_ms, now_ms)

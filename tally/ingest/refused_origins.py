@@ -73,7 +73,7 @@ class RefusedOrigins:
             return []
         return [one for one in reversed(kept.values()) if now_ms - one.last_ms < KEEP_MS]
 
-    def forget(self, website: int, origins: frozenset[str]) -> None:
+    def delete(self, website: int, origins: frozenset[str]) -> None:
         """Drop origins that have been allowed."""
         kept = self._of_website.get(website)
         if kept is not None:

@@ -1,25 +1,22 @@
 """Counts of rejected events: how many events of a website were not stored, when and why, with a few samples.
 
-An event counts where its website is known and it was not stored, each time it is sent: an event that is sent again and
-rejected again counts twice. It counts in the quarter-hour of its arrival, so that days of every time zone add up. What
-belongs to no website (an unknown id, a body that is no JSON, a client over its rate limit before the body is read) is
-not counted for a website; requests that were refused whole are counted for the server, by code, in `requests`.
+An event of a known website is counted each time it is rejected, in the quarter hour of its arrival, so that the counts
+of a day in any time zone are a sum. Requests without a known website (an unknown id, a body that is not JSON, a client
+over its rate limit before the body is read) are counted for the whole server, by code, in `requests`.
 
-Counting is an addition to a dict on the event loop; accepted events are not seen here. Once a second the writer adds
-the counts to the file, in transactions of its own. A killed server loses the counts since then, about a second; an
-orderly end loses none. While the file cannot be written, counts wait in memory. Those of a second in which the disk
-failed at the commit itself may count twice.
+The event loop counts in a dict. Once a second the writer adds the counts to the database in a transaction of its own.
+If the process is killed, the counts of about a second are lost; a normal shutdown writes them. While the database
+cannot be written, counts stay in memory. If a commit fails on disk, the counts of that second may be added twice.
 
-Only registered websites are counted, so random ids and hosts leave nothing behind. A sample has the time to the second,
-type and field by names of the API, the host of a refused page, and a crawler's name from a fixed list; never an
-address, a User-Agent, a session_id, a path or a value. Of each website and reason the newest ten different samples are
-kept, for 30 days; counts for 400 days.
+Random website ids and hosts add no rows. A sample has the time to the second, type, field, the host of a refused page,
+and the crawler's name from a fixed list; never an address, a User-Agent, a session_id, a path or a value. The newest
+ten different samples of each website and reason are kept for 30 days, counts for 400 days.
 """
 
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from ipaddress import ip_address
 from typing import NamedTuple, TypeVar
@@ -144,13 +141,8 @@ class RejectedEvents:
         kept = self._samples.setdefault(place, {})
         kept.pop(sample, None)
         if len(kept) < SAMPLES_KEPT:
-            # To the second, so that it identifies no other row of the file.
+            # Rounded to the second, so that a sample cannot be matched with a stored event by its exact time.
             kept[sample] = now_ms // 1000 * 1000
-
-    def note_all(self, sources: Iterable[Source], code: str, sender: Sender, now_ms: int) -> None:
-        """Count the events of a request that was refused whole."""
-        for source in sources:
-            self.note(source, code, "", sender, now_ms)
 
     async def write(self, writer: Thread) -> None:
         """Add the counts to the file. Raises sqlite3.Error; the counts are then kept for the next time.
@@ -161,7 +153,7 @@ class RejectedEvents:
 
     async def _write(self, writer: Thread) -> None:
         async with self._is_writing:
-            # Only the counts of now: in a flood this would otherwise never end.
+            # Write only what was pending at the start: under a flood the loop would never end.
             for _ in range(-(-len(self._counts) // MAX_STEP_COUNTS)):
                 pending = self._taken()
                 try:
@@ -173,7 +165,7 @@ class RejectedEvents:
             now_ns = self._clock.monotonic_ns()
             if now_ns - self._forgot_ns >= _FORGET_NS:
                 # One step a second until nothing is left, then again after an hour.
-                changed = await writer.run(partial(_in_transaction, forget_old, self._clock.deletion_time_ms()))
+                changed = await writer.run(partial(_in_transaction, delete_expired, self._clock.deletion_time_ms()))
                 self._have_changed(changed)
                 if not changed:
                     self._forgot_ns = now_ns
@@ -229,7 +221,8 @@ def _in_transaction(step: Callable[[sqlite3.Connection, W], T], what: W, connect
 def add(connection: sqlite3.Connection, pending: Pending) -> None:
     """Add counts and samples of the websites that still exist."""
     connection.executemany(
-        "/* rejected_events.add */ insert into rejected_event select ?1, ?2, ?3, ?4"
+        "/* rejected_events.add */ insert into rejected_event (website, quarter, reason, events)"
+        " select ?1, ?2, ?3, ?4"
         " where exists (select 1 from website where number = ?1)"
         " on conflict do update set events = events + excluded.events",
         [(*key, events) for key, events in pending.counts.items()],
@@ -241,8 +234,10 @@ def add(connection: sqlite3.Connection, pending: Pending) -> None:
             [(website, reason, *sample) for sample in samples],
         )
         connection.executemany(
-            "/* rejected_events.sample */ insert into rejected_sample select ?1, ?2, 1 + coalesce((select max(id) from"
-            " rejected_sample where website = ?1 and reason = ?2), 0), ?3, ?4, ?5, ?6"
+            "/* rejected_events.sample */ insert into rejected_sample"
+            " (website, reason, id, arrived_ms, type, field, detail)"
+            " select ?1, ?2, 1 + coalesce((select max(id) from rejected_sample"
+            " where website = ?1 and reason = ?2), 0), ?3, ?4, ?5, ?6"
             " where exists (select 1 from website where number = ?1)",
             [(website, reason, ms, *sample) for sample, ms in samples.items()],
         )
@@ -253,8 +248,8 @@ def add(connection: sqlite3.Connection, pending: Pending) -> None:
         )
 
 
-def forget_old(connection: sqlite3.Connection, deletion_time_ms: int) -> set[int]:
-    """Deletes some of what is older than it is kept; of which websites. `deletion_time_ms`: what deletions believe."""
+def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int) -> set[int]:
+    """Delete a limited number of expired rows by `Clock.deletion_time_ms`; return the websites that had any."""
     quarter, sample_ms = (
         (deletion_time_ms - KEPT_DAYS * DAY_MS) // QUARTER_MS,
         deletion_time_ms - SAMPLES_KEPT_DAYS * DAY_MS,
@@ -268,15 +263,15 @@ def forget_old(connection: sqlite3.Connection, deletion_time_ms: int) -> set[int
             (website, quarter, left),
         ).fetchall()
         connection.executemany(
-            "/* rejected_events.forget */ delete from rejected_event where website = ? and quarter = ? and reason = ?",
+            "/* rejected_events.delete */ delete from rejected_event where website = ? and quarter = ? and reason = ?",
             old,
         )
         samples = connection.execute(
-            "/* rejected_events.forget_samples */ delete from rejected_sample where website = ? and arrived_ms < ?",
+            "/* rejected_events.delete_samples */ delete from rejected_sample where website = ? and arrived_ms < ?",
             (website, sample_ms),
         ).rowcount
         left -= len(old)
-        samples += value_limits.forget_old(connection, website, deletion_time_ms // DAY_MS - KEPT_DAYS)
+        samples += value_limits.delete_expired(connection, website, deletion_time_ms // DAY_MS - KEPT_DAYS)
         if old or samples:
             changed.add(website)
     return changed

@@ -13,20 +13,37 @@ from typing import Any, TypeVar
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, TYPE_NAMES
 from tally.ingest import rejected_events
-from tally.ingest.realtime import Present, look, most_visited
+from tally.ingest.realtime import Present, most_visited, read_snapshot
 from tally.ingest.store import Store
 from tally.ingest.writer import ids_end
-from tally.reports import event_data, experiments, funnels, heatmaps, stats, top, visit_pages, web_vitals
+from tally.reports import (
+    event_data,
+    experiments,
+    funnels,
+    goals,
+    heatmaps,
+    journeys,
+    stats,
+    top,
+    visit_pages,
+    web_vitals,
+)
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import check_retention
-from tally.reports.engine import (
+from tally.reports.report_engine import (
     WIDTHS,
+    Conversions,
     Data,
+    Direction,
     EventPage,
     Experiment,
     Folded,
+    FunnelStep,
+    Goal,
+    GoalFigures,
     Heatmap,
     HeatmapPages,
+    Link,
     Page,
     Place,
     Reached,
@@ -41,6 +58,7 @@ from tally.reports.engine import (
     StoredEvent,
     Summary,
     Top,
+    TopQuery,
     VitalsRow,
 )
 from tally.rollups.traffic import Traffic, traffic_of
@@ -75,9 +93,9 @@ class SqliteReports:
         """Return the change counters of rejected events and of folded values."""
         return self._store.rejected_events.version_of(website), self._store.event_writer.value_limits.versions[website]
 
-    async def refresh(self, requester: Requester) -> bool:
-        """Return whether another process has taken event ids since this one looked."""
-        return await self._store.catch_up(await self._read(requester, ids_end))
+    async def refresh(self, requester: Requester) -> None:
+        """Refresh where another process has imported events."""
+        await self._store.catch_up(await self._read(requester, ids_end))
 
     async def traffic(self, websites: Sequence[int], requester: Requester) -> dict[int, Traffic]:
         """Return the events of each website. Only websites that have changed are counted again."""
@@ -96,17 +114,64 @@ class SqliteReports:
 
     # --- traffic
 
+    async def first_event_ms(self, website: int, requester: Requester) -> int | None:
+        """Return the beginning of the first day that has traffic."""
+
+        def first(connection: sqlite3.Connection) -> int | None:
+            row = connection.execute(*statements.first_day(website)).fetchone()
+            return None if row[0] is None else int(row[0]) * DAY_MS
+
+        return await self._read(requester, first)
+
     async def stats(self, scopes: Sequence[Scope], requester: Requester) -> list[Stats]:
         """Return the key figures of each scope."""
         return await self._read(requester, lambda run: [stats.stats(run, scope, self.cache) for scope in scopes])
+
+    async def goal_stats(
+        self, scopes: Sequence[Scope], goal: Goal, requester: Requester
+    ) -> list[tuple[Stats, Conversions]]:
+        """Return the key figures of each scope with the conversions of a goal."""
+
+        def both(run: sqlite3.Connection) -> list[tuple[Stats, Conversions]]:
+            return [
+                (stats.stats(run, scope, self.cache), goals.total(run, scope, goal, self.cache)) for scope in scopes
+            ]
+
+        return await self._read(requester, both)
 
     async def timeseries(self, scope: Scope, buckets: Sequence[Span], requester: Requester) -> list[Sequence[int]]:
         """Return (visitors, visits, pageviews, events) of each bucket."""
         return await self._read(requester, lambda run: stats.series(run, scope, buckets, self.cache))
 
-    async def top(self, scope: Scope, field: str, limit: int, requester: Requester) -> Top:
-        """Return the first values of a field."""
-        return await self._read(requester, lambda run: top.top(run, scope, field, limit, self.cache))
+    async def goal_timeseries(
+        self, scope: Scope, goal: Goal, buckets: Sequence[Span], requester: Requester
+    ) -> list[tuple[Sequence[int], Conversions]]:
+        """Return the row of each bucket with the conversions of a goal."""
+
+        def both(run: sqlite3.Connection) -> list[tuple[Sequence[int], Conversions]]:
+            rows = stats.series(run, scope, buckets, self.cache)
+            return list(zip(rows, goals.by_bucket(run, scope, goal, buckets, self.cache), strict=True))
+
+        return await self._read(requester, both)
+
+    async def overview(
+        self, scope: Scope, compare: Scope, buckets: Sequence[Span], requester: Requester
+    ) -> tuple[Stats, Stats, list[Sequence[int]]]:
+        """Return the key figures of two scopes and the time series of the first."""
+
+        def all_of_them(run: sqlite3.Connection) -> tuple[Stats, Stats, list[Sequence[int]]]:
+            now, before = (stats.stats(run, one, self.cache) for one in (scope, compare))
+            return now, before, stats.series(run, scope, buckets, self.cache)
+
+        return await self._read(requester, all_of_them)
+
+    async def top(self, scope: Scope, query: TopQuery, requester: Requester) -> Top:
+        """Return some values of a field."""
+        return await self._read(requester, lambda run: top.top(run, scope, query, self.cache))
+
+    async def goals(self, scope: Scope, wanted: Sequence[Goal], requester: Requester) -> GoalFigures:
+        """Return the visitors of a scope, and the conversions of each goal."""
+        return await self._read(requester, lambda run: goals.report(run, scope, wanted, self.cache))
 
     async def event_names(self, scope: Scope, limit: int, requester: Requester) -> list[tuple[str, int, int]]:
         """Return the first names of custom events."""
@@ -126,9 +191,10 @@ class SqliteReports:
             statement = statements.events(scope, start, limit, only_traffic=only_traffic)
             return ids_end(connection), connection.execute(*statement).fetchall()
 
-        start = after or Place(_FIRST, _FIRST, self._store.last_id)
+        store, catch_ups = self._store, self._store.catch_ups
+        start = after or Place(_FIRST, _FIRST, store.last_id)
         given_out, rows = await self._read(requester, lambda run: page(run, start))
-        if after is None and await self._store.catch_up(given_out):
+        if after is None and (await store.catch_up(given_out) or store.catch_ups != catch_ups):
             # Another process has imported events: they are shown at once.
             start = start._replace(last_id=self._store.last_id)
             _, rows = await self._read(requester, lambda run: page(run, start))
@@ -151,7 +217,7 @@ class SqliteReports:
         live, seen = self._store.live, None
         watch = live.begin(website, now_ms)
         try:
-            seen = await self._read(requester, lambda run: look(run, website, now_ms, watch is not None))
+            seen = await self._read(requester, lambda run: read_snapshot(run, website, now_ms, watch is not None))
         finally:
             if watch is not None:
                 live.fill(website, watch, seen)
@@ -198,9 +264,17 @@ class SqliteReports:
         classes = _classes(widths)
         return await self._read(requester, lambda run: heatmaps.pages(run, website, days, classes, limit))
 
-    async def funnel(self, scope: Scope, steps: Sequence[tuple[str, str]], requester: Requester) -> list[Reached]:
+    async def funnel(self, scope: Scope, steps: Sequence[FunnelStep], requester: Requester) -> list[Reached]:
         """Return the visits and visitors that reached each step."""
         return await self._read(requester, lambda run: funnels.funnel(run, scope, steps, self.cache))
+
+    async def journeys(
+        self, scope: Scope, start: tuple[str, str], direction: Direction, steps: int, limit: int, requester: Requester
+    ) -> list[Link]:
+        """Return the links between steps."""
+        return await self._read(
+            requester, lambda run: journeys.journeys(run, scope, start, direction, steps, limit, self.cache)
+        )
 
     async def event_data(
         self, scope: Scope, event_name: str, only: str | None, limit: int, requester: Requester

@@ -27,13 +27,11 @@ from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.errors import STORAGE_UNAVAILABLE, ApiError, log
 from tally.ingest.clock_watch import ClockWatch
-from tally.ingest.engine import WriteRequest
 from tally.ingest.group_commit import GroupCommit
+from tally.ingest.ingest_engine import WriteRequest
 from tally.ingest.realtime import Realtime
 from tally.ingest.rejected_events import RejectedEvents
 from tally.ingest.writer import EventWriter, WriteResult
-from tally.maintenance.deletion_worker import DeletionWorker
-from tally.maintenance.rollup_builder import RollupBuilder
 from tally.storage.account_cache import AccountCache, registry, registry_if_changed
 from tally.storage.connections import SERVER, Claim, Readers, Thread
 from tally.storage.database import MAX_WAL_BYTES, transaction
@@ -45,12 +43,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 SQLITE_VERSION = sqlite3.sqlite_version
 TICK_S = 1.0
-# Requests with random website ids make the writer check the file at most ten times a second.
-REFRESH_S = 0.1
+# Requests with random website ids make the writer check the file at most 50 times a second.
+REFRESH_S = 0.02
 # `key list` shows the last use to the minute.
 NOTE_USE_NS = 60_000_000_000
 EMPTY_LOG_NS = 10_000_000_000
-# The contract: the process ends within 10 seconds.
+# The process must end within 10 seconds of SIGTERM (docs/cli.md).
 CLOSE_S = 2.0
 # Background work pauses where commits take more than this share of the time that other steps leave them. At full speed
 # the share is 0.4 and more, at 1,000 single events a second 0.2. It is measured over at least BUSY_OVER_NS: a shorter
@@ -60,7 +58,7 @@ BUSY_OVER_NS = 100_000_000
 
 
 class WorkTime(NamedTuple):
-    """The time that the writer's thread has worked by a moment: in all, and on commits."""
+    """How long the writer's thread has worked up to `at_ns`: in total, and for commits alone."""
 
     at_ns: int
     all_ns: int
@@ -77,7 +75,7 @@ class Store:
         self.ingest = GroupCommit(writer, event_writer, clock, health, self._publish)
         self.counters = self.ingest.counters
         self.event_writer = event_writer
-        self.registry = AccountCache({}, {}, {}, {}, {}, {}, {})
+        self.registry = AccountCache({}, {}, {}, {}, {}, {}, {}, {})
         # The newest committed id, where the first page of events ends. Every lower one is committed or never used.
         self.last_id = 0
         self.readers = readers
@@ -85,21 +83,25 @@ class Store:
         self.clock_watch = ClockWatch(clock, writer)
         self.rejected_events = RejectedEvents(clock)
         # Functions to call every second, with the wall time in milliseconds.
-        self.each_second: list[Callable[[int], None]] = [self.clock_watch.look, self.live.sweep]
+        self.each_second: list[Callable[[int], None]] = [self.clock_watch.check, self.live.sweep]
         self._writer = writer
         self.path, self.health = health.path, health
         self.recovery: Recovery
+        # Deleted data is in the log (tally/maintenance/deletion_worker.py).
+        self.wants_empty_log = False
         self._empty_again_ns = 0
         self._clock = clock
         self._closing = False
         self._data_version = -1
-        self._looked_ns = 0
+        self._refreshed_ns = 0
+        self._refreshing = asyncio.Lock()
+        self._catching_up = asyncio.Lock()
+        # How often ids of other processes were found. Changes together with `last_id`.
+        self.catch_ups = 0
         self._changes: dict[int, int] = {}
         self._changes_elsewhere = self._changes_here = 0
         self._used_keys: dict[int, int] = {}
         self._noted_ns = -NOTE_USE_NS
-        self.builder: RollupBuilder
-        self.deletion_worker: DeletionWorker
         # The writer's work time at the last check of `is_busy`, and its result.
         self._work = WorkTime(0, 0, 0)
         self._is_busy = False
@@ -107,6 +109,10 @@ class Store:
     def note_change(self, website: int) -> None:
         """Record that the data of a website has changed."""
         self._changes[website] = self._changes.get(website, 0) + 1
+
+    def want_empty_log(self) -> None:
+        """Have SQLite's log emptied with the next task of `empty_log`."""
+        self.wants_empty_log = True
 
     def is_busy(self) -> bool:
         """Return whether commits kept the writer busy since the last call; within BUSY_OVER_NS, the last result."""
@@ -158,18 +164,18 @@ class Store:
         """The size of the database file."""
         return _size(self.path)
 
-    async def look_at_the_file(self) -> None:
-        """`look`, as a task of every second."""
-        self.look()
+    async def check_file(self) -> None:
+        """`check_health`, as a task of every second."""
+        self.check_health()
 
-    def look_writable(self) -> bool:
+    def check_writable(self) -> bool:
         """Check the file; return whether everything but events may be written."""
-        self.look()
+        self.check_health()
         return self.health.is_writable
 
-    def look(self) -> str:
+    def check_health(self) -> str:
         """Check the file; return its state, a word of tally/storage/health.py."""
-        self.health.look(self._writer.busy_since_ns)
+        self.health.check(self._writer.busy_since_ns)
         return self.health.state
 
     async def read(
@@ -181,15 +187,22 @@ class Store:
         """Run a function on a read-only connection, in one snapshot, until `is_gone`. Raises ApiError 503."""
         return await self.readers.ask(question, is_gone, claim)
 
-    async def look_again(self) -> None:
-        """`refresh`, unless that was done within REFRESH_S."""
-        now_ns = self._clock.monotonic_ns()
-        if now_ns - self._looked_ns >= REFRESH_S * 1e9:
-            await self.refresh()
+    async def read_changes(self) -> None:
+        """`refresh`, so that all that was committed before this call is known; at most once in REFRESH_S.
+
+        For what would be refused otherwise, such as a key that another process has just created. Raises ApiError 503.
+        """
+        called_ns = self._clock.monotonic_ns()
+        async with self._refreshing:
+            # Not where one that began after this call has ended meanwhile.
+            if self._refreshed_ns <= called_ns:
+                rest_s = REFRESH_S - (self._clock.monotonic_ns() - self._refreshed_ns) / 1e9
+                await asyncio.sleep(max(rest_s, 0))
+                await self.refresh()
 
     async def refresh(self) -> None:
         """Read websites, keys and usage again if another process has written. Raises ApiError 503."""
-        self._looked_ns = self._clock.monotonic_ns()
+        self._refreshed_ns = self._clock.monotonic_ns()
         month, changes = month_of(self._clock.wall_ms()), self._changes_here
         try:
             version, found = await self._writer.run(
@@ -204,19 +217,24 @@ class Store:
         if found is not None and changes == self._changes_here:
             self._data_version, self.registry = version, found
             self._changes_elsewhere += 1
-            self.live.forget()
+            self.live.clear()
 
     async def catch_up(self, ids_end: int) -> bool:
         """Refresh where another process has taken ids up to `ids_end`; whether it had. Raises ApiError 503."""
-        if ids_end <= self.event_writer.ids_end:
-            return False
+        # The writer's thread knows the ids before `last_id` has them.
+        async with self._catching_up:
+            if ids_end <= self.event_writer.ids_end:
+                return False
         await self.refresh()
         return True
 
     async def _catch_up(self) -> None:
-        last_id = await self._writer.run(self.event_writer.catch_up)
-        # A group that was committed right afterwards may already have been published.
-        self.last_id = max(self.last_id, last_id or 0)
+        async with self._catching_up:
+            last_id = await self._writer.run(self.event_writer.catch_up)
+            if last_id is not None:
+                # A group that was committed right afterwards may already have been published.
+                self.last_id = max(self.last_id, last_id)
+                self.catch_ups += 1
 
     async def lookup(
         self, step: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -272,13 +290,13 @@ class Store:
     async def empty_log(self) -> None:
         """Empty SQLite's log where it has grown, or where deleted data is in it. Waits for the questions under way."""
         now_ns = self._clock.monotonic_ns()
-        is_wanted = self.log_bytes > MAX_WAL_BYTES or self.deletion_worker.wants_empty_log
+        is_wanted = self.log_bytes > MAX_WAL_BYTES or self.wants_empty_log
         if is_wanted and self.health.takes_events and now_ns >= self._empty_again_ns:
             # If it fails, for example because another process reads, the readers are not held again at once.
             self._empty_again_ns = now_ns + EMPTY_LOG_NS
             async with self.readers.held():
                 if await self._writer.run(truncate_wal):
-                    self.deletion_worker.wants_empty_log, self._empty_again_ns = False, now_ns
+                    self.wants_empty_log, self._empty_again_ns = False, now_ns
 
     async def _note_uses(self) -> None:
         used, self._used_keys, self._noted_ns = self._used_keys, {}, self._clock.monotonic_ns()
@@ -324,7 +342,7 @@ class Store:
         limits = [(self.event_limit(owner.plan), number) for number, owner in self.registry.owners.items()]
         return sum(limit is not None and self.used(number, now_ms) * 100 >= percent * limit for limit, number in limits)
 
-    def forget_what_was_read(self) -> None:
+    def reset_data_version(self) -> None:
         """Discard the known data_version: it belongs to the writer's previous connection."""
         self._data_version = -1
 
@@ -338,14 +356,14 @@ class Store:
         """Write all that waits in the queue and in memory."""
         self.stop()
         await self.ingest.empty()
-        state = self.look()
+        state = self.check_health()
         is_writable = self.health.is_writable
         with contextlib.suppress(ApiError, sqlite3.Error, TimeoutError):
             if self._used_keys and is_writable:
                 await self._note_uses()
             if is_writable:
                 await self._write_rejected_events()
-            if state == "gone":
+            if state == "missing":
                 # Otherwise the log would be found beside another database in its place. Readers end soon.
                 async with self.readers.held(), asyncio.timeout(CLOSE_S):
                     while not await self._writer.run(truncate_wal):

@@ -10,7 +10,8 @@ in order of arrival (`_Group.decide`); an event that is not stored writes nothin
 stored ones are then collected as rows by table (`_Group.take`), and each table is written in as few statements as
 possible: each statement releases the interpreter lock once.
 
-A visit's row is written as it is after the group. Where its start moved, or two visits became one, the old rows are
+A visit's row is written as it is after the group, with its acquisition and its entry and exit pages. Rows of events
+have none of these, so that a late event that changes them rewrites one row. Where two visits became one, a row is
 deleted and the events of the visit that ended are renumbered. That is rare: only a late event can join visits.
 
 Quarter-hour totals are updated by every commit (tally/rollups/totals.py); the values of dimensions follow in the
@@ -27,12 +28,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import blake2b
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from tally.accounts.api_keys import key_salt
 from tally.accounts.usage import month_of
 from tally.clock import Clock
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, EXPERIMENT, FIELDS
 from tally.events.json_scalars import canonical
 from tally.events.sessions import Sessions
 from tally.events.validation import (
@@ -47,20 +49,23 @@ from tally.events.validation import (
     Event,
     Rejection,
 )
-from tally.events.visits import Visit
-from tally.ingest.engine import DUPLICATE, MONTH_FULL, NO_ASSIGNMENT, Outcomes, PreparedEvent, WriteRequest
+from tally.events.visits import NO_ACQUISITION, Visit, packed_acquisition
+from tally.ingest.ingest_engine import DUPLICATE, MONTH_FULL, NO_ASSIGNMENT, Outcomes, PreparedEvent, WriteRequest
 from tally.rollups import experiments, field_values, heatmap_grid, rollup_state, totals, vitals_histogram, web_vitals
-from tally.storage import event_data
+from tally.storage import event_data, visit_rows
 from tally.storage.bulk_insert import insert, marks, parts
 from tally.storage.database import transaction
 from tally.storage.labels import Labels
-from tally.storage.value_limits import EXPERIMENT, OTHER, Check, Limits, ValueLimits, is_used
+from tally.storage.value_limits import OTHER, Check, Limits, ValueLimits, is_used
+from tally.storage.visit_rows import Join
 from tally.timestamps import DAY_MS
 
 # A restart skips at most this many ids.
 ID_BLOCK = 10_000
 
 _NO_URL = ("", "", "")
+# From the dimensions of an event: those that are stored with it, and those of its visit's acquisition.
+_of_event, _of_visit = (itemgetter(*map(FIELDS.index, names)) for names in (EVENT_FIELDS, ACQUISITION))
 # The fields of Event from here on are those of measurements.
 _MEASUREMENT = Event._fields.index("vitals")
 
@@ -118,7 +123,7 @@ class EventWriter:
         except BaseException:
             self.sessions.undo()
             self.labels.undo()
-            self.value_limits.forget()
+            self.value_limits.clear()
             self._next_id, self.ids_end = ids
             raise
         self.sessions.keep(self.clock.deletion_time_ms())
@@ -159,7 +164,7 @@ class EventWriter:
     def chores(self, connection: sqlite3.Connection) -> None:
         """Delete expired identities, and some expired event_ids; call every second."""
         self.sessions.keep(self.clock.deletion_time_ms())
-        forget_old(connection, self.clock.deletion_time_ms())
+        delete_expired(connection, self.clock.deletion_time_ms())
 
 
 class _Group:
@@ -206,8 +211,7 @@ class _Group:
         # Events by (website, month), where the account's plan has a limit.
         self._of_website: dict[tuple[int, int], int] = {}
         self.visits: dict[tuple[int, int, int], Visit] = {}
-        self._replaced: set[tuple[int, int, int, int]] = set()
-        self._joined: list[tuple[int, ...]] = []
+        self._joined: list[Join] = []
         self._deltas = totals.Deltas()
 
     def decide(self, requests: Sequence[WriteRequest]) -> list[Outcomes]:
@@ -309,12 +313,14 @@ class _Group:
             insert(run, "writer", "web_vitals", self._vitals)
             web_vitals.add(run, self._vitals)
         insert(run, "writer", "experiment_event", self._ab)
-        self._store_visits()
+        rows = [visit_rows.row_of(website, visitor, visit) for (website, visitor, _), visit in self.visits.items()]
+        visit_rows.store(run, rows, self._joined)
         totals.add(run, self._deltas.rows())
         self._roll()
         _each(
             run,
-            "/* writer.heat */ insert into heatmap_point values (?, ?, ?, ?, ?, ?, ?, ?)"
+            "/* writer.heat */ insert into heatmap_point"
+            " (website, day, pathname, viewport, kind, bin_y, bin_x, points) values (?, ?, ?, ?, ?, ?, ?, ?)"
             " on conflict do update set points = points + excluded.points",
             [(*bin, points) for bin, points in self._heat.items()],
         )
@@ -323,35 +329,15 @@ class _Group:
         insert(run, "writer", "event_id", [(*key, ms) for key, ms in self._renewed.items()], "insert or replace")
         _each(
             run,
-            "/* writer.usage */ insert into account_usage values (?, ?, ?) on conflict do update"
-            " set events = excluded.events",
+            "/* writer.usage */ insert into account_usage (account, month, events) values (?, ?, ?)"
+            " on conflict do update set events = excluded.events",
             [(*month, events) for month, events in self.used.items() if events != self._used_before[month]],
         )
         _each(
             run,
-            "/* writer.website_usage */ insert into website_usage values (?, ?, ?)"
+            "/* writer.website_usage */ insert into website_usage (website, month, events) values (?, ?, ?)"
             " on conflict do update set events = events + excluded.events",
             [(*own, events) for own, events in self._of_website.items()],
-        )
-
-    def _store_visits(self) -> None:
-        rows = [
-            (website, v.begin_ms, visitor, v.ordinal, v.end_ms - v.begin_ms, v.views, v.events)
-            for (website, visitor, _), v in self.visits.items()
-        ]
-        gone = self._replaced.difference(row[:4] for row in rows)
-        _each(
-            self._connection,
-            "/* writer.visit_gone */ delete from visit"
-            " where website = ? and start_ms = ? and visitor = ? and visit = ?",
-            gone,
-        )
-        insert(self._connection, "writer", "visit", rows, "insert or replace")
-        _each(
-            self._connection,
-            "/* writer.join */ update event set visit = ?"
-            " where website = ? and ts between ? and ? and visitor = ? and visit = ?",
-            self._joined,
         )
 
     def _roll(self) -> None:
@@ -365,7 +351,9 @@ class _Group:
                 rollup_state.open_day(self._connection, website, day)
             elif now.state == rollup_state.OPEN:
                 # Of a row: ts, type, visitor, the dimensions and event_name.
-                late = [(row[4], row[3], *row[6 : 7 + len(FIELDS)]) for row in rows if row[1] < now.rolled_up_to_ms]
+                late = [
+                    (row[4], row[3], *row[6 : 7 + len(EVENT_FIELDS)]) for row in rows if row[1] < now.rolled_up_to_ms
+                ]
                 if late:
                     field_values.roll_up_late(self._connection, website, day, late)
             elif now.state == rollup_state.FINAL or (
@@ -383,23 +371,22 @@ class _Group:
     def _take_traffic(self, row: PreparedEvent) -> None:
         website, event = row.website.number, row.event
         ts_ms, is_view = event.ts_ms, event.type in PAGEVIEWS
-        touch = self._writer.sessions.touch(row.identity, ts_ms, is_view, self._number(row.dimensions[0]))
+        number, texts = self._number, row.dimensions
+        source = _of_visit(texts)
+        acquisition = packed_acquisition(map(number, source)) if source != NO_ACQUISITION else b""
+        touch = self._writer.sessions.touch(row.identity, ts_ms, is_view, number(texts[0]), acquisition)
         self._deltas.count(website, ts_ms, is_view, touch)
         visitor, visit = touch.visitor, touch.visit
-        ordinal = visit.ordinal
-        for old in touch.before:
-            # Nearly always it is the same visit with the same start, whose row is replaced.
-            if old.ordinal != ordinal:
-                self.visits.pop((website, visitor, old.ordinal), None)
-                self._joined.append((ordinal, website, old.begin_ms, old.end_ms, visitor, old.ordinal))
-            if old.ordinal != ordinal or old.begin_ms != visit.begin_ms:
-                self._replaced.add((website, old.begin_ms, visitor, old.ordinal))
-        self.visits[website, visitor, ordinal] = visit
-        name, id = self._number(event.event_name), self._writer.take_id(self._connection)
-        dimensions = map(self._number, row.dimensions)
+        if len(touch.before) > 1:
+            for join in visit_rows.joins(website, visitor, visit, touch.before):
+                self.visits.pop((website, visitor, join.ended), None)
+                self._joined.append(join)
+        self.visits[website, visitor, visit.ordinal] = visit
+        name, id = number(event.event_name), self._writer.take_id(self._connection)
         data, parts = event_data.split(event.event_data, id)
         self._parts += parts
-        self._events.append((website, ts_ms, id, event.type, visitor, ordinal, *dimensions, name, data))
+        dimensions = map(number, _of_event(texts))
+        self._events.append((website, ts_ms, id, event.type, visitor, visit.ordinal, *dimensions, name, data))
 
     def _take_points(self, row: PreparedEvent) -> None:
         website, event = row.website.number, row.event
@@ -437,7 +424,7 @@ class _Group:
         return first.variant if first else 0
 
 
-def forget_old(connection: sqlite3.Connection, deletion_time_ms: int, most: int = 2_000) -> int:
+def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int, most: int = 2_000) -> int:
     """Delete up to `most` event_ids of which no copy came for 72 hours; return how many."""
     old = connection.execute(
         "/* writer.old */ select website, digest from event_id where arrived_ms < ? order by arrived_ms limit ?",
@@ -445,7 +432,9 @@ def forget_old(connection: sqlite3.Connection, deletion_time_ms: int, most: int 
     ).fetchall()
     if old:
         with transaction(connection):
-            connection.executemany("/* writer.forget_old */ delete from event_id where website = ? and digest = ?", old)
+            connection.executemany(
+                "/* writer.delete_expired */ delete from event_id where website = ? and digest = ?", old
+            )
     return len(old)
 
 

@@ -1,26 +1,26 @@
-"""Delete a website and everything stored of it, in steps.
+"""Delete everything stored of a deleted website, in steps.
 
-`delete_website` deletes the website's own row and inserts one into `deleted_website`, in one transaction: from then on
-no request reaches it. The rest is deleted in short steps, each within a transaction of the caller: `delete_rows`
-deletes from every table that has a website column; `LabelScan` and `delete_labels` find and delete the labels that no
-other website uses; `free_pages` returns free pages to the file system; `finish` marks the deletion as complete. After a
-crash the next start continues.
+`delete_website` (tally/accounts/websites.py) deletes the website's own row and inserts one into `deleted_website`, in
+one transaction: from then on no request reaches it. The rest is deleted here in short steps, each within a transaction
+of the caller: `delete_rows` deletes from every table that has a website column; `LabelScan` and `delete_labels` find
+and delete the labels that no other website uses; `free_pages` returns free pages to the file system; `finish` marks the
+deletion as complete. After a crash the next start continues.
 
 During these steps SQLite overwrites deleted content and freed pages (`secure_delete`), and the store truncates the
-write-ahead log afterwards. What can remain is content in the unused part of a page that is shared with another website,
-until SQLite next rewrites that page.
+write-ahead log afterwards. One exception: a database page that also holds rows of another website may keep deleted
+bytes in its free space until SQLite next rewrites that page.
 
 Numbers of websites and labels are not assigned again, so a cached number never refers to another website or text.
 """
 
-import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from tally.accounts.usage import month_of
-from tally.events.dimensions import FIELDS
+from tally.accounts.websites import secure_delete
+from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
+from tally.rollups.field_values import NUMBERS
 from tally.storage import event_data
 from tally.storage.database import interrupted_when
 from tally.storage.labels import Labels
@@ -29,17 +29,21 @@ from tally.storage.labels import Labels
 STEP_S = 0.01
 _ROWS = 250
 # A row of a page with clicks everywhere takes 100 KB and more.
-_LARGE_ROWS = {"heatmap_block": 5}
+_LARGE_ROWS = {"heatmap_block": 5, "day_column": 5}
 
 TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("event", ("ts", "id")),
-    ("visit", ("start_ms", "visitor", "visit")),
+    ("visit", ("day", "visitor", "visit")),
     ("open_day_visitor", ("day", "visitor")),
     ("open_day_visitor_value", ("day", "visitor", "field", "value")),
     ("rollup", ("field", "level", "block", "value")),
     ("total_15m", ("quarter",)),
     ("rollup_state", ("level", "block")),
     ("visit_page", ("level", "block", "value")),
+    ("packed_day", ("day",)),
+    ("day_column", ("field", "day")),
+    ("goal_day", ("saved_goal", "field", "day", "value")),
+    ("goal_day_state", ("saved_goal", "day")),
     ("web_vitals", ("ts", "id")),
     ("web_vitals_histogram", ("breakdown", "level", "block", "value")),
     ("experiment_event", ("ts", "id")),
@@ -61,7 +65,8 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
 (and event_data_part, whose rows go with their event); the rest of the key."""
 
 _LABELS = (
-    ("event", (*FIELDS, "event_name")),
+    ("event", (*EVENT_FIELDS, "event_name")),
+    ("visit", VISIT_FIELDS),
     ("web_vitals", FIELDS),
     ("experiment_event", (*FIELDS, "experiment", "variant", "goal")),
     ("experiment_assignment", ("experiment", "variant")),
@@ -71,6 +76,7 @@ _LABELS = (
     ("heatmap_count", ("pathname",)),  # and with it those of heatmap_block
     ("web_vitals_histogram", ("value",)),
     ("visit_page", ("value",)),
+    ("goal_day", ("value",)),
     ("field_value", ("value",)),
 )
 """Where numbers of labels are, besides rollup; a table that rows are moved from stands before those they move to."""
@@ -81,30 +87,6 @@ class DeletedWebsite(NamedTuple):
 
     website: int
     deleted_ms: int
-
-
-@contextlib.contextmanager
-def secure_delete(connection: sqlite3.Connection) -> Iterator[None]:
-    """Have SQLite overwrite deleted content within the context."""
-    before = connection.execute("pragma secure_delete").fetchone()[0]
-    connection.execute("pragma secure_delete = 1").fetchall()
-    try:
-        yield
-    finally:
-        connection.execute(f"pragma secure_delete = {int(before)}").fetchall()
-
-
-def delete_website(connection: sqlite3.Connection, website: int, now_ms: int) -> None:
-    """Delete a website, and subtract its events from its account's usage of the month."""
-    connection.execute(
-        "/* deletion.usage */ update account_usage set events = max(0, events - coalesce("
-        "(select events from website_usage as own where own.website = ?1 and own.month = ?2), 0))"
-        " where account = (select account from website where number = ?1) and month = ?2",
-        (website, month_of(now_ms)),
-    )
-    with secure_delete(connection):
-        connection.execute("/* deletion.website */ delete from website where number = ?", (website,))
-    connection.execute("/* deletion.begin */ insert or ignore into deleted_website values (?, ?, 0)", (website, now_ms))
 
 
 def pending(connection: sqlite3.Connection) -> list[DeletedWebsite]:
@@ -157,7 +139,8 @@ class LabelScan:
         self._last = int(connection.execute("/* deletion.last_label */ select max(id) from label").fetchone()[0])
         # A byte for each label rather than a set of integers: a million of them take 1 MB.
         self._used = bytearray(self._last + 1)
-        self._used[0] = 1
+        # Those of schema.sql.
+        self._used[0] = self._used[1] = 1
         self._uses = _uses(connection)
 
     def step(self, connection: sqlite3.Connection) -> bool:
@@ -189,7 +172,7 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
         for table, columns in _LABELS:
             for column in columns:
                 yield f"/* deletion.used */ select distinct {column} from {table} where website = ?", (website,)
-        for field in range(len(FIELDS) + 1):
+        for field in NUMBERS:
             statement = "/* deletion.used_values */ select distinct value from rollup where website = ? and field = ?"
             yield statement, (website, field)
 
@@ -223,7 +206,8 @@ def delete_labels(connection: sqlite3.Connection, labels: Labels, version: int, 
             )
     # Another process that imports caches label numbers, and checks this counter.
     connection.execute(
-        "/* deletion.swept */ insert into meta values ('swept', 1) on conflict do update set value = value + 1"
+        "/* deletion.swept */ insert into meta (name, value) values ('swept', 1)"
+        " on conflict do update set value = value + 1"
     )
     return True
 

@@ -32,17 +32,16 @@ Write = Callable[..., Awaitable[Any]]
 
 
 class DeletionWorker:
-    """A source of turns. `wants_empty_log` until the store has emptied SQLite's log."""
+    """A source of turns. `deleted` is called when a deletion is complete: what was deleted is then still in the log."""
 
-    def __init__(self, write: Write, reader: Thread, labels: Labels, clock: Clock) -> None:
-        self._write, self._reader, self._labels, self._clock = write, reader, labels, clock
+    def __init__(self, write: Write, reader: Thread, labels: Labels, clock: Clock, deleted: Callable[[], None]) -> None:
+        self._write, self._reader, self._labels, self._clock, self._deleted = write, reader, labels, clock, deleted
         self._again_ms = 0
         # Deleted websites without any row, as found in this round.
         self._empty: set[int] = set()
         self._sweeping: AsyncGenerator[None, None] | None = None
         self._stepping = asyncio.Lock()
         self._is_stopped = False
-        self.wants_empty_log = False
 
     async def work(self) -> None:
         """Do all that is to be done now."""
@@ -52,7 +51,7 @@ class DeletionWorker:
         """Return a turn for each deleted website, and one for the texts."""
         now_ms, todo = self._clock.wall_ms(), await self._write(deletion.pending)
         self._empty.clear()
-        turns = [Turn("deletion of rows", gone.website, partial(self._erase, gone.website)) for gone in todo]
+        turns = [Turn("deletion of rows", deleted.website, partial(self._erase, deleted.website)) for deleted in todo]
         return [*turns, Turn("deletion of texts", 0, partial(self._sweep_step, todo, now_ms))] if todo else []
 
     async def close(self) -> None:
@@ -71,7 +70,7 @@ class DeletionWorker:
         """Take a step of the sweep under way, or begin one where it is due."""
         async with self._stepping:
             if self._sweeping is None:
-                over = [gone.website for gone in todo if abs(now_ms - gone.deleted_ms) >= LATE_MS]
+                over = [deleted.website for deleted in todo if abs(now_ms - deleted.deleted_ms) >= LATE_MS]
                 over = [website for website in over if website in self._empty]
                 if not over or now_ms < self._again_ms <= now_ms + AGAIN_MS:
                     return False
@@ -106,4 +105,4 @@ class DeletionWorker:
         while await self._write(deletion.free_pages):
             yield
         await self._write(deletion.finish, over)
-        self.wants_empty_log = True
+        self._deleted()

@@ -21,7 +21,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from tally.events.geoip import Countries, CountryDataError
+from tally.events.geoip import CountryDataError, Places
 from tally.maintenance.backup import backups
 from tally.resources import tally_version
 from tally.settings import Settings
@@ -189,12 +189,12 @@ def country_data(case: Case) -> Iterator[Finding]:
     path = case.settings.geoip_db
     name = "bundled" if path is None else str(path)
     try:
-        countries = Countries(path)
+        places = Places(path)
     except CountryDataError as bad:
         yield fault("countries", str(bad), "the server does not start with it")
         return
-    built = countries.built
-    countries.close()
+    built = places.built
+    places.close()
     days = (datetime.fromtimestamp(case.now_ms / SECOND_MS, UTC).date() - built).days
     update = "install a newer Tally, or set a newer MMDB file with --geoip-db"
     words = f"{name}, built on {built}, {days} days ago"

@@ -85,7 +85,7 @@ def _clock(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
             "clock",
             f"{now} UTC, which is {in_words(behind_ms)} before what the server has noted",
             "compare with a clock that is right and set this one (timedatectl, chrony); if it is right now, it was"
-            f" wrong before: the server believes it after {HELD} of running",
+            f" wrong before: the server accepts it after {HELD} of running",
         )
     elif abs(noted.ahead_ms) > MAX_STEP_MS:
         yield fault(
@@ -135,12 +135,12 @@ def _proxies(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
         header, kinds = str(seen["header"]), set(seen["seen"])
         networks, others = list(map(str, seen["networks"])), list(map(str, seen["others"]))
     except (TypeError, KeyError):
-        yield note("proxies", "no server has noted yet how requests come in: start it, send one, and ask again")
+        yield note("proxies", "no request has been recorded: start the server, send one, and run doctor again")
         return
     for network in networks:
         yield fault(
             "proxies",
-            f"{header} came from an address in {network}, which is not trusted: all who come that way are one visitor",
+            f"{header} came from an address in {network}, which is not trusted: all its requests count as one visitor",
             f"if that is your proxy, start the server with --trusted-proxy {network}",
         )
     if others and "trusted" not in kinds:
@@ -148,25 +148,25 @@ def _proxies(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
             "proxies",
             f"{', '.join(others)} came in requests, and {header}, which the server reads, did not",
             f"have the proxy set {header} to the visitor's address, or start the server with --forwarded-header"
-            f" {others[0]}, if nobody but the proxy can set that",
+            f" {others[0]}, if only the proxy can set that",
         )
     elif "bare" in kinds:
         yield fault(
             "proxies",
             f"requests came from this machine as HTTP/1.0 without {header}, as from an nginx that only has a"
-            " proxy_pass: all its visitors are one",
+            " proxy_pass: all visitors behind the proxy are counted as one",
             f"have the proxy set {header}, X-Forwarded-Proto and Host: docs/deployment.md",
         )
     elif "trusted" in kinds:
-        yield fine("proxies", f"a trusted proxy says by {header} who asks")
+        yield fine("proxies", f"a trusted proxy sets {header}")
     elif not networks and "alone" in kinds:
         yield note(
             "proxies",
             f"requests came from this machine without {header}",
-            f"fine where no proxy is in front; else have it set {header}, or all its visitors are one",
+            f"fine without a proxy; a proxy must set {header}, or all visitors behind it are counted as one",
         )
     elif not networks and kinds:
-        yield fine("proxies", "none is in front: visitors come themselves")
+        yield fine("proxies", "there is none: clients connect directly")
     elif not networks:
         yield note("proxies", "nothing has come in since the server was started")
 
@@ -190,14 +190,14 @@ def _metrics(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
         yield fault(
             "metrics",
             f"requests of browsers elsewhere came from this machine without {header}, through a proxy that does not set"
-            " it: /metrics now refuses everybody, and was public until the first of them",
+            " it: /metrics now answers 403, and was public until the first of them",
             todo,
         )
     elif is_public and "alone" in kinds and "trusted" not in kinds:
         yield note(
             "metrics",
             f"--base-url is public and no request had {header}: /metrics may be public, since a proxy's requests cannot"
-            " be told from those of this machine",
+            " be distinguished from those of this machine",
             todo,
         )
     elif "alone" in kinds:

@@ -4,23 +4,24 @@ A website keeps its events without limit, or for a number of days: its own (`web
 UTC day expires in two steps: its state becomes KEPT, so that reports use only its rollups and totals; then its rows are
 deleted, some at a time, oldest first. Only FINAL days expire. After a crash the next step continues.
 
-What stays: totals by quarter of an hour, values of fields, entry and exit pages by whole UTC days, heatmap bins. What
-goes: the rows of event, visit, vitals, ab, assignment, conversion and import_id.
+Kept are totals by quarter of an hour, values of fields, entry and exit pages by whole UTC days, conversions of goals
+and heatmap bins. Deleted are the rows of _TABLES.
 """
 
 import sqlite3
 from typing import NamedTuple
 
+from tally.rollups import packed_days, visit_pages
 from tally.rollups.rollup_state import FINAL, FINAL_AFTER_MS, KEPT, ROWS_PER_STEP
 from tally.storage import event_data
 from tally.timestamps import DAY_MS
 
 # A day is final 72 hours and a margin past its end; until then its rows are needed.
-LEAST_DAYS = -(-FINAL_AFTER_MS // DAY_MS) + 1
+MIN_KEEP_DAYS = -(-FINAL_AFTER_MS // DAY_MS) + 1
 
 _TABLES = (
     ("event", "ts", ("website", "ts", "id")),
-    ("visit", "start_ms", ("website", "start_ms", "visitor", "visit")),
+    ("visit", "day", ("website", "day", "visitor", "visit")),
     ("web_vitals", "ts", ("website", "ts", "id")),
     ("experiment_event", "ts", ("website", "ts", "id")),
     ("experiment_assignment", "day", ("website", "day", "experiment", "visitor")),
@@ -66,11 +67,11 @@ def keep_days_of(connection: sqlite3.Connection, website: int, default: int) -> 
 
 
 def expire(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> bool:
-    """A step towards it; whether there may be more to do. `deletion_time_ms`: the time as deletions may believe it."""
+    """Delete a limited number of expired events by `Clock.deletion_time_ms`; return whether there may be more."""
     keep_days = keep_days_of(connection, website, default)
     if not keep_days:
         return False
-    end = first_kept(max(keep_days, LEAST_DAYS), deletion_time_ms)
+    end = first_kept(max(keep_days, MIN_KEEP_DAYS), deletion_time_ms)
     row = connection.execute(
         "/* retention.next */ select block, state, exists (select 1 from visit_page as page"
         " where page.website = rollup_state.website and page.level = 0 and page.block = rollup_state.block"
@@ -89,7 +90,9 @@ def expire(connection: sqlite3.Connection, website: int, default: int, deletion_
     if row is None:
         # Records from which day on events are kept, also where the last expired day had no traffic.
         connection.execute(
-            "/* retention.until */ insert or ignore into rollup_state select ?, 0, ?, ?, ?, 1 where exists"
+            "/* retention.until */ insert or ignore into rollup_state"
+            " (website, level, block, state, rolled_up_to_ms, version)"
+            " select ?, 0, ?, ?, ?, 1 where exists"
             " (select 1 from rollup_state where website = ? and level = 0 and block >= 0 and state = 3) or exists"
             " (select 1 from web_vitals_histogram where website = ? and breakdown = 0 and level = 0"
             " and block < ?) or exists"
@@ -97,7 +100,8 @@ def expire(connection: sqlite3.Connection, website: int, default: int, deletion_
             (website, end - 1, KEPT, end * DAY_MS, website, website, end, website, end),
         )
         connection.execute(
-            "/* retention.no_pages */ insert or ignore into visit_page select ?, 0, block, 0, 0, 0, 0, 0, 0, 0, 0, 0"
+            f"/* retention.no_pages */ insert or ignore into visit_page ({visit_pages.ALL_COLUMNS})"
+            f" select ?, 0, block, 0{visit_pages.ZEROS}"
             " from rollup_state where website = ? and level = 0 and block = ? and state = 3",
             (website, website, end - 1),
         )
@@ -114,13 +118,15 @@ def next_day(connection: sqlite3.Connection, website: int, default: int, deletio
         " and state = 2"
         " and not exists (select 1 from visit_page as page where page.website = rollup_state.website and page.level = 0"
         " and page.block = rollup_state.block and page.value = 0) order by block limit 1",
-        (website, first_kept(max(keep_days, LEAST_DAYS), deletion_time_ms)),
+        (website, first_kept(max(keep_days, MIN_KEEP_DAYS), deletion_time_ms)),
     ).fetchone()
     return int(row[0]) if row else None
 
 
 def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
     """Delete some of the oldest rows of the days before `end`; return whether there were any."""
+    if packed_days.delete_before(connection, website, end):
+        return True
     for table, column, key in _TABLES:
         old = connection.execute(
             f"/* retention.old */ select {', '.join(key)} from {table} where website = ? and {column} < ?"

@@ -1,4 +1,4 @@
-"""Background work on rollups: include new events, rebuild stale days, build blocks, pack heatmaps, apply retention.
+"""Background work on rollups: include new events, rebuild stale days, build blocks, pack days, apply retention.
 
 The work is divided into kinds (`_KINDS`), each a method that takes one bounded step for one website and returns whether
 there may be more. tally/maintenance/scheduler.py gives every kind of every website its turn. The clock is read once a
@@ -19,25 +19,23 @@ stale mark can still change it. The values of an open day are rolled up from its
 import asyncio
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tally.clock import Clock
 from tally.maintenance import retention
 from tally.maintenance.scheduler import Scheduler, Turn
-from tally.rollups import field_values, heatmaps, rollup_state, totals, visit_pages, web_vitals
+from tally.rollups import field_values, goal_days, heatmaps, packed_days, rollup_state, totals, visit_pages, web_vitals
 from tally.rollups.counts import Counts
 from tally.rollups.rollup_state import FINAL, OPEN, STALE
 from tally.storage.connections import Thread
-from tally.storage.database import transaction
+from tally.storage.database import snapshot, transaction
 from tally.timestamps import DAY_MS
 
 T = TypeVar("T")
 P = ParamSpec("P")
 
-# At 200 events a second, fewer than 3,000 events of today are not rolled up yet.
-PAUSE_S = 2.0
 # While commits keep the writer busy, at least a twentieth of its time goes to background work.
 _BUSY_RATIO = 20
 # One stall of the disk for seconds must not cause a wait of minutes.
@@ -57,7 +55,7 @@ class RollupBuilder:
 
     `keep_days` applies to websites without a value of their own. `is_busy` returns whether commits keep the writer
     busy. `rest` is the pause after a transaction, in multiples of its duration. `changed` is called with a website
-    whose events were deleted.
+    whose events were deleted. `goals_of` returns the saved goals of a website.
     """
 
     def __init__(
@@ -69,12 +67,17 @@ class RollupBuilder:
         is_busy: Callable[[], bool] = lambda: False,
         rest: float = 1,
         changed: Callable[[int], None] = lambda website: None,
+        goals_of: Callable[[int], Sequence[goal_days.Goal]] = lambda website: (),
     ) -> None:
         self._writer, self._reader, self._clock = writer, reader, clock
         self._keep_days, self._is_busy, self._rest, self._changed = keep_days, is_busy, rest, changed
         # Websites whose blocks are all built; they are checked again once another day is final.
         self._blocks_built: set[int] = set()
         self._pages_built: set[int] = set()
+        self._all_packed: set[int] = set()
+        # The goals of each website whose days are all counted, by their numbers.
+        self._goals_built: dict[int, set[int]] = {}
+        self.goals_of = goals_of
         self._took_s = 0.0
         # Two steps at once would build the same block twice.
         self._stepping = asyncio.Lock()
@@ -89,6 +92,7 @@ class RollupBuilder:
         websites = await self._write(_websites)
         self._blocks_built.intersection_update(websites)
         self._pages_built.intersection_update(websites)
+        self._all_packed.intersection_update(websites)
         return [Turn(kind, one, partial(self._step, step, one, now)) for kind, step in _KINDS for one in websites]
 
     async def _step(self, step: "Step", website: int, now: Now) -> bool:
@@ -100,11 +104,21 @@ class RollupBuilder:
         return await self._write(_roll_up, website, now.wall_ms)
 
     async def close(self, website: int, now: Now) -> bool:
-        """Take a step towards making an open day final, once no event of it can arrive any more."""
-        closed = await self._write(_close, website, now.deletion_time_ms)
-        if closed is FINISHED:
+        """Make the oldest open day final, once no event of it can arrive any more."""
+        found = await self._write(_next_to_close, website, now.deletion_time_ms)
+        if found is None:
+            return False
+        day, version = found
+        while await self._write(field_values.delete_visitors, website, day):
+            pass
+        # Those of a build that was interrupted.
+        while await self._write(field_values.delete_values, website, 0, day, field_values.OF_VISITS):
+            pass
+        for field in field_values.OF_VISITS:
+            await self._write_values(website, day, field)
+        if await self._write(rollup_state.finish_day, website, day, version):
             self._recheck_blocks(website)
-        return closed is not None
+        return True
 
     async def build(self, website: int, now: Now) -> bool:
         """Rebuild the oldest stale day."""
@@ -116,6 +130,8 @@ class RollupBuilder:
     def _recheck_blocks(self, website: int) -> None:
         self._blocks_built.discard(website)
         self._pages_built.discard(website)
+        self._all_packed.discard(website)
+        self._goals_built.pop(website, None)
 
     async def _build_day(self, website: int, day: int, deletion_time_ms: int) -> None:
         """Rebuild a stale day."""
@@ -128,9 +144,9 @@ class RollupBuilder:
             version = await self._write(_begin_day, self._reader, website, day, state)
             day_totals = await self._reader.run(lambda connection: totals.count_day(connection, website, day))
         finally:
-            await self._reader.run(_forget_snapshot)
+            await self._reader.run(_end_snapshot)
         if state == FINAL:
-            for field in range(field_values.ALL + 1):
+            for field in field_values.NUMBERS:
                 await self._write_values(website, day, field)
         if await self._write(_finish_day, website, day, version, state, day_totals):
             self._recheck_blocks(website)
@@ -146,7 +162,7 @@ class RollupBuilder:
         """Build a block from the blocks below it."""
         while await self._write(field_values.delete_values, website, level, block):
             pass
-        for field in range(field_values.ALL + 1):
+        for field in field_values.NUMBERS:
             after = -1
             while after < field_values.LAST_VALUE:
                 after = await self._write(field_values.merge, website, field, level, block, after)
@@ -194,6 +210,49 @@ class RollupBuilder:
 
     async def _count_pages(self, place: tuple[int, int, int], part: visit_pages.Part) -> Counts:
         return await self._reader.run(lambda connection: visit_pages.count_block(connection, *place, part))
+
+    async def pack(self, website: int, now: Now) -> bool:
+        """Pack the events of one final day by column."""
+        if website in self._all_packed:
+            return False
+        found = await self._write(packed_days.next_day, website)
+        if found is None:
+            self._all_packed.add(website)
+            return False
+        day, version = found
+        packed = await self._reader.run(lambda connection: _packed(connection, website, day))
+        await self._write(packed_days.store, website, day, version, packed)
+        return True
+
+    async def goals(self, website: int, now: Now) -> bool:
+        """Count the conversions of one goal on one final day, or delete those of goals that are no longer saved."""
+        saved = {goal_days.number_of(goal): goal for goal in self.goals_of(website)}
+        if self._goals_built.get(website) == saved.keys():
+            return False
+        for number, goal in saved.items():
+            found = await self._write(goal_days.next_day, website, number)
+            if found is not None:
+                await self._count_goal(website, number, goal, *found)
+                return True
+        if await self._write(goal_days.delete_others, website, saved.keys()):
+            return True
+        self._goals_built[website] = set(saved)
+        return False
+
+    async def _count_goal(self, website: int, number: int, goal: goal_days.Goal, day: int, version: int) -> None:
+        while await self._write(goal_days.drop, website, number, day):
+            pass
+        for field, _ in goal_days.COUNTED:
+            rows = await self._goal_rows(website, day, goal, field)
+            for start in range(0, len(rows), rollup_state.ROWS_PER_STEP):
+                part = rows[start : start + rollup_state.ROWS_PER_STEP]
+                await self._write(goal_days.add, website, number, field, day, part)
+            if field == "" and not rows:
+                break
+        await self._write(goal_days.finish_day, website, number, day, version)
+
+    async def _goal_rows(self, website: int, day: int, goal: goal_days.Goal, field: str) -> list[Sequence[int]]:
+        return await self._reader.run(lambda run: goal_days.count_day(run, website, day, goal, field))
 
     async def retention(self, website: int, now: Now) -> bool:
         """Delete some of the expired events. The pages of a day are counted before its events are deleted."""
@@ -256,12 +315,20 @@ _KINDS: tuple[tuple[str, Step], ...] = (
     ("close days", RollupBuilder.close),
     ("blocks of days", RollupBuilder.blocks),
     ("entry and exit pages", RollupBuilder.pages),
+    ("columns of days", RollupBuilder.pack),
+    ("goals", RollupBuilder.goals),
     ("web vitals", RollupBuilder.vitals),
     ("heatmaps", RollupBuilder.heatmaps),
     ("retention", RollupBuilder.retention),
 )
 
-FINISHED, IN_PROGRESS = True, False
+
+def _packed(connection: sqlite3.Connection, website: int, day: int) -> packed_days.Packed:
+    # numpy is imported with the first day that is packed.
+    from tally.rollups.day_packing import pack_day
+
+    with snapshot(connection):
+        return pack_day(connection, website, day)
 
 
 def _websites(connection: sqlite3.Connection) -> list[int]:
@@ -279,14 +346,11 @@ def _roll_up(connection: sqlite3.Connection, website: int, now_ms: int) -> bool:
     return False
 
 
-def _close(connection: sqlite3.Connection, website: int, deletion_time_ms: int) -> bool | None:
-    """Take a step towards making an open day final: IN_PROGRESS or FINISHED; None where there is no such day."""
+def _next_to_close(connection: sqlite3.Connection, website: int, deletion_time_ms: int) -> tuple[int, int] | None:
+    """Return the oldest open day that can be made final, and its version; None where there is none."""
     for day, known in rollup_state.unfinished(connection, website, OPEN):
         if rollup_state.is_final(day, deletion_time_ms) and known.rolled_up_to_ms >= (day + 1) * DAY_MS:
-            if field_values.delete_visitors(connection, website, day):
-                return IN_PROGRESS
-            rollup_state.finish_day(connection, website, day)
-            return FINISHED
+            return day, known.version
     return None
 
 
@@ -305,7 +369,7 @@ def _begin_day(connection: sqlite3.Connection, reader: Thread, website: int, day
     return -1 if known is None else known.version
 
 
-def _forget_snapshot(connection: sqlite3.Connection) -> None:
+def _end_snapshot(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         connection.execute("rollback")
 

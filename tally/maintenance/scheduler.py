@@ -2,19 +2,19 @@
 
 Each source of work (tally/maintenance/rollup_builder.py, tally/maintenance/deletion_worker.py) lists its turns: one for
 each kind of work and website. A round takes every turn once, in that order. A turn runs steps until one reports that
-nothing is left or until TURN_S has passed; then it is the next one's turn. So no kind of work and no website can starve
+nothing is left or until TURN_S has passed; then the next turn runs. So no kind of work and no website can starve
 another, however large its backlog is and however slow the disk: each waits at most for one round.
 
 What sources guarantee:
 - A step is bounded: one short transaction, or one day or block of days with the transactions it needs.
-- A step leaves the file right, and nothing that it has begun is left for a later step: between two steps any other step
-  may run, of another kind, of another website, or after a restart.
-- `turns` reads the clock once. Steps compare with that moment, so work that becomes possible later belongs to a later
-  round, and a round ends while events arrive.
-- A source lists what exists when its part of the round begins: a website that was deleted has no turn afterwards.
+- After each step the database is consistent and no work is half done: between two steps any other step may run, for
+  another website, of another kind, or after a restart.
+- `turns` reads the clock once. Steps compare with that time, so a round ends even while events arrive: later work
+  belongs to a later round.
+- A source lists the websites that exist when its part of the round begins, so a deleted website has no turn.
 
-A turn that fails is passed over for a while. Where the reason is its own, such as one website's unreadable row, the
-round goes on; a failure of the file ends it.
+A turn that fails is skipped for FAILED_PAUSE_S. If the cause concerns one turn only, such as an unreadable row of one
+website, the round continues; a failure of the database file ends it.
 """
 
 import time

@@ -55,8 +55,10 @@ class ResultCache:
             while self._size > self.most_bytes:
                 self._drop_oldest()
 
-    def find(self, key: tuple[Any, ...], count: "Callable[[], array[int]]") -> "array[int]":
-        """Return the array of a key; if it is not cached, compute it with `count` and cache it."""
+    def find(self, key: tuple[Any, ...] | None, count: "Callable[[], array[int]]") -> "array[int]":
+        """Return the array of a key; if it is not cached, compute it with `count` and cache it. None is not cached."""
+        if key is None:
+            return count()
         found = self.get(key)
         if found is None:
             found = count()

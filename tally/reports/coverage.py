@@ -3,27 +3,40 @@
 E is the set of traffic events of a website in [from, to) that match all filters. A visitor number changes at midnight
 UTC, so every figure is a sum over days or parts of days. `plan_of` divides the range into stretches read from rollups
 (unfiltered, or days on which all events match the filters) and days read from raw rows (filtered, or stale). Raw rows
-are read with one statement per day: the small set of distinct values stays in the CPU cache, and the deadline is
-checked in between. Days on which no event has a filter's values are skipped.
+are read one day per statement: this is faster than one statement for the range, and the deadline is checked after
+each. Of these, days whose events are stored by column as well are counted there together, which is much faster
+(tally/reports/packed_days.py). Days on which no event has a filter's values are skipped. Filters that compare parts of
+texts are replaced by the labels that match, which are looked up once.
 
 A report that needs raw rows deleted by retention raises BeyondRetention.
 """
 
 import sqlite3
 from array import array
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tally.events.dimensions import FIELDS
-from tally.rollups import rollup_state
+import orjson
+
+from tally.events.dimensions import FIELDS, PAGES, VISIT_FIELDS, field_number
+from tally.events.filters import Filter
+from tally.rollups import packed_days, rollup_state
 from tally.rollups.rollup_state import FINAL, KEPT, STALE, Blocks, Day
 from tally.storage.sql import events as sql
-from tally.storage.sql.events import Query, Scope
+from tally.storage.sql.events import Scope
+from tally.storage.sql.filters import LABELLED, Condition, LabelFilter, Query, labels_of, labels_with, type_numbers
 from tally.timestamps import DAY_MS
+
+if TYPE_CHECKING:
+    from tally.reports.packed_days import PackedDays
 
 Span = tuple[int, int]
 """[from, to) in milliseconds."""
+
+
+# A statement takes 0.2 ms to read so many labels; of more, those of its day are selected first.
+_MAX_LABELS = 1_000
 
 
 class BeyondRetention(ValueError):
@@ -36,13 +49,18 @@ class BeyondRetention(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """State of the days of a scope, in one snapshot of the database."""
+    """State of the days of a scope, in one snapshot of the database.
+
+    Keys of cached results take the filters of `scope`, whose values are texts.
+    """
 
     connection: sqlite3.Connection
     scope: Scope
     known: Blocks
-    gone: list[int]
+    deleted_days: list[int]
     """Days whose raw rows are deleted."""
+    filters: tuple[Filter, ...]
+    """The filters of the scope, those that compare parts of texts as labels."""
 
     @property
     def website(self) -> int:
@@ -81,6 +99,38 @@ class Coverage:
         day = self.known.days[span[0] // DAY_MS]
         return day if day.state == FINAL and span[1] - span[0] == DAY_MS else None
 
+    def packed(self, spans: Sequence[Span], *, filtered: bool) -> "tuple[list[PackedDays], list[Span]]":
+        """Return those of some days, or parts of days, that are stored by column, and the others.
+
+        Whole days are separate from parts of days, whose ends may move with every question: these are not cached.
+        """
+        asked = {span[0] // DAY_MS: self.known.days[span[0] // DAY_MS] for span in spans}
+        versions = {day: known.version for day, known in asked.items() if known.state == FINAL}
+        sizes = packed_days.sizes(self.connection, self.website, versions)
+        if not sizes:
+            return [], [*spans]
+        # numpy is imported with the first question that needs it.
+        from tally.reports.packed_days import Day, PackedDays
+
+        own = conditions_of(self.connection, self.filters if filtered else ())
+        if own is None:
+            return [], [*spans]
+        stored = [span for span in spans if span[0] // DAY_MS in sizes]
+        whole = [span for span in stored if span[1] - span[0] == DAY_MS]
+        parts = [span for span in stored if span not in whole]
+        key = (self.website, self.scope.filters if filtered else (), self.versions(whole))
+        found = []
+        for some, base in ((whole, key), (parts, None)):
+            if some:
+                days = [Day(span[0] // DAY_MS, *sizes[span[0] // DAY_MS], *span) for span in some]
+                found.append(PackedDays(self.connection, self.website, days, own, base))
+        return found, [span for span in spans if span[0] // DAY_MS not in sizes]
+
+    def complete_day(self, span: Span) -> bool:
+        """Return whether the values of the day of a span, or of which it is a part, are rolled up to its end."""
+        day, known = span[0] // DAY_MS, self.known.days.get(span[0] // DAY_MS)
+        return known is not None and known.state != STALE and known.rolled_up_to_ms == (day + 1) * DAY_MS
+
     def complete(self, span: Span) -> Day | None:
         """Return the day of a span that is one whole day, rolled up to its end, otherwise None.
 
@@ -91,10 +141,29 @@ class Coverage:
         return day if day.state != STALE and is_whole else None
 
     def raw(self, span: Span, filtered: bool = False) -> Scope:
-        """Return a scope for the raw rows of a span. Raises BeyondRetention if they are deleted."""
-        if any(span[0] < (day + 1) * DAY_MS and span[1] > day * DAY_MS for day in self.gone):
+        """Return a scope for the raw rows of a span. Raises BeyondRetention if they are deleted.
+
+        The beginning of a day after which the day has no event is widened to the whole day, such as today up to now:
+        what is asked of whole visits is then counted from visits alone.
+        """
+        if any(span[0] < (day + 1) * DAY_MS and span[1] > day * DAY_MS for day in self.deleted_days):
             raise BeyondRetention((self.number(sql.last_kept(self.website)) + 1) * DAY_MS)
-        return Scope(self.website, *span, self.scope.filters if filtered else ())
+        from_ms, to_ms = span
+        midnight_ms = from_ms + DAY_MS
+        if from_ms % DAY_MS == 0 and to_ms < midnight_ms:
+            is_rest_empty = not self.rows(sql.visitors_between(self.website, to_ms, midnight_ms, 1))
+            to_ms = midnight_ms if is_rest_empty else to_ms
+        filters = tuple(self._of_day(of, span) for of in self.filters) if filtered else ()
+        return Scope(self.website, from_ms, to_ms, filters)
+
+    def _of_day(self, of: Filter, span: Span) -> Filter:
+        """Return a filter with the labels of a day alone, where it has many and the day's are known."""
+        if not isinstance(of, LabelFilter) or len(of.labels) <= _MAX_LABELS or not self.complete_day(span):
+            return of
+        if of.field in PAGES or (of.field in VISIT_FIELDS and self.known.days[span[0] // DAY_MS].state < FINAL):
+            return of
+        values = self.rows(sql.values_of_day(self.website, field_number(of.field), span[0] // DAY_MS))
+        return replace(of, labels=sorted({value for (value,) in values}.intersection(of.labels)))
 
 
 class Plan(NamedTuple):
@@ -115,7 +184,37 @@ def coverage_of(connection: sqlite3.Connection, scope: Scope) -> Coverage:
     """Return the coverage of a scope; `connection` must be in a read transaction."""
     first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
     known = rollup_state.blocks(connection, scope.website, first, end)
-    return Coverage(connection, scope, known, [day for day, of in known.days.items() if of.state == KEPT])
+    deleted_days = [day for day, of in known.days.items() if of.state == KEPT]
+    return Coverage(
+        connection, scope, known, deleted_days, tuple(resolved(connection, scope.website, of) for of in scope.filters)
+    )
+
+
+def resolved(connection: sqlite3.Connection, website: int, of: Filter) -> Filter:
+    """Return a filter by parts of texts as labels: those that match or, where they are fewer, those that do not."""
+    if of.is_exact or of.field not in LABELLED:
+        return of
+    matching, others = map(orjson.loads, connection.execute(*labels_of(website, of)).fetchone())
+    if len(others) < len(matching):
+        # The unset value matches no part of a text.
+        return LabelFilter(of.field, of.operator, of.values, [0, *others], is_not=True)
+    return LabelFilter(of.field, of.operator, of.values, matching, is_not=False)
+
+
+def conditions_of(connection: sqlite3.Connection, filters: Iterable[Filter]) -> list[Condition] | None:
+    """Return filters, after `resolved`, as conditions on columns; None where one is about event_data."""
+    found = []
+    for of in filters:
+        if isinstance(of, LabelFilter):
+            found.append(Condition(of.field, of.labels, of.is_not))
+        elif of.field == "type":
+            found.append(Condition("type", type_numbers(of), False))
+        elif of.property_name is not None:
+            return None
+        else:
+            labels = [label for (label,) in connection.execute(*labels_with(of.values))]
+            found.append(Condition(of.field, labels, of.operator == "!="))
+    return found
 
 
 def plan_of(coverage: Coverage) -> Plan:
@@ -140,25 +239,67 @@ def plan_of(coverage: Coverage) -> Plan:
     return plan
 
 
+def days_of(coverage: Coverage, stretches: Iterable[Span]) -> Iterator[Span]:
+    """Yield the days with traffic, or parts of them, in some stretches."""
+    for from_ms, to_ms in stretches:
+        for day in coverage.known.days:
+            span = max(from_ms, day * DAY_MS), min(to_ms, (day + 1) * DAY_MS)
+            if span[0] < span[1]:
+                yield span
+
+
 def _covered(coverage: Coverage) -> tuple[set[int], set[int]]:
     """Return the days on which all events match the filters, and those on which none does."""
-    days, filters = coverage.known.days, coverage.scope.filters
-    if not days or any(field not in FIELDS for field, _ in filters):
+    days = coverage.known.days
+    counted = [of for of in coverage.filters if of.field in FIELDS or _is_of_names(of) or _is_of_pages(of)]
+    if not days or not counted:
         return set(), set()
-    first, end = min(days), max(days) + 1
-    folded = dict(coverage.rows(sql.folded(coverage.website, first, end)))
-    whole, none = set(days), set()
-    for field, values in filters:
-        found = dict(coverage.rows(sql.matching(coverage.website, FIELDS.index(field), first, end, values)))
-        whole &= {day for day in days if found.get(day, 0) == folded.get(day, 0)}
-        none |= {day for day in days if day not in found}
-    stale = {day for day, known in days.items() if known.state == STALE}
+    folded = dict(coverage.rows(sql.folded(coverage.website, days)))
+    # Of other fields no counts are known.
+    whole = set(days) if len(counted) == len(coverage.filters) else set()
+    none: set[int] = set()
+    for of in counted:
+        number = field_number("pathname" if of.field in PAGES else of.field)
+        asked = coverage.website, number, days
+        if isinstance(of, LabelFilter):
+            found, is_not = dict(coverage.rows(sql.matching_labels(*asked, of.labels))), of.is_not
+        else:
+            found, is_not = dict(coverage.rows(sql.matching(*asked, of.values))), of.operator == "!="
+        all_of_them = {day for day in days if found.get(day, 0) == folded.get(day, 0)}
+        none_of_them = {day for day in days if day not in found}
+        if of.field in PAGES:
+            # No visit begins or ends with a page that no event of the day is on. More is not known.
+            whole, none = set(), none | none_of_them
+            continue
+        whole &= none_of_them if is_not else all_of_them
+        none |= all_of_them if is_not else none_of_them
+    # Fields of visits are in rollup once a day is final.
+    least = FINAL if coverage.scope.of_visits else STALE + 1
+    unknown = {day for day, known in days.items() if known.state < least}
     partial = {
-        day for day, known in days.items() if known.state != STALE and known.rolled_up_to_ms < (day + 1) * DAY_MS
+        day for day, known in days.items() if known.state >= least and known.rolled_up_to_ms < (day + 1) * DAY_MS
     }
-    whole = {day for day in whole - stale if day not in partial or _rest_matches(coverage, day, all_of_it=True)}
-    none = {day for day in none - stale if day not in partial or _rest_matches(coverage, day, all_of_it=False)}
+    whole = {day for day in whole - unknown if day not in partial or _rest_matches(coverage, day, all_of_it=True)}
+    none = {day for day in none - unknown if day not in partial or _rest_matches(coverage, day, all_of_it=False)}
     return whole, none
+
+
+def _is_of_names(of: Filter) -> bool:
+    """Return whether a filter is about names of events alone: in the rollup the unset name stands for all traffic."""
+    if of.field != "event_name":
+        return False
+    return 0 not in of.labels if isinstance(of, LabelFilter) else "" not in of.values
+
+
+def _is_of_pages(of: Filter) -> bool:
+    """Return whether a filter is for some entry or exit pages."""
+    if of.field not in PAGES:
+        return False
+    return (
+        not of.is_not and 0 not in of.labels
+        if isinstance(of, LabelFilter)
+        else of.operator == "=" and "" not in of.values
+    )
 
 
 def _rest_matches(coverage: Coverage, day: int, all_of_it: bool) -> bool:

@@ -19,7 +19,7 @@ import marshal
 import sqlite3
 import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import nsmallest
@@ -29,10 +29,9 @@ import orjson
 
 from tally.events.json_scalars import FALSE, TRUE, nearest, read, written
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Span, coverage_of, plan_of
+from tally.reports.coverage import Coverage, Span, coverage_of, days_of, plan_of
 from tally.storage.sql import behaviour as sql
 from tally.storage.sql.events import Scope
-from tally.timestamps import DAY_MS
 
 MAX_PROPERTIES = 50
 PERCENTILES = (50, 95)
@@ -305,7 +304,7 @@ def data(
     coverage = coverage_of(connection, scope)
     plan = plan_of(coverage)
     spans = [(span, coverage.raw(span, filtered=True)) for span in plan.raw]
-    spans += [(span, coverage.raw(span)) for span in _days(coverage, plan.rolled)]
+    spans += [(span, coverage.raw(span)) for span in days_of(coverage, plan.rolled)]
     label = coverage.rows(sql.label(event_name))
     if not label:
         return Data(0, 0, 0, [], True)
@@ -316,14 +315,6 @@ def data(
     order = sorted((-known.all_events(), name) for name, known in total.of.items())
     first = [_property(name, total.of[name], limit, total.has_all_properties) for _, name in order[:MAX_PROPERTIES]]
     return Data(total.events, total.visitors, len(total.of), first, total.is_exact)
-
-
-def _days(coverage: Coverage, stretches: Iterable[Span]) -> Iterator[Span]:
-    for from_ms, to_ms in stretches:
-        for day in coverage.known.days:
-            span = max(from_ms, day * DAY_MS), min(to_ms, (day + 1) * DAY_MS)
-            if span[0] < span[1]:
-                yield span
 
 
 class _Reader(NamedTuple):

@@ -20,7 +20,8 @@ from tally.reports import significance
 from tally.reports.coverage import check_retention
 from tally.storage.sql import events as sql_events
 from tally.storage.sql import measurements as sql
-from tally.storage.sql.events import Query, Scope
+from tally.storage.sql.events import Scope
+from tally.storage.sql.filters import Query
 from tally.storage.sql.measurements import Trials
 from tally.timestamps import DAY_MS
 
@@ -65,14 +66,14 @@ class Goal(NamedTuple):
 class Experiment(NamedTuple):
     """An experiment: `visitors` by variant, the baseline first; `split_p_value` tests for an even split.
 
-    `left_out`: the number of variants and of goals that are not returned.
+    `omitted`: the number of variants and of goals that are not returned.
     """
 
     name: str
     visitors: dict[str, int]
     split_p_value: float | None
     goals: list[Goal]
-    left_out: tuple[int, int] = (0, 0)
+    omitted: tuple[int, int] = (0, 0)
 
 
 class _Totals(NamedTuple):

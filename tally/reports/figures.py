@@ -11,23 +11,26 @@ from tally.rounding import round_half_away
 
 VISIT_FIGURES = ("bounce_rate", "views_per_visit", "visit_duration")
 """The ratios among the key figures: percent, pageviews, seconds."""
+KEY_FIGURES = ("visitors", "visits", "pageviews", "events", *VISIT_FIGURES)
+_OF_VISITS = {"bounce_rate": "bounces", "views_per_visit": "visit_views", "visit_duration": "visit_ms"}
+_UNITS = {"bounce_rate": Fraction(100), "visit_duration": Fraction(1, 1000)}
 _DECIMALS = {"bounce_rate": 1, "views_per_visit": 2}
 
 Figure = float | int | None
 """A rounded figure; None where it is not defined, such as a ratio of no visits."""
 
 
+def parts_of(of: Stats, name: str) -> tuple[int, int]:
+    """Return a key figure as a fraction, without its unit: numerator and denominator."""
+    part = getattr(of, _OF_VISITS.get(name, name))
+    return part, of.visits if name in _OF_VISITS else 1
+
+
 def key_figures(of: Stats) -> dict[str, Fraction | None]:
     """Return the seven key figures, exact; visit_duration in seconds."""
-    visits = of.visits
+    parts = {name: parts_of(of, name) for name in KEY_FIGURES}
     return {
-        "visitors": Fraction(of.visitors),
-        "visits": Fraction(visits),
-        "pageviews": Fraction(of.pageviews),
-        "events": Fraction(of.events),
-        "bounce_rate": Fraction(100 * of.bounces, visits) if visits else None,
-        "views_per_visit": Fraction(of.visit_views, visits) if visits else None,
-        "visit_duration": Fraction(of.visit_ms, 1000 * visits) if visits else None,
+        name: Fraction(part, whole) * _UNITS.get(name, 1) if whole else None for name, (part, whole) in parts.items()
     }
 
 

@@ -5,25 +5,32 @@ first event that matches the next step counts, and no event matches two steps. T
 range (with filters: that have an event in E), over their whole lives, also after the end of the range. Neither visits
 nor visitors cross midnight UTC, so the figures of days add up.
 
-For each day the events that match any step are read (0.05 µs for each event of the day, and 0.7 for each matching one)
-and processed here. Figures of whole days are cached under the day's version (tally/reports/cache.py). A day with many
-visits is processed in several rounds, each for a part of the visitors, so that memory stays bounded.
+Packed days are counted by column (tally/reports/packed_days.py). For each other day the events that match any step are
+read (0.05 µs for each event of the day, and 0.7 for each matching one) and processed here. Figures of whole days are
+cached under the day's version (tally/reports/cache.py). A day with many visits is processed in several rounds, each for
+a part of the visitors, so that memory stays bounded.
 """
 
 import sqlite3
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
+from tally.events.filters import Filter
+from tally.events.validation import PAGEVIEWS, TRAFFIC
 from tally.reports.cache import ResultCache, packed, unpacked
-from tally.reports.coverage import Coverage, Span, coverage_of, plan_of
+from tally.reports.coverage import Coverage, Span, conditions_of, coverage_of, days_of, plan_of, resolved
 from tally.storage.sql import behaviour as sql
 from tally.storage.sql.behaviour import MASK_BITS, VISIT_BITS, Share, Step, Stretch
 from tally.storage.sql.events import Scope
+from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS
+
+if TYPE_CHECKING:
+    from tally.reports.packed_days import PackedDays
 
 MIN_STEPS, MAX_STEPS = 2, 8
 # 15 MB per report.
@@ -31,9 +38,17 @@ MAX_VISITS = 50_000
 MAX_HITS = 20_000
 _TIMES_MORE = 4
 # Imported events have ids below 0.
-_LEAST_ID = -(1 << 63)
+_MIN_ID = -(1 << 63)
 _STEP_BITS = 4
 _STEP = (1 << _STEP_BITS) - 1
+
+
+class FunnelStep(NamedTuple):
+    """A step: the events with a text in a field of STEP_FIELDS or, where there are filters, those that match them."""
+
+    field: str
+    text: str
+    filters: tuple[Filter, ...] | None = None
 
 
 class Reached(NamedTuple):
@@ -45,47 +60,92 @@ class Reached(NamedTuple):
 
 
 def funnel(
-    connection: sqlite3.Connection, scope: Scope, steps: Sequence[tuple[str, str]], cache: ResultCache
+    connection: sqlite3.Connection, scope: Scope, steps: Sequence[FunnelStep], cache: ResultCache
 ) -> list[Reached]:
-    """Return what reached each of some steps, (field, text). Raises BeyondRetention."""
+    """Return what reached each of some steps. Raises BeyondRetention."""
     coverage = coverage_of(connection, scope)
-    known: list[Step] = []
-    for field, text in steps:
-        found = coverage.rows(sql.label(text))
-        if not found:
-            break
-        known.append((field, found[0][0]))
+    labels: dict[str, int] = {}
+    for end, step in enumerate(steps):
+        if step.filters is None and step.text not in labels:
+            found = coverage.rows(sql.label(step.text))
+            if not found:
+                # No event has the text.
+                known = steps[:end]
+                break
+            labels[step.text] = found[0][0]
+    else:
+        known = steps
     totals = [(0, 0, 0)] * len(steps)
-    for span, own in _days(coverage):
-        for n, more in enumerate(_of_day(coverage, span, own, steps, known, cache)):
+    conditions = [_conditions(coverage, step, labels) for step in known]
+    packed_days, days = divided(coverage, by_column=None not in conditions)
+    counted: list[Iterable[tuple[int, ...]]] = [
+        _of_columns(columns, known, conditions, cache) for columns in packed_days
+    ]
+    counted += [_of_day(coverage, span, own, known, labels, cache) for span, own in days]
+    for figures in counted:
+        for n, more in enumerate(figures):
             totals[n] = totals[n][0] + more[0], totals[n][1] + more[1], totals[n][2] + more[2]
     return [Reached(*of) for of in totals]
 
 
-def _days(coverage: Coverage) -> Iterator[tuple[Span, Scope]]:
-    """Yield the days of the range, or parts of them, with their scopes; without filters where all events match."""
+def divided(coverage: Coverage, *, by_column: bool) -> "tuple[list[PackedDays], list[tuple[Span, Scope]]]":
+    """Return the packed days of the range, and the other days, or parts of them, with their scopes.
+
+    Without filters where all events match. `by_column`: whether packed days can be read by column.
+    """
     plan = plan_of(coverage)
-    for span in plan.raw:
-        yield span, coverage.raw(span, filtered=True)
-    for from_ms, to_ms in plan.rolled:
-        for day in coverage.known.days:
-            span = max(from_ms, day * DAY_MS), min(to_ms, (day + 1) * DAY_MS)
-            if span[0] < span[1]:
-                yield span, coverage.raw(span)
+    packed_days, days = list["PackedDays"](), list[tuple[Span, Scope]]()
+    for spans, filtered in ((plan.raw, True), (list(days_of(coverage, plan.rolled)), False)):
+        some, left = coverage.packed(spans, filtered=filtered) if by_column else ([], spans)
+        packed_days += some
+        days += [(span, coverage.raw(span, filtered)) for span in left]
+    return packed_days, days
+
+
+def _conditions(coverage: Coverage, step: FunnelStep, labels: Mapping[str, int]) -> list[Condition] | None:
+    """Return a step as conditions on columns; None where it is about event_data."""
+    if step.filters is not None:
+        filters = [resolved(coverage.connection, coverage.website, of) for of in step.filters]
+        return conditions_of(coverage.connection, filters)
+    types = PAGEVIEWS if step.field == "pathname" else TRAFFIC - PAGEVIEWS
+    return [Condition("type", sorted(types), False), Condition(step.field, [labels[step.text]], False)]
+
+
+def _of_columns(
+    columns: "PackedDays",
+    asked: Sequence[FunnelStep],
+    conditions: Sequence[Sequence[Condition] | None],
+    cache: ResultCache,
+) -> Iterator[tuple[int, ...]]:
+    """Return (visits, visitors, milliseconds) of each step on packed days."""
+    steps = [one for one in conditions if one is not None]
+
+    def count() -> "array[int]":
+        return packed(columns.funnel(steps))
+
+    # By text, not label: a deleted label may be used for another text.
+    return unpacked(cache.find(columns.key("funnel", *asked), count), 3)
 
 
 def _of_day(
     coverage: Coverage,
     span: Span,
     scope: Scope,
-    texts: Sequence[tuple[str, str]],
-    steps: Sequence[Step],
+    asked: Sequence[FunnelStep],
+    labels: Mapping[str, int],
     cache: ResultCache,
 ) -> Iterator[tuple[int, ...]]:
-    """Return (visits, visitors, milliseconds) of each step that has a label."""
+    """Return (visits, visitors, milliseconds) of each step."""
     day = coverage.complete(span)
     # By text, not label: a deleted label may be used for another text.
-    key = ("funnel", coverage.website, span[0], day and day.version, scope.filters, *texts[: len(steps)])
+    filters = coverage.scope.filters if scope.filters else ()
+    key = ("funnel", coverage.website, span[0], day and day.version, filters, *asked)
+    steps = [
+        sql.labelled_step(one.field, labels[one.text])
+        if one.filters is None
+        else sql.filtered_step(coverage.website, span[0] // DAY_MS, one.filters)
+        for one in asked
+    ]
 
     def count() -> "array[int]":
         return packed(_counted(coverage, scope, steps))
@@ -139,15 +199,14 @@ def _progress(
     first step has no meaning.
     """
     begin_ms = scope.from_ms // DAY_MS * DAY_MS
-    is_day = scope.to_ms - scope.from_ms == DAY_MS
     places: dict[int, int] = {}
-    some = bool(scope.filters) or not is_day
+    some = bool(scope.filters) or not scope.is_day
     if some:
-        places = dict.fromkeys(_visits_in_scope(coverage, scope, is_day, share), 0)
+        places = dict.fromkeys(_visits_in_scope(coverage, scope, share), 0)
     unseen = None if some else 0
     spent = [0] * (len(steps) + 1)
     for visitors, codes in _hits(
-        coverage, Stretch(scope.website, (scope.from_ms, _LEAST_ID), begin_ms + DAY_MS, share), steps
+        coverage, Stretch(scope.website, (scope.from_ms, _MIN_ID), begin_ms + DAY_MS, share), steps
     ):
         for visitor, code in zip(visitors, codes, strict=True):
             visit = visitor << VISIT_BITS | code >> MASK_BITS & (1 << VISIT_BITS) - 1
@@ -161,8 +220,8 @@ def _progress(
     return places, spent
 
 
-def _visits_in_scope(coverage: Coverage, scope: Scope, is_day: bool, share: Share) -> list[int]:
-    visitors, numbers = coverage.rows(sql.visits(scope, is_day, share, MAX_VISITS + 1))[0]
+def _visits_in_scope(coverage: Coverage, scope: Scope, share: Share) -> list[int]:
+    visitors, numbers = coverage.rows(sql.visits(scope, share, MAX_VISITS + 1))[0]
     wanted = [
         visitor << VISIT_BITS | n for visitor, n in zip(orjson.loads(visitors), orjson.loads(numbers), strict=True)
     ]

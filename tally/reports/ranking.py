@@ -11,14 +11,22 @@ at the end and whenever the arrays have doubled.
 import sqlite3
 from array import array
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import partial
 from heapq import nlargest, nsmallest
 from itertools import chain, islice
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from tally.reports.cache import ResultCache, packed, unpacked
+from tally.reports.coverage import Coverage, Span
 from tally.rollups.counts import Counts, merge
 from tally.storage.sql import events as sql
+from tally.storage.sql.events import Scope
+
+if TYPE_CHECKING:
+    from tally.reports.packed_days import PackedDays
+
+T = TypeVar("T")
 
 # 8 MB if all of them have the maximum length.
 _TEXTS_AT_ONCE = 1_000
@@ -44,6 +52,18 @@ class Ranking(NamedTuple):
     rows: list[Ranked]
 
 
+class Labelled(Protocol):
+    """What `first` ranks: rows (label, figures), iterated twice."""
+
+    columns: int
+
+    @property
+    def is_large(self) -> bool:
+        """Return whether there are too many labels for a list in memory."""
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]: ...
+
+
 class Sums:
     """Sums of `columns` figures by label. Iterates over (label, figures) in no order, repeatedly."""
 
@@ -66,8 +86,11 @@ class Sums:
             if len(self._in_memory) > MAX_HELD:
                 self._move_to_arrays()
 
-    def add_cached(self, cache: ResultCache, key: tuple[Any, ...], count: Callable[["Sums"], None]) -> None:
-        """Add the cached sums of a key; if there are none, those that `count` adds, and cache them."""
+    def add_cached(self, cache: ResultCache, key: tuple[Any, ...] | None, count: Callable[["Sums"], None]) -> None:
+        """Add the cached sums of a key; if there are none, those that `count` adds, and cache them. None: no cache."""
+        if key is None:
+            count(self)
+            return
         known = cache.get(key)
         if known is not None:
             self.add(unpacked(known, 1 + self.columns))
@@ -108,8 +131,41 @@ def _rows(counts: Counts) -> Iterator[tuple[int, ...]]:
     return ((value, *figures) for value, figures in counts.items())
 
 
+def add_days(
+    sums: Sums,
+    coverage: Coverage,
+    spans: Sequence[Span],
+    cache: ResultCache,
+    what: tuple[Any, ...],
+    by_row: Callable[[Scope], Iterable[Sequence[int]]],
+    by_column: "Callable[[PackedDays], Iterable[Sequence[int]]] | None",
+    *,
+    filtered: bool,
+) -> None:
+    """Add figures of days, or parts of days: of packed ones by column, of others by row. Complete days are cached.
+
+    what: what is counted, for the keys of cached sums. by_column: None where columns do not have it.
+    """
+    packed_days, rest = coverage.packed(spans, filtered=filtered) if by_column else ([], spans)
+    for columns in packed_days:
+        if by_column:
+            sums.add_cached(cache, columns.key(*what), partial(_add, (columns,), by_column))
+    final = [span for span in rest if coverage.final(span)]
+    # A day that is not final changes with each event: it is cached by itself.
+    for days in (*([final] if final else []), *([span] for span in rest if not coverage.final(span))):
+        filters = coverage.scope.filters * filtered
+        is_complete = all(coverage.complete(span) for span in days)
+        key = (*what, coverage.website, filters, coverage.versions(days)) if is_complete else None
+        sums.add_cached(cache, key, partial(_add, (coverage.raw(span, filtered) for span in days), by_row))
+
+
+def _add(parts: Iterable[T], rows: Callable[[T], Iterable[Sequence[int]]], sums: Sums) -> None:
+    for part in parts:
+        sums.add(rows(part))
+
+
 def first(
-    connection: sqlite3.Connection, sums: Sums, limit: int, ranks: int, among: Container[int] | None = None
+    connection: sqlite3.Connection, sums: Labelled, limit: int, ranks: int, among: Container[int] | None = None
 ) -> Ranking:
     """Return the first `limit` rows by their first `ranks` figures, all descending, then by text.
 
@@ -119,7 +175,7 @@ def first(
     # A short list is made once and read twice.
     all_of_them = sums if sums.is_large else list(sums)
     best = nlargest(limit, (row[1:end] for row in all_of_them if row[0] and (among is None or row[0] in among)))
-    last, room = (best[-1], best.count(best[-1])) if best else ((), 0)
+    last, left = (best[-1], best.count(best[-1])) if best else ((), 0)
     unset = (0,) * sums.columns
     chosen: list[tuple[int, ...]] = []
     # Ties with the last row are decided by text, in batches: there may be a million of them.
@@ -136,8 +192,8 @@ def first(
         else:
             some.append(row)
             if len(some) == _TEXTS_AT_ONCE:
-                tied, some = nsmallest(room, chain(tied, _first_named(connection, some, room)), key=itemgetter(1)), []
-    tied = nsmallest(room, chain(tied, _first_named(connection, some, room)), key=itemgetter(1))
+                tied, some = nsmallest(left, chain(tied, _first_named(connection, some, left)), key=itemgetter(1)), []
+    tied = nsmallest(left, chain(tied, _first_named(connection, some, left)), key=itemgetter(1))
     rows = sorted([*_named(connection, chosen), *tied], key=itemgetter(1))
     # The sort is stable: rows of equal rank stay ordered by text.
     return Ranking(unset, sorted(rows, key=lambda row: row.figures[:ranks], reverse=True))

@@ -19,7 +19,7 @@ _SPREAD = 0.02
 # The usual threshold: an even split gives a smaller p-value once in a thousand experiments.
 SPLIT_IS_OFF_BELOW = 0.001
 # The usual rule of thumb: with fewer successes or failures the normal approximation is too inaccurate.
-LEAST_OF_A_KIND = 10
+MIN_OF_A_KIND = 10
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float] | None:
@@ -120,4 +120,4 @@ def _gamma_q(shape: float, x: float) -> float:
 
 def has_enough(successes: int, trials: int) -> bool:
     """Return whether a variant has enough successes and failures for these tests."""
-    return min(successes, trials - successes) >= LEAST_OF_A_KIND
+    return min(successes, trials - successes) >= MIN_OF_A_KIND

@@ -13,16 +13,18 @@ one by one.
 import sqlite3
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tally.reports import partial_days
 from tally.reports.cache import ResultCache, packed, unpacked
-from tally.reports.coverage import Coverage, Span, coverage_of, plan_of
+from tally.reports.coverage import Coverage, Span, coverage_of, days_of, plan_of
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS
+
+if TYPE_CHECKING:
+    from tally.reports.packed_days import PackedDays
 
 # Up to so many visitors after a range are checked; beyond that those in the range are counted.
 _FEW = 2_000
@@ -45,19 +47,25 @@ def stats(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> S
     coverage = coverage_of(connection, scope)
     plan = plan_of(coverage)
     found = [_rolled_stats(coverage, span, cache) for span in plan.rolled]
-    found += [Stats(*_raw_stats(coverage, span, cache)) for span in plan.raw]
+    packed_days, raw = coverage.packed(plan.raw, filtered=True)
+    found += [_packed_stats(columns, cache) for columns in packed_days]
+    found += [Stats(*_raw_stats(coverage, span, cache)) for span in raw]
     return Stats(*(sum(column) for column in zip(Stats(), *found, strict=True)))
 
 
+def _packed_stats(columns: "PackedDays", cache: ResultCache) -> Stats:
+    return Stats(*cache.find(columns.key("stats"), lambda: array("q", columns.stats())))
+
+
 def _raw_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Sequence[int]:
-    """Return the key figures of a day, or a part of one, from raw rows; whole final days are cached."""
-    scope, final = coverage.raw(span, filtered=True), coverage.final(span)
-    key = ("stats", coverage.website, span[0], final and final.version, scope.filters)
+    """Return the key figures of a day, or a part of one, from raw rows; complete days are cached."""
+    scope, day = coverage.raw(span, filtered=True), coverage.complete(span)
+    key = ("stats", coverage.website, span[0], day and day.version, coverage.scope.filters)
 
     def count() -> "array[int]":
         return packed(coverage.rows(sql.stats(scope)))
 
-    return cache.find(key, count) if final else count()
+    return cache.find(key, count) if day else count()
 
 
 # --- quarter-hour totals
@@ -74,22 +82,18 @@ def _rolled_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Stats:
             _, *off = coverage.rows(sql.stats(coverage.raw(margin)))[0]
             found = Stats(found.visitors, *(a - b for a, b in zip(found[1:], off, strict=True)))
     if to_ms < midnight_ms:
-        return found._replace(visitors=_within_a_day(coverage, span, cache))
-    early = _visitors_before(coverage, from_ms, cache)
+        return found._replace(visitors=_within_a_day(coverage, span))
+    early = _visitors_before(coverage, from_ms)
     return found._replace(visitors=found.visitors - early - _visitors_after(coverage, to_ms))
 
 
-def _visitors_before(coverage: Coverage, from_ms: int, cache: ResultCache) -> int:
+def _visitors_before(coverage: Coverage, from_ms: int) -> int:
     """Return the visitors whose last event of the day lies in the quarter hour of `from_ms`, before it."""
     first_ms = from_ms // QUARTER_MS * QUARTER_MS
     if first_ms == from_ms:
         return 0
     coverage.raw((first_ms, from_ms))
-    listed = partial_days.day_of(coverage, cache, "", from_ms // DAY_MS)
-    if listed is not None:
-        return listed.ended(first_ms, from_ms)
-    midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
-    return coverage.number(sql.came_last(coverage.website, midnight_ms, first_ms, from_ms))
+    return coverage.number(sql.came_last(coverage.website, first_ms, from_ms))
 
 
 def _visitors_after(coverage: Coverage, to_ms: int) -> int:
@@ -98,10 +102,10 @@ def _visitors_after(coverage: Coverage, to_ms: int) -> int:
     if end_ms == to_ms:
         return 0
     coverage.raw((to_ms, end_ms))
-    return coverage.number(sql.came_first(coverage.website, to_ms // DAY_MS * DAY_MS, to_ms, end_ms))
+    return coverage.number(sql.came_first(coverage.website, to_ms, end_ms))
 
 
-def _within_a_day(coverage: Coverage, span: Span, cache: ResultCache) -> int:
+def _within_a_day(coverage: Coverage, span: Span) -> int:
     """Return the visitors of a span inside one UTC day."""
     from_ms, to_ms = span
     midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
@@ -115,7 +119,7 @@ def _within_a_day(coverage: Coverage, span: Span, cache: ResultCache) -> int:
         return coverage.number(sql.visitors(scope))
     later = [row[0] for row in few]
     first, end = from_ms // QUARTER_MS, midnight_ms // QUARTER_MS
-    early = _visitors_before(coverage, from_ms, cache)
+    early = _visitors_before(coverage, from_ms)
     from_then_on = coverage.number(sql.totals(coverage.website, first, end, end)) - early
     both = coverage.number(sql.how_many_of(coverage.website, from_ms, to_ms, later)) if later else 0
     return from_then_on - (len(later) - both)
@@ -138,31 +142,51 @@ def series(
     coverage = coverage_of(connection, scope)
     plan = plan_of(coverage)
     found: list[Sequence[int]] = [(0, 0, 0, 0)] * len(edges)
-    for span in plan.rolled:
-        _add_rolled(coverage, edges, span, found, cache)
-    for span in plan.raw:
-        clipped = _clipped(edges, span)
-        for n, *figures in _raw_series(coverage, span, [bucket for _, bucket in clipped], cache):
-            _add(found, clipped[n][0], figures)
+    raw = plan.raw
+    if max(end - begin for begin, end in edges) < QUARTER_MS:
+        # Shorter than what totals are of: each bucket would read raw rows.
+        raw = [*raw, *days_of(coverage, plan.rolled)]
+    else:
+        for span in plan.rolled:
+            _add_rolled(coverage, edges, span, found, cache)
+    packed_days, raw = coverage.packed(raw, filtered=True)
+    for columns in packed_days:
+        for n, *figures in _packed_series(columns, edges, cache):
+            _add(found, n, figures)
+    for span in raw:
+        parts = clipped(edges, span)
+        for n, *figures in _raw_series(coverage, span, [bucket for _, bucket in parts], cache):
+            _add(found, parts[n][0], figures)
     return found
 
 
+def _packed_series(columns: "PackedDays", edges: Sequence[Span], cache: ResultCache) -> Iterator[tuple[int, ...]]:
+    # Clipped, so that the key does not change where the first or the last bucket moves with the time.
+    parts = clipped(edges, columns.span)
+    cut = [bucket for _, bucket in parts]
+    for n, *figures in unpacked(cache.find(columns.key("series", *cut), lambda: packed(columns.series(cut))), 5):
+        yield parts[n][0], *figures
+
+
 def _raw_series(coverage: Coverage, span: Span, cut: Sequence[Span], cache: ResultCache) -> Iterable[tuple[int, ...]]:
-    """Return the rows of sql.series of a day divided into buckets; whole final days are cached."""
-    scope, final = coverage.raw(span, filtered=True), coverage.final(span)
-    key = ("series", coverage.website, final and final.version, scope.filters, *cut)
+    """Return the rows of sql.series of a day divided into buckets; complete days are cached."""
+    scope, day = coverage.raw(span, filtered=True), coverage.complete(span)
+    key = ("series", coverage.website, day and day.version, coverage.scope.filters, *cut)
 
     def count() -> "array[int]":
+        if len(cut) == 1:
+            visitors, views, events, visits, *_ = coverage.rows(sql.stats(scope))[0]
+            return packed([(0, visitors, visits, views, events)])
         return packed(coverage.rows(sql.series(scope, cut)))
 
-    return unpacked(cache.find(key, count) if final else count(), 5)
+    return unpacked(cache.find(key, count) if day else count(), 5)
 
 
 def _add(found: list[Sequence[int]], n: int, more: Sequence[int]) -> None:
     found[n] = [a + b for a, b in zip(found[n], more, strict=True)]
 
 
-def _clipped(edges: Sequence[Span], span: Span) -> list[tuple[int, Span]]:
+def clipped(edges: Sequence[Span], span: Span) -> list[tuple[int, Span]]:
     """Return the buckets that overlap a span, clipped to it, with their numbers."""
     first = bisect_right(edges, span[0], key=itemgetter(0)) - 1
     end = bisect_left(edges, span[1], key=itemgetter(0))

@@ -1,21 +1,27 @@
 """Top lists: blocks of whole days from rollups, the rolled up and the remaining part of today, raw rows for the rest.
 
-Partial, filtered and stale days are counted from raw rows. Sums of complete days are cached (`ResultCache`) under the
-versions of the days, so that a late event or an import invalidates them.
+Other days (cut, filtered and stale ones) are counted by column, or from raw rows where they are not packed. Sums of
+complete days are cached (`ResultCache`) under the versions of the days, so that a late event or an import invalidates
+them.
 """
 
 import sqlite3
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from tally.reports import partial_days
+from tally.events.dimensions import PAGES, VISIT_FIELDS, field_number
+from tally.reports import goals, visit_pages
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Span, coverage_of, plan_of
-from tally.reports.ranking import Sums, first
+from tally.reports.coverage import Coverage, Plan, Span, coverage_of, days_of, plan_of
+from tally.reports.figures import parts_of
+from tally.reports.goals import Conversions, Goal
+from tally.reports.ranking import Labelled, Sums, add_days, first
+from tally.reports.stats import Stats
 from tally.rollups import rollup_state
-from tally.rollups.field_values import field_number
+from tally.rollups.rollup_state import FINAL
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import Scope
+from tally.storage.sql.visits import SIDES
 from tally.storage.visitor_values import NAMES
 from tally.timestamps import DAY_MS
 
@@ -23,17 +29,122 @@ from tally.timestamps import DAY_MS
 _TILES_A_STATEMENT = 400
 
 
+class TopQuery(NamedTuple):
+    """What is asked of a list: values of a field from `offset` on, in the order of a key figure.
+
+    compare: a scope in which the same values are counted as well; goal: whose conversions are counted; has_visits:
+    whether figures about visits are. order: a key figure (tally/reports/figures.py), descending unless `ascending`;
+    then as without one: visitors, pageviews and events descending, then text.
+    """
+
+    field: str
+    limit: int
+    offset: int = 0
+    compare: Scope | None = None
+    goal: Goal | None = None
+    has_visits: bool = False
+    order: str = ""
+    ascending: bool = False
+
+
+class TopRow(NamedTuple):
+    """A value, "" is unset, with its figures in the scope and in the one to compare with.
+
+    Those about visits are 0 unless the query asks for them.
+    """
+
+    value: str
+    figures: Stats
+    conversions: Conversions | None = None
+    previous: Stats | None = None
+    previous_conversions: Conversions | None = None
+
+
 class Top(NamedTuple):
-    """Figures of the unset value, and rows (text, visitors, pageviews, events)."""
+    """The unset value, some rows, and how many values there are, without the unset one."""
 
-    unset: Sequence[int]
-    rows: list[tuple[str, int, int, int]]
+    unset: TopRow
+    rows: list[TopRow]
+    total: int
 
 
-def top(connection: sqlite3.Connection, scope: Scope, field: str, limit: int, cache: ResultCache) -> Top:
-    """Return the first `limit` values of a field by visitors, pageviews, events (descending) and text."""
-    unset, rows = first(connection, _sums(connection, scope, field, cache), limit, ranks=3)
-    return Top(unset, [(text, visitors, views, events) for _, text, (visitors, views, events) in rows])
+def top(connection: sqlite3.Connection, scope: Scope, query: TopQuery, cache: ResultCache) -> Top:
+    """Return some values of a field."""
+    sums = _figures(connection, scope, query, cache)
+    ranked: Labelled = _Ordered(sums, query) if query.order else sums
+    _, found = first(connection, ranked, query.offset + query.limit, ranks=4 if query.order else 3)
+    shown = [(0, ""), *((row.value, row.text) for row in found[query.offset :])]
+    labels = [label for label, _ in shown]
+    figures = _of(labels, sums)
+    columns: list[Sequence[Any]] = [[text for _, text in shown], figures, *[[None] * len(shown)] * 3]
+    if query.goal is not None:
+        columns[2] = goals.by_label(connection, scope, query.goal, query.field, labels, cache)
+    if query.compare is not None:
+        columns[3] = _of(labels, _figures(connection, query.compare, query, cache))
+        if query.goal is not None:
+            columns[4] = goals.by_label(connection, query.compare, query.goal, query.field, labels, cache)
+    unset, *rows = (TopRow(*row) for row in zip(*columns, strict=True))
+    return Top(unset, rows, sum(1 for row in sums if row[0]))
+
+
+def _of(labels: Sequence[int], sums: Sums) -> list[Stats]:
+    """Return the figures of some labels."""
+    wanted = set(labels)
+    found = {label: Stats(*figures) for label, *figures in sums if label in wanted}
+    return [found.get(label, Stats()) for label in labels]
+
+
+class _Ordered:
+    """Sums with a number by which a key figure ranks them before the figures of each label."""
+
+    def __init__(self, sums: Sums, query: TopQuery) -> None:
+        self._sums, self._order, self._sign = sums, query.order, -1 if query.ascending else 1
+        self.columns = sums.columns + 1
+
+    @property
+    def is_large(self) -> bool:
+        """Return whether there are too many labels for a list in memory."""
+        return self._sums.is_large
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        for label, *figures in self._sums:
+            part, whole = parts_of(Stats(*figures), self._order)
+            # Exact for wholes below 2^31: different ratios differ by more than 2^-62. Rows without a ratio come last.
+            rank = self._sign * ((part << 64) // whole) if whole else -_LAST
+            yield label, rank, *figures
+
+
+_LAST = 1 << 192
+
+
+def _figures(connection: sqlite3.Connection, scope: Scope, query: TopQuery, cache: ResultCache) -> Sums:
+    """Return the sums of Stats by label; of visitors, pageviews and events alone unless the query asks for more."""
+    counts = _sums(connection, scope, query.field, cache)
+    if not query.has_visits:
+        return counts
+    both = Sums(len(Stats._fields))
+    both.add((label, *figures, 0, 0, 0, 0) for label, *figures in counts)
+    both.add((label, 0, 0, 0, *figures) for label, *figures in _visit_sums(connection, scope, query.field, cache))
+    return both
+
+
+def _visit_sums(connection: sqlite3.Connection, scope: Scope, field: str, cache: ResultCache) -> Sums:
+    """Return visits, bounces, their pageviews and ms by label, from raw rows; sums of complete days are cached."""
+    coverage = coverage_of(connection, scope)
+    plan = plan_of(coverage)
+    sums = Sums(4)
+    for spans, filtered in ((list(days_of(coverage, plan.rolled)), False), (plan.raw, True)):
+        add_days(
+            sums,
+            coverage,
+            spans,
+            cache,
+            ("visit figures", field),
+            by_row=lambda scope: coverage.rows(sql.visit_figures(scope, field)),
+            by_column=lambda columns: columns.visit_figures(field),
+            filtered=filtered,
+        )
+    return sums
 
 
 def names(connection: sqlite3.Connection, scope: Scope, limit: int, cache: ResultCache) -> list[tuple[str, int, int]]:
@@ -46,25 +157,49 @@ def names(connection: sqlite3.Connection, scope: Scope, limit: int, cache: Resul
 def _sums(connection: sqlite3.Connection, scope: Scope, field: str, cache: ResultCache) -> Sums:
     coverage = coverage_of(connection, scope)
     plan = plan_of(coverage)
+    if field in PAGES:
+        sums, left = visit_pages.counts(coverage, plan, SIDES[PAGES.index(field)], cache)
+    else:
+        sums, left = _rolled(coverage, plan, field, cache)
+    if field not in VISIT_FIELDS:
+        number = field_number(field)
+        for span in [span for span in left if _is_rolled_up_in_part(coverage, span)]:
+            left.remove(span)
+            day = span[0] // DAY_MS
+            sums.add(coverage.rows(sql.sums(coverage.website, number, [(0, day)])))
+            rolled_up_to_ms = coverage.known.days[day].rolled_up_to_ms
+            sums.add(coverage.rows(sql.not_folded(coverage.website, number, day, rolled_up_to_ms, span[1])))
+    for spans, filtered in ((left, False), (plan.raw, True)):
+        add_days(
+            sums,
+            coverage,
+            spans,
+            cache,
+            ("counts", field),
+            by_row=lambda scope: coverage.rows(sql.counts(scope, field)),
+            by_column=lambda columns: columns.counts(field),
+            filtered=filtered,
+        )
+    return sums
+
+
+def _rolled(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> tuple[Sums, list[Span]]:
+    """Return the sums of the days that are in rollup, and the other spans that are read without filters."""
     tiles: list[tuple[int, int]] = []
     left: list[Span] = []
     versions = 0
     for stretch in plan.rolled:
-        more, version, rest = _complete(coverage, stretch)
+        more, version, rest = _complete(coverage, field, stretch)
         tiles += more
         left += rest
         versions += version
     sums = Sums(3)
     # The largest part first, so that it is not held in memory twice.
     _add_tiles(sums, coverage, field, tiles, versions, cache)
-    _add_filtered(sums, coverage, field, plan.raw, cache)
-    for span in left:
-        for rows in _piece(coverage, field, span, cache):
-            sums.add(rows)
-    return sums
+    return sums, left
 
 
-def _complete(coverage: Coverage, stretch: Span) -> tuple[list[tuple[int, int]], int, list[Span]]:
+def _complete(coverage: Coverage, field: str, stretch: Span) -> tuple[list[tuple[int, int]], int, list[Span]]:
     """Return blocks for the whole days of a stretch that are rolled up, the sum of their versions, and other days."""
     tiles: list[tuple[int, int]] = []
     rest: list[Span] = []
@@ -74,7 +209,10 @@ def _complete(coverage: Coverage, stretch: Span) -> tuple[list[tuple[int, int]],
         span = (max(stretch[0], day * DAY_MS), min(stretch[1], (day + 1) * DAY_MS))
         if span[0] >= span[1]:
             continue
-        if span[1] - span[0] == DAY_MS == known.rolled_up_to_ms - day * DAY_MS:
+        if span[1] - span[0] == DAY_MS == known.rolled_up_to_ms - day * DAY_MS and (
+            # Dimensions of visits are in rollup once the day is final.
+            known.state >= FINAL or field not in VISIT_FIELDS
+        ):
             version += known.version
         else:
             tiles += rollup_state.cover(coverage.known, start, day)
@@ -83,39 +221,9 @@ def _complete(coverage: Coverage, stretch: Span) -> tuple[list[tuple[int, int]],
     return tiles + rollup_state.cover(coverage.known, start, end), version, rest
 
 
-def _piece(coverage: Coverage, field: str, span: Span, cache: ResultCache) -> list[Sequence[Sequence[int]]]:
-    """Return the values of a day that is not complete, or of a part of one."""
-    day, number = span[0] // DAY_MS, field_number(field)
-    known = coverage.known.days[day]
-    if span[0] == day * DAY_MS < known.rolled_up_to_ms <= span[1]:
-        folded = sql.sums(coverage.website, number, [(0, day)])
-        rest = sql.not_folded(coverage.website, number, day, known.rolled_up_to_ms, span[1])
-        return [coverage.rows(folded), coverage.rows(rest)]
-    scope, is_begin, is_end = coverage.raw(span), span[0] == day * DAY_MS, span[1] == (day + 1) * DAY_MS
-    listed = partial_days.day_of(coverage, cache, field, day) if is_begin or is_end else None
-    if listed is not None:
-        return [listed.until(span[1]) if is_begin else listed.since(span[0])]
-    return [coverage.rows(sql.counts(scope, field))]
-
-
-def _add_filtered(sums: Sums, coverage: Coverage, field: str, spans: list[Span], cache: ResultCache) -> None:
-    """Add the values of days that are read from raw rows; whole final days are cached."""
-    final = [span for span in spans if coverage.final(span)]
-
-    def count(own: Sums) -> None:
-        for span in final:
-            own.add(_counted(coverage, field, span))
-
-    if final:
-        key = ("filtered", coverage.website, field, coverage.scope.filters, coverage.versions(final))
-        sums.add_cached(cache, key, count)
-    for span in spans:
-        if not coverage.final(span):
-            sums.add(_counted(coverage, field, span))
-
-
-def _counted(coverage: Coverage, field: str, span: Span) -> Iterable[Sequence[int]]:
-    return coverage.rows(sql.counts(coverage.raw(span, filtered=True), field))
+def _is_rolled_up_in_part(coverage: Coverage, span: Span) -> bool:
+    """Return whether a span has all that is rolled up of a day which is not complete, or is cut."""
+    return span[0] % DAY_MS == 0 and span[0] < coverage.known.days[span[0] // DAY_MS].rolled_up_to_ms <= span[1]
 
 
 def _add_tiles(

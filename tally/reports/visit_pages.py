@@ -3,8 +3,8 @@
 A visit is counted as in the key figures: it belongs to the range it begins in and, with filters, needs an event in E;
 its views, its duration and its first and last view are those of its whole life.
 
-Complete days are read from blocks where there are any (tally/rollups/visit_pages.py), otherwise from visits and events;
-their sum is cached, as in tally/reports/top.py. Partial, filtered and stale days are counted from raw rows.
+Complete days are read from blocks where there are any (tally/rollups/visit_pages.py), otherwise from visits; their sum
+is cached, as in tally/reports/top.py. Other days are counted from columns or, before they are packed, from raw rows.
 """
 
 import sqlite3
@@ -12,12 +12,15 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Span, coverage_of, plan_of
-from tally.reports.ranking import Sums, first
+from tally.reports.coverage import Coverage, Plan, Span, coverage_of, plan_of
+from tally.reports.ranking import Sums, add_days, first
 from tally.rollups import visit_pages as rollup
 from tally.rollups.rollup_state import PAGE_LEVELS
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
+
+# Visits, bounces, their pageviews, ms, visitors and events.
+_COLUMNS = 6
 
 
 class Page(NamedTuple):
@@ -37,19 +40,32 @@ def pages(
     coverage = coverage_of(connection, scope)
     plan = plan_of(coverage)
     whole, rest = _complete(coverage, plan.rolled)
-    sums = Sums(4)
+    sums = Sums(_COLUMNS)
     if whole:
-        _add_cached(sums, coverage, side, whole, cache, filtered=False)
-    final = [span for span in plan.raw if coverage.final(span)]
-    if final:
-        _add_cached(sums, coverage, side, final, cache, filtered=True)
-    for span in rest:
-        sums.add(_raw(coverage, side, span, filtered=False))
-    for span in plan.raw:
-        if span not in final:
-            sums.add(_raw(coverage, side, span, filtered=True))
+        _add_cached(sums, coverage, side, whole, cache)
+    for spans, filtered in ((rest, False), (plan.raw, True)):
+        add_days(
+            sums,
+            coverage,
+            spans,
+            cache,
+            ("pages", side),
+            by_row=lambda scope: rollup.count_pages(connection, scope, side),
+            by_column=lambda columns: columns.pages(f"{side}_page"),
+            filtered=filtered,
+        )
     unset, rows = first(connection, sums, limit, ranks=1)
-    return unset[0], [Page(text, *figures) for _, text, figures in rows]
+    return unset[0], [Page(text, *figures[:4]) for _, text, figures in rows]
+
+
+def counts(coverage: Coverage, plan: Plan, side: str, cache: ResultCache) -> tuple[Sums, list[Span]]:
+    """Return visitors, pageviews and events of the visits of complete unfiltered days by page, and the other spans."""
+    whole, rest = _complete(coverage, plan.rolled)
+    pages, found = Sums(_COLUMNS), Sums(3)
+    if whole:
+        _add_cached(pages, coverage, side, whole, cache)
+    found.add((label, visitors, views, events) for label, _, _, views, _, visitors, events in pages)
+    return found, rest
 
 
 def _complete(coverage: Coverage, stretches: Iterable[Span]) -> tuple[list[Span], list[Span]]:
@@ -84,21 +100,16 @@ def _tiles(coverage: Coverage, spans: Sequence[Span]) -> tuple[list[tuple[int, i
     return tiles, [span for span in spans if span[0] // DAY_MS in left]
 
 
-def _add_cached(
-    sums: Sums, coverage: Coverage, side: str, spans: Sequence[Span], cache: ResultCache, filtered: bool
-) -> None:
+def _add_cached(sums: Sums, coverage: Coverage, side: str, spans: Sequence[Span], cache: ResultCache) -> None:
     """Add the sums of whole days, cached under the days and their versions."""
 
     def count(own: Sums) -> None:
-        tiles, rest = ([], spans) if filtered else _tiles(coverage, spans)
+        tiles, left = _tiles(coverage, spans)
         own.add(rollup.sums(coverage.connection, coverage.website, side, tiles))
-        for span in rest:
-            own.add(_raw(coverage, side, span, filtered))
+        packed_days, left = coverage.packed(left, filtered=False)
+        for columns in packed_days:
+            own.add(columns.pages(f"{side}_page"))
+        for span in left:
+            own.add(rollup.count_pages(coverage.connection, coverage.raw(span), side))
 
-    key = ("pages", coverage.website, side, coverage.scope.filters if filtered else (), coverage.versions(spans))
-    sums.add_cached(cache, key, count)
-
-
-def _raw(coverage: Coverage, side: str, span: Span, filtered: bool) -> Iterable[Sequence[int]]:
-    """Return the pages of a day, or of a part of one, from its visits and events."""
-    return rollup.count_pages(coverage.connection, coverage.raw(span, filtered), side)
+    sums.add_cached(cache, ("all pages", coverage.website, side, coverage.versions(spans)), count)

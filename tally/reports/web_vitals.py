@@ -13,6 +13,8 @@ are decoded for the chosen pages only.
 import sqlite3
 from typing import NamedTuple
 
+import orjson
+
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import check_retention
 from tally.reports.ranking import Sums, first
@@ -21,6 +23,7 @@ from tally.rollups.vitals_histogram import Cells, Summary, added, poor_above, sl
 from tally.rollups.web_vitals import ALL, BREAKDOWNS, PATHNAME, Cover
 from tally.storage.sql import measurements as sql
 from tally.storage.sql.events import Scope
+from tally.storage.sql.filters import labels_of
 from tally.timestamps import DAY_MS
 
 Span = tuple[int, int]
@@ -53,10 +56,13 @@ def _cut(connection: sqlite3.Connection, scope: Scope) -> tuple[int | None, list
     """Return which histograms match the filters of a scope, and the labels of their values; None if none do."""
     if not scope.filters:
         return ALL, None
-    field, texts = scope.filters[0]
-    if len(scope.filters) > 1 or field not in BREAKDOWNS:
+    of = scope.filters[0]
+    if len(scope.filters) > 1 or of.field not in BREAKDOWNS:
         return None, None
-    return BREAKDOWNS[field], [row[0] for row in connection.execute(*sql.labels(texts))]
+    if of.operator == "=":
+        return BREAKDOWNS[of.field], [row[0] for row in connection.execute(*sql.labels(of.values))]
+    matching, _ = connection.execute(*labels_of(scope.website, of)).fetchone()
+    return BREAKDOWNS[of.field], [*orjson.loads(matching), *[0] * of.accepts("")]
 
 
 def _within(scope: Scope, span: Span) -> Scope:

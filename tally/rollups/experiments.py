@@ -21,6 +21,7 @@ Key = tuple[int, int, int, int]
 """website, UTC day, experiment, visitor."""
 Counts = dict[tuple[int, int, int, int], int]
 """(experiment, variant, 1 of conversions and 0 of assignments, goal) -> visitors."""
+_TOTAL_COLUMNS = "website, day, experiment, variant, converted, goal, visitors"
 
 
 class Assignment(NamedTuple):
@@ -38,7 +39,8 @@ def assign(connection: sqlite3.Connection, assigned: Mapping[Key, Assignment]) -
         if old is not None and old <= new:
             continue
         connection.execute(
-            "/* experiments.assign */ insert or replace into experiment_assignment values (?, ?, ?, ?, ?, ?, ?)",
+            "/* experiments.assign */ insert or replace into experiment_assignment"
+            " (website, day, experiment, visitor, variant, ts, id) values (?, ?, ?, ?, ?, ?, ?)",
             (*key, new.variant, new.ts_ms, new.id),
         )
         if old is not None and old.variant == new.variant:
@@ -58,7 +60,9 @@ def convert(connection: sqlite3.Connection, converted: Iterable[tuple[Key, int]]
     """Store the conversions (key, goal) that are new. Called after `assign`."""
     for key, goal in converted:
         new = connection.execute(
-            "/* experiments.convert */ insert or ignore into experiment_conversion values (?, ?, ?, ?, ?)", (*key, goal)
+            "/* experiments.convert */ insert or ignore into experiment_conversion"
+            " (website, day, experiment, visitor, goal) values (?, ?, ?, ?, ?)",
+            (*key, goal),
         ).rowcount
         variant = variant_of(connection, key) if new else 0
         if variant:
@@ -84,8 +88,8 @@ def assignment_of(connection: sqlite3.Connection, key: Key) -> Assignment | None
 def _count(connection: sqlite3.Connection, key: Key, variant: int, kinds: Iterable[tuple[int, int]]) -> None:
     website, day, experiment, _ = key
     connection.executemany(
-        "/* experiments.count */ insert into experiment_total values (?, ?, ?, ?, ?, ?, 1) on conflict do update"
-        " set visitors = visitors + 1",
+        f"/* experiments.count */ insert into experiment_total ({_TOTAL_COLUMNS}) values (?, ?, ?, ?, ?, ?, 1)"
+        " on conflict do update set visitors = visitors + 1",
         [(website, day, experiment, variant, *kind) for kind in kinds],
     )
 
@@ -144,6 +148,6 @@ def repair(connection: sqlite3.Connection, website: int, day: int) -> None:
         "/* experiments.wrong */ delete from experiment_total where website = ? and day = ?", (website, day)
     )
     connection.executemany(
-        "/* experiments.right */ insert into experiment_total values (?, ?, ?, ?, ?, ?, ?)",
+        f"/* experiments.right */ insert into experiment_total ({_TOTAL_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?)",
         [(website, day, *place, visitors) for place, visitors in count_day(connection, website, day).items()],
     )

@@ -4,7 +4,10 @@ tally/rollups/rollup_state.py defines which of them are complete; this module ha
 - An open day: `roll_up` includes its new events a few seconds after they arrived, `roll_up_late` an event whose time
   was rolled up before. tally/storage/visitor_values.py stores which values each visitor of the day has already, so
   that a visitor counts once for a value.
-- A stale day: `count_day` counts a field from raw events.
+- A stale day: `count_day` counts a field from raw rows.
+- Dimensions of visits (ACQUISITION in tally/events/dimensions.py): a late event may change the value of a whole visit,
+  so that an open day has no values of them in `rollup`. Reports count them from the day's visits; `count_day` does,
+  too, when the day becomes final. Entry and exit pages are in `visit_page` alone (tally/rollups/visit_pages.py).
 - A block of days: `merge` adds up the blocks below it.
 
 Each step runs within a transaction of the caller and is short: it rolls up ROLL_UP_EVENTS events, or deletes or writes
@@ -14,15 +17,18 @@ ROWS_PER_STEP rows. tally/maintenance/rollup_builder.py calls them in the backgr
 import sqlite3
 from collections.abc import Sequence
 
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, EVENT_NAME, FIELDS, field_number
 from tally.rollups.rollup_state import LEVELS, ROWS_PER_STEP
 from tally.storage import visitor_values
-from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW
+from tally.storage.sql import events as sql
+from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW, Scope
 from tally.storage.visitor_values import NAMES, NO_COLUMN
 from tally.timestamps import DAY_MS
 
-ALL = len(FIELDS)
-"""The field number of event_name. Its value 0, which no event name has, counts all traffic."""
+OF_VISITS = tuple(map(field_number, ACQUISITION))
+"""The fields of table rollup that are counted from visits, of days that are final only."""
+NUMBERS = (*map(field_number, EVENT_FIELDS), EVENT_NAME, *OF_VISITS)
+"""The fields of table rollup. Value 0 of EVENT_NAME, which no event name has, counts all traffic."""
 # 15 to 25 ms on two cores.
 ROLL_UP_EVENTS = 500
 # Trackers send gathered events every second or so. Events that arrive later than this are rolled up one by one.
@@ -31,19 +37,19 @@ ROLL_UP_AFTER_MS = 10_000
 LAST_VALUE = 1 << 62
 """Greater than every label."""
 
-_LABELS = (*FIELDS, NAMES)
+_ROLLUP_COLUMNS = "website, field, level, block, value, visitors, pageviews, events"
+_LABELS = (*EVENT_FIELDS, NAMES)
+_OF_EVENTS = (*map(field_number, EVENT_FIELDS), EVENT_NAME)
 # A field's number, its column, and a condition: events without a name are no value of event_name.
-_COLUMNS = (*((n, column, "") for n, column in enumerate((*FIELDS, NO_COLUMN))), (ALL, NAMES, f" and {NAMES} > 0"))
+_COLUMNS = (
+    *((number, column, "") for number, column in zip(_OF_EVENTS, (*EVENT_FIELDS, NO_COLUMN), strict=True)),
+    (EVENT_NAME, NAMES, f" and {NAMES} > 0"),
+)
 
 
 def field_name(field: int) -> str:
     """Return the name of a field, for messages."""
-    return (*FIELDS, "all traffic and event_name")[field]
-
-
-def field_number(field: str) -> int:
-    """Return the number of one of the 14 fields or event_name."""
-    return ALL if field == NAMES else FIELDS.index(field)
+    return FIELDS[field] if field < len(FIELDS) else "all traffic and event_name"
 
 
 # --- an open day
@@ -107,7 +113,7 @@ def _clear_new_events(connection: sqlite3.Connection) -> None:
 def _add_new_events(connection: sqlite3.Connection, website: int, day: int) -> None:
     for field, column, only in _COLUMNS:
         connection.execute(
-            "/* field_values.roll_up */ insert into rollup"
+            f"/* field_values.roll_up */ insert into rollup ({_ROLLUP_COLUMNS})"
             f" select ?1, ?3, 0, ?2, value, sum({visitor_values.is_new(column)}), sum(pageviews), sum(events)"
             f" from (select {column} as value, visitor, sum({IS_PAGEVIEW}) as pageviews, sum({IS_EVENT}) as events"
             f" from temp.fresh where true{only} group by 1, visitor) as news where true group by value"
@@ -117,7 +123,7 @@ def _add_new_events(connection: sqlite3.Connection, website: int, day: int) -> N
             (website, day, field),
         )
     visitor_values.add_visitors(connection, website, day)
-    for field, column in enumerate(_LABELS):
+    for field, column in zip(_OF_EVENTS, _LABELS, strict=True):
         visitor_values.add_values(connection, website, day, field, column)
 
 
@@ -129,10 +135,12 @@ def delete_visitors(connection: sqlite3.Connection, website: int, day: int) -> i
     return visitor_values.drop(connection, website, day, ROWS_PER_STEP)
 
 
-def delete_values(connection: sqlite3.Connection, website: int, level: int, block: int) -> int:
+def delete_values(
+    connection: sqlite3.Connection, website: int, level: int, block: int, fields: Sequence[int] = NUMBERS
+) -> int:
     """Delete up to ROWS_PER_STEP values of a block."""
     deleted = 0
-    for field in range(ALL + 1):
+    for field in fields:
         old = connection.execute(
             "/* field_values.old */ select website, field, level, block, value from rollup"
             " where website = ? and field = ? and level = ? and block = ? limit ?",
@@ -153,10 +161,13 @@ def delete_values(connection: sqlite3.Connection, website: int, level: int, bloc
 def count_day(
     connection: sqlite3.Connection, website: int, day: int, field: int, end_ms: int | None = None
 ) -> list[tuple[int, int, int, int]]:
-    """Count a field's values over a UTC day, or up to `end_ms`, from raw events: (value, visitors, pageviews, events).
+    """Count a field's values over a UTC day from raw rows: (value, visitors, pageviews, events).
 
-    Takes about 0.8 µs an event.
+    Fields of events: up to `end_ms`, about 0.8 µs an event. Fields of visits: over the whole day, 0.5 µs a visit.
     """
+    if field in OF_VISITS:
+        scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS)
+        return connection.execute(*sql.counts(scope, field_name(field))).fetchall()
     rows: list[tuple[int, int, int, int]] = []
     for column, only in ((column, only) for number, column, only in _COLUMNS if number == field):
         rows += connection.execute(
@@ -170,7 +181,8 @@ def count_day(
 def add_values(connection: sqlite3.Connection, place: tuple[int, int, int, int], rows: Sequence[Sequence[int]]) -> None:
     """Write rows of `count_day` for a place (website, field, level, block)."""
     connection.executemany(
-        "/* field_values.add */ insert into rollup values (?, ?, ?, ?, ?, ?, ?, ?)", [(*place, *row) for row in rows]
+        f"/* field_values.add */ insert into rollup ({_ROLLUP_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)",
+        [(*place, *row) for row in rows],
     )
 
 
@@ -184,7 +196,7 @@ def merge(connection: sqlite3.Connection, website: int, field: int, level: int, 
     rows = ROWS_PER_STEP // len(parts)
     end = min(_merge_end(connection, (website, field, below, part), after, rows) for part in parts)
     connection.execute(
-        "/* field_values.merge */ insert into rollup"
+        f"/* field_values.merge */ insert into rollup ({_ROLLUP_COLUMNS})"
         " select website, field, ?, ?, value, sum(visitors), sum(pageviews), sum(events) from rollup"
         f" where website = ? and field = ? and level = ? and block in ({', '.join(map(str, parts))})"
         " and value > ? and value <= ? group by value",

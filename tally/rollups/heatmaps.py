@@ -29,12 +29,13 @@ LEVELS = (0, 3, 6)
 COUNT_LEVELS = tuple(range(9))
 COUNTS = tuple(f"{width}_{kind}" for width in WIDTHS for kind in ("clicks", "samples"))
 """The columns of heatmap_count that count, in the order of (width, kind)."""
+_COUNT_COLUMNS = ", ".join(("website", "level", "block", "pathname", *COUNTS))
 
 # A step and its commit together take less than 50 ms, during which a collect request waits for the writer.
 STEP_S = 0.01
 _ROWS_A_STEP = 1_000
 # The number of today's rows above which they are packed; they are read in 3 ms.
-MOST_ROWS = 10_000
+MAX_ROWS = 10_000
 # The size of the parts above which a sum is stored: about 1,500 cells in 3 widths. A page that stays just below it all
 # year is read in 10 ms.
 SUM_FROM_BYTES = 4_000
@@ -57,9 +58,9 @@ def pack_end(connection: sqlite3.Connection, website: int, today: int) -> int | 
         return None
     (rows,) = connection.execute(
         "/* heatmaps.rows */ select count(*) from (select 1 from heatmap_point where website = ? and day >= 0 limit ?)",
-        (website, MOST_ROWS + 1),
+        (website, MAX_ROWS + 1),
     ).fetchone()
-    return _ANY_DAY if rows > MOST_ROWS else today if first < today else None
+    return _ANY_DAY if rows > MAX_ROWS else today if first < today else None
 
 
 def pack(connection: sqlite3.Connection, website: int, end: int) -> bool:
@@ -137,7 +138,9 @@ def _put_in(
 def put(connection: sqlite3.Connection, place: Row, blobs: Sequence[bytes]) -> None:
     """Write the cells of each width of a place (website, pathname, band, level, block)."""
     connection.execute(
-        "/* heatmaps.put */ insert or replace into heatmap_block values (?, ?, ?, ?, ?, ?, ?, ?)", (*place, *blobs)
+        "/* heatmaps.put */ insert or replace into heatmap_block"
+        f" (website, pathname, band, level, block, {', '.join(WIDTHS)}) values (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*place, *blobs),
     )
 
 
@@ -169,7 +172,7 @@ def _count(connection: sqlite3.Connection, website: int, counts: dict[Row, list[
     """Add to the numbers of points of pages, of days and of the blocks above them."""
     more = ", ".join(f"{name} = {name} + excluded.{name}" for name in COUNTS)
     connection.executemany(
-        "/* heatmaps.count */ insert into heatmap_count values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        f"/* heatmaps.count */ insert into heatmap_count ({_COUNT_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         f" on conflict do update set {more}",
         [
             (website, level, day >> level, pathname, *numbers)
@@ -430,7 +433,8 @@ def repair(connection: sqlite3.Connection, website: int, level: int, block: int)
 def _set_count(connection: sqlite3.Connection, place: tuple[int, ...], counts: Sequence[int]) -> None:
     if any(counts):
         connection.execute(
-            "/* heatmaps.set_count */ insert or replace into heatmap_count values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            f"/* heatmaps.set_count */ insert or replace into heatmap_count ({_COUNT_COLUMNS})"
+            " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*place, *counts),
         )
     else:

@@ -7,8 +7,8 @@ server: it builds what is marked within seconds, or at its next start.
 import sqlite3
 from collections.abc import Sequence
 
-from tally.rollups import experiments, heatmaps, rollup_state, visit_pages, web_vitals
-from tally.rollups.verify import EXPERIMENTS, HEATMAPS, HISTOGRAMS, PAGES, Verdict
+from tally.rollups import experiments, heatmaps, packed_days, rollup_state, visit_pages, web_vitals
+from tally.rollups.verify import COLUMNS, EXPERIMENTS, HEATMAPS, HISTOGRAMS, PAGES, Verdict
 from tally.storage.database import transaction
 
 
@@ -17,7 +17,9 @@ def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Ver
     with transaction(connection):
         # A stale day invalidates the blocks above it.
         days = {
-            verdict.first_day for verdict in wrong if verdict.fault not in (HISTOGRAMS, PAGES, EXPERIMENTS, HEATMAPS)
+            verdict.first_day
+            for verdict in wrong
+            if verdict.fault not in (HISTOGRAMS, PAGES, EXPERIMENTS, HEATMAPS, COLUMNS)
         }
         rollup_state.mark_stale(connection, website, days)
     for verdict in wrong:
@@ -26,6 +28,8 @@ def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Ver
                 web_vitals.repair(connection, website, verdict.level, verdict.block)
             elif verdict.fault == PAGES:
                 visit_pages.invalidate(connection, website, verdict.level, verdict.block)
+            elif verdict.fault == COLUMNS:
+                packed_days.invalidate(connection, website, verdict.block)
             elif verdict.fault == EXPERIMENTS:
                 experiments.repair(connection, website, verdict.block)
             elif verdict.fault == HEATMAPS:

@@ -63,7 +63,8 @@ def day_state(connection: sqlite3.Connection, website: int, day: int) -> Day | N
 def open_day(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Insert the row of a day, in the transaction of its first event."""
     connection.execute(
-        "/* rollup_state.open */ insert into rollup_state values (?, 0, ?, ?, ?, 1)",
+        "/* rollup_state.open */ insert into rollup_state"
+        " (website, level, block, state, rolled_up_to_ms, version) values (?, 0, ?, ?, ?, 1)",
         (website, day, OPEN, day * DAY_MS),
     )
     _invalidate_blocks(connection, website, day)
@@ -73,7 +74,9 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
     """Mark days as stale, in a transaction that changes their raw rows in another way than the writer's commits."""
     for day in days:
         connection.execute(
-            "/* rollup_state.stale */ insert into rollup_state values (?, 0, ?, ?, ?, 1) on conflict do update"
+            "/* rollup_state.stale */ insert into rollup_state"
+            " (website, level, block, state, rolled_up_to_ms, version)"
+            " values (?, 0, ?, ?, ?, 1) on conflict do update"
             " set state = excluded.state, rolled_up_to_ms = excluded.rolled_up_to_ms, version = version + 1"
             " where state < 3",
             (website, day, STALE, day * DAY_MS),
@@ -105,11 +108,17 @@ def unfinished(connection: sqlite3.Connection, website: int, state: int, limit: 
     return [(day, Day(*rest)) for day, *rest in rows]
 
 
-def finish_day(connection: sqlite3.Connection, website: int, day: int) -> None:
-    """Make an open day final. It is rolled up to its end, and the values of its visitors are deleted."""
-    connection.execute(
-        "/* rollup_state.finish */ update rollup_state set state = ? where website = ? and level = 0 and block = ?",
-        (FINAL, website, day),
+def finish_day(connection: sqlite3.Connection, website: int, day: int, version: int) -> bool:
+    """Make an open day final; return False if it has changed since `version`.
+
+    It is rolled up to its end, the values of its visitors are deleted and those of its visits are written.
+    """
+    return bool(
+        connection.execute(
+            "/* rollup_state.finish */ update rollup_state set state = ?"
+            " where website = ? and level = 0 and block = ? and state = 1 and version = ?",
+            (FINAL, website, day, version),
+        ).rowcount
     )
 
 
@@ -159,7 +168,8 @@ def finish_block(connection: sqlite3.Connection, website: int, level: int, block
     if lowest is None or lowest < FINAL:
         return False
     connection.execute(
-        "/* rollup_state.finish_block */ insert into rollup_state values (?, ?, ?, ?, 0, ?)",
+        "/* rollup_state.finish_block */ insert into rollup_state"
+        " (website, level, block, state, rolled_up_to_ms, version) values (?, ?, ?, ?, 0, ?)",
         (website, level, block, FINAL, int(version)),
     )
     return True

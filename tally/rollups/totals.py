@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from tally.events.sessions import SessionUpdate
 from tally.events.visits import Visit
-from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW
+from tally.storage.sql.events import IS_BOUNCE, IS_EVENT, IS_PAGEVIEW
 from tally.timestamps import DAY_MS, QUARTER_MS
 
 QUARTERS_PER_DAY = DAY_MS // QUARTER_MS
@@ -65,8 +65,8 @@ class Deltas:
         if not mask >> place & 1:
             _count_visitor(totals, quarter - place, place, mask)
         if len(before) == 1:
-            _, old_begin, old_end, old_views, old_events, _, _ = before[0]
-            _, begin, end, _, _, _, _ = visit
+            _, old_begin, old_end, old_views, old_events, *_ = before[0]
+            begin, end = visit.begin_ms, visit.end_ms
             home = begin // QUARTER_MS
             if old_begin // QUARTER_MS == home:
                 # The result of the lines below for a visit that starts in the same quarter hour, in half the time.
@@ -125,8 +125,9 @@ def rows_of(website: int, totals: Totals) -> Iterable[tuple[int, ...]]:
     return [(website, quarter, *row) for quarter, row in totals.items() if any(row)]
 
 
-_ADD = f"/* totals.add */ insert into total_15m values ({', '.join('?' * 11)}) on conflict do update set " + ", ".join(
-    f"{column} = {column} + excluded.{column}" for column in COLUMNS
+_ADD = (
+    f"/* totals.add */ insert into total_15m (website, quarter, {', '.join(COLUMNS)}) values ({', '.join('?' * 11)})"
+    f" on conflict do update set {', '.join(f'{column} = {column} + excluded.{column}' for column in COLUMNS)}"
 )
 
 
@@ -164,10 +165,10 @@ def count_day(connection: sqlite3.Connection, website: int, day: int) -> Totals:
     for mask in masks.values():
         _count_whole(totals, day * QUARTERS_PER_DAY, mask)
     visits = (
-        f"/* totals.count_visits */ select start_ms / {QUARTER_MS}, count(*), sum(pageviews = 1 and events = 0),"
-        " sum(pageviews), sum(duration_ms) from visit where website = ? and start_ms >= ? and start_ms < ? group by 1"
+        f"/* totals.count_visits */ select start_ms / {QUARTER_MS}, count(*), sum({IS_BOUNCE}),"
+        " sum(pageviews), sum(duration_ms) from visit where website = ? and day = ? group by 1"
     )
-    for quarter, *figures in connection.execute(visits, (website, begin, end)):
+    for quarter, *figures in connection.execute(visits, (website, day)):
         _at(totals, quarter)[_VISITS:] = figures
     return totals
 

@@ -6,12 +6,23 @@ count it from; both are reported. Each day is compared in one snapshot, so event
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tally.rollups import experiments, field_values, heatmaps, rollup_state, totals, visit_pages, web_vitals
-from tally.rollups.field_values import ALL
-from tally.rollups.rollup_state import KEPT, LEVELS, STALE
+from tally.rollups import (
+    experiments,
+    field_values,
+    goal_days,
+    heatmaps,
+    packed_days,
+    rollup_state,
+    totals,
+    visit_pages,
+    web_vitals,
+)
+from tally.rollups.field_values import NUMBERS, OF_VISITS
+from tally.rollups.goal_days import Goal
+from tally.rollups.rollup_state import FINAL, KEPT, LEVELS, OPEN, STALE
 from tally.storage.database import snapshot
 from tally.storage.sql import events
 
@@ -45,7 +56,7 @@ _NEXT_EXPERIMENT_TOTAL = (
     " order by day limit 1"
 )
 HISTOGRAMS, EXPERIMENTS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
-PAGES = "entry and exit pages"
+PAGES, CONVERSIONS, COLUMNS = "entry and exit pages", "conversions of goals", "columns"
 """What is wrong with a day or block: values of `Verdict.fault`."""
 
 
@@ -63,8 +74,11 @@ class Verdict(NamedTuple):
         return self.block << self.level
 
 
-def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
-    """Yield a verdict for each day of a website, oldest first, for the blocks above, and for what else is wrong."""
+def verdicts(connection: sqlite3.Connection, website: int, goals: Sequence[Goal] = ()) -> Iterator[Verdict]:
+    """Yield a verdict for each day of a website, oldest first, for the blocks above, and for what else is wrong.
+
+    goals: those that are saved for the website.
+    """
     for day in sorted(_days(connection, website)):
         with snapshot(connection):
             verdict = _day(connection, website, day)
@@ -93,6 +107,8 @@ def verdicts(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
     for day in sorted(days):
         if day > last_kept and not _are_experiments_correct(connection, website, day):
             yield Verdict(0, day, EXPERIMENTS)
+    yield from (Verdict(0, day, CONVERSIONS) for day in sorted(_goals(connection, website, goals)))
+    yield from (Verdict(0, day, COLUMNS) for day in sorted(_columns(connection, website)))
     yield from (Verdict(*place, HEATMAPS) for place in sorted(_heatmaps(connection, website)))
 
 
@@ -102,7 +118,7 @@ def _days(connection: sqlite3.Connection, website: int) -> set[int]:
     days = {row[0] for row in connection.execute(statement, (website,))}
     days.update(_days_of(connection, _NEXT_TOTAL, website))
     days.update(_days_of(connection, _NEXT_EVENT, website))
-    for field in range(ALL + 1):
+    for field in NUMBERS:
         days.update(_days_of(connection, _NEXT_ROLLUP, website, field))
     return days
 
@@ -125,7 +141,9 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         return Verdict(0, day, skipped="its events have expired")
     if _totals(connection, website, day) != _without_zeros(totals.count_day(connection, website, day)):
         return Verdict(0, day, "totals")
-    for field in range(ALL + 1):
+    for field in NUMBERS:
+        if field in OF_VISITS and known.state == OPEN:
+            continue
         counted = field_values.count_day(connection, website, day, field, known.rolled_up_to_ms)
         if sorted(counted) != _values(connection, website, field, 0, (day,)):
             return Verdict(0, day, f"values of {field_values.field_name(field)}")
@@ -134,7 +152,7 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
 
 def _block(connection: sqlite3.Connection, website: int, level: int, block: int) -> Verdict:
     below = LEVELS[LEVELS.index(level) - 1]
-    for field in range(ALL + 1):
+    for field in NUMBERS:
         step = level - below
         parts = _values(connection, website, field, below, range(block << step, (block + 1) << step))
         if parts != _values(connection, website, field, level, (block,)):
@@ -174,6 +192,33 @@ def _vitals(connection: sqlite3.Connection, website: int, day: int, is_expired: 
 def _are_experiments_correct(connection: sqlite3.Connection, website: int, day: int) -> bool:
     with snapshot(connection):
         return experiments.stored_day(connection, website, day) == experiments.count_day(connection, website, day)
+
+
+def _goals(connection: sqlite3.Connection, website: int, goals: Sequence[Goal]) -> set[int]:
+    """Return the final days whose conversions are wrong. Those of a day whose events have expired cannot be counted."""
+    wrong: set[int] = set()
+    for day in _days(connection, website):
+        with snapshot(connection):
+            known = rollup_state.day_state(connection, website, day)
+            if known is not None and known.state == FINAL:
+                counted = (of for of in goals if goal_days.complete(connection, website, of, {day: known.version}))
+                if not all(goal_days.is_correct(connection, website, day, of) for of in counted):
+                    wrong.add(day)
+    return wrong
+
+
+def _columns(connection: sqlite3.Connection, website: int) -> set[int]:
+    """Return the packed days whose columns are not those of their rows."""
+    from tally.rollups.day_packing import is_correct
+
+    wrong: set[int] = set()
+    for day in packed_days.stored(connection, website):
+        with snapshot(connection):
+            known = rollup_state.day_state(connection, website, day)
+            versions = {day: known.version} if known is not None and known.state == FINAL else {}
+            if packed_days.sizes(connection, website, versions) and not is_correct(connection, website, day):
+                wrong.add(day)
+    return wrong
 
 
 def _heatmaps(connection: sqlite3.Connection, website: int) -> set[tuple[int, int]]:

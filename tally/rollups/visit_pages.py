@@ -1,4 +1,4 @@
-"""Entry and exit pages of visits: counted from visits and events, and stored for blocks of final days.
+"""Entry and exit pages of visits: counted from visits, and stored for blocks of final days.
 
 A block has 8 or 64 whole UTC days (levels 3 and 6). Single days (level 0) are stored only before their events expire,
 because any other day is counted within 10 ms. A block is complete once it has its row of value 0, the visits without a
@@ -7,10 +7,6 @@ deletes that row (tally/rollups/rollup_state.py), and the block is rebuilt once 
 
 Clients can send a million different pages. So a block is counted in parts by label: each part reads the same visits and
 holds only its own pages in memory.
-
-A part of a day is counted in the cheaper of two ways: one lookup for each visit, or one scan of all pageviews. A lookup
-skips the events that other visitors send meanwhile; these are many only for visits with events before their first or
-after their last pageview, so the total length of such visits decides.
 """
 
 import sqlite3
@@ -28,16 +24,20 @@ from tally.storage.sql.events import Scope
 from tally.storage.sql.visits import SIDES
 from tally.timestamps import DAY_MS
 
-# With this many visits at a time that have both pageviews and events, a scan of all pageviews (0.5 µs each) is cheaper.
-_CROWD = 20
 # 20 MB of memory.
-MOST_PAGES = 60_000
+MAX_PAGES = 60_000
+_OF_VISITS = ("bounces", "pageviews", "duration_ms", "visitors", "events")
 _COLUMNS = {
-    "entry": ("entries", "entry_bounces", "entry_pageviews", "entry_duration_ms"),
-    "exit": ("exits", "exit_bounces", "exit_pageviews", "exit_duration_ms"),
+    "entry": ("entries", *(f"entry_{name}" for name in _OF_VISITS)),
+    "exit": ("exits", *(f"exit_{name}" for name in _OF_VISITS)),
 }
-_ALL_COLUMNS = ", ".join((*_COLUMNS["entry"], *_COLUMNS["exit"]))
-_NONE = [0] * 8
+_COUNTS = ", ".join((*_COLUMNS["entry"], *_COLUMNS["exit"]))
+ALL_COLUMNS = f"website, level, block, value, {_COUNTS}"
+"""The columns of visit_page, for an insert."""
+_SIDE = (0,) * len(_COLUMNS["entry"])
+_NONE = [*_SIDE, *_SIDE]
+ZEROS = ", 0" * len(_NONE)
+"""The counts of a day without visits, for an insert."""
 
 Part = tuple[int, int]
 """(remainder, divisor): the labels that have this remainder."""
@@ -45,22 +45,11 @@ WHOLE: Part = (0, 1)
 
 
 def count_pages(connection: sqlite3.Connection, scope: Scope, side: str, part: Part = WHOLE) -> Iterable[Sequence[int]]:
-    """Count the pages of a part of one UTC day: (label, visits, bounces, pageviews, ms); label 0 is no pageview."""
-    mixed_ms = connection.execute(*visit_statements.mixed_ms(scope)).fetchone()[0]
-    if mixed_ms <= _CROWD * (scope.to_ms - scope.from_ms):
-        return _of_part(connection.execute(*visit_statements.pages(scope, side)), part)
-    end_ms = -(-scope.to_ms // DAY_MS) * DAY_MS
-    page_of: dict[tuple[int, int], int] = {}
-    for visitor, visit, page in connection.execute(*visit_statements.views(scope.website, scope.from_ms, end_ms, side)):
-        page_of.setdefault((visitor, visit), page)
-    counts: Counts = {}
-    rows = connection.execute(*visit_statements.visits(scope))
-    merge(counts, _of_part(((page_of.get((visitor, visit), 0), 1, *rest) for visitor, visit, *rest in rows), part))
-    return ((value, *figures) for value, figures in counts.items())
+    """Count the pages of a part of one UTC day: (label, visits, bounces, pageviews, ms, visitors, events).
 
-
-def _of_part(rows: Iterable[Sequence[int]], part: Part) -> Iterable[Sequence[int]]:
-    return rows if part == WHOLE else (row for row in rows if row[0] % part[1] == part[0])
+    Label 0 is no pageview.
+    """
+    return connection.execute(*visit_statements.pages(scope, side, part))
 
 
 # --- building, in steps, each within a transaction of the caller
@@ -115,12 +104,12 @@ def parts_of(connection: sqlite3.Connection, website: int, level: int, block: in
         " where website = ? and field = ? and level = ? and block = ?",
         (website, FIELDS.index("pathname"), level, block),
     ).fetchone()
-    parts = 1 + paths // MOST_PAGES
+    parts = 1 + paths // MAX_PAGES
     return [(part, parts) for part in range(parts)]
 
 
 def count_block(connection: sqlite3.Connection, website: int, level: int, block: int, part: Part = WHOLE) -> Counts:
-    """Count a part of a block, from the blocks below or from its days: label -> the eight counts.
+    """Count a part of a block, from the blocks below or from its days: label -> the counts of ALL_COLUMNS.
 
     The first part always has label 0.
     """
@@ -137,8 +126,8 @@ def count_block(connection: sqlite3.Connection, website: int, level: int, block:
     for day in (day for day, state in days if state != KEPT):
         scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS)
         entries, exits = (count_pages(connection, scope, side, part) for side in ("entry", "exit"))
-        merge(counts, ((value, *figures, 0, 0, 0, 0) for value, *figures in entries))
-        merge(counts, ((value, 0, 0, 0, 0, *figures) for value, *figures in exits))
+        merge(counts, ((value, *figures, *_SIDE) for value, *figures in entries))
+        merge(counts, ((value, *_SIDE, *figures) for value, *figures in exits))
     return counts
 
 
@@ -160,7 +149,7 @@ def _stored(
     connection: sqlite3.Connection, website: int, level: int, blocks: Iterable[int], part: Part
 ) -> Iterable[Sequence[int]]:
     return connection.execute(
-        f"/* visit_pages.stored */ select value, {_ALL_COLUMNS} from visit_page"
+        f"/* visit_pages.stored */ select value, {_COUNTS} from visit_page"
         " where website = ? and level = ? and block in (select value from json_each(?)) and visit_page.value % ? = ?",
         (website, level, orjson.dumps(list(blocks)).decode(), part[1], part[0]),
     )
@@ -181,9 +170,9 @@ def drop(connection: sqlite3.Connection, website: int, level: int, block: int) -
 
 def add(connection: sqlite3.Connection, place: tuple[int, int, int], rows: Sequence[tuple[int, Sequence[int]]]) -> None:
     """Write some rows (label, counts) of a block (website, level, number)."""
-    marks = ", ".join("?" * 12)
+    marks = ", ".join("?" * (4 + len(_NONE)))
     connection.executemany(
-        f"/* visit_pages.add */ insert into visit_page values ({marks})",
+        f"/* visit_pages.add */ insert into visit_page ({ALL_COLUMNS}) values ({marks})",
         [(*place, value, *figures) for value, figures in rows],
     )
 
@@ -215,8 +204,8 @@ def built(connection: sqlite3.Connection, website: int, days: Sequence[int]) -> 
     found: set[tuple[int, int]] = set()
     for level in PAGE_LEVELS:
         rows = connection.execute(
-            "/* visit_pages.built */ select level, block from json_each(?) as asked cross join visit_page"
-            " where website = ? and level = ? and block = asked.value and visit_page.value = 0",
+            "/* visit_pages.built */ select level, block from json_each(?) as wanted cross join visit_page"
+            " where website = ? and level = ? and block = wanted.value and visit_page.value = 0",
             (orjson.dumps(sorted({day >> level for day in days})).decode(), website, level),
         )
         found.update(rows)
@@ -226,7 +215,7 @@ def built(connection: sqlite3.Connection, website: int, days: Sequence[int]) -> 
 def sums(
     connection: sqlite3.Connection, website: int, side: str, tiles: Iterable[tuple[int, int]]
 ) -> Iterable[Sequence[int]]:
-    """Yield (label, visits, bounces, pageviews, ms) of the pages in blocks (level, number), once for each level."""
+    """Yield (label, visits, bounces, pageviews, ms, visitors, events) of the pages in blocks, once for each level."""
     first, *rest = _COLUMNS[SIDES[SIDES.index(side)]]
     for level, blocks in sql.by_level(tiles):
         yield from connection.execute(

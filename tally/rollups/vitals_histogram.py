@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain, repeat
 from typing import NamedTuple
 
-from tally.events.validation import METRICS, MOST_OF_METRIC
+from tally.events.validation import MAX_OF_METRIC, METRICS
 from tally.rollups.int_arrays import as_bytes, numbers_in
 
 # Half of this error would double the cells; 370 cells for each metric reach from a millisecond to an hour.
@@ -42,7 +42,7 @@ THRESHOLDS: dict[str, tuple[float, float]] = {
 }
 PERCENTILES = (50, 75, 95)
 
-_MOST_SMALL = 255
+_MAX_SMALL = 255
 
 Cells = dict[int, int]
 """slot -> number of values."""
@@ -73,7 +73,7 @@ class Summary(NamedTuple):
 
 def _edges(metric: str) -> tuple[float, ...]:
     # Stored values are integers: the first edge is the greatest value below 1 ms, or 0.001 of cls.
-    first, last = 999.0, MOST_OF_METRIC[metric] * _UNITS[metric]
+    first, last = 999.0, MAX_OF_METRIC[metric] * _UNITS[metric]
     edges = [first]
     while edges[-1] * GROWTH < last:
         edges.append(edges[-1] * GROWTH)
@@ -130,7 +130,7 @@ def packed(cells: Mapping[int, int]) -> bytes:
     """Encode a histogram."""
     ones = array("H", sorted(slot for slot, count in cells.items() if count == 1))
     slots = array("H", sorted(slot for slot, count in cells.items() if count > 1))
-    counts = array("B" if max(cells.values(), default=0) <= _MOST_SMALL else "I", [cells[slot] for slot in slots])
+    counts = array("B" if max(cells.values(), default=0) <= _MAX_SMALL else "I", [cells[slot] for slot in slots])
     return _joined(ones, slots, counts)
 
 
@@ -145,7 +145,7 @@ def packed_with(blob: bytes, cells: Mapping[int, int]) -> bytes:
         elif once < len(ones) and ones[once] == slot:
             del ones[once]
             count += 1
-        if count > _MOST_SMALL and counts.itemsize == 1:
+        if count > _MAX_SMALL and counts.itemsize == 1:
             counts = array("I", counts)
         if is_often:
             counts[at] = count

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS
 from tally.rollups.rollup_state import is_final, tiles
 from tally.rollups.vitals_histogram import EVENTS, SLOTS, Cells, added, is_poor, packed, packed_with, slots_of, unpacked
+from tally.storage.bulk_insert import COLUMNS, marks
 from tally.storage.sql import events as sql
 from tally.timestamps import DAY_MS
 
@@ -38,8 +38,7 @@ BREAKDOWNS = {"device": DEVICE, "pathname": PATHNAME}
 
 # The columns of web_vitals_histogram that `_columns` returns.
 _COUNTED = ", ".join(("events", *(f"poor_{metric}" for metric in METRICS)))
-# Columns of table web_vitals: website, ts, id, the fields, the metrics.
-_PATHNAME_AT, _DEVICE_AT = (3 + FIELDS.index(field) for field in ("pathname", "device"))
+_PATHNAME_AT, _DEVICE_AT = map(COLUMNS["web_vitals"].index, ("pathname", "device"))
 # Events come for 72 hours past the end of their day (tally/rollups/rollup_state.py `is_final`).
 _UNSETTLED_DAYS = 4
 # 10 to 20 ms.
@@ -100,8 +99,11 @@ def _put(connection: sqlite3.Connection, histograms: dict[Place, Cells]) -> None
 
 
 def _put_rows(connection: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
-    marks = ", ".join("?" * (5 + 1 + len(METRICS) + 1))
-    connection.executemany(f"/* web_vitals.put */ insert or replace into web_vitals_histogram values ({marks})", rows)
+    connection.executemany(
+        "/* web_vitals.put */ insert or replace into web_vitals_histogram"
+        f" (website, breakdown, level, block, value, {_COUNTED}, cells) values {marks(5 + 1 + len(METRICS) + 1, 1)}",
+        rows,
+    )
 
 
 def _columns(cells: Cells) -> tuple[int, ...]:
@@ -251,9 +253,9 @@ def settled(connection: sqlite3.Connection, website: int, tiles: Iterable[tuple[
 
 
 def versions(connection: sqlite3.Connection, website: int, tiles: Tiles) -> list[tuple[int, int, int]]:
-    """Return a value that changes whenever a histogram of these blocks does, for caches.
+    """Return the version of the histograms of these blocks, for cache keys: (level, block, number) for each block.
 
-    It consists of the number of events of each block, which only increases, and the number of repairs.
+    The number of events of a block only increases; the number of repairs covers changes by a repair.
     """
     events: dict[tuple[int, int], int] = {}
     for level, blocks in sql.by_level(tiles):
@@ -328,7 +330,8 @@ def stored_day(connection: sqlite3.Connection, website: int, day: int) -> Stored
 def count_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
     """Return the histograms of a day and of its quarters, counted from raw rows."""
     rows = connection.execute(
-        "/* web_vitals.raw */ select * from web_vitals where website = ? and ts >= ? and ts < ?",
+        f"/* web_vitals.raw */ select {', '.join(COLUMNS['web_vitals'])} from web_vitals"
+        " where website = ? and ts >= ? and ts < ?",
         (website, day * DAY_MS, (day + 1) * DAY_MS),
     )
     return {place: (_columns(cells), cells) for place, cells in cells_by_place(rows).items()}
@@ -351,7 +354,8 @@ def is_sum(connection: sqlite3.Connection, website: int, level: int, block: int)
 def repair(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
     """Count a day again from raw rows; a block of days is marked as incomplete, so that it is rebuilt."""
     connection.execute(
-        "/* web_vitals.repaired */ insert into meta values (?, 1) on conflict do update set value = value + 1",
+        "/* web_vitals.repaired */ insert into meta (name, value) values (?, 1)"
+        " on conflict do update set value = value + 1",
         (_repairs(website),),
     )
     if level:

@@ -11,24 +11,27 @@ from typing import NamedTuple
 from tally.accounts import logins
 from tally.accounts.accounts import Owner, all_owners
 from tally.accounts.api_keys import ApiKey, all_api_keys
+from tally.accounts.definitions import Definition, all_definitions
 from tally.accounts.logins import Login
-from tally.accounts.share_links import all_share_links
+from tally.accounts.share_links import ShareLink, all_share_links
 from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import Website, all_websites
 from tally.storage import meta
 
 
 class AccountCache(NamedTuple):
-    """Websites by id, API keys by digest, usage by (account, month), accounts by number, website ids by share link,
-    sessions and device cookies by digest; the end of a demo's traffic (tally/demo/build.py), None for other files."""
+    """Websites by id, API keys by digest, usage by (account, month), accounts by number, share links by token,
+    sessions and device cookies by digest; definitions by website number; the end of a demo's traffic
+    (tally/demo/build.py), None for other files."""
 
     websites: dict[str, Website]
     keys: dict[bytes, ApiKey]
     usage: dict[tuple[int, int], int]
     owners: dict[int, Owner]
-    shares: dict[str, str]
+    shares: dict[str, ShareLink]
     logins: dict[bytes, Login]
     devices: dict[bytes, Login]
+    definitions: dict[int, tuple[Definition, ...]]
     demo_until: str | None = None
 
 
@@ -38,8 +41,10 @@ def registry(connection: sqlite3.Connection, month: int) -> AccountCache:
     owners, shares = all_owners(connection), all_share_links(connection)
     keys, usage = all_api_keys(connection), usage_of_month(connection, month)
     devices = logins.stored_devices(connection)
-    demo_until = meta.demo_until(connection)
-    return AccountCache(websites, keys, usage, owners, shares, logins.stored(connection), devices, demo_until)
+    definitions, demo_until = all_definitions(connection), meta.demo_until(connection)
+    return AccountCache(
+        websites, keys, usage, owners, shares, logins.stored(connection), devices, definitions, demo_until
+    )
 
 
 def registry_if_changed(connection: sqlite3.Connection, known: int, month: int) -> tuple[int, AccountCache | None]:

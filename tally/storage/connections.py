@@ -99,8 +99,8 @@ class Thread(aiosqlite.Connection):
         self._conn.execute("begin")
         self._conn.execute("/* connections.snapshot */ select 1 from meta limit 1").fetchall()
 
-    def start(self, step: Query[T], tell: Callable[[T | Exception], None]) -> None:
-        """Run `step` on the connection's thread, then call `tell` with its result or exception on the event loop."""
+    def start(self, step: Query[T], on_result: Callable[[T | Exception], None]) -> None:
+        """Run `step` on the connection's thread, then `on_result` with its result or exception on the event loop."""
         loop = asyncio.get_running_loop()
 
         def do() -> None:
@@ -110,7 +110,7 @@ class Thread(aiosqlite.Connection):
             except Exception as failure:
                 result = failure
             self.started_ns += self.worked_ns - before_ns
-            loop.call_soon_threadsafe(tell, result)
+            loop.call_soon_threadsafe(on_result, result)
 
         # aiosqlite's queue accepts steps without a future, as its own `__del__` uses.
         self._tx.put_nowait((None, do))
@@ -128,7 +128,7 @@ async def on_thread(
 
 
 class Claim(NamedTuple):
-    """Who a query is for: an account by its number (0: the server itself), or the share link of a website."""
+    """The requester of a query: an account by its number (0: the server itself), or the share link of a website."""
 
     is_link: bool
     number: int

@@ -16,6 +16,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 
 from tally.resources import asset
@@ -37,6 +38,7 @@ COMMAND_BUSY_S = 10.0
 SERVER_BUSY_S = 2.0
 # How often SQLite calls a progress handler, in instructions of its virtual machine: every few milliseconds.
 PROGRESS_INSTRUCTIONS = 100_000
+_is_over: ContextVar[Callable[[], bool]] = ContextVar("is_over", default=lambda: False)
 _OTHER_FILE = "name another file with --db"
 
 
@@ -50,13 +52,17 @@ class BadDatabase(Exception):
     """A database file that cannot be used; the message names the file, the reason and the fix."""
 
 
+def _connect(path: Path, mode: str, busy_s: float) -> sqlite3.Connection:
+    uri = f"{path.resolve().as_uri()}?mode={mode}"
+    return sqlite3.connect(
+        uri, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+
+
 def connect_writer(path: Path, busy_s: float = COMMAND_BUSY_S) -> sqlite3.Connection:
     """Return a read-write connection. Commits reach the disk before they return (synchronous=FULL)."""
     # mode=rw: never create a file in place of one that has just been deleted.
-    uri = f"{path.resolve().as_uri()}?mode=rw"
-    connection = sqlite3.connect(
-        uri, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False, cached_statements=256
-    )
+    connection = _connect(path, "rw", busy_s)
     connection.execute("pragma synchronous = full")
     connection.execute("pragma foreign_keys = on")
     connection.execute("pragma temp_store = memory")
@@ -68,10 +74,7 @@ def connect_writer(path: Path, busy_s: float = COMMAND_BUSY_S) -> sqlite3.Connec
 
 def connect_reader(path: Path, cache_kib: int = READER_CACHE_KIB) -> sqlite3.Connection:
     """Return a read-only connection."""
-    uri = f"{path.resolve().as_uri()}?mode=ro"
-    connection = sqlite3.connect(
-        uri, uri=True, timeout=SERVER_BUSY_S, isolation_level=None, check_same_thread=False, cached_statements=256
-    )
+    connection = _connect(path, "ro", SERVER_BUSY_S)
     connection.execute("pragma query_only = on")
     # Sorting 2 million rows in memory would take 100 MB. Temporary files are unnamed and end with their query.
     connection.execute("pragma temp_store = file")
@@ -107,15 +110,28 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 def interrupted_when(
     connection: sqlite3.Connection, is_over: Callable[[], bool], instructions: int = PROGRESS_INSTRUCTIONS
 ) -> Iterator[None]:
-    """Interrupt statements of the block once `is_over` returns True (SQLITE_INTERRUPT).
+    """Interrupt statements of the block, and `check_interrupt`, once `is_over` returns True (SQLITE_INTERRUPT).
 
     A progress handler is called inside a statement; sqlite3_interrupt from outside could hit the statement after it.
     """
     connection.set_progress_handler(is_over, instructions)
+    before = _is_over.set(is_over)
     try:
         yield
     finally:
+        _is_over.reset(before)
         connection.set_progress_handler(None, 0)
+
+
+def check_interrupt() -> None:
+    """Raise the error of an interrupted statement once the block of `interrupted_when` around it is over.
+
+    For long work between statements. Progress handlers are called by long statements alone.
+    """
+    if _is_over.get()():
+        failure = sqlite3.OperationalError("interrupted")
+        failure.sqlite_errorcode, failure.sqlite_errorname = sqlite3.SQLITE_INTERRUPT, "SQLITE_INTERRUPT"
+        raise failure
 
 
 def open_database(
@@ -280,8 +296,9 @@ def _step(connection: sqlite3.Connection, version: int, migrations: Sequence[Mig
     if version == 0:
         for statement in _statements(asset("schema.sql").read_text("utf-8")):
             connection.execute(statement)
-        connection.execute("/* database.key_salt */ insert into meta values ('key_salt', ?)", (secrets.token_hex(16),))
-        connection.execute("/* database.next_id */ insert into meta values ('next_id', 1)")
+        statement = "/* database.key_salt */ insert into meta (name, value) values ('key_salt', ?)"
+        connection.execute(statement, (secrets.token_hex(16),))
+        connection.execute("/* database.next_id */ insert into meta (name, value) values ('next_id', 1)")
         connection.execute(f"pragma application_id = {APPLICATION_ID}")
         # schema.sql is always the newest version.
         connection.execute(f"pragma user_version = {VERSION}")

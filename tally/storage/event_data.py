@@ -55,7 +55,7 @@ def _cut(whole: bytes) -> Iterable[str]:
 
 def add(connection: sqlite3.Connection, parts: Iterable[Part]) -> None:
     """Store parts, in the transaction that stores their events."""
-    connection.executemany("/* event_data.add */ insert into event_data_part values (?, ?)", parts)
+    connection.executemany("/* event_data.add */ insert into event_data_part (number, text) values (?, ?)", parts)
 
 
 def delete(connection: sqlite3.Connection, events: Iterable[tuple[int, int, int]]) -> None:

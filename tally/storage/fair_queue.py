@@ -1,6 +1,6 @@
 """Slots for work that only a few may do at once, handed out in turn by key.
 
-A key is whoever the work is for: an account, or a website's share link. Keys that wait get a free slot in turn (round
+A key is the requester of the work: an account, or a website's share link. Keys that wait get a free slot in turn (round
 robin), each for the request that has waited longest, so that a key with many requests delays another key by one of
 them at a time. A key may have a bounded number of requests waiting.
 

@@ -22,7 +22,7 @@ def lock_file(path: Path) -> int:
             f"{path.resolve()} is in use by a running server: stop the server, or name another file with --db."
         ) from None
     if not _is_named(lock, f"{path.resolve()}.lock"):
-        # A start that failed has deleted the file after it was opened: nobody else would find this lock.
+        # A start that failed has deleted the file after it was opened: no other process would find this lock.
         os.close(lock)
         return lock_file(path)
     return lock

@@ -1,7 +1,7 @@
 """The state of the database file: what was last observed, and whether it may accept events.
 
 It is `well`, or the first of these that applies:
-- `gone`: the file, or its log, was deleted or replaced. What is written now would be lost.
+- `missing`: the file, or its log, was deleted or replaced. What is written now would be lost.
 - `damaged`: SQLite found a malformed page. No events are accepted until a check of the whole file finds no damage: they
   could be lost with the file, and clients retry events that were not answered 202.
 - `stuck`: the writer has been in one step for a long time, such as an fsync that does not return.
@@ -45,7 +45,7 @@ _RANK = {"": 0, FAILING: 1, UNSURE: 2, DAMAGED: 3}
 _KEPT_NOTHING = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_NOMEM")
 
 WORDS = {
-    "gone": "The database or its log was deleted or replaced: move it back, or restart the server.",
+    "missing": "The database or its log was deleted or replaced: move it back, or restart the server.",
     DAMAGED: "The database is damaged: stop the server and restore a backup.",
     "stuck": "The disk does not respond: check it. The server continues when the disk responds.",
     UNSURE: "The disk failed to store data: check it. The server continues when a write succeeds.",
@@ -153,13 +153,13 @@ class Health:
         self.not_before_s = 0.0
         self._cures = 0
         self._now_s = time.monotonic
-        self._look_at_the_disk()
+        self._check_disk()
 
     @property
     def state(self) -> str:
         """Return the state in one word."""
         if self.missing:
-            return "gone"
+            return "missing"
         if self.fault == DAMAGED:
             return DAMAGED
         return "stuck" if self.is_stuck else self.fault or (LOW if self.is_low else "well")
@@ -189,7 +189,7 @@ class Health:
         """Record the failure of a step."""
         fault = fault_of(failure)
         if isinstance(failure, FileGone):
-            self._look_at_the_files()
+            self._check_files()
         if _RANK[fault] <= _RANK[self.fault]:
             return
         if not self.fault:
@@ -219,22 +219,22 @@ class Health:
             log.warning("the database is no longer %s", self.fault)
         self.fault = ""
 
-    def look(self, busy_since_ns: int) -> None:
+    def check(self, busy_since_ns: int) -> None:
         """Check the files, the disk, and the duration of the writer's step (0: none is running)."""
-        self._look_at_the_files()
+        self._check_files()
         is_stuck = bool(busy_since_ns) and time.monotonic_ns() - busy_since_ns > STUCK_S * 1e9
         if is_stuck and not self.is_stuck:
             log.error("the disk of the database has not responded for %d seconds", STUCK_S)
         self.is_stuck = is_stuck
-        self._look_at_the_disk()
+        self._check_disk()
 
-    def _look_at_the_files(self) -> None:
+    def _check_files(self) -> None:
         missing = self.files.missing()
         if missing and not self.missing:
             log.error("%s: the %s was deleted or replaced while the server runs", self.path, missing)
         self.missing = missing
 
-    def _look_at_the_disk(self) -> None:
+    def _check_disk(self) -> None:
         try:
             disk = os.statvfs(self.path.parent)
         except OSError:
@@ -275,20 +275,21 @@ def try_to_write(connection: sqlite3.Connection, size_bytes: int = TRY_BYTES) ->
     """Commit a value of that size and delete it again. Raises sqlite3.Error."""
     with transaction(connection):
         connection.execute(
-            "/* health.try */ insert or replace into meta values ('try', zeroblob(cast(? as integer)))", (size_bytes,)
+            "/* health.try */ insert or replace into meta (name, value) values ('try', zeroblob(cast(? as integer)))",
+            (size_bytes,),
         )
     with transaction(connection):
         connection.execute("/* health.tried */ delete from meta where name = 'try'")
 
 
-class Look(NamedTuple):
+class CheckResult(NamedTuple):
     """The result of a check: whether it found damage, and whether it was complete."""
 
     is_damaged: bool
-    is_whole: bool
+    is_complete: bool
 
 
-def look_for_damage(path: Path, seconds: float) -> Look:
+def check_for_damage(path: Path, seconds: float) -> CheckResult:
     """Run SQLite's quick_check for at most `seconds` on a new connection. Raises sqlite3.Error if the file is
     unreadable."""
     end = time.monotonic() + seconds
@@ -299,7 +300,7 @@ def look_for_damage(path: Path, seconds: float) -> Look:
     except sqlite3.DatabaseError as failure:
         if _name(failure) != "SQLITE_INTERRUPT" and fault_of(failure) != DAMAGED:
             raise
-        return Look(fault_of(failure) == DAMAGED, False)
+        return CheckResult(fault_of(failure) == DAMAGED, False)
     finally:
         connection.close()
-    return Look(found != "ok", True)
+    return CheckResult(found != "ok", True)

@@ -20,7 +20,7 @@ DEMO = "demo"
 def write(connection: sqlite3.Connection, name: str, value: Any) -> None:
     """Store a value in a transaction of the caller."""
     text = orjson.dumps(value).decode()
-    connection.execute("/* meta.write */ insert or replace into meta values (?, ?)", (name, text))
+    connection.execute("/* meta.write */ insert or replace into meta (name, value) values (?, ?)", (name, text))
 
 
 def read(connection: sqlite3.Connection, name: str) -> Any:
@@ -39,7 +39,7 @@ def demo_until(connection: sqlite3.Connection) -> str | None:
 
 
 def clock_state(connection: sqlite3.Connection) -> ClockState | None:
-    """What the clock knew when the file was told last; None for a file that was never told."""
+    """Return the clock's state as stored last, None if there is none."""
     found = read(connection, CLOCK)
     if not isinstance(found, list) or len(found) != len(ClockState._fields) or not all(type(n) is int for n in found):
         return None

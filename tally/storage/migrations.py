@@ -11,7 +11,7 @@ A change of schema.sql after a release appends a function here:
 
 A released migration is never changed. It contains its statements in full, because schema.sql changes later; it does not
 commit; and it is quick, because the server accepts requests only afterwards. There is no way back: users make a backup
-before they update (docs/backup.md). Tests: tests/unit/storage/test_schema.py.
+before they update (docs/backup.md). Tests: tests/unit/storage/test_database.py.
 """
 
 import sqlite3

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Protocol
 
 from tally.storage.connections import Readers, Thread
-from tally.storage.health import DAMAGED, FAILING, TRY_BYTES, Health, look_for_damage, try_to_write
+from tally.storage.health import DAMAGED, FAILING, TRY_BYTES, Health, check_for_damage, try_to_write
 from tally.storage.wal import truncate_wal
 
 # A damaged file is not read continuously.
 CHECK_AGAIN_S = 300.0
-MOST_CHECK_S = 600.0
+MAX_CHECK_S = 600.0
 # No events are accepted during this check; it reads 50 to 200 MB.
 SHORT_CHECK_S = 1.0
 # A few pages per minute, and a fault is detected within one minute; within seconds on a nearly full disk.
@@ -59,7 +59,7 @@ class Recovery:
         commits: Callable[[], int],
     ) -> None:
         self._path, self._health = path, health
-        self._writer, self._looker, self._readers = threads
+        self._writer, self._reader, self._readers = threads
         self._work, self._opened_anew, self._commits = work, opened_anew, commits
         self._is_running = self._is_shut = False
         self._commits_before, self._idle_since_s = 0, time.monotonic()
@@ -96,8 +96,8 @@ class Recovery:
             return
         fault = health.fault
         if fault == DAMAGED:
-            look = await asyncio.to_thread(look_for_damage, self._path, MOST_CHECK_S)
-            if look.is_damaged or not look.is_whole:
+            result = await asyncio.to_thread(check_for_damage, self._path, MAX_CHECK_S)
+            if result.is_damaged or not result.is_complete:
                 health.not_before_s = time.monotonic() + CHECK_AGAIN_S
                 return
         await self._writer.run(try_to_write)
@@ -114,7 +114,7 @@ class Recovery:
     async def _looks_damaged(self) -> bool:
         """Reopen every connection, check the file for a short time, and return whether it is damaged."""
         await self._open_anew()
-        return not self._is_shut and (await asyncio.to_thread(look_for_damage, self._path, SHORT_CHECK_S)).is_damaged
+        return not self._is_shut and (await asyncio.to_thread(check_for_damage, self._path, SHORT_CHECK_S)).is_damaged
 
     async def _save(self) -> None:
         """Copy the log into the database. If only the log is missing, reopen everything with a new one."""
@@ -133,7 +133,7 @@ class Recovery:
 
     async def _shut_all(self) -> None:
         async with self._readers.held():
-            for thread in (self._looker, *self._readers.threads, self._writer):
+            for thread in (self._reader, *self._readers.threads, self._writer):
                 await thread.shut()
             self._is_shut = True
 
@@ -143,7 +143,7 @@ class Recovery:
         if files.missing() == "database" or (not files.has_own_log() and files.has_own_index()):
             return
         async with self._readers.held():
-            for thread in (self._writer, *self._readers.threads, self._looker):
+            for thread in (self._writer, *self._readers.threads, self._reader):
                 await thread.open_again()
         self._is_shut = False
         files.adopt_log()

@@ -7,9 +7,9 @@ appear for the first time count, by the UTC day of arrival. docs/reference/limit
 How it works: `check` runs in the writer's transaction before labels are created, so a replaced value never reaches the
 database. The values a website is known to use are kept in memory (bounded, started over when full): an event whose
 values are all known costs one set lookup a field and no statement. Values that are not in memory are looked up in the
-file; those that are new count towards the day's row in table new_value, in order of arrival. Counts are read from and
-written to that row within the transaction, so they survive restarts and are exact. Only rows that are stored are
-checked. One client may use half of each limit; what it has used is kept in memory until the day ends.
+file. A value that is not there is new: it is added to the day's count in table new_value, in order of arrival. The
+count is read and written within the transaction, so it is exact and survives restarts. Only events that will be stored
+are checked. One client may use half of each limit; its use is kept in memory until the day ends.
 
 A property name of event_data is a value of the field `property`. If it is replaced, its value is kept under the name
 `(other)`; of several in one event the first is kept.
@@ -28,15 +28,16 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from tally.accounts.websites import Website
-from tally.events.dimensions import FIELDS
+from tally.events.channels import CHANNELS
+from tally.events.dimensions import CHANNEL, EVENT_NAME, EXPERIMENT, FIELDS, GOAL, PROPERTY, VARIANT, channel_of
 from tally.events.json_scalars import compact
 from tally.events.validation import WITH_EXPERIMENT, Event
 
 OTHER = "(other)"
 """Stored in place of a new value beyond the limit."""
-EVENT_NAME, EXPERIMENT, VARIANT, GOAL, PROPERTY = range(len(FIELDS), len(FIELDS) + 5)
-BOUNDED = (*FIELDS, "event_name", "experiment", "variant", "goal", "property")
-"""The names of the bounded fields; a position here is the field's number in the database."""
+_TEXTS = {EVENT_NAME: "event_name", EXPERIMENT: "experiment", VARIANT: "variant", GOAL: "goal"}
+BOUNDED = dict(enumerate(FIELDS)) | _TEXTS | {PROPERTY: "property"}
+"""The names of the bounded fields by number: the dimensions first."""
 # A long value costs as much disk as several: it counts once per 200 characters. Most paths are shorter.
 CHARACTERS_A_VALUE = 200
 # 60,000 values of about 100 bytes are 6 MB.
@@ -48,9 +49,9 @@ _AT_ONCE = 100
 # address leaves half of it to the others, and a server that sends the events of a whole app still has 5,000 a day.
 CLIENTS = 2
 # Half of a small limit would be met by an ordinary day of such a server.
-LEAST_SHARE = 100
+MIN_SHARE = 100
 # 10,000 shares of about 200 bytes are 2 MB.
-MOST_SHARES = 10_000
+MAX_SHARES = 10_000
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
@@ -59,18 +60,20 @@ _Share = tuple[bytes, int, int]
 
 
 class Limits(NamedTuple):
-    """New values per website, field and UTC day: of the 14 fields, and of names (events, experiments, properties)."""
+    """New values per website, field and UTC day: of the dimensions, and of names (events, experiments, properties)."""
 
     values: int = 10_000
     names: int = 1_000
 
     def of(self, field: int) -> int:
-        """Return the limit of a field, by its number."""
+        """Return the limit of a field, by its number. All channels are within it: no client chooses them."""
+        if field == CHANNEL:
+            return max(self.values, len(CHANNELS))
         return self.values if field < EVENT_NAME else self.names
 
     def of_client(self, field: int) -> int:
         """Return the part of a field's limit that one client may use."""
-        return max(self.of(field) // CLIENTS, LEAST_SHARE)
+        return max(self.of(field) // CLIENTS, MIN_SHARE)
 
 
 class Valued(Protocol):
@@ -82,7 +85,7 @@ class Valued(Protocol):
 
     @property
     def dimensions(self) -> tuple[str, ...]:
-        """The texts of the 14 fields."""
+        """The texts of the dimensions."""
 
     @property
     def event(self) -> Event:
@@ -108,7 +111,7 @@ class ValueLimits:
 
     def __init__(self, limits: Limits, size: int = CACHE_SIZE) -> None:
         self._limits, self._size, self._shares = limits, size, _Shares()
-        self._known: dict[int, tuple[set[str], ...]] = {}
+        self._known: dict[int, dict[int, set[str]]] = {}
         self._cached = 0
         # Events with a folded value since the start, by the field's number.
         self.folded: Counter[int] = Counter()
@@ -118,7 +121,9 @@ class ValueLimits:
     def is_known(self, row: Valued) -> bool:
         """Return whether all values of a row are cached as used: 0.9 µs, and 0.7 µs more with event_data."""
         known, event = self._known.get(row.website.number), row.event
-        if known is None or not all(map(contains, known, row.dimensions)) or event.event_name not in known[EVENT_NAME]:
+        if known is None or event.event_name not in known[EVENT_NAME]:
+            return False
+        if not all(map(contains, known.values(), row.dimensions)):
             return False
         if event.event_data is not None and not known[PROPERTY].issuperset(orjson.loads(event.event_data)):
             return False
@@ -126,7 +131,7 @@ class ValueLimits:
             event.experiment in known[EXPERIMENT] and event.variant in known[VARIANT] and event.goal in known[GOAL]
         )
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the cache of known values, as after a failed transaction; the database still has them."""
         self._known, self._cached = {}, 0
 
@@ -138,7 +143,7 @@ class ValueLimits:
                 self.versions[website] += 1
             self._shares.keep(check.shares)
         if self._cached > self._size:
-            self.forget()
+            self.clear()
 
     def check(
         self,
@@ -157,10 +162,10 @@ class ValueLimits:
         check.decide(rows, self._lookup)
         return check
 
-    def _lookup(self, website: int) -> tuple[set[str], ...]:
+    def _lookup(self, website: int) -> dict[int, set[str]]:
         known = self._known.get(website)
         if known is None:
-            known = self._known[website] = tuple({"", OTHER} for _ in BOUNDED)
+            known = self._known[website] = {field: {"", OTHER} for field in BOUNDED}
             self._cached += _WEBSITE_SIZE
         return known
 
@@ -196,7 +201,7 @@ class _Shares:
         for share, now in used.items():
             self._used.pop(share, None)
             self._used[share] = now
-        for share in list(islice(self._used, max(0, len(self._used) - MOST_SHARES))):
+        for share in list(islice(self._used, max(0, len(self._used) - MAX_SHARES))):
             del self._used[share]
 
 
@@ -220,7 +225,7 @@ class Check:
         self.shares: dict[_Share, int] = {}
         self.events: Counter[tuple[int, int]] = Counter()
 
-    def decide(self, rows: Sequence[tuple[Valued, bytes]], known_of: Callable[[int], tuple[set[str], ...]]) -> None:
+    def decide(self, rows: Sequence[tuple[Valued, bytes]], known_of: Callable[[int], dict[int, set[str]]]) -> None:
         """Decide on all values of rows and their clients that are not known in memory."""
         missing: dict[tuple[int, int], dict[str, dict[bytes, None]]] = {}
         for row, client in rows:
@@ -288,10 +293,13 @@ class Check:
         if not folded:
             return Checked(dimensions, event)
         texts = [OTHER if text in folded.get(field, ()) else text for field, text in enumerate(dimensions)]
+        # It follows from what is stored.
+        texts[CHANNEL] = channel_of(texts)
+        channels = self._accepted.setdefault((website, CHANNEL), [])
+        if texts[CHANNEL] not in channels:
+            channels.append(texts[CHANNEL])
         changed: dict[str, Any] = {
-            name: OTHER
-            for field, name in enumerate(BOUNDED[EVENT_NAME:PROPERTY], EVENT_NAME)
-            if getattr(event, name) in folded.get(field, ())
+            name: OTHER for field, name in _TEXTS.items() if getattr(event, name) in folded.get(field, ())
         }
         if PROPERTY in folded and event.event_data is not None:
             changed["event_data"] = _renamed(event.event_data, folded[PROPERTY])
@@ -308,7 +316,8 @@ class Check:
         for website, field in self.events.keys() - self._used.keys():
             self._used[website, field] = _of_day(self._connection, website, self._day, field)
         self._connection.executemany(
-            "/* value_limits.count */ insert or replace into new_value values (?, ?, ?, ?, ?)",
+            "/* value_limits.count */ insert or replace into new_value (website, day, field, used, events)"
+            " values (?, ?, ?, ?, ?)",
             [
                 (website, self._day, field, used.used, used.events + self.events[website, field])
                 for (website, field), used in self._used.items()
@@ -377,13 +386,15 @@ def _of_day(connection: sqlite3.Connection, website: int, day: int, field: int) 
 
 def add_values(connection: sqlite3.Connection, rows: Iterable[tuple[int, int, int]]) -> None:
     """Store that websites use values: (website, field, label)."""
-    connection.executemany("/* value_limits.add */ insert or ignore into field_value values (?, ?, ?)", rows)
+    connection.executemany(
+        "/* value_limits.add */ insert or ignore into field_value (website, field, value) values (?, ?, ?)", rows
+    )
 
 
-def forget_old(connection: sqlite3.Connection, website: int, day: int) -> int:
+def delete_expired(connection: sqlite3.Connection, website: int, day: int) -> int:
     """Delete a website's counts before a day and return their number: at most one row per field and day."""
     return connection.execute(
-        "/* value_limits.forget */ delete from new_value where website = ? and day < ?", (website, day)
+        "/* value_limits.delete */ delete from new_value where website = ? and day < ?", (website, day)
     ).rowcount
 
 

@@ -7,12 +7,12 @@ event, where a row for each field took 340. The rows of a day are deleted when i
 (tally/rollups/rollup_state.py).
 
 The statements here are parts of transactions of tally/rollups/field_values.py. `temp.fresh` holds the events to be
-rolled up, with columns visitor, type, the 14 fields and event_name.
+rolled up, with columns visitor, type, the dimensions and event_name.
 """
 
 import sqlite3
 
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import EVENT_FIELDS
 
 NAMES = "event_name"
 NO_COLUMN = "0"
@@ -40,7 +40,8 @@ def add_visitors(connection: sqlite3.Connection, website: int, day: int) -> None
     """Store the visitors of temp.fresh that the day does not have yet, each with the values of one event."""
     connection.execute(
         "/* visitor_values.add_visitors */ insert or ignore into open_day_visitor"
-        f" select ?1, ?2, visitor, {', '.join((*FIELDS, NAMES))} from temp.fresh"
+        f" (website, day, visitor, {', '.join((*EVENT_FIELDS, NAMES))})"
+        f" select ?1, ?2, visitor, {', '.join((*EVENT_FIELDS, NAMES))} from temp.fresh"
         " where rowid in (select min(rowid) from temp.fresh group by visitor)",
         (website, day),
     )
@@ -51,6 +52,7 @@ def add_values(connection: sqlite3.Connection, website: int, day: int, field: in
     only = f" and fresh.{column} > 0" if column == NAMES else ""
     connection.execute(
         "/* visitor_values.add_values */ insert or ignore into open_day_visitor_value"
+        " (website, day, visitor, field, value)"
         f" select distinct ?1, ?2, fresh.visitor, ?3, fresh.{column} from temp.fresh as fresh cross join {_FIRST}"
         f"fresh.visitor and first.{column} <> fresh.{column}{only}",
         (website, day, field),

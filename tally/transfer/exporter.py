@@ -1,4 +1,4 @@
-"""Export the events of a website: traffic, web vitals and experiments, one line each, oldest first.
+"""Export the events of a website: traffic, web vitals and experiments, one line (or row) each, oldest first.
 
 The export reads one snapshot while the server continues, so the file is the state at one moment; SQLite cannot reset
 its write-ahead log until the export ends. Memory is bounded: rows are read a thousand at a time, and a few megabytes of
@@ -11,22 +11,24 @@ The columns here follow COLUMNS in tally/transfer/line_format.py; tally/api/read
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, BinaryIO
 
 import orjson
 
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.validation import METRICS, TYPE_NAMES, VITALS
 from tally.rollups.vitals_histogram import from_stored
 from tally.storage.database import snapshot
 from tally.storage.event_data import STORED
+from tally.storage.sql.events import of_visit
 from tally.timestamps import local_iso
 from tally.transfer.line_format import COLUMNS
 
 # A few hundred kilobytes.
 _ROWS_AT_ONCE = 1_000
 # 20,000 usual texts, or a thousand of the longest.
-_MOST_CHARACTERS = 8_000_000
+_MAX_CHARACTERS = 8_000_000
 _LABELLED = (*FIELDS, "event_name", "experiment", "variant", "goal")
 _PLAIN = ("type", "visitor", "visit", "event_data", "value", *METRICS)
 # The columns that each of the tables lacks, with the value to read instead.
@@ -35,7 +37,8 @@ _TABLES: tuple[tuple[str, dict[str, str]], ...] = (
         "event",
         dict.fromkeys(("experiment", "variant", "goal"), "0")
         | dict.fromkeys(("value", *METRICS), "null")
-        | {"event_data": STORED},
+        | {"event_data": STORED}
+        | {field: of_visit(field) for field in ACQUISITION},
     ),
     (
         "web_vitals",
@@ -46,18 +49,35 @@ _TABLES: tuple[tuple[str, dict[str, str]], ...] = (
     ("experiment_event", {"event_name": "0"} | dict.fromkeys(("visit", "event_data", *METRICS), "null")),
 )
 _FIRST_TEXT = 2
+_TIMESTAMP, _EVENT_DATA = COLUMNS.index("timestamp"), COLUMNS.index("event_data")
+
+
+Write = Callable[[Sequence[list[Any]]], object]
+"""Writes rows: values of COLUMNS, with the time in milliseconds and event_data as JSON text."""
+Format = Callable[[BinaryIO], AbstractContextManager[Write]]
+"""Yields the function that writes rows to a file, which is complete when the block ends."""
+
+
+@contextmanager
+def json_lines(out: BinaryIO) -> Iterator[Write]:
+    """Yield a function that writes each row as a line of JSON."""
+    yield lambda rows: out.write(b"".join(map(_line, rows)))
 
 
 def export_events(
-    connection: sqlite3.Connection, website: int, out: BinaryIO, progress: Callable[[int], None] = lambda rows: None
+    connection: sqlite3.Connection,
+    website: int,
+    out: BinaryIO,
+    progress: Callable[[int], None] = lambda rows: None,
+    format: Format = json_lines,
 ) -> int:
-    """Write a line for each event of a website; return their number. `progress` is called with the number so far."""
+    """Write each event of a website; return their number. `progress` is called with the number so far."""
     written = 0
     texts = _Texts(connection)
-    with snapshot(connection):
+    with format(out) as write, snapshot(connection):
         for rows in _batches(connection, website):
             known = texts.of(rows)
-            out.write(b"".join([_line(row, known) for row in rows]))
+            write([_values(row, known) for row in rows])
             written += len(rows)
             progress(written)
     return written
@@ -94,7 +114,7 @@ class _Texts:
 
     def of(self, rows: Iterable[Sequence[Any]]) -> dict[int, str | None]:
         """Return a mapping with the texts of all labels of these rows; None for unset."""
-        if self._characters > _MOST_CHARACTERS:
+        if self._characters > _MAX_CHARACTERS:
             self._known, self._characters = {0: None}, 0
         end = _FIRST_TEXT + len(_LABELLED)
         missing = set().union(*[row[_FIRST_TEXT:end] for row in rows]).difference(self._known)
@@ -108,20 +128,20 @@ class _Texts:
         return self._known
 
 
-def _line(row: Sequence[Any], texts: dict[int, str | None]) -> bytes:
-    """Return a row as a line. Takes about 5 µs."""
+def _values(row: Sequence[Any], texts: dict[int, str | None]) -> list[Any]:
+    """Return the values of COLUMNS for a row of the database."""
     end = _FIRST_TEXT + len(_LABELLED)
     *dimensions, name, experiment, variant, goal = [texts[number] for number in row[_FIRST_TEXT:end]]
     type_, visitor, visit, data, value, *metrics = row[end:]
     # Heatmap events have no visitor, stored as 0.
     who = f"{visitor:x}" if visitor else None
-    values = (
+    return [
         row[1],
         TYPE_NAMES[type_],
-        local_iso(row[0], 0),
+        row[0],
         *dimensions,
         name,
-        None if data is None else orjson.Fragment(data),
+        data,
         None if visit is None else f"{who}-{visit}",
         (from_stored(metrics) or None) if type_ == VITALS else None,
         experiment,
@@ -129,5 +149,12 @@ def _line(row: Sequence[Any], texts: dict[int, str | None]) -> bytes:
         goal,
         value,
         who,
-    )
+    ]
+
+
+def _line(values: list[Any]) -> bytes:
+    """Return a row as a line. Takes about 5 µs, `_values` included."""
+    values[_TIMESTAMP] = local_iso(values[_TIMESTAMP], 0)
+    if values[_EVENT_DATA] is not None:
+        values[_EVENT_DATA] = orjson.Fragment(values[_EVENT_DATA])
     return orjson.dumps(dict(zip(COLUMNS, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)

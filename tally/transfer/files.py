@@ -1,8 +1,11 @@
-"""Read and write files of lines, plain or gzip, within bounded memory.
+"""Read and write files of lines, plain, gzip or (input) zip, within bounded memory.
 
-Nothing here depends on events. A line is the bytes between newlines; one longer than MOST_LINE_BYTES is skipped and
-reported as None. An input file is gzip if its first two bytes say so, because files are renamed; an output file is gzip
-if its name ends with .gz.
+Nothing here depends on events. A line is the bytes between newlines; one longer than MAX_LINE_BYTES is skipped and
+reported as None. An input file is gzip or zip if its first bytes say so, because files are renamed; an output file is
+gzip if its name ends with .gz. A zip archive has one file, which is read from the archive: nothing is written.
+
+Text compresses to a tenth or so. A file that decompresses to more than MAX_RATIO times its size is refused once
+RATIO_FREE_BYTES have been read.
 
 A file can be read again from any byte of its uncompressed lines, and is recognised by its size and its first 64 KiB, so
 that an interrupted import can continue. Standard input is read once, or copied to a temporary file to be read again.
@@ -17,17 +20,21 @@ import os
 import shutil
 import sys
 import tempfile
+import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, cast
 
 # An event with the longest texts takes 60 KB.
-MOST_LINE_BYTES = 1_048_576
+MAX_LINE_BYTES = 1_048_576
 STANDARD = "-"
 # Enough to tell files apart.
 _HEAD_BYTES = 65_536
+# The same line again and again compresses to a 300th; deflate reaches 1,032.
+MAX_RATIO = 500
+RATIO_FREE_BYTES = 16 * 1_048_576
 _BLOCK_BYTES = 262_144
 # Level 1 is 3 times as fast as 6, the default, and files are a fifth larger.
 _GZIP_LEVEL = 1
@@ -49,40 +56,81 @@ class Source:
         """Return how many bytes of the file, as stored, have been read; 0 for standard input."""
         return self._file.tell() if self.size else 0
 
-    def lines(self, start: int = 0) -> Iterator[tuple[bytes | None, int]]:
+    def lines(self, start: int = 0, *, allow_nul: bool = False) -> Iterator[tuple[bytes | None, int]]:
         """Yield each line from an (uncompressed) byte on, with its length including the newline; None if too long.
 
-        Raises BadFile where the file cannot be read any further.
+        allow_nul: whether a file with NUL at its beginning is text. Raises BadFile where the file cannot be read any
+        further.
         """
+        return _lines(self.blocks(start, allow_nul=allow_nul))
+
+    def blocks(self, start: int = 0, *, allow_nul: bool = False) -> Iterator[bytes]:
+        """Yield the bytes from an (uncompressed) byte on, in pieces, without a byte order mark. Raises BadFile."""
         if start or self.size:
             self._file.seek(0)
         try:
-            yield from _lines(self._blocks(start))
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+            with contextlib.closing(self._blocks(start, allow_nul)) as blocks:
+                yield from blocks
+        except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile):
             raise BadFile(
-                f"{self.name} is damaged or incomplete: its gzip data cannot be decompressed any further."
+                f"{self.name} is damaged or incomplete: its compressed data cannot be decompressed any further."
+                " Use a complete copy."
             ) from None
 
-    def _blocks(self, start: int) -> Iterator[bytes]:
-        begin = _peek(self._file)
-        unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=self._file)) if begin == b"\x1f\x8b" else self._file
-        if unpacked is self._file and start:
+    def _blocks(self, start: int, allow_nul: bool) -> Generator[bytes]:
+        begin, packed = self._file.peek(4)[:4], _Counted(self._file)  # type: ignore[attr-defined]
+        if begin[:2] == b"\x1f\x8b":
+            unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=cast(BinaryIO, packed)))
+        elif begin == b"PK\x03\x04":
+            unpacked = self._member()
+        else:
+            unpacked = self._file
+        if start and unpacked is self._file:
             unpacked.seek(start)
         elif start:
             _skip(unpacked, start)
-        is_first = not start
+        is_first, read_bytes = not start, start
         # read1 returns the available data before it raises; read would lose it.
         while block := unpacked.read1(_BLOCK_BYTES):  # type: ignore[attr-defined]
-            if is_first and b"\0" in block[:_HEAD_BYTES]:
-                raise BadFile(
-                    f"{self.name} is not UTF-8 text, plain or gzip, with one JSON object per line: convert it."
-                )
+            read_bytes += len(block)
+            if packed.bytes and read_bytes > max(RATIO_FREE_BYTES, MAX_RATIO * packed.bytes):
+                raise BadFile(self._too_large())
+            if is_first and not allow_nul and b"\0" in block[:_HEAD_BYTES]:
+                raise BadFile(f"{self.name} is not UTF-8 text, plain, gzip or zip: convert it.")
             yield block.removeprefix(b"\xef\xbb\xbf") if is_first else block
             is_first = False
 
+    def _member(self) -> BinaryIO:
+        """Return the file of a zip archive. Raises BadFile, zipfile.BadZipFile."""
+        if not self.size:
+            raise BadFile(f"{self.name} is a zip archive, which cannot be read from a pipe: name a file.")
+        archive = zipfile.ZipFile(self._file)
+        members = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX/")]
+        if len(members) != 1:
+            raise BadFile(f"{self.name} is a zip archive of {len(members):,} files: unpack it and name one of them.")
+        if members[0].flag_bits & 1:
+            raise BadFile(f"{self.name} is an encrypted zip archive: unpack it and name its file.")
+        if members[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise BadFile(f"{self.name} is a zip archive whose compression is not deflate: unpack it.")
+        # zipfile reads no more than the size that the archive names.
+        if members[0].file_size > max(RATIO_FREE_BYTES, MAX_RATIO * members[0].compress_size):
+            raise BadFile(self._too_large())
+        return cast(BinaryIO, archive.open(members[0]))
 
-def _peek(file: BinaryIO) -> bytes:
-    return cast(bytes, file.peek(2)[:2])  # type: ignore[attr-defined]
+    def _too_large(self) -> str:
+        return f"{self.name} decompresses to more than {MAX_RATIO} times its size: it is no file of events."
+
+
+class _Counted:
+    """A file of which the bytes that were read are counted."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.bytes = file, 0
+
+    def read(self, most: int = -1) -> bytes:
+        data = self._file.read(most)
+        self.bytes += len(data)
+        return data
 
 
 def _skip(file: BinaryIO, most: int) -> None:
@@ -97,9 +145,9 @@ def _lines(blocks: Iterator[bytes]) -> Iterator[tuple[bytes | None, int]]:
         begun = pieces.pop()
         for piece in pieces:
             size = thrown_away + len(piece) + 1
-            yield (piece if size <= MOST_LINE_BYTES + 1 else None), size
+            yield (piece if size <= MAX_LINE_BYTES + 1 else None), size
             thrown_away = 0
-        if len(begun) > MOST_LINE_BYTES:
+        if len(begun) > MAX_LINE_BYTES:
             thrown_away += len(begun)
             begun = b""
     size = thrown_away + len(begun)

@@ -14,11 +14,12 @@ finds `next_id` ahead of its own block detects that another process has written.
 import sqlite3
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Any
 
 import orjson
 
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, EVENT_NAME, EXPERIMENT, FIELDS, GOAL, PROPERTY, VARIANT
 from tally.events.validation import (
     AB_ASSIGN,
     AB_CONVERT,
@@ -30,13 +31,14 @@ from tally.events.validation import (
     WITH_EXPERIMENT,
     Rejection,
 )
+from tally.events.visits import packed_acquisition
 from tally.rollups import experiments, rollup_state, vitals_histogram, web_vitals
 from tally.storage import event_data, value_limits
 from tally.storage.bulk_insert import insert
 from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS
 from tally.transfer.line_format import Line
-from tally.transfer.visit_merge import Visits
+from tally.transfer.visit_merge import News, Visits
 
 BEYOND_RETENTION = Rejection(
     "beyond_retention", "The events of this day have expired; only its totals are kept.", "timestamp"
@@ -46,6 +48,9 @@ NO_ASSIGNMENT = Rejection(
     "This visitor has no assignment on that day: put its ab_assign line first, or set variant.",
     "variant",
 )
+# From the texts of a line of traffic: those that are stored with the event, and those of its visit's acquisition.
+_of_event = itemgetter(*map(FIELDS.index, EVENT_FIELDS), len(FIELDS))
+_of_visit = itemgetter(*map(FIELDS.index, ACQUISITION))
 _EXPERIMENT, _VARIANT = len(FIELDS), len(FIELDS) + 1
 # Tables of events, and the columns that identify the row of an exported line besides time and id. Web vitals have no
 # visitor; their values are used instead.
@@ -80,17 +85,16 @@ class Part:
 
     def _note_values(self, lines: Sequence[Line]) -> None:
         """Record the values of the lines as known, so that the limits on new values do not apply to them."""
-        # After the 14 fields come event_name of traffic, or experiment, variant and goal of experiment events.
+        # After the dimensions come event_name of traffic, or experiment, variant and goal of experiment events.
         traffic = [line.texts for line in lines if line.type in TRAFFIC]
         of_ab = [line.texts for line in lines if line.type in WITH_EXPERIMENT]
         measured = [line.texts for line in lines if line.type == VITALS]
-        of_test = (value_limits.EXPERIMENT, value_limits.VARIANT, value_limits.GOAL)
         used: dict[int, set[str]] = {}
-        for texts, fields in ((traffic, (value_limits.EVENT_NAME,)), (of_ab, of_test), (measured, ())):
+        for texts, fields in ((traffic, (EVENT_NAME,)), (of_ab, (EXPERIMENT, VARIANT, GOAL)), (measured, ())):
             for field, column in zip((*range(len(FIELDS)), *fields), zip(*texts, strict=True), strict=False):
                 used.setdefault(field, set()).update(column)
         data = {line.rest[0] for line in lines if line.type in TRAFFIC and line.rest[0] is not None}
-        used[value_limits.PROPERTY] = {name for text in data for name in orjson.loads(text)}
+        used[PROPERTY] = {name for text in data for name in orjson.loads(text)}
         number = self._labels.numbers_of(self._connection, set().union(*used.values()))
         value_limits.add_values(
             self._connection,
@@ -106,11 +110,18 @@ class Part:
         self.rejected = [(line.number, BEYOND_RETENTION) for line in lines if line.ts_ms // DAY_MS in kept]
         return [line for line in lines if line.ts_ms // DAY_MS not in kept]
 
-    def _new(self, lines: Sequence[Line]) -> list[Line]:
+    def known(self, lines: Sequence[Line]) -> int:
+        """Return how many of the lines the website has. Stores nothing."""
+        return len(lines) - len(self._unknown(lines))
+
+    def _unknown(self, lines: Sequence[Line]) -> list[Line]:
         """Return the lines that the website does not have from an earlier part or as its own events."""
         known = self._imported(lines)
         known |= self._exported(lines)
-        new = [line for line in lines if (line.ts_ms, line.key) not in known] if known else list(lines)
+        return [line for line in lines if (line.ts_ms, line.key) not in known] if known else list(lines)
+
+    def _new(self, lines: Sequence[Line]) -> list[Line]:
+        new = self._unknown(lines)
         self.duplicates = len(lines) - len(new)
         return new
 
@@ -208,7 +219,7 @@ class Part:
                 visit = next(ordinals[visitor])
                 data, own = event_data.split(rest[0], id)
                 data_parts += own
-                events.append((website, ts_ms, id, type_, visitor, visit, *map(number, texts), data))
+                events.append((website, ts_ms, id, type_, visitor, visit, *map(number, _of_event(texts)), data))
             elif type_ == VITALS:
                 measured.append((website, ts_ms, id, *map(number, texts), *vitals_histogram.stored(rest)))
             else:
@@ -229,9 +240,12 @@ class Part:
 
     def _touch(self, traffic: Sequence[Line]) -> dict[int, Iterator[int]]:
         """Update visits; return for each visitor the numbers of the visits of its lines, in their order."""
-        news: dict[int, list[tuple[int, bool]]] = {}
+        news: dict[int, list[News]] = {}
+        number = self._number
         for line in traffic:
-            news.setdefault(line.visitor, []).append((line.ts_ms, line.type in PAGEVIEWS))
+            source = packed_acquisition(map(number, _of_visit(line.texts)))
+            own = News(line.ts_ms, line.type in PAGEVIEWS, number(line.texts[0]), source)
+            news.setdefault(line.visitor, []).append(own)
         return {visitor: iter(ordinals) for visitor, ordinals in self._visits.add(self._connection, news).items()}
 
 

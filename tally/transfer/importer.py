@@ -6,7 +6,7 @@ Rules:
   holds the write lock for much more than 50 ms.
 - A line with an id that was imported before, or that is an export of an event of the website, changes nothing.
 - Quotas, rate limits and origins do not apply: the owner imports.
-- An invalid line is reported with its number and skipped.
+- An invalid line is reported with its number and skipped. What the format leaves out on purpose is counted by reason.
 
 A chunk of lines is read and checked, then sorted by day, so that an unsorted file reads the visits of a day once per
 chunk. It is written in parts (tally/transfer/import_writer.py); between two parts, while the lock is free, lines of the
@@ -21,8 +21,11 @@ import secrets
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -34,15 +37,17 @@ from tally.storage.labels import Labels
 from tally.storage.wal import truncate_wal_without_server
 from tally.timestamps import DAY_MS
 from tally.transfer.files import BadFile, Source
+from tally.transfer.formats import IMPORTERS
 from tally.transfer.import_writer import Check, Part
 from tally.transfer.line_format import Line, LineReader
+from tally.transfer.records import Record, Site, Skip
 from tally.transfer.visit_merge import Visits
 
 _FEWEST_PART_LINES = 50
 # Unsorted lines take three times as long as sorted ones; this is half of the time that the lock may be held.
 _PART_S = 0.025
 # In a file of another program every line is invalid.
-_MOST_TOLD = 20
+_MAX_REPORTED = 20
 
 
 class Sizes(NamedTuple):
@@ -66,11 +71,22 @@ class Summary(NamedTuple):
     bad: int
 
 
+class Preview(NamedTuple):
+    """What an import would store: valid events by UTC day, how many of them were imported before,
+    the number of invalid lines, and that of all lines."""
+
+    days: Mapping[int, int]
+    known: int
+    bad: int
+    lines: int
+
+
 class Progress(NamedTuple):
     """The progress of an import.
 
     `lines` and `bytes` are before the current chunk, `done` counts its imported lines. `now_ms` is when the import
-    began.
+    began. `secret` keys the visitors of a format with addresses; it is deleted with this row when the import is
+    complete. `skipped` counts what was skipped on purpose, by reason.
     """
 
     now_ms: int
@@ -80,13 +96,17 @@ class Progress(NamedTuple):
     accepted: int = 0
     duplicates: int = 0
     bad: int = 0
+    secret: str = ""
+    skipped: Mapping[str, int] = MappingProxyType({})
 
 
 class Chunk(NamedTuple):
-    """Valid lines sorted by day, invalid ones, and the lines and bytes of the file up to the end of the chunk."""
+    """Valid lines sorted by day, invalid ones, what was skipped by reason, and the lines and bytes of the file up to
+    the end of the chunk."""
 
     lines: list[Line]
     bad: list[tuple[int, Rejection]]
+    skipped: Counter[str]
     end: tuple[int, int]
 
 
@@ -96,19 +116,43 @@ def import_events(
     source: Source,
     *,
     now_ms: int,
+    format: str = "tally",
+    geoip_db: Path | None = None,
     strict: bool = False,
     sizes: Sizes = USUAL,
-    told: Callable[[str], None] = lambda words: None,
+    report: Callable[[str], None] = lambda words: None,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Summary:
     """Import the lines of a file into a website; `progress` is called with the position in the file.
 
+    format: the name of a row of IMPORTERS (tally/transfer/formats.py). geoip_db: a database of places, for formats with
+    addresses; None is the bundled one.
     strict: nothing is imported if any line is invalid. Raises BadFile; lines that were imported before it stay.
     """
-    run = _Import(connection, website, source, now_ms, sizes, told, progress)
+    run = _Import(connection, website, source, now_ms, format, geoip_db, sizes, report, progress)
     if strict:
-        run.check()
+        checked = run.check()
+        if checked.bad:
+            raise BadFile(
+                f"{checked.bad:,} of {checked.lines:,} lines are invalid: nothing was imported."
+                " Fix them, or run without --strict."
+            )
     return run.take()
+
+
+def preview_events(
+    connection: sqlite3.Connection,
+    website: int,
+    source: Source,
+    *,
+    now_ms: int,
+    format: str = "tally",
+    geoip_db: Path | None = None,
+    report: Callable[[str], None] = lambda words: None,
+    progress: Callable[[int], None] = lambda position: None,
+) -> Preview:
+    """Return what `import_events` would store, without storing it. Raises BadFile."""
+    return _Import(connection, website, source, now_ms, format, geoip_db, USUAL, report, progress).check()
 
 
 class _Import:
@@ -120,65 +164,94 @@ class _Import:
         website: int,
         source: Source,
         now_ms: int,
+        format: str,
+        geoip_db: Path | None,
         sizes: Sizes,
-        told: Callable[[str], None],
+        report: Callable[[str], None],
         progress: Callable[[int], None],
     ) -> None:
         self._connection, self._website, self._source = connection, website, source
-        self._progress, self._bad = progress, _BadLines(told)
-        self._told = told
-        self._book = _Book(connection, website, source)
-        self._at = self._book.progress or Progress(now_ms)
-        self._reader = LineReader(
-            key_salt(connection), website, self._at.now_ms, *domain_and_origins(connection, website)
+        self._progress, self._bad = progress, _BadLines(report)
+        self._report = report
+        self._state = _ImportState(connection, website, source, format)
+        importer = IMPORTERS[format]
+        secret = secrets.token_hex(32) if importer.has_addresses else ""
+        self._at = self._state.progress or Progress(now_ms, secret=secret)
+        domain, origins = domain_and_origins(connection, website)
+        reader = importer.reader(source, Site(domain, geoip_db))
+        self._records, self._read = reader.records, reader.read
+        self._lines = LineReader(
+            key_salt(connection), website, self._at.now_ms, domain, origins, bytes.fromhex(self._at.secret)
         )
         self._labels, self._visits = Labels(), Visits(website)
         self._sizes, self._part_lines = sizes, sizes.part_lines
 
-    def check(self) -> None:
-        """Raise BadFile if any line of the file is invalid."""
+    def check(self) -> Preview:
+        """Return what would be imported; report invalid lines."""
         check = Check(self._connection, self._website)
-        number = 0
-        for number, (raw, _) in enumerate(self._source.lines(), 1):
-            line = self._reader.read(number, raw)
-            rejection = check.rejection(line) if isinstance(line, Line) else line
-            if rejection is not None:
-                self._bad.tell(number, rejection)
-            if not number % self._sizes.part_lines:
-                self._progress(self._source.position)
-        self._bad.close()
-        if self._bad.seen:
-            raise BadFile(
-                f"{self._bad.seen:,} of {number:,} lines are invalid: nothing was imported."
-                " Fix them, or run without --strict."
-            )
+        days: Counter[int] = Counter()
+        known = 0
+        chunks = _Chunks(self._records, self._read, self._lines, self._sizes, (0, 0))
+        skipped: Counter[str] = Counter()
+        while chunk := chunks.next():
+            skipped += chunk.skipped
+            good: list[Line] = []
+            bad = chunk.bad
+            for line in chunk.lines:
+                rejection = check.rejection(line)
+                if rejection is None:
+                    good.append(line)
+                else:
+                    bad.append((line.number, rejection))
+            for number, rejection in sorted(bad, key=itemgetter(0)):
+                self._bad.add(number, rejection)
+            days.update(line.ts_ms // DAY_MS for line in good)
+            known += Part(self._connection, self._website, self._labels, self._visits).known(good)
+            self._progress(self._source.position)
+        self._end_reports(skipped)
+        return Preview(days, known, self._bad.seen, chunks.lines)
 
     def take(self) -> Summary:
         """Import the lines that have not been imported yet."""
-        if self._book.progress:
-            self._told(f"continuing an interrupted import after {self._at.lines + self._at.done:,} lines")
+        if self._state.progress:
+            self._report(f"continuing an interrupted import after {self._at.lines + self._at.done:,} lines")
         try:
             self._take_chunks()
         except KeyboardInterrupt:
             again = "the same command continues" if self._source.digest else "lines with an id are not imported twice"
-            self._told(f"interrupted: {self._at.lines + self._at.done:,} lines are imported; {again}")
+            self._report(f"interrupted: {self._at.lines + self._at.done:,} lines are imported; {again}")
             raise
         finally:
-            self._bad.close()
-        self._book.close()
+            self._end_reports(self._at.skipped)
+        self._state.close()
         return Summary(self._at.accepted, self._at.duplicates, self._at.bad)
 
+    def _end_reports(self, skipped: Mapping[str, int]) -> None:
+        self._bad.close()
+        if skipped:
+            reasons = sorted(skipped.items(), key=lambda reason: (-reason[1], reason[0]))
+            self._report("skipped: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons))
+
     def _take_chunks(self) -> None:
-        chunks = _Chunks(self._source, self._reader, self._sizes, (self._at.lines, self._at.bytes))
-        while chunk := chunks.next():
+        chunks = _Chunks(self._records, self._read, self._lines, self._sizes, (self._at.lines, self._at.bytes))
+        while chunk := self._next_of(chunks):
             for number, rejection in () if self._at.done else chunk.bad:
-                self._bad.tell(number, rejection)
+                self._bad.add(number, rejection)
             self._load_visits(chunk.lines[self._at.done :])
             is_whole = False
             while not is_whole:
                 begun = time.perf_counter()
                 is_whole = self._take_part(chunk)
                 self._rest(time.perf_counter() - begun, chunks)
+
+    def _next_of(self, chunks: "_Chunks") -> Chunk | None:
+        try:
+            return chunks.next()
+        except BadFile as failure:
+            if not chunks.lines:
+                raise
+            again = "Lines with an id are not imported twice."
+            raise BadFile(f"{failure} It was imported up to line {chunks.lines:,}. {again}") from None
 
     def _take_part(self, chunk: Chunk) -> bool:
         """Import the next lines of a chunk in one transaction; return whether they were the last."""
@@ -187,9 +260,9 @@ class _Import:
         done = before.done + len(lines)
         is_whole = done >= len(chunk.lines)
         with transaction(self._connection):
-            if self._book.labels_were_swept():
+            if self._state.labels_were_swept():
                 self._labels = Labels()
-            if self._book.another_wrote():
+            if self._state.another_wrote():
                 self._load_visits(chunk.lines[before.done :])
             part = Part(self._connection, self._website, self._labels, self._visits)
             part.take(lines)
@@ -199,12 +272,14 @@ class _Import:
                 before.accepted + part.accepted,
                 before.duplicates + part.duplicates,
                 before.bad + len(part.rejected) + (0 if before.done else len(chunk.bad)),
+                before.secret,
+                before.skipped if before.done else dict(chunk.skipped + Counter(before.skipped)),
             )
-            self._book.note(at)
+            self._state.save(at)
         self._labels.keep()
         self._at = at
         for number, rejection in part.rejected:
-            self._bad.tell(number, rejection)
+            self._bad.add(number, rejection)
         return is_whole
 
     def _rest(self, took_s: float, chunks: "_Chunks") -> None:
@@ -226,58 +301,83 @@ class _Import:
 
 
 class _Chunks:
-    """The chunks of a file from a position (lines, bytes) on."""
+    """The chunks of a file from a position (lines, bytes) on. `lines` is the number of lines before the next chunk."""
 
-    def __init__(self, source: Source, reader: LineReader, sizes: Sizes, place: tuple[int, int]) -> None:
-        self._reader, self._sizes, self._number, self._bytes = reader, sizes, place[0], place[1]
-        self._lines = source.lines(place[1])
+    def __init__(
+        self,
+        records: Callable[[int], Iterator[Record]],
+        read: Callable[[Any], Iterable[Any]],
+        checked: LineReader,
+        sizes: Sizes,
+        place: tuple[int, int],
+    ) -> None:
+        self._read, self._line, self._sizes = read, checked.line, sizes
+        self._number, self._bytes = place
+        self._records = records(place[1])
         self._failure: BadFile | None = None
         self._begin()
 
     def _begin(self) -> None:
         self._good: list[Line] = []
         self._bad: list[tuple[int, Rejection]] = []
-        self._first, self._first_byte = self._number, self._bytes
+        self._skipped: Counter[str] = Counter()
+        self.lines, self._first_byte = self._number, self._bytes
 
     def next(self) -> Chunk | None:
         """Return the next chunk; None at the end of the file. Raises BadFile after the last one that can be read."""
         self.ahead(self._sizes.chunk_lines)
-        if self._number == self._first:
+        if self._number == self.lines and self._bytes == self._first_byte:
             if self._failure:
-                again = "Use a complete copy: lines with an id are not imported twice."
-                raise BadFile(f"{self._failure} It was imported up to line {self._number:,}. {again}")
+                raise self._failure
             return None
         self._good.sort(key=lambda line: line.ts_ms // DAY_MS)
-        chunk = Chunk(self._good, self._bad, (self._number, self._bytes))
+        chunk = Chunk(self._good, self._bad, self._skipped, (self._number, self._bytes))
         self._begin()
         return chunk
 
     def ahead(self, most: int) -> None:
-        """Read up to `most` more lines of the next chunk."""
-        read, end_byte = self._reader.read, self._first_byte + self._sizes.chunk_bytes
-        stop = min(self._number + most, self._first + self._sizes.chunk_lines)
+        """Read up to about `most` more lines of the next chunk.
+
+        A chunk ends with a record, by what was read of it only: it is the same however often this is called.
+        """
+        chunk_lines, end_byte = self._sizes.chunk_lines, self._first_byte + self._sizes.chunk_bytes
+        stop = min(self._number + most, self.lines + chunk_lines)
+        good, bad, check = self._good, self._bad, self._line
         try:
-            while self._number < stop and self._bytes < end_byte and not self._failure:
-                raw, size = next(self._lines)
-                self._number += 1
+            while (
+                self._number < stop
+                and self._bytes < end_byte
+                and len(good) + len(bad) < chunk_lines
+                and not self._failure
+            ):
+                value, size, lines = next(self._records)
+                number = self._number + 1
+                self._number += lines
                 self._bytes += size
-                line = read(self._number, raw)
-                if isinstance(line, Line):
-                    self._good.append(line)
-                elif line is not None:
-                    self._bad.append((self._number, line))
+                if value is None:
+                    continue
+                for item in (value,) if isinstance(value, Rejection) else self._read(value):
+                    if isinstance(item, Skip):
+                        self._skipped[item.reason] += 1
+                        continue
+                    line = item if isinstance(item, Rejection) else check(number, item)
+                    if isinstance(line, Line):
+                        good.append(line)
+                    else:
+                        bad.append((number, line))
         except StopIteration:
             pass
         except BadFile as failure:
             self._failure = failure
 
 
-class _Book:
+class _ImportState:
     """The rows of an import in `meta`: the progress in its file, and which import wrote to the website last."""
 
-    def __init__(self, connection: sqlite3.Connection, website: int, source: Source) -> None:
+    def __init__(self, connection: sqlite3.Connection, website: int, source: Source, format: str) -> None:
         self._connection, self._website, self._file = connection, website, source.name
-        self._name = f"import:{website}:{source.digest}" if source.digest else ""
+        # Read in another format, the same file has other lines: it is another import.
+        self._name = f"import:{website}:{format}:{source.digest}" if source.digest else ""
         self._token_name, self._token = f"importing:{website}", secrets.token_hex(8)
         stored = self._value(self._name)
         self.progress = Progress(**orjson.loads(stored)) if stored else None
@@ -297,7 +397,7 @@ class _Book:
         before, self._swept = self._swept, self._value("swept")
         return before != self._swept
 
-    def note(self, progress: Progress) -> None:
+    def save(self, progress: Progress) -> None:
         """Store the progress, and that this import wrote last."""
         self._put(self._token_name, self._token)
         if self._name:
@@ -308,30 +408,32 @@ class _Book:
         """Delete the rows of a complete import. Another import that finds its token deleted reads visits again."""
         with transaction(self._connection):
             for name in (self._name, self._token_name):
-                self._connection.execute("/* importer.forget */ delete from meta where name = ?", (name,))
+                self._connection.execute("/* importer.delete */ delete from meta where name = ?", (name,))
 
     def _value(self, name: str) -> str | None:
         row = self._connection.execute("/* importer.value */ select value from meta where name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
 
     def _put(self, name: str, value: str) -> None:
-        self._connection.execute("/* importer.note */ insert or replace into meta values (?, ?)", (name, value))
+        self._connection.execute(
+            "/* importer.save */ insert or replace into meta (name, value) values (?, ?)", (name, value)
+        )
 
 
 class _BadLines:
     """Reports rejected lines: each of the first few, then how many more there were by reason."""
 
-    def __init__(self, told: Callable[[str], None]) -> None:
-        self._told, self.seen = told, 0
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self._report, self.seen = report, 0
         self._more: Counter[str] = Counter()
 
-    def tell(self, number: int, rejection: Rejection) -> None:
+    def add(self, number: int, rejection: Rejection) -> None:
         """Report one line."""
         self.seen += 1
         code, message, field = rejection
         reason = f"{code} ({field})" if field else code
-        if self.seen <= _MOST_TOLD:
-            self._told(f"line {number:,}: {reason}: {message}")
+        if self.seen <= _MAX_REPORTED:
+            self._report(f"line {number:,}: {reason}: {message}")
         else:
             self._more[reason] += 1
 
@@ -339,4 +441,4 @@ class _BadLines:
         """Report how many more there were."""
         if self._more:
             reasons = ", ".join(f"{lines:,} {reason}" for reason, lines in self._more.most_common())
-            self._told(f"and {self._more.total():,} more rejected lines: {reasons}")
+            self._report(f"and {self._more.total():,} more rejected lines: {reasons}")

@@ -3,9 +3,9 @@
 A line is an object like a row of /events with an additional `visitor`: a text that identifies one visitor of a UTC day.
 Heatmap points are counts, not events, and have no lines; a heatmap event without points has one.
 
-The rules of a field are those of a collected event (tally/events/validation.py) where it has the same meaning. The 14
-fields are texts as stored: nothing is derived from a URL or a User-Agent. Unknown keys and `visit` are ignored; null
-and an empty text mean absent. An invalid line is a Rejection, so that the other lines are imported.
+The rules of a field are those of a collected event (tally/events/validation.py) where it has the same meaning. The
+dimensions are texts as stored: nothing is derived from a URL or a User-Agent. Unknown keys and `visit` are ignored;
+null and an empty text mean absent. An invalid line is a Rejection, so that the other lines are imported.
 
 - The visitor of a line becomes a number, a keyed hash of the file's visitor, the UTC day and the website: the same for
   the same visitor in another file, different every day, and without meaning unless the salt is known. A line without a
@@ -17,19 +17,21 @@ and an empty text mean absent. An invalid line is a Rejection, so that the other
   website from which it was exported.
 - A referrer is a URL or a host and is stored as by collect: the host in lower case without `www.`, and nothing if it is
   the website's own.
+- The channel of a line is not read, but computed from its referrer and UTM values.
 
-COLUMNS follows EVENT_COLUMNS in tally/api/read.py.
+COLUMNS follows EVENT_COLUMNS in tally/api/events.py.
 """
 
 import secrets
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import blake2b
+from operator import gt, itemgetter
 from typing import Any, NamedTuple
 
 import orjson
 
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import CHANNEL, FIELDS, channel_of
 from tally.events.fields import DIMENSIONS
 from tally.events.urls import BadUrl, external_referrer, imported_referrer
 from tally.events.validation import (
@@ -53,9 +55,12 @@ COLUMNS = (
 """The keys of a line, in the order in which they are written."""
 
 # The largest integer of SQLite.
-_MOST_ID = (1 << 63) - 1
+_MAX_ID = (1 << 63) - 1
 _VISITOR_BITS = 62
 _LIMITS = tuple((one.name, one.max_characters) for one in DIMENSIONS)
+_LENGTHS = tuple(most for _, most in _LIMITS)
+_ABSENT = dict.fromkeys(FIELDS, "")
+_dimensions_of = itemgetter(*FIELDS)
 _REFERRER = FIELDS.index("referrer")
 # A line has a pathname where a collected event has url or name.
 _REQUIRED = {
@@ -64,7 +69,6 @@ _REQUIRED = {
 }
 
 BAD_JSON = Rejection("invalid_json", "The line is not JSON in UTF-8.")
-TOO_LONG = Rejection("line_too_long", "A line must be at most 1 MiB long.")
 NO_HEATMAP = Rejection("invalid_type", "Heatmap points are stored as counts and cannot be imported.", "type")
 
 
@@ -73,7 +77,7 @@ class Line(NamedTuple):
 
     key: what a line with an id is known by, None without one. row: id and visitor of the row of which the line is an
     export, if it is one of this database (visitor 0 for vitals), else None.
-    texts: the 14 fields, then event_name of traffic; then experiment, variant, goal of A/B. rest: event_data of
+    texts: the dimensions, then event_name of traffic; then experiment, variant, goal of A/B. rest: event_data of
     traffic, the five metrics of vitals, value of A/B.
     """
 
@@ -95,25 +99,27 @@ class _Wrong(ValueError):
 
 
 class LineReader:
-    """Reads lines for a website of the database with this salt. Times slightly after `now_ms` become `now_ms`.
+    """Checks lines for a website of the database with this salt. Times slightly after `now_ms` become `now_ms`.
 
-    `domain` and `origins` are the website's: its own pages are dropped as referrers, as by collect.
+    `domain` and `origins` are the website's: its own pages are dropped as referrers, as by collect. `secret` replaces
+    the salt for visitors, who are then not part of a line's key: with another secret they have other numbers, and the
+    line still has its key.
     """
 
     def __init__(
-        self, salt: bytes, website: int, now_ms: int, domain: str = "", origins: frozenset[str] = frozenset()
+        self,
+        salt: bytes,
+        website: int,
+        now_ms: int,
+        domain: str = "",
+        origins: frozenset[str] = frozenset(),
+        secret: bytes = b"",
     ) -> None:
         self._salt, self._website, self._now_ms = salt, website, now_ms
-        self._domain, self._origins = domain, origins
+        self._domain, self._origins, self._secret = domain, origins, secret
 
-    def read(self, number: int, raw: bytes | None) -> Line | Rejection | None:
-        """Return the line with this number; None where it is blank. Takes about 11 µs."""
-        if raw is None:
-            return TOO_LONG
-        try:
-            item = orjson.loads(raw)
-        except ValueError:
-            return BAD_JSON if raw.strip() else None
+    def line(self, number: int, item: Any) -> Line | Rejection:
+        """Return the line with this number of a value, which is a dict if it is valid. Takes about 10 µs."""
         type_ = type_of(item)
         if isinstance(type_, Rejection):
             return type_
@@ -131,6 +137,7 @@ class LineReader:
         ts_ms = self._time(item["timestamp"])
         texts = _texts(item)
         texts[_REFERRER] = self._referrer(texts[_REFERRER])
+        texts[CHANNEL] = channel_of(texts)
         rest: tuple[Any, ...] = (None,)
         if type_ in TRAFFIC:
             texts.append(_ruled(type_, item, "event_name", ""))
@@ -165,7 +172,8 @@ class LineReader:
     def _visitor(self, visitor: Any, day: int) -> int:
         if not isinstance(visitor, str):
             raise _Wrong("invalid_field", "visitor is text.", "visitor")
-        return self._number(b"visitor", b"%d:%d:" % (self._website, day) + visitor.encode()) >> (64 - _VISITOR_BITS)
+        text = b"%d:%d:" % (self._website, day) + visitor.encode()
+        return self._number(b"visitor", text, self._secret) >> (64 - _VISITOR_BITS)
 
     def _referrer(self, text: str) -> str:
         try:
@@ -182,16 +190,16 @@ class LineReader:
         if isinstance(id, bool | list | dict):
             raise _Wrong("invalid_field", "id is a number or text.", "id")
         # Web vitals have no visitor: their values stand for it.
-        who_sent = item.get("vitals") if type_ == VITALS else visitor
+        who_sent = item.get("vitals") if type_ == VITALS else None if self._secret else visitor
         sent = orjson.dumps((type_, id, who_sent), option=orjson.OPT_SORT_KEYS)
         key = self._number(b"id", b"%d:" % self._website + sent) - (1 << 63)
-        if not isinstance(id, int) or not 0 < id <= _MOST_ID:
+        if not isinstance(id, int) or not 0 < id <= _MAX_ID:
             return key, None
         who = 0 if type_ not in WITH_VISITOR else _stored_visitor(visitor)
         return key, None if who is None else (id, who)
 
-    def _number(self, what: bytes, text: bytes) -> int:
-        return int.from_bytes(blake2b(text, digest_size=8, key=self._salt, person=what).digest(), "little")
+    def _number(self, what: bytes, text: bytes, secret: bytes = b"") -> int:
+        return int.from_bytes(blake2b(text, digest_size=8, key=secret or self._salt, person=what).digest(), "little")
 
 
 def _stored_visitor(visitor: Any) -> int | None:
@@ -200,10 +208,17 @@ def _stored_visitor(visitor: Any) -> int | None:
         number = int(visitor, 16) if isinstance(visitor, str) and len(visitor) <= 16 else None
     except ValueError:
         return None
-    return number if number is not None and f"{number:x}" == visitor and number <= _MOST_ID else None
+    return number if number is not None and f"{number:x}" == visitor and number <= _MAX_ID else None
 
 
-def _texts(item: Mapping[str, Any]) -> list[str]:
+def _texts(item: dict[str, Any]) -> list[str]:
+    """Return the dimensions of a line. Takes 2 µs where all present values are valid."""
+    values = _dimensions_of(_ABSENT | item)
+    try:
+        if "\0" not in "".join(values) and not any(map(gt, map(len, values), _LENGTHS)):
+            return list(values)
+    except TypeError:
+        pass
     texts = []
     for field, most in _LIMITS:
         value = item.get(field)

@@ -1,4 +1,4 @@
 """Pages, tracker, pixel, metrics and health: what is served beside the API.
 
-May import `api` and what is below it.
+May import `api`, `maintenance` and what is below them.
 """

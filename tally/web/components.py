@@ -1,64 +1,85 @@
 """The components of a running application, opened in order when it starts and closed when it ends.
 
 Settings, clock, rate limits, the store and the analytics engine are objects that are passed to whatever uses them; no
-module keeps any. Background work belongs to the store.
+module keeps any. The store's background work is made here, because it needs the saved goals.
 """
 
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 
 from tally.api.auth import AUTH, Auth
 from tally.api.context import READ_API, ReadApi
+from tally.api.params import goals_of
 from tally.api.reports import Report
 from tally.clock import Clock
 from tally.events.client import parse_proxies
-from tally.events.geoip import Countries
+from tally.events.geoip import Places
 from tally.events.sender import ClientResolver
 from tally.events.sessions import Sessions
+from tally.events.user_agent import Agents
 from tally.ingest.budgets import Budgets
 from tally.ingest.collector import COLLECTOR, Collector
+from tally.ingest.ingest_engine import Ingest
 from tally.ingest.lifecycle import opened
 from tally.ingest.store import Store
 from tally.ingest.writer import EventWriter
+from tally.maintenance.background_work import BackgroundWork
 from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.rate_limit import Buckets
-from tally.reports.engine import Reports
+from tally.reports.report_engine import Reports
 from tally.settings import Settings
+from tally.storage.connections import Thread
 from tally.storage.value_limits import Limits
 from tally.web.status import SCHEDULED_BACKUP
 
-Engine = Callable[[Store], Reports]
-"""Makes the analytics engine of a server."""
+ReportEngine = Callable[[Store], Reports]
+"""Makes the engine that answers reports."""
+IngestEngine = Callable[[Store], Ingest]
+"""Makes the engine that stores events."""
+BACKGROUND_WORK = web.AppKey("background_work", BackgroundWork)
+
+
+def group_commit(store: Store) -> Ingest:
+    """Return the engine that stores events in the server's database."""
+    return store.ingest
 
 
 async def components(
-    app: web.Application, *, settings: Settings, clock: Clock, engine: Engine, reports: Sequence[Report[Any]]
+    app: web.Application,
+    *,
+    settings: Settings,
+    clock: Clock,
+    engine: ReportEngine,
+    ingest: IngestEngine,
+    reports: Sequence[Report[Any]],
+    opening: "Future[Places] | None",
 ) -> AsyncIterator[None]:
     """Open the store and what uses it while the application runs (a cleanup context of aiohttp)."""
     trusted = parse_proxies(settings.trusted_proxy)
-    limits = {"free": settings.free_events, "pro": settings.pro_events}
-    new_values = Limits(settings.max_new_values, settings.max_new_names)
-    event_writer = EventWriter(Sessions(settings.max_identities), limits.get, clock, new_values)
-    # Unpacked while the database is checked, which takes as long.
-    unpacking = asyncio.create_task(asyncio.to_thread(Countries, settings.geoip_db))
+    if opening is None:
+        unpacking = asyncio.get_running_loop().run_in_executor(None, Places, settings.geoip_db)
+    else:
+        unpacking = asyncio.wrap_future(opening)
+    agents = Agents()
     if settings.geoip_db is not None:
         # An error in a configured file is reported before a database is created.
         await unpacking
-    min_free_bytes = settings.min_free_disk * 1_000_000
-    async with opened(
-        settings.db, event_writer, clock, settings.query_seconds, settings.keep_days, min_free_bytes
-    ) as store:
-        countries = await unpacking
+    event_writer, min_free_bytes = _event_writer(settings, clock), settings.min_free_disk * 1_000_000
+    make_work = partial(_background_work, app, settings.keep_days, clock)
+    async with opened(settings.db, event_writer, clock, settings.query_seconds, min_free_bytes, make_work) as store:
+        places = await unpacking
         clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
-        resolver = ClientResolver(clock, countries, trusted, settings.forwarded_header)
+        resolver = ClientResolver(clock, places, trusted, settings.forwarded_header)
         about_metrics = {"base_url": settings.base_url, "has_metrics_token": bool(settings.metrics_token)}
         store.clock_watch.proxies = lambda: resolver.report() | about_metrics
         budgets = Budgets(settings.client_events_per_hour, settings.client_month_share)
-        app[COLLECTOR] = Collector(store, store.ingest, clock, clients, client_websites, resolver, budgets)
+        app[COLLECTOR] = Collector(store, ingest(store), clock, clients, client_websites, resolver, agents, budgets)
         keys, names = Buckets(settings.key_per_minute), [report.name for report in reports]
         app[READ_API] = ReadApi(store, engine(store), clock, keys, settings.base_url, names)
         token = secrets.token_urlsafe(24)
@@ -71,7 +92,31 @@ async def components(
         if backup is not None:
             backup.close()
         app[AUTH].close()
-    countries.close()
+    places.close()
+
+
+def _event_writer(settings: Settings, clock: Clock) -> EventWriter:
+    limits = {"free": settings.free_events, "pro": settings.pro_events}
+    new_values = Limits(settings.max_new_values, settings.max_new_names)
+    return EventWriter(Sessions(settings.max_identities), limits.get, clock, new_values)
+
+
+def _background_work(
+    app: web.Application, keep_days: int, clock: Clock, store: Store, writer: Thread, reader: Thread
+) -> BackgroundWork:
+    app[BACKGROUND_WORK] = work = BackgroundWork(
+        writer,
+        reader,
+        store.event_writer.labels,
+        clock,
+        keep_days=keep_days,
+        is_busy=store.is_busy,
+        changed=store.note_change,
+        goals_of=lambda website: [saved.goal for saved in goals_of(store.registry.definitions.get(website, ()))],
+        deleted=store.want_empty_log,
+        failed=store.health.failed,
+    )
+    return work
 
 
 def _scheduled_backup(settings: Settings, clock: Clock) -> ScheduledBackup | None:

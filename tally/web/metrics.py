@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector as MetricsCollector
+from prometheus_client.registry import CollectorRegistry
 
 from tally.accounts.usage import USAGE_WARNINGS
 from tally.api.context import ReadApi
@@ -32,6 +34,13 @@ from tally.storage.health import WORDS
 from tally.storage.value_limits import BOUNDED, ValueLimits
 
 _NONE = "none"
+
+
+def exposition(families: MetricsCollector) -> tuple[bytes, str]:
+    """Return families in Prometheus' text format, and its content type."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(families)
+    return generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4
 
 
 class ServerMetrics(MetricsCollector):
@@ -89,10 +98,10 @@ class ServerMetrics(MetricsCollector):
             "Visitor identities evicted because the maximum was reached.",
             sessions.evictions,
         )
-        early = collector.clients.rotated_early + collector.client_websites.rotated_early
+        early = collector.clients.evictions + collector.client_websites.evictions
         yield _counter(
-            "tally_buckets_turned_early",
-            "Times that rate limit buckets were cleared early because there were too many clients.",
+            "tally_rate_limit_bucket_evictions",
+            "Times that rate limit buckets were evicted because the maximum was reached.",
             early,
         )
         yield from _clock(collector.clock)
@@ -144,7 +153,7 @@ def _usage(store: Store, now_ms: int) -> Metric:
 def _folded(limits: ValueLimits) -> Metric:
     help = "Events stored with (other) instead of a new value, because the field's daily limit was reached."
     family = CounterMetricFamily("tally_events_folded", help, labels=["field"])
-    for field, name in enumerate(BOUNDED):
+    for field, name in BOUNDED.items():
         family.add_metric([name], limits.folded[field])
     return family
 
@@ -186,7 +195,7 @@ def _readers(readers: Readers) -> Iterator[Metric]:
 
 def _state(store: Store) -> Metric:
     """Return 1 for the state that /healthz reports and 0 for the others."""
-    now = store.look()
+    now = store.check_health()
     family = GaugeMetricFamily(
         "tally_storage_state", "1 for the current state of the database, 0 for others.", labels=["state"]
     )
@@ -209,7 +218,7 @@ def _clock(clock: Clock) -> Iterator[Metric]:
     lead = "Seconds by which the system clock was set forward; negative where it was set back."
     yield _gauge("tally_clock_lead_seconds", lead, clock.ahead_ms / 1000)
     behind = "Seconds by which deletions lag behind the system clock, until the clock is trusted."
-    yield _gauge("tally_clock_unbelieved_seconds", behind, (clock.wall_ms() - clock.deletion_time_ms()) / 1000)
+    yield _gauge("tally_clock_unconfirmed_seconds", behind, (clock.wall_ms() - clock.deletion_time_ms()) / 1000)
 
 
 def _backups(backup: ScheduledBackup | None, now_ms: int) -> Iterator[Metric]:

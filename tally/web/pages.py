@@ -1,8 +1,8 @@
 """The pages as files: one HTML shell for every address that a browser opens, and the files that it loads.
 
-The files of static/ are read and compressed once, when the server starts. A request's path is looked up in that table,
-never in the file system. The files hold nothing secret and are the same for every browser: the pages load their data
-from /api/account or /api/share.
+The files of static/ are read as soon as the server listens, and each is compressed when it is first requested. A
+request's path is looked up in that table, never in the file system. The files hold nothing secret and are the same for
+every browser: the pages load their data from /api/account or /api/share.
 
 Every file has an ETag and is revalidated each time (`no-cache`), so that no browser mixes files of two versions. The
 shell's Content-Security-Policy forbids what the pages do not need: scripts and styles of other origins, and frames.
@@ -13,6 +13,9 @@ addresses in `frame-src`: the domain, its subdomains, and its allowed origins, s
 else. It does so for the website's owner alone; to others the page is the shell without frames. The frame runs no
 script: the page sets `sandbox` (static/heatmaps/heatmap_view.js), since no header of ours applies to the framed page. A
 browser keeps the policy of a page that it has loaded, so static/app.js reloads when this page is entered or left.
+
+No page may be shown in a frame, except that of a share link, by the origins that its owner lists. Browsers send no
+session cookie to frames of other sites (SameSite=Lax), and the page of a share link needs none.
 """
 
 import gzip
@@ -20,10 +23,12 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache, lru_cache
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from threading import Lock
 from types import MappingProxyType
 from typing import NamedTuple
 
+import orjson
 from aiohttp import web
 
 from tally import errors
@@ -89,12 +94,6 @@ def file_of(path: Path) -> File:
     return packed_file(path.read_bytes(), path.suffix)
 
 
-def _script_of(path: Path) -> File:
-    """Return a script of the pages without its documentation; lines keep their numbers."""
-    body = _DOCUMENTATION.sub(lambda found: b"\n" * found[0].count(b"\n"), path.read_bytes())
-    return packed_file(body, path.suffix)
-
-
 @cache
 def packed_file(body: bytes, suffix: str) -> File:
     """Return a file with a body, of the type of a suffix such as .js."""
@@ -103,14 +102,45 @@ def packed_file(body: bytes, suffix: str) -> File:
     return File(_TYPES[suffix], body, packed if len(packed) < len(body) else b"", tag)
 
 
-def files() -> dict[str, File]:
-    """Return every file of static/ that pages may load, by its path below static/."""
+@cache
+def _script_file(body: bytes) -> File:
+    """Return a script of the pages without its documentation; lines keep their numbers."""
+    return packed_file(_DOCUMENTATION.sub(lambda found: b"\n" * found[0].count(b"\n"), body), ".js")
+
+
+_reading = Lock()
+
+
+def sources() -> dict[str, bytes]:
+    """Return the contents of the files of static/, as they were when the process first read them.
+
+    Any thread may call this. It takes 25 ms the first time.
+    """
+    with _reading:
+        return _read_sources()
+
+
+@cache
+def _read_sources() -> dict[str, bytes]:
     folder = asset("static")
-    found: dict[str, File] = {}
-    for path in _shown(folder):
-        is_script = path.suffix == ".js" and "vendor" not in path.parts
-        found[path.relative_to(folder).as_posix()] = _script_of(path) if is_script else file_of(path)
+    found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in _shown(folder)}
+    # A page loads only the texts of its parts: messages/en/funnels.json is one part of messages/en.json.
+    for path in [path for path in found if path.startswith("messages/")]:
+        for part, texts in orjson.loads(found.pop(path)).items():
+            found[f"{path.removesuffix('.json')}/{part}.json"] = orjson.dumps(texts)
     return found
+
+
+class Files:
+    """Every file of static/ that pages may load, by its path below static/."""
+
+    def __contains__(self, path: str) -> bool:
+        return path in sources()
+
+    def __getitem__(self, path: str) -> File:
+        """Return a file as it is served. Raises KeyError."""
+        body, suffix = sources()[path], PurePosixPath(path).suffix
+        return _script_file(body) if suffix == ".js" and not path.startswith("vendor/") else packed_file(body, suffix)
 
 
 def _shown(folder: Path) -> Iterator[Path]:
@@ -119,7 +149,7 @@ def _shown(folder: Path) -> Iterator[Path]:
             yield path
 
 
-FILES = web.AppKey("files", dict[str, File])
+FILES = web.AppKey("files", Files)
 
 
 async def page(request: web.Request) -> web.Response:
@@ -147,9 +177,8 @@ async def to_start(request: web.Request) -> web.Response:
     return web.Response(status=308, headers={"Location": f"{public_prefix(request)}/", "Vary": PREFIX_HEADER})
 
 
-def shell(request: web.Request, frames: tuple[str, ...]) -> web.Response:
-    """Return the shell whose policy allows frames of these sources; not to be stored by shared caches."""
-    policy = POLICY + ("; frame-src " + " ".join(frames) if frames else "")
+def shell(request: web.Request, policy: str) -> web.Response:
+    """Return the shell with a policy of its own; not to be stored by shared caches."""
     request[RESPONSE_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": policy}
     file = _below(request, SHELL)
     own = file._replace(tag=file.tag + blake2b(policy.encode(), digest_size=12).hexdigest())
@@ -165,7 +194,17 @@ async def heatmap_page(request: web.Request) -> web.Response:
         website = await request.app[READ_API].website(request, session.owner.number)
     except ApiError:
         return await page(request)
-    return shell(request, frames_of(website))
+    frames = frames_of(website)
+    return shell(request, POLICY + ("; frame-src " + " ".join(frames) if frames else ""))
+
+
+async def share_page(request: web.Request) -> web.Response:
+    """GET /share/{token}: the shell, which pages of the link's origins may show in a frame."""
+    link = request.app[AUTH].store.registry.shares.get(request.match_info["token"])
+    if link is None or not link.options.origins:
+        return await page(request)
+    ancestors = f"frame-ancestors {' '.join(link.options.origins)}"
+    return shell(request, POLICY.replace("frame-ancestors 'none'", ancestors))
 
 
 def frames_of(website: Website) -> tuple[str, ...]:
@@ -190,10 +229,10 @@ def not_found(request: web.Request) -> web.Response:
 async def asset_file(request: web.Request) -> web.Response:
     """GET /assets/{path}: a file of static/."""
     request[RESPONSE_HEADERS] = FILE_HEADERS
-    found = request.app[FILES].get(request.match_info["path"])
-    if found is None:
+    files, path = request.app[FILES], request.match_info["path"]
+    if path not in files:
         raise ApiError(errors.NOT_FOUND)
-    return answer(request, found)
+    return answer(request, files[path])
 
 
 def answer(

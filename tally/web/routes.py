@@ -6,13 +6,13 @@ docs/reference, openapi.yaml and the tests of authorisation are checked against 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally.api import account, read, websites
+from tally.api import account, badges, definitions, read, sharing, websites
 from tally.api.endpoints import endpoint
 from tally.api.reports import REPORTS, Access, Report
 from tally.http.middleware import handle_expect
@@ -30,7 +30,7 @@ class Route(NamedTuple):
     preflight: Handler | None = None
 
 
-_AUTHORISE = {Access.KEY: read.by_key, Access.SESSION: websites.by_session, Access.LINK: websites.by_link}
+_AUTHORISE = {Access.KEY: read.by_key, Access.SESSION: websites.by_session, Access.LINK: sharing.by_link}
 
 
 def report_routes(reports: Iterable[Report[Any]]) -> tuple[Route, ...]:
@@ -46,6 +46,15 @@ def report_routes(reports: Iterable[Report[Any]]) -> tuple[Route, ...]:
         for report in reports
         if access in report.access
     )
+
+
+def definition_routes() -> Iterator[Route]:
+    """Yield the routes that change annotations, segments, goals and funnels."""
+    for of in definitions.KINDS:
+        path = f"/api/account/websites/{{id}}/{of.path}"
+        yield Route("POST", path, definitions.creating(of))
+        yield Route("PATCH", f"{path}/{{definition}}", definitions.changing(of))
+        yield Route("DELETE", f"{path}/{{definition}}", definitions.deleting(of))
 
 
 FIXED_ROUTES = (
@@ -69,22 +78,28 @@ FIXED_ROUTES = (
     Route("GET", "/api/account/websites/{id}", websites.website),
     Route("PATCH", "/api/account/websites/{id}", websites.change),
     Route("DELETE", "/api/account/websites/{id}", websites.delete),
-    Route("POST", "/api/account/websites/{id}/share", websites.share),
-    Route("DELETE", "/api/account/websites/{id}/share", websites.unshare),
-    Route("GET", "/api/share/{token}", websites.shared),
+    Route("POST", "/api/account/websites/{id}/share", sharing.share),
+    Route("PATCH", "/api/account/websites/{id}/share", sharing.change),
+    Route("DELETE", "/api/account/websites/{id}/share", sharing.unshare),
+    *definition_routes(),
+    Route("GET", "/api/share/{token}", sharing.shared),
+    Route("POST", "/api/share/{token}/password", sharing.unlock),
+    Route("GET", "/api/share/{token}/badge.svg", badges.badge),
+    Route("GET", "/api/share/{token}/counter.svg", badges.counter),
     Route("GET", "/", pages.page),
     Route("GET", "/login", pages.page),
     Route("GET", "/setup", pages.page),
     Route("GET", "/websites/{id}", pages.page),
     Route("GET", "/websites/{id}/events", pages.page),
     Route("GET", "/websites/{id}/funnels", pages.page),
+    Route("GET", "/websites/{id}/journeys", pages.page),
     Route("GET", "/websites/{id}/vitals", pages.page),
     Route("GET", "/websites/{id}/heatmaps", pages.heatmap_page),
     Route("GET", "/websites/{id}/experiments", pages.page),
     Route("GET", "/websites/{id}/rejected", pages.page),
     Route("GET", "/account", pages.page),
     Route("GET", "/account/{section}", pages.page),
-    Route("GET", "/share/{token}", pages.page),
+    Route("GET", "/share/{token}", pages.share_page),
     Route("GET", "/assets/{path}", pages.asset_file),
     Route("GET", tracker.SCRIPT, tracker.script),
     Route("GET", tracker.part_path(tracker.SCRIPT), tracker.script),
@@ -113,4 +128,6 @@ def add_routes(app: web.Application, settings: Settings, routes: Iterable[Route]
 
 def _pattern(path: str) -> str:
     # aiohttp's default pattern excludes braces, so that such a path would get aiohttp's own 404.
-    return re.sub(r"{(\w+)}", r"{\1:[^/]+}", path).replace("{path:[^/]+}", "{path:.+}")
+    pattern = re.sub(r"{(\w+)}", r"{\1:[^/]+}", path).replace("{path:[^/]+}", "{path:.+}")
+    # goals/report is no definition: other methods than GET are answered 405 there.
+    return pattern.replace("{definition:[^/]+}", "{definition:(?!report$)[^/]+}")

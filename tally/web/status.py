@@ -8,8 +8,6 @@ Prometheus' text format when they are read, so that counting costs nothing more.
 import secrets
 
 from aiohttp import HttpVersion11, web
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.registry import CollectorRegistry
 
 from tally import errors
 from tally.api.context import READ_API
@@ -24,7 +22,6 @@ from tally.ingest.store import SQLITE_VERSION
 from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.resources import tally_version
 from tally.storage.health import RETRY_S, WORDS
-from tally.web.metrics import ServerMetrics
 
 # In lower case. CDN-Loop: RFC 8586; the others are those of common proxies and content delivery networks.
 _PROXY_HEADERS = ("x-", "via", "forwarded", "cf-", "cdn-loop", "true-client-ip", "fly-")
@@ -37,7 +34,7 @@ SCHEDULED_BACKUP = web.AppKey[ScheduledBackup | None]("scheduled_backup")
 async def healthz(request: web.Request) -> web.Response:
     """GET /healthz: 200 where the database accepts events; 503, with the reason, otherwise."""
     store = request.app[COLLECTOR].store
-    state = store.look()
+    state = store.check_health()
     if state != "well":
         raise ApiError(errors.STORAGE_UNAVAILABLE, WORDS[state], retry_after_s=RETRY_S)
     return json_response({"ok": True, "version": tally_version(), "sqlite": SQLITE_VERSION, "queue": store.queue})
@@ -65,9 +62,13 @@ async def metrics(request: web.Request) -> web.Response:
     if not has_token and collector.resolver.has_hidden_proxy:
         message = f"A proxy on this server forwards requests without {collector.resolver.header}: set --metrics-token."
         raise ApiError(errors.FORBIDDEN, message)
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_server_metrics(request.app))
-    return web.Response(body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
+    from tally.web.metrics import ServerMetrics, exposition  # here: imported by load_rest, after the server listens
+
+    app = request.app
+    counted = app[RESPONSE_COUNTS], app[ERROR_COUNTS], app[COLLECT_PATH], app[BASE_PATH]
+    families = ServerMetrics(collector, app[READ_API], app[CONNECTIONS], app[SCHEDULED_BACKUP], *counted)
+    body, content_type = exposition(families)
+    return web.Response(body=body, headers={"Content-Type": content_type})
 
 
 @web.middleware
@@ -91,8 +92,3 @@ def is_direct(request: web.BaseRequest, forwarded_header: str) -> bool:
         name == forwarded_header.lower() or (name.startswith(_PROXY_HEADERS) and not name.startswith("x-prometheus-"))
         for name in names
     )
-
-
-def _server_metrics(app: web.Application) -> ServerMetrics:
-    counted = app[RESPONSE_COUNTS], app[ERROR_COUNTS], app[COLLECT_PATH], app[BASE_PATH]
-    return ServerMetrics(app[COLLECTOR], app[READ_API], app[CONNECTIONS], app[SCHEDULED_BACKUP], *counted)

@@ -1,13 +1,23 @@
-"""Every test of the API runs with each analytics engine (tally/reports/engine.py)."""
+"""Fixtures of the API's tests, which run with each analytics engine (tally/reports/report_engine.py)."""
+
+from collections.abc import Iterator
 
 import pytest
 
 from tally.ingest.sqlite_reports import SqliteReports
-from tally.web.components import Engine
+from tally.web.components import ReportEngine
+from tests.support.read_api import SyncApp, sync_app_at
 
-ENGINES: dict[str, Engine] = {"sqlite": SqliteReports}
+ENGINES: dict[str, ReportEngine] = {"sqlite": SqliteReports}
 
 
 @pytest.fixture(scope="session", params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> Engine:
+def engine(request: pytest.FixtureRequest) -> ReportEngine:
     return ENGINES[request.param]
+
+
+@pytest.fixture(scope="module")
+def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: ReportEngine) -> Iterator[SyncApp]:
+    """Return one application for all tests of a module."""
+    with sync_app_at(tmp_path_factory.mktemp("api") / "analytics.db", engine) as opened:
+        yield opened

@@ -1,4 +1,4 @@
-"""/api/account: first run, the account, its keys, its websites and their links, row by row of the pages' table."""
+"""/api/account: setup, the account, its API keys, websites and share links."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from tally.accounts import passwords
 from tally.accounts.accounts import set_password_hash
 from tally.accounts.sign_in import TRIES_A_MINUTE
 from tally.api.auth import AUTH
-from tally.api.websites import MOST_ORIGINS
+from tally.api.websites import MAX_ORIGINS
 from tally.events.validation import TRAFFIC_TYPES, TYPES
 from tests.support.app import OWNER, Answer, App, MakeApp
 from tests.support.page_client import PASSWORD, PageClient, account, logged_in
@@ -31,20 +31,20 @@ def token(app: App) -> str:
     return str(app.application[AUTH].setup_token)
 
 
-def by(setup_token: str) -> dict[str, str | None]:
-    """How a page tells the token of its link: not in a path, which proxies write down."""
+def setup_header(setup_token: str) -> dict[str, str | None]:
+    """Return the header that carries the setup token; it is not in the path, because proxies log paths."""
     return {"Setup-Token": setup_token}
 
 
-async def test_the_setup_link_makes_the_first_account(app: App) -> None:
-    """ "201, logs in"; needs_setup: "no account has a password yet"."""
+async def test_setup_creates_the_first_account(app: App) -> None:
+    """Setup creates the first account and logs in; `needs_setup` is true while no account has a password."""
     browser = PageClient(app)
     assert (await browser("GET", "/api/account/state")).json["data"] == {
         "logged_in": False,
         "needs_setup": True,
         "demo": False,
     }
-    answer = await browser("GET", "/api/account/setup", headers=by(token(app)))
+    answer = await browser("GET", "/api/account/setup", headers=setup_header(token(app)))
     assert (answer.status, answer.json) == (200, {"data": {"email": None}})
     sent = {"token": token(app), "email": " ann@example.com ", "password": PASSWORD}
     answer = await browser("POST", "/api/account/setup", sent)
@@ -61,27 +61,27 @@ async def test_the_setup_link_makes_the_first_account(app: App) -> None:
 
 
 async def test_the_setup_link_works_once(app: App) -> None:
-    """ "404 `unknown_setup_link` when wrong or used", also for the one who comes second in the same moment."""
+    """A used or wrong link is answered 404 `unknown_setup_link`, also for the second of two requests sent at once."""
     used = token(app)
     sent = [{"token": used, "email": f"{name}@example.com", "password": PASSWORD} for name in ("a", "b")]
     answers = await asyncio.gather(*(PageClient(app)("POST", "/api/account/setup", one) for one in sent))
     assert sorted(answer.status for answer in answers) == [201, 404]
     assert app.sql("select count(*) from account") == [(1,)]
-    refused(await PageClient(app)("GET", "/api/account/setup", headers=by(used)), 404, "unknown_setup_link")
+    refused(await PageClient(app)("GET", "/api/account/setup", headers=setup_header(used)), 404, "unknown_setup_link")
     refused(await PageClient(app)("POST", "/api/account/setup", sent[0]), 404, "unknown_setup_link")
     await app.restart()
     refused(
-        await PageClient(app)("GET", "/api/account/setup", headers=by(token(app))),
+        await PageClient(app)("GET", "/api/account/setup", headers=setup_header(token(app))),
         404,
         "unknown_setup_link",
     )
 
 
-async def test_the_account_of_the_first_website_gets_an_address(app: App) -> None:
-    """ "email may replace owner@localhost"."""
+async def test_setup_replaces_the_local_address(app: App) -> None:
+    """The email of the setup replaces `owner@localhost`."""
     website = await app.website(account="owner@localhost")
     browser = PageClient(app)
-    answer = await browser("GET", "/api/account/setup", headers=by(token(app)))
+    answer = await browser("GET", "/api/account/setup", headers=setup_header(token(app)))
     assert answer.json["data"]["email"] is None
     sent = {"token": token(app), "email": "ann@example.com", "password": PASSWORD}
     assert (await browser("POST", "/api/account/setup", sent)).json["data"]["email"] == "ann@example.com"
@@ -89,20 +89,20 @@ async def test_the_account_of_the_first_website_gets_an_address(app: App) -> Non
     assert app.sql("select email from account") == [("ann@example.com",)]
 
 
-async def test_another_accounts_address_stays(app: App) -> None:
-    """ "the account whose password is to be set ... is ignored for another existing account"."""
+async def test_setup_keeps_an_existing_address(app: App) -> None:
+    """The setup of an account with an address sets its password only; the email sent is ignored."""
     await app.website(account="ann@example.com", plan="pro")
-    answer = await PageClient(app)("GET", "/api/account/setup", headers=by(token(app)))
+    answer = await PageClient(app)("GET", "/api/account/setup", headers=setup_header(token(app)))
     assert answer.json["data"]["email"] == "ann@example.com"
     sent = {"token": token(app), "email": "eve@example.com", "password": PASSWORD}
     answer = await PageClient(app)("POST", "/api/account/setup", sent)
     assert (answer.json["data"]["email"], answer.json["data"]["plan"]) == ("ann@example.com", "pro")
 
 
-async def test_a_password_set_by_the_command_line_ends_the_link(app: App) -> None:
+async def test_a_password_set_by_the_command_line_invalidates_the_setup_link(app: App) -> None:
     await account(app)
     refused(
-        await PageClient(app)("GET", "/api/account/setup", headers=by(token(app))),
+        await PageClient(app)("GET", "/api/account/setup", headers=setup_header(token(app))),
         404,
         "unknown_setup_link",
     )
@@ -111,18 +111,20 @@ async def test_a_password_set_by_the_command_line_ends_the_link(app: App) -> Non
 
 
 @pytest.mark.parametrize("given", ["", "x", "\u00e4", "%00", "%ED%A0%80"])
-async def test_other_tokens_open_nothing(app: App, given: str) -> None:
-    refused(await PageClient(app)("GET", "/api/account/setup", headers=by(given)), 404, "unknown_setup_link")
+async def test_wrong_setup_tokens_are_refused(app: App, given: str) -> None:
+    refused(await PageClient(app)("GET", "/api/account/setup", headers=setup_header(given)), 404, "unknown_setup_link")
     refused(await PageClient(app)("GET", "/api/account/setup"), 404, "unknown_setup_link")
 
 
-async def test_guessing_tokens_is_counted_by_address(app: App) -> None:
+async def test_setup_attempts_are_limited_by_address(app: App) -> None:
     for _ in range(TRIES_A_MINUTE):
-        refused(await PageClient(app)("GET", "/api/account/setup", headers=by("x")), 404, "unknown_setup_link")
-    refused(await PageClient(app)("GET", "/api/account/setup", headers=by(token(app))), 429, "rate_limited")
+        refused(
+            await PageClient(app)("GET", "/api/account/setup", headers=setup_header("x")), 404, "unknown_setup_link"
+        )
+    refused(await PageClient(app)("GET", "/api/account/setup", headers=setup_header(token(app))), 429, "rate_limited")
     other = PageClient(app, ip="198.51.100.9")
     for _ in range(2 * TRIES_A_MINUTE):
-        assert (await other("GET", "/api/account/setup", headers=by(token(app)))).status == 200
+        assert (await other("GET", "/api/account/setup", headers=setup_header(token(app)))).status == 200
 
 
 @pytest.mark.parametrize(
@@ -138,16 +140,16 @@ async def test_guessing_tokens_is_counted_by_address(app: App) -> None:
         ({"more": 1}, "more"),
     ],
 )
-async def test_what_is_wrong_in_a_setup(app: App, changed: dict[str, Any], field: str) -> None:
-    """ "password 10 to 200 characters else 400 `invalid_field` field password"."""
+async def test_invalid_setups(app: App, changed: dict[str, Any], field: str) -> None:
+    """The password has 10 to 200 characters, otherwise 400 `invalid_field` with the field password."""
     sent = {"token": token(app), "email": "ann@example.com", "password": PASSWORD} | changed
     refused(await PageClient(app)("POST", "/api/account/setup", sent), 400, "invalid_field", field)
     assert app.sql("select count(*) from account") == [(0,)]
 
 
-def test_the_link_is_printed_on_standard_error(serve: Serve, command: Command) -> None:
-    """ "the server prints to STANDARD ERROR: `set up Tally: http://HOST:PORT/setup#TOKEN` (base_url if set) ... new
-    each start"; no longer once there is a password."""
+def test_the_setup_link_is_printed_to_standard_error(serve: Serve, command: Command) -> None:
+    """The server prints `set up Tally: BASE_URL/setup#TOKEN` to standard error with a new token at each start, until an
+    account has a password."""
     links = []
     for arguments, place in ((("--base-url", "https://stats.example.com"), "https://stats.example.com"), ((), None)):
         server = serve(*arguments)
@@ -192,7 +194,7 @@ async def test_the_account(make_app: MakeApp) -> None:
     }
 
 
-async def test_a_plan_changed_by_the_command_line_is_seen(app: App) -> None:
+async def test_a_plan_changed_by_the_command_line_applies(app: App) -> None:
     browser = await logged_in(app)
     assert (await browser("GET", "/api/account")).json["data"]["events_limit"] is None
     await account(app, plan="free")
@@ -201,7 +203,7 @@ async def test_a_plan_changed_by_the_command_line_is_seen(app: App) -> None:
 
 
 async def test_the_time_zone(app: App) -> None:
-    """ "IANA name or null = the browser's own"; it is the account's, and outlives the process."""
+    """The time zone is an IANA name, or null for that of the browser; it is stored."""
     browser = await logged_in(app)
     answer = await browser("PATCH", "/api/account", {"time_zone": "Asia/Kathmandu"})
     assert answer.json["data"]["time_zone"] == "Asia/Kathmandu"
@@ -214,20 +216,20 @@ async def test_the_time_zone(app: App) -> None:
 @pytest.mark.parametrize(
     "name", ["", "Europe", "europe/berlin", "../../etc/passwd", "Mars/Base", 5, ["UTC"], "x" * 9_000]
 )
-async def test_what_is_no_time_zone(app: App, name: Any) -> None:
+async def test_invalid_time_zones(app: App, name: Any) -> None:
     browser = await logged_in(app)
     refused(await browser("PATCH", "/api/account", {"time_zone": name}), 400, "invalid_field", "time_zone")
 
 
 @pytest.mark.parametrize("new", ["123456789", "x" * 201, 5, None])
-async def test_what_is_no_new_password(app: App, new: Any) -> None:
+async def test_invalid_new_passwords(app: App, new: Any) -> None:
     browser = await logged_in(app)
     answer = await browser("POST", "/api/account/password", {"current": PASSWORD, "new": new})
     refused(answer, 400, "invalid_field", "new" if new in (5, None) else "password")
 
 
-async def test_another_password_ends_every_session_a_copied_cookie_too(app: App) -> None:
-    """ "other sessions end": whoever copied this browser's cookie is another; this browser gets a new one."""
+async def test_a_new_password_ends_all_sessions(app: App) -> None:
+    """All sessions end, including one with a copy of this browser's cookie; this browser gets a new cookie."""
     browser, other = await logged_in(app), PageClient(app)
     copied = PageClient(app)
     copied.cookies = dict(browser.cookies)
@@ -241,27 +243,25 @@ async def test_another_password_ends_every_session_a_copied_cookie_too(app: App)
 
 @pytest.mark.parametrize("keys", [False, True, None])
 @pytest.mark.parametrize("links", [False, True, None])
-async def test_another_password_can_revoke_keys_and_share_links(
-    app: App, keys: bool | None, links: bool | None
-) -> None:
-    """Issue 14.9: both are offered; what was not asked for stays, and so does what is another account's."""
+async def test_a_new_password_can_revoke_keys_and_share_links(app: App, keys: bool | None, links: bool | None) -> None:
+    """Keys and links are revoked only on request, and those of other accounts are kept."""
     browser, other = await logged_in(app), await logged_in(app, "other@example.com")
-    opened: dict[str, bool] = {}
+    is_valid_after: dict[str, bool] = {}
     for one, email in ((browser, OWNER), (other, "other@example.com")):
         for domain in (f"a.{email[:5]}.com", f"b.{email[:5]}.com"):
             website = await app.website(domain, email)
             link = (await one("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
-            opened[f"/api{link}"] = one is other or not links
+            is_valid_after[f"/api{link}"] = one is other or not links
         key = (await one("POST", "/api/account/keys", {"name": "report"})).json["data"]["value"]
-        opened[key] = one is other or not keys
+        is_valid_after[key] = one is other or not keys
     sent: dict[str, Any] = {"current": PASSWORD, "new": "another horse battery"}
     sent |= {name: value for name, value in (("revoke_keys", keys), ("revoke_share_links", links)) if value is not None}
     assert (await browser("POST", "/api/account/password", sent)).status == 204
-    for opener, still in opened.items():
-        if opener.startswith("/"):
-            assert (await PageClient(app)("GET", opener)).status == (200 if still else 404)
+    for credential, is_valid in is_valid_after.items():
+        if credential.startswith("/"):
+            assert (await PageClient(app)("GET", credential)).status == (200 if is_valid else 404)
         else:
-            assert (await app.get("/api/v1/websites", opener)).status == (200 if still else 401)
+            assert (await app.get("/api/v1/websites", credential)).status == (200 if is_valid else 401)
 
 
 @pytest.mark.parametrize("field", ["revoke_keys", "revoke_share_links"])
@@ -281,8 +281,8 @@ async def test_a_wrong_password_or_value_revokes_nothing(app: App, field: str) -
     assert app.sql("select count(*) from share_link") == [(1,)]
 
 
-async def test_a_password_that_was_reset_meanwhile_stays(app: App) -> None:
-    """Somebody who knows the old one is changing it while the owner sets another by the command line."""
+async def test_a_password_set_during_a_change_is_kept(app: App) -> None:
+    """A change with the old password fails if the password is set by the command line meanwhile."""
     browser = await logged_in(app)
     number, hashing = await account(app), app.application[AUTH].hashing
     reset = passwords.hashed("set by the owner")
@@ -299,8 +299,8 @@ async def test_a_password_that_was_reset_meanwhile_stays(app: App) -> None:
     assert app.sql("select password_hash from account") == [(reset,)]
 
 
-async def test_what_an_ended_session_began_is_not_done(app: App) -> None:
-    """A body may come slowly: the session is looked at again when it is there."""
+async def test_requests_of_an_ended_session_are_refused(app: App) -> None:
+    """The session is checked again when the body is complete, since a body may arrive slowly."""
     browser = await logged_in(app)
     cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     body = b'{"name": "late"}'
@@ -319,13 +319,13 @@ async def test_what_an_ended_session_began_is_not_done(app: App) -> None:
     assert app.sql("select count(*) from api_key") == [(0,)]
 
 
-async def test_answers_are_not_for_other_sites(app: App) -> None:
-    """A page of another site cannot read them; it is not to learn from a download that somebody is logged in."""
+async def test_cross_site_requests_are_refused(app: App) -> None:
+    """Another site's page cannot learn from a response that the user is logged in."""
     browser = await logged_in(app)
     answer = await browser("GET", "/api/account", headers={"Sec-Fetch-Site": "cross-site"})
     refused(answer, 403, "cross_site")
-    for said in ("none", None):
-        assert (await browser("GET", "/api/account", headers={"Sec-Fetch-Site": said})).status == 200
+    for fetch_site in ("none", None):
+        assert (await browser("GET", "/api/account", headers={"Sec-Fetch-Site": fetch_site})).status == 200
 
 
 # --- bodies
@@ -348,7 +348,7 @@ async def test_answers_are_not_for_other_sites(app: App) -> None:
     ids=str,
 )
 async def test_a_body_is_a_json_object(app: App, body: bytes, kind: str | None, status: int, code: str) -> None:
-    """ "Body must be `application/json` (415)": what a form on another site can send is none."""
+    """The body must be `application/json`, which a form on another site cannot send; otherwise 415."""
     answer = await PageClient(app)("POST", "/api/account/login", body, headers={"Content-Type": kind})
     assert (answer.status, answer.json["error"]["code"]) == (status, code)
 
@@ -356,13 +356,13 @@ async def test_a_body_is_a_json_object(app: App, body: bytes, kind: str | None, 
 # --- API keys
 
 
-async def test_a_key_is_made_shown_once_used_and_revoked(app: App) -> None:
+async def test_a_key_is_created_used_and_revoked(app: App) -> None:
     browser = await logged_in(app)
     website = await app.website()
     assert (await browser("GET", "/api/account/keys")).json == {"data": []}
-    made = await browser("POST", "/api/account/keys", {"name": " laptop "})
-    assert made.status == 201
-    key = made.json["data"]
+    created = await browser("POST", "/api/account/keys", {"name": " laptop "})
+    assert created.status == 201
+    key = created.json["data"]
     value = key.pop("value")
     assert value.startswith(key["prefix"])
     assert (key["name"], key["last_used_at"], key["created_at"]) == ("laptop", None, "2026-11-18T12:00:00.000+00:00")
@@ -385,30 +385,30 @@ async def test_the_free_plan_has_no_keys(app: App) -> None:
 
 
 @pytest.mark.parametrize("name", [5, None, "x" * 101, "two\nlines", "\0"])
-async def test_what_is_no_name_of_a_key(app: App, name: Any) -> None:
+async def test_invalid_key_names(app: App, name: Any) -> None:
     browser = await logged_in(app)
     refused(await browser("POST", "/api/account/keys", {"name": name}), 400, "invalid_field", "name")
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", "1e0", "\u0661", "9" * 30, "1%20"])
-async def test_what_is_no_key(app: App, number: str) -> None:
+async def test_unknown_key_numbers(app: App, number: str) -> None:
     browser = await logged_in(app)
     await browser("POST", "/api/account/keys", {"name": ""})
     refused(await browser("DELETE", f"/api/account/keys/{number}"), 404, "unknown_key")
 
 
-async def test_keys_of_others_are_neither_seen_nor_revoked(app: App) -> None:
-    mine, other = await logged_in(app), await logged_in(app, "other@example.com")
-    number = (await mine("POST", "/api/account/keys", {"name": "mine"})).json["data"]["id"]
+async def test_keys_of_other_accounts_are_neither_listed_nor_revoked(app: App) -> None:
+    owner, other = await logged_in(app), await logged_in(app, "other@example.com")
+    number = (await owner("POST", "/api/account/keys", {"name": "mine"})).json["data"]["id"]
     assert (await other("GET", "/api/account/keys")).json == {"data": []}
     refused(await other("DELETE", f"/api/account/keys/{number}"), 404, "unknown_key")
-    assert len((await mine("GET", "/api/account/keys")).json["data"]) == 1
+    assert len((await owner("GET", "/api/account/keys")).json["data"]) == 1
 
 
 # --- websites
 
 
-async def test_a_website_is_added_and_takes_events_at_once(app: App) -> None:
+async def test_a_new_website_accepts_events_at_once(app: App) -> None:
     browser = await logged_in(app)
     answer = await browser("POST", "/api/account/websites", {"domain": "https://www.Example.com/about"})
     assert answer.status == 201
@@ -416,10 +416,14 @@ async def test_a_website_is_added_and_takes_events_at_once(app: App) -> None:
     assert website | {"id": ""} == {
         "id": "",
         "name": "example.com",
+        "time_zone": None,
+        "week_start": "monday",
+        "currency": None,
         "domain": "example.com",
         "created_at": "2026-11-18T12:00:00.000+00:00",
         "origins": [],
         "share": None,
+        "share_options": None,
         "events": 0,
         "events_exact": True,
     }
@@ -430,8 +434,8 @@ async def test_a_website_is_added_and_takes_events_at_once(app: App) -> None:
     assert (await browser("GET", "/api/account/websites")).json["data"] == [website | {"events": 2}]
 
 
-async def test_a_large_count_is_as_new_as_a_small_one(app: App) -> None:
-    """Counted again where the website has changed, and only there."""
+async def test_event_counts_are_current(app: App) -> None:
+    """The count is refreshed after each change of the website."""
     browser = await logged_in(app)
     website = await app.website()
 
@@ -451,10 +455,8 @@ async def test_a_large_count_is_as_new_as_a_small_one(app: App) -> None:
 
 
 @pytest.mark.parametrize("domain", ["", "co.uk", "a b", "ann@example.com", "exa_mple..com", "x" * 3_000, 5, None])
-async def test_what_is_no_domain_is_refused_in_the_words_of_the_command(
-    app: App, command: Command, domain: Any
-) -> None:
-    """ "400 invalid_field domain with the message of the command line's rules (same function)"."""
+async def test_invalid_domains_have_the_message_of_the_command(app: App, command: Command, domain: Any) -> None:
+    """400 `invalid_field` with the field domain and the message of the command line."""
     browser = await logged_in(app)
     answer = await browser("POST", "/api/account/websites", {"domain": domain})
     refused(answer, 400, "invalid_field", "domain")
@@ -467,8 +469,8 @@ async def test_what_is_no_domain_is_refused_in_the_words_of_the_command(
     )
 
 
-async def test_a_website_is_renamed_and_moved_at_once(app: App) -> None:
-    """Collect judges by the new domain and origins with the very answer."""
+async def test_a_changed_website_applies_at_once(app: App) -> None:
+    """New domains and origins apply to events as soon as the request is answered."""
     browser = await logged_in(app)
     path = f"/api/account/websites/{(website := await app.website())}"
     page, native = PAGE | {"website_id": website}, {"Origin": "capacitor://localhost"}
@@ -478,7 +480,7 @@ async def test_a_website_is_renamed_and_moved_at_once(app: App) -> None:
     assert answer.json["data"]["name"] == "example.com"
     assert (await app.collect(page, headers=native)).status == 202
     answer = await browser("PATCH", path, {"domain": "Example.ORG", "origins": []})
-    # It was called by its domain, and goes on to be.
+    # The name was the domain, and follows it.
     assert (answer.json["data"]["domain"], answer.json["data"]["name"]) == ("example.org", "example.org")
     assert (await app.collect(page, headers=native)).status == 403
     assert (await app.collect(page, headers={"Origin": "https://example.com"})).status == 403
@@ -500,11 +502,11 @@ async def test_a_website_is_renamed_and_moved_at_once(app: App) -> None:
         ({"origins": [5]}, "origins"),
         ({"origins": ["a.example"]}, "origins"),
         ({"origins": ["https://a.example/path"]}, "origins"),
-        ({"origins": ["https://a.example"] * (MOST_ORIGINS + 1)}, "origins"),
+        ({"origins": ["https://a.example"] * (MAX_ORIGINS + 1)}, "origins"),
         ({"id": "x"}, "id"),
     ],
 )
-async def test_what_is_wrong_in_a_change(app: App, sent: dict[str, Any], field: str) -> None:
+async def test_invalid_changes_of_a_website(app: App, sent: dict[str, Any], field: str) -> None:
     browser = await logged_in(app)
     website = await app.website()
     before = app.sql("select * from website")
@@ -513,7 +515,7 @@ async def test_what_is_wrong_in_a_change(app: App, sent: dict[str, Any], field: 
 
 
 async def test_a_domain_is_added_once(app: App) -> None:
-    """A second website of a domain only where `again` says that it is meant; another account knows nothing of it."""
+    """A second website with the same domain needs `again`; websites of other accounts do not count."""
     browser = await logged_in(app)
     first = (await browser("POST", "/api/account/websites", {"domain": "example.com"})).json["data"]["id"]
     again = await browser("POST", "/api/account/websites", {"domain": "https://www.example.com/pricing"})
@@ -521,11 +523,11 @@ async def test_a_domain_is_added_once(app: App) -> None:
     assert first in again.json["error"]["message"]
     assert again.json["website_id"] == first
     assert len((await browser("GET", "/api/account/websites")).json["data"]) == 1
-    odd = await browser("POST", "/api/account/websites", {"domain": "example.com", "again": 1})
-    refused(odd, 400, "invalid_field", "again")
-    meant = await browser("POST", "/api/account/websites", {"domain": "example.com", "again": True})
-    assert meant.status == 201
-    assert meant.json["data"]["id"] != first
+    invalid = await browser("POST", "/api/account/websites", {"domain": "example.com", "again": 1})
+    refused(invalid, 400, "invalid_field", "again")
+    second_website = await browser("POST", "/api/account/websites", {"domain": "example.com", "again": True})
+    assert second_website.status == 201
+    assert second_website.json["data"]["id"] != first
     other = await logged_in(app, "other@example.com")
     assert (await other("POST", "/api/account/websites", {"domain": "example.com"})).status == 201
 
@@ -540,54 +542,57 @@ async def test_a_domain_of_another_website_is_refused_in_a_change(app: App) -> N
     assert taken.json["website_id"] == first
     refused(await browser("PATCH", path, {"domain": "example.com", "again": "yes"}), 400, "invalid_field", "again")
     assert (await browser("PATCH", path, {"domain": "example.org", "name": "Shop"})).status == 200
-    meant = await browser("PATCH", path, {"domain": "example.com", "again": True})
-    assert (meant.status, meant.json["data"]["domain"]) == (200, "example.com")
-    # A website keeps a domain that it has, also where another one has it.
+    second_website = await browser("PATCH", path, {"domain": "example.com", "again": True})
+    assert (second_website.status, second_website.json["data"]["domain"]) == (200, "example.com")
+    # A website can keep its domain although another one has it.
     assert (await browser("PATCH", path, {"domain": "example.com"})).status == 200
 
 
-# --- shared links
+# --- share links
 
 
-async def test_a_link_shows_a_website_until_it_is_withdrawn(app: App) -> None:
-    """ "201 {"data":{"share":"/share/TOKEN"}} (a new token each POST) / 204"; "revoked = row gone"."""
-    browser, stranger = await logged_in(app), PageClient(app, ip="198.51.100.7")
+async def test_a_share_link_works_until_it_is_revoked(app: App) -> None:
+    """POST creates a new token and replaces the old one; DELETE revokes the link with 204."""
+    browser, visitor = await logged_in(app), PageClient(app, ip="198.51.100.7")
     website = await app.website()
     path = f"/api/account/websites/{website}/share"
     await browser("PATCH", "/api/account", {"time_zone": "Asia/Tokyo"})
     first = (await browser("POST", path)).json["data"]["share"]
     second = (await browser("POST", path)).json["data"]["share"]
     assert len(second.removeprefix("/share/")) == 24
-    refused(await stranger("GET", f"/api{first}"), 404, "unknown_share_link")
-    shown = await stranger("GET", f"/api{second}")
+    refused(await visitor("GET", f"/api{first}"), 404, "unknown_share_link")
+    shown = await visitor("GET", f"/api{second}")
     assert shown.json["data"] == {
         "name": "example.com",
         "domain": "example.com",
         "time_zone": "Asia/Tokyo",
         "demo": False,
+        "filters": {},
+        "hides_events": False,
     }
     assert shown.headers["Cache-Control"] == "no-store"
     assert (await browser("GET", "/api/account/websites")).json["data"][0]["share"] == second
     await app.restart()
-    assert (await stranger("GET", f"/api{second}")).status == 200
+    assert (await visitor("GET", f"/api{second}")).status == 200
     assert (await browser("DELETE", path)).status == 204
     assert (await browser("DELETE", path)).status == 204
-    refused(await stranger("GET", f"/api{second}"), 404, "unknown_share_link")
-    refused(await stranger("GET", f"/api{second}/stats"), 404, "unknown_share_link")
+    refused(await visitor("GET", f"/api{second}"), 404, "unknown_share_link")
+    refused(await visitor("GET", f"/api{second}/stats"), 404, "unknown_share_link")
     assert app.sql("select count(*) from share_link") == [(0,)]
 
 
 SHOWN_BY_LINK = {
     *("id", "type", "timestamp", "pathname", "referrer", "country", "browser", "os", "device", "language", "hostname"),
-    *("utm_source", "utm_medium", "utm_campaign", "platform", "app_version", "os_version", "event_name"),
+    *("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term", "platform", "app_version", "os_version"),
+    *("browser_version", "region", "city", "channel", "event_name"),
 }
 SECRETS = ("4711", "canary")
 
 
-async def test_a_link_shows_traffic_alone(app: App) -> None:
-    """Issue 14.5: of `/events` a link shows views and events, and of these neither event_data, value,
-    goal, experiment, variant, vitals nor the visit; as JSON, as CSV, on a second page, and whatever the filters are."""
-    browser, stranger = await logged_in(app), PageClient(app)
+async def test_a_share_link_returns_traffic_only(app: App) -> None:
+    """A share link returns pageviews and events only, without event_data, value, goal, experiment, variant, vitals and
+    visit: as JSON, as CSV, on further pages, and with any filters."""
+    browser, visitor = await logged_in(app), PageClient(app)
     website = await app.website()
     url = "https://example.com/shop"
     for sent in (
@@ -607,44 +612,44 @@ async def test_a_link_shows_traffic_alone(app: App) -> None:
     own = await browser("GET", f"/api/account/websites/{website}/events")
     assert {row["type"] for row in own.json["data"]} == {*TYPES} - {"heatmap"}
     assert all(secret in own.text for secret in SECRETS)
-    shared = await stranger("GET", f"/api{link}/events")
+    shared = await visitor("GET", f"/api{link}/events")
     traffic = [row for row in own.json["data"] if row["type"] in TRAFFIC_TYPES]
     assert shared.json["data"] == [{name: row[name] for name in row if name in SHOWN_BY_LINK} for row in traffic]
     assert [{*row} for row in shared.json["data"]] == [SHOWN_BY_LINK] * 4
     assert own.headers["ETag"] != shared.headers["ETag"]
-    again = await stranger("GET", f"/api{link}/events", headers={"If-None-Match": own.headers["ETag"]})
+    again = await visitor("GET", f"/api{link}/events", headers={"If-None-Match": own.headers["ETag"]})
     assert again.status == 200
-    csv = await stranger("GET", f"/api{link}/events?format=csv")
+    csv = await visitor("GET", f"/api{link}/events?format=csv")
     assert {*csv.text.splitlines()[0].split(",")} == SHOWN_BY_LINK
     paged, following = [], ""
     while following is not None:
-        answer = await stranger("GET", f"/api{link}/events?limit=1{following and '&cursor=' + following}")
+        answer = await visitor("GET", f"/api{link}/events?limit=1{following and '&cursor=' + following}")
         paged += answer.json["data"]
         following = answer.json["meta"]["next_cursor"]
     assert paged == shared.json["data"]
-    for answer in (shared, csv, await stranger("GET", f"/api{link}/realtime")):
+    for answer in (shared, csv, await visitor("GET", f"/api{link}/realtime")):
         assert not [secret for secret in SECRETS if secret in answer.text]
 
 
 @pytest.mark.parametrize("endpoint", ["stats", "timeseries", "top/pathname", "events", "event-names", "entry-pages"])
-async def test_no_filter_of_a_link_confirms_a_measurement(app: App, endpoint: str) -> None:
-    """Issue 14.5: `filter_type` takes the types that a link shows; its owner may ask for all of them."""
-    browser, stranger = await logged_in(app), PageClient(app)
+async def test_filter_types_of_share_links(app: App, endpoint: str) -> None:
+    """`filter_type` accepts the types that a share link returns; the owner may use all types."""
+    browser, visitor = await logged_in(app), PageClient(app)
     website = await app.website()
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
     for type_ in TYPES:
-        question = f"{endpoint}?filter_type={type_}"
-        assert (await browser("GET", f"/api/account/websites/{website}/{question}")).status == 200
-        answer = await stranger("GET", f"/api{link}/{question}")
+        query = f"{endpoint}?filter_type={type_}"
+        assert (await browser("GET", f"/api/account/websites/{website}/{query}")).status == 200
+        answer = await visitor("GET", f"/api{link}/{query}")
         assert answer.status == (200 if type_ in TRAFFIC_TYPES else 400), type_
         if answer.status == 400:
             assert answer.json["error"]["field"] == "filter_type"
             assert "ab_convert" not in answer.json["error"]["message"]
 
 
-# --- the read API's answers
+# --- responses of the read API
 
-QUESTIONS = (
+QUERIES = (
     "stats?compare=previous",
     "timeseries?interval=hour&tz=Asia/Kathmandu",
     "top/pathname?limit=3",
@@ -657,20 +662,20 @@ QUESTIONS = (
 )
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-async def test_the_answers_are_the_read_apis_own(app: App, question: str) -> None:
-    """ "EXACTLY the read API's handlers, parameters, answers, ETag, CSV; authorised by the session"."""
-    browser, stranger = await logged_in(app), PageClient(app)
+@pytest.mark.parametrize("query", QUERIES)
+async def test_responses_equal_those_of_the_read_api(app: App, query: str) -> None:
+    """Sessions and share links use the handlers, parameters, responses, ETags and CSV of the read API."""
+    browser, visitor = await logged_in(app), PageClient(app)
     website, key = await app.website(), await app.key()
     for path in "abc":
         await app.collect({"type": "pageview", "url": f"https://example.com/{path}", "website_id": website})
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
-    by_key = await app.get(f"/api/v1/websites/{website}/{question}", key)
-    by_session = await browser("GET", f"/api/account/websites/{website}/{question}")
-    by_link = await stranger("GET", f"/api{link}/{question}")
+    by_key = await app.get(f"/api/v1/websites/{website}/{query}", key)
+    by_session = await browser("GET", f"/api/account/websites/{website}/{query}")
+    by_link = await visitor("GET", f"/api{link}/{query}")
     assert by_key.status == by_session.status == by_link.status
     assert by_key.body == by_session.body
-    if not question.startswith("events"):  # test_a_link_shows_traffic_alone
+    if not query.startswith("events"):  # test_a_link_shows_traffic_alone
         assert by_key.body == by_link.body
     assert by_key.headers["Access-Control-Allow-Origin"] == "*"
     for answer, vary in ((by_session, "Accept, Cookie"), (by_link, "Accept")):
@@ -682,13 +687,13 @@ async def test_the_answers_are_the_read_apis_own(app: App, question: str) -> Non
     if by_session.status == 200:
         assert by_session.headers["ETag"] == by_key.headers["ETag"]
         tag = {"If-None-Match": by_session.headers["ETag"]}
-        again = await browser("GET", f"/api/account/websites/{website}/{question}", headers=tag)
+        again = await browser("GET", f"/api/account/websites/{website}/{query}", headers=tag)
         assert (again.status, again.headers["Vary"]) == (304, "Accept, Cookie")
         await browser("POST", "/api/account/logout")
-        refused(await browser("GET", f"/api/account/websites/{website}/{question}", headers=tag), 401, "not_logged_in")
+        refused(await browser("GET", f"/api/account/websites/{website}/{query}", headers=tag), 401, "not_logged_in")
 
 
-async def test_pages_of_events_go_on_by_cursor(app: App) -> None:
+async def test_paging_of_events_by_cursor(app: App) -> None:
     browser = await logged_in(app)
     website = await app.website()
     for _ in range(3):
@@ -701,12 +706,12 @@ async def test_pages_of_events_go_on_by_cursor(app: App) -> None:
     assert link.startswith(f"</api/account/websites/{website}/events?")
 
 
-async def test_questions_are_counted(make_app: MakeApp) -> None:
-    """As many a minute as with a key: by account where somebody is logged in, by address where a link is used."""
+async def test_requests_are_limited(make_app: MakeApp) -> None:
+    """Requests per minute are limited as for keys: by account for sessions, by address for share links."""
     app = await make_app(key_per_minute=3)
-    browser, stranger = await logged_in(app), PageClient(app)
+    browser, visitor = await logged_in(app), PageClient(app)
     website = await app.website()
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
-    for who, path in ((browser, f"/api/account/websites/{website}"), (stranger, f"/api{link}")):
-        assert [(await who("GET", f"{path}/stats")).status for _ in range(4)] == [200, 200, 200, 429]
+    for client, path in ((browser, f"/api/account/websites/{website}"), (visitor, f"/api{link}")):
+        assert [(await client("GET", f"{path}/stats")).status for _ in range(4)] == [200, 200, 200, 429]
     assert (await PageClient(app, ip="198.51.100.3")("GET", f"/api{link}/stats")).status == 200

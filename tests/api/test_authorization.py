@@ -1,12 +1,11 @@
-"""Every route of the server, asked by everybody there is: who may have what, in one table.
+"""Who may call each route of the server: every kind of client requests every route, compared with one table.
 
-A route that is not in the table fails a test, and so does one that answers anybody better or worse than the table says.
-Who asks: nobody in particular; somebody with the owner's API key; somebody with another account's key; a browser in
-which another account is logged in; the owner's browser; somebody who has a shared link. Each sends what he has and
-nothing else. Somebody whose key was revoked, or whose session has ended, is nobody again.
+A route that is missing in the table fails a test, and so does any other status. The clients are: one without
+credentials, one with the owner's API key, one with another account's key, another account's browser, the owner's
+browser, and one with a share link. A revoked key or an ended session counts as no credentials.
 
-Routes are those of aiohttp's own router, in a server with the owner's choice of paths: HEAD may what GET may, OPTIONS
-asks for nothing, and no other method is there.
+The routes are those of aiohttp's router with custom paths: HEAD has the same rules as GET, OPTIONS needs no
+credentials, and other methods are refused.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,18 +16,20 @@ import pytest
 from analytics_server import build_app
 from tally.accounts.api_keys import revoke_api_key
 from tally.api.auth import AUTH
+from tally.api.definitions import GOALS, KINDS
 from tally.api.reports import REPORTS
 from tally.settings import Settings
 from tally.web.routes import ROUTES
 from tests.support.app import Answer, App, MakeApp
+from tests.support.cases import cases
 from tests.support.page_client import PASSWORD, PageClient, logged_in
 
 OTHER = "other@example.com"
-WHO = ("nobody", "key", "other_key", "other", "owner", "guest")
+CLIENTS = ("nobody", "key", "other_key", "other", "owner", "guest")
 
 
 class Row(NamedTuple):
-    """A route and the status that each of WHO is answered; `body` and `query` are what the owner could send."""
+    """A route and the status for each of CLIENTS; `body` and `query` are valid for the owner."""
 
     route: str
     statuses: tuple[int, ...]
@@ -41,28 +42,46 @@ READING = (401, 200, 404, 401, 401, 401)
 OWNERS = (401, 401, 401, 200, 200, 401)
 OWN_WEBSITE = (401, 401, 401, 404, 200, 401)
 PAGE = {"type": "pageview", "url": "https://example.com/a"}
+CONTENTS: dict[str, dict[str, Any]] = {
+    "annotations": {"from": "2026-11-20", "text": "Launch"},
+    "segments": {"name": "Germany", "filters": ["filter_country=DE"]},
+    "goals": {"name": "Signup", "type": "event", "match": ["filter_event_name=signup"]},
+    "funnels": {"name": "Checkout", "steps": ["pathname:/pricing", "event_name:signup"]},
+}
 LOGIN = {"email": OTHER, "password": "not the password"}
 
-# The only reports that a share link shows, written out: a row of REPORTS alone must not open another one.
+# The only reports that share links show, written out, so that a row in REPORTS alone does not publish another one.
 SHOWN_BY_LINKS = {
     *("stats", "timeseries", "top", "event-names", "entry-pages", "exit-pages", "events", "realtime"),
+    "annotations",
 }
-# What reports with required parameters are asked.
+# Required parameters of reports.
 QUERIES = {
     "funnel": "?step=pathname:/&step=pathname:/a",
+    "journeys": "?start=pathname:/",
     "event-data": "?event_name=signup",
     "heatmap": "?pathname=/",
 }
 
 
 def report_rows() -> Iterator[Row]:
-    """Return the rows of all reports: each answers a key and a session, and some a share link."""
+    """Yield the rows of all reports: keys and sessions may read all of them, share links some."""
     for report in REPORTS:
         query = QUERIES.get(report.name, "")
         yield Row(f"GET /api/v1/websites/{{id}}/{report.path}", READING, query=query)
         yield Row(f"GET /api/account/websites/{{id}}/{report.path}", OWN_WEBSITE, query=query)
         if report.name in SHOWN_BY_LINKS:
             yield Row(f"GET /api/share/{{token}}/{report.path}", (404, 404, 404, 404, 404, 200), query=query)
+
+
+def definition_rows() -> Iterator[Row]:
+    """Return the rows of what changes annotations, segments, goals and funnels; `{definition}` is a goal."""
+    for of in KINDS:
+        path = f"/api/account/websites/{{id}}/{of.path}"
+        own = (404, 404) if of is not GOALS else (200, 204)
+        yield Row(f"POST {path}", (401, 401, 401, 404, 201, 401), CONTENTS[of.path])
+        yield Row(f"PATCH {path}/{{definition}}", (401, 401, 401, 404, own[0], 401), {})
+        yield Row(f"DELETE {path}/{{definition}}", (401, 401, 401, 404, own[1], 401))
 
 
 TABLE = (
@@ -87,16 +106,22 @@ TABLE = (
     Row("GET /api/account/websites/{id}", OWN_WEBSITE),
     Row("PATCH /api/account/websites/{id}", OWN_WEBSITE, {"name": "renamed"}),
     Row("DELETE /api/account/websites/{id}", (401, 401, 401, 404, 202, 401), {"domain": "example.com"}),
+    *definition_rows(),
     Row("POST /api/account/websites/{id}/share", (401, 401, 401, 404, 201, 401)),
+    Row("PATCH /api/account/websites/{id}/share", OWN_WEBSITE, {"badges": True}),
     Row("DELETE /api/account/websites/{id}/share", (401, 401, 401, 404, 204, 401)),
-    # The path is the authorisation: everybody else names a link that was never made.
+    # The token is in the path; the other clients request a token that does not exist.
     Row("GET /api/share/{token}", (404, 404, 404, 404, 404, 200)),
+    Row("POST /api/share/{token}/password", (404, 404, 404, 404, 404, 204), {"password": PASSWORD}),
+    Row("GET /api/share/{token}/badge.svg", (404, 404, 404, 404, 404, 200)),
+    Row("GET /api/share/{token}/counter.svg", (404, 404, 404, 404, 404, 200)),
     Row("GET /", OPEN),
     Row("GET /login", OPEN),
     Row("GET /setup", OPEN),
     Row("GET /websites/{id}", OPEN),
     Row("GET /websites/{id}/events", OPEN),
     Row("GET /websites/{id}/funnels", OPEN),
+    Row("GET /websites/{id}/journeys", OPEN),
     Row("GET /websites/{id}/vitals", OPEN),
     Row("GET /websites/{id}/heatmaps", OPEN),
     Row("GET /websites/{id}/experiments", OPEN),
@@ -107,45 +132,45 @@ TABLE = (
     Row("GET /assets/{path}", OPEN),
     Row("GET /api/v1/openapi.yaml", OPEN),
     Row("GET /healthz", OPEN),
-    # A proxy on this machine passes all of these on; the metrics token has tests of its own.
+    # /metrics refuses requests through a proxy on the same server; its token has tests of its own.
     Row("GET /metrics", (403,) * 6),
-    # Of the tracker's, everybody's.
+    # The tracker is public.
     Row("GET /tracker.js", OPEN),
     Row("GET /tracker/{part}.js", OPEN),
     Row("GET /pixel.gif", OPEN),
 )
 BY_ROUTE = {row.route: row for row in TABLE}
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
-CHOSEN = {"script_path": "/js/site.js", "collect_path": "/js/send"}
-# What the owner chose is the same as the usual path.
-USUAL = {"/js/site.js": "/tracker.js", "/js/site/{part}.js": "/tracker/{part}.js", "/js/send": "/api/collect"}
+CUSTOM_PATHS = {"script_path": "/js/site.js", "collect_path": "/js/send"}
+# Custom paths follow the rules of the default ones.
+DEFAULT_PATHS = {"/js/site.js": "/tracker.js", "/js/site/{part}.js": "/tracker/{part}.js", "/js/send": "/api/collect"}
 ROUTER = [
     (route.method, route.resource.canonical)
-    for route in build_app(Settings(**CHOSEN)).router.routes()
+    for route in build_app(Settings(**CUSTOM_PATHS)).router.routes()
     if route.resource is not None
 ]
 
 
 def row_of(method: str, path: str) -> Row:
-    """The row of a method and a path of the router's."""
-    return BY_ROUTE[f"{method} {USUAL.get(path, path)}"]
+    """Return the row of a method and a path of the router."""
+    return BY_ROUTE[f"{method} {DEFAULT_PATHS.get(path, path)}"]
 
 
 def test_every_route_is_in_the_table() -> None:
     assert [name for name in NAMES if name not in BY_ROUTE] == []
     assert len(BY_ROUTE) == len(TABLE)
     paths = {path for _, path in ROUTER}
-    assert paths >= set(USUAL)
+    assert paths >= set(DEFAULT_PATHS)
     for method, path in ROUTER:
         if method not in ("HEAD", "OPTIONS"):
             row_of(method, path)
-    # Nothing takes any method, and HEAD is where GET is.
+    # No route accepts all methods, and every GET has HEAD.
     assert {method for method, _ in ROUTER} == {"GET", "HEAD", "OPTIONS", "POST", "PATCH", "DELETE"}
     assert {path for method, path in ROUTER if method == "HEAD"} == {path for m, path in ROUTER if m == "GET"}
 
 
-class Place:
-    """Two accounts, the website of the first, its key and its link."""
+class Scenario:
+    """Two accounts, with a website, a key and a share link of the first."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -158,161 +183,195 @@ class Place:
         self.number = (await self.owner("GET", "/api/account/keys")).json["data"][0]["id"]
         link = await self.owner("POST", f"/api/account/websites/{self.website}/share")
         self.token = link.json["data"]["share"].removeprefix("/share/")
+        await self.owner("PATCH", f"/api/account/websites/{self.website}/share", {"badges": True})
+        goal = await self.owner("POST", f"/api/account/websites/{self.website}/goals", CONTENTS["goals"])
+        self.definition = goal.json["data"]["id"]
         await app.collect(PAGE | {"website_id": self.website})
 
     async def end(self) -> None:
-        """The owner's key is revoked and his session ends; what he had is kept."""
+        """Revoke the owner's key and end the owner's session; their values are kept."""
         self.cookie = self.owner.cookies["tally"]
         await self.app.admin(lambda connection: revoke_api_key(connection, self.key))
         assert (await self.owner("POST", "/api/account/logout")).status == 204
 
-    async def ask(self, who: str, name: str, body: Any = None) -> Any:
+    async def request_as(self, client: str, name: str, body: Any = None) -> Any:
         method, _, path = name.partition(" ")
-        token = self.token if who == "guest" else "x" * 24
+        token = self.token if client == "guest" else "x" * 24
         values = {"id": self.website, "number": self.number, "token": token, "field": "os", "section": "keys"}
+        values |= {"definition": self.definition}
         values |= {"path": "app.css", "part": "heatmap"}
-        browser = {"owner": self.owner, "other": self.other}.get(who, PageClient(self.app))
+        browser = {"owner": self.owner, "other": self.other}.get(client, PageClient(self.app))
         keys = {"key": self.key, "other_key": self.other_key}
-        headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[who]}"} if who in keys else {}
+        headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[client]}"} if client in keys else {}
         if path.startswith(("/api/collect", "/api/v1/collect", "/js/send")):
-            # An app's: a page would have to be of the website's domain.
+            # Sent as by an app, since the origin of a page would have to be allowed.
             headers |= {"Sec-Fetch-Site": None}
             body = body | {"website_id": self.website}
-        asked = BY_ROUTE.get(f"GET {USUAL.get(path, path)}", BY_ROUTE["GET /"]).query
-        return await browser(method, path.format(**values) + asked, body, headers=headers)
-
-
-@pytest.mark.parametrize("who", WHO)
-@pytest.mark.parametrize("name", NAMES)
-async def test_who_may_have_what(app: App, name: str, who: str) -> None:
-    place = Place(app)
-    await place.fill()
-    row = BY_ROUTE[name]
-    answer = await place.ask(who, name, row.body)
-    assert answer.status == row.statuses[WHO.index(who)], answer.text
-    if name.startswith("GET /api/") and answer.status == 401:
-        assert place.website not in answer.text
+        query = BY_ROUTE.get(f"GET {DEFAULT_PATHS.get(path, path)}", BY_ROUTE["GET /"]).query
+        return await browser(method, path.format(**values) + query, body, headers=headers)
 
 
 @pytest.fixture
-async def chosen(make_app: MakeApp) -> Place:
-    """A place where the owner chose paths, and where nobody asks too often."""
-    place = Place(await make_app(**CHOSEN, client_per_minute=9_999, website_per_minute=9_999, key_per_minute=9_999))
-    await place.fill()
-    return place
+async def scenario(make_app: MakeApp) -> Scenario:
+    """Return a scenario with high rate limits."""
+    scenario = Scenario(await make_app(client_per_minute=9_999, website_per_minute=9_999, key_per_minute=9_999))
+    await scenario.fill()
+    return scenario
 
 
-async def test_head_may_what_get_may(chosen: Place) -> None:
+@cases("client", CLIENTS)
+@cases("name", [name for name in NAMES if name.startswith("GET ")])
+async def test_permissions_of_reads(scenario: Scenario, name: str, client: str) -> None:
+    await check(scenario, name, client)
+
+
+CHANGES = [
+    (name, client, status)
+    for name in NAMES
+    if not name.startswith("GET ")
+    for client, status in zip(CLIENTS, BY_ROUTE[name].statuses, strict=True)
+]
+
+
+@cases(("name", "client"), [(name, client) for name, client, status in CHANGES if status >= 400])
+async def test_refused_changes(scenario: Scenario, name: str, client: str) -> None:
+    await check(scenario, name, client)
+
+
+@pytest.mark.parametrize(("name", "client"), [(name, client) for name, client, status in CHANGES if status < 400])
+async def test_permitted_changes(scenario: Scenario, name: str, client: str) -> None:
+    await check(scenario, name, client)
+
+
+async def check(scenario: Scenario, name: str, client: str) -> None:
+    row = BY_ROUTE[name]
+    answer = await scenario.request_as(client, name, row.body)
+    assert answer.status == row.statuses[CLIENTS.index(client)], answer.text
+    if name.startswith("GET /api/") and answer.status == 401:
+        assert scenario.website not in answer.text
+
+
+@pytest.fixture
+async def scenario_with_paths(make_app: MakeApp) -> Scenario:
+    """Return a scenario with custom paths and high rate limits."""
+    scenario = Scenario(
+        await make_app(**CUSTOM_PATHS, client_per_minute=9_999, website_per_minute=9_999, key_per_minute=9_999)
+    )
+    await scenario.fill()
+    return scenario
+
+
+async def test_head_has_the_permissions_of_get(scenario_with_paths: Scenario) -> None:
     heads = [path for method, path in ROUTER if method == "HEAD"]
     assert len(heads) > 30
     for path in heads:
-        for who, status in zip(WHO, row_of("GET", path).statuses, strict=True):
-            answer = await chosen.ask(who, f"HEAD {path}")
-            assert (answer.status, answer.body) == (status, b""), (who, path)
+        for client, status in zip(CLIENTS, row_of("GET", path).statuses, strict=True):
+            answer = await scenario_with_paths.request_as(client, f"HEAD {path}")
+            assert (answer.status, answer.body) == (status, b""), (client, path)
 
 
-async def test_options_asks_for_nothing(chosen: Place) -> None:
-    """A preflight is answered alike to everybody, where pages of other origins may come, and is refused elsewhere."""
+async def test_options_needs_no_credentials(scenario_with_paths: Scenario) -> None:
+    """A preflight is answered the same for all clients where other origins are allowed, and refused elsewhere."""
     for path in sorted({path for _, path in ROUTER}):
         is_open = ("OPTIONS", path) in ROUTER
         assert is_open is (path == "/js/send" or path.startswith(("/api/collect", "/api/v1/collect", "/api/v1/web")))
-        answers: list[Answer] = [await chosen.ask(who, f"OPTIONS {path}", {}) for who in WHO]
+        answers: list[Answer] = [
+            await scenario_with_paths.request_as(client, f"OPTIONS {path}", {}) for client in CLIENTS
+        ]
         assert {(answer.status, answer.body) for answer in answers} == {
             (204, b"") if is_open else (405, answers[0].body)
         }, path
 
 
-async def test_no_other_method_is_there(chosen: Place) -> None:
+async def test_other_methods_are_refused(scenario_with_paths: Scenario) -> None:
     for path in sorted({path for _, path in ROUTER}):
-        taken = {method for method, other in ROUTER if other == path}
-        for method in sorted({"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE"} - taken):
-            answer = await chosen.ask("owner", f"{method} {path}", {})
+        accepted = {method for method, other in ROUTER if other == path}
+        for method in sorted({"GET", "POST", "PUT", "PATCH", "DELETE", "TRACE"} - accepted):
+            answer = await scenario_with_paths.request_as("owner", f"{method} {path}", {})
             assert answer.status == 405, (method, path)
-            assert set(answer.headers["Allow"].split(",")) == taken, (method, path)
+            assert set(answer.headers["Allow"].split(",")) == accepted, (method, path)
 
 
-async def test_who_had_a_key_or_a_session_is_nobody_again(chosen: Place) -> None:
-    await chosen.end()
+async def test_revoked_keys_and_ended_sessions_have_no_permissions(scenario_with_paths: Scenario) -> None:
+    await scenario_with_paths.end()
     for method, path in ROUTER:
         if method in ("OPTIONS", "HEAD"):
             continue
         row = row_of(method, path)
-        revoked = await chosen.ask("key", f"{method} {path}", row.body)
-        chosen.owner.cookies["tally"] = chosen.cookie
-        ended = await chosen.ask("owner", f"{method} {path}", row.body)
+        revoked = await scenario_with_paths.request_as("key", f"{method} {path}", row.body)
+        scenario_with_paths.owner.cookies["tally"] = scenario_with_paths.cookie
+        ended = await scenario_with_paths.request_as("owner", f"{method} {path}", row.body)
         assert [revoked.status, ended.status] == [row.statuses[0]] * 2, (method, path)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "/api/v1/websites" in name])
-async def test_no_cookie_and_no_link_opens_the_read_api(app: App, name: str) -> None:
-    """A cookie must never authorise what pages of other origins may read: there is only the Authorization header."""
-    place = Place(app)
-    await place.fill()
-    value = place.owner.cookies["tally"]
+@cases("name", [name for name in NAMES if "/api/v1/websites" in name])
+async def test_cookies_and_share_links_do_not_authorise_the_read_api(scenario: Scenario, name: str) -> None:
+    """A cookie must not authorise responses that other origins may read; only the Authorization header does."""
+    value = scenario.owner.cookies["tally"]
     method, _, path = name.partition(" ")
-    path = path.format(id=place.website, field="os")
+    path = path.format(id=scenario.website, field="os")
     attempts: list[dict[str, str | None]] = [
         {"Cookie": f"tally={value}; __Host-tally={value}"},
         {"Authorization": f"Bearer {value}"},
-        {"Authorization": f"Bearer {place.token}"},
+        {"Authorization": f"Bearer {scenario.token}"},
         {"Authorization": f"Basic {value}"},
     ]
     for headers in attempts:
-        answer = await PageClient(app)(method, path, headers=headers)
+        answer = await PageClient(scenario.app)(method, path, headers=headers)
         assert answer.status == 401
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
         assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if " /api/account" in name or " /api/share" in name])
-async def test_no_other_origin_may_read_the_pages_own_answers(app: App, name: str) -> None:
-    """ "No CORS headers on any of these", whatever Origin asks, preflights included; nothing is kept by caches."""
-    place = Place(app)
-    await place.fill()
+@cases("name", [name for name in NAMES if " /api/account" in name or (" /api/share" in name and ".svg" not in name)])
+async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, name: str) -> None:
+    """No CORS headers for any Origin, including preflights, and no storage in shared caches."""
     method, _, path = name.partition(" ")
-    values = {"id": place.website, "number": place.number, "token": place.token, "field": "os"}
+    values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
+    values |= {"definition": scenario.definition}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         headers |= {"Access-Control-Request-Method": method} if verb == "OPTIONS" else {}
-        answer = await place.owner(verb, path.format(**values), BY_ROUTE[name].body, headers=headers)
+        answer = await scenario.owner(verb, path.format(**values), BY_ROUTE[name].body, headers=headers)
         assert not [header for header in answer.headers if header.lower().startswith("access-control")]
         assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
         assert answer.headers["Cache-Control"] in ("no-store", "private, no-cache")
         assert answer.status == 405 if verb == "OPTIONS" else answer.status in (200, 400, 403, 404)
 
 
-ANOTHERS: tuple[Callable[[Place], str], ...] = (
-    lambda place: place.website,
-    lambda place: place.website.upper(),
-    lambda place: "00000000-0000-4000-8000-000000000000",
+UNKNOWN_IDS: tuple[Callable[[Scenario], str], ...] = (
+    lambda scenario: scenario.website,
+    lambda scenario: scenario.website.upper(),
+    lambda scenario: "00000000-0000-4000-8000-000000000000",
 )
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "/api/account/websites/{id}" in name])
-async def test_anothers_website_is_as_unknown_as_none(app: App, name: str) -> None:
-    """Two accounts that must not see each other: not even that the other's website exists."""
-    place = Place(app)
-    await place.fill()
+@cases("name", [name for name in NAMES if "/api/account/websites/{id}" in name])
+async def test_websites_of_other_accounts_are_unknown(scenario: Scenario, name: str) -> None:
+    """Another account's website is answered like one that does not exist."""
     method, _, path = name.partition(" ")
     answers = [
-        await place.other(method, path.format(id=id_of(place), field="os"), BY_ROUTE[name].body) for id_of in ANOTHERS
+        await scenario.other(
+            method, path.format(id=id_of(scenario), field="os", definition=scenario.definition), BY_ROUTE[name].body
+        )
+        for id_of in UNKNOWN_IDS
     ]
     assert {(answer.status, answer.body) for answer in answers} == {(404, answers[0].body)}
-    assert (await place.owner("GET", f"/api/account/websites/{place.website}/stats")).status == 200
+    assert (await scenario.owner("GET", f"/api/account/websites/{scenario.website}/stats")).status == 200
 
 
-async def test_an_answer_never_sends_a_browser_elsewhere(app: App) -> None:
-    """Open redirects: there are none, since nothing is ever redirected."""
-    place = Place(app)
-    await place.fill()
+async def test_no_response_redirects(app: App) -> None:
+    """There are no open redirects, since no response redirects."""
+    scenario = Scenario(app)
+    await scenario.fill()
     for path in (
         "/login?next=https://evil.example",
         "/login?next=//evil.example",
         "/%2Fevil.example/login",
         "/setup?next=x",
     ):
-        for who in (PageClient(app), place.owner):
-            answer = await who("GET", path)
+        for client in (PageClient(app), scenario.owner):
+            answer = await client("GET", path)
             assert answer.status in (200, 404)
             assert "Location" not in answer.headers
             assert "evil" not in answer.text

@@ -1,6 +1,5 @@
-"""Funnels and event_data by way of HTTP: what is sent comes out of the read API, as JSON and CSV; what is refused."""
+"""Funnels and event data over HTTP, as JSON and CSV, and their errors."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -9,7 +8,6 @@ import pytest
 from tally.reports import event_data
 from tally.rollups.rollup_state import KEPT
 from tally.storage.database import open_database
-from tally.web.components import Engine
 from tests.support.app import App
 from tests.support.cases import cases
 from tests.support.page_client import logged_in
@@ -18,21 +16,15 @@ from tests.support.read_api import DAY, DAY_MS, Site, SyncApp, custom, ms, sync_
 FUNNEL = "funnel?step=pathname:/&step=pathname:/pricing&step=event_name:signup"
 
 
-@pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("behaviour") / "analytics.db", engine) as sync_app:
-        yield sync_app
-
-
 @pytest.fixture
 def site(sync_app: SyncApp) -> Site:
     return sync_app.site()
 
 
 def send_visits(site: Site) -> None:
-    """Three come to /, two go on to /pricing, one signs up; one of them comes twice; one begins at /pricing."""
-    for who in ("ann", "bob", "cat"):
-        site.send(view("10:00:00", who=who))
+    """Send three visits of /, of which two reach /pricing and one signs up, a second visit, and one from /pricing."""
+    for visitor in ("ann", "bob", "cat"):
+        site.send(view("10:00:00", who=visitor))
     site.send(
         view("10:00:30", "/pricing", "ann"), view("10:02:01", "/pricing", "bob"), view("10:00:00", "/pricing", "dan")
     )
@@ -41,7 +33,7 @@ def send_visits(site: Site) -> None:
 
 def test_a_funnel(site: Site) -> None:
     send_visits(site)
-    answer = site.answer(f"{FUNNEL}&from={DAY}&to={DAY}")
+    answer = site.json(f"{FUNNEL}&from={DAY}&to={DAY}")
     assert answer["data"] == [
         dict(zip(COLUMNS, row, strict=True))
         for row in (
@@ -64,20 +56,20 @@ COLUMNS = ("field", "value", "visits", "visitors", "of_first", "of_previous", "m
 
 def test_a_funnel_as_csv(site: Site) -> None:
     send_visits(site)
-    assert site.ask(f"{FUNNEL}&from={DAY}&to={DAY}&format=csv&filter_pathname=/pricing").text == (
+    assert site.get(f"{FUNNEL}&from={DAY}&to={DAY}&format=csv&filter_pathname=/pricing").text == (
         ",".join(COLUMNS) + "\r\npathname,/,2,2,100.0,,\r\npathname,/pricing,2,2,100.0,100.0,75.5\r\n"
         "event_name,signup,1,1,50.0,50.0,60.3\r\n"
     )
 
 
-def test_a_funnel_of_nobody(site: Site) -> None:
-    """Where there is nothing to share nothing is shared."""
+def test_a_funnel_without_visits(site: Site) -> None:
+    """Shares of zero visits are null."""
     rows = site.data(FUNNEL)
     assert {tuple(row.values())[2:] for row in rows} == {(0, 0, None, None, None)}
 
 
-def test_steps_are_texts_as_they_are(site: Site) -> None:
-    """The first colon parts field and value; case, escapes and spaces stay; the same step may come again."""
+def test_steps_are_compared_exactly(site: Site) -> None:
+    """The first colon separates field and value; values are compared as they are; a step may be repeated."""
     path = "/a:b?c&d=%C3%A9 +ö"
     site.send(view("10:00:00", "/a:b"), view("10:00:01", "/a:b"), view("10:00:02", "/A:b"))
     site.send(custom("10:00:03", path), custom("10:00:04", path))
@@ -104,12 +96,12 @@ def test_steps_are_texts_as_they_are(site: Site) -> None:
     ids=lambda steps: "&".join(steps)[:60] or "none",
 )
 def test_bad_steps(site: Site, steps: tuple[str, ...]) -> None:
-    assert site.refused("funnel?" + "&".join(f"step={quote(step)}" for step in steps)) == "step"
+    assert site.invalid_field("funnel?" + "&".join(f"step={quote(step)}" for step in steps)) == "step"
 
 
-@pytest.mark.parametrize("question", ["stats?step=pathname:/", "event-data?event_name=a&step=pathname:/"])
-def test_steps_are_a_funnels_alone(site: Site, question: str) -> None:
-    assert site.refused(question) == "step"
+@pytest.mark.parametrize("query", ["stats?step=pathname:/", "event-data?event_name=a&step=pathname:/"])
+def test_other_reports_refuse_steps(site: Site, query: str) -> None:
+    assert site.invalid_field(query) == "step"
 
 
 def test_event_data(site: Site) -> None:
@@ -122,10 +114,13 @@ def test_event_data(site: Site) -> None:
         custom("10:00:05", "other", who="dan", event_data={"plan": "free"}),
         view("10:00:06", who="dan"),
     )
-    answer = site.answer(f"event-data?event_name=signup&from={DAY}&to={DAY}&limit=2")
+    answer = site.json(f"event-data?event_name=signup&from={DAY}&to={DAY}&limit=2")
     numbers = {"samples": 3, "sum": 12.5, "mean": 12.5 / 3, "min": 2.5, "p50": 5, "p95": 5, "max": 5}
-    told = [("plan", 4, 3, (("pro", 2, 1), (None, 1, 1)), None), ("seats", 3, 2, ((5, 2, 1), (2.5, 1, 1)), numbers)]
-    told.append(("new", 1, 1, ((True, 1, 1),), None))
+    expected_rows = [
+        ("plan", 4, 3, (("pro", 2, 1), (None, 1, 1)), None),
+        ("seats", 3, 2, ((5, 2, 1), (2.5, 1, 1)), numbers),
+    ]
+    expected_rows.append(("new", 1, 1, ((True, 1, 1),), None))
     assert answer["data"] == [
         {
             "property": name,
@@ -135,7 +130,7 @@ def test_event_data(site: Site) -> None:
             "numbers": of,
             "exact": True,
         }
-        for name, events, distinct, values, of in told
+        for name, events, distinct, values, of in expected_rows
     ]
     meta = {
         "event_name": "signup",
@@ -147,7 +142,7 @@ def test_event_data(site: Site) -> None:
         "exact": True,
     }
     assert answer["meta"] | meta == answer["meta"]
-    answer = site.answer(f"event-data?event_name=signup&from={DAY}&property=plan&filter_type=event")
+    answer = site.json(f"event-data?event_name=signup&from={DAY}&property=plan&filter_type=event")
     assert [(one["property"], len(one["values"])) for one in answer["data"]] == [("plan", 3)]
     assert (answer["meta"]["properties"], answer["meta"]["property"], answer["meta"]["limit"]) == (1, "plan", 10)
     assert site.data("event-data?event_name=never") == []
@@ -155,17 +150,17 @@ def test_event_data(site: Site) -> None:
 
 
 def test_event_data_as_csv(site: Site) -> None:
-    """Numbers and the words of JSON as they are; what a spreadsheet would run as a formula is made harmless."""
+    """Numbers and JSON literals are written as they are; texts that look like formulas get an apostrophe."""
     for value in ("=1+1", -1, True, None, 1e22):
         site.send(custom("10:00:00", event_data={"a,b": value}))
-    assert site.ask(f"event-data?event_name=signup&from={DAY}&to={DAY}&format=csv").text == (
+    assert site.get(f"event-data?event_name=signup&from={DAY}&to={DAY}&format=csv").text == (
         'property,value,events,visitors\r\n"a,b",,1,1\r\n"a,b",true,1,1\r\n"a,b",-1,1,1\r\n"a,b",1e+22,1,1\r\n'
         '"a,b",\'=1+1,1,1\r\n'
     )
 
 
-def test_numbers_come_through_as_they_were_sent(site: Site) -> None:
-    """JSON's own digits: no number is rounded, 1 is not true, and text is no number."""
+def test_numbers_are_returned_as_sent(site: Site) -> None:
+    """Numbers keep their digits, 1 differs from true, and text differs from a number."""
     digits = (
         "18446744073709551615",
         "-9223372036854775808",
@@ -180,13 +175,13 @@ def test_numbers_come_through_as_they_were_sent(site: Site) -> None:
         event = f'{{"type":"event","event_name":"n","website_id":"{site.id}","event_data":{{"n":{number}}}}}'
         sent = site.sync_app.run(site.sync_app.app.collect(event.encode()))
         assert sent.status == 202, sent.text
-    text = site.ask("event-data?event_name=n").text
+    text = site.get("event-data?event_name=n").text
     for number in digits:
         assert f'"value":{number},"events":1' in text.replace("e+308", "e308"), (number, text)
 
 
 @cases(
-    ("question", "field"),
+    ("query", "field"),
     [
         ("event-data", "event_name"),
         ("event-data?event_name=", "event_name"),
@@ -200,50 +195,50 @@ def test_numbers_come_through_as_they_were_sent(site: Site) -> None:
         ("stats?event_name=a", "event_name"),
         ("stats?property=a", "property"),
         (f"{FUNNEL}&limit=10", "limit"),
-        (f"{FUNNEL}&filter_city=Bonn", "filter_city"),
+        (f"{FUNNEL}&filter_town=Bonn", "filter_town"),
     ],
 )
-def test_bad_questions(site: Site, question: str, field: str) -> None:
-    assert site.refused(question) == field
+def test_bad_parameters(site: Site, query: str, field: str) -> None:
+    assert site.invalid_field(query) == field
 
 
-def test_more_values_than_fit_are_no_error(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_beyond_the_memory_limit_are_inexact(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(200):
         site.send(custom(ms("10:00:00") + n, event_data={"id": f"{n}", "other": n % 2}))
     monkeypatch.setattr(event_data, "MAX_BYTES", 40_000)
-    answer = site.answer(f"event-data?event_name=signup&from={DAY}")
+    answer = site.json(f"event-data?event_name=signup&from={DAY}")
     found = {one["property"]: one for one in answer["data"]}
     assert (answer["meta"]["events"], answer["meta"]["exact"]) == (200, False)
     assert (found["id"]["events"], found["id"]["exact"], found["other"]["exact"]) == (200, False, True)
     assert 10 < found["id"]["distinct"] < 200
 
 
-def test_an_answer_is_another_one_after_an_event(site: Site) -> None:
-    """The tag is of the question and of the website as it is."""
-    for question in (FUNNEL, "event-data?event_name=signup"):
-        tag = site.ask(question + f"&from={DAY}").headers["ETag"]
-        assert site.ask(question + f"&from={DAY}", {"If-None-Match": tag}).status == 304
-        assert site.ask(question + f"&from={DAY}&filter_os=", {"If-None-Match": tag}).status == 200
+def test_etags_change_after_an_event(site: Site) -> None:
+    """The ETag depends on the query and on the state of the website."""
+    for query in (FUNNEL, "event-data?event_name=signup"):
+        tag = site.get(query + f"&from={DAY}").headers["ETag"]
+        assert site.get(query + f"&from={DAY}", {"If-None-Match": tag}).status == 304
+        assert site.get(query + f"&from={DAY}&filter_os=", {"If-None-Match": tag}).status == 200
         site.send(custom("10:00:00"))
-        assert site.ask(question + f"&from={DAY}", {"If-None-Match": tag}).status == 200
-    one = site.ask("event-data?event_name=signup").headers["ETag"]
+        assert site.get(query + f"&from={DAY}", {"If-None-Match": tag}).status == 200
+    one = site.get("event-data?event_name=signup").headers["ETag"]
     for other in ("event-data?event_name=other", "event-data?event_name=signup&property=a"):
-        assert site.ask(other).headers["ETag"] != one
-    assert site.ask(FUNNEL).headers["ETag"] != site.ask(f"{FUNNEL}&step=pathname:/a").headers["ETag"]
+        assert site.get(other).headers["ETag"] != one
+    assert site.get(FUNNEL).headers["ETag"] != site.get(f"{FUNNEL}&step=pathname:/a").headers["ETag"]
 
 
-async def test_the_owner_asks_without_a_key_and_a_shared_link_does_not(app: App) -> None:
+async def test_permissions_of_sessions_and_share_links(app: App) -> None:
     owner = await logged_in(app)
     website = await app.website()
     link = await owner("POST", f"/api/account/websites/{website}/share")
     token = link.json["data"]["share"].removeprefix("/share/")
-    for question in (FUNNEL, "event-data?event_name=signup"):
-        assert (await owner("GET", f"/api/account/websites/{website}/{question}")).status == 200
-        assert (await owner("GET", f"/api/share/{token}/{question}")).status == 404
+    for query in (FUNNEL, "event-data?event_name=signup"):
+        assert (await owner("GET", f"/api/account/websites/{website}/{query}")).status == 200
+        assert (await owner("GET", f"/api/share/{token}/{query}")).status == 404
 
 
-def test_events_that_are_gone(tmp_path: Path) -> None:
-    """The answer says from when on it can be asked."""
+def test_ranges_beyond_retention(tmp_path: Path) -> None:
+    """The error message has the time from which events exist."""
     with sync_app_at(tmp_path / "analytics.db") as sync_app:
         site = sync_app.site()
         site.send(custom("10:00:00", event_data={"a": 1}))
@@ -252,8 +247,8 @@ def test_events_that_are_gone(tmp_path: Path) -> None:
             "update rollup_state set state = ? where level = 0 and block = ?", (KEPT, ms("00:00:00") // DAY_MS)
         )
         connection.close()
-        for question in (FUNNEL, "event-data?event_name=signup"):
-            answer = site.ask(f"{question}&from={DAY}")
+        for query in (FUNNEL, "event-data?event_name=signup"):
+            answer = site.get(f"{query}&from={DAY}")
             assert (answer.status, answer.json["error"]["code"]) == (400, "beyond_retention")
             assert "2026-11-18T00:00:00.000+00:00" in answer.json["error"]["message"]
-            assert site.ask(f"{question}&from=2026-11-18").status == 200
+            assert site.get(f"{query}&from=2026-11-18").status == 200

@@ -1,4 +1,4 @@
-"""What one client may use of a plan and of an hour, how owners are warned, and what a deletion gives back."""
+"""Limits per client and hour, shares of a plan, warnings of owners, and usage returned by deletions."""
 
 import asyncio
 import logging
@@ -8,8 +8,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tally.accounts.accounts import set_plan
+from tally.accounts.websites import delete_website
 from tally.ingest.budgets import Budgets
-from tally.maintenance import deletion
 from tally.settings import BadSetting, settings_from
 from tests.support.app import OWNER, App, MakeApp, ManualClock
 from tests.support.cases import cases
@@ -23,13 +23,13 @@ def batch(website: str, events: int) -> dict[str, Any]:
     return {"website_id": website, "events": [{"type": "pageview", "url": "https://example.com/"}] * events}
 
 
-def own(website: str, other: str) -> dict[str, Any]:
+def batch_for_two(website: str, other: str) -> dict[str, Any]:
     events = [{"type": "pageview", "url": "https://example.com/", "website_id": id} for id in (website, other)]
     return {"events": events}
 
 
 async def accepted(app: App, website: str, events: int, ip: str = A) -> int:
-    """How many of a batch were accepted."""
+    """Send a batch and return how many events were accepted."""
     answer = await app.collect(batch(website, events), ip=ip)
     return int(answer.json["accepted"]) if answer.status == 202 else 0
 
@@ -49,7 +49,7 @@ async def test_a_client_has_a_budget_of_events_an_hour(make_app: MakeApp, clock:
     answer = await app.collect(batch(website, 2))
     assert (answer.status, answer.json["error"]["code"]) == (429, "rate_limited")
     assert await accepted(app, website, 1) == 1
-    # Another client has its own.
+    # Other clients have budgets of their own.
     assert await accepted(app, website, 50, ip=B) == 50
     wait_s = int((await app.collect(batch(website, 50))).headers["Retry-After"])
     assert wait_s == HOUR_S // 2
@@ -70,13 +70,22 @@ async def test_events_that_are_not_stored_cost_no_budget(make_app: MakeApp) -> N
     assert await accepted(app, website, 50) == 50
 
 
-async def test_without_a_budget_nothing_is_refused_earlier(app: App) -> None:
+def test_returned_events_can_be_sent_again() -> None:
+    """When the writer refuses a whole request, the collector returns its events to the hourly budget."""
+    budgets = Budgets(events_per_hour=100)
+    budgets.take(b"client", 100, 0)
+    assert budgets.wait_s(b"client", 1, 0) > 0
+    budgets.give_back(b"client", 100, 0)
+    assert budgets.wait_s(b"client", 100, 0) == 0
+
+
+async def test_without_a_budget_all_events_are_accepted(app: App) -> None:
     website = await app.website()
     assert sum([await accepted(app, website, 50) for _ in range(100)]) == 5_000
 
 
 @cases(
-    ("option", "value", "words"),
+    ("option", "value", "expected_error"),
     [
         ("--client-events-per-hour", "49", "at least 50"),
         ("--client-events-per-hour", "-1", "at least 50"),
@@ -86,8 +95,8 @@ async def test_without_a_budget_nothing_is_refused_earlier(app: App) -> None:
         ("--max-new-values", "0", "at least 1"),
     ],
 )
-def test_settings_that_cannot_be_used(option: str, value: str, words: str) -> None:
-    with pytest.raises(BadSetting, match=f"^{option} .*{words}"):
+def test_invalid_settings(option: str, value: str, expected_error: str) -> None:
+    with pytest.raises(BadSetting, match=f"^{option} .*{expected_error}"):
         settings_from({option[2:].replace("-", "_"): [value]}, {})
 
 
@@ -101,24 +110,24 @@ async def test_a_client_gets_its_share_of_a_limited_month(make_app: MakeApp, clo
     answer = await app.collect(batch(website, 1))
     assert (answer.status, answer.json["error"]["code"]) == (429, "monthly_limit_reached")
     assert int(answer.headers["Retry-After"]) > 86_400
-    # Another client is not concerned, and the same one has its share again next month.
+    # Other clients are not affected, and the client has a new share next month.
     assert await accepted(app, website, 20, ip=B) == 20
     clock.advance(20 * 86_400)
     assert await accepted(app, website, 10) == 10
 
 
-async def test_a_batch_for_several_accounts_is_taken_in_part(make_app: MakeApp) -> None:
+async def test_a_batch_for_several_accounts_is_accepted_in_part(make_app: MakeApp) -> None:
     app = await make_app(free_events=100, client_month_share=10)
     website, other = await app.website(plan="free"), await app.website("example.org", "other@example.com", "free")
     assert await accepted(app, website, 10) == 10
-    answer = await app.collect(own(website, other))
+    answer = await app.collect(batch_for_two(website, other))
     assert (answer.status, answer.json["accepted"]) == (202, 1)
     assert [error["code"] for error in answer.json["errors"]] == ["monthly_limit_reached"]
 
 
 @pytest.mark.parametrize("invalid", [0, 1], ids=["all valid", "one invalid"])
-async def test_requests_sent_at_once_do_not_pass_the_share(make_app: MakeApp, invalid: int) -> None:
-    """docs/reference/limits.md: a client may pass its share by one request."""
+async def test_concurrent_requests_do_not_exceed_the_share(make_app: MakeApp, invalid: int) -> None:
+    """docs/reference/limits.md: a client may exceed its share by one request."""
     app = await make_app(free_events=1_000, client_month_share=10)
     website = await app.website(plan="free")
     body = batch(website, 30)
@@ -129,7 +138,7 @@ async def test_requests_sent_at_once_do_not_pass_the_share(make_app: MakeApp, in
 
 
 async def test_events_that_are_not_stored_cost_no_share(make_app: MakeApp) -> None:
-    """Duplicates, events that the writer rejects, and requests that the disk refuses."""
+    """Duplicates, events rejected by the writer, and requests refused by storage."""
     app = await make_app(free_events=1_000, client_month_share=10)
     website = await app.website(plan="free")
     copies = {"website_id": website, "events": [{"type": "app_event", "event_id": f"e{n}"} for n in range(40)]}
@@ -141,7 +150,7 @@ async def test_events_that_are_not_stored_cost_no_share(make_app: MakeApp) -> No
     for fault in ("unsure", ""):
         app.store.health.fault = fault
         assert (await app.collect(batch(website, 50))).status == (503 if fault else 202)
-    # 90 of 100 are used, and half of this request is a copy.
+    # 90 of 100 are used; half of this request are duplicates.
     half = {"website_id": website, "events": [*copies["events"][:9], *batch(website, 9)["events"]]}
     assert (await app.collect(half)).json["accepted"] == 18
     assert await accepted(app, website, 1) == 1
@@ -149,8 +158,8 @@ async def test_events_that_are_not_stored_cost_no_share(make_app: MakeApp) -> No
     assert await used(app) == 100
 
 
-def test_what_is_given_back_late_concerns_no_other_month() -> None:
-    """A request of the last month that is answered in this one changes nothing of this month."""
+def test_usage_returned_late_does_not_change_another_month() -> None:
+    """Usage of last month that is returned late does not change that of this month."""
     budgets = Budgets(month_share=10)
     budgets.take_share(b"a", 1, 50, 202_611)
     budgets.take_share(b"a", 1, 50, 202_612)
@@ -167,8 +176,8 @@ async def test_an_unlimited_plan_has_no_shares(make_app: MakeApp) -> None:
     assert [await accepted(app, website, 50) for _ in range(4)] == [50] * 4
 
 
-def test_the_shares_are_bounded_in_memory_and_hold_no_address() -> None:
-    """A flood of new clients forgets those that sent the least, not the one that sent much."""
+def test_shares_are_bounded_and_contain_no_address() -> None:
+    """Many new clients evict those with the least usage, not one with much."""
     budgets = Budgets(month_share=10, max_clients=100)
     budgets.take_share(b"hostile!", 1, 50, 202_611)
     for n in range(1_000):
@@ -188,7 +197,7 @@ async def test_the_owner_is_warned_at_80_and_100_percent(make_app: MakeApp, capl
     website = await app.website(plan="free")
     await app.admin(lambda connection: set_plan(connection, OWNER, "free"))
 
-    async def seen() -> tuple[int | None, list[str], dict[str, float]]:
+    async def warnings() -> tuple[int | None, list[str], dict[str, float]]:
         data = (await browser("GET", "/api/account")).json["data"]
         families = text_string_to_metric_families((await app.get("/metrics")).text)
         family = next(family for family in families if family.name == "tally_accounts_month_used")
@@ -198,10 +207,10 @@ async def test_the_owner_is_warned_at_80_and_100_percent(make_app: MakeApp, capl
     with caplog.at_level(logging.WARNING, "tally"):
         await accepted(app, website, 50)
         await accepted(app, website, 29)
-        assert await seen() == (None, [], {"80": 0, "100": 0})
+        assert await warnings() == (None, [], {"80": 0, "100": 0})
         await accepted(app, website, 1)
         first = ["account 1 has used 80 percent of its month's 100 events"]
-        assert await seen() == (80, first, {"80": 1, "100": 0})
+        assert await warnings() == (80, first, {"80": 1, "100": 0})
         await accepted(app, website, 19)
         await app.restart()
         await accepted(app, website, 1)
@@ -210,10 +219,10 @@ async def test_the_owner_is_warned_at_80_and_100_percent(make_app: MakeApp, capl
     assert app.store.accounts_past(100, app.clock.wall_ms()) == 1
 
 
-# --- given back
+# --- returned usage
 
 
-async def test_deleting_a_website_gives_its_events_of_the_month_back(make_app: MakeApp, clock: ManualClock) -> None:
+async def test_deleting_a_website_returns_its_usage_of_the_month(make_app: MakeApp, clock: ManualClock) -> None:
     app = await make_app(free_events=100)
     first, second = await app.website(plan="free"), await app.website("example.org", plan="free")
     await accepted(app, first, 50)
@@ -221,12 +230,12 @@ async def test_deleting_a_website_gives_its_events_of_the_month_back(make_app: M
     assert (await used(app), await accepted(app, second, 20)) == (90, 10)
     assert (await app.collect(batch(second, 1))).status == 429
     number = app.store.website(first).number
-    await app.admin(lambda connection: deletion.delete_website(connection, number, clock.wall_ms()))
+    await app.admin(lambda connection: delete_website(connection, number, clock.wall_ms()))
     assert await used(app) == 50
     assert await accepted(app, second, 50) == 50
 
 
-async def test_events_of_earlier_months_are_not_given_back(make_app: MakeApp, clock: ManualClock) -> None:
+async def test_usage_of_earlier_months_is_not_returned(make_app: MakeApp, clock: ManualClock) -> None:
     app = await make_app(free_events=100)
     first, second = await app.website(plan="free"), await app.website("example.org", plan="free")
     await accepted(app, first, 50)
@@ -234,11 +243,11 @@ async def test_events_of_earlier_months_are_not_given_back(make_app: MakeApp, cl
     await accepted(app, first, 5)
     await accepted(app, second, 10)
     number = app.store.website(first).number
-    await app.admin(lambda connection: deletion.delete_website(connection, number, clock.wall_ms()))
+    await app.admin(lambda connection: delete_website(connection, number, clock.wall_ms()))
     assert await used(app) == 10
 
 
-async def test_duplicates_and_rejected_events_are_not_given_back_twice(make_app: MakeApp, clock: ManualClock) -> None:
+async def test_duplicates_and_rejected_events_use_no_quota(make_app: MakeApp, clock: ManualClock) -> None:
     app = await make_app(free_events=100)
     website = await app.website(plan="free")
     event = {"type": "pageview", "url": "https://example.com/", "event_id": "one", "website_id": website}

@@ -1,6 +1,6 @@
-"""POST /api/collect through the application: requests, the order of checks, origins, copies, durability.
+"""POST /api/collect: requests, the order of checks, origins, duplicates, durability.
 
-Fields are in test_collect_fields.py, buckets, months and body sizes in test_collect_limits.py. The rules are in
+Fields are in test_collect_fields.py; rate limits, months and body sizes in test_collect_limits.py. The rules are in
 docs/reference/collect-api.md.
 """
 
@@ -22,18 +22,18 @@ HOUR_S = 3_600
 
 
 def view(website: str | None = None, **more: Any) -> dict[str, Any]:
-    """A valid pageview."""
-    own = {} if website is None else {"website_id": website}
-    return {"type": "pageview", "url": "https://example.com/", **own, **more}
+    """Return a valid pageview."""
+    website_field = {} if website is None else {"website_id": website}
+    return {"type": "pageview", "url": "https://example.com/", **website_field, **more}
 
 
 def batch(website: str | None, events: list[Any], **more: Any) -> dict[str, Any]:
-    own = {} if website is None else {"website_id": website}
-    return {**own, "events": events, **more}
+    website_field = {} if website is None else {"website_id": website}
+    return {**website_field, "events": events, **more}
 
 
 def refusal(answer: Answer) -> tuple[int, str]:
-    """Status and code of an answer that is no success; its shape is checked on the way."""
+    """Return status and code of an error response, after checking its shape."""
     assert answer.json["ok"] is False, answer.text
     assert set(answer.json) <= {"ok", "error", "errors"}
     assert {"code", "message"} <= set(answer.json["error"]) <= {"code", "message", "field"}
@@ -43,12 +43,12 @@ def refusal(answer: Answer) -> tuple[int, str]:
 
 
 def outcome(answer: Answer) -> tuple[int, str]:
-    """As `refusal`; ("202", "") for a success."""
+    """Return the result of `refusal`, or (202, "") for a success."""
     return (202, "") if answer.status == 202 else refusal(answer)
 
 
 def faults(answer: Answer) -> list[tuple[int, str]]:
-    """Index and code of each rejected event."""
+    """Return index and code of each rejected event."""
     for error in answer.json.get("errors", []):
         assert set(error) in ({"index", "code", "message"}, {"index", "code", "message", "field"})
         assert error["message"].endswith(".")
@@ -56,7 +56,7 @@ def faults(answer: Answer) -> list[tuple[int, str]]:
 
 
 def stored(app: App) -> int:
-    """Traffic events on disk."""
+    """Return the number of stored traffic events."""
     return int(app.sql("select count(*) from event")[0][0])
 
 
@@ -71,7 +71,7 @@ async def figures(app: App, website: str, key: str, **params: str) -> dict[str, 
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_page_view(app: App, path: str) -> None:
+async def test_a_pageview(app: App, path: str) -> None:
     """POST /api/collect, alias /api/v1/collect: 202 with ok, accepted, rejected."""
     website = await app.website()
     answer = await app.collect(view(website), path=path)
@@ -90,7 +90,7 @@ async def test_a_page_view(app: App, path: str) -> None:
 
 
 async def test_content_types(app: App) -> None:
-    """The body is read as JSON whatever the Content-Type says; from browsers it is sent as text/plain."""
+    """The body is read as JSON whatever the Content-Type; browsers send text/plain."""
     website = await app.website()
     types = [
         "application/json",
@@ -120,25 +120,25 @@ async def test_content_types(app: App) -> None:
 
 
 async def test_batches(app: App) -> None:
-    """Batch form: website_id, optional context, events. Where both speak of website_id the event wins."""
-    here, there = await app.website(), await app.website("example.org")
+    """Batch form: website_id, optional context, events. The website_id of an event takes precedence."""
+    website, other_website = await app.website(), await app.website("example.org")
     key = await app.key()
     bodies = [
-        batch(here, [view(), view()]),
-        batch(None, [view(here), view(there)]),
-        batch(there, [view(here), view(), view(None, website_id=None)]),
-        batch(UNKNOWN, [view(here), view(there.upper())]),
-        batch("nonsense", [view(here)]),
-        batch(5, [view(there)]),
-        batch(here, [view()] * 50),
-        batch(here, [view()], context=None),
-        batch(here, [view()], context={}, unheard_of=[1]),
-        {**view(UNKNOWN), "events": [view(here)]},
+        batch(website, [view(), view()]),
+        batch(None, [view(website), view(other_website)]),
+        batch(other_website, [view(website), view(), view(None, website_id=None)]),
+        batch(UNKNOWN, [view(website), view(other_website.upper())]),
+        batch("nonsense", [view(website)]),
+        batch(5, [view(other_website)]),
+        batch(website, [view()] * 50),
+        batch(website, [view()], context=None),
+        batch(website, [view()], context={}, unheard_of=[1]),
+        {**view(UNKNOWN), "events": [view(website)]},
     ]
     for body in bodies:
         answer = await app.collect(body)
         assert answer.json == {"ok": True, "accepted": len(body["events"]), "rejected": 0}
-    counts = [(await figures(app, website, key))["pageviews"] for website in (here, there)]
+    counts = [(await figures(app, website, key))["pageviews"] for website in (website, other_website)]
     assert counts == [2 + 1 + 1 + 1 + 1 + 50 + 1 + 1 + 1, 1 + 2 + 1 + 1]
 
 
@@ -166,7 +166,7 @@ BAD_BODIES: dict[str, tuple[bytes | str, str]] = {
 
 
 async def test_bad_bodies(app: App) -> None:
-    """Check 3: 400 invalid_json or invalid_body; nothing is stored, and the next request is taken."""
+    """Check 3: 400 invalid_json or invalid_body; nothing is stored, and the next request is accepted."""
     website = await app.website()
     answers = {name: refusal(await app.collect(body)) for name, (body, _) in BAD_BODIES.items()}
     assert answers == {name: (400, code) for name, (_, code) in BAD_BODIES.items()}
@@ -186,10 +186,10 @@ async def test_at_most_50_events(app: App) -> None:
 
 
 async def test_unknown_websites(app: App) -> None:
-    """Check 4: where at least one well-formed website_id was sent and none is known: 404. A missing or malformed one
-    is its event's fault."""
+    """Check 4: 404 if a well-formed website_id was sent and none is known. A missing or malformed one is an error of
+    its event."""
     website = await app.website()
-    bare = website.replace("-", "")
+    without_hyphens = website.replace("-", "")
     bodies: dict[str, tuple[Any, tuple[int, str]]] = {
         "unknown": (view(UNKNOWN), (404, "unknown_website")),
         "unknown-upper": (view("ABCDEF00-0000-4000-8000-000000000000"), (404, "unknown_website")),
@@ -202,7 +202,7 @@ async def test_unknown_websites(app: App) -> None:
         "empty": (view(""), (400, "no_valid_event")),
         "malformed": (view("x"), (400, "no_valid_event")),
         "number": (view(None, website_id=5), (400, "no_valid_event")),
-        "bare": (view(bare), (400, "no_valid_event")),
+        "bare": (view(without_hyphens), (400, "no_valid_event")),
         "braces": (view(f"{{{website}}}"), (400, "no_valid_event")),
         "urn": (view(f"urn:uuid:{website}"), (400, "no_valid_event")),
         "blank": (view(f"{website} "), (400, "no_valid_event")),
@@ -217,7 +217,7 @@ async def test_unknown_websites(app: App) -> None:
 
 
 async def test_rejected_events(app: App) -> None:
-    """An event is rejected with a code, the others of its batch are taken; errors list every rejected event."""
+    """Invalid events are rejected with a code each and listed in `errors`; the others of the batch are accepted."""
     website = await app.website()
     items: list[tuple[Any, str]] = [
         (view(), ""),
@@ -245,8 +245,8 @@ async def test_rejected_events(app: App) -> None:
     assert faults(answer) == [(n, code) for n, (_, code) in enumerate(items) if code]
     assert (answer.json["ok"], answer.json["accepted"], answer.json["rejected"]) == (True, 2, len(items) - 2)
     assert stored(app) == 2
-    blamed = {error["index"]: error.get("field") for error in answer.json["errors"]}
-    assert {n: blamed[n] for n in (6, 7, 8, 10, 11, 12, 13, 14, 15, 16)} == {
+    field_of_event = {error["index"]: error.get("field") for error in answer.json["errors"]}
+    assert {n: field_of_event[n] for n in (6, 7, 8, 10, 11, 12, 13, 14, 15, 16)} == {
         6: "type",
         7: "website_id",
         8: "website_id",
@@ -274,7 +274,7 @@ async def test_no_valid_event(app: App) -> None:
 
 
 async def test_the_first_fault_of_an_event(app: App) -> None:
-    """One error an event: type, website_id, what is missing, the fields' rules, the timestamp."""
+    """Each event has one error: of the type, the website_id, missing fields, values of fields, then the timestamp."""
     website = await app.website("example.org")
     other = await app.website()
     items = [
@@ -336,8 +336,8 @@ ORIGINS: dict[str, tuple[dict[str, str], bool]] = {
 
 
 async def test_origins(app: App) -> None:
-    """Web request: one with an Origin, a Referer or a Sec-Fetch-Site. Origin decides, where there is none Referer. The
-    host must be the registered domain or a subdomain, or an exact extra origin; otherwise 403."""
+    """A web request has an Origin, a Referer or a Sec-Fetch-Site. The Origin, or else the Referer, must be the
+    registered domain, a subdomain of it, or an allowed origin; otherwise 403."""
     website = await app.website(allow_origins=("capacitor://localhost", "http://localhost:3000"))
     answers = {name: outcome(await app.collect(view(website), headers=sent)) for name, (sent, _) in ORIGINS.items()}
     assert answers == {name: (202, "") if ok else (403, "origin_not_allowed") for name, (_, ok) in ORIGINS.items()}
@@ -345,24 +345,26 @@ async def test_origins(app: App) -> None:
 
 
 async def test_origins_of_a_batch(app: App) -> None:
-    """Check 5: where every known website named refuses the origin: 403; else the events of the one that does are
-    rejected. No event borrows the permission of another's website."""
-    here, there = await app.website(), await app.website("example.org")
-    mixed = await app.collect(batch(there, [view(here), view(there), view(here), view(None)]), headers={"Origin": SAME})
+    """Check 5: 403 if all known websites of the batch refuse the origin; otherwise events of those that refuse it are
+    rejected. The website of one event does not permit another."""
+    website, other_website = await app.website(), await app.website("example.org")
+    mixed = await app.collect(
+        batch(other_website, [view(website), view(other_website), view(website), view(None)]), headers={"Origin": SAME}
+    )
     assert (mixed.status, mixed.json["accepted"]) == (202, 2)
     assert faults(mixed) == [(1, "origin_not_allowed"), (3, "origin_not_allowed")]
     refused = {
-        "one": batch(there, [view()]),
-        "with-unknown": batch(None, [view(there), view(UNKNOWN)]),
-        "with-malformed": batch(None, [view(there), view("x")]),
-        "with-no-object": batch(there, [5, view()]),
+        "one": batch(other_website, [view()]),
+        "with-unknown": batch(None, [view(other_website), view(UNKNOWN)]),
+        "with-malformed": batch(None, [view(other_website), view("x")]),
+        "with-no-object": batch(other_website, [5, view()]),
     }
     answers = {name: refusal(await app.collect(body, headers={"Origin": SAME})) for name, body in refused.items()}
     assert answers == dict.fromkeys(refused, (403, "origin_not_allowed"))
-    none_left = await app.collect(batch(None, [view(there), view(here, url="x")]), headers={"Origin": SAME})
+    none_left = await app.collect(batch(None, [view(other_website), view(website, url="x")]), headers={"Origin": SAME})
     assert refusal(none_left) == (400, "no_valid_event")
     assert faults(none_left) == [(0, "origin_not_allowed"), (1, "invalid_url")]
-    # No known website: nothing refuses the origin.
+    # Without a known website no origin is refused.
     assert refusal(await app.collect(view("x"), headers={"Origin": SAME})) == (400, "no_valid_event")
     assert stored(app) == 2
 
@@ -370,8 +372,8 @@ async def test_origins_of_a_batch(app: App) -> None:
 # ---------------------------------------------------------------- CORS
 
 
-async def test_every_answer_is_open(make_app: MakeApp) -> None:
-    """Every answer, errors included, carries Access-Control-Allow-Origin: * and exposes Retry-After."""
+async def test_every_response_has_cors_headers(make_app: MakeApp) -> None:
+    """Every response, errors included, has Access-Control-Allow-Origin: * and exposes Retry-After."""
     app = await make_app(client_per_minute=4, website_per_minute=3, free_events=2)
     website, full = await app.website(), await app.website(account="free@example.com", plan="free")
     web = {"Origin": SAME}
@@ -408,18 +410,18 @@ async def test_preflight(make_app: MakeApp, path: str) -> None:
     """OPTIONS answers a preflight and takes no token."""
     app = await make_app(client_per_minute=1)
     website = await app.website()
-    asked = {
+    preflight_headers = {
         "Origin": "https://example.org",
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "content-type",
     }
     for round_ in range(2):
         for _ in range(5):
-            answer = await app.collect(b"", method="OPTIONS", headers=asked, path=path)
+            answer = await app.collect(b"", method="OPTIONS", headers=preflight_headers, path=path)
             assert answer.status in (200, 204)
             assert "POST" in answer.headers["Access-Control-Allow-Methods"]
             assert "content-type" in answer.headers["Access-Control-Allow-Headers"].lower()
-        # The one token is there after five preflights; five more are answered without any.
+        # Preflights take no token: after five of them the only token is left, and five more are answered without one.
         assert (await app.collect(view(website), path=path)).status == (429 if round_ else 202)
 
 
@@ -428,8 +430,8 @@ async def test_preflight(make_app: MakeApp, path: str) -> None:
 BIG = b'{"type": "pageview"' + b" " * 65_536
 
 
-async def test_the_client_is_looked_at_first(make_app: MakeApp) -> None:
-    """Check 1 before all others: client over its bucket: 429, whatever it sends."""
+async def test_the_rate_limit_is_checked_first(make_app: MakeApp) -> None:
+    """Check 1 comes before all others: a client over its rate limit gets 429 for any body."""
     app = await make_app(client_per_minute=1)
     website = await app.website()
     assert (await app.collect(view(website))).status == 202
@@ -451,7 +453,7 @@ async def test_the_client_is_looked_at_first(make_app: MakeApp) -> None:
 
 
 async def test_the_order_of_checks(make_app: MakeApp) -> None:
-    """Checks run in this order; the first that fails answers. Each request here fails two of them."""
+    """Each request here fails two checks; the first of them is answered."""
     app = await make_app(website_per_minute=2, free_events=2)
     website, full = await app.website(), await app.website(account="free@example.com", plan="free")
     assert (await app.collect(batch(full, [view(), view()]))).status == 202
@@ -481,7 +483,7 @@ async def test_the_order_of_checks(make_app: MakeApp) -> None:
 
 
 async def test_rate_before_month(make_app: MakeApp) -> None:
-    """Check 6: the buckets first, then the month."""
+    """Check 6: rate limits come before the month."""
     app = await make_app(website_per_minute=1, free_events=1)
     website = await app.website(plan="free")
     assert (await app.collect(view(website))).status == 202
@@ -493,8 +495,8 @@ async def test_rate_before_month(make_app: MakeApp) -> None:
 
 
 async def test_crawlers(app: App) -> None:
-    """Crawlers on web requests: answered 202, their events in `rejected` with code crawler, in no figure. HTTP
-    libraries without a web request are not crawlers."""
+    """Web requests of crawlers are answered 202 and their events rejected with the code crawler. HTTP libraries without
+    a web request are not crawlers."""
     website, key = await app.website(), await app.key()
     web = {"Origin": SAME}
     crawling = await app.collect(batch(website, [view(), view(url="x"), 5]), ua=GOOGLEBOT, headers=web)
@@ -517,25 +519,25 @@ async def test_crawlers(app: App) -> None:
 # ---------------------------------------------------------------- event_id
 
 
-async def test_copies(app: App) -> None:
-    """event_id: a copy with the same website, event_id and content counts as accepted and is not stored again."""
-    here, there, key = await app.website(), await app.website("example.org"), await app.key()
-    inside = await app.collect(batch(here, [view(event_id="a"), view(event_id="a"), view(event_id="b"), view()]))
+async def test_duplicates(app: App) -> None:
+    """A duplicate has the same website, event_id and content; it counts as accepted and is not stored again."""
+    website, other_website, key = await app.website(), await app.website("example.org"), await app.key()
+    inside = await app.collect(batch(website, [view(event_id="a"), view(event_id="a"), view(event_id="b"), view()]))
     assert inside.json == {"ok": True, "accepted": 4, "rejected": 0}
     assert stored(app) == 3
-    again = await app.collect(view(here, event_id="a"), ip="198.51.100.1", ua=SAFARI_IPHONE)
+    again = await app.collect(view(website, event_id="a"), ip="198.51.100.1", ua=SAFARI_IPHONE)
     assert again.json == {"ok": True, "accepted": 1, "rejected": 0}
     assert stored(app) == 3
-    assert (await app.collect(view(there, event_id="a"))).json["accepted"] == 1
-    assert (await app.collect(view(here, event_id="A"))).json["accepted"] == 1
+    assert (await app.collect(view(other_website, event_id="a"))).json["accepted"] == 1
+    assert (await app.collect(view(website, event_id="A"))).json["accepted"] == 1
     assert stored(app) == 5
-    data = await figures(app, here, key)
+    data = await figures(app, website, key)
     assert (data["visitors"], data["pageviews"], data["events"]) == (1, 4, 0)
 
 
 @pytest.mark.parametrize("kind", ["vitals", "heatmap", "ab_assign", "ab_convert"])
-async def test_copies_of_measurements(app: App, kind: str) -> None:
-    """event_id: all types."""
+async def test_duplicates_of_measurements(app: App, kind: str) -> None:
+    """event_id applies to all types."""
     website = await app.website()
     fields: dict[str, dict[str, Any]] = {
         "vitals": {"vitals": {"lcp": 1}},
@@ -551,8 +553,8 @@ async def test_copies_of_measurements(app: App, kind: str) -> None:
     assert points + rows == 1
 
 
-async def test_copies_sent_at_once(app: App) -> None:
-    """event_id holds for copies sent at once."""
+async def test_duplicates_sent_at_once(app: App) -> None:
+    """Duplicates sent at once are stored once."""
     website = await app.website()
     answers = await asyncio.gather(*(app.collect(view(website, event_id="a")) for _ in range(20)))
     assert [answer.json for answer in answers] == [{"ok": True, "accepted": 1, "rejected": 0}] * 20
@@ -560,8 +562,8 @@ async def test_copies_sent_at_once(app: App) -> None:
     assert app.sql("select events from account_usage") == [(1,)]
 
 
-async def test_copies_after_a_restart(app: App) -> None:
-    """event_id holds across restarts."""
+async def test_duplicates_after_a_restart(app: App) -> None:
+    """Duplicates are recognised after a restart."""
     website = await app.website()
     await app.collect(view(website, event_id="a"))
     await app.restart()
@@ -576,7 +578,7 @@ ORDER = {
     "event_data": {"number": 1001, "total": 49.9},
     "event_id": "order-1001",
 }
-SQUATTERS: dict[str, dict[str, Any]] = {
+OTHER_CONTENTS: dict[str, dict[str, Any]] = {
     "type": {"type": "app_event"},
     "page": {"url": "https://example.com/"},
     "query": {"url": "https://example.com/thanks?order=1002"},
@@ -590,9 +592,9 @@ SQUATTERS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("other", SQUATTERS.values(), ids=SQUATTERS)
-async def test_a_guessed_event_id_swallows_nothing(app: App, other: dict[str, Any]) -> None:
-    """Another event that took the event_id first is another event; so it is within one batch, in either order."""
+@pytest.mark.parametrize("other", OTHER_CONTENTS.values(), ids=OTHER_CONTENTS)
+async def test_events_with_the_same_event_id_and_other_content(app: App, other: dict[str, Any]) -> None:
+    """An event with the same event_id and other content is stored, also within one batch, in either order."""
     website = await app.website()
     guessed = await app.collect(ORDER | other | {"website_id": website}, ip="198.51.100.66", ua=SAFARI_IPHONE)
     assert guessed.json["accepted"] == 1
@@ -606,7 +608,7 @@ async def test_a_guessed_event_id_swallows_nothing(app: App, other: dict[str, An
     assert stored(app) == 4
 
 
-MEASURED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+OTHER_MEASUREMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "vitals": ({"vitals": {"lcp": 1}}, {"vitals": {"lcp": 60_000}}),
     "a metric more": ({"type": "vitals", "vitals": {"lcp": 1}}, {"vitals": {"lcp": 1, "cls": 0}}),
     "heatmap": (
@@ -619,19 +621,19 @@ MEASURED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", MEASURED)
-async def test_a_guessed_event_id_swallows_no_measurement(app: App, name: str) -> None:
-    """The fields of a measurement are its content."""
-    website, (own, other) = await app.website(), MEASURED[name]
-    event = {"type": name, "event_id": "a"} | own
+@pytest.mark.parametrize("name", OTHER_MEASUREMENTS)
+async def test_measurements_with_the_same_event_id_and_other_content(app: App, name: str) -> None:
+    """The fields of a measurement are part of its content."""
+    website, (website_field, other) = await app.website(), OTHER_MEASUREMENTS[name]
+    event = {"type": name, "event_id": "a"} | website_field
     for body in (event | other, event, event, event | other):
         assert (await app.collect(body | {"website_id": website})).json["accepted"] == 1
     assert app.sql("select events from account_usage") == [(2,)]
 
 
-async def test_a_resend_counts_once(app: App) -> None:
-    """Content is neither time, nor sender, nor what a client says of its system: a queue that is sent again after an
-    update, from another network, in another batch and with its objects in another order is the same events."""
+async def test_a_resent_queue_counts_once(app: App) -> None:
+    """Time, sender and client details are not part of the content: a queue resent after an update, from another
+    network, in another batch and with its keys in another order contains the same events."""
     website = await app.website()
     assert (await app.collect(ORDER | {"website_id": website})).json["accepted"] == 1
     app.clock.advance(60)
@@ -665,8 +667,8 @@ async def test_a_resend_counts_once(app: App) -> None:
     ],
     ids=["whole", "beyond 2**53", "heatmap"],
 )
-async def test_a_number_is_one_value_in_any_notation(app: App, sent: str, again: str) -> None:
-    """JSON has one type for numbers: a copy with 1.0 in place of 1 is the same event."""
+async def test_notations_of_a_number_are_equal(app: App, sent: str, again: str) -> None:
+    """JSON has one type of numbers: 1.0 and 1 are equal."""
     website = await app.website()
     for fields in (sent, again, sent):
         body = f'{{"website_id": "{website}", "event_id": "one", {fields}}}'
@@ -676,12 +678,12 @@ async def test_a_number_is_one_value_in_any_notation(app: App, sent: str, again:
 
 @pytest.mark.parametrize(("passed_ms", "events"), [(72 * HOUR_S * 1_000, 1), (72 * HOUR_S * 1_000 + 1, 2)])
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
-async def test_copies_after_72_hours(app: App, passed_ms: int, events: int, restart: bool) -> None:
-    """For 72 hours from the last copy's arrival: a copy exactly 72 hours later is one, 1 ms more is new."""
+async def test_duplicates_after_72_hours(app: App, passed_ms: int, events: int, restart: bool) -> None:
+    """Duplicates are recognised for exactly 72 hours after the arrival of the last one."""
     website = await app.website()
-    # The arrival counts, not the timestamp.
+    # The time of arrival counts, not the timestamp.
     await app.collect(view(website, event_id="a", timestamp=app.clock.wall_ms() - 70 * HOUR_S * 1_000))
-    # Each copy renews the 72 hours, also one that comes in a batch with others.
+    # Each duplicate renews the 72 hours, also in a batch with others.
     for copies in (1, 3):
         app.clock.advance(71 * HOUR_S)
         await app.collect(batch(website, [view(event_id="a")] * copies))
@@ -697,8 +699,8 @@ async def test_copies_after_72_hours(app: App, passed_ms: int, events: int, rest
     assert stored(app) == events
 
 
-async def test_a_copy_writes_less_than_an_event(app: App) -> None:
-    """A flood of copies grows neither table nor usage, and each copy in a group is renewed by one row."""
+async def test_duplicates_write_little(app: App) -> None:
+    """Duplicates increase neither tables nor usage; each duplicate of a group updates one row."""
     website = await app.website()
     await app.collect(batch(website, [view(event_id="a")] * 50))
     assert app.sql("select count(*) from event_id") == [(1,)]
@@ -708,8 +710,8 @@ async def test_a_copy_writes_less_than_an_event(app: App) -> None:
     assert app.sql("select (select count(*) from event), events from account_usage") == [(1, 1)]
 
 
-async def test_a_rejected_copy_claims_nothing(make_app: MakeApp) -> None:
-    """A rejected copy claims nothing: its event_id is free for the next."""
+async def test_the_event_id_of_a_rejected_event_is_free(make_app: MakeApp) -> None:
+    """The event_id of a rejected event is not stored."""
     app = await make_app(free_events=2)
     website = await app.website()
     assert faults(await app.collect(view(website, event_id="a", url="x"))) == [(0, "invalid_url")]
@@ -721,15 +723,15 @@ async def test_a_rejected_copy_claims_nothing(make_app: MakeApp) -> None:
         assert (await app.collect(view(website, event_id=event_id))).json["accepted"] == 1
     assert stored(app) == 3
     free = await app.website(account="free@example.com", plan="free")
-    crossing = await app.collect(batch(free, [view(event_id=event_id) for event_id in "xyz"]))
-    assert faults(crossing) == [(2, "monthly_limit_reached")]
+    over_limit = await app.collect(batch(free, [view(event_id=event_id) for event_id in "xyz"]))
+    assert faults(over_limit) == [(2, "monthly_limit_reached")]
     app.clock.advance(13 * 24 * HOUR_S)  # December
     await app.collect(view(free, event_id="z"))
     assert stored(app) == 3 + 2 + 1
 
 
-async def test_a_duplicate_lengthens_no_visit(app: App) -> None:
-    """A duplicate lengthens no visit and uses no quota."""
+async def test_a_duplicate_extends_no_visit(app: App) -> None:
+    """A duplicate extends no visit and uses no quota."""
     website, key = await app.website(), await app.key()
     await app.collect(view(website, event_id="a"))
     app.clock.advance(20 * 60)
@@ -742,7 +744,7 @@ async def test_a_duplicate_lengthens_no_visit(app: App) -> None:
     assert app.sql("select events from account_usage") == [(2,)]
 
 
-async def test_an_event_id_is_not_readable_in_the_file(app: App) -> None:
+async def test_event_ids_are_stored_as_digests(app: App) -> None:
     """event_id is stored as a digest."""
     website = await app.website()
     await app.collect(view(website, event_id="canary-event-id"))
@@ -751,23 +753,23 @@ async def test_an_event_id_is_not_readable_in_the_file(app: App) -> None:
     await app.open()
 
 
-# ---------------------------------------------------------------- on disk
+# ---------------------------------------------------------------- durability
 
 
-async def _meanwhile(app: App, requests: int = 30) -> None:
-    """Lets the server answer others."""
+async def send_other_requests(app: App, requests: int = 30) -> None:
+    """Send other requests, so that the server can continue."""
     for _ in range(requests):
         assert (await app.get("/healthz")).status == 200
 
 
-async def _queued(app: App, events: int) -> None:
-    """Until so many events wait for a commit."""
+async def wait_until_queued(app: App, events: int) -> None:
+    """Wait until so many events are queued for a commit."""
     while app.store.queue < events:
-        await _meanwhile(app, 1)
+        await send_other_requests(app, 1)
 
 
-class Hold:
-    """Another connection that holds the file's write lock."""
+class WriteLock:
+    """Hold the write lock of the database by another connection."""
 
     def __init__(self, db: Path) -> None:
         self._connection = sqlite3.connect(db, isolation_level=None)
@@ -780,13 +782,13 @@ class Hold:
         self._connection.close()
 
 
-async def test_202_means_on_disk(app: App) -> None:
-    """The answer is sent after the transaction that holds the events has been committed."""
+async def test_202_follows_the_commit(app: App) -> None:
+    """The response is sent after the commit of the transaction that stores the events."""
     website, key = await app.website(), await app.key()
-    with Hold(app.db):
+    with WriteLock(app.db):
         sending = [asyncio.create_task(app.collect(view(website), ip=f"203.0.113.{n}")) for n in range(5)]
-        await _queued(app, 5)
-        await _meanwhile(app)
+        await wait_until_queued(app, 5)
+        await send_other_requests(app)
         assert not any(task.done() for task in sending)
         assert stored(app) == 0
         assert (await figures(app, website, key))["pageviews"] == 0
@@ -796,29 +798,29 @@ async def test_202_means_on_disk(app: App) -> None:
 
 
 async def test_full_sync(app: App) -> None:
-    """The transaction has been committed with fsync (synchronous=FULL)."""
+    """Commits are fsynced (synchronous=FULL)."""
     connection = open_database(app.db, create=False)
     assert connection.execute("pragma synchronous").fetchone() == (2,)
     assert connection.execute("pragma journal_mode").fetchone() == ("wal",)
     connection.close()
 
 
-async def test_a_client_that_goes_away(app: App) -> None:
-    """What was taken is written whether its sender waits for the answer or not."""
+async def test_a_client_that_disconnects(app: App) -> None:
+    """Queued events are stored although the client has disconnected."""
     website, key = await app.website(), await app.key()
-    with Hold(app.db):
+    with WriteLock(app.db):
         sending = asyncio.create_task(app.collect(view(website)))
-        await _queued(app, 1)
+        await wait_until_queued(app, 1)
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
-        await _meanwhile(app)
+        await send_other_requests(app)
     assert (await app.collect(view(website))).status == 202
     assert stored(app) == 2
     assert (await figures(app, website, key))["visitors"] == 1
 
 
-async def test_a_job_that_cannot_be_written_fails_alone(app: App) -> None:
-    """A 500 tells nothing of the inside, and takes nobody with it: others of the same commit are stored."""
+async def test_a_failing_request_does_not_fail_others(app: App) -> None:
+    """A 500 shows no internals, and other requests of the same commit are stored."""
     good, bad, key = await app.website(), await app.website("example.org"), await app.key()
     number = app.sql("select number from website where id = ?", bad)[0][0]
     await app.admin(
@@ -827,12 +829,12 @@ async def test_a_job_that_cannot_be_written_fails_alone(app: App) -> None:
             " begin select raise(abort, 'poisoned canary'); end"
         )
     )
-    with Hold(app.db):
+    with WriteLock(app.db):
         first = asyncio.create_task(app.collect(view(good)))
-        await _queued(app, 1)
+        await wait_until_queued(app, 1)
         page = view(url="https://example.com/new", session_id="session-1")
         group = [asyncio.create_task(app.collect(dict(page, website_id=w))) for w in (bad, good, bad, good)]
-        await _queued(app, 5)
+        await wait_until_queued(app, 5)
     answers = [await task for task in (first, *group)]
     assert [answer.status for answer in answers] == [202, 500, 202, 500, 202]
     assert refusal(answers[1]) == (500, "internal_error")
@@ -840,7 +842,7 @@ async def test_a_job_that_cannot_be_written_fails_alone(app: App) -> None:
     assert "canary" not in answers[1].text
     await app.admin(lambda c: c.execute("drop trigger poison"))
     assert (await app.collect(dict(page, website_id=bad))).status == 202
-    # Nothing of what failed is left: no view counted twice, no text that points nowhere.
+    # Nothing of the failed request is left: no pageview counted twice, no label without a text.
     assert stored(app) == 4
     assert sorted(app.sql("select website, pageviews from visit")) == [(number - 1, 1), (number - 1, 2), (number, 1)]
     data = await figures(app, good, key)
@@ -850,18 +852,18 @@ async def test_a_job_that_cannot_be_written_fails_alone(app: App) -> None:
         assert [row["pathname"] for row in rows] == paths
 
 
-async def test_an_event_is_in_every_answer_begun_after_its_202(app: App) -> None:
-    """An event answered 202 is in every answer begun after it, in the same millisecond too."""
+async def test_an_event_is_in_every_later_response(app: App) -> None:
+    """A stored event is in every response to a later request, also within the same millisecond."""
     website, key = await app.website(), await app.key()
-    at = f"/api/v1/websites/{website}"
+    base = f"/api/v1/websites/{website}"
     for n in range(1, 6):
         assert (await app.collect(view(website, session_id=f"session-{n}"))).status == 202
         stats, series, top, events, realtime = await asyncio.gather(
-            app.get(f"{at}/stats", key),
-            app.get(f"{at}/timeseries", key),
-            app.get(f"{at}/top/pathname", key),
-            app.get(f"{at}/events", key),
-            app.get(f"{at}/realtime", key),
+            app.get(f"{base}/stats", key),
+            app.get(f"{base}/timeseries", key),
+            app.get(f"{base}/top/pathname", key),
+            app.get(f"{base}/events", key),
+            app.get(f"{base}/realtime", key),
         )
         assert stats.json["data"]["pageviews"] == n
         assert sum(row["pageviews"] for row in series.json["data"]) == n
@@ -870,8 +872,8 @@ async def test_an_event_is_in_every_answer_begun_after_its_202(app: App) -> None
         assert realtime.json["data"]["active_visitors"] == n
 
 
-async def test_what_was_stored_survives_a_restart(app: App) -> None:
-    """Everything answered 202 is there after a restart; ids keep growing."""
+async def test_events_are_stored_after_a_restart(app: App) -> None:
+    """Events answered 202 are stored after a restart; ids keep growing."""
     website, key = await app.website(), await app.key()
     await app.collect(batch(website, [view(name=f"{n}") for n in range(3)]))
     before = (await app.get(f"/api/v1/websites/{website}/events", key)).json["data"]
@@ -882,25 +884,28 @@ async def test_what_was_stored_survives_a_restart(app: App) -> None:
     assert after[0]["id"] > before[0]["id"] > before[1]["id"] > before[2]["id"]
 
 
-async def test_a_website_made_while_the_server_runs(app: App) -> None:
-    """The running server sees what another process wrote: no 404 for a website that is there."""
+async def test_a_website_created_by_another_process(app: App) -> None:
+    """A website created by another process is found without a restart."""
     await app.website()
     connection = sqlite3.connect(app.db)
     number, account = connection.execute("select max(number) + 1, max(account) from website").fetchone()
-    made = "12345678-1234-4234-8234-123456789abc"
-    connection.execute("insert into website values (?, ?, ?, 'example.net', 'n', 0, null)", (number, made, account))
+    new_id = "12345678-1234-4234-8234-123456789abc"
+    connection.execute(
+        "insert into website (number, id, account, domain, name, created_ms) values (?, ?, ?, 'example.net', 'n', 0)",
+        (number, new_id, account),
+    )
     connection.commit()
     connection.close()
     app.clock.advance(2)
-    assert (await app.collect(view(made))).status == 202
+    assert (await app.collect(view(new_id))).status == 202
 
 
 # ---------------------------------------------------------------- privacy
 
 
-async def test_who_it_was_is_never_written(app: App, caplog: pytest.LogCaptureFixture) -> None:
-    """Identities, salts, addresses, User-Agents and session_ids live in memory only; the rest of the URL's query and
-    its fragment are dropped and never stored."""
+async def test_personal_data_is_never_stored(app: App, caplog: pytest.LogCaptureFixture) -> None:
+    """Identities, salts, addresses, User-Agents and session_ids are in memory only; the rest of a URL's query and its
+    fragment are never stored."""
     website = await app.website()
     secret = {
         "session_id": "canary-session-id",
@@ -927,8 +932,8 @@ async def test_who_it_was_is_never_written(app: App, caplog: pytest.LogCaptureFi
         assert canary.hex().encode() not in written
 
 
-async def test_pages_stand_still_behind_an_import(app: App) -> None:
-    """The cursor is stable while events arrive, also where another process has taken ids meanwhile."""
+async def test_paging_is_stable_during_imports(app: App) -> None:
+    """The cursor is stable while events arrive and another process assigns ids."""
     website, key = await app.website(), await app.key()
     await app.collect(batch(website, [view(name=f"{n}") for n in range(3)]))
     await app.admin(lambda connection: connection.execute("update meta set value = value + 500 where name = 'next_id'"))

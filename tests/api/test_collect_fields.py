@@ -1,16 +1,18 @@
-"""What is stored of an event: fields, context, times, identity and visits, seen through the read API and the file.
+"""How events are stored: fields, context, times, identity and visits, read through the API and from the database.
 
-Every value a field may have is in test_validation.py; here is what the application makes of them. The rules are in
-docs/reference/collect-api.md.
+Validation of each field is tested in test_validation.py; these tests check what the application stores. The rules are
+in docs/reference/collect-api.md.
 """
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tally.ingest import lifecycle
+from tally.maintenance import background_work
 from tests.support.app import CHROME, NOON_MS, SAFARI_IPHONE, Answer, App, MakeApp
+from tests.support.mmdb import mmdb
 
 URL = "https://example.com/"
 ASTRAL = "\U0001f600"
@@ -34,8 +36,14 @@ FIELDS = [
     "platform",
     "app_version",
     "os_version",
+    "browser_version",
+    "region",
+    "city",
+    "utm_content",
+    "utm_term",
+    "channel",
 ]
-LEAST: dict[str, dict[str, Any]] = {
+MINIMAL: dict[str, dict[str, Any]] = {
     "pageview": {"url": URL},
     "screen_view": {"name": "Home"},
     "event": {"event_name": "signup"},
@@ -48,32 +56,32 @@ LEAST: dict[str, dict[str, Any]] = {
 
 
 def event(kind: str, **more: Any) -> dict[str, Any]:
-    """The least event of a type with other fields."""
-    return {"type": kind, **LEAST[kind], **more}
+    """Return the smallest valid event of a type, with further fields."""
+    return {"type": kind, **MINIMAL[kind], **more}
 
 
 async def send(app: App, website: str, *events: Any, context: Any = None, **how: Any) -> Answer:
-    """One batch."""
+    """Send one batch."""
     body: dict[str, Any] = {"website_id": website, "events": list(events)}
     return await app.collect(body if context is None else body | {"context": context}, **how)
 
 
 async def rows(app: App, website: str, key: str, **params: str) -> list[dict[str, Any]]:
-    """/events, oldest first."""
+    """Return the rows of /events, oldest first."""
     answer = await app.get(f"/api/v1/websites/{website}/events", key, {"limit": "1000"} | params)
     assert answer.status == 200, answer.text
     return list(reversed(answer.json["data"]))
 
 
-async def figures(app: App, website: str, key: str, **params: str) -> dict[str, Any]:
+async def stats(app: App, website: str, key: str, **params: str) -> dict[str, Any]:
     answer = await app.get(f"/api/v1/websites/{website}/stats", key, params)
     assert answer.status == 200, answer.text
     data: dict[str, Any] = answer.json["data"]
     return data
 
 
-def faults(answer: Answer) -> dict[int, tuple[str, str | None]]:
-    """Code and field of each rejected event by its index."""
+def errors(answer: Answer) -> dict[int, tuple[str, str | None]]:
+    """Return the code and field of each rejected event by its index."""
     return {error["index"]: (error["code"], error.get("field")) for error in answer.json.get("errors", [])}
 
 
@@ -81,11 +89,11 @@ def faults(answer: Answer) -> dict[int, tuple[str, str | None]]:
 
 
 async def test_every_type_is_stored(app: App) -> None:
-    """/events: every type but heatmap; id, type, timestamp, the 14 fields, and what belongs to the type."""
+    """/events: every type but heatmap; id, type, timestamp, the dimensions, and what belongs to the type."""
     website, key = await app.website(), await app.key()
-    assert (await send(app, website, *(event(kind) for kind in LEAST))).json["accepted"] == 8
+    assert (await send(app, website, *(event(kind) for kind in MINIMAL))).json["accepted"] == 8
     stored = await rows(app, website, key)
-    assert [row["type"] for row in stored] == [kind for kind in LEAST if kind != "heatmap"]
+    assert [row["type"] for row in stored] == [kind for kind in MINIMAL if kind != "heatmap"]
     for row in stored:
         assert list(row) == ["id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals",
                              "experiment", "variant", "goal", "value"]  # fmt: skip
@@ -133,9 +141,15 @@ async def test_every_field_of_an_event(app: App) -> None:
         "utm_source": "News Letter",
         "utm_medium": "E-mail",
         "utm_campaign": "a&b",
+        "utm_content": None,
+        "utm_term": None,
+        "channel": "Email",
         "platform": " web ",
         "app_version": "1.2.3-rc.1",
         "os_version": "17.5",
+        "browser_version": None,
+        "region": None,
+        "city": None,
         "event_name": "caf\u00e9 " + ASTRAL,
         "event_data": {"plan": "pro", "price": 9.5, "new": True, "coupon": None, ASTRAL: 1},
         "vitals": None,
@@ -146,19 +160,19 @@ async def test_every_field_of_an_event(app: App) -> None:
     }
 
 
-async def test_what_is_absent_is_null(app: App) -> None:
-    """Absent values are null; an app's User-Agent tells nothing."""
+async def test_absent_values_are_null(app: App) -> None:
+    """Absent and empty values are stored as null."""
     website, key = await app.website(), await app.key()
     empty = dict.fromkeys(("url", "name", "platform", "language", "browser", "os", "device", "event_name"), "")
     null = dict.fromkeys([*empty, "session_id", "event_id", "event_data", "timestamp", "referrer", "os_version"])
     sent = [event("app_event"), event("app_event", **empty), event("app_event", **null)]
     assert (await send(app, website, *sent, ua="", ip="192.0.2.1")).json["accepted"] == 3
     for row in await rows(app, website, key):
-        assert {name for name in row if row[name] is not None} == {"id", "type", "timestamp", "visit"}
+        assert {name for name in row if row[name] is not None} == {"id", "type", "timestamp", "visit", "channel"}
 
 
-# (id, event, what is stored of it)
-PLACES: list[tuple[str, dict[str, Any], dict[str, str | None]]] = [
+# (id, event, stored fields)
+STORED_FIELDS: list[tuple[str, dict[str, Any], dict[str, str | None]]] = [
     ("url", event("pageview", url="https://example.com/a/B?q=1#f"), {"pathname": "/a/B", "hostname": "example.com"}),
     ("no-path", event("pageview", url="https://example.com"), {"pathname": "/"}),
     ("no-path-query", event("pageview", url="https://example.com?a=/b"), {"pathname": "/"}),
@@ -174,7 +188,7 @@ PLACES: list[tuple[str, dict[str, Any], dict[str, str | None]]] = [
      {"pathname": "/Home", "hostname": "app.example.com", "utm_source": "s"}),
     ("event-url", event("event", url="https://example.com/a"), {"pathname": "/a", "hostname": "example.com"}),
     ("event-name", event("event", name="Cart"), {"pathname": "/Cart", "hostname": None}),
-    ("event-nowhere", event("event"), {"pathname": None, "hostname": None}),
+    ("event-without-page", event("event"), {"pathname": None, "hostname": None}),
     ("app-event-name", event("app_event", name="Cart"), {"pathname": "/Cart"}),
     ("vitals-url", event("vitals", url="https://example.com/a?utm_medium=m"), {"pathname": "/a", "utm_medium": "m"}),
     ("ab-name", event("ab_assign", name="Cart"), {"pathname": "/Cart"}),
@@ -208,15 +222,16 @@ PLACES: list[tuple[str, dict[str, Any], dict[str, str | None]]] = [
 ]  # fmt: skip
 
 
-async def test_what_becomes_of_fields(app: App) -> None:
-    """Dimensions: pathname, hostname, utm, referrer; fields of each type as they were sent."""
+async def test_stored_fields(app: App) -> None:
+    """pathname, hostname, utm and referrer are derived from the URLs; fields of each type are stored as sent."""
     website, key = await app.website(), await app.key()
-    sent = [dict(item, app_version=name) for name, item, _ in PLACES]
+    # Each from a visitor of its own: the events of one visit have the same acquisition.
+    sent = [dict(item, app_version=name, session_id=f"session of {name}") for name, item, _ in STORED_FIELDS]
     answer = await send(app, website, *sent)
-    assert answer.json == {"ok": True, "accepted": len(PLACES), "rejected": 0}
+    assert answer.json == {"ok": True, "accepted": len(STORED_FIELDS), "rejected": 0}
     stored = {row["app_version"]: row for row in await rows(app, website, key)}
-    assert {name: {field: stored[name][field] for field in kept} for name, _, kept in PLACES} == {
-        name: kept for name, _, kept in PLACES
+    assert {name: {field: stored[name][field] for field in kept} for name, _, kept in STORED_FIELDS} == {
+        name: kept for name, _, kept in STORED_FIELDS
     }
 
 
@@ -238,45 +253,45 @@ LONG: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_lengths(app: App) -> None:
-    """Limits: characters are Unicode code points; the longest is taken, one more is refused."""
+async def test_length_limits(app: App) -> None:
+    """Lengths are counted in Unicode code points; the longest allowed value is accepted, one more is rejected."""
     website, key = await app.website(), await app.key()
-    for name, item in LONG.items():  # one by one and unescaped: 8,192 escapes are more than a request may hold
+    for name, item in LONG.items():  # one request each and unescaped: 8,192 escapes exceed the body limit
         longer = dict(item, **{name: item[name] + item[name][-1]})
         sent = [json.dumps({"website_id": website, **body}, ensure_ascii=False) for body in (item, longer)]
         assert (await app.collect(sent[0])).status == 202, name
-        assert faults(await app.collect(sent[1])) == {0: ("invalid_field", name)}
+        assert errors(await app.collect(sent[1])) == {0: ("invalid_field", name)}
     assert (await send(app, website, event("pageview", session_id=ASTRAL * 8))).status == 202
     short = await send(app, website, event("pageview", session_id=ASTRAL * 7))
-    assert faults(short) == {0: ("invalid_field", "session_id")}
+    assert errors(short) == {0: ("invalid_field", "session_id")}
     longest = max((row["pathname"] or "" for row in await rows(app, website, key)), key=len)
     assert longest == "/" + ASTRAL * (8_192 - len(URL))
 
 
-KINDS: list[Any] = [5, 1.5, True, False, [], {}, ["a"], {"a": "b"}, 2**63, 2**64 - 1, -(2**63), 1e300]
+WRONG_TYPE_VALUES: list[Any] = [5, 1.5, True, False, [], {}, ["a"], {"a": "b"}, 2**63, 2**64 - 1, -(2**63), 1e300]
 
 
-@pytest.mark.parametrize("kind", LEAST)
-async def test_wrong_kinds(app: App, kind: str) -> None:
-    """A field breaks its rule: wrong JSON type. Never a 500, whatever was sent; bools are never numbers."""
+@pytest.mark.parametrize("kind", MINIMAL)
+async def test_wrong_json_types(app: App, kind: str) -> None:
+    """A wrong JSON type is rejected, never a 500; a boolean is not a number."""
     website = await app.website()
     texts = ["url", "name", "platform", "app_version", "os_version", "browser", "os", "device", "language"]
-    texts += ["session_id", "event_id", *(field for field, value in LEAST[kind].items() if isinstance(value, str))]
+    texts += ["session_id", "event_id", *(field for field, value in MINIMAL[kind].items() if isinstance(value, str))]
     for field in dict.fromkeys(texts):
-        answer = await send(app, website, *(event(kind, **{field: bad}) for bad in [*KINDS, "a\0"]))
+        answer = await send(app, website, *(event(kind, **{field: bad}) for bad in [*WRONG_TYPE_VALUES, "a\0"]))
         assert answer.status == 400, (field, answer.text)
-        assert faults(answer) == dict.fromkeys(range(len(KINDS) + 1), ("invalid_field", field))
-    numbers = [value for value in KINDS if isinstance(value, float) or type(value) is int]
-    bad = [value for value in KINDS if value not in numbers or isinstance(value, bool)]
+        assert errors(answer) == dict.fromkeys(range(len(WRONG_TYPE_VALUES) + 1), ("invalid_field", field))
+    numbers = [value for value in WRONG_TYPE_VALUES if isinstance(value, float) or type(value) is int]
+    bad = [value for value in WRONG_TYPE_VALUES if value not in numbers or isinstance(value, bool)]
     answer = await send(app, website, *(event(kind, timestamp=value) for value in bad))
-    assert faults(answer) == dict.fromkeys(range(len(bad)), ("invalid_field", "timestamp"))
+    assert errors(answer) == dict.fromkeys(range(len(bad)), ("invalid_field", "timestamp"))
     answer = await send(app, website, *(event(kind, timestamp=value) for value in numbers))
     assert answer.status == 400
-    assert set(faults(answer)) == set(range(len(numbers)))
+    assert set(errors(answer)) == set(range(len(numbers)))
 
 
-async def test_what_a_request_tells(app: App) -> None:
-    """browser, os, os_version, device: what event or context say, else from the User-Agent; language else the first of
+async def test_values_from_request_headers(app: App) -> None:
+    """browser, os, os_version and device come from the event or context, else from the User-Agent; language else from
     Accept-Language; country from the client address."""
     website, key = await app.website(), await app.key()
     await send(app, website, event("pageview"), ua=SAFARI_IPHONE, ip="8.8.8.8",
@@ -285,15 +300,45 @@ async def test_what_a_request_tells(app: App) -> None:
     await send(app, website, said, ua=SAFARI_IPHONE, ip="8.8.8.8", headers={"Accept-Language": "pt-br"})
     await send(app, website, event("pageview"), ua=CHROME, ip="2001:4860:4860::8888", headers={"Accept-Language": "*"})
     await send(app, website, event("app_event", os="Android"), ua="okhttp/4.12.0", ip="10.0.0.1")
-    told = [
-        [row[name] for name in ("browser", "os", "os_version", "device", "language", "country")]
+    found = [
+        [row[name] for name in ("browser", "os", "os_version", "device", "language", "country", "browser_version")]
         for row in await rows(app, website, key)
     ]
-    assert told[0] == ["Safari", "iOS", "17.5", "mobile", "pt-BR", "US"]
-    assert told[1] == ["B", "O", "1", "tv", "fr", "US"]
-    assert told[2][:5] == ["Chrome", "Windows", None, "desktop", None]
-    assert told[2][5] is not None
-    assert told[3] == [None, "Android", None, None, None, None]
+    assert found[0] == ["Safari", "iOS", "17.5", "mobile", "pt-BR", "US", "17"]
+    assert found[1] == ["B", "O", "1", "tv", "fr", "US", None]
+    assert found[2][:5] == ["Chrome", "Windows", None, "desktop", None]
+    assert found[2][5] is not None
+    assert found[2][6] == "142"
+    assert found[3] == [None, "Android", None, None, None, None, None]
+
+
+async def test_region_and_city_come_from_a_database_of_cities(make_app: MakeApp, tmp_path: Path) -> None:
+    """region, city: where --geoip-db names a database that has them; otherwise unset."""
+    london = {
+        "country": {"iso_code": "GB"},
+        "subdivisions": [{"iso_code": "ENG"}, {"iso_code": "WBK"}],
+        "city": {"names": {"de": "London (de)", "en": "London"}},
+    }
+    path = tmp_path / "city.mmdb"
+    path.write_bytes(mmdb({"81.2.69.0/24": london, "8.8.8.0/24": {"country": {"iso_code": "US"}}}))
+    app = await make_app(geoip_db=path)
+    website, key = await app.website(), await app.key()
+    for address in ("81.2.69.142", "8.8.8.8", "192.0.2.1"):
+        for sent in (
+            event("pageview"),
+            event("vitals", vitals={"lcp": 100}),
+            event("ab_assign", experiment="x", variant="a"),
+        ):
+            assert (await send(app, website, sent, ip=address)).json["accepted"] == 1
+    places = ("country", "region", "city")
+    found = [tuple(row[name] for name in places) for row in await rows(app, website, key)]
+    expected = [("GB", "GB-ENG", "London"), ("US", None, None), (None, None, None)]
+    assert sorted(found, key=str) == sorted(expected * 3, key=str)
+    for field, value in zip(places, expected[0], strict=True):
+        top = (await app.get(f"/api/v1/websites/{website}/top/{field}?filter_{field}={value}", key)).json["data"]
+        assert [(row["value"], row["pageviews"]) for row in top] == [(value, 1)]
+    csv = (await app.get(f"/api/v1/websites/{website}/events?format=csv&filter_city=London", key)).text
+    assert csv.count(",GB-ENG,London,") == 3
 
 
 # ---------------------------------------------------------------- context
@@ -301,7 +346,7 @@ async def test_what_a_request_tells(app: App) -> None:
 
 async def test_context(app: App) -> None:
     """context may fill platform, app_version, os_version, language, browser, os, device; anything else in it is
-    ignored. Where event and context both speak the event wins."""
+    ignored. The event's own value wins."""
     website, key = await app.website(), await app.key()
     context = {
         "platform": "ios",
@@ -339,7 +384,7 @@ async def test_context(app: App) -> None:
     "bad", [5, True, [], {}, "a" * 101, "a\0"], ids=["number", "true", "array", "object", "long", "nul"]
 )
 async def test_bad_context(app: App, bad: Any) -> None:
-    """A bad value in the context rejects each event that takes it, and not those that say it themselves."""
+    """A bad value in the context rejects each event that uses it, not events with a value of their own."""
     website = await app.website()
     for name in ("platform", "app_version", "os_version", "language", "browser", "os", "device"):
         own = {"language": "fr", "device": "tv"}.get(name, "own")
@@ -348,14 +393,14 @@ async def test_bad_context(app: App, bad: Any) -> None:
             event("app_event", **{name: None}), event("app_event", **{name: own}), context={name: bad},
         )  # fmt: skip
         assert (answer.status, answer.json["accepted"]) == (202, 2)
-        assert faults(answer) == dict.fromkeys((0, 2, 3), ("invalid_field", name))
+        assert errors(answer) == dict.fromkeys((0, 2, 3), ("invalid_field", name))
 
 
 # ---------------------------------------------------------------- timestamp
 
 
 async def test_timestamps(app: App) -> None:
-    """timestamp: integer milliseconds or ISO 8601; at most 72 hours old; ahead by up to 5 minutes: taken as now."""
+    """Integer milliseconds or ISO 8601; at most 72 hours old; up to 5 minutes ahead is stored as now."""
     website, key = await app.website(), await app.key()
     cases: dict[str, tuple[Any, str]] = {
         "absent": (None, "2026-11-18T12:00:00.000+00:00"),
@@ -381,19 +426,19 @@ async def test_timestamps(app: App) -> None:
     }
     sent = [event("pageview", app_version=name, timestamp=value) for name, (value, _) in (cases | bad).items()]
     answer = await send(app, website, *sent)
-    assert {n: code for n, (code, _) in faults(answer).items()} == {
+    assert {n: code for n, (code, _) in errors(answer).items()} == {
         len(cases) + n: code for n, (_, code) in enumerate(bad.values())
     }
-    assert {field for _, field in faults(answer).values()} == {"timestamp"}
+    assert {field for _, field in errors(answer).values()} == {"timestamp"}
     stored = {row["app_version"]: row["timestamp"] for row in await rows(app, website, key)}
     assert stored == {name: text for name, (_, text) in cases.items()}
 
 
-# ---------------------------------------------------------------- measurements in the file
+# ---------------------------------------------------------------- vitals, heatmaps and experiments in the database
 
 
-async def test_vitals_in_the_file(app: App) -> None:
-    """vitals: metrics in milliseconds, cls as it is; stored apart from traffic, in millionths of second and unit."""
+async def test_stored_vitals(app: App) -> None:
+    """Metrics are stored apart from traffic, in microseconds; cls in millionths."""
     website = await app.website()
     await send(app, website, event("vitals", vitals={"lcp": 2_500.25, "cls": 0.1}, timestamp=NOON_MS - 5))
     assert app.sql("select ts, lcp, inp, fcp, ttfb, cls from web_vitals") == [
@@ -402,9 +447,9 @@ async def test_vitals_in_the_file(app: App) -> None:
     assert app.sql("select count(*) from event") == app.sql("select count(*) from visit") == [(0,)]
 
 
-async def test_heatmap_in_the_file(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
-    """heatmap: points are binned as they arrive, per page, day, kind and width of the viewport."""
-    monkeypatch.setattr(lifecycle, "PAUSE_S", 1e6)  # points of days that are over are packed in the background
+async def test_stored_heatmap_points(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points are binned as they arrive, per page, day, kind and viewport width."""
+    monkeypatch.setattr(background_work, "PAUSE_S", 1e6)  # points of past days are compressed in the background
     app = await make_app()
     website = await app.website()
     corner = {"x": 1, "y": 0, "kind": "click"}
@@ -433,14 +478,14 @@ async def test_heatmap_in_the_file(make_app: MakeApp, monkeypatch: pytest.Monkey
 
 
 async def test_conversions(app: App) -> None:
-    """An ab_convert with a variant is taken; without one it needs the assignment that its visitor sent that day, else
-    no_assignment. The first assignment holds."""
+    """An ab_convert with a variant is accepted; without one the visitor must have sent an assignment that day, else
+    the code is no_assignment. The first assignment counts."""
     website, key = await app.website(), await app.key()
 
     async def convert(**more: Any) -> dict[int, tuple[str, str | None]]:
         how = {name: more.pop(name) for name in ("ip", "ua") if name in more}
         body = {"type": "ab_convert", "website_id": website, "experiment": "button", **more}
-        return faults(await app.collect(body, **how))
+        return errors(await app.collect(body, **how))
 
     refused = {0: "no_assignment"}
 
@@ -449,7 +494,7 @@ async def test_conversions(app: App) -> None:
 
     assert codes(await convert(goal="1")) == refused
     assert await convert(goal="2", variant="blue") == {}
-    assert codes(await convert(goal="3")) == refused  # a conversion is no assignment
+    assert codes(await convert(goal="3")) == refused  # a conversion does not assign
     await send(app, website, event("ab_assign"))
     assert await convert(goal="4") == {}
     await send(app, website, event("ab_assign", variant="green"))
@@ -462,9 +507,9 @@ async def test_conversions(app: App) -> None:
     assert codes(await convert(goal="11", timestamp=MIDNIGHT_MS - 1)) == refused
     other = await app.website("example.org")
     foreign = {"type": "ab_convert", "website_id": other, "experiment": "button"}
-    assert codes(faults(await app.collect(foreign))) == refused
+    assert codes(errors(await app.collect(foreign))) == refused
     green = [event("ab_assign", variant="green"), event("ab_convert", goal="11a", variant=None)]
-    assert faults(await send(app, website, *green)) == {}
+    assert errors(await send(app, website, *green)) == {}
     # In one batch, in its order.
     tail = [
         event("ab_convert", goal="12", variant=None),
@@ -472,21 +517,21 @@ async def test_conversions(app: App) -> None:
         event("ab_convert", goal="13", variant=None),
     ]
     answer = await send(app, website, *(dict(item, session_id="session-2") for item in tail))
-    assert codes(faults(answer)) == refused
+    assert codes(errors(answer)) == refused
     converted = {row["goal"]: row["variant"] for row in await rows(app, website, key, filter_type="ab_convert")}
     assert converted == {"2": "blue", "4": "red", "5": "red", "6": "blue", "11a": "red", "13": "red"}
-    # The next day's visitor is another one; so is the one after a restart.
+    # After midnight, and after a restart, the visitor is a new one.
     app.clock.advance(12 * 3_600)
     assert codes(await convert(goal="14")) == refused
     assert await convert(goal="15", timestamp=NOON_MS) == {}
     await app.restart()
     assert codes(await convert(goal="16", timestamp=NOON_MS)) == refused
-    data = await figures(app, website, key)
+    data = await stats(app, website, key)
     assert (data["visitors"], data["visits"], data["pageviews"], data["events"]) == (0, 0, 0, 0)
 
 
-async def test_measurements_have_the_visitor_of_the_traffic(app: App) -> None:
-    """An assignment belongs to the visitor who views: the same number in the file."""
+async def test_experiments_and_traffic_share_the_visitor(app: App) -> None:
+    """An assignment is stored with the visitor number of the pageviews."""
     website = await app.website()
     await send(app, website, event("ab_assign"), event("pageview"), event("ab_convert", variant=None))
     assert len(app.sql("select visitor from event union select visitor from experiment_event")) == 1
@@ -495,16 +540,16 @@ async def test_measurements_have_the_visitor_of_the_traffic(app: App) -> None:
 # ---------------------------------------------------------------- identity
 
 
-async def test_who_is_a_visitor(app: App) -> None:
-    """Identity is (website, day, session_id) where the event has a session_id (address and User-Agent then play no
-    part), else (website, full client address, User-Agent)."""
+async def test_visitor_identity(app: App) -> None:
+    """Identity is (website, day, session_id) where the event has a session_id (address and User-Agent are then
+    ignored), else (website, full client address, User-Agent)."""
     website, other, key = await app.website(), await app.website("example.org"), await app.key()
     steps: list[tuple[dict[str, Any], dict[str, str], int]] = [
         ({}, {}, 1),
         ({}, {}, 1),
         ({}, {"ip": "203.0.113.8"}, 2),
         ({}, {"ua": SAFARI_IPHONE}, 3),
-        ({}, {"ua": CHROME + " "}, 3),  # a header's value has no blanks at its ends
+        ({}, {"ua": CHROME + " "}, 3),  # whitespace around a header value is stripped
         ({}, {"ua": CHROME.lower()}, 4),
         ({"session_id": "session-1"}, {}, 5),
         ({"session_id": "session-1"}, {"ip": "203.0.113.8"}, 5),
@@ -513,28 +558,28 @@ async def test_who_is_a_visitor(app: App) -> None:
         ({"session_id": "SESSION-1"}, {}, 7),
         ({}, {}, 7),
         ({}, {"ip": "2001:db8::1"}, 8),
-        ({}, {"ip": "2001:db8::2"}, 9),  # the full address, though one bucket
+        ({}, {"ip": "2001:db8::2"}, 9),  # the full address counts, though both share one rate limit
         ({}, {"ip": "2001:DB8:0::0001"}, 9),
         ({}, {"ip": "::ffff:203.0.113.7"}, 9),
     ]
     for fields, how, visitors in steps:
         await send(app, website, event("pageview", **fields), **how)
-        data = await figures(app, website, key)
+        data = await stats(app, website, key)
         assert data["visitors"] == visitors, (fields, how)
     assert data["pageviews"] == len(steps)
     await send(app, other, event("pageview", session_id="session-1"), event("pageview"))
-    assert (await figures(app, other, key))["visitors"] == 2
+    assert (await stats(app, other, key))["visitors"] == 2
     by_website = app.sql("select website, visitor from event group by 1, 2")
     assert len({visitor for _, visitor in by_website}) == len(by_website) == 11
 
 
-async def test_a_visitor_is_of_one_utc_day(app: App) -> None:
-    """visitor: one person during one UTC day, the day of the event's own timestamp; no visit crosses midnight UTC."""
+async def test_visitors_are_counted_per_utc_day(app: App) -> None:
+    """The day is that of the event's timestamp; no visit crosses midnight UTC."""
     website, key = await app.website(), await app.key()
     times = [MIDNIGHT_MS - 1, MIDNIGHT_MS, MIDNIGHT_MS - DAY_MS, MIDNIGHT_MS - DAY_MS - 1, MIDNIGHT_MS + 1]
     for fields in ({}, {"session_id": "session-1"}):
         await send(app, website, *(event("pageview", timestamp=t, **fields) for t in times))
-    data = await figures(app, website, key)
+    data = await stats(app, website, key)
     assert (data["visitors"], data["visits"], data["pageviews"]) == (6, 8, 10)
     days = app.sql("select ts / 86400000, count(distinct visitor) from event group by 1 order by 1")
     assert [visitors for _, visitors in days] == [2, 2, 2]
@@ -542,48 +587,48 @@ async def test_a_visitor_is_of_one_utc_day(app: App) -> None:
 
 
 async def test_day_change_while_running(app: App) -> None:
-    """A visit under way at midnight UTC counts as two."""
+    """A visit in progress at midnight UTC counts as two."""
     website, key = await app.website(), await app.key()
     app.clock.set_wall(MIDNIGHT_MS + DAY_MS - 1)
     await send(app, website, event("pageview"))
     app.clock.advance(0.001)
     await send(app, website, event("pageview"))
-    data = await figures(app, website, key)
+    data = await stats(app, website, key)
     assert (data["visitors"], data["visits"], data["bounce_rate"]) == (2, 2, 100.0)
-    # Ahead: taken as now, so of the day that is now.
+    # A timestamp ahead of now is stored as now, so it belongs to the current day.
     app.clock.set_wall(MIDNIGHT_MS + 2 * DAY_MS - 1)
     await send(app, website, event("pageview", timestamp=MIDNIGHT_MS + 2 * DAY_MS + 5))
-    assert (await figures(app, website, key))["visitors"] == 2
+    assert (await stats(app, website, key))["visitors"] == 2
 
 
 async def test_a_restart_makes_a_new_visitor_once(app: App) -> None:
-    """A restart or an eviction from memory makes the same person a new visitor once."""
+    """After a restart the same client counts as a new visitor, once."""
     website, key = await app.website(), await app.key()
     both = [event("pageview"), event("pageview", session_id="session-1")]
     await send(app, website, *both)
     await app.restart()
     for _ in range(3):
         await send(app, website, *both)
-    data = await figures(app, website, key)
+    data = await stats(app, website, key)
     assert (data["visitors"], data["visits"], data["pageviews"]) == (4, 4, 8)
 
 
 async def test_an_eviction_makes_a_new_visitor_once(make_app: MakeApp) -> None:
-    """Identities are kept up to a bound; least recently used go first."""
+    """The number of identities in memory is bounded; the least recently used is evicted."""
     app = await make_app(max_identities=2)
     website, key = await app.website(), await app.key()
-    for session in (1, 2, 1, 3, 1, 2, 2):  # 3 takes the place of 2, then 2 that of 3
+    for session in (1, 2, 1, 3, 1, 2, 2):  # 3 evicts 2, then 2 evicts 3
         await send(app, website, event("pageview", session_id=f"session-{session}"))
-    assert (await figures(app, website, key))["visitors"] == 4
+    assert (await stats(app, website, key))["visitors"] == 4
 
 
-async def test_identities_go_without_traffic_too(app: App) -> None:
-    """Identities are kept at most 72 hours past the end of their day: also where nothing comes in any more."""
+async def test_identities_expire_without_traffic(app: App) -> None:
+    """Identities expire 72 hours after the end of their day, also when no events arrive."""
     website = await app.website()
     await send(app, website, event("pageview", session_id="session-1"))
     app.clock.advance((MIDNIGHT_MS + DAY_MS + 72 * HOUR_MS - 1 - app.clock.wall_ms()) / 1000)
     await app.store.tick()
-    assert len(app.store.event_writer.sessions) == 1  # an event of its day's last millisecond may still come
+    assert len(app.store.event_writer.sessions) == 1  # an event of the last millisecond of the day is still accepted
     app.clock.advance(0.002)
     await app.store.tick()
     assert len(app.store.event_writer.sessions) == 0
@@ -608,14 +653,14 @@ VISITS: list[tuple[str, list[tuple[int, str]], tuple[int, int, int]]] = [
     ("vitals-do-not-join", [(0, "pageview"), (20 * MINUTE_MS, "vitals"), (40 * MINUTE_MS, "pageview")], (2, 2, 0)),
     ("heatmap-does-not-lengthen", [(0, "pageview"), (20 * MINUTE_MS, "heatmap")], (1, 1, 0)),
     ("ab-does-not-lengthen", [(0, "pageview"), (9, "ab_assign"), (20 * MINUTE_MS, "ab_convert")], (1, 1, 0)),
-    ("measurements-alone", [(0, "vitals"), (0, "heatmap"), (0, "ab_assign"), (0, "ab_convert")], (0, 0, 0)),
+    ("no-traffic", [(0, "vitals"), (0, "heatmap"), (0, "ab_assign"), (0, "ab_convert")], (0, 0, 0)),
 ]  # fmt: skip
 
 
 async def test_visits(app: App) -> None:
-    """visit: a maximal run in which no gap is longer than 30 minutes (exactly 30:00.000 joins), whatever the order of
-    arrival. bounce: exactly one view and no custom event. Measurements never open or lengthen a visit. Each case once
-    in one batch and once in a request an event."""
+    """A visit is a run of events without a gap over 30 minutes (exactly 30:00.000 joins), whatever the order of
+    arrival. A bounce has one pageview and no event. Vitals, heatmap and experiment events neither open nor lengthen a
+    visit. Each case is sent as one batch and as one request per event."""
     key = await app.key()
     app.clock.set_wall(NOON_MS + 5 * HOUR_MS)
     for name, events, (visits, bounces, seconds) in VISITS:
@@ -625,7 +670,7 @@ async def test_visits(app: App) -> None:
         for item in items:
             await send(app, apart, item)
         for website in (together, apart):
-            data = await figures(app, website, key)
+            data = await stats(app, website, key)
             traffic = sum(kind in ("pageview", "screen_view", "event", "app_event") for _, kind in events)
             assert (data["visitors"], data["visits"]) == (int(visits > 0), visits), name
             assert data["pageviews"] + data["events"] == traffic, name
@@ -638,8 +683,8 @@ async def test_visits(app: App) -> None:
             assert len(set(shown)) == visits, name
 
 
-async def test_a_joined_visit_shows_at_all_its_events(app: App) -> None:
-    """A late event joins two visits: all events of both are shown with one visit, and the row on disk is one."""
+async def test_a_late_event_joins_two_visits(app: App) -> None:
+    """All events of both are shown with one visit, and one row is stored."""
     website, key = await app.website(), await app.key()
     app.clock.set_wall(NOON_MS + 5 * HOUR_MS)
     for minutes in (0, 10, 120, 61, 70, 180, 36, 90, 150):
@@ -650,5 +695,5 @@ async def test_a_joined_visit_shows_at_all_its_events(app: App) -> None:
     app.clock.set_wall(NOON_MS + 6 * HOUR_MS)
     await send(app, website, event("event"))
     assert len({row["visit"] for row in await rows(app, website, key)}) == 2
-    data = await figures(app, website, key)
+    data = await stats(app, website, key)
     assert (data["visitors"], data["visits"], data["visit_duration"]) == (1, 2, 5_400)

@@ -1,6 +1,6 @@
-"""How much a client, an account and a body may be: buckets, the monthly limit, sizes, and whose address counts.
+"""Limits of POST /api/collect: rate limits, the monthly limit, body sizes, and the client address.
 
-The buckets' own arithmetic is in test_rate_limit.py. The rules are in docs/reference/collect-api.md.
+The arithmetic of token buckets is in tests/unit/test_rate_limit.py. The rules are in docs/reference/collect-api.md.
 """
 
 import asyncio
@@ -35,20 +35,22 @@ def views(website: str, count: int) -> dict[str, Any]:
 
 
 def code(answer: Answer) -> tuple[int, str]:
-    """Status, and code where it is no success."""
+    """Return the status, and the error code unless it is a success."""
     return answer.status, "" if answer.status == 202 else answer.json["error"]["code"]
 
 
 OK, LIMITED, MONTH = (202, ""), (429, "rate_limited"), (429, "monthly_limit_reached")
 
 
-async def codes(app: App, count: int, body: Any, **how: Any) -> Counter[tuple[int, str]]:
-    """Sends a body so many times at once; how often each outcome came."""
-    return Counter(code(answer) for answer in await asyncio.gather(*(app.collect(body, **how) for _ in range(count))))
+async def codes(app: App, count: int, body: Any, **request_options: Any) -> Counter[tuple[int, str]]:
+    """Send a body several times at once and count the outcomes."""
+    return Counter(
+        code(answer) for answer in await asyncio.gather(*(app.collect(body, **request_options) for _ in range(count)))
+    )
 
 
 def used(app: App) -> dict[tuple[str, int], int]:
-    """Events of the monthly limit by account and month."""
+    """Return the usage by account and month."""
     return {
         (email, month): events
         for email, month, events in app.sql(
@@ -60,9 +62,8 @@ def used(app: App) -> dict[tuple[str, int], int]:
 # ---------------------------------------------------------------- buckets
 
 
-async def test_120_a_minute_a_client_and_website(app: App) -> None:
-    """120 a minute per IP and website; refilled evenly, full at start. Retry-After: sent then, the
-    request passes."""
+async def test_120_per_minute_per_client_and_website(app: App) -> None:
+    """120 requests per minute, address and website, refilled evenly; a request sent after Retry-After is accepted."""
     website, other = await app.website(), await app.website("example.org")
     assert await codes(app, 150, view(website)) == {OK: 120, LIMITED: 30}
     refused = await app.collect(view(website))
@@ -80,12 +81,12 @@ async def test_120_a_minute_a_client_and_website(app: App) -> None:
     assert app.sql("select count(*) from event") == [(120 + 1 + 1 + 1 + 20 + 120,)]
 
 
-async def test_600_a_minute_a_client(app: App) -> None:
-    """600 a minute per IP, over all its websites."""
+async def test_600_per_minute_per_client(app: App) -> None:
+    """600 requests per minute and address, over all websites."""
     websites = [await app.website(f"example{n}.com") for n in range(6)]
     for website in websites[:5]:
         assert await codes(app, 120, view(website)) == {OK: 120}
-    # The 601st, to a website of which the client has all its tokens.
+    # The 601st request is for a website with all its tokens.
     refused = await app.collect(view(websites[5]))
     assert (code(refused), refused.headers["Retry-After"]) == (LIMITED, "1")
     assert code(await app.collect(view(websites[5]), ip="203.0.113.8")) == OK
@@ -98,7 +99,7 @@ async def test_600_a_minute_a_client(app: App) -> None:
 @pytest.mark.parametrize(("rate", "wait_s"), [(1, 60), (2, 30), (7, 9), (60, 1), (90, 1)])
 @pytest.mark.parametrize("which", ["client_per_minute", "website_per_minute"])
 async def test_retry_after(make_app: MakeApp, which: str, rate: int, wait_s: int) -> None:
-    """Retry-After is whole seconds, at least 1: sent then, the request passes the check that refused it."""
+    """Retry-After is in whole seconds, at least 1; a request sent after it passes the check that refused it."""
     app = await make_app(**{which: rate})
     website = await app.website()
     assert await codes(app, rate + 3, view(website)) == {OK: rate, LIMITED: 3}
@@ -111,9 +112,8 @@ async def test_retry_after(make_app: MakeApp, which: str, rate: int, wait_s: int
     assert code(await app.collect(view(website))) == OK
 
 
-async def test_a_request_costs_one(make_app: MakeApp) -> None:
-    """A request costs one whatever it carries: 50 events, events of one website many times, rejected ones, copies,
-    crawlers'."""
+async def test_a_request_takes_one_token(make_app: MakeApp) -> None:
+    """A request takes one token, whatever its number of events, duplicates, and rejected or crawler events."""
     app = await make_app(website_per_minute=6)
     website = await app.website()
     bodies: list[tuple[Any, dict[str, Any]]] = [
@@ -124,15 +124,15 @@ async def test_a_request_costs_one(make_app: MakeApp) -> None:
         (view(website), {"ua": "Googlebot/2.1 (+http://www.google.com/bot.html)", "headers": SAME}),
         (view(website), {"path": "/api/v1/collect"}),
     ]
-    for body, how in bodies:
-        assert code(await app.collect(body, **how)) == OK
+    for body, request_options in bodies:
+        assert code(await app.collect(body, **request_options)) == OK
     assert await codes(app, 3, view(website)) == {LIMITED: 3}
 
 
 async def test_a_refused_request_takes_no_token(make_app: MakeApp) -> None:
-    """A refused request takes no token, of neither bucket, whichever check refused it; OPTIONS neither.
+    """A refused request takes no token of any bucket, whichever check refused it; neither does OPTIONS.
 
-    A conversion without an assignment passes all checks and does: test_value_limits.py.
+    An accepted request with a conversion without an assignment takes one: test_value_limits.py.
     """
     app = await make_app(client_per_minute=3, website_per_minute=3, free_events=1)
     website, full = await app.website(), await app.website(account="free@example.com", plan="free")
@@ -151,8 +151,8 @@ async def test_a_refused_request_takes_no_token(make_app: MakeApp) -> None:
         (b"", {"method": "PUT"}, 405),
     ]
     for _ in range(5):
-        for body, how, status in refused:
-            answer = await app.collect(body, **how)
+        for body, request_options, status in refused:
+            answer = await app.collect(body, **request_options)
             assert answer.status == status, answer.text
     assert await codes(app, 3, view(website)) == {OK: 3}
     assert await codes(app, 3, view(website)) == {LIMITED: 3}
@@ -160,9 +160,8 @@ async def test_a_refused_request_takes_no_token(make_app: MakeApp) -> None:
     assert await codes(app, 2, view(website)) == {OK: 1, LIMITED: 1}
 
 
-async def test_all_buckets_are_looked_at_first(make_app: MakeApp) -> None:
-    """Client and website over their bucket, for any website of the batch: all buckets are looked at first, tokens taken
-    only if all pass."""
+async def test_all_buckets_are_checked_first(make_app: MakeApp) -> None:
+    """All buckets of the batch are checked before any token is taken."""
     app = await make_app(website_per_minute=3)
     one, two, three = [await app.website(f"example{n}.com") for n in range(3)]
     assert await codes(app, 3, view(one)) == {OK: 3}
@@ -171,7 +170,7 @@ async def test_all_buckets_are_looked_at_first(make_app: MakeApp) -> None:
         answer = await app.collect(mixed)
         assert (code(answer), answer.headers["Retry-After"]) == (LIMITED, "20")
     assert app.sql("select count(*) from event") == [(3,)]
-    # Neither of the others lost a token; a batch takes one of each.
+    # The other websites lost no token; a batch takes one of each.
     assert code(await app.collect({"events": [view(two), view(three), view(two)]})) == OK
     assert await codes(app, 4, view(two)) == {OK: 2, LIMITED: 2}
     assert await codes(app, 4, view(three)) == {OK: 2, LIMITED: 2}
@@ -180,8 +179,8 @@ async def test_all_buckets_are_looked_at_first(make_app: MakeApp) -> None:
     assert code(await app.collect(mixed)) == LIMITED
 
 
-async def test_the_wait_is_that_of_the_slowest_bucket(make_app: MakeApp) -> None:
-    """Retry-After: sent then, the request passes the check that refused it, all websites of the batch together."""
+async def test_retry_after_of_several_buckets(make_app: MakeApp) -> None:
+    """Retry-After is the longest wait of all websites of the batch."""
     app = await make_app(client_per_minute=60, website_per_minute=2)
     one, two = await app.website(), await app.website("example.org")
     assert await codes(app, 2, view(one)) == {OK: 2}
@@ -197,8 +196,8 @@ async def test_the_wait_is_that_of_the_slowest_bucket(make_app: MakeApp) -> None
     assert code(await app.collect(mixed)) == OK
 
 
-async def test_the_system_clock_plays_no_part(make_app: MakeApp) -> None:
-    """Setting the system's time back or forward neither fills a bucket nor freezes it."""
+async def test_the_system_clock_does_not_matter(make_app: MakeApp) -> None:
+    """Changes of the system clock neither fill a bucket nor stop its refill."""
     app = await make_app(website_per_minute=2)
     website = await app.website()
     assert await codes(app, 3, view(website)) == {OK: 2, LIMITED: 1}
@@ -211,7 +210,7 @@ async def test_the_system_clock_plays_no_part(make_app: MakeApp) -> None:
     assert await codes(app, 2, view(website)) == {OK: 1, LIMITED: 1}
 
 
-# ---------------------------------------------------------------- whose bucket
+# ---------------------------------------------------------------- client addresses
 
 # (id, two addresses, whether they are one client)
 CLIENTS = [
@@ -230,8 +229,8 @@ CLIENTS = [
 
 
 async def test_clients(make_app: MakeApp) -> None:
-    """Buckets: a client is an IPv4 address or an IPv6 /64. X-Forwarded-For from the right, first untrusted wins;
-    IPv4-mapped addresses are IPv4. User-Agents play no part."""
+    """A client is an IPv4 address or an IPv6 /64: the first untrusted address of X-Forwarded-For from the right.
+    IPv4-mapped addresses are IPv4; User-Agents do not matter."""
     app = await make_app(website_per_minute=1)
     found = {}
     for name, one, other, _ in CLIENTS:
@@ -241,8 +240,8 @@ async def test_clients(make_app: MakeApp) -> None:
     assert found == {name: LIMITED if same else OK for name, _, _, same in CLIENTS}
 
 
-async def test_a_forwarded_header_from_nobody_trusted(make_app: MakeApp) -> None:
-    """X-Forwarded-For is believed only where the peer is a trusted proxy; `none` trusts nobody."""
+async def test_a_forwarded_header_without_trusted_proxies(make_app: MakeApp) -> None:
+    """X-Forwarded-For is used only if the peer is a trusted proxy; `none` trusts no proxy."""
     app = await make_app(trusted_proxy=("none",), website_per_minute=3)
     website, key = await app.website(), await app.key()
     for n in range(3):
@@ -253,7 +252,7 @@ async def test_a_forwarded_header_from_nobody_trusted(make_app: MakeApp) -> None
 
 
 async def test_trusted_proxies(make_app: MakeApp) -> None:
-    """--trusted-proxy replaces the default, loopback."""
+    """--trusted-proxy replaces the default, which is loopback."""
     app = await make_app(trusted_proxy=("127.0.0.0/8", "10.0.0.0/8"), website_per_minute=1)
     website = await app.website()
     assert code(await app.collect(view(website), ip="203.0.113.7, 10.1.2.3")) == OK
@@ -266,7 +265,7 @@ async def test_trusted_proxies(make_app: MakeApp) -> None:
 
 
 async def test_another_header(make_app: MakeApp) -> None:
-    """Another header can be named by a setting, and then only that one counts."""
+    """A setting names another header, which replaces X-Forwarded-For."""
     app = await make_app(forwarded_header="X-Real-IP", website_per_minute=1)
     website = await app.website()
     for n in range(2):
@@ -283,20 +282,20 @@ async def test_an_untrusted_proxy_is_logged(app: App, caplog: pytest.LogCaptureF
     caplog.set_level(logging.WARNING)
     website = await app.website()
 
-    def told() -> int:
+    def warnings_logged() -> int:
         return sum("--trusted-proxy" in record.getMessage() for record in caplog.records)
 
     await app.collect(view(website), ip="203.0.113.7, 198.51.100.1")
-    assert told() == 0
+    assert warnings_logged() == 0
     for _ in range(3):
         await app.collect(view(website), ip="203.0.113.7, 10.1.2.3")
-    assert told() == 1
+    assert warnings_logged() == 1
     app.clock.advance(59.999)
     await app.collect(view(website), ip="203.0.113.7, 10.1.2.3")
-    assert told() == 1
+    assert warnings_logged() == 1
     app.clock.advance(0.001)
     await app.collect(view(website), ip="203.0.113.7, 172.16.0.9")
-    assert told() == 2
+    assert warnings_logged() == 2
     assert "203.0.113.7" not in caplog.text
     assert "10.1.2.3" not in caplog.text
 
@@ -305,13 +304,15 @@ async def test_an_untrusted_proxy_is_logged(app: App, caplog: pytest.LogCaptureF
 
 
 async def test_the_monthly_limit(make_app: MakeApp) -> None:
-    """Monthly event limit: a batch that crosses it is taken up to it; then 429 with Retry-After to the month's end."""
+    """A batch that crosses the limit is accepted up to it; then 429 with Retry-After until the end of the month."""
     app = await make_app(free_events=5)
     website = await app.website(plan="free")
     assert (await app.collect(views(website, 3))).json == {"ok": True, "accepted": 3, "rejected": 0}
-    crossing = await app.collect({"website_id": website, "events": [view(), 5, view(), view(), view(url="x"), view()]})
-    assert (crossing.status, crossing.json["accepted"], crossing.json["rejected"]) == (202, 2, 4)
-    assert [(e["index"], e["code"]) for e in crossing.json["errors"]] == [
+    over_limit = await app.collect(
+        {"website_id": website, "events": [view(), 5, view(), view(), view(url="x"), view()]}
+    )
+    assert (over_limit.status, over_limit.json["accepted"], over_limit.json["rejected"]) == (202, 2, 4)
+    assert [(e["index"], e["code"]) for e in over_limit.json["errors"]] == [
         (1, "invalid_type"),
         (3, "monthly_limit_reached"),
         (4, "invalid_url"),
@@ -325,7 +326,7 @@ async def test_the_monthly_limit(make_app: MakeApp) -> None:
 
 
 async def test_the_month_ends_at_midnight_utc(make_app: MakeApp) -> None:
-    """Per calendar month UTC; Retry-After runs to the month's end: sent then, the request passes."""
+    """The limit is per calendar month in UTC; a request sent after Retry-After is accepted."""
     app = await make_app(free_events=2)
     website = await app.website(plan="free")
     assert code(await app.collect(views(website, 2))) == OK
@@ -336,7 +337,7 @@ async def test_the_month_ends_at_midnight_utc(make_app: MakeApp) -> None:
     answer = await app.collect(view(website))
     assert (code(answer), answer.headers["Retry-After"]) == (MONTH, "1")
     app.clock.advance(0.001)
-    # By arrival: an event of November that arrives in December is one of December's.
+    # The time of arrival counts: an event of November that arrives in December counts in December.
     assert code(await app.collect(view(website, timestamp="2026-11-30T12:00:00Z"))) == OK
     assert code(await app.collect(view(website))) == OK
     answer = await app.collect(view(website))
@@ -345,7 +346,7 @@ async def test_the_month_ends_at_midnight_utc(make_app: MakeApp) -> None:
 
 
 async def test_the_month_survives_a_restart(make_app: MakeApp) -> None:
-    """Survives restarts: to the event."""
+    """The usage is exact after a restart."""
     app = await make_app(free_events=4)
     website = await app.website(plan="free")
     await app.collect(views(website, 3))
@@ -386,7 +387,7 @@ async def test_what_counts_towards_the_month(make_app: MakeApp) -> None:
     assert code(await app.collect(view(website))) == MONTH
 
 
-async def test_copies_behind_the_limit(make_app: MakeApp) -> None:
+async def test_duplicates_beyond_the_limit(make_app: MakeApp) -> None:
     """A duplicate uses no quota: in the batch that crosses the limit it is accepted."""
     app = await make_app(free_events=2)
     website = await app.website(plan="free")
@@ -401,7 +402,7 @@ async def test_copies_behind_the_limit(make_app: MakeApp) -> None:
 
 
 async def test_several_accounts(make_app: MakeApp) -> None:
-    """Every account concerned has its month full: 429. Otherwise the events of the full one alone are rejected."""
+    """429 if the month of every account concerned is full; otherwise only the events of full accounts are rejected."""
     app = await make_app(free_events=2, pro_events=3)
     free = await app.website(account="free@example.com", plan="free")
     also = await app.website("example.net", account="also@example.com", plan="free")
@@ -427,7 +428,7 @@ async def test_several_accounts(make_app: MakeApp) -> None:
 
 
 async def test_business_is_unlimited(make_app: MakeApp) -> None:
-    """Plans: free, pro and business, which is unlimited. A plan that rises or falls counts at once."""
+    """business is unlimited; a changed plan applies at once."""
     app = await make_app(free_events=1, pro_events=2)
     website = await app.website()
     assert (await app.collect(views(website, 50))).json["accepted"] == 50
@@ -437,7 +438,7 @@ async def test_business_is_unlimited(make_app: MakeApp) -> None:
 
 
 async def test_the_limit_holds_under_parallel_batches(make_app: MakeApp) -> None:
-    """A batch that crosses it is taken up to it: 50 batches of 50 at once give exactly the limit."""
+    """50 concurrent batches of 50 are accepted up to exactly the limit."""
     app = await make_app(free_events=1_000)
     website = await app.website(plan="free")
     answers = await asyncio.gather(*(app.collect(views(website, 50)) for _ in range(50)))
@@ -450,8 +451,8 @@ async def test_the_limit_holds_under_parallel_batches(make_app: MakeApp) -> None
             assert answer.headers["Retry-After"] == str(MONTH_LEFT_S)
 
 
-async def test_a_month_that_filled_up_meanwhile_takes_no_token(make_app: MakeApp) -> None:
-    """A refused request takes no token, also where only the writer knew that the month is full."""
+async def test_a_month_full_at_the_writer_takes_no_token(make_app: MakeApp) -> None:
+    """A request takes no token if only the writer finds the month full."""
     app = await make_app(free_events=1, website_per_minute=20)
     website = await app.website(plan="free")
     counts = await codes(app, 20, view(website))
@@ -461,7 +462,7 @@ async def test_a_month_that_filled_up_meanwhile_takes_no_token(make_app: MakeApp
 
 
 async def test_the_month_is_that_of_arrival(make_app: MakeApp) -> None:
-    """By arrival: a request that waited for its commit while the month ended counts in the month in which it came."""
+    """A request counts in the month in which it arrived, even if its commit comes in the next one."""
     app = await make_app(free_events=3)
     website = await app.website(plan="free")
     app.clock.advance(MONTH_LEFT_S - 0.001)
@@ -484,7 +485,7 @@ async def test_the_month_is_that_of_arrival(make_app: MakeApp) -> None:
 
 
 def padded(website: str, size: int) -> bytes:
-    """A valid body of exactly that many bytes."""
+    """Return a valid body of exactly this many bytes."""
     return json.dumps(view(website)).encode().ljust(size)
 
 
@@ -494,15 +495,14 @@ async def chunks(body: bytes, size: int = 8_000) -> AsyncIterator[bytes]:
 
 
 async def chunked(app: App, body: bytes, **headers: str) -> Answer:
-    """A body without Content-Length."""
+    """Send a body without Content-Length."""
     async with app.client.post("/api/collect", data=chunks(body), headers=headers) as response:
         assert "Content-Length" not in response.request_info.headers
         return Answer(response.status, response.headers, await response.read())
 
 
 async def test_body_sizes(app: App) -> None:
-    """Body size 64 KB, 65,536 bytes: by Content-Length before a byte is read; chunked bodies as they
-    arrive. The client sees the answer."""
+    """The limit is 65,536 bytes: checked by Content-Length before reading, and while a chunked body arrives."""
     website = await app.website()
     sizes = {65_535: OK, 65_536: OK, 65_537: (413, "body_too_large"), 500_000: (413, "body_too_large")}
     for size, outcome in sizes.items():
@@ -512,8 +512,8 @@ async def test_body_sizes(app: App) -> None:
 
 
 @pytest.mark.parametrize("length", [1_048_576, 1_200_000])
-async def test_a_large_body_is_thrown_away(app: App, length: int) -> None:
-    """The rest is read and thrown away, so that the client sees the answer; and the application serves on."""
+async def test_a_large_body_is_discarded(app: App, length: int) -> None:
+    """The rest of the body is read and discarded, so that the client receives the response."""
     website = await app.website()
     async with connection(app) as (reader, writer):
         writer.write(head(length) + b" " * length)
@@ -551,7 +551,7 @@ async def test_content_encodings(app: App) -> None:
 
 @asynccontextmanager
 async def connection(app: App) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection of our own, for what no client library would send."""
+    """Open a raw connection, for requests that no client library sends."""
     reader, writer = await asyncio.open_connection("127.0.0.1", app.client.port)
     yield reader, writer
     writer.close()
@@ -567,7 +567,7 @@ def head(length: int | None, *more: str) -> bytes:
 
 
 async def answer_to(reader: asyncio.StreamReader) -> Answer:
-    """The next answer on a connection."""
+    """Return the next response on a connection."""
     lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
     headers = {name.title(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)}
     body = await reader.readexactly(int(headers.get("Content-Length", "0")))
@@ -575,7 +575,7 @@ async def answer_to(reader: asyncio.StreamReader) -> Answer:
 
 
 async def test_content_length_beyond_the_limit(app: App) -> None:
-    """413 by Content-Length before a byte is read: also where the bytes never come."""
+    """413 by Content-Length, even if no byte of the body arrives."""
     async with connection(app) as (reader, writer):
         writer.write(head(1_000_000_000))
         answer = await answer_to(reader)
@@ -584,7 +584,7 @@ async def test_content_length_beyond_the_limit(app: App) -> None:
 
 
 async def test_content_length_too_small(app: App) -> None:
-    """What is beyond Content-Length is no part of the body."""
+    """Bytes after Content-Length are not part of the body."""
     body = json.dumps(view(await app.website())).encode()
     async with connection(app) as (reader, writer):
         writer.write(head(10) + body[:10])
@@ -597,7 +597,7 @@ async def test_content_length_too_small(app: App) -> None:
 
 
 async def test_content_length_too_large(app: App) -> None:
-    """A body that does not arrive whole is no request: nothing is stored, and the application serves on."""
+    """A request with an incomplete body is not stored, and the server continues."""
     website = await app.website()
     body = json.dumps(view(website)).encode()
     async with connection(app) as (_, writer):
@@ -608,7 +608,7 @@ async def test_content_length_too_large(app: App) -> None:
 
 
 async def test_a_body_byte_by_byte(app: App) -> None:
-    """A slow sender is taken all the same, on a connection that is used again."""
+    """A slow body is accepted on a connection that is used again."""
     body = json.dumps(view(await app.website())).encode()
     async with connection(app) as (reader, writer):
         for _ in range(2):
@@ -619,8 +619,8 @@ async def test_a_body_byte_by_byte(app: App) -> None:
             assert (await answer_to(reader)).json == {"ok": True, "accepted": 1, "rejected": 0}
 
 
-async def test_the_rest_of_a_refused_body_is_no_request(app: App) -> None:
-    """The rest is read and thrown away: never read as the next request."""
+async def test_the_rest_of_a_refused_body_is_discarded(app: App) -> None:
+    """The rest of a refused body is discarded, not parsed as the next request."""
     inner = json.dumps(view(await app.website())).encode()
     async with connection(app) as (reader, writer):
         writer.write(head(70_000) + (head(len(inner)) + inner).ljust(70_000))
@@ -631,7 +631,7 @@ async def test_the_rest_of_a_refused_body_is_no_request(app: App) -> None:
 
 
 async def test_a_token_is_taken_once(make_app: MakeApp) -> None:
-    """Check 6 looks at the client's bucket again: requests whose bodies were still on their way share one token."""
+    """Check 6 tests the client's bucket again: requests whose bodies arrive at the same time share one token."""
     app = await make_app(client_per_minute=1)
     bodies = [json.dumps(view(await app.website(f"example{n}.com"))).encode() for n in range(5)]
     async with AsyncExitStack() as stack:
@@ -656,7 +656,7 @@ BAD_CHUNKS = {
 
 @pytest.mark.parametrize("body", BAD_CHUNKS.values(), ids=BAD_CHUNKS)
 async def test_bad_chunks(app: App, body: bytes) -> None:
-    """A body that is no HTTP is refused, never a 500, and the application serves on."""
+    """Malformed chunks are refused without a 500, and the server continues."""
     async with connection(app) as (reader, writer):
         writer.write(head(None, "Transfer-Encoding: chunked") + body)
         writer.write_eof()

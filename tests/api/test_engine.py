@@ -1,14 +1,19 @@
-"""The API runs on any engine that implements `Reports` (tally/reports/engine.py).
+"""The API runs on any engine that implements `Reports` (tally/reports/report_engine.py), and stores events in any
+that implements `Ingest` (tally/ingest/ingest_engine.py).
 
-The same requests are answered by SQLite and by an engine that keeps a list in memory, with the same figures.
+SQLite and an engine that keeps a list in memory return the same figures for the same requests.
 """
 
+import asyncio
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from tally.reports.engine import Reports
-from tally.web.components import Engine
+from tally.events.dimensions import FIELDS as DIMENSIONS
+from tally.events.validation import PAGEVIEWS
+from tally.ingest.ingest_engine import DUPLICATE, OnWritten, PreparedEvent, WriteRequest
+from tally.reports.report_engine import Reports
+from tally.web.components import ReportEngine
 from tests.support.app import ROOT, App, MakeApp
 from tests.support.cases import cases
 from tests.support.memory_reports import MemoryEvent, MemoryReports
@@ -44,23 +49,26 @@ REQUESTS = (
     "stats?from=2026-11-01&to=2026-11-02",
     f"top/pathname?{DAY}",
     f"top/pathname?{DAY}&limit=1",
+    f"top/pathname?{DAY}&limit=1&offset=1",
+    f"top/pathname?{DAY}&compare=custom&compare_from=2026-11-17T10:00:00Z&compare_to=2026-11-17T11:30:00Z",
+    f"top/pathname?{DAY}&filter_pathname^=/b&filter_pathname!=/x",
     f"top/pathname?{DAY}&filter_pathname=/blog",
     f"top/pathname?{DAY}&format=csv",
     f"top/country?{DAY}",
 )
 
 
-async def served(make_app: MakeApp, path: Path, engine: Engine) -> tuple[App, str, str]:
-    """Return an application with SENT, a website and a key."""
+async def app_with_events(make_app: MakeApp, path: Path, engine: ReportEngine) -> tuple[App, str, str]:
+    """Return an application that received SENT, a website and a key."""
     app = await make_app(engine, db=path)
     website, key = await app.website(), await app.key()
     assert (await app.collect({"website_id": website, "events": SENT})).json["accepted"] == len(SENT)
     return app, website, key
 
 
-async def test_another_engine_answers_alike(make_app: MakeApp, tmp_path: Path, engine: Engine) -> None:
-    expected = await served(make_app, tmp_path / "one.db", engine)
-    other = await served(make_app, tmp_path / "other.db", lambda store: in_memory())
+async def test_engines_return_the_same_figures(make_app: MakeApp, tmp_path: Path, engine: ReportEngine) -> None:
+    expected = await app_with_events(make_app, tmp_path / "one.db", engine)
+    other = await app_with_events(make_app, tmp_path / "other.db", lambda store: in_memory())
     for request in REQUESTS:
         answers = [await app.get(f"/api/v1/websites/{id}/{request}", key) for app, id, key in (expected, other)]
         bodies = [re.sub(r'"website_id":"[^"]*"', "", answer.text) for answer in answers]
@@ -73,9 +81,52 @@ def in_memory(**more: Any) -> Reports:
     return engine
 
 
-async def test_etags_follow_the_version_of_the_engine(make_app: MakeApp, tmp_path: Path) -> None:
+class MemoryIngest:
+    """Append events to the list of a MemoryReports; report a repeated event_id as a duplicate."""
+
+    is_full = False
+
+    def __init__(self, stored: list[MemoryEvent]) -> None:
+        self.stored, self.ids = stored, set[tuple[int, str]]()
+
+    def append(self, request: WriteRequest, on_written: OnWritten) -> None:
+        outcomes = [self._store(one) for one in request.events]
+        asyncio.get_running_loop().call_soon(on_written, outcomes)
+
+    def _store(self, one: PreparedEvent) -> Literal[False] | None:
+        website, event = one.website.number, one.event
+        if event.event_id and (website, event.event_id) in self.ids:
+            return DUPLICATE
+        self.ids.add((website, event.event_id))
+        texts = {name: text for name, text in zip(DIMENSIONS, one.dimensions, strict=True) if text}
+        self.stored.append(MemoryEvent(website, event.ts_ms, one.identity.hex(), event.type in PAGEVIEWS, texts))
+        return None
+
+
+async def test_engines_for_reports_and_for_events(make_app: MakeApp, tmp_path: Path, engine: ReportEngine) -> None:
+    """Events and reports in memory give the same figures as SQLite, and no event is stored in SQLite."""
+    expected = await app_with_events(make_app, tmp_path / "one.db", engine)
+    reports: Any = MemoryReports([])
+    ingest = MemoryIngest(reports.events)
+    app = await make_app(lambda store: reports, lambda store: ingest, db=tmp_path / "other.db")
+    website, key = await app.website(), await app.key()
+    sent = {"website_id": website, "events": [event | {"event_id": f"event-{n}"} for n, event in enumerate(SENT)]}
+    for _ in range(2):  # the second time they are duplicates
+        assert (await app.collect(sent)).json["accepted"] == len(SENT)
+    for request in (f"stats?{DAY}", f"top/pathname?{DAY}", f"top/os?{DAY}&filter_pathname=/pricing"):
+        answers = [
+            await one.get(f"/api/v1/websites/{id}/{request}", secret)
+            for one, id, secret in (expected, (app, website, key))
+        ]
+        bodies = [re.sub(r'"website_id":"[^"]*"', "", answer.text) for answer in answers]
+        assert [answer.status for answer in answers] == [200, 200], answers[1].text
+        assert bodies[1] == bodies[0], request
+    assert app.sql("select count(*) from event") == [(0,)]
+
+
+async def test_etags_change_with_the_engines_version(make_app: MakeApp, tmp_path: Path) -> None:
     reports: Any = in_memory()
-    app, website, key = await served(make_app, tmp_path / "one.db", lambda store: reports)
+    app, website, key = await app_with_events(make_app, tmp_path / "one.db", lambda store: reports)
     path = f"/api/v1/websites/{website}/stats?{DAY}"
     first = await app.get(path, key)
     again = await app.get(path, key, headers={"If-None-Match": first.headers["ETag"]})
@@ -85,20 +136,20 @@ async def test_etags_follow_the_version_of_the_engine(make_app: MakeApp, tmp_pat
     assert (first.json["data"]["visitors"], changed.json["data"]["visitors"]) == (3, 4)
 
 
-async def test_an_engine_says_from_when_on_it_keeps_events(make_app: MakeApp, tmp_path: Path) -> None:
+async def test_a_range_before_the_engines_first_event_is_rejected(make_app: MakeApp, tmp_path: Path) -> None:
     engine = in_memory(kept_from_ms=ms("00:00:00"))
-    app, website, key = await served(make_app, tmp_path / "one.db", lambda store: engine)
+    app, website, key = await app_with_events(make_app, tmp_path / "one.db", lambda store: engine)
     answer = await app.get(f"/api/v1/websites/{website}/stats?from=2026-11-16&to=2026-11-17", key)
     assert (answer.status, answer.json["error"]["code"]) == (400, "beyond_retention")
     assert "2026-11-17T00:00:00.000+00:00" in answer.json["error"]["message"]
 
 
-ABOVE = [*sorted((ROOT / "tally" / "api").glob("*.py")), *sorted((ROOT / "tally" / "web").glob("*.py"))]
+API_AND_WEB = [*sorted((ROOT / "tally" / "api").glob("*.py")), *sorted((ROOT / "tally" / "web").glob("*.py"))]
 
 
-@cases("path", ABOVE, ids=lambda path: path.name)
-def test_nothing_above_the_engine_runs_sql(path: Path) -> None:
-    """No module of the API or the pages imports the database or its statements, or handles a connection."""
+@cases("path", API_AND_WEB, ids=lambda path: path.name)
+def test_api_and_web_run_no_sql(path: Path) -> None:
+    """No module of tally/api or tally/web imports the database or its statements, or uses a connection."""
     text = path.read_text()
     assert not re.search(r"^\s*(from|import) (sqlite3|tally\.storage\.(sql|labels|database))", text, re.MULTILINE)
     assert not re.search(r"\.execute\(|\bconnection\b *[,:)]", text)

@@ -1,6 +1,4 @@
-"""Long event_data is stored in parts (tally/storage/event_data.py) and read whole everywhere; a hostile hour's disk
-space.
-"""
+"""Long event_data is stored in parts (tally/storage/event_data.py), read whole, and bounded in disk space."""
 
 import http.client
 import json
@@ -28,7 +26,7 @@ from tests.support.app import App
 from tests.support.cases import cases
 from tests.support.process import NO_RATE_LIMITS, Serve, Server
 
-# Around each edge of a part, and the greatest.
+# Around the bounds of parts, and the maximum.
 SIZES = [0, 60, 119, 120, 121, *range(470, 484), 958, 959, 960, 961, 962, 1_440, 1_441, 2_000, 4_000, 4_086]
 
 
@@ -60,7 +58,7 @@ async def test_long_event_data_is_read_whole(app: App) -> None:
 
 
 @pytest.mark.parametrize("by", ["retention", "deletion of the website"])
-async def test_parts_go_with_their_event(by: str, app: App) -> None:
+async def test_parts_are_deleted_with_their_event(by: str, app: App) -> None:
     website = await app.website()
     body = {"type": "event", "website_id": website, "event_name": "e", "event_data": {"a": "x" * 3_000}}
     for _ in range(3):
@@ -75,7 +73,7 @@ async def test_parts_go_with_their_event(by: str, app: App) -> None:
     assert app.sql("select (select count(*) from event), (select count(*) from event_data_part)") == [(0, 0)]
 
 
-# --- a hostile hour
+# --- disk space used by a hostile client
 
 ALPHABET = string.ascii_letters + string.digits + "-_"
 Make = Callable[[random.Random, int], list[dict[str, Any]]]
@@ -86,7 +84,7 @@ def text(draw: random.Random, size: int) -> str:
 
 
 def labels(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
-    """New values in every field, as long as they may be."""
+    """Return new values in every field, of the maximum length."""
     names = ("platform", "app_version", "os_version", "browser", "os")
     return [
         {
@@ -105,7 +103,7 @@ def paths(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
 
 
 def data(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
-    """event_data just too long for its row's page, at any time of 72 hours."""
+    """Return event_data slightly too long for its row's page, at times within 72 hours."""
     return [
         {
             "type": "event",
@@ -141,7 +139,7 @@ def trials(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
 
 
 def send(server: Server, website: str, make: Make, requests: int) -> int:
-    """Sends requests over one connection; how many bytes their bodies had."""
+    """Send requests over one connection and return the size of their bodies."""
     at, draw, sent = urlsplit(server.url), random.Random(7), 0
     with closing(http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=60)) as connection:
         for _ in range(requests):
@@ -156,14 +154,14 @@ def send(server: Server, website: str, make: Make, requests: int) -> int:
 
 
 def database_bytes(db: Path) -> int:
-    """The size of the database with all that is in its log."""
+    """Return the size of the database with its WAL."""
     with closing(sqlite3.connect(db)) as connection:
         return 4_096 * int(connection.execute("pragma page_count").fetchone()[0])
 
 
 @pytest.mark.slow
-def test_a_hostile_client_costs_about_the_bytes_of_its_bodies(tmp_path: Path, serve: Serve) -> None:
-    """An hour within the limits is 7,200 requests a website; here a 240th of it, and of the limits on new values.
+def test_disk_space_is_bounded_by_the_bytes_sent(tmp_path: Path, serve: Serve) -> None:
+    """An hour within the limits is 7,200 requests per website; this is a 240th of it and of the limits on new values.
 
     Before: 2.0 for labels, 2.1 for paths, 4.0 for event_data, 0.7 for points and 2.0 for A/B.
     """
@@ -178,6 +176,6 @@ def test_a_hostile_client_costs_about_the_bytes_of_its_bodies(tmp_path: Path, se
         before = database_bytes(db)
         sent = send(server, website, make, 30)
         shares[make.__name__] = (database_bytes(db) - before) / sent
-    # What cannot be folded is stored as it is, with what its row and the fill of pages add.
+    # Rows that are not folded yet, with the overhead of rows and partly filled pages.
     assert shares.pop("data") < 1.2
     assert {name: share for name, share in shares.items() if share > 1} == {}

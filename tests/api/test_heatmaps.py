@@ -1,7 +1,7 @@
-"""Heatmaps, packed or not, against plain counting of the points that were sent.
+"""Heatmaps, packed or not, compared with plain counting of the points sent.
 
-The plain answer: of every point that was sent its day, its page, the class of its viewport's width and its bin, counted
-anew for each question. Points go in by the real endpoint; what is packed when, and where a process ends, is drawn.
+The expected result is counted from the list of points for each query. Points are sent to the real endpoint; when they
+are packed, and when the process is killed, is random.
 """
 
 import csv
@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.ingest import lifecycle
+from tally.maintenance import background_work
 from tally.reports import heatmaps
 from tally.rollups import heatmap_grid
 from tally.rollups import heatmaps as heatmap_rollups
@@ -30,13 +30,13 @@ from tally.timestamps import DAY_MS, iso
 from tests.support.app import NOON_MS, Answer, App, MakeApp
 
 TODAY = NOON_MS // DAY_MS
-# Each on both sides of a class's bound, "phones under 640 pixels wide, tablets under 1,024".
+# Widths on both sides of each bound: phones under 640 pixels, tablets under 1,024.
 VIEWPORTS = {1: 0, 639: 0, 640: 1, 1_023: 1, 1_024: 2, 20_000: 2}
-PATHS = ["/", "/a", "/a/b", "/" + "l" * 8_172]  # with the host an URL of 8,192 characters
+PATHS = ["/", "/a", "/a/b", "/" + "l" * 8_172]  # with the host a URL of 8,192 characters
 
 
 class Point(NamedTuple):
-    """A point as it was sent."""
+    """A point to send."""
 
     day: int
     path: str
@@ -47,7 +47,7 @@ class Point(NamedTuple):
 
 
 class Plain:
-    """All points that were sent."""
+    """The list of all points sent."""
 
     def __init__(self) -> None:
         self.points: list[Point] = []
@@ -84,18 +84,18 @@ class Plain:
 
 
 class Killed(Exception):
-    """The process is no more."""
+    """The process is killed."""
 
 
-class Place:
-    """A server and the plain list beside it; nothing is done in the background but what is asked for here."""
+class HeatmapServer:
+    """A server and the list of points; packing runs only when a test requests it."""
 
     def __init__(self, app: App, website: str, key: str) -> None:
         self.app, self.website, self.key, self.plain = app, website, key, Plain()
         [(self.number,)] = app.sql("select number from website where id = ?", website)
 
     async def send(self, *points: Point) -> None:
-        """By the endpoint, up to 50 events at once."""
+        """Send points to the endpoint, up to 50 events at once."""
         events = []
         for page in dict.fromkeys(point[:3] for point in points):
             own = [point for point in points if point[:3] == page]
@@ -116,7 +116,7 @@ class Place:
         return self.app.clock.wall_ms() // DAY_MS
 
     async def pack(self, steps: int = 1 << 30, end: int | None = None, killed: bool = False) -> None:
-        """Some steps of packing; or one that is killed in its middle."""
+        """Run some steps of packing, or one that is rolled back in the middle."""
 
         def step(connection: sqlite3.Connection) -> bool:
             until = heatmap_rollups.pack_end(connection, self.number, self.today()) if end is None else end
@@ -130,109 +130,109 @@ class Place:
                 return
         assert steps < 1_000, "it comes to an end"
 
-    async def ask(self, what: str, **params: Any) -> Answer:
+    async def query(self, what: str, **params: Any) -> Answer:
         return await self.app.get(f"/api/v1/websites/{self.website}/{what}", self.key, params)
 
     async def check(self, first: int, end: int, widths: tuple[str, ...] = (), limit: int = 10) -> None:
-        """That every page, and the list of them, is as the plain list says."""
+        """Compare all pages and their list with the points sent."""
         span: dict[str, Any] = {"from": iso(first * DAY_MS)[:10], "to": iso((end - 1) * DAY_MS)[:10]}
         if widths:
             span["filter_device"] = list(widths)
         for path in [*dict.fromkeys(point.path for point in self.plain.points), "/nowhere"]:
-            answer = await self.ask("heatmap", pathname=path, **span)
+            answer = await self.query("heatmap", pathname=path, **span)
             assert answer.status == 200, answer.text
             assert answer.json["data"] == self.plain.heatmap(path, first, end, widths)
             assert answer.json["meta"]["cells"] == len(answer.json["data"]["grid"])
-        listed = (await self.ask("heatmap-pages", limit=limit, **span)).json
+        listed = (await self.query("heatmap-pages", limit=limit, **span)).json
         assert listed["data"] == self.plain.pages(first, end, widths, limit)
 
     def wrong(self) -> list[tuple[int, int]]:
-        """What verify says of heatmaps."""
+        """Return the heatmap errors that verify finds."""
         with closing(open_database(self.app.db, create=False)) as connection:
             found = verdicts(connection, self.number)
             return [(verdict.level, verdict.block) for verdict in found if verdict.fault == HEATMAPS]
 
 
 @pytest.fixture
-async def place(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> Place:
-    monkeypatch.setattr(lifecycle, "PAUSE_S", 1e6)
+async def server(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> HeatmapServer:
+    monkeypatch.setattr(background_work, "PAUSE_S", 1e6)
     app = await make_app(client_per_minute=1 << 20, website_per_minute=1 << 20, key_per_minute=1 << 20)
-    return Place(app, await app.website(), await app.key())
+    return HeatmapServer(app, await app.website(), await app.key())
 
 
-def some(chance: random.Random, today: int, count: int, tall: int = 5_200) -> list[Point]:
-    """Points of the last three days, on a page more often than on another; on edges more often than by chance."""
+def random_points(rng: random.Random, today: int, count: int, tall: int = 5_200) -> list[Point]:
+    """Return points of three days with uneven pages, often at the bounds of cells."""
     found = []
     for _ in range(count):
-        y = chance.choice((0, 19.99, 20, 4_999, 5_000, 1_000_000, *(chance.randrange(tall) for _ in range(20))))
-        page = (today - chance.choice((0, 0, 1, 2)), chance.choice(PATHS[:2] + PATHS), chance.randrange(3))
-        kind = chance.choice(("click", "click", "click", "scroll"))
-        found.append(Point(*page, kind, chance.choice((0, 1, 0.02, 0.98, chance.random())), y))
+        y = rng.choice((0, 19.99, 20, 4_999, 5_000, 1_000_000, *(rng.randrange(tall) for _ in range(20))))
+        page = (today - rng.choice((0, 0, 1, 2)), rng.choice(PATHS[:2] + PATHS), rng.randrange(3))
+        kind = rng.choice(("click", "click", "click", "scroll"))
+        found.append(Point(*page, kind, rng.choice((0, 1, 0.02, 0.98, rng.random())), y))
     return found
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_against_plain_counting(place: Place, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """Over 80 days or so: packed at some moments and killed at some, with late points and sums over days, any range."""
+async def test_against_plain_counting(server: HeatmapServer, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Points over some 80 days with late ones, packed or killed at random, queried over random ranges."""
     monkeypatch.setattr(heatmap_rollups, "SUM_FROM_BYTES", 40)
     monkeypatch.setattr(heatmap_rollups, "_ROWS_A_STEP", 40)
-    chance = random.Random(seed)
-    begun = place.today()
-    while place.today() < begun + 80:
-        await place.send(*some(chance, place.today(), chance.randrange(1, 30)))
-        if chance.random() < 0.5:
-            await place.pack(chance.choice((1, 5, 1 << 30)), chance.choice((None, None, 1 << 40)))
-        if chance.random() < 0.1:
+    rng = random.Random(seed)
+    begun = server.today()
+    while server.today() < begun + 80:
+        await server.send(*random_points(rng, server.today(), rng.randrange(1, 30)))
+        if rng.random() < 0.5:
+            await server.pack(rng.choice((1, 5, 1 << 30)), rng.choice((None, None, 1 << 40)))
+        if rng.random() < 0.1:
             with pytest.raises(Killed):
-                await place.pack(killed=True)
-        if chance.random() < 0.15:
-            first = begun + chance.randrange(-3, 80)
-            widths = tuple(width for width in WIDTHS if chance.random() < 0.4)
-            await place.check(first, first + chance.randrange(1, 80), widths, chance.choice((1, 10)))
-        place.app.clock.advance(chance.choice((3_600, 2 * 86_400, 3 * 86_400)))
+                await server.pack(killed=True)
+        if rng.random() < 0.15:
+            first = begun + rng.randrange(-3, 80)
+            widths = tuple(width for width in WIDTHS if rng.random() < 0.4)
+            await server.check(first, first + rng.randrange(1, 80), widths, rng.choice((1, 10)))
+        server.app.clock.advance(rng.choice((3_600, 2 * 86_400, 3 * 86_400)))
     for _ in range(2):
-        await place.check(begun - 3, begun + 90)
-        await place.check(begun + 5, begun + 71, ("mobile", "desktop"))
-        await place.pack()
-    assert place.wrong() == []
-    rows = dict(place.app.sql("select level, count(*) from heatmap_block group by level"))
+        await server.check(begun - 3, begun + 90)
+        await server.check(begun + 5, begun + 71, ("mobile", "desktop"))
+        await server.pack()
+    assert server.wrong() == []
+    rows = dict(server.app.sql("select level, count(*) from heatmap_block group by level"))
     assert min(rows[level] for level in LEVELS) > 0
-    assert [row[0] for row in place.app.sql("select distinct level from heatmap_count")] == list(COUNT_LEVELS)
-    assert place.app.sql("select count(*) from heatmap_point where day < ?", place.today()) == [(0,)]
+    assert [row[0] for row in server.app.sql("select distinct level from heatmap_count")] == list(COUNT_LEVELS)
+    assert server.app.sql("select count(*) from heatmap_point where day < ?", server.today()) == [(0,)]
 
 
-async def test_many_points_of_today_are_packed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a question would read them row by row; few of today wait for its end."""
-    monkeypatch.setattr(heatmap_rollups, "MOST_ROWS", 100)
-    points = some(random.Random(1), place.today(), 600)
-    today = [point for point in points if point.day == place.today()]
-    await place.send(*today[:80])
-    await place.pack()
-    assert place.app.sql("select count(*) from heatmap_count") == [(0,)]
-    await place.send(*today[80:])
-    await place.pack()
-    assert place.app.sql("select count(*) from heatmap_point") == [(0,)]
-    await place.check(place.today(), place.today() + 1)
+async def test_many_points_of_today_are_packed(server: HeatmapServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many points of the current day are packed; few stay as rows until its end."""
+    monkeypatch.setattr(heatmap_rollups, "MAX_ROWS", 100)
+    points = random_points(random.Random(1), server.today(), 600)
+    today = [point for point in points if point.day == server.today()]
+    await server.send(*today[:80])
+    await server.pack()
+    assert server.app.sql("select count(*) from heatmap_count") == [(0,)]
+    await server.send(*today[80:])
+    await server.pack()
+    assert server.app.sql("select count(*) from heatmap_point") == [(0,)]
+    await server.check(server.today(), server.today() + 1)
 
 
-async def test_the_background_packs(place: Place) -> None:
-    """And leaves what is not over."""
-    await place.send(*some(random.Random(2), place.today(), 200))
-    await place.app.store.builder.work()
-    assert place.app.sql("select distinct day from heatmap_point") == [(place.today(),)]
-    await place.check(place.today() - 2, place.today() + 1)
-    place.app.clock.advance(86_400)
-    await place.app.store.builder.work()
-    assert place.app.sql("select count(*) from heatmap_point") == [(0,)]
-    await place.check(place.today() - 3, place.today())
+async def test_the_background_packs(server: HeatmapServer) -> None:
+    """Only days that are over are packed."""
+    await server.send(*random_points(random.Random(2), server.today(), 200))
+    await server.app.background_work.builder.work()
+    assert server.app.sql("select distinct day from heatmap_point") == [(server.today(),)]
+    await server.check(server.today() - 2, server.today() + 1)
+    server.app.clock.advance(86_400)
+    await server.app.background_work.builder.work()
+    assert server.app.sql("select count(*) from heatmap_point") == [(0,)]
+    await server.check(server.today() - 3, server.today())
 
 
-async def test_a_range_is_widened_to_days(place: Place) -> None:
-    """Points know their UTC day and nothing of their time; meta says the days."""
-    today = place.today()
+async def test_a_range_is_widened_to_days(server: HeatmapServer) -> None:
+    """Points are stored by UTC day, so ranges are widened to days, which meta contains."""
+    today = server.today()
     points = [Point(day, "/", 0, "click", 0.5, 5) for day in (today - 2, today - 1, today)]
-    await place.send(*points)
-    await place.pack()
+    await server.send(*points)
+    await server.pack()
     zone = {"tz": "Asia/Kolkata", "pathname": "/"}
     cases = (
         ({"from": iso((today - 1) * DAY_MS), "to": iso(today * DAY_MS)}, 1, False),
@@ -242,40 +242,40 @@ async def test_a_range_is_widened_to_days(place: Place) -> None:
         ({}, 3, True),
     )
     for span, clicks, widened in cases:
-        answer = await place.ask("heatmap", **span, **zone)
+        answer = await server.query("heatmap", **span, **zone)
         assert (answer.json["data"]["clicks"], answer.json["meta"]["widened"]) == (clicks, widened), span
     meta = answer.json["meta"]
     assert (meta["from"], meta["to"]) == ("2026-11-11T05:30:00.000+05:30", "2026-11-19T05:30:00.000+05:30")
 
 
-async def test_every_beginning_and_end(place: Place) -> None:
-    """Days that have points, and those just beside them, whichever blocks they are read from."""
-    first = place.today() - 2
-    await place.send(*[point._replace(path="/") for point in some(random.Random(6), place.today(), 30)])
+async def test_ranges_with_any_ends(server: HeatmapServer) -> None:
+    """Ranges that begin and end on days with points and beside them, read from any blocks."""
+    first = server.today() - 2
+    await server.send(*[point._replace(path="/") for point in random_points(random.Random(6), server.today(), 30)])
     for end in (first + 1, first + 3):
-        await place.pack(end=end)
+        await server.pack(end=end)
         for begin in range(first - 1, first + 4):
             for end in range(begin + 1, first + 5):
-                await place.check(begin, end)
+                await server.check(begin, end)
 
 
-async def test_what_was_sent_without_a_page(place: Place) -> None:
-    """It is not in the list, as unset values are not in others, but in meta, and can be asked for."""
+async def test_points_without_a_page(server: HeatmapServer) -> None:
+    """Points without a page are counted in meta, not in the list, and can be queried."""
     event = {"type": "heatmap", "points": [{"x": 0, "y": 0, "kind": "click"}] * 3, "viewport_width": 5}
-    assert (await place.app.collect(event | {"website_id": place.website})).status == 202
+    assert (await server.app.collect(event | {"website_id": server.website})).status == 202
     for _ in range(2):
-        answer = await place.ask("heatmap-pages")
+        answer = await server.query("heatmap-pages")
         assert (answer.json["data"], answer.json["meta"]["unset"]) == ([], {"samples": 0, "clicks": 3})
-        assert (await place.ask("heatmap", pathname="")).json["data"]["grid"] == [[0, 0, 3]]
-        await place.pack(end=1 << 40)
+        assert (await server.query("heatmap", pathname="")).json["data"]["grid"] == [[0, 0, 3]]
+        await server.pack(end=1 << 40)
 
 
-async def test_csv(place: Place) -> None:
-    """The grid's rows, and the list's; formulas made harmless."""
-    await place.send(*[Point(place.today(), "/a", 2, "click", x, 45) for x in (0, 0.5, 0.5)])
-    rows = list(csv.reader(io.StringIO((await place.ask("heatmap", pathname="/a", format="csv")).text)))
+async def test_csv(server: HeatmapServer) -> None:
+    """The rows of the grid and of the list; texts that look like formulas get an apostrophe."""
+    await server.send(*[Point(server.today(), "/a", 2, "click", x, 45) for x in (0, 0.5, 0.5)])
+    rows = list(csv.reader(io.StringIO((await server.query("heatmap", pathname="/a", format="csv")).text)))
     assert rows == [["x", "y", "count"], ["0", "2", "1"], ["25", "2", "2"]]
-    rows = list(csv.reader(io.StringIO((await place.ask("heatmap-pages", format="csv")).text)))
+    rows = list(csv.reader(io.StringIO((await server.query("heatmap-pages", format="csv")).text)))
     assert rows == [["value", "samples", "clicks"], ["/a", "0", "3"]]
 
 
@@ -296,37 +296,37 @@ async def test_csv(place: Place) -> None:
         ("stats", {"pathname": "/"}, "pathname"),
     ],
 )
-async def test_bad_questions(place: Place, what: str, params: dict[str, Any], field: str) -> None:
-    answer = await place.ask(what, **params)
+async def test_bad_parameters(server: HeatmapServer, what: str, params: dict[str, Any], field: str) -> None:
+    answer = await server.query(what, **params)
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_parameter"), answer.text
     assert answer.json["error"]["field"] == field
 
 
-async def test_an_unchanged_answer_is_304(place: Place) -> None:
-    """Until a point comes; another page, and another width, is another answer. Packing changes none."""
-    await place.send(Point(place.today() - 1, "/a", 0, "click", 0, 0))
+async def test_unchanged_responses_are_304(server: HeatmapServer) -> None:
+    """304 until a point arrives; other pages and widths have other ETags. Packing does not change them."""
+    await server.send(Point(server.today() - 1, "/a", 0, "click", 0, 0))
     span = {"from": "2026-11-01", "to": "2026-11-30"}
     tags = {}
     for params in ({"pathname": "/a"}, {"pathname": "/b"}, {"pathname": "/a", "filter_device": "mobile"}):
-        answer = await place.ask("heatmap", **span, **params)
+        answer = await server.query("heatmap", **span, **params)
         tags[answer.headers["ETag"]] = params | span
     assert len(tags) == 3
-    path = f"/api/v1/websites/{place.website}/heatmap"
-    await place.app.store.builder.work()
-    assert place.app.sql("select count(*) from heatmap_point") == [(0,)]
+    path = f"/api/v1/websites/{server.website}/heatmap"
+    await server.app.background_work.builder.work()
+    assert server.app.sql("select count(*) from heatmap_point") == [(0,)]
     for tag, params in tags.items():
-        assert (await place.app.get(path, place.key, params, headers={"If-None-Match": tag})).status == 304
-    await place.send(Point(place.today(), "/a", 0, "click", 0, 0))
+        assert (await server.app.get(path, server.key, params, headers={"If-None-Match": tag})).status == 304
+    await server.send(Point(server.today(), "/a", 0, "click", 0, 0))
     for tag, params in tags.items():
-        assert (await place.app.get(path, place.key, params, headers={"If-None-Match": tag})).status == 200
+        assert (await server.app.get(path, server.key, params, headers={"If-None-Match": tag})).status == 200
 
 
-# --- cells and bytes
+# --- cells as bytes
 
 
 @given(st.dictionaries(st.integers(0, CELLS - 1), st.integers(1, 3) | st.integers(1, (1 << 64) - 1)))
 def test_cells_as_bytes(cells: dict[int, int]) -> None:
-    """Adding is exact, whatever was there before; nothing is no byte, and one point three."""
+    """Adding is exact; an empty grid has no bytes, and one point has three."""
     found = Counter({5: 1, 7: 2})
     heatmap_grid.add(found, heatmap_grid.packed(cells))
     assert found == Counter({5: 1, 7: 2}) + Counter(cells)
@@ -347,12 +347,12 @@ def test_a_cell_is_in_its_band(x: float, y: float, kind: int) -> None:
     assert 0 <= band <= 200
 
 
-# --- what somebody may do who means it
+# --- hostile input
 
 
-def weighed(path: Path, rows: list[tuple[int, ...]]) -> tuple[int, int]:
-    """Packs rows; how many steps it takes, and how many rows and bytes of cells the largest one writes."""
-    steps, most = 0, 0
+def packing_costs(path: Path, rows: list[tuple[int, ...]]) -> tuple[int, int]:
+    """Pack rows; return the number of steps, and the most rows and bytes of cells that one step writes."""
+    steps, max_written = 0, 0
     with closing(open_database(path, create=True)) as connection:
         connection.execute("pragma synchronous = off")
         with transaction(connection):
@@ -362,54 +362,56 @@ def weighed(path: Path, rows: list[tuple[int, ...]]) -> tuple[int, int]:
             before = connection.total_changes
             with transaction(connection):
                 more = heatmap_rollups.pack(connection, 1, 1 << 40)
-            most = max(most, connection.total_changes - before)
+            max_written = max(max_written, connection.total_changes - before)
             steps += 1
-    return steps, most
+    return steps, max_written
 
 
-def test_no_step_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many cells, bands and pages there are: a step ends after the piece in which its time was over."""
+def test_steps_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step ends after the cells, bands or pages during which its time ran out."""
     monkeypatch.setattr(heatmap_rollups, "STEP_S", 0)
-    chance = random.Random(4)
+    rng = random.Random(4)
     tall = [(day, 1, width, kind, y, 0, 1) for day in (1, 2) for width in range(3) for kind in (0, 1)
             for y in range(0, 50_001, 500)]  # fmt: skip
-    many = [(3, page, page % 3, 0, chance.randrange(100), 5, 1) for page in range(2, 300)]
-    steps, most = weighed(tmp_path / "a.db", [*tall, *many])
+    many = [(3, page, page % 3, 0, rng.randrange(100), 5, 1) for page in range(2, 300)]
+    steps, max_written = packing_costs(tmp_path / "a.db", [*tall, *many])
     # A piece is a band of a page and day: few points of these, 3 levels of cells, 9 of counts, and the rows that go.
     assert steps > len(many) + 200
-    assert most <= 6 + 3 + 9
+    assert max_written <= 6 + 3 + 9
 
 
-async def test_a_page_that_was_clicked_everywhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every cell of a band, and a million pixels down: blobs are bounded, the hottest cells are told."""
+async def test_a_page_clicked_in_every_cell(server: HeatmapServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blobs are bounded, and the cells with the most points are returned, if every cell was clicked."""
     monkeypatch.setattr(heatmaps, "MAX_CELLS", 2_000)
-    await place.send(Point(place.today(), "/a", 1, "click", 0, 1_000_000), Point(place.today(), "/a", 1, "click", 1, 0))
-    await place.pack(end=1 << 40)
-    [(page,)] = place.app.sql("select pathname from heatmap_count where level = 0")
+    await server.send(
+        Point(server.today(), "/a", 1, "click", 0, 1_000_000), Point(server.today(), "/a", 1, "click", 1, 0)
+    )
+    await server.pack(end=1 << 40)
+    [(page,)] = server.app.sql("select pathname from heatmap_count where level = 0")
     rows = [
-        (place.number, place.today(), page, width, 0, y, x, 1 + (y * BINS_X + x) % 300)
+        (server.number, server.today(), page, width, 0, y, x, 1 + (y * BINS_X + x) % 300)
         for width in range(3) for y in range(BAND_ROWS) for x in range(BINS_X)
     ]  # fmt: skip
-    await place.app.admin(
+    await server.app.admin(
         lambda run: run.executemany("insert into heatmap_point values (?, ?, ?, ?, ?, ?, ?, ?)", rows).rowcount
     )
     plain = Counter({(y, x): 3 * count for _, _, _, width, _, y, x, count in rows if not width})
     plain += Counter({(0, 49): 1, (50_000, 0): 1})
     for _ in range(2):
-        answer = await place.ask("heatmap", pathname="/a")
+        answer = await server.query("heatmap", pathname="/a")
         data = answer.json["data"]
         assert (answer.json["meta"]["cells"], data["clicks"]) == (len(plain), sum(plain.values()))
         assert len(data["grid"]) == 2_000
         assert {(y, x): count for x, y, count in data["grid"]}.items() <= plain.items()
         assert sorted(count for *_, count in data["grid"]) == sorted(plain.values())[-2_000:]
         assert [(y, x) for x, y, _ in data["grid"]] == sorted((y, x) for x, y, _ in data["grid"])
-        await place.pack(end=1 << 40)
-    [(longest,)] = place.app.sql("select max(length(mobile)) from heatmap_block")
+        await server.pack(end=1 << 40)
+    [(longest,)] = server.app.sql("select max(length(mobile)) from heatmap_block")
     assert longest < 6 * CELLS
 
 
-def test_adding_up_is_given_up_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The deadline of a question is looked at in the midst of statements; these are short, whatever is added up."""
+def test_deadlines_interrupt_additions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deadline of a query is checked between statements, which are short."""
     with closing(open_database(tmp_path / "a.db", create=True)) as connection:
         rows = [(day, 0, 1, 0, band * BAND_ROWS, 0, 1) for day in range(9) for band in range(8)]
         heatmap_rollups.store(connection, 1, rows)
@@ -436,47 +438,47 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_verify(place: Place, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    """What days do not say is found and made as they say."""
+async def test_verify(server: HeatmapServer, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    """Errors that verify finds are repaired from the rows of days."""
     monkeypatch.setattr(heatmap_rollups, "SUM_FROM_BYTES", 10)
-    chance = random.Random(5)
+    rng = random.Random(5)
     for _ in range(2):
-        await place.send(*some(chance, place.today(), 60))
-        place.app.clock.advance(86_400)
-        await place.pack()
-    assert place.wrong() == []
+        await server.send(*random_points(rng, server.today(), 60))
+        server.app.clock.advance(86_400)
+        await server.pack()
+    assert server.wrong() == []
     statement, levels = FAULTS[fault]
-    await place.app.admin(lambda connection: connection.execute(statement).rowcount)
-    assert {level for level, _ in place.wrong()} == levels
-    with closing(open_database(place.app.db, create=False)) as connection:
-        for level, block in place.wrong():
+    await server.app.admin(lambda connection: connection.execute(statement).rowcount)
+    assert {level for level, _ in server.wrong()} == levels
+    with closing(open_database(server.app.db, create=False)) as connection:
+        for level, block in server.wrong():
             with transaction(connection):
-                heatmap_rollups.repair(connection, place.number, level, block)
-    assert place.wrong() == []
-    await place.check(place.today() - 9, place.today())
+                heatmap_rollups.repair(connection, server.number, level, block)
+    assert server.wrong() == []
+    await server.check(server.today() - 9, server.today())
 
 
-async def test_pages_that_somebody_made_up(app: App) -> None:
-    """However many pages there are, little of them is held: those that may be told, and what has no page."""
+async def test_invented_pages_are_bounded(app: App) -> None:
+    """Only the pages that may be returned, and the unset page, are held in memory."""
     website, key = await app.website(), await app.key()
-    place, made_up = Place(app, website, key), 20_000
+    server, made_up = HeatmapServer(app, website, key), 20_000
 
     def store(connection: sqlite3.Connection) -> None:
         connection.executemany(
             "insert into label values (?, ?)", [(100_000 + n, f"/{n:05}") for n in reversed(range(made_up))]
         )
-        rows = [(place.number, TODAY, 100_000 + n, 2, 0, n % 7, 3, 1) for n in range(made_up)]
-        # One of most points, one without a page, one that only phones have seen.
-        rows += [(place.number, TODAY, number, width, 1, 0, 0, 2) for number, width in ((100_007, 2), (0, 2), (1, 0))]
+        rows = [(server.number, TODAY, 100_000 + n, 2, 0, n % 7, 3, 1) for n in range(made_up)]
+        # One page with most points, one unset, one visited by phones only.
+        rows += [(server.number, TODAY, number, width, 1, 0, 0, 2) for number, width in ((100_007, 2), (0, 2), (1, 0))]
         connection.execute("insert or ignore into label values (1, '/phones')")
         connection.executemany("insert into heatmap_point values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     await app.admin(store)
     for packed in (False, True):
         if packed:
-            await place.pack(5, TODAY + 1)
+            await server.pack(5, TODAY + 1)
         tracemalloc.start()
-        answer = await place.ask("heatmap-pages", filter_device="desktop", limit=3)
+        answer = await server.query("heatmap-pages", filter_device="desktop", limit=3)
         (_, peak) = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < 1_000_000
@@ -486,6 +488,6 @@ async def test_pages_that_somebody_made_up(app: App) -> None:
             ("/00000", 0, 1),
             ("/00001", 0, 1),
         ]
-    assert (await place.ask("heatmap-pages", filter_device="tablet")).json["data"] == []
-    phones = (await place.ask("heatmap-pages", filter_device="mobile")).json["data"]
+    assert (await server.query("heatmap-pages", filter_device="tablet")).json["data"] == []
+    phones = (await server.query("heatmap-pages", filter_device="mobile")).json["data"]
     assert [row["samples"] for row in phones] == [2]

@@ -1,8 +1,7 @@
-"""Logging in and out: who may, how often, from which page, and what the browser is given.
+"""Logging in and out: permissions, cross-site requests, cookies and sessions.
 
-The rules are those of the account area: "argon2id, login throttled per address and account, CSRF refused by SameSite
-and Origin/Sec-Fetch-Site, session renewed at login, log out everywhere"; "same words and the same time for unknown
-address and wrong password". How often a password may be tried is in tests/api/test_login_throttling.py.
+Passwords are hashed by argon2id; cross-site requests are refused by SameSite and Origin or Sec-Fetch-Site; the session
+is renewed at login. Limits on attempts are tested in tests/api/test_login_throttling.py.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from tally.accounts import passwords
-from tally.accounts.logins import LASTS_MS, MOST_OF_ACCOUNT
+from tally.accounts.logins import LASTS_MS, MAX_OF_ACCOUNT
 from tally.accounts.sign_in import BROWSER_TRIES
 from tally.api.auth import AUTH
 from tests.support.app import OWNER, App, MakeApp
@@ -45,8 +44,8 @@ async def test_the_right_password_logs_in(app: App) -> None:
     }
 
 
-async def test_unknown_addresses_and_wrong_passwords_are_answered_alike(app: App) -> None:
-    """ "same words ... for unknown address and wrong password", and an account without a password too."""
+async def test_unknown_addresses_and_wrong_passwords_have_the_same_response(app: App) -> None:
+    """Unknown addresses, wrong passwords and accounts without a password have the same response."""
     await account(app)
     await app.website(account="nobody@example.com")
     answers = [
@@ -61,8 +60,8 @@ async def test_unknown_addresses_and_wrong_passwords_are_answered_alike(app: App
     assert len({tuple((n, v) for n, v in a.headers.items() if n not in different) for a in answers}) == 1
 
 
-async def test_unknown_addresses_cost_the_same_work(app: App) -> None:
-    """ "the same time": the same hash is computed, once, for each."""
+async def test_unknown_addresses_need_the_same_work(app: App) -> None:
+    """The same hash is computed once for each, so that response times are equal."""
     await account(app)
     gate, done = app.application[AUTH], list[str]()
     hashing = gate.hashing
@@ -78,7 +77,7 @@ async def test_unknown_addresses_cost_the_same_work(app: App) -> None:
     assert len(set(done)) == 1
 
 
-async def test_a_hash_with_other_parameters_is_made_anew(app: App) -> None:
+async def test_a_hash_with_other_parameters_is_renewed(app: App) -> None:
     await account(app)
     other = PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1).hash(PASSWORD)
     await app.admin(lambda connection: connection.execute("update account set password_hash = ?", (other,)))
@@ -91,7 +90,7 @@ async def test_a_hash_with_other_parameters_is_made_anew(app: App) -> None:
     assert (await PageClient(app).log_in()).status == 200
 
 
-async def test_an_account_made_while_the_server_runs_can_log_in(app: App) -> None:
+async def test_an_account_created_by_another_process_can_log_in(app: App) -> None:
     await account(app, "late@example.com")
     assert (await PageClient(app).log_in("late@example.com")).status == 200
 
@@ -111,7 +110,14 @@ CHANGES = [
     ("PATCH", "/api/account/websites/x"),
     ("DELETE", "/api/account/websites/x"),
     ("POST", "/api/account/websites/x/share"),
+    ("PATCH", "/api/account/websites/x/share"),
     ("DELETE", "/api/account/websites/x/share"),
+    *(
+        (method, f"/api/account/websites/x/{kind}{own}")
+        for kind in ("annotations", "segments", "goals", "funnels")
+        for method, own in (("POST", ""), ("PATCH", "/0000000000000000"), ("DELETE", "/0000000000000000"))
+    ),
+    ("POST", "/api/share/x/password"),
 ]
 REFUSED_SITES = ["cross-site", "same-site", "", "SAME-ORIGIN", "same-origin, none"]
 
@@ -119,17 +125,20 @@ REFUSED_SITES = ["cross-site", "same-site", "", "SAME-ORIGIN", "same-origin, non
 def test_every_change_is_in_the_table() -> None:
     from tally.web.routes import ROUTES
 
-    def plain(path: str) -> str:
-        return path.replace("{id}", "x").replace("{number}", "1")
+    def without_parameters(path: str) -> str:
+        values = {"{id}": "x", "{token}": "x", "{number}": "1", "{definition}": "0" * 16}
+        for name, value in values.items():
+            path = path.replace(name, value)
+        return path
 
-    changing = {(r.method, plain(r.path)) for r in ROUTES if r.method != "GET" and "collect" not in r.path}
+    changing = {(r.method, without_parameters(r.path)) for r in ROUTES if r.method != "GET" and "collect" not in r.path}
     assert changing == set(CHANGES)
 
 
 @pytest.mark.parametrize(("method", "path"), CHANGES)
-async def test_changes_that_other_sites_ask_for_are_refused(app: App, method: str, path: str) -> None:
-    """ "Sec-Fetch-Site same-origin or none, or, without that header, an Origin equal to its own host or base_url; else
-    403 `cross_site`": with the owner's own cookie, before anything else is looked at."""
+async def test_cross_site_changes_are_refused(app: App, method: str, path: str) -> None:
+    """A change needs Sec-Fetch-Site same-origin or none, or without that header an Origin equal to the host or
+    base_url, otherwise 403 `cross_site`, even with the owner's cookie."""
     browser = await logged_in(app)
     headers: list[dict[str, str | None]] = [{"Sec-Fetch-Site": site} for site in REFUSED_SITES]
     headers += [
@@ -147,7 +156,7 @@ def own_origin(app: App) -> str:
     return str(app.client.make_url("/")).rstrip("/")
 
 
-async def test_the_servers_own_pages_may(make_app: MakeApp) -> None:
+async def test_same_origin_changes_are_allowed(make_app: MakeApp) -> None:
     app = await make_app(base_url="https://stats.example.com")
     await account(app)
     for headers in (
@@ -163,8 +172,8 @@ async def test_the_servers_own_pages_may(make_app: MakeApp) -> None:
         assert answer.status == 200, headers
 
 
-async def test_a_plain_origin_is_not_the_servers_where_that_is_reached_by_https(app: App) -> None:
-    """Whoever can answer for http://stats.example.com is not its https page."""
+async def test_the_http_origin_is_refused_over_https(app: App) -> None:
+    """An attacker in the network can answer for http://stats.example.com, so it is not the https origin."""
     await account(app)
     sent = {"email": OWNER, "password": PASSWORD}
     for origin, proto, status in (
@@ -176,14 +185,14 @@ async def test_a_plain_origin_is_not_the_servers_where_that_is_reached_by_https(
         assert (await PageClient(app)("POST", "/api/account/login", sent, headers=headers)).status == status
 
 
-async def test_reading_needs_no_such_header(app: App) -> None:
-    """A link in a mail leads to the page, which is logged in: what the page asks for then comes from it."""
+async def test_reading_is_allowed_from_other_sites(app: App) -> None:
+    """A link in a mail opens the page with a session; the page's own requests are same-origin."""
     browser = await logged_in(app)
     assert (await browser("GET", "/", headers={"Sec-Fetch-Site": "cross-site"})).status == 200
     assert (await browser("GET", "/api/account")).status == 200
 
 
-# --- what the browser is given
+# --- cookies
 
 SETTINGS_AND_COOKIES = [
     pytest.param({}, {}, "tally", False, id="plain"),
@@ -213,8 +222,7 @@ SETTINGS_AND_COOKIES = [
 async def test_the_cookie(
     make_app: MakeApp, settings: Any, headers: dict[str, str], name: str, is_secure: bool
 ) -> None:
-    """ "`__Host-tally` (Secure; where the request came by https ...) else `tally` on plain http; HttpOnly,
-    SameSite=Lax, Path=/, 30 days"."""
+    """`__Host-tally` (Secure) over https, otherwise `tally`; HttpOnly, SameSite=Lax, Path=/, 30 days."""
     app = await make_app(**settings)
     await account(app)
     browser = PageClient(app)
@@ -237,8 +245,8 @@ async def test_the_cookie(
     assert set(line.split("; ")[1:]) == wanted - {f"Max-Age={30 * DAY_S}"} | {"Max-Age=0"}
 
 
-async def test_over_https_the_plain_cookie_opens_nothing(app: App) -> None:
-    """Anybody who can answer for a plain http page of the host, or of a neighbour, can set that one."""
+async def test_the_plain_cookie_is_ignored_over_https(app: App) -> None:
+    """An attacker who answers for an http page of the host or a neighbouring host can set the plain cookie."""
     browser = await logged_in(app)
     assert list(browser.cookies) == ["tally", "tally-device"]
     https: dict[str, str | None] = {"X-Forwarded-Proto": "https"}
@@ -248,8 +256,8 @@ async def test_over_https_the_plain_cookie_opens_nothing(app: App) -> None:
     assert (await browser("GET", "/api/account")).status == 401
 
 
-async def test_a_value_that_was_there_before_is_never_used(app: App) -> None:
-    """Session fixation: "session token renewed at login", and the one before ends."""
+async def test_login_ignores_an_earlier_session_value(app: App) -> None:
+    """Session fixation: the session token is renewed at login, and the previous session ends."""
     await account(app)
     browser = PageClient(app)
     browser.cookies["tally"] = "chosen-by-somebody-else"
@@ -264,23 +272,23 @@ async def test_a_value_that_was_there_before_is_never_used(app: App) -> None:
 
 
 @pytest.mark.parametrize("cookie", ["tally=", "tally=x", "tally", "=", "tally=\xff", 'tally="', "tally=" + "a" * 4_000])
-async def test_other_values_open_nothing(app: App, cookie: str) -> None:
+async def test_invalid_cookies(app: App, cookie: str) -> None:
     await logged_in(app)
     answer = await PageClient(app)("GET", "/api/account", headers={"Cookie": cookie})
     assert error(answer) == (401, "not_logged_in")
 
 
-# --- how long
+# --- duration of sessions
 
 
-async def test_a_session_outlives_the_process(app: App) -> None:
+async def test_sessions_are_kept_after_a_restart(app: App) -> None:
     browser = await logged_in(app)
     await app.restart()
     assert (await browser("GET", "/api/account")).status == 200
 
 
-async def test_a_session_lasts_thirty_days_from_the_last_visit(app: App) -> None:
-    """ "30 days, renewed": at most once a day, and with it the cookie."""
+async def test_a_session_lasts_30_days_from_its_last_use(app: App) -> None:
+    """A session lasts 30 days and is renewed, with its cookie, at most once a day."""
     browser = await logged_in(app)
     before = dict(browser.cookies)
     app.clock.advance(DAY_S - 1)
@@ -300,62 +308,62 @@ async def test_a_session_lasts_thirty_days_from_the_last_visit(app: App) -> None
     assert app.sql("select count(*) from login") == [(1,)]
 
 
-async def test_the_oldest_browsers_make_room(app: App) -> None:
+async def test_the_oldest_sessions_are_removed(app: App) -> None:
     await account(app)
     browsers = []
-    for _ in range(MOST_OF_ACCOUNT + 2):
+    for _ in range(MAX_OF_ACCOUNT + 2):
         app.clock.advance(1)
         browsers.append(PageClient(app))
         assert (await browsers[-1].log_in()).status == 200
-    assert app.sql("select count(*) from login") == [(MOST_OF_ACCOUNT,)]
-    assert app.sql("select count(*) from device_cookie") == [(MOST_OF_ACCOUNT,)]
+    assert app.sql("select count(*) from login") == [(MAX_OF_ACCOUNT,)]
+    assert app.sql("select count(*) from device_cookie") == [(MAX_OF_ACCOUNT,)]
     statuses = [(await browser("GET", "/api/account")).status for browser in browsers]
-    assert statuses == [401] * 2 + [200] * MOST_OF_ACCOUNT
+    assert statuses == [401] * 2 + [200] * MAX_OF_ACCOUNT
 
 
-# --- out
+# --- logout
 
 
-async def test_log_out_ends_this_session_alone(app: App) -> None:
-    here, there = await logged_in(app), await logged_in(app)
-    value = dict(here.cookies)
-    assert (await here("POST", "/api/account/logout")).status == 204
-    assert list(here.cookies) == ["tally-device"]
-    here.cookies = value
-    assert (await here("GET", "/api/account")).status == 401
-    assert (await there("GET", "/api/account")).status == 200
+async def test_logout_ends_this_session_only(app: App) -> None:
+    browser_1, browser_2 = await logged_in(app), await logged_in(app)
+    value = dict(browser_1.cookies)
+    assert (await browser_1("POST", "/api/account/logout")).status == 204
+    assert list(browser_1.cookies) == ["tally-device"]
+    browser_1.cookies = value
+    assert (await browser_1("GET", "/api/account")).status == 401
+    assert (await browser_2("GET", "/api/account")).status == 200
     await app.restart()
-    assert (await here("GET", "/api/account")).status == 401
-    assert error(await here("POST", "/api/account/logout")) == (401, "not_logged_in")
+    assert (await browser_1("GET", "/api/account")).status == 401
+    assert error(await browser_1("POST", "/api/account/logout")) == (401, "not_logged_in")
 
 
-async def test_log_out_everywhere_ends_every_session_of_the_account(app: App) -> None:
-    here, there = await logged_in(app), await logged_in(app)
+async def test_logout_everywhere_ends_all_sessions_of_the_account(app: App) -> None:
+    browser_1, browser_2 = await logged_in(app), await logged_in(app)
     other = await logged_in(app, "other@example.com")
-    assert (await here("POST", "/api/account/logout-everywhere")).status == 204
-    assert here.cookies == {}
-    assert (await there("GET", "/api/account")).status == 401
+    assert (await browser_1("POST", "/api/account/logout-everywhere")).status == 204
+    assert browser_1.cookies == {}
+    assert (await browser_2("GET", "/api/account")).status == 401
     assert (await other("GET", "/api/account")).status == 200
     await app.restart()
-    assert (await there("GET", "/api/account")).status == 401
+    assert (await browser_2("GET", "/api/account")).status == 401
     assert (await other("GET", "/api/account")).status == 200
 
 
 async def test_a_new_password_ends_the_other_sessions(app: App) -> None:
-    """ "204; other sessions end; 403 `wrong_password`"."""
-    here, there = await logged_in(app), await logged_in(app)
+    """204; other sessions end; 403 `wrong_password` with a wrong one."""
+    browser_1, browser_2 = await logged_in(app), await logged_in(app)
     sent = {"current": WRONG, "new": "another password"}
-    assert error(await here("POST", "/api/account/password", sent)) == (403, "wrong_password")
-    assert (await there("GET", "/api/account")).status == 200
-    assert (await here("POST", "/api/account/password", sent | {"current": PASSWORD})).status == 204
-    assert (await here("GET", "/api/account")).status == 200
-    assert (await there("GET", "/api/account")).status == 401
+    assert error(await browser_1("POST", "/api/account/password", sent)) == (403, "wrong_password")
+    assert (await browser_2("GET", "/api/account")).status == 200
+    assert (await browser_1("POST", "/api/account/password", sent | {"current": PASSWORD})).status == 204
+    assert (await browser_1("GET", "/api/account")).status == 200
+    assert (await browser_2("GET", "/api/account")).status == 401
     assert (await PageClient(app).log_in()).status == 401
     assert (await PageClient(app).log_in(password="another password")).status == 200
 
 
-async def test_a_password_that_is_changed_meanwhile_opens_nothing(app: App) -> None:
-    """Who has given the old one just before would otherwise have a session that the change does not end."""
+async def test_a_password_changed_during_a_login(app: App) -> None:
+    """A login with the old password that finishes after the change must not create a session."""
     browser, late = await logged_in(app), PageClient(app)
     gate = app.application[AUTH]
     log_in = gate.log_in
@@ -372,7 +380,7 @@ async def test_a_password_that_is_changed_meanwhile_opens_nothing(app: App) -> N
     assert app.sql("select count(*) from login") == [(1,)]
 
 
-async def test_guessing_the_present_password_is_counted_too(app: App) -> None:
+async def test_attempts_of_the_current_password_are_limited(app: App) -> None:
     browser = await logged_in(app)
     sent = {"current": WRONG, "new": "another password"}
     for _ in range(BROWSER_TRIES):
@@ -380,8 +388,8 @@ async def test_guessing_the_present_password_is_counted_too(app: App) -> None:
     assert error(await browser("POST", "/api/account/password", sent)) == (429, "rate_limited")
 
 
-async def test_a_password_set_by_the_command_logs_every_browser_out(app: App, command: Command) -> None:
-    """Somebody who sets a password anew may do so because another knows it."""
+async def test_a_password_set_by_the_command_ends_all_sessions(app: App, command: Command) -> None:
+    """Sessions end, since the password may have been set because another person knows it."""
     browser, other = await logged_in(app), await logged_in(app, "other@example.com")
     words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin="set by the command\n")

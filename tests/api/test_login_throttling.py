@@ -1,8 +1,8 @@
-"""How often a password may be tried: the table of docs/sign-in.md row by row, and what an attacker learns.
+"""Limits on login attempts: the rows of the table in docs/sign-in.md, and what an attacker learns.
 
-Issue 14.4: "An account's counter must never refuse where a valid session or a device cookie ... vouches for the
-browser; from elsewhere slow down by address first; a 503 of the hashing queue gives the try back". 14.8: "Under floods
-a real account answers 429, an invented one 503 or 401".
+Attempts of others must not lock out a browser with a valid session or a device cookie. Other clients are limited by
+address first. An attempt refused by a full queue is not counted. Responses for existing and invented accounts are the
+same under load.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tally.accounts.sign_in import (
     SignInLimits,
     TooManyTries,
 )
-from tally.api.auth import AUTH, MOST_WAITING, Auth
+from tally.api.auth import AUTH, MAX_WAITING, Auth
 from tally.rate_limit import MAX_BUCKETS, SLOTS, HashedBuckets
 from tests.support.app import OWNER, ROOT, App, MakeApp, ManualClock
 from tests.support.page_client import PASSWORD, PageClient, account, logged_in
@@ -37,13 +37,13 @@ def outcome(answer: Any) -> tuple[int, str | None]:
 
 
 def version_of(app: App, email: str) -> bytes:
-    """The password version under which an account's tries are counted, b"" for an invented address."""
+    """Return the password version under which attempts are counted, or b"" for an invented address."""
     owners = app.store.registry.owners.values()
     return next((owner.password_version for owner in owners if owner.email == email), b"")
 
 
-def guesses(limits: SignInLimits, clock: ManualClock, email: str, addresses: range, version: bytes = b"") -> int:
-    """Has each of these addresses guess until it is refused; how many tries they got."""
+def attempts(limits: SignInLimits, clock: ManualClock, email: str, addresses: range, version: bytes = b"") -> int:
+    """Let each address try until it is refused; return the number of attempts."""
     got = 0
     for number in addresses:
         while True:
@@ -56,16 +56,16 @@ def guesses(limits: SignInLimits, clock: ManualClock, email: str, addresses: ran
 
 
 def attack(app: App, email: str = OWNER, first_bot: int = 0) -> None:
-    """Uses up whatever unknown browsers may try of an account."""
+    """Use up all attempts that unknown browsers have for an account."""
     bots = range(first_bot, first_bot + 2 * NEW_ADDRESS_TRIES)
-    got = guesses(app.application[AUTH]._sign_in, app.clock, email, bots, version_of(app, email))
+    got = attempts(app.application[AUTH]._sign_in, app.clock, email, bots, version_of(app, email))
     assert got > NEW_ADDRESS_TRIES / 2
 
 
-# --- a known browser
+# --- known browsers
 
 
-async def test_a_device_cookie_is_never_refused_for_what_others_try(app: App) -> None:
+async def test_a_device_cookie_is_not_limited_by_attempts_of_others(app: App) -> None:
     """Row 1, by the device cookie: after a logout, after a restart, from any address."""
     browser = await logged_in(app)
     assert (await browser("POST", "/api/account/logout")).status == 204
@@ -79,8 +79,8 @@ async def test_a_device_cookie_is_never_refused_for_what_others_try(app: App) ->
     assert (await browser.log_in()).status == 200
 
 
-async def test_a_session_is_never_refused_for_what_others_try(app: App) -> None:
-    """Row 1, by the session: the password can be changed, and one can log in again."""
+async def test_a_session_is_not_limited_by_attempts_of_others(app: App) -> None:
+    """Row 1, by the session: the password can be changed, and a login is possible."""
     browser = await logged_in(app)
     del browser.cookies["tally-device"]
     attack(app)
@@ -90,8 +90,8 @@ async def test_a_session_is_never_refused_for_what_others_try(app: App) -> None:
     assert (await browser("POST", "/api/account/password", sent)).status == 204
 
 
-async def test_a_known_browser_has_ten_tries_in_ten_minutes(app: App) -> None:
-    """Row 1: "10 attempts in 10 minutes per browser"; another known browser is not concerned."""
+async def test_a_known_browser_has_ten_attempts_in_ten_minutes(app: App) -> None:
+    """Row 1: 10 attempts in 10 minutes per browser; other known browsers are not affected."""
     browser, other = await logged_in(app), await logged_in(app)
     await browser("POST", "/api/account/logout")
     for number in range(BROWSER_TRIES):
@@ -127,29 +127,37 @@ async def log_out_everywhere(app: App, browser: PageClient, command: Command) ->
     assert other.cookies == {}
 
 
-async def by_command(app: App, browser: PageClient, command: Command) -> None:
+async def set_password_by_command(app: App, browser: PageClient, command: Command) -> None:
     words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin=f"{PASSWORD}\n")
     assert done.returncode == 0, done.stderr
     await app.store.refresh()
 
 
-async def a_year(app: App, browser: PageClient, command: Command) -> None:
+async def wait_a_year(app: App, browser: PageClient, command: Command) -> None:
     app.clock.advance(DEVICE_LASTS_MS / 1000)
 
 
-async def another_accounts(app: App, browser: PageClient, command: Command) -> None:
+async def use_another_accounts_cookie(app: App, browser: PageClient, command: Command) -> None:
     browser.cookies = (await logged_in(app, "other@example.com")).cookies
 
 
-async def an_invented_one(app: App, browser: PageClient, command: Command) -> None:
+async def use_an_invented_cookie(app: App, browser: PageClient, command: Command) -> None:
     browser.cookies["tally-device"] = "x" * 43
 
 
 @pytest.mark.parametrize(
-    "revoke", [change_password, log_out_everywhere, by_command, a_year, another_accounts, an_invented_one]
+    "revoke",
+    [
+        change_password,
+        log_out_everywhere,
+        set_password_by_command,
+        wait_a_year,
+        use_another_accounts_cookie,
+        use_an_invented_cookie,
+    ],
 )
-async def test_what_vouches_for_no_browser(app: App, command: Command, revoke: Revoke) -> None:
+async def test_invalid_device_cookies(app: App, command: Command, revoke: Revoke) -> None:
     """Device cookies that were revoked, have expired, or belong to another account."""
     browser = await logged_in(app)
     del browser.cookies["tally"]
@@ -161,7 +169,7 @@ async def test_what_vouches_for_no_browser(app: App, command: Command, revoke: R
 
 
 async def test_the_device_cookie(app: App) -> None:
-    """Random, HttpOnly, SameSite, a year; only a keyed hash of it is in the file; each login makes another."""
+    """The device cookie is random, HttpOnly, SameSite, valid for a year, stored as a keyed hash, new at each login."""
     browser = await logged_in(app)
     value = browser.cookies["tally-device"]
     assert [line.partition("=")[0] for line in browser.set_cookies] == ["tally", "tally-device"]
@@ -175,7 +183,7 @@ async def test_the_device_cookie(app: App) -> None:
     app.clock.advance(5)
     assert (await browser.log_in()).status == 200
     assert app.sql("select created_ms from device_cookie") == [(now_ms + 5_000,)]
-    # It opens nothing.
+    # It authorises nothing.
     del browser.cookies["tally"]
     assert (await browser("GET", "/api/account")).status == 401
     stolen = PageClient(app)
@@ -183,7 +191,7 @@ async def test_the_device_cookie(app: App) -> None:
     assert (await stolen("GET", "/api/account")).status == 401
 
 
-async def test_over_https_the_device_cookie_is_the_hosts_own(app: App) -> None:
+async def test_the_device_cookie_has_the_host_prefix_over_https(app: App) -> None:
     await account(app)
     browser = PageClient(app, X_Forwarded_Proto="https")
     assert (await browser.log_in()).status == 200
@@ -199,11 +207,11 @@ async def test_known_browsers_that_expired_are_removed(app: App) -> None:
     assert app.sql("select count(*) from device_cookie") == [(1,)]
 
 
-# --- an address
+# --- addresses
 
 
 async def test_ten_failures_a_minute_from_one_address(app: App) -> None:
-    """Row 2: whichever accounts are tried; with Retry-After; another address is not concerned."""
+    """Row 2: for any accounts, with Retry-After; other addresses are not affected."""
     await account(app)
     browser = PageClient(app)
     for number in range(TRIES_A_MINUTE):
@@ -217,7 +225,7 @@ async def test_ten_failures_a_minute_from_one_address(app: App) -> None:
 
 
 async def test_an_address_is_an_ipv6_network_of_64(app: App) -> None:
-    """The same rule as collecting has: a /64 belongs to one subscriber."""
+    """Limits apply to an IPv6 /64, which belongs to one subscriber, as for collecting."""
     await account(app)
     for number in range(TRIES_A_MINUTE):
         browser = PageClient(app, ip=f"2001:db8:1:2::{number + 1}")
@@ -235,8 +243,8 @@ async def test_the_forwarded_header_counts_only_behind_a_trusted_proxy(make_app:
     assert (await PageClient(app, ip="198.51.100.1").log_in()).status == 429
 
 
-async def test_tries_at_the_same_moment_all_count(app: App) -> None:
-    """Each is counted before its hash is computed: none slips in between."""
+async def test_concurrent_attempts_are_counted(app: App) -> None:
+    """Each attempt is counted before its hash is computed, so concurrent ones are counted."""
     await account(app)
     answers = await asyncio.gather(*(PageClient(app).log_in(OWNER, WRONG) for _ in range(3 * TRIES_A_MINUTE)))
     assert sorted(answer.status for answer in answers) == [401] * TRIES_A_MINUTE + [429] * 2 * TRIES_A_MINUTE
@@ -246,8 +254,8 @@ async def test_tries_at_the_same_moment_all_count(app: App) -> None:
 
 
 @pytest.mark.parametrize("email", [OWNER, INVENTED])
-async def test_addresses_that_failed_have_ten_tries_an_hour_of_an_account(app: App, email: str) -> None:
-    """Row 4, for an account that exists and one that does not; a new address is not concerned."""
+async def test_addresses_with_failures_have_ten_attempts_per_hour_and_account(app: App, email: str) -> None:
+    """Row 4, for an existing account and an invented one; new addresses are not affected."""
     await account(app)
     for number in range(TRIES_AN_HOUR):
         browser = PageClient(app, ip=f"203.0.113.{number}")
@@ -255,7 +263,7 @@ async def test_addresses_that_failed_have_ten_tries_an_hour_of_an_account(app: A
         assert (await browser.log_in(email.upper() if number % 2 else email, WRONG)).status == 401
     late = PageClient(app, ip="198.51.100.1")
     assert (await late.log_in("elsewhere@example.com", WRONG)).status == 401
-    # Its one failure is forgotten when the account has a try again.
+    # Its failure has expired when the account has an attempt again.
     assert outcome(await late.log_in(email, PASSWORD)) == (429, "360")
     assert (await PageClient(app, ip="198.51.100.2").log_in(email)).status == (200 if email == OWNER else 401)
     app.clock.advance(360)
@@ -264,15 +272,15 @@ async def test_addresses_that_failed_have_ten_tries_an_hour_of_an_account(app: A
 
 @pytest.mark.parametrize(("failures", "minutes"), [(1, 6), (3, 18), (10, 60), (40, 57)])
 def test_an_address_counts_as_new_again(clock: ManualClock, failures: int, minutes: int) -> None:
-    """A failure is forgotten after 6 minutes, ten after an hour, and no more than ten are remembered (the last of 40
-    comes 3 minutes behind the tenth); until then the account has no try for it."""
+    """A failure expires after 6 minutes, ten of them after an hour, and at most ten are stored; until then the address
+    does not count as new."""
     limits = SignInLimits()
     for number in range(failures):
         if number and not number % TRIES_A_MINUTE:
             clock.advance(60)
         limits.take(b"a", f"{number}@example.com", None, clock.monotonic_ns)
     clock.advance(minutes * 60 - 61)
-    assert guesses(limits, clock, OWNER, range(60)) >= 60 + TRIES_AN_HOUR
+    assert attempts(limits, clock, OWNER, range(60)) >= 60 + TRIES_AN_HOUR
     clock.advance(60)
     with pytest.raises(TooManyTries) as refused:
         limits.take(b"a", OWNER, None, clock.monotonic_ns)
@@ -281,7 +289,7 @@ def test_an_address_counts_as_new_again(clock: ManualClock, failures: int, minut
     limits.take(b"a", OWNER, None, clock.monotonic_ns)
 
 
-async def test_new_addresses_have_600_tries_of_an_account_then_one_a_second(app: App) -> None:
+async def test_new_addresses_have_600_attempts_then_one_per_second(app: App) -> None:
     """Row 3."""
     await account(app)
     limits = app.application[AUTH]._sign_in
@@ -298,13 +306,13 @@ async def test_new_addresses_have_600_tries_of_an_account_then_one_a_second(app:
 BOTS = 300
 
 
-async def test_the_owner_gets_in_from_a_new_address_beside_a_botnet(app: App) -> None:
-    """ "The owner with the right password from a new address": while 300 addresses try as often as they may, for an
-    hour; and what they get is what docs/sign-in.md says."""
+async def test_the_owner_logs_in_from_a_new_address_during_an_attack(app: App) -> None:
+    """The owner logs in from a new address while 300 addresses use all their attempts for an hour; their number is that
+    of docs/sign-in.md."""
     await account(app)
     limits, got = app.application[AUTH]._sign_in, 0
     for minute in range(60):
-        got += guesses(limits, app.clock, OWNER, range(BOTS), version_of(app, OWNER))
+        got += attempts(limits, app.clock, OWNER, range(BOTS), version_of(app, OWNER))
         if minute % 15 == 0:
             assert (await PageClient(app, ip=f"198.51.100.{minute}").log_in()).status == 200
         app.clock.advance(60)
@@ -312,38 +320,36 @@ async def test_the_owner_gets_in_from_a_new_address_beside_a_botnet(app: App) ->
 
 
 @pytest.mark.parametrize("bots", [1, 5_000])
-def test_what_an_attacker_with_so_many_addresses_gets(clock: ManualClock, bots: int) -> None:
-    """ "10 tries and then 10·N an hour of one account, at most 3,600 an hour and 600 once"."""
+def test_attempts_of_an_attacker_with_many_addresses(clock: ManualClock, bots: int) -> None:
+    """10 attempts and then 10 per address and hour of one account, at most 3,600 per hour and 600 once."""
     limits, hours = SignInLimits(), 2
     got = 0
     for _ in range(10 * hours):
-        got += guesses(limits, clock, OWNER, range(bots))
+        got += attempts(limits, clock, OWNER, range(bots))
         clock.advance(360)
-    most = min(10 * bots * hours, 3_600 * hours + NEW_ADDRESS_TRIES) + (1 + hours) * TRIES_AN_HOUR
-    assert most * 0.4 < got <= most
+    max_attempts = min(10 * bots * hours, 3_600 * hours + NEW_ADDRESS_TRIES) + (1 + hours) * TRIES_AN_HOUR
+    assert max_attempts * 0.4 < got <= max_attempts
 
 
 # --- a new password
 
 
-async def by_page(app: App, browser: PageClient, command: Command) -> None:
+async def set_password_by_page(app: App, browser: PageClient, command: Command) -> None:
     sent = {"current": PASSWORD, "new": "another horse battery"}
     assert (await browser("POST", "/api/account/password", sent)).status == 204
 
 
-async def by_command_line(app: App, browser: PageClient, command: Command) -> None:
+async def set_password_by_command_line(app: App, browser: PageClient, command: Command) -> None:
     words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin="another horse battery\n")
     assert done.returncode == 0, done.stderr
     await app.store.refresh()
 
 
-@pytest.mark.parametrize("set_password", [by_page, by_command_line])
-async def test_a_new_password_starts_the_counts_of_an_account_anew(
-    app: App, command: Command, set_password: Revoke
-) -> None:
-    """docs/sign-in.md's remedy for an owner without a known browser: from a new address, and from one with a failure;
-    another account's counts stay."""
+@pytest.mark.parametrize("set_password", [set_password_by_page, set_password_by_command_line])
+async def test_a_new_password_resets_the_counts_of_an_account(app: App, command: Command, set_password: Revoke) -> None:
+    """The remedy in docs/sign-in.md for an owner without a known browser: from a new address, and from one with a
+    failure; counts of other accounts stay."""
     browser = await logged_in(app)
     attack(app)
     attack(app, INVENTED, first_bot=10_000)
@@ -361,25 +367,25 @@ async def test_a_new_password_starts_the_counts_of_an_account_anew(
 # --- the queue
 
 
-async def fill_queue(app: App, gate: Auth) -> tuple[threading.Event, "list[asyncio.Task[Any]]"]:
-    """Has the thread that hashes wait, and as many tries wait for it as may."""
+async def fill_queue(app: App, auth: Auth) -> tuple[threading.Event, "list[asyncio.Task[Any]]"]:
+    """Block the hashing thread and fill its queue."""
     free = threading.Event()
-    gate._thread.submit(free.wait, 60)
-    crowd = [
+    auth._thread.submit(free.wait, 60)
+    waiting = [
         asyncio.create_task(PageClient(app, ip=f"198.51.{number}.1").log_in(f"{number}@example.com", WRONG))
-        for number in range(MOST_WAITING)
+        for number in range(MAX_WAITING)
     ]
     async with asyncio.timeout(30):
-        while gate._waiting[False] < MOST_WAITING:
+        while auth._waiting[False] < MAX_WAITING:
             await asyncio.sleep(0.005)
-    return free, crowd
+    return free, waiting
 
 
-async def test_a_crowd_is_told_to_come_back_and_loses_no_try(app: App) -> None:
-    """Row 5: "503, Retry-After 1 second; the try is given back"; a known browser waits in a queue of its own."""
-    browser, gate = await logged_in(app), app.application[AUTH]
+async def test_a_full_queue_answers_503_and_counts_no_attempt(app: App) -> None:
+    """Row 5: 503 with Retry-After 1, and the attempt is not counted; known browsers have a queue of their own."""
+    browser, auth = await logged_in(app), app.application[AUTH]
     await browser("POST", "/api/account/logout")
-    free, crowd = await fill_queue(app, gate)
+    free, waiting = await fill_queue(app, auth)
     unknown = PageClient(app, ip="192.0.2.1")
     try:
         for _ in range(2 * TRIES_A_MINUTE):
@@ -388,12 +394,12 @@ async def test_a_crowd_is_told_to_come_back_and_loses_no_try(app: App) -> None:
             assert answer.json["error"]["code"] == "overloaded"
         known = asyncio.create_task(browser.log_in())
         async with asyncio.timeout(30):
-            while not gate._waiting[True]:
+            while not auth._waiting[True]:
                 await asyncio.sleep(0.005)
     finally:
         free.set()
     assert (await known).status == 200
-    assert {answer.status for answer in await asyncio.gather(*crowd)} == {401}
+    assert {answer.status for answer in await asyncio.gather(*waiting)} == {401}
     for _ in range(TRIES_A_MINUTE):
         assert (await unknown.log_in(password=WRONG)).status == 401
     assert (await unknown.log_in()).status == 429
@@ -402,11 +408,11 @@ async def test_a_crowd_is_told_to_come_back_and_loses_no_try(app: App) -> None:
 # --- what an attacker learns
 
 
-async def test_floods_tell_nothing_of_whether_an_account_exists(app: App) -> None:
-    """The same sequence of answers for an account and for an invented address: of one address, of many, beside a flood
-    of other invented addresses, and with the queue full."""
+async def test_responses_under_load_do_not_reveal_accounts(app: App) -> None:
+    """An existing and an invented account get the same responses: from one address, from many, beside many other
+    invented addresses, and with a full queue."""
     await account(app)
-    gate = app.application[AUTH]
+    auth = app.application[AUTH]
     seen: dict[str, list[Any]] = {OWNER: [], INVENTED: []}
 
     async def both(place: int, times: int = 1) -> None:
@@ -417,7 +423,7 @@ async def test_floods_tell_nothing_of_whether_an_account_exists(app: App) -> Non
 
     await both(1, TRIES_A_MINUTE + 2)
     for number in range(2 * MAX_BUCKETS + 2):
-        gate._sign_in.take(b"%d" % number, f"{number}@example.net", None, app.clock.monotonic_ns)
+        auth._sign_in.take(b"%d" % number, f"{number}@example.net", None, app.clock.monotonic_ns)
     await both(1, 2)
     app.clock.advance(60)
     await both(1, 3)
@@ -427,18 +433,18 @@ async def test_floods_tell_nothing_of_whether_an_account_exists(app: App) -> Non
     await both(3, 2)
     app.clock.advance(2)
     await both(4, 2)
-    free, crowd = await fill_queue(app, gate)
+    free, waiting = await fill_queue(app, auth)
     app.clock.advance(3)
     try:
         await both(5, 2)
     finally:
         free.set()
-    await asyncio.gather(*crowd)
+    await asyncio.gather(*waiting)
     assert seen[OWNER] == seen[INVENTED]
     assert {status for status, *_ in seen[OWNER]} == {401, 429, 503}
 
 
-def test_a_table_of_fixed_size_forgets_nothing_and_does_not_grow(clock: ManualClock) -> None:
+def test_the_table_has_a_fixed_size(clock: ManualClock) -> None:
     buckets = HashedBuckets(10, 3_600_000_000_000)
     now_ns = clock.monotonic_ns()
     for _ in range(10):
@@ -460,6 +466,6 @@ def test_the_page_states_the_limits_of_the_code() -> None:
         f"{TRIES_A_MINUTE} attempts per minute from its address",
         f"{NEW_ADDRESS_TRIES} attempts in 10 minutes at the account",
         f"{TRIES_AN_HOUR} attempts per hour at the account",
-        f"more than {MOST_WAITING} attempts waiting",
+        f"more than {MAX_WAITING} attempts waiting",
     ):
         assert stated in page

@@ -1,4 +1,4 @@
-"""Web vitals and experiments by way of HTTP: what is sent by trackers comes out of the read API."""
+"""Web vitals and experiments over HTTP: events sent by trackers and the responses of the read API."""
 
 import csv
 import io
@@ -24,18 +24,18 @@ async def vitals(app: App, website: str, path: str = "/", ua: str | None = None,
     assert sent.status == 202, sent.text
 
 
-async def ask(app: App, key: str, website: str, what: str, **params: Any) -> Answer:
+async def query(app: App, key: str, website: str, what: str, **params: Any) -> Answer:
     return await app.get(f"/api/v1/websites/{website}/{what}", key, params)
 
 
 async def data(app: App, key: str, website: str, what: str, **params: Any) -> Any:
-    answer = await ask(app, key, website, what, **params)
+    answer = await query(app, key, website, what, **params)
     assert answer.status == 200, answer.text
     return answer.json["data"]
 
 
-def near(told: float, right: float) -> bool:
-    return abs(told - right) <= 0.02 * right
+def near(found: float, right: float) -> bool:
+    return abs(found - right) <= 0.02 * right
 
 
 async def test_vitals_of_all(app: App) -> None:
@@ -81,12 +81,12 @@ async def test_vitals_by(app: App) -> None:
 
 
 async def test_vitals_by_day(app: App) -> None:
-    """Each UTC day of the range, whatever the zone; days without values are there too."""
+    """One row for each UTC day of the range in any zone, including days without values."""
     website, key = await app.website(), await app.key()
     event = {"type": "vitals", "url": "https://example.com/", "vitals": {"lcp": 1_000}}
     for ts_ms in (NOON_MS - 2 * DAY_MS, NOON_MS - 1, NOON_MS - 2):
         await app.collect({"website_id": website, "events": [event | {"timestamp": ts_ms}]})
-    answer = await ask(app, key, website, "vitals", by="day", tz="Asia/Kolkata", **{"from": "2026-11-15"})
+    answer = await query(app, key, website, "vitals", by="day", tz="Asia/Kolkata", **{"from": "2026-11-15"})
     rows = answer.json["data"]
     assert [(row["time"][:16], row["samples"]) for row in rows] == [
         ("2026-11-14T18:30", 0),
@@ -101,11 +101,11 @@ async def test_vitals_by_day(app: App) -> None:
 
 async def test_meta(app: App) -> None:
     website, key = await app.website(), await app.key()
-    meta = (await ask(app, key, website, "vitals")).json["meta"]
+    meta = (await query(app, key, website, "vitals")).json["meta"]
     assert (meta["by"], meta["metric"], meta["limit"], meta["relative_error"]) == (None, None, None, 0.02)
     assert meta["thresholds"] == {name: {"good": good, "poor": poor} for name, (good, poor) in THRESHOLDS.items()}
     assert list(meta["thresholds"]) == list(METRICS)
-    meta = (await ask(app, key, website, "vitals", by="device", metric="inp")).json["meta"]
+    meta = (await query(app, key, website, "vitals", by="device", metric="inp")).json["meta"]
     assert (meta["by"], meta["metric"], meta["limit"]) == ("device", "inp", 10)
 
 
@@ -122,25 +122,25 @@ async def test_meta(app: App) -> None:
         ({"from": "2026-11-19", "to": "2026-11-18"}, "from"),
     ],
 )
-async def test_bad_questions_about_vitals(app: App, params: dict[str, Any], field: str) -> None:
+async def test_bad_parameters_of_vitals(app: App, params: dict[str, Any], field: str) -> None:
     website, key = await app.website(), await app.key()
-    answer = await ask(app, key, website, "vitals", **params)
+    answer = await query(app, key, website, "vitals", **params)
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_parameter"), answer.text
     assert answer.json["error"]["field"] == field
 
 
 @pytest.mark.parametrize("params", [{"by": "pathname"}, {"filter_type": "ab_assign"}, {"limit": 5}])
-async def test_bad_questions_about_experiments(app: App, params: dict[str, Any]) -> None:
+async def test_bad_parameters_of_experiments(app: App, params: dict[str, Any]) -> None:
     website, key = await app.website(), await app.key()
-    answer = await ask(app, key, website, "experiments", **params)
+    answer = await query(app, key, website, "experiments", **params)
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_parameter")
 
 
 async def test_csv(app: App) -> None:
-    """Formulas are made harmless there as everywhere."""
+    """Texts that look like formulas get an apostrophe."""
     website, key = await app.website(), await app.key()
     await vitals(app, website, "/a", lcp=1_000)
-    text = (await ask(app, key, website, "vitals", format="csv")).text
+    text = (await query(app, key, website, "vitals", format="csv")).text
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [row["metric"] for row in rows] == list(METRICS)
     assert (rows[0]["samples"], rows[0]["good"], rows[1]["p75"]) == ("1", "100.0", "")
@@ -148,21 +148,21 @@ async def test_csv(app: App) -> None:
     await app.collect({"website_id": website, "events": [event | {"variant": "@a"}]})
     convert = event | {"type": "ab_convert", "goal": "+buy"}
     await app.collect({"website_id": website, "events": [convert]})
-    rows = list(csv.DictReader(io.StringIO((await ask(app, key, website, "experiments", format="csv")).text)))
+    rows = list(csv.DictReader(io.StringIO((await query(app, key, website, "experiments", format="csv")).text)))
     assert [(row["experiment"], row["goal"], row["variant"], row["conversions"]) for row in rows] == [
         ("'=1+1", "'+buy", "'@a", "1")
     ]
 
 
 async def experiment(app: App, website: str, counts: dict[str, tuple[int, int]]) -> None:
-    """Visitors of each variant, of whom so many convert."""
+    """Send visitors of each variant, of whom some convert."""
     events = []
     for variant, (visitors, conversions) in counts.items():
         for n in range(visitors):
-            who = {"session_id": f"{variant}-{n:08}", "url": "https://example.com/", "experiment": "button"}
-            events.append(who | {"type": "ab_assign", "variant": variant})
+            common = {"session_id": f"{variant}-{n:08}", "url": "https://example.com/", "experiment": "button"}
+            events.append(common | {"type": "ab_assign", "variant": variant})
             if n < conversions:
-                events.append(who | {"type": "ab_convert", "goal": "buy", "value": 3})
+                events.append(common | {"type": "ab_convert", "goal": "buy", "value": 3})
     for start in range(0, len(events), 50):
         answer = await app.collect(
             {"website_id": website, "events": events[start : start + 50]}, ip=f"203.0.113.{start % 250}"
@@ -199,7 +199,7 @@ async def test_experiments(app: App) -> None:
     assert [arm["p_value"] for arm in goal["variants"][1:]] == holm([p for p in p_values if p is not None])
 
 
-async def test_a_split_that_is_off(app: App) -> None:
+async def test_a_split_that_differs_from_equal_shares(app: App) -> None:
     website, key = await app.website(), await app.key()
     await experiment(app, website, {"a": (90, 0), "b": (30, 0)})
     ((found),) = await data(app, key, website, "experiments")
@@ -207,39 +207,39 @@ async def test_a_split_that_is_off(app: App) -> None:
     assert found["goals"] == []
 
 
-async def test_experiments_that_somebody_made_up(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_invented_experiments_are_bounded(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     website, key = await app.website(), await app.key()
     await experiment(app, website, {f"v{n:02}": (30 - n, 0) for n in range(22)})
-    answer = await ask(app, key, website, "experiments")
-    assert answer.json["meta"]["left_out"] == {"experiments": 0, "variants": 2, "goals": 0}
+    answer = await query(app, key, website, "experiments")
+    assert answer.json["meta"]["omitted"] == {"experiments": 0, "variants": 2, "goals": 0}
     assert [one["variant"] for one in answer.json["data"][0]["variants"]] == [f"v{n:02}" for n in range(20)]
     monkeypatch.setattr(experiments, "MAX_ROWS", 21)
-    again = await ask(app, key, website, "experiments")
-    assert (again.json["data"], again.json["meta"]["left_out"]) == (
+    again = await query(app, key, website, "experiments")
+    assert (again.json["data"], again.json["meta"]["omitted"]) == (
         answer.json["data"],
-        answer.json["meta"]["left_out"],
+        answer.json["meta"]["omitted"],
     )
 
 
-async def test_nothing_to_tell(app: App) -> None:
+async def test_without_measurements(app: App) -> None:
     website, key = await app.website(), await app.key()
     assert await data(app, key, website, "experiments") == []
     assert [row["samples"] for row in await data(app, key, website, "vitals")] == [0] * 5
     assert await data(app, key, website, "vitals", by="pathname") == []
 
 
-async def test_an_unchanged_answer_is_304(app: App) -> None:
+async def test_unchanged_responses_are_304(app: App) -> None:
     website, key = await app.website(), await app.key()
     span = {"from": DAY, "to": DAY}
     for what in ("vitals", "experiments"):
-        first = await ask(app, key, website, what, **span)
+        first = await query(app, key, website, what, **span)
         path = f"/api/v1/websites/{website}/{what}"
         again = await app.get(path, key, span, headers={"If-None-Match": first.headers["ETag"]})
         assert again.status == 304
         other = await app.get(path, key, span | {"tz": "Asia/Tokyo"}, headers={"If-None-Match": first.headers["ETag"]})
         assert other.status == 200
     await vitals(app, website, lcp=1)
-    first = await ask(app, key, website, "vitals", **span)
-    by = await ask(app, key, website, "vitals", by="device", **span)
-    metric = await ask(app, key, website, "vitals", by="device", metric="cls", **span)
+    first = await query(app, key, website, "vitals", **span)
+    by = await query(app, key, website, "vitals", by="device", **span)
+    metric = await query(app, key, website, "vitals", by="device", metric="cls", **span)
     assert len({answer.headers["ETag"] for answer in (first, by, metric)}) == 3

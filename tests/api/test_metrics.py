@@ -1,7 +1,6 @@
-"""/metrics: what is counted is what happened, by either way; what is sent decides no label; every metric is documented.
+"""/metrics: the figures on both request paths, labels with a bounded number of values, and the documentation.
 
-"`/metrics` for Prometheus (requests, events by outcome, commit latency and group size, queue, sessions and evictions,
-WAL size, database size, query times)". Who may see them is tested in tests/api/test_read_errors.py.
+Permissions are tested in tests/api/test_read_errors.py.
 """
 
 import socket
@@ -22,21 +21,21 @@ from tests.support.app import ROOT, App, MakeApp
 from tests.support.process import Serve, Server
 
 NAMES = [report.name for report in REPORTS]
-LIFTED = ("--client-per-minute=1000000", "--website-per-minute=1000000")
-ODD = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CANARY")
+HIGH_LIMITS = ("--client-per-minute=1000000", "--website-per-minute=1000000")
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CANARY")
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def parsed(text: str) -> Samples:
-    """Every sample of a Prometheus text, by its name and labels."""
+    """Return every sample of a Prometheus text, by its name and labels."""
     samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
     found = {(sample.name, tuple(sorted(sample.labels.items()))): sample.value for sample in samples}
-    assert len(found) == len(samples), "none twice"
+    assert len(found) == len(samples), "a sample occurs twice"
     return found
 
 
-async def told(app: App) -> Samples:
+async def read_metrics(app: App) -> Samples:
     return parsed((await app.get("/metrics")).text)
 
 
@@ -64,8 +63,8 @@ def view(website: str) -> dict[str, Any]:
 
 
 @given(st.lists(st.integers(0, 40)))
-def test_a_histogram_counts_each_once(numbers: list[int]) -> None:
-    """Prometheus: a bucket `le` holds what is less or equal."""
+def test_a_histogram_counts_each_value_once(numbers: list[int]) -> None:
+    """In Prometheus a bucket `le` contains the values less than or equal to its bound."""
     histogram = Histogram((1, 5, 20))
     for number in numbers:
         histogram.add(number)
@@ -74,14 +73,14 @@ def test_a_histogram_counts_each_once(numbers: list[int]) -> None:
         assert sum(histogram.counts[: n + 1]) == sum(number <= bound for number in numbers)
 
 
-async def test_histograms_are_as_prometheus_wants_them(app: App) -> None:
+async def test_histograms_have_the_format_of_prometheus(app: App) -> None:
     website, key = await app.website(), await app.key()
     for events in (1, 1, 5, 6, 50):
         body = {"website_id": website, "events": [view(website)] * events}
         assert (await app.collect(body)).status == 202
     for _ in range(3):
         assert (await app.get(f"/api/v1/websites/{website}/stats", key)).status == 200
-    samples = await told(app)
+    samples = await read_metrics(app)
     bounds = {labels[0][1]: n for (name, labels), n in samples.items() if name == "tally_commit_events_bucket"}
     assert bounds == {"1": 2, "5": 3, "20": 4, "100": 5, "500": 5, "2000": 5, "+Inf": 5}
     assert one(samples, "tally_commit_events_count") == one(samples, "tally_commit_seconds_count") == 5
@@ -109,7 +108,7 @@ async def test_requests_by_route_and_status(app: App) -> None:
     await app.collect(view(website), path="/api/v1/collect")
     await app.collect(view(website) | {"url": "x"})
     await app.collect("{")
-    samples = await told(app)
+    samples = await read_metrics(app)
     assert requests(samples) == {
         ("GET", stats, "2xx"): 1,
         ("GET", stats, "4xx"): 3,
@@ -127,16 +126,16 @@ async def test_requests_by_route_and_status(app: App) -> None:
     assert one(samples, "tally_events_accepted_total") == 2
 
 
-async def test_a_chosen_path_is_collect_too(make_app: MakeApp) -> None:
+async def test_a_custom_path_counts_as_collect(make_app: MakeApp) -> None:
     app = await make_app(collect_path="/js/send")
     website = await app.website()
     assert (await app.collect(view(website), path="/js/send")).status == 202
-    assert requests(await told(app)) == {("POST", "/api/collect", "2xx"): 1}
+    assert requests(await read_metrics(app)) == {("POST", "/api/collect", "2xx"): 1}
 
 
-async def test_a_pixel_that_counts_nothing_is_told(app: App) -> None:
+async def test_a_rejected_pixel_request_is_counted(app: App) -> None:
     assert (await app.get("/pixel.gif", params={"website_id": "0" * 36})).status == 200
-    samples = await told(app)
+    samples = await read_metrics(app)
     assert requests(samples) == {("GET", "/pixel.gif", "2xx"): 1}
     assert sum(codes(samples, "tally_requests_refused_total").values()) == 1
 
@@ -146,14 +145,14 @@ async def test_a_bug_is_5xx(app: App) -> None:
     poison = "create trigger poison before insert on event begin select raise(abort, 'poisoned'); end"
     await app.admin(lambda connection: connection.execute(poison))
     assert (await app.collect(view(website))).status == 500
-    samples = await told(app)
+    samples = await read_metrics(app)
     assert requests(samples) == {("POST", "/api/collect", "5xx"): 1}
     assert codes(samples, "tally_requests_refused_total") == {"internal_error": 1}
     assert one(samples, "tally_commits_failed_total") == 1
 
 
 def plain(server: Server, path: str, body: bytes) -> int:
-    """The status of a request sent in one piece, as browsers send it."""
+    """Send a request in one piece, as browsers do, and return the status."""
     at = urlsplit(server.url)
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     with socket.create_connection((at.hostname, at.port), timeout=60) as client:
@@ -161,9 +160,9 @@ def plain(server: Server, path: str, body: bytes) -> int:
         return int(client.recv(65_536).split()[1])
 
 
-def test_both_ways_count(serve: Serve, tmp_path: Any) -> None:
-    """A plain POST is answered without aiohttp (tally/ingest/fast_path.py), one whose events are refused is not."""
-    server = serve(*LIFTED, db=built_database(tmp_path / "data"))
+def test_both_paths_are_counted(serve: Serve, tmp_path: Any) -> None:
+    """A plain POST takes the fast path (tally/ingest/fast_path.py); one whose events are rejected does not."""
+    server = serve(*HIGH_LIMITS, db=built_database(tmp_path / "data"))
     website = sql(server.db, "select id from website")[0][0]
     good = b'{"type":"pageview","website_id":"%b","url":"https://1.example.com/"}' % website.encode()
     for path in ("/api/collect", "/api/v1/collect"):
@@ -186,12 +185,12 @@ def test_both_ways_count(serve: Serve, tmp_path: Any) -> None:
     assert one(samples, "process_resident_memory_bytes") > 10_000_000
     assert one(samples, "tally_connections") == 1
     assert one(samples, "tally_storage_state", state="well") == 1
-    # Gone from under it: still told.
+    # The database file is deleted while the server runs.
     server.db.rename(server.db.with_name("elsewhere.db"))
     samples = parsed(server.request("GET", "/metrics").text)
     assert one(samples, "tally_database_bytes") == 0
     states = {labels[0][1]: number for (name, labels), number in samples.items() if name == "tally_storage_state"}
-    assert [state for state, number in states.items() if number] == ["gone"]
+    assert [state for state, number in states.items() if number] == ["missing"]
 
 
 # Labels
@@ -201,14 +200,14 @@ KNOWN_CODES = {kind.code for kind in vars(errors).values() if isinstance(kind, e
 
 
 async def odd_requests(app: App, canary: str) -> None:
-    """Requests whose every part says the canary."""
+    """Send requests with the canary in every part."""
     website, key = await app.website(), await app.key()
     paths = [f"/{canary}", f"/api/v1/websites/{canary}/stats", f"/api/v1/websites/{website}/top/{canary}"]
     paths += [f"/api/v1/websites/{website}/{canary}", f"/assets/{canary}", f"/share/{canary}", f"/tracker/{canary}.js"]
     paths += [f"/api/v1/websites/{website}/stats?{canary}={canary}&filter_{canary}=1", f"/api/share/{canary}/stats"]
     headers = {"User-Agent": canary, "Referer": f"https://{canary}.example/", "X-Forwarded-For": canary}
     for path in paths:
-        for method in ODD:
+        for method in METHODS:
             await app.get(path, key, headers=headers, method=method)
     event = view(website)
     for body in (
@@ -220,25 +219,25 @@ async def odd_requests(app: App, canary: str) -> None:
         await app.collect(body)
 
 
-async def test_what_is_sent_decides_no_label(app: App) -> None:
-    """Their number is bounded by the code: else a stranger could fill the memory of whoever collects them."""
+async def test_requests_cannot_create_labels(app: App) -> None:
+    """The number of label values is bounded by the code, so clients cannot fill the memory of a metrics server."""
     await odd_requests(app, "canary-one")
-    await told(app)
-    before = await told(app)
+    await read_metrics(app)
+    before = await read_metrics(app)
     await odd_requests(app, "canary-two")
-    after = await told(app)
-    assert after.keys() == before.keys(), "the same requests with other words make no other series"
+    after = await read_metrics(app)
+    assert after.keys() == before.keys(), "requests with other texts create no other series"
     assert "canary" not in str(after).lower()
     routes = {route.path for route in ROUTES} | {"none"}
     for (name, labels), _ in after.items():
-        said = dict(labels)
-        assert said.get("route", "none") in routes
-        assert said.get("method", "none") in {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "none"}
-        assert said.get("endpoint", "stats") in NAMES
-        assert said.get("class", "link") in {"account", "link"}
+        label_values = dict(labels)
+        assert label_values.get("route", "none") in routes
+        assert label_values.get("method", "none") in {"GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "none"}
+        assert label_values.get("endpoint", "stats") in NAMES
+        assert label_values.get("class", "link") in {"account", "link"}
         if name == "tally_requests_refused_total":
-            assert said["code"] in KNOWN_CODES
-        assert set(said) <= {
+            assert label_values["code"] in KNOWN_CODES
+        assert set(label_values) <= {
             "route",
             "method",
             "status",
@@ -267,12 +266,12 @@ async def test_every_metric_is_documented(make_app: MakeApp, tmp_path: Any) -> N
     page = (ROOT / "docs" / "monitoring.md").read_text()
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE tally_")}
     assert len(names) > 25
-    lacking = sorted(name for name in names if f"`{name}`" not in page)
-    assert lacking == [], f"add a row to docs/monitoring.md for: {lacking}"
+    undocumented = sorted(name for name in names if f"`{name}`" not in page)
+    assert undocumented == [], f"add a row to docs/monitoring.md for: {undocumented}"
 
 
 @pytest.mark.parametrize("kind", ["counter", "gauge", "histogram"])
-async def test_every_figure_says_what_it_is(kind: str, app: App) -> None:
+async def test_every_metric_has_a_type(kind: str, app: App) -> None:
     families = list(text_string_to_metric_families((await app.get("/metrics")).text))
     assert [family for family in families if family.type == kind]
     assert [family.name for family in families if not family.documentation or family.type == "unknown"] == []

@@ -40,40 +40,40 @@ REQUIRED = {"pageview": ("url",), "screen_view": ("name",), "event": ("event_nam
 DAY = "from=2026-11-18&to=2026-11-18"
 
 
-def least(kind: str) -> dict[str, Any]:
-    """An event with the required fields."""
+def minimal(kind: str) -> dict[str, Any]:
+    """Return an event with the required fields only."""
     return {"type": kind, **{field: value for field, _, value in SEED if field in REQUIRED.get(kind, ())}}
 
 
-def whole(kind: str) -> dict[str, Any]:
-    """An event with all fields of its type."""
+def complete(kind: str) -> dict[str, Any]:
+    """Return an event with all fields of its type."""
     return {"type": kind, **{field: value for field, kinds, value in SEED if kind in kinds}}
 
 
 async def events(app: App, website: str) -> list[Any]:
-    """The rows of /events, oldest first."""
+    """Return the rows of /events, oldest first."""
     answer = await app.get(f"/api/v1/websites/{website}/events?{DAY}", await app.key())
     assert answer.status == 200, answer.text
     return list(reversed(answer.json["data"]))
 
 
-async def test_what_the_seed_says_is_accepted(app: App) -> None:
-    """Each of the 8 types, with the least and with all fields, in single and in batch form; each is in /events."""
+async def test_minimal_and_complete_events_are_accepted(app: App) -> None:
+    """Each of the 8 types with the required and with all fields, as a single event and as a batch, is in /events."""
     website = await app.website()
-    for make in (least, whole):
+    for make in (minimal, complete):
         for kind in ALL:
             for sent in ({**make(kind), "website_id": website}, {"website_id": website, "events": [make(kind)]}):
                 answer = await app.collect(sent)
                 assert (answer.status, answer.json) == (202, {"ok": True, "accepted": 1, "rejected": 0}), sent
     context = {"platform": "ios", "app_version": "2.1.0", "os_version": "17.5"}
-    batch = {"website_id": website, "context": context, "events": [least(kind) for kind in ALL]}
+    batch = {"website_id": website, "context": context, "events": [minimal(kind) for kind in ALL]}
     assert (await app.collect(batch)).json == {"ok": True, "accepted": 8, "rejected": 0}
     shown = [row["type"] for row in await events(app, website)]
     assert sorted(shown) == sorted(ALL * 5)
 
 
 async def test_measurements_without_their_fields_count_in_no_statistic(app: App, clock: ManualClock) -> None:
-    """Neither now nor once their days are added up; what comes with its fields does."""
+    """They count neither at once nor after their days are folded; measurements with their fields count."""
     website, key = await app.website(), await app.key()
     sound = [
         {"type": "vitals", "vitals": {"lcp": 1_000}, "url": "https://example.com/"},
@@ -109,14 +109,14 @@ async def test_measurements_without_their_fields_count_in_no_statistic(app: App,
     assert await figures() == before
     assert len(await events(app, website)) == len(sound) - 1 + len(partly)
     clock.advance(12 * 86_400)
-    await app.store.builder.work()
+    await app.background_work.builder.work()
     assert await figures() == before
 
 
-async def test_they_are_exported_and_imported(app: App, tmp_path: Path) -> None:
+async def test_incomplete_measurements_are_exported_and_imported(app: App, tmp_path: Path) -> None:
     """An import takes every line of an export."""
     website, other = await app.website(), await app.website("other.example")
-    partly = [least(kind) for kind in ALL[4:]] + [{"type": "ab_assign", "experiment": "e"}]
+    partly = [minimal(kind) for kind in ALL[4:]] + [{"type": "ab_assign", "experiment": "e"}]
     assert (await app.collect({"website_id": website, "events": partly})).json["accepted"] == len(partly)
     connection = open_database(app.db, create=False)
     file = tmp_path / "events.ndjson"
@@ -137,7 +137,7 @@ async def test_they_are_exported_and_imported(app: App, tmp_path: Path) -> None:
 
 
 async def test_a_conversion_that_names_an_experiment_needs_its_assignment(app: App) -> None:
-    """`no_assignment` stays for these; an assignment without a variant is none."""
+    """`no_assignment` applies to these; an assignment without a variant does not count."""
     website = await app.website()
     named = {"type": "ab_convert", "experiment": "e", "website_id": website}
     assert (await app.collect(named)).json["error"]["code"] == "no_valid_event"
@@ -204,13 +204,13 @@ async def test_a_single_point(app: App) -> None:
     ],
     ids=str,
 )
-async def test_what_breaks_its_rule_is_still_rejected(app: App, sent: Any, code: str, field: str) -> None:
+async def test_invalid_fields_are_rejected(app: App, sent: Any, code: str, field: str) -> None:
     answer = await app.collect({"website_id": await app.website(), **sent})
     assert [(fault["code"], fault["field"]) for fault in answer.json["errors"]] == [(code, field)]
 
 
-async def test_what_is_forgiven_on_both_ways(app: App, connect: Connect) -> None:
-    """A byte-order mark, white space around `url`, a context of a single event: the same answer and the same rows."""
+async def test_lenient_parsing_on_both_paths(app: App, connect: Connect) -> None:
+    """A byte-order mark, white space around `url`, or a context of a single event: both paths accept them alike."""
     website = await app.website()
     event = {"type": "pageview", "website_id": website, "url": " \n https://example.com/a b\t"}
     body = b"\xef\xbb\xbf" + json.dumps(event | {"context": {"platform": "tv"}}).encode()
@@ -218,10 +218,10 @@ async def test_what_is_forgiven_on_both_ways(app: App, connect: Connect) -> None
     answers = []
     for more in (b"", b"Content-Encoding: identity\r\n"):
         client: Client = await connect()
-        before = client.long_ways
+        before = client.aiohttp_requests
         client.writer.write(request.replace(b"Host: localhost\r\n", b"Host: localhost\r\n" + more))
         answers.append(await client.answer())
-        assert client.long_ways == before + bool(more)
+        assert client.aiohttp_requests == before + bool(more)
     assert answers[0] == answers[1]
     assert answers[0][0] == "HTTP/1.1 202 Accepted"
     rows = await events(app, website)
@@ -230,7 +230,7 @@ async def test_what_is_forgiven_on_both_ways(app: App, connect: Connect) -> None
 
 
 async def test_pages_of_a_web_view(app: App) -> None:
-    """--allow-origin capacitor://localhost: its own URLs, and no others, are pages; its referrer is its own."""
+    """--allow-origin capacitor://localhost: only its own URLs are pages, and it is not a referrer."""
     website = await app.website(allow_origins=("capacitor://localhost", "ionic://app:8080"))
     headers = {"Origin": "capacitor://localhost"}
     event = {"type": "pageview", "website_id": website, "referrer": "capacitor://localhost/before"}
@@ -240,8 +240,8 @@ async def test_pages_of_a_web_view(app: App) -> None:
     rows = await events(app, website)
     assert [(row["pathname"], row["hostname"], row["utm_source"], row["referrer"]) for row in rows] == [
         ("/page", "localhost", "app", None),
-        ("/", "localhost", None, None),
-        ("/i", "app", None, None),
+        ("/", "localhost", "app", None),
+        ("/i", "app", "app", None),
     ]
     for url in (
         "capacitor://evil/",
@@ -261,15 +261,15 @@ FORMS = [*DATES, *(f"{day}{between}{time}{offset}" for day in DATES for between 
                    for offset in OFFSETS)]  # fmt: skip
 
 
-def test_every_form_that_fromisoformat_takes() -> None:
-    """As fromisoformat reads it, without an offset in UTC; for `from` a space may stand for the plus of an offset."""
-    taken = 0
+def test_formats_of_times() -> None:
+    """Times are read as by fromisoformat, in UTC without an offset; in `from` a space may stand for the plus sign."""
+    accepted = 0
     for text in FORMS:
         try:
             expected = datetime.fromisoformat(text)
         except ValueError:
             continue
-        taken += 1
+        accepted += 1
         moment = expected if expected.tzinfo else expected.replace(tzinfo=UTC)
         ms = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
         assert event_time_ms(text) == ms, text
@@ -279,12 +279,12 @@ def test_every_form_that_fromisoformat_takes() -> None:
         local_ms = ms if expected.tzinfo else ms - 9 * 3_600_000
         assert 0 <= span.from_ms - local_ms <= 1, text
         assert (span.from_ms == local_ms) or moment.microsecond % 1_000 or len(text) > 26, text
-    assert taken > 500
+    assert accepted > 500
 
 
 @pytest.mark.parametrize("path", ["stats", "timeseries", "top/pathname", "events", "realtime", "vitals"])
 async def test_cache_busters_are_ignored(app: App, path: str) -> None:
-    """`_` in a query, whatever it holds and however often."""
+    """The query parameter `_` is ignored, with any value and repeated."""
     website, key = await app.website(), await app.key()
     plain = await app.get(f"/api/v1/websites/{website}/{path}", key)
     busted = await app.get(f"/api/v1/websites/{website}/{path}?_=1&_=2", key)

@@ -6,7 +6,7 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,imag
 
 
 async def test_a_browser_gets_a_page(app: App) -> None:
-    """The page is the same for every path: nothing of the request is in it, and it runs no script."""
+    """The page is the same for every path, contains no part of the request and runs no script."""
     other = await app.get("/other", headers={"Accept": BROWSER})
     assert "<h1>Page not found</h1>" in other.text
     for path in ("/nothing", "/websites", "/<script>alert(1)</script>", "/assets/nothing.js", "/a/b/c?x=<b>", "/apis"):

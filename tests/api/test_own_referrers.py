@@ -1,4 +1,4 @@
-"""Referrers that are pages of the website itself: its domain, its subdomains, its allowed extra origins."""
+"""Referrers on the website's own domain, its subdomains and its allowed origins are dropped."""
 
 import json
 from pathlib import Path
@@ -29,14 +29,15 @@ REFERRERS = {
 }
 
 
-async def test_a_page_of_an_allowed_origin_is_no_referrer(app: App) -> None:
+async def test_pages_of_allowed_origins_are_dropped(app: App) -> None:
     website, key = await app.website(allow_origins=ORIGINS), await app.key()
-    for referrer, stored in REFERRERS.items():
+    for number, (referrer, stored) in enumerate(REFERRERS.items()):
         event = {"type": "pageview", "website_id": website, "url": "https://example.com/", "referrer": referrer}
+        event["session_id"] = f"session-{number}"  # each a visit of its own
         assert (await app.collect(event, headers={"Origin": "http://localhost:9000"})).status == 202
         newest = (await app.get(f"/api/v1/websites/{website}/events?limit=1", key)).json["data"][0]
         assert newest["referrer"] == stored, referrer
-    # Without the origin its pages are referrers as any other.
+    # A website that does not allow the origin keeps the referrer.
     other = await app.website()
     event = {"type": "pageview", "website_id": other, "url": "https://example.com/"}
     await app.collect(event | {"referrer": "https://www.partner.example/list"})
@@ -54,18 +55,18 @@ async def test_a_page_of_an_allowed_origin_is_no_referrer(app: App) -> None:
         ("news.example.org", "news.example.org"),
     ],
 )
-def test_an_import_drops_the_referrers_that_collect_drops(referrer: str, kept: str) -> None:
+def test_an_import_line_drops_own_referrers(referrer: str, kept: str) -> None:
     line = {"type": "pageview", "timestamp": NOON_MS, "pathname": "/", "referrer": referrer}
     reader = LineReader(b"salt" * 4, 1, NOON_MS, "example.com", frozenset(ORIGINS))
-    read: Any = reader.read(1, json.dumps(line).encode())
+    read: Any = reader.line(1, line)
     assert read.texts[1] == kept
 
 
-def test_hosts_of_origins_are_as_referrers_are_stored() -> None:
+def test_hosts_of_origins_have_the_form_of_stored_referrers() -> None:
     assert origin_hosts(frozenset(ORIGINS)) == {"partner.example", "localhost", "[::1]", "app.local"}
 
 
-def test_an_import_reads_the_websites_own_hosts(tmp_path: Path) -> None:
+def test_an_import_drops_own_referrers(tmp_path: Path) -> None:
     file = tmp_path / "in.ndjson"
     file.write_text(
         "".join(
@@ -79,6 +80,6 @@ def test_an_import_reads_the_websites_own_hosts(tmp_path: Path) -> None:
         add_website(connection, owner, "example.com", "example.com", ORIGINS, 0)
     with open_source(str(file)) as source:
         assert import_events(connection, 1, source, now_ms=NOON_MS + 60_000).accepted == 3
-    statement = "select text from event join label on label.id = event.referrer order by ts"
+    statement = "select text from visit join label on label.id = visit.referrer order by start_ms"
     assert [text for (text,) in connection.execute(statement)] == ["", "", "news.example.org"]
     connection.close()

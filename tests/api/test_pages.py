@@ -1,6 +1,7 @@
-"""The shell and its files: their headers, their bytes, what is not served (tally/web/pages.py)."""
+"""The HTML shell and the static files: headers, bodies and paths that are not served (tally/web/pages.py)."""
 
 import gzip
+import json
 import re
 from pathlib import Path
 
@@ -27,7 +28,7 @@ PLAIN = {"Accept-Encoding": "identity"}
 
 @pytest.mark.parametrize("path", PAGES)
 async def test_every_page_is_the_same_shell(app: App, path: str) -> None:
-    """ "the HTML shell static/app.html (same file for all) ... strict CSP, no secrets in it"."""
+    """All pages are static/app.html, byte for byte; it sets no cookie."""
     for browser in (PageClient(app), await logged_in(app)):
         answer = await browser("GET", path, headers=dict(PLAIN))
         assert (answer.status, answer.body) == (200, (STATIC / "app.html").read_bytes())
@@ -36,8 +37,8 @@ async def test_every_page_is_the_same_shell(app: App, path: str) -> None:
         assert browser.set_cookies == []
 
 
-async def test_what_a_page_may_do(app: App) -> None:
-    """The pages' policy, word for word, and its other headers."""
+async def test_security_headers_of_pages(app: App) -> None:
+    """The exact Content-Security-Policy, and the other security headers."""
     headers = (await PageClient(app)("GET", "/")).headers
     policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
     assert policy == {
@@ -57,18 +58,18 @@ async def test_what_a_page_may_do(app: App) -> None:
     off = headers["Permissions-Policy"].split(", ")
     assert {"camera=()", "geolocation=()", "microphone=()", "usb=()"} <= set(off)
     assert all(re.fullmatch("[a-z-]+=\\(\\)", one) for one in off)
-    assert not [one for one in off if "clipboard" in one]  # the copy buttons
+    assert not [one for one in off if "clipboard" in one]  # the copy buttons need it
 
 
 def frames(answer: Answer) -> str | None:
-    """What the policy of an answer lets a page frame; None where it names no frames, which is nothing, too."""
+    """Return the frame-src of a response's policy; None without one, which allows no frames."""
     found = re.search(r"; frame-src ([^;]*)$", answer.headers["Content-Security-Policy"])
     assert answer.headers["Content-Security-Policy"].startswith(f"{pages.POLICY};" if found else pages.POLICY)
     return found and found[1]
 
 
-async def test_the_heatmaps_of_a_website_may_frame_its_own_pages(app: App) -> None:
-    """Its domain, subdomains and listed origins; for its owner alone; the shell is the same file."""
+async def test_the_heatmap_page_may_frame_the_website(app: App) -> None:
+    """Domain, subdomains and allowed origins may be framed, for the owner only; the file is the same."""
     owner = await logged_in(app)
     origins = ("capacitor://localhost", "http://localhost:3000", "https://[::1]:8443", "https://shop.example.net")
     website = await app.website(allow_origins=origins)
@@ -90,8 +91,8 @@ async def test_the_heatmaps_of_a_website_may_frame_its_own_pages(app: App) -> No
         assert (answer.status, frames(answer)) == (200, None)
 
 
-async def test_a_policy_that_has_changed_is_another_answer(app: App) -> None:
-    """A browser that keeps the shell is told of another domain, and of a session that has ended."""
+async def test_the_etag_changes_with_the_policy(app: App) -> None:
+    """A cached page is replaced when the domain changes or the session ends."""
     owner = await logged_in(app)
     website = await app.website()
     path = f"/websites/{website}/heatmaps"
@@ -116,15 +117,15 @@ def site(domain: str, *origins: str) -> Website:
         (site("[2001:db8::7]"), ""),
         (site("localhost", "http://localhost:3000", "app://localhost"), "https://localhost http://localhost"),
     ],
-    ids=["an address has no subdomains", "no policy can write IPv6", "only what a browser can frame"],
+    ids=["an address has no subdomains", "a policy cannot contain IPv6", "only http and https origins"],
 )
-def test_what_may_be_framed(website: Website, sources: str) -> None:
+def test_frame_sources(website: Website, sources: str) -> None:
     found = [one for one in pages.frames_of(website) if "*" not in one]
     assert " ".join(found) == (f"{sources} http://localhost:3000" if website.origins else sources)
 
 
-def test_the_shell_keeps_to_its_policy() -> None:
-    """ "No inline script or style anywhere"."""
+def test_the_shell_has_no_inline_code() -> None:
+    """No inline script, style or event handler, and no resource of another origin."""
     shell = (STATIC / "app.html").read_text()
     assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", shell)
     assert all("src=" in tag for tag in re.findall(r"<script[^>]*>", shell))
@@ -132,7 +133,8 @@ def test_the_shell_keeps_to_its_policy() -> None:
 
 
 FILES = sorted(path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.*") if path.is_file())
-SERVED = [path for path in FILES if Path(path).suffix in pages._TYPES]
+# The texts of the pages are served in parts, see test_texts_are_served_in_parts.
+SERVED = [path for path in FILES if Path(path).suffix in pages._TYPES and not path.startswith("messages/")]
 
 
 def as_served(path: str) -> bytes:
@@ -151,23 +153,33 @@ def as_served(path: str) -> bytes:
 
 
 @cases("path", SERVED)
-async def test_every_file_is_served_and_packed(app: App, path: str) -> None:
-    """ "ETag + `Cache-Control: no-cache`, gzip where accepted (made once at start), right types"."""
+async def test_every_file_is_served(app: App, path: str) -> None:
+    """With an ETag, `Cache-Control: no-cache`, the right type and a gzip copy."""
     body = as_served(path)
     answer = await PageClient(app)("GET", f"/assets/{path}", headers=dict(PLAIN))
     assert (answer.status, answer.body) == (200, body)
     assert answer.headers["Cache-Control"] == "no-cache"
     assert answer.headers["Vary"] == "Accept-Encoding"
     assert "Content-Encoding" not in answer.headers
-    found = pages.files()[path]
+    found = pages.Files()[path]
     assert answer.headers["Content-Type"] == found.kind
     assert not found.packed or gzip.decompress(found.packed) == body
     again = await PageClient(app)("GET", f"/assets/{path}", headers=PLAIN | {"If-None-Match": answer.headers["ETag"]})
     assert (again.status, again.body, again.headers["ETag"]) == (304, b"", answer.headers["ETag"])
 
 
+@pytest.mark.parametrize("language", sorted(path.stem for path in (STATIC / "messages").glob("*.json")))
+async def test_texts_are_served_in_parts(app: App, language: str) -> None:
+    """A page loads the texts of its own parts only."""
+    client = PageClient(app)
+    for part, texts in json.loads((STATIC / "messages" / f"{language}.json").read_bytes()).items():
+        answer = await client("GET", f"/assets/messages/{language}/{part}.json")
+        assert (answer.status, json.loads(answer.body)) == (200, texts)
+    assert (await client("GET", f"/assets/messages/{language}.json")).status == 404
+
+
 @pytest.mark.parametrize(
-    ("accepted", "packs"),
+    ("accepted", "is_gzip"),
     [
         ("gzip", True),
         ("gzip, deflate, br", True),
@@ -180,19 +192,19 @@ async def test_every_file_is_served_and_packed(app: App, path: str) -> None:
         ("x-gzip", False),
     ],
 )
-async def test_packed_only_where_it_is_accepted(app: App, accepted: str, packs: bool) -> None:
+async def test_gzip_only_where_accepted(app: App, accepted: str, is_gzip: bool) -> None:
     request = app.client.request("GET", "/assets/app.css", headers={"Accept-Encoding": accepted}, auto_decompress=False)
     async with request as response:
         body = await response.read()
-        assert (response.headers.get("Content-Encoding") == "gzip") is packs
+        assert (response.headers.get("Content-Encoding") == "gzip") is is_gzip
         tag = response.headers["ETag"]
     plain = (STATIC / "app.css").read_bytes()
-    assert (gzip.decompress(body) if packs else body) == plain
+    assert (gzip.decompress(body) if is_gzip else body) == plain
     # Two representations, two tags.
-    assert tag.endswith('-gzip"') is packs
+    assert tag.endswith('-gzip"') is is_gzip
 
 
-async def test_head_has_the_length_and_no_body(app: App) -> None:
+async def test_head_returns_the_length_without_a_body(app: App) -> None:
     for path in ("/", "/assets/app.css"):
         answer = await PageClient(app)("HEAD", path, headers=dict(PLAIN))
         full = await PageClient(app)("GET", path, headers=dict(PLAIN))
@@ -227,10 +239,10 @@ async def test_head_has_the_length_and_no_body(app: App) -> None:
         *("%2fetc%2fpasswd", "//etc/passwd", "..%252fschema.sql", "app.css;x", "\u00e4.css"),
     ],
 )
-async def test_nothing_else_is_served(app: App, path: str) -> None:
-    """ "by a table read at start (no path ever reaches the file system)"."""
+async def test_other_paths_are_not_served(app: App, path: str) -> None:
+    """Files are found in a table read at start; no path of a request reaches the file system."""
     async with app.client.request("GET", f"/assets/{path}") as response:
-        # What a client itself makes of dots is an asset again, or nothing.
+        # The client itself resolves dots, so the path may be that of an asset.
         if response.status == 200:
             assert str(response.url.path).startswith("/assets/")
             assert await response.read() == (STATIC / "app.css").read_bytes()
@@ -239,20 +251,20 @@ async def test_nothing_else_is_served(app: App, path: str) -> None:
             assert (await response.json())["error"]["code"] == "not_found"
 
 
-async def test_a_file_that_comes_later_is_not_served(app: App, tmp_path: Path) -> None:
-    """What is served is what was there when the server started."""
+async def test_a_file_added_after_the_start_is_not_served(app: App, tmp_path: Path) -> None:
+    """Only files that existed when the server started are served."""
     assert "later.js" not in app.application[pages.FILES]
     answer = await PageClient(app)("GET", "/assets/later.js")
     assert answer.status == 404
 
 
-async def test_methods_that_pages_do_not_take(app: App) -> None:
+async def test_method_not_allowed(app: App) -> None:
     answer = await PageClient(app)("POST", "/login", {})
     assert (answer.status, answer.json["error"]["code"]) == (405, "method_not_allowed")
     assert answer.headers["Allow"] == "GET,HEAD"
 
 
-def test_a_picture_runs_nothing() -> None:
-    """An icon that is opened by itself is a document of this origin."""
+def test_svg_files_are_sandboxed() -> None:
+    """An SVG opened as a page is a document of this origin and must not run scripts."""
     policy = pages.FILE_HEADERS["Content-Security-Policy"]
     assert policy == "default-src 'none'; frame-ancestors 'none'; sandbox"

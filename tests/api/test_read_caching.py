@@ -1,17 +1,14 @@
 """ETag and If-None-Match of the read API.
 
 docs/reference/read-api.md, Caching: `ETag` is a hash of the request and of the website's change counter;
-`If-None-Match` gives 304. A default range moves with now, so its answer is another one each time.
+`If-None-Match` returns 304. A default range ends now, so its tag changes with every millisecond.
 """
-
-from collections.abc import Iterator
 
 import pytest
 
-from tally.web.components import Engine
 from tests.support.app import NOON_MS, Answer, MakeApp
 from tests.support.cases import cases
-from tests.support.read_api import DAY, ENDPOINTS, Site, SyncApp, sync_app_at, view
+from tests.support.read_api import DAY, ENDPOINTS, Site, SyncApp, view
 
 FIXED = (
     *(f"{endpoint}?from={DAY}&to={DAY}" for endpoint in ("stats", "timeseries", "top/pathname", "events")),
@@ -19,12 +16,6 @@ FIXED = (
     f"top/os?from={DAY}&to={DAY}&format=csv",
     "realtime",
 )
-
-
-@pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db", engine) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -36,17 +27,17 @@ def site(sync_app: SyncApp) -> Site:
 
 
 def again(site: Site, question: str, tag: str, method: str = "GET") -> Answer:
-    return site.ask(question, {"If-None-Match": tag}, method)
+    return site.get(question, {"If-None-Match": tag}, method)
 
 
 def tag_of(site: Site, question: str) -> str:
-    return site.ask(question).headers["ETag"]
+    return site.get(question).headers["ETag"]
 
 
 @cases("method", ["GET", "HEAD"])
 @cases("question", FIXED)
-def test_the_same_question_again_is_304(site: Site, question: str, method: str) -> None:
-    """`If-None-Match` gives 304, which has no body and has the RateLimit headers on every answer."""
+def test_an_unchanged_response_is_304(site: Site, question: str, method: str) -> None:
+    """A 304 has no body, and the RateLimit headers of every response."""
     tag = tag_of(site, question)
     answer = again(site, question, tag, method)
     assert (answer.status, answer.body) == (304, b"")
@@ -57,22 +48,22 @@ def test_the_same_question_again_is_304(site: Site, question: str, method: str) 
 
 
 @pytest.mark.parametrize("form", ["{0}", "W/{0}", '"other", {0}', '"other", W/{0}, "more"', "*"])
-def test_the_forms_of_if_none_match(site: Site, form: str) -> None:
+def test_forms_of_if_none_match(site: Site, form: str) -> None:
     """RFC 9110, 13.1.2: a list, weak comparison, or `*`."""
     tag = tag_of(site, FIXED[0])
     assert again(site, FIXED[0], form.format(tag)).status == 304
 
 
 @cases("tag", ['"other"', 'W/"other"', "", "garbage", '"', '""', "\u00ff", '"*"', '"a", *', "W/", "**"])
-def test_another_tag_gets_the_answer(site: Site, tag: str) -> None:
-    """RFC 9110, 13.1.2: only the tag itself, or `*` alone, is a match."""
+def test_other_tags_do_not_match(site: Site, tag: str) -> None:
+    """RFC 9110, 13.1.2: only the tag itself, or a single `*`, matches."""
     answer = again(site, FIXED[0], tag)
     assert (answer.status, answer.json["data"]["pageviews"]) == (200, 1)
 
 
 @pytest.mark.parametrize("question", FIXED)
 def test_an_event_changes_the_tag(site: Site, question: str) -> None:
-    """The tag is a hash of the website's change counter: an event of this website changes it."""
+    """The tag includes the website's change counter, which every event increments."""
     tag = tag_of(site, question)
     site.send(view("11:00:00", "/new", "bob"))
     answer = again(site, question, tag)
@@ -81,23 +72,23 @@ def test_an_event_changes_the_tag(site: Site, question: str) -> None:
 
 
 @pytest.mark.parametrize("question", FIXED)
-def test_another_websites_event_does_not(site: Site, question: str) -> None:
-    """Of the website's change counter, not of all websites."""
+def test_an_event_of_another_website_keeps_the_tag(site: Site, question: str) -> None:
+    """Each website has its own change counter."""
     other = site.sync_app.site()
     tag = tag_of(site, question)
     other.send(view("11:00:00"))
     assert again(site, question, tag).status == 304
 
 
-def test_each_question_has_a_tag_of_its_own(site: Site) -> None:
-    """A hash of the question: whatever changes the answer changes the tag."""
+def test_each_query_has_its_own_tag(site: Site) -> None:
+    """Every parameter that changes the response changes the tag."""
     range_ = f"from={DAY}&to={DAY}"
     questions = [
         *FIXED,
         f"stats?from={DAY}&to=2026-11-18",
         f"stats?from=2026-11-16&to={DAY}",
         f"stats?{range_}&tz=Europe/Berlin",
-        # the same range as the dates', but compared with another
+        # the same range as given by the dates, but with another previous range
         f"stats?from={DAY}T00:00:00&to=2026-11-18T00:00:00&compare=previous",
         f"stats?{range_}&filter_os=",
         f"stats?{range_}&filter_os=a",
@@ -117,19 +108,19 @@ def test_each_question_has_a_tag_of_its_own(site: Site) -> None:
     assert {tag_of(site, question) for question in FIXED}.isdisjoint(tag_of(other, question) for question in FIXED)
 
 
-def test_accept_is_part_of_the_question(site: Site) -> None:
-    """`Accept: text/csv` or `format=csv`: two shapes, two tags, and caches are told by Vary."""
+def test_the_tag_depends_on_accept(site: Site) -> None:
+    """JSON and CSV have different tags, and Vary names Accept."""
     question = f"top/pathname?from={DAY}&to={DAY}"
-    as_json, as_csv = site.ask(question), site.ask(question, {"Accept": "text/csv"})
+    as_json, as_csv = site.get(question), site.get(question, {"Accept": "text/csv"})
     assert as_json.headers["ETag"] != as_csv.headers["ETag"]
-    assert site.ask(question, {"Accept": "text/csv", "If-None-Match": as_json.headers["ETag"]}).status == 200
+    assert site.get(question, {"Accept": "text/csv", "If-None-Match": as_json.headers["ETag"]}).status == 200
     assert {name.strip() for name in as_json.headers["Vary"].split(",")} >= {"Accept", "Authorization"}
     assert "private" in as_json.headers["Cache-Control"]
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_a_moving_range_moves_the_tag(site: Site, endpoint: str) -> None:
-    """The last 7 days up to now: a millisecond later it is another range."""
+def test_the_tag_of_a_default_range_changes_with_time(site: Site, endpoint: str) -> None:
+    """The default range is the last 7 days up to now: it changes every millisecond."""
     tag = tag_of(site, endpoint)
     assert again(site, endpoint, tag).status == 304
     site.sync_app.clock.set_wall(NOON_MS + 1)
@@ -137,7 +128,7 @@ def test_a_moving_range_moves_the_tag(site: Site, endpoint: str) -> None:
 
 
 def test_the_list_of_websites_has_a_tag(sync_app: SyncApp) -> None:
-    """`ETag` on /websites too: a new website of the account changes it, an event does not."""
+    """A new website of the account changes the tag of /websites, an event does not."""
     sync_app.clock.set_wall(NOON_MS)
     account = "tag@example.com"
     site = sync_app.site("a.example.com", account)
@@ -149,12 +140,12 @@ def test_the_list_of_websites_has_a_tag(sync_app: SyncApp) -> None:
     assert len(sync_app.get("/api/v1/websites", site.key, {"If-None-Match": tag}).json["data"]) == 2
 
 
-REFUSED = ("stats?limit=1", "top/nothing", "events?cursor=x", "timeseries?from=1970-01-01&to=2100-12-31&interval=hour")
+INVALID = ("stats?limit=1", "top/nothing", "events?cursor=x", "timeseries?from=1970-01-01&to=2100-12-31&interval=hour")
 
 
-@cases("question", [*FIXED, *REFUSED])
-def test_a_refusal_is_never_304(site: Site, question: str) -> None:
-    """304 stands for an answer 200: a refusal is said each time and has no ETag."""
+@cases("question", [*FIXED, *INVALID])
+def test_an_error_is_never_304(site: Site, question: str) -> None:
+    """Errors have no ETag and are never answered with 304."""
     unknown = site.sync_app.get(
         site.path(question).replace(site.id, "0" * 8 + site.id[8:]), site.key, {"If-None-Match": "*"}
     )
@@ -166,8 +157,8 @@ def test_a_refusal_is_never_304(site: Site, question: str) -> None:
         assert (refused.status, "ETag" in refused.headers) == (400, False)
 
 
-async def test_a_tag_does_not_outlive_the_process(make_app: MakeApp) -> None:
-    """The change counter is the process's: after a restart the same tag must not hide what came between."""
+async def test_tags_change_with_a_restart(make_app: MakeApp) -> None:
+    """The change counter is kept in memory: a tag from before a restart must not match."""
     app = await make_app()
     website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/stats?from={DAY}&to={DAY}"

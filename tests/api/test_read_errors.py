@@ -1,4 +1,4 @@
-"""Who may read, how often, and what a refusal looks like; and the routes that need no key.
+"""Authentication, rate limits and errors of the read API; and the routes that need no key.
 
 The rules are in docs/reference/read-api.md (Authentication, Responses) and docs/reference/errors.md.
 """
@@ -6,7 +6,6 @@ The rules are in docs/reference/read-api.md (Authentication, Responses) and docs
 import re
 import sqlite3
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,20 +13,13 @@ import yaml
 
 from tally.accounts.accounts import set_plan
 from tally.accounts.api_keys import revoke_api_key
-from tally.web.components import Engine
 from tally.web.routes import ROUTES
 from tests.support.app import NOON_MS, OWNER, Answer, App, MakeApp
 from tests.support.cases import cases
-from tests.support.read_api import DAY, ENDPOINTS, Site, SyncApp, raw, request, sync_app_at, view
+from tests.support.read_api import DAY, ENDPOINTS, Site, SyncApp, raw, request, view
 
 READ = ("websites", *ENDPOINTS)
 RATE = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
-
-
-@pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db", engine) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -41,7 +33,7 @@ def path_of(endpoint: str, website: str) -> str:
 
 
 def assert_error(answer: Answer, status: int, code: str) -> None:
-    """The one shape of errors, and nothing beside it."""
+    """Assert that the response is an error with exactly the documented keys."""
     assert answer.status == status, answer.body
     assert answer.headers["Content-Type"].split(";")[0] == "application/json"
     assert answer.json.keys() == {"ok", "error"}
@@ -58,11 +50,11 @@ MISSING = {
     "missing": [],
     "empty": ["Authorization:"],
     "no-key": ["Authorization: Bearer"],
-    "no-key-but-a-blank": ["Authorization: Bearer "],
+    "no-key-but-a-space": ["Authorization: Bearer "],
     "no-scheme": ["Authorization: {key}"],
     "other-scheme": ["Authorization: Basic {key}"],
     "token": ["Authorization: Token {key}"],
-    "no-blank": ["Authorization: Bearer{key}"],
+    "no-space": ["Authorization: Bearer{key}"],
     "colon": ["Authorization: Bearer:{key}"],
     "two-headers": ["Authorization: Bearer {key}", "Authorization: Bearer {key}"],
     "two-schemes": ["Authorization: Basic x", "Authorization: Bearer {key}"],
@@ -76,7 +68,7 @@ INVALID = {
     "key-in-upper-case": ["Authorization: Bearer {KEY}"],
     "longer": ["Authorization: Bearer {key}x"],
     "wrong": ["Authorization: Bearer tly_wrong"],
-    "no-utf-8": ["Authorization: Bearer \xff\xfe"],
+    "not-utf-8": ["Authorization: Bearer \xff\xfe"],
     "injection": ["Authorization: Bearer ' or 1=1 --"],
     "long": ["Authorization: Bearer " + "x" * 8000],
 }
@@ -90,8 +82,8 @@ INVALID = {
     ],
 )
 @cases("endpoint", READ)
-def test_without_a_good_key(site: Site, endpoint: str, code: str, lines: list[str]) -> None:
-    """A missing key is told apart from a wrong one: RFC 6750, 3.1 has an error for the wrong one alone."""
+def test_without_a_valid_key(site: Site, endpoint: str, code: str, lines: list[str]) -> None:
+    """Missing and invalid keys have different codes; only the latter is an error of the challenge (RFC 6750, 3.1)."""
     more = [line.format(key=site.key, KEY=site.key.upper()).encode("latin-1") for line in lines]
     target = path_of(endpoint, site.id) + f"?key={site.key}&access_token={site.key}&api_key={site.key}"
     answer = site.sync_app.raw(request(target.encode(), more=more))
@@ -103,19 +95,19 @@ def test_without_a_good_key(site: Site, endpoint: str, code: str, lines: list[st
 
 
 @pytest.mark.parametrize("line", ["bearer {key}", "BEARER {key}", "Bearer   {key}", "  Bearer {key}  "])
-def test_the_scheme_has_no_case(site: Site, line: str) -> None:
-    """RFC 9110, 11.1: a scheme is case-insensitive, and one or more blanks stand before the credentials."""
+def test_the_scheme_is_case_insensitive(site: Site, line: str) -> None:
+    """RFC 9110, 11.1; one or more spaces follow the scheme."""
     more = [b"Authorization: " + line.format(key=site.key).encode()]
     assert site.sync_app.raw(request(site.path("stats").encode(), more=more)).status == 200
 
 
-def test_a_revoked_key_is_wrong(sync_app: SyncApp) -> None:
-    """`key revoke PREFIX`; the running server sees it, and other keys of the account live on."""
+def test_a_revoked_key_is_invalid(sync_app: SyncApp) -> None:
+    """The running server rejects a revoked key; other keys of the account stay valid."""
     account = f"{uuid.uuid4()}@example.com"
     site, other = sync_app.site(account=account), sync_app.run(sync_app.app.key(account))
-    assert site.ask("stats").status == 200
+    assert site.get("stats").status == 200
     sync_app.run(sync_app.app.admin(lambda connection: revoke_api_key(connection, site.key)))
-    assert_error(site.ask("stats"), 401, "invalid_api_key")
+    assert_error(site.get("stats"), 401, "invalid_api_key")
     assert sync_app.get(site.path("stats"), other).status == 200
 
 
@@ -123,29 +115,29 @@ def test_a_revoked_key_is_wrong(sync_app: SyncApp) -> None:
 
 
 def test_a_plan_without_keys(sync_app: SyncApp) -> None:
-    """Keys of an account that falls to free answer 403 and live again when it rises."""
+    """Keys of an account on the free plan get 403 and work again after an upgrade."""
     account = f"{uuid.uuid4()}@example.com"
     site = sync_app.site(account=account)
 
-    def fall_or_rise(plan: str) -> None:
+    def change_plan(plan: str) -> None:
         sync_app.run(sync_app.app.admin(lambda connection: set_plan(connection, account, plan)))
 
     for endpoint in READ:
         for plan, status in (("free", 403), ("pro", 200), ("free", 403), ("business", 200)):
-            fall_or_rise(plan)
+            change_plan(plan)
             answer = sync_app.get(path_of(endpoint, site.id), site.key)
             assert answer.status == status
             assert set(RATE) <= set(answer.headers)
             if status == 403:
                 assert_error(answer, 403, "plan_has_no_keys")
-    fall_or_rise("free")
+    change_plan("free")
     assert sync_app.get(path_of("stats", "no-such-website"), site.key).status == 403
     assert sync_app.get(path_of("stats", site.id) + "?limit=x", site.key).status == 403
 
 
 # --- 404
 
-STRANGE_IDS = (
+INVALID_IDS = (
     *("00000000-0000-0000-0000-000000000000", "x", "1", "*", "'", "%00", "%27%20or%201=1%20--", "null", "%ED%A0%80"),
     *("{id}x", "x{id}", "{plain}", "urn:uuid:{id}", "{id}%20", "%20{id}", "{id}%2F", "%2e%2e"),
     "a" * 3000,
@@ -153,21 +145,21 @@ STRANGE_IDS = (
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_anothers_website_is_as_unknown_as_none(sync_app: SyncApp, endpoint: str) -> None:
-    """A website that is unknown or another account's: 404 `unknown_website`, the same answer for both."""
+def test_anothers_website_is_unknown(sync_app: SyncApp, endpoint: str) -> None:
+    """An unknown website and one of another account get the same 404 `unknown_website`."""
     site = sync_app.site()
     other = sync_app.site(account=f"{uuid.uuid4()}@example.com")
     other.send(view("10:00:00"))
-    strange = [form.format(id=site.id, plain=site.id.replace("-", "")) for form in STRANGE_IDS]
-    said = set()
-    for id_ in (other.id, other.id.upper(), *strange):
+    invalid = [form.format(id=site.id, plain=site.id.replace("-", "")) for form in INVALID_IDS]
+    responses = set()
+    for id_ in (other.id, other.id.upper(), *invalid):
         for question in ("", "?limit=x&nonsense=1", f"?from={DAY}&to=2020-01-01"):
             answer = sync_app.get(path_of(endpoint, id_) + question, site.key)
             assert_error(answer, 404, "unknown_website")
             assert set(RATE) <= set(answer.headers)
             kept = {name: value for name, value in answer.headers.items() if name not in ("Date", *RATE)}
-            said.add((answer.body, tuple(sorted(kept.items()))))
-    assert len(said) == 1
+            responses.add((answer.body, tuple(sorted(kept.items()))))
+    assert len(responses) == 1
     assert sync_app.get(path_of(endpoint, other.id), other.key).status == 200
 
 
@@ -175,13 +167,13 @@ def test_anothers_website_is_as_unknown_as_none(sync_app: SyncApp, endpoint: str
     ("question", "status", "code"),
     [("%7B{id}%7D/stats", 404, "unknown_website"), ("{id}/top/%7Bos%7D", 400, "invalid_parameter")],
 )
-def test_braces_are_no_other_route(site: Site, question: str, status: int, code: str) -> None:
-    """A website that is unknown ...: 404 `unknown_website`; top: Unknown field: 400."""
+def test_braces_are_not_parameters(site: Site, question: str, status: int, code: str) -> None:
+    """`{id}` and `{os}` in a path are values, not the router's parameters."""
     assert_error(site.sync_app.get("/api/v1/websites/" + question.replace("{id}", site.id), site.key), status, code)
 
 
 def test_the_order_of_checks(sync_app: SyncApp) -> None:
-    """The order of the checks: key, plan, website, parameters."""
+    """Key, then plan, then website, then parameters."""
     site = sync_app.site()
     everything_wrong = path_of("top/nothing", "x") + "?limit=x"
     assert sync_app.get(everything_wrong).status == 401
@@ -193,18 +185,18 @@ def test_the_order_of_checks(sync_app: SyncApp) -> None:
 
 
 async def opened(make_app: MakeApp, **settings: Any) -> tuple[App, str, str]:
-    """A app, the path of a website's stats, a key."""
+    """Return an application, the path of a website's stats and a key."""
     app = await make_app(**settings)
     return app, f"/api/v1/websites/{await app.website()}/stats", await app.key()
 
 
 def rate(answer: Answer) -> tuple[int, ...]:
-    """Limit, remaining, reset."""
+    """Return limit, remaining and reset."""
     return tuple(int(answer.headers[name]) for name in RATE)
 
 
-async def test_600_requests_a_minute_a_key(make_app: MakeApp) -> None:
-    """600 requests a minute a key; the headers count down and the bucket refills evenly."""
+async def test_600_requests_per_minute_and_key(make_app: MakeApp) -> None:
+    """The headers count down, and the bucket refills evenly."""
     app, path, key = await opened(make_app)
     for n in range(600):
         answer = await app.get("/api/v1/websites", key)
@@ -221,13 +213,13 @@ async def test_600_requests_a_minute_a_key(make_app: MakeApp) -> None:
 
 
 @pytest.mark.parametrize(("per_minute", "wait"), [(1, 60), (2, 30), (3, 20), (7, 9), (60, 1), (120, 1)])
-async def test_retry_after_is_enough(make_app: MakeApp, per_minute: int, wait: int) -> None:
-    """`Retry-After` is whole seconds, at least 1: sent then, the request passes the check."""
+async def test_retry_after_is_long_enough(make_app: MakeApp, per_minute: int, wait: int) -> None:
+    """A request sent after `Retry-After` seconds is accepted."""
     app, path, key = await opened(make_app, key_per_minute=per_minute)
     for _ in range(per_minute):
         assert (await app.get(path, key)).status == 200
     for _ in range(3):
-        # refused requests take no token
+        # rejected requests use no token
         refused = await app.get(path, key)
         assert (refused.status, refused.headers["Retry-After"]) == (429, str(wait))
     app.clock.advance(wait)
@@ -235,15 +227,15 @@ async def test_retry_after_is_enough(make_app: MakeApp, per_minute: int, wait: i
 
 
 async def test_each_key_has_a_bucket(make_app: MakeApp) -> None:
-    """600 requests a minute a key: not an account, an address or a website."""
+    """The limit is per key, not per account, address or website."""
     app, path, key = await opened(make_app, key_per_minute=2)
     other = await app.key()
     assert [(await app.get(path, key)).status for _ in range(3)] == [200, 200, 429]
     assert [(await app.get(path, other)).status for _ in range(3)] == [200, 200, 429]
 
 
-async def test_what_costs_a_token(make_app: MakeApp) -> None:
-    """RateLimit headers on every answer: 200, 304, 400, 403 and 404 cost one, 401 and preflights none."""
+async def test_which_responses_use_a_token(make_app: MakeApp) -> None:
+    """200, 304, 400, 403 and 404 use a token, 401 and preflights none."""
     app, path, key = await opened(make_app)
     tag = (await app.get(path, key)).headers["ETag"]
     unknown = f"/api/v1/websites/{uuid.uuid4()}/stats"
@@ -262,8 +254,8 @@ async def test_what_costs_a_token(make_app: MakeApp) -> None:
         assert (answer.status, rate(answer)[:2]) == (status, (600, remaining))
 
 
-async def test_the_bucket_comes_before_plan_website_and_parameters(make_app: MakeApp) -> None:
-    """Whoever asks too much is told so, whatever is asked."""
+async def test_the_rate_limit_is_checked_first(make_app: MakeApp) -> None:
+    """Before plan, website and parameters, but after the key."""
     app, path, key = await opened(make_app, key_per_minute=1)
     assert (await app.get(path, key)).status == 200
     for asked in (path, f"{path}?x=1", "/api/v1/websites/x/stats", "/api/v1/websites"):
@@ -278,7 +270,7 @@ async def test_the_bucket_comes_before_plan_website_and_parameters(make_app: Mak
 
 @cases("endpoint", READ)
 def test_a_preflight_is_answered(site: Site, endpoint: str) -> None:
-    """CORS is open (bearer keys, no cookies): preflight allows Authorization; it needs no key."""
+    """Every origin is allowed; the preflight needs no key and allows Authorization."""
     headers = {
         "Origin": "https://dashboard.example.net",
         "Access-Control-Request-Method": "GET",
@@ -296,8 +288,8 @@ EXPOSED = {"retry-after", "etag", "link", *(name.lower() for name in RATE)}
 
 
 @cases("endpoint", READ)
-def test_every_answer_may_be_read_by_a_page(site: Site, endpoint: str) -> None:
-    """CORS; Retry-After, ETag, Link and RateLimit-* are exposed, on refusals too."""
+def test_every_response_allows_cors(site: Site, endpoint: str) -> None:
+    """Retry-After, ETag, Link and RateLimit-* are exposed, on errors too."""
     path = path_of(endpoint, site.id)
     for answer, status in (
         (site.sync_app.get(path, site.key, {"Origin": "https://a.example"}), 200),
@@ -316,7 +308,7 @@ def test_every_answer_may_be_read_by_a_page(site: Site, endpoint: str) -> None:
 
 @pytest.mark.parametrize("endpoint", [*READ, "events?format=csv", "top/os?format=csv"])
 def test_head_is_get_without_a_body(site: Site, endpoint: str) -> None:
-    """HEAD works: the headers of GET, its length and its tag among them."""
+    """HEAD has the headers of GET, including length and tag."""
     site.send(view("10:00:00"))
     path = path_of(endpoint, site.id)
     got, head = site.sync_app.get(path, site.key), site.sync_app.get(path, site.key, None, "HEAD")
@@ -329,13 +321,13 @@ def test_head_is_get_without_a_body(site: Site, endpoint: str) -> None:
 @pytest.mark.parametrize(
     ("question", "key", "status"), [("stats", "", 401), ("stats?x=1", "own", 400), ("x", "own", 404)]
 )
-def test_a_refusal_of_head_has_no_body(site: Site, question: str, key: str, status: int) -> None:
-    """HEAD works, for refusals as well."""
+def test_an_error_for_head_has_no_body(site: Site, question: str, key: str, status: int) -> None:
+    """Status as for GET, without a body."""
     answer = site.sync_app.get(site.path(question), site.key if key else None, None, "HEAD")
     assert (answer.status, answer.body) == (status, b"")
 
 
-# our own routes, with values in their places
+# all routes; `filled` replaces their parameters
 PATHS = sorted({route.path for route in ROUTES})
 
 
@@ -347,13 +339,13 @@ def filled(path: str, site: Site) -> str:
 @cases("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
 @cases("path", PATHS)
 def test_every_method_on_every_route(site: Site, path: str, method: str) -> None:
-    """404, 405 (with Allow) and 500 have it too: the methods of Allow are those that are taken."""
+    """A 405 has the same JSON format, and an Allow header with exactly the accepted methods."""
     target = filled(path, site)
     answer = site.sync_app.raw(request(target.encode(), site.key, method.encode()))
     if answer.status != 405:
-        # The pages' own API is asked here by nobody who may; what it answers has tests of its own.
+        # These requests have no session; the responses of the pages' API are tested elsewhere.
         allowed = (401, 403, 404) if path.startswith(("/api/account", "/api/share")) else ()
-        # The requests of other tests had an Origin of another machine, as behind a proxy without X-Forwarded-For.
+        # Requests of other tests had a remote Origin, as behind a proxy without X-Forwarded-For.
         allowed = (403,) if path == "/metrics" else allowed
         assert answer.status in (200, 204, 400, *allowed)
         return
@@ -378,8 +370,8 @@ def test_every_method_on_every_route(site: Site, path: str, method: str) -> None
     ],
 )  # fmt: skip
 @cases("method", ["GET", "POST", "OPTIONS"])
-def test_there_is_nothing_else(site: Site, target: str, method: str) -> None:
-    """Errors everywhere: 404 in the one shape, which repeats nothing of what was asked."""
+def test_unknown_paths(site: Site, target: str, method: str) -> None:
+    """404 with a JSON error and without the Python version."""
     answer = site.sync_app.raw(request(target.replace("{id}", site.id).encode(), site.key, method.encode()))
     assert_error(answer, 404, "not_found")
     assert "Python" not in answer.headers["Server"]
@@ -402,25 +394,25 @@ def test_there_is_nothing_else(site: Site, target: str, method: str) -> None:
         (b"GET", b"/" + b"x" * 90_000, {400, 414}),
     ],
 )
-def test_odd_requests_are_no_failures(site: Site, method: bytes, target: bytes, statuses: set[int]) -> None:
-    """500 is for failures of the inside; whatever is sent is the client's fault; the server goes on."""
+def test_malformed_requests_cause_no_500(site: Site, method: bytes, target: bytes, statuses: set[int]) -> None:
+    """Malformed requests get a 4xx and the server continues."""
     assert site.sync_app.raw(request(target, site.key, method)).status in statuses
-    assert site.ask("stats").status == 200
+    assert site.get("stats").status == 200
 
 
 @cases(
     "line",
     [
         pytest.param(b"Range: bytes=99999999-", id="range-beyond-the-end"),
-        pytest.param(b"Range: nonsense", id="no-range"),
+        pytest.param(b"Range: nonsense", id="invalid-range"),
         pytest.param(b'If-Match: "other"', id="if-match"),
         pytest.param(b"If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT", id="if-unmodified-since"),
         pytest.param(b"Expect: something", id="expect"),
     ],
 )
 @cases("path", ["/api/v1/openapi.yaml", "/healthz", "/api/v1/websites"])
-def test_whatever_is_refused_is_refused_in_the_one_shape(site: Site, path: str, line: bytes) -> None:
-    """Errors everywhere: a condition that is ignored is answered, one that is not is refused in JSON."""
+def test_rejected_conditions_get_a_json_error(site: Site, path: str, line: bytes) -> None:
+    """A condition is either ignored or rejected with a JSON error."""
     answer = site.sync_app.raw(request(path.encode(), site.key, more=[line]))
     if answer.status >= 400:
         assert_error(answer, answer.status, answer.json["error"]["code"] if answer.json else "")
@@ -432,7 +424,7 @@ def test_whatever_is_refused_is_refused_in_the_one_shape(site: Site, path: str, 
 
 
 def test_healthz_needs_no_key(sync_app: SyncApp) -> None:
-    """`/api/v1/openapi.yaml` and `/healthz` need no key."""
+    """/healthz is public, also behind a proxy."""
     answer = sync_app.get("/healthz", headers={"X-Forwarded-For": "203.0.113.9"})
     assert answer.status == 200
     assert answer.json["ok"] is True
@@ -441,8 +433,8 @@ def test_healthz_needs_no_key(sync_app: SyncApp) -> None:
     assert (head.status, head.body) == (200, b"")
 
 
-def test_the_api_describes_itself(sync_app: SyncApp) -> None:
-    """`openapi.yaml`, which the server itself serves, says the same thing to machines; without a key."""
+def test_openapi_needs_no_key(sync_app: SyncApp) -> None:
+    """/api/v1/openapi.yaml is public and has all public paths."""
     answer = sync_app.get("/api/v1/openapi.yaml", headers={"X-Forwarded-For": "203.0.113.9"})
     assert answer.status == 200
     assert "yaml" in answer.headers["Content-Type"]
@@ -454,13 +446,13 @@ def test_the_api_describes_itself(sync_app: SyncApp) -> None:
 
 
 def counters(answer: Answer) -> dict[str, float]:
-    """The samples of a Prometheus text."""
+    """Return the samples of a Prometheus text by name."""
     lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
 
-async def test_metrics_count(app: App) -> None:
-    """`/metrics` answers loopback; evictions from memory are counted in a metric."""
+async def test_metrics_count_events(app: App) -> None:
+    """/metrics counts events, commits and identities, and has no session ids."""
     website = await app.website()
     before = counters(await app.get("/metrics"))
     await app.collect({"website_id": website, "events": [view("10:00:00"), view("10:00:00", who="bob"), {"type": "x"}]})
@@ -485,28 +477,30 @@ TOKEN = "a-token-of-the-settings"
         pytest.param("", {}, 200, id="loopback"),
         pytest.param("", {"Host": "localhost:8000"}, 200, id="localhost"),
         pytest.param("", {"Host": "[::1]:8000"}, 200, id="an-address"),
-        pytest.param("", {"Host": "rebound.example:8000"}, 403, id="another-name-for-this-machine"),
-        pytest.param("", {"Host": "localhost.example"}, 403, id="a-name-that-begins-like-ours"),
-        pytest.param("", {"X-Forwarded-For": "::1"}, 403, id="passed-on"),  # a proxy here makes everybody local
-        pytest.param("", {"X-Forwarded-For": "unknown"}, 403, id="passed-on-for-nobody"),
-        pytest.param("", {"Via": "1.1 proxy"}, 403, id="passed-on-without-a-name"),
-        pytest.param("", FAR, 403, id="elsewhere"),
-        pytest.param("", {"X-Forwarded-For": "127.0.0.1, 203.0.113.9"}, 403, id="elsewhere-pretending"),
+        pytest.param("", {"Host": "rebound.example:8000"}, 403, id="another-host-name"),
+        pytest.param("", {"Host": "localhost.example"}, 403, id="a-host-name-with-localhost-as-prefix"),
+        pytest.param(
+            "", {"X-Forwarded-For": "::1"}, 403, id="forwarded"
+        ),  # behind a local proxy every client seems local
+        pytest.param("", {"X-Forwarded-For": "unknown"}, 403, id="forwarded-for-unknown"),
+        pytest.param("", {"Via": "1.1 proxy"}, 403, id="via-without-forwarded-for"),
+        pytest.param("", FAR, 403, id="remote"),
+        pytest.param("", {"X-Forwarded-For": "127.0.0.1, 203.0.113.9"}, 403, id="remote-with-forged-address"),
         pytest.param("", {"X-Forwarded-For": "192.168.1.5"}, 403, id="private-is-not-loopback"),
-        pytest.param("", FAR | {"Authorization": "Bearer "}, 403, id="no-token-is-no-empty-token"),
+        pytest.param("", FAR | {"Authorization": "Bearer "}, 403, id="empty-token"),
         pytest.param("", FAR | {"Authorization": "Bearer"}, 403, id="scheme-alone"),
         pytest.param(TOKEN, FAR | {"Authorization": f"Bearer {TOKEN}"}, 200, id="token"),
         pytest.param(TOKEN, FAR | {"Authorization": f"Bearer {TOKEN}x"}, 403, id="longer-token"),
         pytest.param(TOKEN, FAR | {"Authorization": f"Bearer {TOKEN[:-1]}"}, 403, id="shorter-token"),
         pytest.param(TOKEN, FAR | {"Authorization": TOKEN}, 403, id="token-without-scheme"),
-        pytest.param(TOKEN, FAR | {"Authorization": "Bearer \u00e9"}, 403, id="no-ascii"),
+        pytest.param(TOKEN, FAR | {"Authorization": "Bearer \u00e9"}, 403, id="not-ascii"),
         pytest.param(TOKEN, FAR, 403, id="token-not-sent"),
         pytest.param(TOKEN, {}, 403, id="loopback-needs-the-token-too"),
         pytest.param("", {}, 200, id="loopback-without-a-token-in-the-settings"),
     ],
 )
-async def test_who_may_see_metrics(make_app: MakeApp, token: str, headers: dict[str, str], status: int) -> None:
-    """`/metrics` requires the token from the settings; without one it answers loopback."""
+async def test_access_to_metrics(make_app: MakeApp, token: str, headers: dict[str, str], status: int) -> None:
+    """/metrics requires the token from the settings; without one the client must be on loopback."""
     app = await make_app(metrics_token=token)
     answer = await app.get("/metrics", headers=headers)
     assert answer.status == status
@@ -514,7 +508,7 @@ async def test_who_may_see_metrics(make_app: MakeApp, token: str, headers: dict[
         assert_error(answer, 403, "forbidden")
 
 
-SIGNS = (
+PROXY_HEADERS = (
     "Via: 1.1 x",
     "Forwarded: proto=https",
     "X-Real-IP: 203.0.113.9",
@@ -530,8 +524,8 @@ DIRECT = (
     "Host: localhost:8000",
     "Host: LOCALHOST\r\nX-Prometheus-Scrape-Timeout-Seconds: 10",
 )
-PASSED_ON = (
-    *(f"Host: localhost\r\n{sign}" for sign in SIGNS),
+FORWARDED = (
+    *(f"Host: localhost\r\n{header}" for header in PROXY_HEADERS),
     *(
         f"Host: {name}"
         for name in ("stats.example.com", "localhost.example.com", "192.0.2.7", "[2001:db8::1]", "", "x:y:z")
@@ -539,13 +533,16 @@ PASSED_ON = (
 )
 
 
-async def test_metrics_answer_no_request_with_a_sign_of_a_proxy(app: App) -> None:
-    """Behind a proxy on this machine every client seems to be on it."""
-    for lines, status in (*((lines, 200) for lines in DIRECT), *((lines, 403) for lines in PASSED_ON)):
-        answer = await raw(app, f"GET /metrics HTTP/1.1\r\nConnection: close\r\n{lines}\r\n\r\n".encode())
-        assert answer.status == status, lines
+async def test_metrics_reject_requests_from_a_proxy(app: App) -> None:
+    """Behind a local proxy every client seems local."""
     answer = await raw(app, b"GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n")
     assert_error(answer, 403, "forbidden")
+    for lines, status in (*((lines, 200) for lines in DIRECT), *((lines, 403) for lines in FORWARDED)):
+        if status == 403:
+            # A request that shows a hidden proxy has all later ones refused until the restart.
+            await app.restart()
+        answer = await raw(app, f"GET /metrics HTTP/1.1\r\nConnection: close\r\n{lines}\r\n\r\n".encode())
+        assert answer.status == status, lines
 
 
 @pytest.mark.parametrize(
@@ -565,9 +562,9 @@ async def test_metrics_answer_no_request_with_a_sign_of_a_proxy(app: App) -> Non
     ],
 )
 async def test_metrics_and_a_proxy_that_adds_no_header(app: App, headers: dict[str, str], status: int) -> None:
-    """A request of a browser elsewhere that comes from loopback shows a proxy: local requests are refused from then on.
+    """A remote browser's request that comes from loopback reveals a proxy: then local requests are refused.
 
-    A proxy that sets the forwarded header and browsers on this machine change nothing.
+    A proxy that sets X-Forwarded-For, and local browsers, change nothing.
     """
     assert (await app.get("/metrics")).status == 200
     await app.get("/login", headers=headers)
@@ -578,16 +575,16 @@ async def test_metrics_and_a_proxy_that_adds_no_header(app: App, headers: dict[s
         assert "--metrics-token" in answer.json["error"]["message"]
 
 
-async def test_an_api_key_is_no_metrics_token(make_app: MakeApp) -> None:
-    """A token from the settings, and nothing else; nor is that token an API key."""
+async def test_api_key_and_metrics_token_are_distinct(make_app: MakeApp) -> None:
+    """An API key gives no access to /metrics, and the metrics token none to the API."""
     app = await make_app(metrics_token=TOKEN)
     key = await app.key()
     assert (await app.get("/metrics", key, headers=FAR)).status == 403
     assert (await app.get("/api/v1/websites", TOKEN)).status == 401
 
 
-async def test_a_header_of_bytes_is_no_failure(app: App) -> None:
-    """What is sent makes no 500, bytes in headers included."""
+async def test_binary_headers_cause_no_500(app: App) -> None:
+    """Invalid UTF-8 in headers is accepted or rejected without a 500."""
     website, key = await app.website(), await app.key()
     target = f"/api/v1/websites/{website}/events".encode()
     for name in (b"Accept", b"If-None-Match", b"User-Agent", b"X-Forwarded-For", b"Origin", b"Cookie"):

@@ -1,4 +1,4 @@
-"""GET /api/v1/websites/:id/events: rows, order, pages; and the three tables as CSV.
+"""GET /api/v1/websites/:id/events: rows, order, pages; and CSV of events, timeseries and top.
 
 The rules are in docs/reference/read-api.md, Events.
 """
@@ -9,29 +9,21 @@ import csv
 import io
 import re
 import threading
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
 
 from tally.storage.connections import READERS
-from tally.web.components import Engine
 from tests.support.app import NOON_MS, Answer, App, MakeApp
 from tests.support.cases import cases
-from tests.support.read_api import DAY, FIELDS, HOUR_MS, Site, SyncApp, custom, event, filters, sync_app_at, view
+from tests.support.read_api import DAY, FIELDS, HOUR_MS, Site, SyncApp, custom, event, filters, view
 
 ALL_DAY = f"from={DAY}&to={DAY}"
 COLUMNS = [
     *("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals"),
     *("experiment", "variant", "goal", "value"),
 ]
-
-
-@pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("read") / "analytics.db", engine) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -45,11 +37,11 @@ def paths(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def pages(site: Site, question: str) -> list[list[dict[str, Any]]]:
-    """All pages of a question, by next_cursor to the end."""
-    answer = site.answer(f"events?{question}")
+    """Return all pages of a query, following next_cursor."""
+    answer = site.json(f"events?{question}")
     found = [answer["data"]]
     while cursor := answer["meta"]["next_cursor"]:
-        answer = site.answer(f"events?{question}&cursor={cursor}")
+        answer = site.json(f"events?{question}&cursor={cursor}")
         found.append(answer["data"])
     return found
 
@@ -57,7 +49,13 @@ def pages(site: Site, question: str) -> list[list[dict[str, Any]]]:
 # --- rows
 
 URL = {"url": "https://example.com/p"}
-BASE = dict.fromkeys(COLUMNS[3:]) | {"browser": "Chrome", "os": "Windows", "device": "desktop"}
+BASE = dict.fromkeys(COLUMNS[3:]) | {
+    "browser": "Chrome",
+    "browser_version": "142",
+    "os": "Windows",
+    "device": "desktop",
+    "channel": "Direct",
+}
 PAGE = {"pathname": "/p", "hostname": "example.com"}
 DATA = {"a": 1, "b": "é", "c": None, "d": True, "e": 0.5}
 
@@ -67,7 +65,8 @@ DATA = {"a": 1, "b": "é", "c": None, "d": True, "e": 0.5}
     [
         pytest.param(
             view("10:00:00", "/p?utm_source=a&utm_medium=b&utm_campaign=c", referrer="https://www.x.net/y"),
-            PAGE | {"utm_source": "a", "utm_medium": "b", "utm_campaign": "c", "referrer": "x.net", "visit": str},
+            PAGE | {"utm_source": "a", "utm_medium": "b", "utm_campaign": "c", "referrer": "x.net"}
+            | {"channel": "Other", "visit": str},
             id="pageview",
         ),
         pytest.param(
@@ -114,7 +113,7 @@ DATA = {"a": 1, "b": "é", "c": None, "d": True, "e": 0.5}
     ],
 )  # fmt: skip
 def test_a_row_of_each_type(site: Site, sent: dict[str, Any], own: dict[str, Any]) -> None:
-    """The columns of /events, null where unset or not theirs; only traffic has a visit."""
+    """All types have the same columns, null where unset; only traffic events have a visit."""
     site.send(sent)
     (row,) = site.data(f"events?{ALL_DAY}")
     assert list(row) == COLUMNS
@@ -125,15 +124,15 @@ def test_a_row_of_each_type(site: Site, sent: dict[str, Any], own: dict[str, Any
     assert row == {"type": sent["type"], "timestamp": f"{DAY}T10:00:00.000+00:00"} | BASE | own
 
 
-def test_heatmaps_have_no_row(site: Site) -> None:
-    """Every type but heatmap, whose points are binned as they arrive."""
+def test_heatmap_events_have_no_row(site: Site) -> None:
+    """Heatmap points are binned as they arrive."""
     site.send(event("heatmap", "10:00:00", "ann", points=[{"x": 0, "y": 0, "kind": "click"}], viewport_width=800))
     assert site.data(f"events?{ALL_DAY}") == site.data(f"events?{ALL_DAY}&filter_type=heatmap") == []
 
 
 @pytest.mark.parametrize("type_", ["pageview", "event", "vitals", "ab_assign"])
 def test_rows_by_type(site: Site, type_: str) -> None:
-    """filter_type, on events for the types of measurements too."""
+    """filter_type accepts every type, also vitals and experiments."""
     every = [
         view("10:00:00"),
         custom("10:00:00"),
@@ -144,13 +143,13 @@ def test_rows_by_type(site: Site, type_: str) -> None:
     assert [row["type"] for row in site.data(f"events?{ALL_DAY}&filter_type={type_}")] == [type_]
     both = site.data(f"events?{ALL_DAY}&filter_type={type_}&filter_type=app_event")
     assert [row["type"] for row in both] == [type_]
-    # nothing but a custom event has a name
+    # only events of type event have a name
     unnamed = sorted(row["type"] for row in site.data(f"events?{ALL_DAY}&filter_event_name="))
     assert unnamed == ["ab_assign", "pageview", "vitals"]
 
 
 def test_a_visit_is_the_same_for_all_its_events(site: Site) -> None:
-    """`visit`: another one for another visitor, another visit and another day; two that join become one."""
+    """It differs by visitor, visit and day; two visits that are joined get one value."""
     site.send(
         view("10:00:00", "/1"), custom("10:20:00", **{"url": "https://example.com/2"}), view("11:00:00", "/3"),
         view("10:00:00", "/4", "bob"), view("2026-11-18T10:00:00Z", "/5"),
@@ -164,18 +163,18 @@ def test_a_visit_is_the_same_for_all_its_events(site: Site) -> None:
     assert len({joined[path] for path in ("/1", "/4", "/5")}) == 3
 
 
-def test_nothing_of_the_client_is_shown(site: Site) -> None:
-    """Never a session_id, an address or a User-Agent."""
+def test_no_client_data_is_shown(site: Site) -> None:
+    """Responses contain no session_id, address or User-Agent."""
     site.send(view("10:00:00", session_id="canary-session"), ip="198.51.100.77", ua="canary-agent/1")
-    text = site.ask(f"events?{ALL_DAY}").text + site.ask(f"events?{ALL_DAY}&format=csv").text
+    text = site.get(f"events?{ALL_DAY}").text + site.get(f"events?{ALL_DAY}&format=csv").text
     assert not any(word in text for word in ("canary", "198.51.100.77"))
 
 
 # --- order and pages
 
 
-def test_newest_first_then_the_later_arrival(site: Site) -> None:
-    """Newest first (timestamp, then id), over all the types; ids grow with arrival."""
+def test_events_are_ordered_by_time_and_id(site: Site) -> None:
+    """Newest first by timestamp, then id, over all types; ids grow with arrival."""
     site.send(
         view("10:00:00.001", "/2"),
         event("vitals", "10:00:00.001", "ann", vitals={"lcp": 1}, url="https://example.com/3"),
@@ -189,8 +188,8 @@ def test_newest_first_then_the_later_arrival(site: Site) -> None:
     assert paths(sorted(rows, key=lambda row: int(row["id"]))) == ["/2", "/3", "/4", "/1", "/6", "/5"]
 
 
-def seven(at: str = "10:00:00") -> list[dict[str, Any]]:
-    """Seven events of three types, all of one moment but two."""
+def seven_events(at: str = "10:00:00") -> list[dict[str, Any]]:
+    """Return seven events of three types; all but two have the same timestamp."""
     return [
         view(at, "/0"),
         event("vitals", at, "ann", vitals={"lcp": 1}, url="https://example.com/1"),
@@ -205,9 +204,9 @@ def seven(at: str = "10:00:00") -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("limit", "sizes"), [(1, [1] * 7), (2, [2, 2, 2, 1]), (3, [3, 3, 1]), (6, [6, 1]), (7, [7]), (8, [7]), (1000, [7])]
 )
-def test_pages_are_the_list_cut(site: Site, limit: int, sizes: list[int]) -> None:
-    """`cursor` from `meta.next_cursor` (null at the end): nothing twice, nothing missing, ties included."""
-    site.send(*seven())
+def test_pages_together_equal_the_list(site: Site, limit: int, sizes: list[int]) -> None:
+    """No row is repeated or missing, also with equal timestamps."""
+    site.send(*seven_events())
     whole = site.data(f"events?{ALL_DAY}&limit=1000")
     cut = pages(site, f"{ALL_DAY}&limit={limit}")
     assert [len(page) for page in cut] == sizes
@@ -216,15 +215,15 @@ def test_pages_are_the_list_cut(site: Site, limit: int, sizes: list[int]) -> Non
 
 
 def test_pages_of_a_filter(site: Site) -> None:
-    """Filters hold on every page."""
+    """Filters apply to every page."""
     site.send(*(view(f"10:00:{n:02}", f"/{n % 2}", f"{n}") for n in range(20)))
     cut = pages(site, f"{ALL_DAY}&limit=3&filter_pathname=/1")
     assert [len(page) for page in cut] == [3, 3, 3, 1]
     assert all(row["pathname"] == "/1" for page in cut for row in page)
 
 
-def test_the_default_is_100_a_page_and_no_page_is_empty(site: Site) -> None:
-    """Limit 1 to 1000, default 100; next_cursor is null where nothing follows."""
+def test_default_page_size_and_last_page(site: Site) -> None:
+    """limit defaults to 100; next_cursor is null on the last page, which is not empty."""
     site.send(*(view("10:00:00", f"/{n}", f"{n}") for n in range(200)))
     assert [len(page) for page in pages(site, ALL_DAY)] == [100, 100]
     assert [len(page) for page in pages(site, f"{ALL_DAY}&limit=200")] == [200]
@@ -232,31 +231,31 @@ def test_the_default_is_100_a_page_and_no_page_is_empty(site: Site) -> None:
 
 @pytest.mark.parametrize("question", ["limit=2", f"{ALL_DAY}&limit=2", f"from={DAY}&limit=2", "tz=Asia/Tokyo&limit=2"])
 def test_pages_are_stable_while_events_arrive(site: Site, question: str) -> None:
-    """Stable while events arrive; Now is fixed when the request arrives, and inside a cursor."""
-    site.send(*seven())
-    first = site.answer(f"events?{question}")
+    """A cursor includes the time of the first request, so the range stays the same."""
+    site.send(*seven_events())
+    first = site.json(f"events?{question}")
     expected = paths(site.data(f"events?{question.replace('limit=2', 'limit=1000')}"))
     found, cursor = paths(first["data"]), first["meta"]["next_cursor"]
     for n in range(3):
-        # newer, older, and in the very moment that the page ended in; by the clock later too
+        # newer, older and equal to the last timestamp of the page; the clock advances too
         site.sync_app.clock.advance(3600)
         site.send(
             view(site.sync_app.clock.wall_ms(), f"/new{n}"), view("09:00:00", f"/old{n}"), view("10:00:00", f"/tie{n}"),
             event("vitals", "10:00:00", "bob", vitals={"lcp": 1}, url=f"https://example.com/vitals{n}"),
         )  # fmt: skip
-        page = site.answer(f"events?{question}&cursor={cursor}")
+        page = site.json(f"events?{question}&cursor={cursor}")
         assert [page["meta"][name] for name in ("from", "to")] == [first["meta"][name] for name in ("from", "to")]
         found += paths(page["data"])
         cursor = page["meta"]["next_cursor"]
     assert (found, cursor) == (expected, None)
 
 
-async def test_pages_go_on_after_a_restart(make_app: MakeApp) -> None:
-    """Stable while events arrive: whoever reads page by page is not stopped by an update of the server."""
+async def test_cursors_are_valid_after_a_restart(make_app: MakeApp) -> None:
+    """Clients that read page by page can continue after an update of the server."""
     app = await make_app()
     website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/events"
-    await app.collect({"website_id": website, "events": seven()})
+    await app.collect({"website_id": website, "events": seven_events()})
     whole = (await app.get(path, key)).json["data"]
     first = (await app.get(path, key, {"limit": "4"})).json
     await app.restart()
@@ -267,8 +266,8 @@ async def test_pages_go_on_after_a_restart(make_app: MakeApp) -> None:
     assert len((await app.get(path, key)).json["data"]) == 9
 
 
-async def test_pages_begun_while_the_first_events_arrive_are_stable(app: App) -> None:
-    """Stable while events arrive: also where the first page waited for its turn meanwhile."""
+async def test_pages_are_stable_when_the_first_query_waits(app: App) -> None:
+    """Events arrive while the query for the first page waits for a connection."""
     website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/events"
     free = threading.Event()
@@ -286,19 +285,19 @@ async def test_pages_begun_while_the_first_events_arrive_are_stable(app: App) ->
     assert found in ([], ["/a", "/b"])
 
 
-def test_the_limit_may_change_on_the_way(site: Site) -> None:
-    """A cursor goes with the same website, from, to, tz and filters; the limit is the page's own."""
-    site.send(*seven())
-    cursor = site.answer(f"events?{ALL_DAY}&limit=2")["meta"]["next_cursor"]
+def test_the_limit_can_change_between_pages(site: Site) -> None:
+    """A cursor requires the same website, from, to, tz and filters, but not the same limit."""
+    site.send(*seven_events())
+    cursor = site.json(f"events?{ALL_DAY}&limit=2")["meta"]["next_cursor"]
     assert paths(site.data(f"events?{ALL_DAY}&limit=3&cursor={cursor}")) == ["/3", "/2", "/1"]
 
 
-def test_the_order_of_parameters_is_no_part_of_the_question(site: Site) -> None:
-    """The same filters in another order are the same question, so its cursor goes on."""
+def test_the_order_of_parameters_can_change(site: Site) -> None:
+    """A cursor is valid for the same filters in another order."""
     site.send(*(view("10:00:00", f"/{n}") for n in range(3)))
     one = f"{ALL_DAY}&filter_os=Windows&filter_browser=Chrome&filter_os="
     other = f"filter_browser=Chrome&filter_os=&filter_os=Windows&{ALL_DAY}"
-    cursor = site.answer(f"events?{one}&limit=1")["meta"]["next_cursor"]
+    cursor = site.json(f"events?{one}&limit=1")["meta"]["next_cursor"]
     assert paths(site.data(f"events?{other}&cursor={cursor}")) == ["/1", "/0"]
 
 
@@ -318,37 +317,37 @@ def test_the_order_of_parameters_is_no_part_of_the_question(site: Site) -> None:
         f"{ALL_DAY}&filter_os=Windows&filter_browser=Chrome",
     ],
 )
-def test_a_cursor_of_another_question_is_refused(site: Site, question: str) -> None:
-    """A cursor is of one question: 400 `invalid_parameter`, field cursor."""
-    site.send(*seven())
+def test_a_cursor_of_another_query_is_rejected(site: Site, question: str) -> None:
+    """400 `invalid_parameter`, field cursor."""
+    site.send(*seven_events())
     asked = (ALL_DAY, f"{ALL_DAY}&filter_os=Windows&filter_browser=Firefox&filter_browser=Chrome")
     for own in asked:
-        cursor = site.answer(f"events?{own}&limit=1")["meta"]["next_cursor"]
-        assert site.refused(f"events?{question}&cursor={cursor}") == "cursor"
+        cursor = site.json(f"events?{own}&limit=1")["meta"]["next_cursor"]
+        assert site.invalid_field(f"events?{question}&cursor={cursor}") == "cursor"
     other = site.sync_app.site()
-    other.send(*seven())
-    assert other.refused(f"events?{asked[0]}&cursor={cursor}") == "cursor"
+    other.send(*seven_events())
+    assert other.invalid_field(f"events?{asked[0]}&cursor={cursor}") == "cursor"
 
 
-def test_a_damaged_cursor_is_refused(site: Site) -> None:
-    """What is no cursor of ours is a bad value: 400 with `field`, whatever was done to it."""
-    site.send(*seven())
-    cursor = site.answer(f"events?{ALL_DAY}&limit=1")["meta"]["next_cursor"]
+def test_an_invalid_cursor_is_rejected(site: Site) -> None:
+    """Every change of a cursor is detected: 400 with `field`."""
+    site.send(*seven_events())
+    cursor = site.json(f"events?{ALL_DAY}&limit=1")["meta"]["next_cursor"]
     flipped = [cursor[:n] + ("A" if cursor[n] != "A" else "B") + cursor[n + 1 :] for n in range(len(cursor))]
     cut = [cursor[:n] for n in (1, 2, 3, 4, 20, len(cursor) - 1)]
     odd = [cursor + "A", cursor + "=", cursor + "%20", "%20" + cursor, cursor * 2, cursor.swapcase(), "x", "%00", "-1"]
     zeros = base64.urlsafe_b64encode(bytes(56)).decode()
     forged = [zeros, zeros.rstrip("="), quote(cursor[:20] + "\u00e9" + cursor[21:]), "A" * 5000, "null", "%F0%9F%98%80"]
     for bad in (*flipped, *cut, *odd, *forged):
-        assert site.refused(f"events?{ALL_DAY}&limit=1&cursor={bad}") == "cursor", bad
+        assert site.invalid_field(f"events?{ALL_DAY}&limit=1&cursor={bad}") == "cursor", bad
     assert len(site.data(f"events?{ALL_DAY}&limit=1&cursor={cursor}")) == 1
 
 
-def test_a_cursor_needs_no_quoting(site: Site) -> None:
-    """`cursor` from `meta.next_cursor`: it can be put into a URL as it is."""
-    site.send(*seven())
+def test_a_cursor_needs_no_escaping(site: Site) -> None:
+    """It has only characters that are unreserved in URLs."""
+    site.send(*seven_events())
     for page_size in range(1, 7):
-        cursor = site.answer(f"events?{ALL_DAY}&limit={page_size}")["meta"]["next_cursor"]
+        cursor = site.json(f"events?{ALL_DAY}&limit={page_size}")["meta"]["next_cursor"]
         assert re.fullmatch(r"[A-Za-z0-9_.~-]+", cursor)
 
 
@@ -356,36 +355,36 @@ def test_a_cursor_needs_no_quoting(site: Site) -> None:
 
 
 def table(answer: Answer) -> list[list[str]]:
-    """The rows of an answer in CSV, header included."""
+    """Return the rows of a CSV response, including the header."""
     assert answer.status == 200
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
     return list(csv.reader(io.StringIO(answer.body.decode("utf-8"), newline=""), strict=True))
 
 
 def test_series_and_lists_as_csv(site: Site) -> None:
-    """`Accept: text/csv` or `format=csv` gives timeseries, top and events as CSV with a header row."""
+    """CSV has a header row and quotes values where needed."""
     site.send(view("10:00:00", "/a,b"), view("10:00:00", '/"x"', "bob"), custom("10:00:01", who="bob"))
-    assert table(site.ask(f"timeseries?{ALL_DAY}&format=csv")) == [
+    assert table(site.get(f"timeseries?{ALL_DAY}&format=csv")) == [
         ["time", "visitors", "visits", "pageviews", "events"],
         [f"{DAY}T00:00:00.000+00:00", "2", "2", "2", "1"],
     ]
-    assert table(site.ask(f"top/pathname?{ALL_DAY}&format=csv")) == [
+    assert table(site.get(f"top/pathname?{ALL_DAY}&format=csv")) == [
         ["value", "visitors", "pageviews", "events"],
         ['/"x"', "1", "1", "0"],
         ["/a,b", "1", "1", "0"],
     ]
-    assert site.ask(f"top/os?{ALL_DAY}&format=csv").body == b"value,visitors,pageviews,events\r\nWindows,2,2,1\r\n"
+    assert site.get(f"top/os?{ALL_DAY}&format=csv").body == b"value,visitors,pageviews,events\r\nWindows,2,2,1\r\n"
 
 
 def test_events_as_csv(site: Site) -> None:
-    """CSV of events has the same columns; event_data and vitals as compact JSON, unset is empty."""
+    """Same columns as in JSON; event_data and vitals are compact JSON, unset values are empty."""
     site.send(
         custom("10:00:00", "buy", event_data={"a": 1, "b": 'x,"y"\r\nz', "c": "é"}, url="https://example.com/p"),
         event("vitals", "09:00:00", "ann", vitals={"lcp": 1.5}),
         event("ab_convert", "08:00:00", "ann", experiment="e", variant="=v", goal="+g", value=-1.5),
     )
     rows = site.data(f"events?{ALL_DAY}")
-    header, *found = table(site.ask(f"events?{ALL_DAY}&format=csv"))
+    header, *found = table(site.get(f"events?{ALL_DAY}&format=csv"))
     assert header == COLUMNS
     bought, measured, converted = (dict(zip(COLUMNS, row, strict=True)) for row in found)
     assert [bought["id"], measured["id"], converted["id"]] == [str(row["id"]) for row in rows]
@@ -397,11 +396,11 @@ def test_events_as_csv(site: Site) -> None:
 
 
 @pytest.mark.parametrize("value", ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "=cmd|' /C calc'!A0", "-"])
-def test_formulas_are_made_harmless(site: Site, value: str) -> None:
-    """Cells that a spreadsheet would run as a formula are made harmless; JSON stays as it is."""
+def test_formulas_are_escaped(site: Site, value: str) -> None:
+    """Cells that a spreadsheet would run as a formula get an apostrophe; JSON is unchanged."""
     site.send(view("10:00:00", "/a", platform=value), custom("10:00:01", value))
-    assert table(site.ask(f"top/platform?{ALL_DAY}&format=csv"))[1][0] == "'" + value
-    rows = table(site.ask(f"events?{ALL_DAY}&format=csv"))[1:]
+    assert table(site.get(f"top/platform?{ALL_DAY}&format=csv"))[1][0] == "'" + value
+    rows = table(site.get(f"events?{ALL_DAY}&format=csv"))[1:]
     assert rows[0][COLUMNS.index("event_name")] == rows[1][COLUMNS.index("platform")] == "'" + value
     assert site.data(f"top/platform?{ALL_DAY}")[0]["value"] == value
 
@@ -427,21 +426,21 @@ def test_formulas_are_made_harmless(site: Site, value: str) -> None:
 )
 @cases("endpoint", ["timeseries", "top/os", "events"])
 def test_accept_or_format(site: Site, endpoint: str, accept: str, format_: str, is_csv: bool) -> None:
-    """`Accept: text/csv` or `format=csv`; what the address says wins over the header."""
+    """`Accept: text/csv` or `format=csv`; `format` takes precedence."""
     asked = f"{endpoint}?{ALL_DAY}" + (f"&format={format_}" if format_ else "")
-    answer = site.ask(asked, {"Accept": accept} if accept else {"Accept": "*/*"})
+    answer = site.get(asked, {"Accept": accept} if accept else {"Accept": "*/*"})
     assert answer.headers["Content-Type"] == ("text/csv; charset=utf-8" if is_csv else "application/json")
 
 
 @pytest.mark.parametrize("endpoint", ["stats", "realtime"])
-def test_what_is_no_table_stays_json(site: Site, endpoint: str) -> None:
-    """CSV is for timeseries, top and events; refusals are JSON whatever is accepted."""
-    assert site.ask(endpoint, {"Accept": "text/csv"}).json["data"]
-    refused = site.ask("top/nothing", {"Accept": "text/csv"})
+def test_endpoints_without_csv_return_json(site: Site, endpoint: str) -> None:
+    """CSV is for timeseries, top and events; errors are always JSON."""
+    assert site.get(endpoint, {"Accept": "text/csv"}).json["data"]
+    refused = site.get("top/nothing", {"Accept": "text/csv"})
     assert (refused.status, refused.json["error"]["field"]) == (400, "field")
 
 
-HARD = (
+ESCAPED_FILTERS = (
     "",
     filters(pathname="/ä&b=c+d %2F>,;\"<'", browser="Chrome") + "&filter_browser=",
     "&filter_pathname=/%C3%A4%26b=c%2Bd%20%252F%3E,;%22%3C'&filter_browser=Chrome&filter_browser=",
@@ -449,17 +448,17 @@ HARD = (
 )
 
 
-@pytest.mark.parametrize("filter_", HARD, ids=["plain", "quoted", "half-quoted", "lower-case-quoted"])
+@pytest.mark.parametrize("filter_", ESCAPED_FILTERS, ids=["plain", "quoted", "half-quoted", "lower-case-quoted"])
 @pytest.mark.parametrize("range_", [ALL_DAY, f"from={DAY}T02:00:00+01:00&to={DAY}T23:00:00%2B00:00", "tz=Etc/GMT%2B5"])
 @pytest.mark.parametrize("by_header", [True, False], ids=["Accept", "format"])
-def test_a_link_can_be_followed_as_it_is(site: Site, filter_: str, range_: str, by_header: bool) -> None:
-    """next_cursor is in CSV as a Link header (RFC 8288), absent at the end; nothing is lost on the way."""
+def test_links_of_csv_pages_can_be_followed(site: Site, filter_: str, range_: str, by_header: bool) -> None:
+    """CSV pages have the next page's URL in a Link header (RFC 8288), the last page has none."""
     name = "ä&b=c+d %2F>,;\"<'"
     site.send(*(event("screen_view", f"10:00:0{n}", f"{n}", name=name) for n in range(5)))
     question, accept = f"events?{range_}{filter_}", {"Accept": "text/csv" if by_header else "*/*"}
-    whole = table(site.ask(f"{question}&format=csv"))
+    whole = table(site.get(f"{question}&format=csv"))
     assert len(whole) == 6
-    answer = site.ask(f"{question}&limit=2{'' if by_header else '&format=csv'}", accept)
+    answer = site.get(f"{question}&limit=2{'' if by_header else '&format=csv'}", accept)
     found = table(answer)
     for n in range(2):
         link = re.fullmatch(r'<([!-;=?-~]+)>; rel="next"', answer.headers["Link"])
@@ -474,11 +473,11 @@ def test_a_link_can_be_followed_as_it_is(site: Site, filter_: str, range_: str, 
     assert found == whole
 
 
-def test_json_has_no_link_and_csv_no_meta(site: Site) -> None:
-    """meta.next_cursor in JSON, Link in CSV."""
-    site.send(*seven())
-    assert "Link" not in site.ask(f"events?{ALL_DAY}&limit=2").headers
-    csv_answer = site.ask(f"events?{ALL_DAY}&limit=2&format=csv")
+def test_link_is_only_in_csv(site: Site) -> None:
+    """JSON has meta.next_cursor, CSV the Link header."""
+    site.send(*seven_events())
+    assert "Link" not in site.get(f"events?{ALL_DAY}&limit=2").headers
+    csv_answer = site.get(f"events?{ALL_DAY}&limit=2&format=csv")
     assert len(table(csv_answer)) == 3
-    cursor = site.answer(f"events?{ALL_DAY}&limit=2")["meta"]["next_cursor"]
+    cursor = site.json(f"events?{ALL_DAY}&limit=2")["meta"]["next_cursor"]
     assert f"cursor={cursor}" in csv_answer.headers["Link"]

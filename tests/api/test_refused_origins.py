@@ -1,4 +1,4 @@
-"""What the setup page knows of a website: its events right now, and the origins whose events were refused."""
+"""What the setup page shows of a website: its number of events, and the origins whose events were refused."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ async def refuse(app: App, website: str, origin: str, times: int = 1) -> None:
         assert answer.status == 403
 
 
-async def test_a_refused_origin_is_named_until_it_is_allowed(app: App) -> None:
+async def test_a_refused_origin_is_shown_until_it_is_allowed(app: App) -> None:
     owner, website, other = await logged_in(app), await app.website(), await app.website("example.org")
     await refuse(app, website, "http://localhost:9000", 2)
     await refuse(app, website, "HTTPS://Partner.example:443")
@@ -44,12 +44,12 @@ async def test_a_refused_origin_is_named_until_it_is_allowed(app: App) -> None:
     assert (await owner("PATCH", path, {"origins": ["http://localhost:9000"]})).status == 200
     shown = (await owner("GET", path)).json["data"]
     assert [one["origin"] for one in shown["refused_origins"]] == ["https://partner.example"]
-    taken = await app.collect(VIEW | {"website_id": website}, headers={"Origin": "http://localhost:9000"})
-    assert taken.status == 202
+    accepted = await app.collect(VIEW | {"website_id": website}, headers={"Origin": "http://localhost:9000"})
+    assert accepted.status == 202
     app.clock.advance(601)
     assert (await owner("GET", path)).json["data"]["refused_origins"] == []
-    stranger = await logged_in(app, "stranger@example.com")
-    assert (await stranger("GET", path)).status == 404
+    other_user = await logged_in(app, "other_user@example.com")
+    assert (await other_user("GET", path)).status == 404
 
 
 @cases(
@@ -59,20 +59,20 @@ async def test_a_refused_origin_is_named_until_it_is_allowed(app: App) -> None:
         *("http://" + "a" * 300, "http://203.0.113.7", "http://8.8.8.8:80", "http://[2606:4700::1]:8000"),
     ],
 )
-def test_an_origin_that_cannot_or_should_not_be_shown_is_not_kept(sent: str) -> None:
+def test_malformed_origins_and_public_addresses_are_not_kept(sent: str) -> None:
     origins = RefusedOrigins()
     origins.record(1, sent, CLIENT, NOON_MS)
     assert origins.newest(1, NOON_MS) == []
 
 
 @pytest.mark.parametrize("sent", ["http://127.0.0.1:3000", "http://192.168.1.7", "http://[::1]:8000", "app://local"])
-def test_addresses_of_ones_own_network_and_apps_are_kept(sent: str) -> None:
+def test_private_addresses_and_app_origins_are_kept(sent: str) -> None:
     origins = RefusedOrigins()
     origins.record(1, sent, CLIENT, NOON_MS)
     assert [one.origin for one in origins.newest(1, NOON_MS)] == [sent]
 
 
-def test_strangers_fill_no_memory() -> None:
+def test_memory_is_bounded() -> None:
     origins = RefusedOrigins()
     for n in range(20):
         origins.record(1, f"http://{n}.example", CLIENT, NOON_MS)
@@ -82,7 +82,7 @@ def test_strangers_fill_no_memory() -> None:
         origins.record(website, "http://a.example", CLIENT, NOON_MS)
     assert origins.newest(1, NOON_MS) == []
     assert len(origins.newest(2, NOON_MS)) == 1
-    # One that is used again stays.
+    # An origin that is refused again is not evicted.
     origins.record(2, "http://a.example", CLIENT, NOON_MS)
     origins.record(10_000, "http://a.example", CLIENT, NOON_MS)
     assert origins.newest(2, NOON_MS)[0].events == 2
@@ -91,7 +91,7 @@ def test_strangers_fill_no_memory() -> None:
 
 @pytest.mark.parametrize("flood", ["http://{}.example", "http://localhost:{}"])
 def test_one_client_does_not_displace_the_origins_of_others(flood: str) -> None:
-    """Before: five origins of a stranger were all that an owner saw."""
+    """Five origins sent by one client must not replace those of other clients."""
     origins = RefusedOrigins()
     origins.record(1, "http://localhost:9000", CLIENT, NOON_MS)
     origins.record(1, "https://partner.example", b"partner!", NOON_MS)
@@ -120,7 +120,7 @@ def imported(folder: Path, events: int) -> Any:
         add_website(connection, owner, "example.com", "example.com", (), 0)
     file = folder / "in.ndjson"
     line = {"type": "pageview", "pathname": "/"}
-    # Over ten days: each is a day whose totals are to be built.
+    # On ten days, whose totals are not built yet.
     times = (NOON_MS - n % 10 * 86_400_000 - n for n in range(events))
     file.write_text("".join(json.dumps(line | {"timestamp": time}) + "\n" for time in times))
     with open_source(str(file)) as source:
@@ -129,10 +129,10 @@ def imported(folder: Path, events: int) -> Any:
 
 
 def test_imported_events_are_counted_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their totals are built in the background, which takes minutes for a long history."""
+    """Before the totals are built in the background, which takes minutes for a long history."""
     connection = imported(tmp_path, 85)
     assert traffic_of(connection, [1]) == {1: Traffic(85, True)}
-    # What totals a stale day has are not counted besides its rows.
+    # Existing totals of a stale day are not added to the count of its rows.
     with transaction(connection):
         quarter = NOON_MS // 900_000
         connection.execute("insert or replace into total_15m values (1, ?, 7, 0, 0, 0, 0, 0, 0, 0, 0)", (quarter,))

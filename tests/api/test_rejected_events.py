@@ -1,17 +1,15 @@
-"""What was left out: counted by website, quarter of an hour and reason, exactly, with examples that tell of nobody.
+"""Rejected events are counted exactly by website, quarter of an hour and reason, with samples without personal data.
 
-tally/ingest/rejected_events.py: "An event counts where its website is known and it was not taken, each time that it is
-sent ... What belongs to no website is in no website's count"; "Killed, the server loses what it counted since, a second
-or so; ended in good order, nothing"; "only registered websites are counted, so made-up ids and hosts leave nothing
-behind".
+See tally/ingest/rejected_events.py: an event is counted each time it is sent, if its website is known. A server that is
+killed loses the counts of about the last second, one that is stopped loses none. Unknown website ids are not stored.
 """
 
 import asyncio
 import itertools
 import random
+import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -39,12 +37,11 @@ from tally.ingest.rejected_events import (
 )
 from tally.maintenance import deletion
 from tally.storage.database import connect_writer, open_database
-from tally.web.components import Engine
-from tests.support.app import NOON_MS, App, MakeApp, ManualClock
+from tests.support.app import NOON_MS, ROOT, App, MakeApp, ManualClock
 from tests.support.cases import cases
 from tests.support.page_client import logged_in
 from tests.support.process import Serve, Server, until
-from tests.support.read_api import DAY_MS, HOUR_MS, MINUTE_MS, Site, SyncApp, sync_app_at
+from tests.support.read_api import DAY_MS, HOUR_MS, MINUTE_MS, Site, SyncApp
 
 SAME, FOREIGN = {"Origin": "https://example.com"}, {"Origin": "https://other.example:8443"}
 GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
@@ -56,7 +53,7 @@ def bad(**more: Any) -> dict[str, Any]:
 
 
 async def counted(app: App, website: str) -> dict[str, int]:
-    """What the file has of a website, by code, once the second is over."""
+    """Write pending counts and return the stored counts of a website by code."""
     await app.store.tick()
     rows = app.sql(
         "select reason, sum(events) from rejected_event join website on website.number = rejected_event.website"
@@ -67,7 +64,7 @@ async def counted(app: App, website: str) -> dict[str, int]:
 
 
 async def sampled(app: App, website: str) -> list[tuple[Any, ...]]:
-    """Its examples, oldest first: code, type, field, detail."""
+    """Return a website's stored samples, oldest first: code, type, field, detail."""
     await app.store.tick()
     rows = app.sql(
         "select reason, type, field, detail from rejected_sample join website on website.number = website"
@@ -77,12 +74,12 @@ async def sampled(app: App, website: str) -> list[tuple[Any, ...]]:
     return [(REASONS[reason][0], None if type_ is None else TYPES[type_], *rest) for reason, type_, *rest in rows]
 
 
-def waiting(app: App) -> int:
-    """What is counted and not yet written."""
+def pending(app: App) -> int:
+    """Return the number of events that are counted but not yet written."""
     return sum(app.store.rejected_events._counts.values())
 
 
-# --- what counts
+# --- which events are counted
 
 
 OLD = NOON_MS - 72 * HOUR_MS - 1
@@ -90,7 +87,7 @@ AHEAD = NOON_MS + 5 * MINUTE_MS + 1
 BATCH = {"events": [VIEW, bad(url=None), VIEW, bad(type="x"), bad(url="/a"), bad(url="/b")]}
 CASES = (
     ("a crawler", VIEW, SAME, GOOGLEBOT, 202, {"crawler": 1}, ("crawler", "pageview", "", "Googlebot")),
-    ("a crawler unknown by name", VIEW, SAME, "my-own-bot/1.0", 202, {"crawler": 1}, ("crawler", "pageview", "", "")),
+    ("an unknown crawler", VIEW, SAME, "my-own-bot/1.0", 202, {"crawler": 1}, ("crawler", "pageview", "", "")),
     ("an origin", VIEW, FOREIGN, "", 403, {"origin_not_allowed": 1},
      ("origin_not_allowed", "pageview", "", "other.example")),
     ("an origin without a host", VIEW, {"Origin": "null"}, "", 403, {"origin_not_allowed": 1},
@@ -99,7 +96,7 @@ CASES = (
      ("origin_not_allowed", "pageview", "", "ip-address")),
     ("an origin that is a long address", VIEW, {"Referer": "http://[2001:db8::7]/a?b"}, "", 403,
      {"origin_not_allowed": 1}, ("origin_not_allowed", "pageview", "", "ip-address")),
-    ("an origin, whatever else is wrong", {"events": [5, bad(url=None), VIEW]}, FOREIGN, "", 403,
+    ("an origin, and other errors", {"events": [5, bad(url=None), VIEW]}, FOREIGN, "", 403,
      {"origin_not_allowed": 3}, ("origin_not_allowed", None, "", "other.example")),
     ("no type", {"url": "https://example.com/"}, {}, "", 400, {"invalid_type": 1}, ("invalid_type", None, "type", "")),
     ("no object", {"events": [5]}, {}, "", 400, {"invalid_type": 1}, ("invalid_type", None, "type", "")),
@@ -127,7 +124,7 @@ CASES = (
     [case[1:] for case in CASES],
     ids=[case[0] for case in CASES],
 )
-async def test_why_an_event_is_left_out(
+async def test_reasons(
     app: App, body: Any, headers: dict[str, str], ua: str, status: int, counts: dict[str, int], sample: Any
 ) -> None:
     website, other = await app.website(), await app.website("other.example")
@@ -140,32 +137,42 @@ async def test_why_an_event_is_left_out(
     assert app.store.rejected_events.events == Counter(counts)
 
 
-# In the order of their numbers, which are in files: new ones go to the end.
-TOLD = (
+# In the order of their numbers, which are stored in databases: append new ones.
+CODES = (
     *("crawler", "origin_not_allowed", "rate_limited", "monthly_limit_reached", "timestamp_too_old"),
     *("timestamp_in_future", "invalid_type", "missing_field", "invalid_field", "invalid_url", "invalid_event_data"),
     *("event_data_too_large", "no_assignment", "overloaded", "storage_unavailable"),
 )
 
 
-def test_every_reason_is_one_that_collect_tells_and_the_other_way_round() -> None:
-    """Every code of a rejected event, and the refusals of whole requests whose website is known."""
-    assert [code for code, _ in REASONS] == [*TOLD]
+def test_reasons_equal_the_codes_of_collect() -> None:
+    """All codes of rejected events, and of refused requests whose website is known."""
+    assert [code for code, _ in REASONS] == [*CODES]
     reasons = {"crawler", "origin", "rate", "quota", "too_late", "invalid", "unavailable"}
     assert {reason for _, reason in REASONS} == reasons
 
 
-async def test_what_is_taken_is_not_left_out(app: App) -> None:
-    """Also copies: they are accepted."""
+def test_every_code_of_an_event_has_a_reason() -> None:
+    """A code without a row in REASONS is counted nowhere. Two codes have no website to be counted for."""
+    sources = [*(ROOT / "tally/ingest").glob("*.py"), ROOT / "tally/events/validation.py"]
+    raised = {
+        code for path in sources for code in re.findall(r'\b(?:Fault|Rejection)\(\s*"(\w+)"', path.read_text("utf-8"))
+    }
+    assert len(raised) > 10
+    assert raised - {"invalid_website_id", "unknown_website"} <= set(CODES)
+
+
+async def test_accepted_events_are_not_counted(app: App) -> None:
+    """Duplicates are accepted too, so they are not counted."""
     website = await app.website()
     for _ in range(3):
         answer = await app.collect({"website_id": website, "events": [VIEW, bad(event_id="1")]}, headers=SAME)
         assert answer.json["accepted"] == 2
-    assert (await counted(app, website), waiting(app), app.store.rejected_events.events) == ({}, 0, {})
+    assert (await counted(app, website), pending(app), app.store.rejected_events.events) == ({}, 0, {})
 
 
 async def test_rates(make_app: MakeApp) -> None:
-    """A request over a bucket: each of its events, at each of its websites that is known; and again when sent again."""
+    """Each event of a rate-limited request is counted for its website, and again when the request is repeated."""
     app = await make_app(website_per_minute=1)
     website, other = await app.website(), await app.website("other.example")
     events = [bad(website_id=website)] * 2 + [bad(website_id=other), bad(website_id=f"{uuid.uuid4()}"), 5]
@@ -177,7 +184,7 @@ async def test_rates(make_app: MakeApp) -> None:
 
 
 async def test_quotas(make_app: MakeApp) -> None:
-    """A month that is full, and one that fills up: in a batch, and behind what another request took meanwhile."""
+    """Events over the monthly limit are counted, also when concurrent requests reach it."""
     app = await make_app(free_events=3)
     website = await app.website(plan="free")
     both = {"website_id": website, "events": [VIEW, VIEW]}
@@ -188,32 +195,32 @@ async def test_quotas(make_app: MakeApp) -> None:
     assert {row[:2] for row in await sampled(app, website)} == {("monthly_limit_reached", "pageview")}
 
 
-async def test_what_cannot_be_stored(app: App) -> None:
-    """Told 503 and to send it again: counted, and written when the disk takes something again."""
+async def test_storage_failures(app: App) -> None:
+    """Events answered with 503 are counted, and the counts are written once the disk accepts writes again."""
     website = await app.website()
     pages = app.sql("pragma page_count")[0][0]
     await app.store._writer.run(lambda run: run.execute(f"pragma max_page_count = {pages}").fetchall())
     big = {"website_id": website, "events": [bad(url=f"https://example.com/{n}/{'x' * 800}") for n in range(50)]}
     assert (await app.collect(big)).status == 503
-    assert waiting(app) == 50
-    # A second in which nothing can be written.
+    assert pending(app) == 50
+    # A tick during which nothing can be written.
     await app.store.recovery.heal()
     await app.store.tick()
     await app.collect(bad(website_id=website, url="/a"))
-    assert waiting(app) == 51
+    assert pending(app) == 51
     await app.store._writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
     await app.store.recovery.heal()
     assert await counted(app, website) == {"storage_unavailable": 50, "invalid_url": 1}
-    assert waiting(app) == 0
+    assert pending(app) == 0
 
 
-async def test_a_failure_of_the_counting_itself(app: App) -> None:
-    """It is said by /healthz, loses nothing, and nothing is counted twice."""
+async def test_a_failure_to_write_counts(app: App) -> None:
+    """/healthz reports it, no count is lost and none is written twice."""
     website = await app.website()
     await app.store.tick()
     pages = app.sql("pragma page_count")[0][0]
     await app.store._writer.run(lambda run: run.execute(f"pragma max_page_count = {pages}").fetchall())
-    # More than fits: rows of many quarters.
+    # Rows of many quarters of an hour, more than fit into the database.
     for minutes in range(0, 15 * 1_500, 15):
         app.store.rejected_events.note(
             (app.store.website(website), 0), "invalid_url", "url", sender(), NOON_MS + minutes * MINUTE_MS
@@ -221,7 +228,7 @@ async def test_a_failure_of_the_counting_itself(app: App) -> None:
     with pytest.raises(Exception, match="storage_unavailable"):
         await app.store.tick()
     assert (await app.get("/healthz")).status == 503
-    assert waiting(app) + sum((await stored(app)).values()) == 1_500
+    assert pending(app) + sum((await stored(app)).values()) == 1_500
     await app.store._writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
     await app.store.recovery.heal()
     assert await counted(app, website) == {"invalid_url": 1_500}
@@ -233,12 +240,12 @@ async def stored(app: App) -> dict[int, int]:
 
 
 def sender() -> Any:
-    """Whoever it was."""
+    """Return any sender."""
     return Sender(Client(ip_address("203.0.113.7"), b"", "", None), None, "", "")
 
 
-async def test_what_belongs_to_no_website(make_app: MakeApp) -> None:
-    """Counted for the server as a whole, by code; no row of any website."""
+async def test_requests_without_a_website(make_app: MakeApp) -> None:
+    """They are counted by code for the whole server, in no website's rows."""
     app = await make_app(client_per_minute=8)
     website, unknown = await app.website(), f"{uuid.uuid4()}"
     assert (await app.collect(b"{")).status == 400
@@ -261,7 +268,7 @@ async def test_what_belongs_to_no_website(make_app: MakeApp) -> None:
     assert 'tally_collect_refused_total{code="no_valid_event"} 2.0' in metrics
 
 
-async def test_the_pixel_counts_too(app: App) -> None:
+async def test_rejected_pixel_requests(app: App) -> None:
     website = await app.website()
     for referer in ("https://other.example/a", "https://example.com/a"):
         answer = await app.get(f"/pixel.gif?website_id={website}", headers={"Referer": referer, "User-Agent": "a"})
@@ -281,20 +288,20 @@ async def test_metrics(app: App) -> None:
 # --- floods
 
 
-async def test_made_up_ids_and_hosts_leave_nothing_behind(make_app: MakeApp) -> None:
-    """ "bounded": ids that nobody registered, and more hosts than examples are kept."""
+async def test_unknown_ids_and_many_hosts(make_app: MakeApp) -> None:
+    """Unknown website ids are not stored; of many hosts only a bounded number of samples is kept."""
     app = await make_app(client_per_minute=10**6, website_per_minute=10**6)
     website, other = await app.website(), await app.website("quiet.example")
     for _ in range(20):
         body = {"events": [bad(website_id=f"{uuid.uuid4()}") for _ in range(50)]}
         assert (await app.collect(body)).status == 404
-    assert (waiting(app), app.store.rejected_events._samples) == (0, {})
+    assert (pending(app), app.store.rejected_events._samples) == (0, {})
     for n in range(300):
         answer = await app.collect(bad(website_id=website), headers={"Origin": f"https://{n}.flood.example"})
         assert answer.status == 403
         if n == 150:
             await app.store.tick()
-    # What floods pushes out nothing of another reason or website.
+    # A flood does not evict samples of another reason or website.
     await app.collect(bad(website_id=website, url="x"))
     await app.collect(bad(website_id=other, url="x"))
     assert await counted(app, website) == {"origin_not_allowed": 300, "invalid_url": 1}
@@ -304,19 +311,23 @@ async def test_made_up_ids_and_hosts_leave_nothing_behind(make_app: MakeApp) -> 
     assert len(app.sql("select * from rejected_event")) == 3
 
 
-async def test_what_waits_is_bounded(app: App) -> None:
-    """For as long as nothing can be written; beyond it only the sum goes on."""
+async def test_pending_counts_are_bounded(app: App) -> None:
+    """While nothing can be written, further rows are only counted in a total."""
     website = app.store.website(await app.website())
-    noted = app.store.rejected_events
+    rejected = app.store.rejected_events
     for quarter in range(MAX_PENDING + 5):
-        noted.note((website, 0), "invalid_url", "url", sender(), NOON_MS + quarter * QUARTER_MS)
-    noted.note((website, 0), "invalid_url", "url", sender(), NOON_MS)
-    assert (len(noted._counts), noted.uncounted, noted._counts[1, NOON_MS // QUARTER_MS, 9]) == (MAX_PENDING, 5, 2)
-    assert noted.events["invalid_url"] == MAX_PENDING + 6
+        rejected.note((website, 0), "invalid_url", "url", sender(), NOON_MS + quarter * QUARTER_MS)
+    rejected.note((website, 0), "invalid_url", "url", sender(), NOON_MS)
+    assert (len(rejected._counts), rejected.uncounted, rejected._counts[1, NOON_MS // QUARTER_MS, 9]) == (
+        MAX_PENDING,
+        5,
+        2,
+    )
+    assert rejected.events["invalid_url"] == MAX_PENDING + 6
 
 
-async def test_examples_differ(app: App, clock: ManualClock) -> None:
-    """The newest ten different ones: what comes again is told with its last time, and is the last to go."""
+async def test_samples_are_distinct(app: App, clock: ManualClock) -> None:
+    """The ten newest distinct samples are kept; a repeated one gets its newest time and is evicted last."""
     website = await app.website()
 
     async def refuse(name: str) -> None:
@@ -339,7 +350,7 @@ async def test_examples_differ(app: App, clock: ManualClock) -> None:
     assert await kept() == ["1", "0", *(f"{n}" for n in range(10, 18))]
     [(newest,)] = app.sql("select max(arrived_ms) from rejected_sample")
     assert newest == clock.wall_ms() // 1000 * 1000
-    # Of a flood so many are looked at in a second; the first of the next one are.
+    # At most this many are considered per tick; the next tick starts over.
     for n in range(MAX_CANDIDATES + 5):
         app.store.rejected_events.note((app.store.website(website), 0), "crawler", "", sender(), NOON_MS + n)
     assert app.store.rejected_events._looks.total() == MAX_CANDIDATES
@@ -347,18 +358,18 @@ async def test_examples_differ(app: App, clock: ManualClock) -> None:
     assert app.store.rejected_events._looks.total() == 0
 
 
-async def test_examples_of_a_second_are_bounded(app: App) -> None:
-    """Over all websites: more than so many are only counted."""
+async def test_samples_of_a_tick_are_bounded(app: App) -> None:
+    """Over all websites; further events are only counted."""
     numbers = range(1, MAX_STEP_SAMPLES // SAMPLES_KEPT + 20)
-    noted = app.store.rejected_events
+    rejected = app.store.rejected_events
     one = app.store.website(await app.website())
     for number, n in itertools.product(numbers, range(SAMPLES_KEPT + 1)):
         refused = sender()._replace(page=PageOrigin("", f"{n}.example"))
-        noted.note((one._replace(number=number), 0), "origin_not_allowed", "", refused, NOON_MS)
-    assert sum(map(len, noted._samples.values())) == MAX_STEP_SAMPLES
-    assert waiting(app) == len(numbers) * (SAMPLES_KEPT + 1)
+        rejected.note((one._replace(number=number), 0), "origin_not_allowed", "", refused, NOON_MS)
+    assert sum(map(len, rejected._samples.values())) == MAX_STEP_SAMPLES
+    assert pending(app) == len(numbers) * (SAMPLES_KEPT + 1)
     await app.store.tick()
-    # Only one of them is registered.
+    # Only one of these websites is registered.
     assert app.sql("select sum(events), count(*) from rejected_event") == [(SAMPLES_KEPT + 1, 1)]
     assert app.sql("select count(*) from rejected_sample") == [(SAMPLES_KEPT,)]
 
@@ -366,11 +377,11 @@ async def test_examples_of_a_second_are_bounded(app: App) -> None:
 # --- written
 
 
-async def test_an_end_in_good_order_loses_nothing(app: App) -> None:
+async def test_a_shutdown_loses_nothing(app: App) -> None:
     website = await app.website()
     for n in range(7):
         await app.collect(bad(website_id=website, url="x"), ip=f"203.0.113.{n}")
-    assert waiting(app) == 7
+    assert pending(app) == 7
     await app.close()
     assert app.sql("select sum(events) from rejected_event") == [(7,)]
     await app.open()
@@ -379,15 +390,15 @@ async def test_an_end_in_good_order_loses_nothing(app: App) -> None:
     assert len(await sampled(app, website)) == 1
 
 
-async def test_a_tick_that_is_cancelled_counts_nothing_twice(app: App) -> None:
-    """The end comes while a step is at the writer: it goes on, and is not done again."""
+async def test_a_cancelled_tick_counts_nothing_twice(app: App) -> None:
+    """A shutdown during a write: the write completes and is not repeated."""
     website = await app.website()
     await app.store.tick()
     await app.collect(bad(website_id=website, url="x"))
     connection = connect_writer(app.db)
     connection.execute("begin immediate")
     ticking = asyncio.ensure_future(app.store.rejected_events.write(app.store._writer))
-    while waiting(app):
+    while pending(app):
         await asyncio.sleep(0)
     ticking.cancel()
     await asyncio.gather(ticking, return_exceptions=True)
@@ -400,7 +411,7 @@ async def test_a_tick_that_is_cancelled_counts_nothing_twice(app: App) -> None:
 
 
 def test_a_running_server(serve: Serve, tmp_path: Path) -> None:
-    """By both ways of a connection; written within a second or so; there after SIGKILL; whole after SIGTERM."""
+    """Counts are written within about a second, survive SIGKILL, and are complete after SIGTERM."""
     db = tmp_path / "analytics.db"
     connection = open_database(db, create=True)
     owner = create_account(connection, "owner@example.com", "business", None, 0)
@@ -408,7 +419,7 @@ def test_a_running_server(serve: Serve, tmp_path: Path) -> None:
     key = create_api_key(connection, owner, "", 0)
     connection.close()
 
-    def told(server: Server) -> Any:
+    def rejected(server: Server) -> Any:
         bearer = {"Authorization": f"Bearer {key}"}
         return server.request("GET", f"/api/v1/websites/{website}/rejected", headers=bearer).json["data"]
 
@@ -423,14 +434,14 @@ def test_a_running_server(serve: Serve, tmp_path: Path) -> None:
 
     server = serve(db=db)
     send(server, 20)
-    until(lambda: told(server)["events"] == 20)
+    until(lambda: rejected(server)["events"] == 20)
     server.kill()
     server = serve(db=db)
-    assert told(server)["events"] == 20
+    assert rejected(server)["events"] == 20
     send(server, 11)
     assert server.terminate() == 0
     server = serve(db=db)
-    data = told(server)
+    data = rejected(server)
     assert [(row["code"], row["events"]) for row in data["reasons"]] == [
         ("invalid_url", 16),
         ("origin_not_allowed", 15),
@@ -441,20 +452,14 @@ def test_a_running_server(serve: Serve, tmp_path: Path) -> None:
 # --- read
 
 
-@pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: Engine) -> Iterator[SyncApp]:
-    with sync_app_at(tmp_path_factory.mktemp("left_out") / "analytics.db", engine) as one:
-        yield one
-
-
 @pytest.fixture
 def site(sync_app: SyncApp) -> Site:
     sync_app.clock.set_wall(NOON_MS)
     return sync_app.site()
 
 
-def leave_out(site: Site, *, at: int = NOON_MS, times: int = 1, code: str = "invalid_url") -> None:
-    """Events of a website that are not taken, at a moment; written."""
+def reject(site: Site, *, at: int = NOON_MS, times: int = 1, code: str = "invalid_url") -> None:
+    """Send events that are rejected at the time `at`, and write the counts."""
     body = {"website_id": site.id, "events": [bad(url="x", timestamp=at)] * times}
     headers = FOREIGN if code == "origin_not_allowed" else {}
     site.sync_app.clock.set_wall(at)
@@ -463,11 +468,11 @@ def leave_out(site: Site, *, at: int = NOON_MS, times: int = 1, code: str = "inv
     site.sync_app.run(site.sync_app.app.store.tick())
 
 
-def test_an_answer(site: Site) -> None:
-    leave_out(site, at=NOON_MS - DAY_MS, times=3)
-    leave_out(site, at=NOON_MS - 500, code="origin_not_allowed")
-    leave_out(site, at=NOON_MS, times=2)
-    assert site.answer("rejected?from=2026-11-17&tz=Europe/Berlin") == {
+def test_a_response(site: Site) -> None:
+    reject(site, at=NOON_MS - DAY_MS, times=3)
+    reject(site, at=NOON_MS - 500, code="origin_not_allowed")
+    reject(site, at=NOON_MS, times=2)
+    assert site.json("rejected?from=2026-11-17&tz=Europe/Berlin") == {
         "data": {
             "events": 6,
             "reasons": [
@@ -503,8 +508,8 @@ def sample(time: str, **more: Any) -> dict[str, Any]:
     return own | {"host": None, "crawler": None} | more
 
 
-def test_nothing(site: Site) -> None:
-    answer = site.answer("rejected")
+def test_no_rejected_events(site: Site) -> None:
+    answer = site.json("rejected")
     assert answer["data"]["events"] == 0
     assert (answer["data"]["reasons"], answer["data"]["samples"]) == ([], [])
     assert answer["meta"]["from"] == "2026-11-12T00:00:00.000+00:00"
@@ -512,10 +517,10 @@ def test_nothing(site: Site) -> None:
 
 
 def test_csv(site: Site) -> None:
-    leave_out(site, at=NOON_MS - DAY_MS, times=3)
-    leave_out(site, at=NOON_MS, code="origin_not_allowed")
+    reject(site, at=NOON_MS - DAY_MS, times=3)
+    reject(site, at=NOON_MS, code="origin_not_allowed")
     for question, headers in (("rejected?format=csv", {}), ("rejected", {"Accept": "text/csv"})):
-        answer = site.ask(question, headers)
+        answer = site.get(question, headers)
         assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
         assert answer.text.split("\r\n") == [
             "time,reason,code,events",
@@ -530,14 +535,14 @@ ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "Ameri
 
 @pytest.mark.parametrize("zone", ZONES)
 def test_days_are_exact_in_every_zone(site: Site, zone: str) -> None:
-    """Against a plain count by the zone's own calendar, over changes of clocks: October 2026 to April 2027."""
-    sync_app, chance = site.sync_app, random.Random(zone)
+    """Compared with a plain count by local date, over changes of offset: October 2026 to April 2027."""
+    sync_app, rng = site.sync_app, random.Random(zone)
     website = sync_app.app.store.website(site.id)
     begin = 1_790_812_800_000  # 2026-10-01T00:00Z
-    moments = [begin + chance.randrange(200 * DAY_MS) for _ in range(3_000)]
-    moments += [begin + day * DAY_MS + edge for day in range(200) for edge in (0, -1, 899_999, 900_000)]
+    instants = [begin + rng.randrange(200 * DAY_MS) for _ in range(3_000)]
+    instants += [begin + day * DAY_MS + edge for day in range(200) for edge in (0, -1, 899_999, 900_000)]
     expected: Counter[str] = Counter()
-    for ms in moments:
+    for ms in instants:
         sync_app.app.store.rejected_events.note((website, 0), "invalid_url", "url", sender(), ms)
         expected[datetime.fromtimestamp(ms / 1000, ZoneInfo(zone)).date().isoformat()] += 1
     sync_app.clock.set_wall(begin + 210 * DAY_MS)
@@ -546,7 +551,7 @@ def test_days_are_exact_in_every_zone(site: Site, zone: str) -> None:
     found = {day["time"][:10]: day["events"] for day in days if day["events"]}
     assert found == expected
     assert len(days) == 209
-    # A part of it is that part.
+    # A shorter range returns the same days.
     part = site.data(f"rejected?from=2026-11-01&to=2026-11-30&tz={zone}")["days"]
     assert part == [day for day in days if day["time"].startswith("2026-11")]
 
@@ -559,7 +564,7 @@ def test_days_are_exact_in_every_zone(site: Site, zone: str) -> None:
         ("?to=2026-11-10", "2026-11-04", "2026-11-10"),
         ("?from=2026-11-01&to=2026-11-01", "2026-11-01", "2026-11-01"),
         ("?to=2026-11-20", "2026-11-14", "2026-11-20"),
-        # It is the 19th there already.
+        # There it is already the 19th.
         ("?tz=Pacific/Kiritimati", "2026-11-13", "2026-11-19"),
     ],
 )
@@ -585,21 +590,21 @@ def test_which_days(site: Site, question: str, first: str, last: str) -> None:
         ("?from=2026-11-01&from=2026-11-02", "from"),
     ],
 )
-def test_what_is_refused(site: Site, question: str, field: str) -> None:
-    assert site.refused(f"rejected{question}") == field
+def test_invalid_parameters(site: Site, question: str, field: str) -> None:
+    assert site.invalid_field(f"rejected{question}") == field
 
 
-def test_an_etag_lasts_until_something_is_left_out(site: Site) -> None:
-    tag = site.ask("rejected").headers["ETag"]
-    assert site.ask("rejected", {"If-None-Match": tag}).status == 304
+def test_the_etag_changes_with_rejected_events(site: Site) -> None:
+    tag = site.get("rejected").headers["ETag"]
+    assert site.get("rejected", {"If-None-Match": tag}).status == 304
     site.send(VIEW)
-    assert site.ask("rejected", {"If-None-Match": tag}).status == 304
-    leave_out(site)
-    assert site.ask("rejected", {"If-None-Match": tag}).status == 200
+    assert site.get("rejected", {"If-None-Match": tag}).status == 304
+    reject(site)
+    assert site.get("rejected", {"If-None-Match": tag}).status == 200
 
 
-async def test_who_may_see_it(app: App) -> None:
-    """The owner, by key and by login; a shared link has no such answer."""
+async def test_access(app: App) -> None:
+    """The owner has access by key and by session; a share link has not."""
     browser, key = await logged_in(app), await app.key()
     website = await app.website()
     await app.collect(bad(website_id=website, url="x"))
@@ -613,20 +618,20 @@ async def test_who_may_see_it(app: App) -> None:
     assert (by_link.status, by_link.json["error"]["code"]) == (404, "not_found")
 
 
-# --- forgotten
+# --- deletion
 
 
-async def test_how_long_it_is_kept(app: App, clock: ManualClock) -> None:
+async def test_retention(app: App, clock: ManualClock) -> None:
     website = app.store.website(await app.website())
-    noted = app.store.rejected_events
+    rejected = app.store.rejected_events
     days = (KEPT_DAYS + 1, KEPT_DAYS, KEPT_DAYS - 1, SAMPLES_KEPT_DAYS + 1, SAMPLES_KEPT_DAYS - 1, 0)
     for number, day in enumerate(days):
-        noted.note((website, 0), REASONS[number][0], "", sender(), NOON_MS - day * DAY_MS)
+        rejected.note((website, 0), REASONS[number][0], "", sender(), NOON_MS - day * DAY_MS)
     await app.store.tick()
     kept = [(NOON_MS // QUARTER_MS) - day * 96 for day in days]
     assert app.sql("select quarter from rejected_event order by quarter") == [(quarter,) for quarter in kept[1:]]
     assert app.sql("select reason from rejected_sample order by reason") == [(4,), (5,)]
-    # Once an hour, after a step that found nothing.
+    # After a step that deleted nothing the next one is an hour later.
     await app.store.tick()
     await app.admin(lambda run: run.execute("insert into rejected_event values (1, 5, 0, 1)"))
     await app.store.tick()
@@ -636,8 +641,8 @@ async def test_how_long_it_is_kept(app: App, clock: ManualClock) -> None:
     assert app.sql("select count(*) from rejected_event where quarter = 5") == [(0,)]
 
 
-async def test_a_clock_that_jumps_forgets_nothing(app: App, clock: ManualClock) -> None:
-    """tally/clock.py: deletions believe a clock that is years ahead only once it has held."""
+async def test_a_clock_jump_deletes_nothing(app: App, clock: ManualClock) -> None:
+    """Deletions accept a clock that jumped years ahead only after a while (tally/clock.py)."""
     website = app.store.website(await app.website())
     app.store.rejected_events.note((website, 0), "crawler", "", sender(), NOON_MS)
     await app.store.tick()
@@ -649,23 +654,23 @@ async def test_a_clock_that_jumps_forgets_nothing(app: App, clock: ManualClock) 
     assert app.sql("select count(*) from rejected_sample") == [(1,)]
 
 
-async def test_many_old_rows_go_in_steps(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_old_rows_are_deleted_in_steps(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     await app.website()
     many = "with recursive n (i) as (select 0 union all select i + 1 from n where i < 4999)"
     await app.admin(lambda run: run.execute(f"insert into rejected_event {many} select 1, i, 0, 1 from n"))
     steps: list[set[int]] = []
-    whole = rejected_events.forget_old
-    monkeypatch.setattr(rejected_events, "forget_old", lambda run, ms: steps.append(whole(run, ms)) or steps[-1])
+    whole = rejected_events.delete_expired
+    monkeypatch.setattr(rejected_events, "delete_expired", lambda run, ms: steps.append(whole(run, ms)) or steps[-1])
     for seconds in range(1, 12):
         await app.store.tick()
-        # One a second: the other chores are not kept waiting.
+        # One step per tick, so that other background work is not delayed.
         assert len(steps) == seconds
     assert app.sql("select count(*) from rejected_event") == [(0,)]
     assert steps == [{1}] * 10 + [set()]
 
 
 async def test_a_deleted_website(app: App) -> None:
-    """What was counted of it goes with it, also what comes late."""
+    """Its counts and samples are deleted with it, and later events are not counted."""
     browser = await logged_in(app)
     website, other = await app.website(), await app.website("example.org")
     for id_ in (website, other):
@@ -675,16 +680,16 @@ async def test_a_deleted_website(app: App) -> None:
     answer = await browser("DELETE", f"/api/account/websites/{website}", {"domain": "example.com"})
     assert answer.status == 202
     await app.store.tick()
-    assert waiting(app) == 0
+    assert pending(app) == 0
     assert app.sql("select website, sum(events) from rejected_event group by website") == [(1, 1), (2, 1)]
-    await app.store.deletion_worker.work()
+    await app.background_work.deletion_worker.work()
     assert app.sql("select website, sum(events) from rejected_event group by website") == [(2, 1)]
     assert app.sql("select website, count(*) from rejected_sample group by website") == [(2, 1)]
     assert {"rejected_event", "rejected_sample"} <= {table for table, _ in deletion.TABLES}
 
 
-def test_a_field_of_an_example_is_one_of_ours() -> None:
-    """Whatever a sender calls his fields: only names of the tables of rules are told."""
+def test_samples_store_only_known_field_names() -> None:
+    """A field name from a request is stored only if it is in the tables of rules."""
     assert rejected_events._sample(0, "invalid_field", "canary", sender()).field == ""
     assert {field for rules in RULES.values() for field in rules} <= rejected_events._FIELDS
     assert all(field.replace("_", "").isalpha() and field.islower() for field in rejected_events._FIELDS)

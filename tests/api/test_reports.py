@@ -1,6 +1,6 @@
-"""The table of reports: a row is enough for routes, parameters, CSV, metrics and openapi.yaml.
+"""The table of reports: routes, parameters, CSV, metrics and openapi.yaml follow from one row per report.
 
-A report that exists in this file alone shows that adding one takes a dataclass, a function and a row.
+A report defined only in this file shows that adding one takes a dataclass, a function and a row.
 """
 
 from collections.abc import AsyncIterator
@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from tally.api import params
-from tally.api.context import Answer, Question, ReadApi
+from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.params import Ranged
 from tally.api.reports import EVERYONE, OWNER, REPORTS, Report
 from tally.settings import Settings
-from tally.web.components import Engine
+from tally.web.components import ReportEngine
 from tally.web.routes import report_routes
 from tests.support.app import ROOT, App, ManualClock
 from tests.support.cases import cases
@@ -29,17 +29,17 @@ DOCUMENT = yaml.safe_load((ROOT / "static" / "openapi.yaml").read_text())
 
 @dataclass(frozen=True, slots=True)
 class BounceParameters(Ranged):
-    """Of the report of this file."""
+    """Parameters of the report defined in this file."""
 
     limit: int = params.limit(10)
     unit: str = params.choice("unit", ("percent", "visits"), "percent")
 
 
-async def bounces(api: ReadApi, asked: Question[BounceParameters]) -> Answer:
+async def bounces(api: ReadApi, request: ReportRequest[BounceParameters]) -> Answer:
     """Return the visits with one pageview."""
-    (found,) = await api.reports.stats([asked.scope], asked.requester)
-    share = 100 * found.bounces // found.visits if asked.parameters.unit == "percent" else found.bounces
-    return Answer(asked.meta() | {"limit": asked.parameters.limit}, [("bounces", share)])
+    (found,) = await api.reports.stats([request.scope], request.requester)
+    share = 100 * found.bounces // found.visits if request.parameters.unit == "percent" else found.bounces
+    return Answer(request.meta() | {"limit": request.parameters.limit}, [("bounces", share)])
 
 
 ADDED = Report("bounces", BounceParameters, bounces, ("value", "share"), OWNER)
@@ -47,16 +47,16 @@ SHARED = Report("shared-bounces", BounceParameters, bounces, ("value", "share"),
 
 
 @pytest.fixture
-async def app(tmp_path: Path, clock: ManualClock, engine: Engine) -> AsyncIterator[App]:
-    """An application whose table has two more reports."""
+async def app(tmp_path: Path, clock: ManualClock, engine: ReportEngine) -> AsyncIterator[App]:
+    """An application with two more reports."""
     app = App(Settings(db=tmp_path / "analytics.db"), clock, engine, (*REPORTS, ADDED, SHARED))
     await app.open()
     yield app
     await app.close()
 
 
-async def asked(app: App) -> tuple[str, str, PageClient, str]:
-    """Return a website with two visits, one of them a bounce; a key, a session and a share link."""
+async def report_app(app: App) -> tuple[str, str, PageClient, str]:
+    """Return a website with two visits, one of them a bounce, an API key, a session and the path of a share link."""
     website, key = await app.website(), await app.key()
     events = [view("10:00:00", "/", "ann"), view("10:00:00", "/", "bob"), view("10:01:00", "/a", "bob")]
     assert (await app.collect({"website_id": website, "events": events})).json["accepted"] == 3
@@ -65,8 +65,8 @@ async def asked(app: App) -> tuple[str, str, PageClient, str]:
     return website, key, session, f"/api{link}"
 
 
-async def test_a_row_makes_an_endpoint(app: App) -> None:
-    website, key, session, link = await asked(app)
+async def test_a_row_adds_an_endpoint(app: App) -> None:
+    website, key, session, link = await report_app(app)
     path = f"/api/v1/websites/{website}/bounces?{DAY}"
     found = await app.get(path, key)
     assert found.json["data"] == [{"value": "bounces", "share": 50}]
@@ -94,14 +94,14 @@ async def test_a_row_makes_an_endpoint(app: App) -> None:
         ("format=xml", "format"),
     ],
 )
-async def test_its_parameters_are_checked(app: App, query: str, field: str) -> None:
+async def test_invalid_parameters(app: App, query: str, field: str) -> None:
     website, key = await app.website(f"{field}.example.com"), await app.key()
     answer = await app.get(f"/api/v1/websites/{website}/bounces?{query}", key)
     assert (answer.status, answer.json["error"]["field"]) == (400, field), answer.text
 
 
-async def test_who_is_asked_for_a_key(app: App) -> None:
-    website, _, _, _ = await asked(app)
+async def test_authentication_is_required(app: App) -> None:
+    website, _, _, _ = await report_app(app)
     for path in (f"/api/v1/websites/{website}/bounces", f"/api/account/websites/{website}/bounces"):
         assert (await app.get(path)).status == 401
 
@@ -122,14 +122,14 @@ def documented(report: Report[Any]) -> dict[str, Any]:
     return operation
 
 
-def test_the_document_has_the_reports_of_the_table() -> None:
+def test_openapi_has_all_reports() -> None:
     prefix = "/api/v1/websites/{id}/"
     paths = {path.removeprefix(prefix) for path in DOCUMENT["paths"] if path.startswith(prefix)}
     assert paths == {report.path for report in REPORTS}
 
 
 @cases("report", REPORTS, ids=lambda report: report.name)
-def test_the_document_has_the_parameters_of_the_table(report: Report[Any]) -> None:
+def test_openapi_has_all_parameters(report: Report[Any]) -> None:
     described = []
     for parameter in documented(report)["parameters"]:
         while "$ref" in parameter:
@@ -141,6 +141,6 @@ def test_the_document_has_the_parameters_of_the_table(report: Report[Any]) -> No
 
 
 @cases("report", REPORTS, ids=lambda report: report.name)
-def test_the_document_has_csv_where_the_table_has_columns(report: Report[Any]) -> None:
+def test_openapi_has_csv_where_the_report_has_columns(report: Report[Any]) -> None:
     content = documented(report)["responses"]["200"]["content"]
     assert ("text/csv" in content) is bool(report.columns)

@@ -1,7 +1,6 @@
-"""Share links and owners: who waits for whom where connections for reading are short.
+"""Share links have read connections of their own, so that API keys and sessions never wait for them.
 
-Issue 14.3: "keys and sessions never wait for links; one question at a time a link; a shorter deadline for links;
-identical questions under way share one answer".
+Each link runs one query at a time, with a shorter deadline; identical queries in progress share one response.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ import pytest
 from tally.api.context import READ_API
 from tally.errors import ApiError
 from tally.storage.connections import LINK_READERS, MAX_WAITING_OF_LINK, READERS, Claim
-from tests.robustness.test_disconnected_clients import DATE, ENDLESS, SHORT, Asked, lengthen, start
+from tests.robustness.test_disconnected_clients import DATE, ENDLESS, SHORT, RunningServer, lengthen, start
 from tests.support.aged_database import sql
 from tests.support.app import App, MakeApp
 from tests.support.page_client import PASSWORD, PASSWORD_HASH, PageClient, logged_in
@@ -29,45 +28,47 @@ LINKS = 16
 ALL_DAY = "from=2026-11-18&to=2026-11-18"
 
 
-def by_link(asked: Asked, question: str) -> socket.socket:
-    client = asked.connect()
+def by_link(running: RunningServer, question: str) -> socket.socket:
+    client = running.connect()
     client.sendall(f"GET /api/share/{TOKEN}/{question} HTTP/1.1\r\nHost: h\r\n\r\n".encode())
     return client
 
 
 @pytest.mark.slow
-def test_owners_do_not_wait_for_links(start: Callable[..., Asked], tmp_path: Path) -> None:
-    """Links ask what never ends; an owner is answered by key and by session, before any deadline but the links' own.
-
-    Before, both connections were the links', and the owner's question waited for as long as theirs may take."""
-    asked = start("--query-seconds", "100000")
+def test_owners_do_not_wait_for_links(start: Callable[..., RunningServer], tmp_path: Path) -> None:
+    """While links run endless queries, requests by key and by session get a response at once."""
+    running = start("--query-seconds", "100000")
     db = tmp_path / "analytics.db"
-    sql(db, "insert into share_link select number, ?, 0 from website where number = 1", TOKEN)
+    sql(
+        db,
+        "insert into share_link (website, token, created_ms) select number, ?, 0 from website where number = 1",
+        TOKEN,
+    )
     sql(db, "update account set password_hash = ?", PASSWORD_HASH)
     email = sql(db, "select email from account")[0][0]
     own_page = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
     sent = {"email": email, "password": PASSWORD}
-    entered = asked.server.request("POST", "/api/account/login", sent, headers=own_page)
+    entered = running.server.request("POST", "/api/account/login", sent, headers=own_page)
     cookie = {"Cookie": entered.headers["Set-Cookie"].split(";")[0]}
     lengthen(db, ENDLESS)
-    is_busy = asked.is_busy(LINK_READERS)
-    strangers = [by_link(asked, f"{SHORT}&filter_pathname=/{n}") for n in range(LINKS)]
+    is_busy = running.is_busy(LINK_READERS)
+    clients = [by_link(running, f"{SHORT}&filter_pathname=/{n}") for n in range(LINKS)]
     for _ in range(2):
-        strangers.append(by_link(asked, f"stats?from={DATE}&to={DATE}&filter_type=pageview"))
+        clients.append(by_link(running, f"stats?from={DATE}&to={DATE}&filter_type=pageview"))
     until(is_busy)
-    assert asked.get(SHORT) == 200
-    session = asked.server.request("GET", f"/api/account/websites/{asked.website}/{SHORT}", headers=cookie)
+    assert running.get(SHORT) == 200
+    session = running.server.request("GET", f"/api/account/websites/{running.website}/{SHORT}", headers=cookie)
     assert session.status == 200
-    # The links' own deadline, since the server's is a day away.
-    first, _, _ = select.select(strangers, [], [], 60)
-    assert {answer_of(client) for client in first} <= {"query_timeout", "overloaded"}
-    for client in strangers:
+    # Only the links' deadline can end these queries: the server's is a day away.
+    first, _, _ = select.select(clients, [], [], 60)
+    assert {error_code(client) for client in first} <= {"query_timeout", "overloaded"}
+    for client in clients:
         client.close()
-    assert asked.server.request("GET", f"/api/share/{TOKEN}/{SHORT}").status == 200
+    assert running.server.request("GET", f"/api/share/{TOKEN}/{SHORT}").status == 200
 
 
-def answer_of(client: socket.socket) -> str:
-    """The code of the error that a client is answered."""
+def error_code(client: socket.socket) -> str:
+    """Read a 503 response and return the code of its error."""
     text = b""
     while b'"}}' not in text:
         more = client.recv(65_536)
@@ -78,7 +79,7 @@ def answer_of(client: socket.socket) -> str:
 
 
 class Held:
-    """Holds connections of one class until `free`."""
+    """Keep read connections of one class busy until `free` is set."""
 
     def __init__(self, app: App) -> None:
         self.app, self.free = app, threading.Event()
@@ -97,14 +98,14 @@ def held(app: App) -> Iterator[Held]:
     one.free.set()
 
 
-async def come(holds: Callable[[], bool]) -> None:
+async def wait_until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
-        while not holds():
+        while not condition():
             await asyncio.sleep(0.005)
 
 
-async def shared(app: App) -> tuple[str, str]:
-    """A website with a link: its id, the link's path of the API."""
+async def share_link(app: App) -> tuple[str, str]:
+    """Return a website's id and the API path of its share link."""
     browser = await logged_in(app)
     website = await app.website()
     answer = await browser("POST", f"/api/account/websites/{website}/share")
@@ -112,9 +113,9 @@ async def shared(app: App) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("question", [f"stats?{ALL_DAY}", f"top/pathname?{ALL_DAY}&format=csv", f"events?{ALL_DAY}"])
-async def test_identical_questions_of_a_link_share_one_answer(app: App, held: Held, question: str) -> None:
-    """An event that was acknowledged before a question began is in its answer: that one joins no older question."""
-    website, link = await shared(app)
+async def test_identical_queries_of_a_link_share_one_response(app: App, held: Held, question: str) -> None:
+    """A query that starts after an event was acknowledged includes it: it does not join an older query."""
+    website, link = await share_link(app)
     event = {"type": "pageview", "url": "https://example.com/", "website_id": website}
     await app.collect(event)
     links, flights = app.store.readers.links, app.application[READ_API].link_answers
@@ -125,12 +126,12 @@ async def test_identical_questions_of_a_link_share_one_answer(app: App, held: He
         return asyncio.create_task(PageClient(app)("GET", f"{link}/{path}"))
 
     same = [ask() for _ in range(5)]
-    await come(lambda: flights.joined == 4)
+    await wait_until(lambda: flights.joined == 4)
     other = ask(question.replace("2026-11-18", "2026-11-17", 1))
-    await come(lambda: links.queue.waiting == 2)
+    await wait_until(lambda: links.queue.waiting == 2)
     assert (await app.collect(event)).status == 202
     later = ask()
-    await come(lambda: links.queue.waiting == 3)
+    await wait_until(lambda: links.queue.waiting == 3)
     assert flights.joined == 4
     held.free.set()
     answers = [await one for one in (*same, other, later)]
@@ -145,9 +146,9 @@ async def test_identical_questions_of_a_link_share_one_answer(app: App, held: He
     await asyncio.gather(*held.tasks)
 
 
-async def test_a_shared_answer_holds_nothing_of_another_request(app: App, held: Held) -> None:
-    """The Link header of CSV has the prefix and the URL of its own request, while others of the same meaning wait."""
-    website, link = await shared(app)
+async def test_a_shared_response_has_its_own_link_header(app: App, held: Held) -> None:
+    """The Link header of CSV has the prefix and URL of its own request, not of an equivalent one that waits."""
+    website, link = await share_link(app)
     for _ in range(2):
         await app.collect({"type": "pageview", "url": "https://example.com/", "website_id": website})
     links, flights = app.store.readers.links, app.application[READ_API].link_answers
@@ -163,7 +164,7 @@ async def test_a_shared_answer_holds_nothing_of_another_request(app: App, held: 
         def is_waiting(number: int = number) -> bool:
             return links.queue.waiting + flights.joined > number
 
-        await come(is_waiting)
+        await wait_until(is_waiting)
     assert flights.joined == 1
     held.free.set()
     for (one, prefix), task in zip(asked, tasks, strict=True):
@@ -173,8 +174,8 @@ async def test_a_shared_answer_holds_nothing_of_another_request(app: App, held: 
     await asyncio.gather(*held.tasks)
 
 
-async def test_a_link_has_a_bounded_queue_of_its_own(app: App, held: Held) -> None:
-    """Past it the answer is 503 at once; another link still waits its turn, and gets it after one question."""
+async def test_each_link_has_a_bounded_queue(app: App, held: Held) -> None:
+    """With a full queue the response is 503 at once; another link gets its turn after one query."""
     held.hold(LINK_READERS, Claim(True, 99))
     await asyncio.sleep(0)
     order: list[int] = []
@@ -201,7 +202,7 @@ async def test_a_link_has_a_bounded_queue_of_its_own(app: App, held: Held) -> No
 
 
 async def test_accounts_take_turns(app: App, held: Held) -> None:
-    """One account with many questions delays another by one of them."""
+    """An account with many queries delays another account by one query."""
     held.hold(READERS, Claim(False, 1))
     await asyncio.sleep(0)
     order: list[int] = []
@@ -219,7 +220,7 @@ async def test_accounts_take_turns(app: App, held: Held) -> None:
     assert order.index(2) <= READERS
 
 
-async def test_a_question_that_waited_too_long_leaves_the_queue(make_app: MakeApp) -> None:
+async def test_a_query_that_waited_too_long_leaves_the_queue(make_app: MakeApp) -> None:
     app = await make_app(query_seconds=1)
     held = Held(app)
     held.hold(LINK_READERS, Claim(True, 99))
@@ -233,8 +234,8 @@ async def test_a_question_that_waited_too_long_leaves_the_queue(make_app: MakeAp
     assert await app.store.read(lambda _: 7, claim=Claim(True, 1)) == 7
 
 
-async def test_all_connections_are_held_while_the_log_is_emptied(app: App) -> None:
-    """Twice at once too: the second waits for the first, and questions of both classes for both."""
+async def test_all_read_connections_can_be_held(app: App) -> None:
+    """To truncate the write-ahead log: a second holder waits for the first, and queries of both classes wait."""
     order: list[str] = []
 
     async def hold(name: str) -> None:

@@ -1,4 +1,4 @@
-"""A server below a path: what it answers, and what it says of itself (tally/base_path.py)."""
+"""A server below a base path: routes, links, cookies and cached pages (tally/base_path.py)."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def test_public_addresses(base_url: str, prefix: str, public: str) -> None:
     assert base_path.public_url(base_url, prefix) == public
 
 
-async def test_nothing_is_answered_outside_of_the_base_path(make_app: MakeApp) -> None:
+async def test_other_paths_are_not_found(make_app: MakeApp) -> None:
     app = await make_app(base_path="/stats")
     website = await app.website()
     for path in LOCAL:
@@ -62,8 +62,8 @@ async def test_nothing_is_answered_outside_of_the_base_path(make_app: MakeApp) -
     assert (moved.status, moved.headers["Location"]) == (308, "/stats/")
 
 
-async def told(app: App, base: str, headers: dict[str, str], prefix: str) -> dict[str, Any]:
-    """What the server says of where it is, to a client that has come by these headers."""
+async def shown_paths(app: App, base: str, headers: dict[str, str], prefix: str) -> dict[str, Any]:
+    """Return the cookie and the paths that responses to requests with these headers contain."""
     await account(app)
     owner = PageClient(app)
     owner.headers = OWN_PAGE | headers
@@ -98,12 +98,12 @@ async def told(app: App, base: str, headers: dict[str, str], prefix: str) -> dic
         ({}, "", {"X-Forwarded-Prefix": "/a, /b"}, ""),
     ],
 )
-async def test_what_it_says_of_where_it_is(
+async def test_paths_in_responses(
     make_app: MakeApp, settings: dict[str, Any], base: str, headers: dict[str, str], prefix: str
 ) -> None:
     app = await make_app(base_url="https://example.com", **settings)
     for proto, plain in (("https", ""), ("http", "tally")):
-        seen = await told(app, base, headers | {"X-Forwarded-Proto": proto}, prefix)
+        seen = await shown_paths(app, base, headers | {"X-Forwarded-Proto": proto}, prefix)
         trusts = "trusted_proxy" not in settings
         name = plain or ("__Secure-tally" if prefix else "__Host-tally")
         if not trusts:
@@ -122,7 +122,7 @@ async def test_what_it_says_of_where_it_is(
 
 
 async def test_caches_keep_the_pages_of_each_prefix_apart(app: App) -> None:
-    """Two prefixes, two pages: caches learn it from Vary, of the answer and of its 304."""
+    """The pages of two prefixes differ; the response and its 304 have Vary: X-Forwarded-Prefix."""
     for path in ("/", "/login", "/setup"):
         tags = set()
         for headers in (PREFIX, {}):
@@ -146,14 +146,14 @@ async def test_the_next_page_of_a_list_is_below_the_prefix(make_app: MakeApp) ->
         assert answer.headers["Link"].startswith(start)
 
 
-def test_events_below_the_base_path_take_the_short_way() -> None:
+def test_events_below_the_base_path_use_the_fast_path() -> None:
     openings = request_lines("/stats")
     rest = b" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
     for path, is_fast in ((b"/stats/api/collect", True), (b"/stats/api/v1/collect", True), (b"/api/collect", False)):
         assert (read_plain(b"POST " + path + rest, HeaderCache(), openings) is not None) is is_fast, path
 
 
-def test_the_start_names_the_base_path(serve: Serve) -> None:
+def test_the_setup_link_has_the_base_path(serve: Serve) -> None:
     server = serve("--base-path", "/stats")
     assert server.url.endswith("/stats")
     assert f"set up Tally: {server.url}/setup#" in server.stderr()

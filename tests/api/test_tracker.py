@@ -1,4 +1,4 @@
-"""The tracker as it is served, and the pixel. What the script does in a browser is in tests/browser."""
+"""Serving the tracker script, and the pixel. What the script does in a browser is tested in tests/browser."""
 
 import gzip
 from hashlib import sha256
@@ -19,14 +19,14 @@ SOURCE = compact((ROOT / "static" / "tracker.js").read_text()).encode()
 
 
 def test_the_core_is_small() -> None:
-    """Promised: "Core at most 2,048 bytes gzipped as served"."""
+    """At most 2,048 bytes gzipped, as documented."""
     assert len(gzip.compress(SOURCE, 9, mtime=0)) <= 2_048
 
 
-async def test_the_script_is_the_file(app: App) -> None:
+async def test_the_script_is_served(app: App) -> None:
     source = SOURCE
     answer = await app.get("/tracker.js", headers=GZIP)
-    assert (answer.status, answer.body) == (200, source)  # the client has undone gzip
+    assert (answer.status, answer.body) == (200, source)  # the client has decompressed it
     assert answer.headers["Content-Encoding"] == "gzip"
     assert int(answer.headers["Content-Length"]) <= 2_048
     assert answer.headers["Content-Type"] == "text/javascript; charset=utf-8"
@@ -44,8 +44,8 @@ async def test_the_script_is_the_file(app: App) -> None:
 
 
 @pytest.mark.parametrize("query", ["?id=c66653dc-e3f4-4325-a39f-da606931a543", "?id=x&_=1700000000000", "?"])
-async def test_a_query_of_the_script_changes_nothing(app: App, query: str) -> None:
-    """`?id=` is read by the script itself: one body, one ETag, the same caching; also of the parts."""
+async def test_the_scripts_query_string_is_ignored(app: App, query: str) -> None:
+    """`?id=` is read by the script itself: body, ETag and caching stay the same, for its parts too."""
     for path in ("/tracker.js", "/tracker/links.js"):
         plain, asked = await app.get(path, headers=GZIP), await app.get(path + query, headers=GZIP)
         assert (asked.status, asked.body) == (200, plain.body)
@@ -64,19 +64,19 @@ async def test_parts(app: App, name: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/tracker/none.js", "/tracker/..%2Ftracker.js", "/tracker/README.js", "/js/site.js"])
-async def test_there_is_no_other_part(app: App, path: str) -> None:
+async def test_unknown_parts(app: App, path: str) -> None:
     answer = await app.get(path)
     assert (answer.status, answer.json["error"]["code"]) == (404, "not_found")
 
 
-def test_what_others_made_is_as_it_came() -> None:
-    told = (ROOT / "static" / "vendor" / "README.md").read_text()
-    assert sha256((ROOT / tracker.PARTS["web-vitals"]).read_bytes()).hexdigest() in told
+def test_vendored_files_are_unchanged() -> None:
+    readme = (ROOT / "static" / "vendor" / "README.md").read_text()
+    assert sha256((ROOT / tracker.PARTS["web-vitals"]).read_bytes()).hexdigest() in readme
     assert (ROOT / "static/vendor/web-vitals-6.2.3/LICENSE").read_text().lstrip().startswith("Apache License")
 
 
 @pytest.mark.parametrize(
-    ("script", "collect", "told", "usual"),
+    ("script", "collect", "custom_path", "default_path"),
     [
         ("/js/site.js", "/js/send", '"send"', '"js/send"'),
         ("/a/b/site.js", "/send", '"../../send"', '"send"'),
@@ -84,10 +84,12 @@ def test_what_others_made_is_as_it_came() -> None:
         ("/tracker.js", "/x/y", '"x/y"', '"x/y"'),
     ],
 )
-async def test_names_of_the_owners_choice(make_app: MakeApp, script: str, collect: str, told: str, usual: str) -> None:
-    """Each copy of the script says where collect is, relative to itself."""
+async def test_custom_script_and_collect_paths(
+    make_app: MakeApp, script: str, collect: str, custom_path: str, default_path: str
+) -> None:
+    """Each copy of the script has the collect path relative to its own."""
     app = await make_app(script_path=script, collect_path=collect)
-    for path, words in ((script, told), ("/tracker.js", usual)):
+    for path, words in ((script, custom_path), ("/tracker.js", default_path)):
         answer = await app.get(path)
         assert f"new URL({words},src)" in answer.body.decode()
         assert (await app.get(path.removesuffix(".js") + "/links.js")).status == 200
@@ -117,7 +119,7 @@ async def test_names_of_the_owners_choice(make_app: MakeApp, script: str, collec
         ("--collect-path", "/", "must be a path"),
     ],
 )
-def test_names_that_cannot_be(command: Command, option: str, value: str, words: str) -> None:
+def test_invalid_custom_paths(command: Command, option: str, value: str, words: str) -> None:
     refused = command("serve", "--port", "0", option, value)
     assert (refused.returncode, words in refused.stderr) == (2, True)
 
@@ -130,7 +132,7 @@ async def pixel(app: App, website: str, **headers: str) -> None:
     assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
 
 
-async def test_the_pixel_counts_the_page_of_its_referer(app: App) -> None:
+async def test_the_pixel_counts_the_page_in_its_referer(app: App) -> None:
     website, key = await app.website(), await app.key()
     await pixel(app, website)
     [event] = (await app.get(f"/api/v1/websites/{website}/events", key)).json["data"]
@@ -156,13 +158,13 @@ async def test_the_pixel_counts_the_page_of_its_referer(app: App) -> None:
         ("own", {"User-Agent": "Googlebot/2.1 (+http://www.google.com/bot.html)"}),
     ],
 )
-async def test_what_the_pixel_does_not_count_is_an_image_too(app: App, website: str, headers: dict[str, str]) -> None:
+async def test_the_pixel_returns_an_image_for_rejected_events(app: App, website: str, headers: dict[str, str]) -> None:
     own = await app.website()
     await pixel(app, own if website == "own" else website, **headers)
     assert app.sql("select count(*) from event") == [(0,)]
 
 
-async def test_the_pixel_takes_tokens_as_a_post_does(make_app: MakeApp) -> None:
+async def test_the_pixel_is_rate_limited(make_app: MakeApp) -> None:
     app = await make_app(website_per_minute=2)
     website = await app.website()
     for _ in range(5):
@@ -170,7 +172,7 @@ async def test_the_pixel_takes_tokens_as_a_post_does(make_app: MakeApp) -> None:
     assert app.sql("select count(*) from event") == [(2,)]
 
 
-async def test_asking_for_the_pixels_head_counts_nothing(app: App) -> None:
+async def test_head_of_the_pixel_counts_nothing(app: App) -> None:
     website = await app.website()
     answer = await app.get("/pixel.gif", params={"website_id": website}, headers=PAGE, method="HEAD")
     assert answer.status == 200
@@ -180,8 +182,8 @@ async def test_asking_for_the_pixels_head_counts_nothing(app: App) -> None:
 @pytest.mark.parametrize(
     "page", [b"https://example.com/\xff", b"https://example.com/?utm_source=\xff", b"\xed\xa0\x80"]
 )
-async def test_bytes_that_are_no_text_do_not_reach_the_writer(app: App, page: bytes) -> None:
-    """A fault in the writer's group would be the fault of all who are in it."""
+async def test_invalid_utf_8_in_headers_does_not_reach_the_writer(app: App, page: bytes) -> None:
+    """An error in a group commit would fail all requests of the group."""
     website = await app.website()
     lines = (
         b"GET /pixel.gif?website_id=" + website.encode() + b" HTTP/1.1",
@@ -191,6 +193,6 @@ async def test_bytes_that_are_no_text_do_not_reach_the_writer(app: App, page: by
     answer = await raw(app, b"\r\n".join(lines))
     assert (answer.status, answer.body) == (200, tracker.GIF)
     assert app.store.counters.failed_commits == 0
-    assert app.store.look() == "well"
+    assert app.store.check_health() == "well"
     views = app.sql("select count(*) from event")[0][0]
     assert views == (1 if page.startswith(b"https") else 0)

@@ -1,4 +1,4 @@
-"""Bounds on new values per website, field and UTC day (tally/storage/value_limits.py); others become `(other)`."""
+"""Limits on new values per website, field and UTC day (tally/storage/value_limits.py); others become `(other)`."""
 
 import json
 import sqlite3
@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tally.events.dimensions import FIELDS
 from tally.events.sessions import Sessions
-from tally.ingest.engine import WriteRequest
+from tally.ingest.ingest_engine import WriteRequest
 from tally.ingest.writer import EventWriter, WriteResult
+from tally.storage.bulk_insert import marks
 from tally.storage.database import open_database
 from tally.storage.sql import measurements as measurements_statements
 from tally.storage.sql.events import Scope
@@ -31,7 +33,7 @@ def view(path: str, **more: Any) -> dict[str, Any]:
 
 
 async def send(app: App, website: str, *events: dict[str, Any], ip: str = "203.0.113.7") -> None:
-    """Sends events in batches of 50, all of which must be accepted."""
+    """Send events in batches of 50, all of which must be accepted."""
     for start in range(0, len(events), 50):
         some = list(events[start : start + 50])
         answer = await app.collect({"website_id": website, "events": some}, ip=ip)
@@ -39,7 +41,7 @@ async def send(app: App, website: str, *events: dict[str, Any], ip: str = "203.0
 
 
 async def top(app: App, website: str, key: str, field: str = "pathname") -> dict[str, int]:
-    """Pageviews and events by value."""
+    """Return the sum of pageviews and events by value."""
     answer = await app.get(f"/api/v1/websites/{website}/top/{field}", key, {"limit": "1000"})
     return {row["value"]: row["pageviews"] + row["events"] for row in answer.json["data"]}
 
@@ -62,8 +64,18 @@ async def test_values_beyond_the_limit_are_stored_as_other(bounded: App) -> None
     assert bounded.sql("select count(*) from label where text like '/_'") == [(3,)]
 
 
+async def test_folded_values_are_filtered_by_parts_of_their_text(bounded: App) -> None:
+    """Operators compare the stored text, `(other)`, although it is no value that a website has used."""
+    website, key = await bounded.website(), await bounded.key()
+    await send(bounded, website, *[view(f"/{n}") for n in range(5)])
+    for operator, part, pageviews in (("^", "/", 3), ("*", "other", 2), ("$", ")", 2)):
+        filters = {f"filter_pathname{operator}": part}
+        stats = (await bounded.get(f"/api/v1/websites/{website}/stats", key, filters)).json["data"]
+        assert stats["pageviews"] == pageviews, filters
+
+
 async def test_known_values_are_never_folded(bounded: App, clock: ManualClock) -> None:
-    """The limit is on values that appear for the first time, not on those that are used in a day."""
+    """The limit is on values that appear for the first time, not on all values of a day."""
     website, key = await bounded.website(), await bounded.key()
     for day in range(4):
         await send(bounded, website, *[view(f"/{n}") for n in range(3 * day + 3)])
@@ -74,18 +86,20 @@ async def test_known_values_are_never_folded(bounded: App, clock: ManualClock) -
 
 
 async def test_each_website_and_field_has_its_own_limit(bounded: App) -> None:
-    """Values known in another field or by another website take room like any other: rotating them gains nothing."""
+    """A value known in another field or website still counts as new."""
     first, second, key = await bounded.website(), await bounded.website("other.example"), await bounded.key()
     words = [f"word{n}" for n in range(6)]
     for field in FIELDS_SENT:
-        await send(bounded, first, *[view(f"/?{field}={word}") for word in words])
-        await send(bounded, second, *[view(f"/?{field}={word}") for word in reversed(words)])
+        await send(bounded, first, *[view(f"/?{field}={word}") | {"session_id": field + word} for word in words])
+        await send(
+            bounded, second, *[view(f"/?{field}={word}") | {"session_id": field + word} for word in reversed(words)]
+        )
     for field in FIELDS_SENT:
         assert await top(bounded, first, key, field) == {"word0": 1, "word1": 1, "word2": 1, OTHER: 3}
         assert await top(bounded, second, key, field) == {"word5": 1, "word4": 1, "word3": 1, OTHER: 3}
 
 
-async def test_every_place_where_labels_come_from_is_bounded(bounded: App) -> None:
+async def test_every_field_with_labels_is_limited(bounded: App) -> None:
     website, key = await bounded.website(), await bounded.key()
     events: list[dict[str, Any]] = []
     for n in range(8):
@@ -108,16 +122,16 @@ async def test_every_place_where_labels_come_from_is_bounded(bounded: App) -> No
             {"type": "ab_convert", "experiment": f"x{n}", "variant": f"y{n}", "goal": f"g{n}"},
         ]
     await send(bounded, website, *events)
-    counts = dict(bounded.sql("select field, count(*) from field_value group by field"))
-    assert {BOUNDED[field]: count for field, count in counts.items()} == {
+    counts = {BOUNDED[n]: count for n, count in bounded.sql("select field, count(*) from field_value group by field")}
+    assert counts == {
         **dict.fromkeys(("pathname", "referrer", "language", "hostname", *FIELDS_SENT), 3),
         **dict.fromkeys(("platform", "app_version"), 3),
-        # Those of the User-Agent, which the other events have, are the first or the second value.
+        # The values from the User-Agent of the other events are the first or the second one.
         **dict.fromkeys(("browser", "os"), 3),
-        **({"device": 1, "os_version": counts[BOUNDED.index("os_version")]}),
+        **{"device": 1, "browser_version": 1, "channel": 2, "os_version": counts["os_version"]},
         **dict.fromkeys(("event_name", "experiment", "variant", "goal", "property"), 2),
     }
-    assert counts[BOUNDED.index("os_version")] <= 3
+    assert counts["os_version"] <= 3
     names = (await bounded.get(f"/api/v1/websites/{website}/event-names", key)).json["data"]
     assert {row["value"]: row["events"] for row in names} == {"e0": 2, "e1": 2, OTHER: 12}
     experiments = (await bounded.get(f"/api/v1/websites/{website}/experiments", key)).json["data"]
@@ -132,7 +146,7 @@ async def test_property_names_are_folded_and_their_values_kept(bounded: App) -> 
     await send(bounded, website, {"type": "event", "event_name": "buy", "event_data": data})
     await send(bounded, website, {"type": "event", "event_name": "buy", "event_data": {"plan": "free"}})
     rows = (await bounded.get(f"/api/v1/websites/{website}/events", key)).json["data"]
-    # Of several folded names in one event the first one's value is kept.
+    # Of several folded names in one event the first value is kept.
     assert [row["event_data"] for row in rows] == [{"plan": "free"}, {"plan": "pro", "seats": 3, OTHER: 1}]
     assert await folded(bounded, website, key) == [("property", 2, 1)]
 
@@ -146,22 +160,22 @@ async def test_the_count_of_the_day_survives_a_restart(bounded: App) -> None:
     assert await folded(bounded, website, key) == [("pathname", 3, 2)]
 
 
-async def test_an_events_own_day_does_not_matter(bounded: App) -> None:
-    """By the day of arrival: 72 hours of timestamps are not four limits."""
+async def test_limits_are_per_day_of_arrival(bounded: App) -> None:
+    """Timestamps within 72 hours do not spread over several limits."""
     website, key = await bounded.website(), await bounded.key()
     late = [view(f"/{n}", timestamp=NOON_MS - n * 8 * 3_600_000) for n in range(9)]
     await send(bounded, website, *late)
     assert (await top(bounded, website, key))[OTHER] == 6
 
 
-async def test_long_values_take_more_room(make_app: MakeApp) -> None:
+async def test_long_values_count_more(make_app: MakeApp) -> None:
     app = await make_app(max_new_values=10)
     website, key = await app.website(), await app.key()
     await send(app, website, *[view(f"/{n}{'x' * 900}") for n in range(3)], view("/short"))
     assert await top(app, website, key) == {f"/0{'x' * 900}": 1, f"/1{'x' * 900}": 1, OTHER: 2}
 
 
-async def test_imported_values_are_known_and_not_bounded(bounded: App) -> None:
+async def test_imported_values_are_known_and_not_limited(bounded: App) -> None:
     website, key = await bounded.website(), await bounded.key()
     file = bounded.db.with_name("events.ndjson")
     at = "2026-11-17T10:00:00Z"
@@ -184,8 +198,8 @@ async def test_imported_values_are_known_and_not_bounded(bounded: App) -> None:
     assert await folded(bounded, website, key) == []
 
 
-async def test_a_failed_commit_leaves_no_value_known(bounded: App) -> None:
-    """What was undone in the file is not believed in memory."""
+async def test_a_rolled_back_value_is_not_known(bounded: App) -> None:
+    """A rollback in the database also resets the values known in memory."""
     website, key = await bounded.website(), await bounded.key()
     ingest = bounded.store.event_writer
     take, failures = ingest.take_id, [True]
@@ -203,8 +217,8 @@ async def test_a_failed_commit_leaves_no_value_known(bounded: App) -> None:
     assert bounded.sql("select count(*) from field_value where field = 0") == [(3,)]
 
 
-async def test_the_owner_is_told(bounded: App) -> None:
-    """By the endpoint of rejected events, also by session, with an ETag that changes; and by a metric."""
+async def test_folded_values_are_reported(bounded: App) -> None:
+    """In the response of /rejected, by key and by session, with a new ETag; and in a metric."""
     website, key = await bounded.website(), await bounded.key()
     path = f"/api/v1/websites/{website}/rejected"
     before = (await bounded.get(path, key)).headers["ETag"]
@@ -220,12 +234,12 @@ async def test_the_owner_is_told(bounded: App) -> None:
     metrics = text_string_to_metric_families((await bounded.get("/metrics")).text)
     samples = {s.labels["field"]: s.value for f in metrics if f.name == "tally_events_folded" for s in f.samples}
     assert samples.pop("pathname") == 2
-    assert set(samples) == set(BOUNDED) - {"pathname"}
+    assert set(samples) == set(BOUNDED.values()) - {"pathname"}
     assert set(samples.values()) == {0}
 
 
 async def test_memory_is_bounded(bounded: App) -> None:
-    """The values known in memory start over at a bound; the file still knows them."""
+    """At a bound the values in memory are cleared; those in the database stay known."""
     website, key = await bounded.website(), await bounded.key()
     bounded.store.event_writer.value_limits._size = 5
     for _ in range(2):
@@ -234,19 +248,19 @@ async def test_memory_is_bounded(bounded: App) -> None:
     assert await top(bounded, website, key) == {"/0": 2, "/1": 2, "/2": 2}
 
 
-def test_limits_by_default() -> None:
-    """10,000 a field, 1,000 names."""
+def test_default_limits() -> None:
+    """10,000 values per field, 1,000 names."""
     ingest = EventWriter(Sessions(1), lambda plan: None, ManualClock())
     assert ingest.value_limits._limits == Limits(10_000, 1_000) == Limits()
 
 
-def test_questions_about_many_experiments_take_steps_in_proportion(tmp_path: Path) -> None:
-    """One read each of a stranger's experiments of today: a join took 23 seconds of 9,000 of them."""
+def test_experiment_reports_take_linear_steps(tmp_path: Path) -> None:
+    """A join took 23 seconds for 9,000 experiments of one day; the number of steps must be linear."""
 
     def steps(many: int) -> int:
         with closing(open_database(tmp_path / f"{many}.db", create=True)) as connection:
-            rows = [(1, 1_000 + n, n, 6 + n % 2, n, *[0] * 14, n // 2, n, n, None) for n in range(2, many)]
-            connection.executemany(f"insert into experiment_event values ({', '.join('?' * 23)})", rows)
+            rows = [(1, 1_000 + n, n, 6 + n % 2, n, *[0] * len(FIELDS), n // 2, n, n, None) for n in range(2, many)]
+            connection.executemany(f"insert into experiment_event values {marks(len(rows[0]), 1)}", rows)
             assigned = [(n // 2, n, n) for n in range(many)]
             connection.executemany("insert into experiment_assignment values (1, 0, ?, ?, ?, 0, 0)", assigned)
             counted = [0]
@@ -261,7 +275,7 @@ def test_questions_about_many_experiments_take_steps_in_proportion(tmp_path: Pat
 
 
 def written(app: App) -> tuple[list[tuple[Any, ...]], ...]:
-    """All that events with new values leave behind."""
+    """Return all rows that events with new values write."""
     tables = ("label", "field_value", "new_value", "account_usage", "event_id", "experiment_event")
     return tuple(app.sql(f"select * from {table} order by 1, 2") for table in tables)
 
@@ -272,8 +286,8 @@ def convert(n: int, **more: Any) -> dict[str, Any]:
     return {"type": "ab_convert", "platform": f"p{n}", "app_version": f"v{n}"} | own | more
 
 
-async def test_a_refused_event_leaves_nothing(bounded: App) -> None:
-    """Nothing is written for events without an assignment, alone or beside others, and they take no room."""
+async def test_rejected_events_write_nothing(bounded: App) -> None:
+    """Conversions without an assignment write nothing and do not count towards limits."""
     website, key = await bounded.website(), await bounded.key()
     await send(bounded, website, view("/a"))
     before = written(bounded)
@@ -289,7 +303,7 @@ async def test_a_refused_event_leaves_nothing(bounded: App) -> None:
     answer = await bounded.collect({"website_id": website, "events": [convert(n) for n in range(50)]})
     assert (answer.status, {fault["code"] for fault in answer.json["errors"]}) == (400, {"no_assignment"})
     assert written(bounded) == before
-    # A group that stores nothing writes nothing.
+    # A group commit without stored events writes nothing.
     assert changes == [0]
     mixed = [
         convert(1),
@@ -306,15 +320,15 @@ async def test_a_refused_event_leaves_nothing(bounded: App) -> None:
     assert await folded(bounded, website, key) == []
 
 
-async def test_a_request_without_an_assignment_takes_its_tokens(make_app: MakeApp) -> None:
-    """The writer has to look for the assignment, so the rate limits hold for such requests."""
+async def test_conversions_without_an_assignment_are_rate_limited(make_app: MakeApp) -> None:
+    """The writer has to look up the assignment, so rate limits apply to such requests."""
     app = await make_app(website_per_minute=5)
     website = await app.website()
     answers = [(await app.collect(convert(n) | {"website_id": website})).status for n in range(8)]
     assert answers == [400] * 5 + [429] * 3
 
 
-async def test_a_month_that_is_full_leaves_nothing(make_app: MakeApp) -> None:
+async def test_events_over_the_monthly_limit_write_nothing(make_app: MakeApp) -> None:
     app = await make_app(free_events=2)
     website = await app.website(plan="free")
     answer = await app.collect({"website_id": website, "events": [view(f"/{n}") for n in range(5)]})
@@ -322,8 +336,8 @@ async def test_a_month_that_is_full_leaves_nothing(make_app: MakeApp) -> None:
     assert app.sql("select text from label where text like '/_' order by text") == [("/0",), ("/1",)]
 
 
-async def test_copies_count_once(bounded: App) -> None:
-    """A copy of an event takes no room and adds nothing to `folded`."""
+async def test_duplicates_count_once(bounded: App) -> None:
+    """A duplicate does not count towards limits or `folded`."""
     website, key = await bounded.website(), await bounded.key()
     await send(bounded, website, *[view(f"/{n}") for n in range(3)])
     event = view("/more", event_id="one")
@@ -339,7 +353,7 @@ def assign(experiment: str, variant: str = "y", **more: Any) -> dict[str, Any]:
 
 
 async def test_conversions_find_folded_assignments(bounded: App) -> None:
-    """A conversion to a folded experiment counts for `(other)`; to one that is known it needs its own assignment."""
+    """A conversion of a folded experiment counts for `(other)`; one of a known experiment needs its own assignment."""
     website, key = await bounded.website(), await bounded.key()
     visitor = {"session_id": "a visitor's"}
     await send(bounded, website, assign("a", **visitor), assign("b"))
@@ -357,11 +371,11 @@ async def test_conversions_find_folded_assignments(bounded: App) -> None:
     assert await folded(bounded, website, key) == [("experiment", 2, 3)]
 
 
-# ---------------------------------------------------------------- one client's share
+# ---------------------------------------------------------------- share of one client
 
 
-async def test_one_client_cannot_use_up_a_day(app: App) -> None:
-    """At most half of each limit is one client's: 500 names and 5,000 values."""
+async def test_one_client_can_use_half_of_a_limit(app: App) -> None:
+    """One client gets at most half of each limit: 500 names and 5,000 values."""
     website, key = await app.website(), await app.key()
     flood = [assign(f"x{n}", f"y{n}", url=f"https://example.com/{n}") for n in range(1_010)]
     await send(app, website, *flood)
@@ -370,7 +384,7 @@ async def test_one_client_cannot_use_up_a_day(app: App) -> None:
     fields = {row[0]: row[1:] for row in await folded(app, website, key)}
     assert fields == {"experiment": (501, 511), "variant": (501, 511)}
     assert app.sql("select count(*) from label where text = 'mine'") == [(1,)]
-    # A value that became known through others is everybody's.
+    # A value that another client made known is available to all.
     await send(app, website, assign("mine", "mine"))
     await app.restart()
     await send(app, website, assign("mine", "mine"))
@@ -379,7 +393,7 @@ async def test_one_client_cannot_use_up_a_day(app: App) -> None:
     ]
 
 
-async def test_the_share_starts_anew_with_the_day(app: App, clock: ManualClock) -> None:
+async def test_a_clients_share_resets_daily(app: App, clock: ManualClock) -> None:
     website, key = await app.website(), await app.key()
     await send(app, website, *[assign(f"x{n}") for n in range(510)])
     clock.advance(DAY_S)
@@ -387,8 +401,8 @@ async def test_the_share_starts_anew_with_the_day(app: App, clock: ManualClock) 
     assert [row for row in await folded(app, website, key) if row[0] == "experiment"] == [("experiment", 500, 10)]
 
 
-async def test_memory_of_shares_is_bounded(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tally.storage.value_limits.MOST_SHARES", 7)
+async def test_memory_for_clients_shares_is_bounded(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tally.storage.value_limits.MAX_SHARES", 7)
     website = await app.website()
     for n in range(20):
         await send(app, website, view(f"/{n}"), ip=f"198.51.100.{n}")

@@ -29,6 +29,8 @@ from tally.storage.database import open_database
 from tests.browser import browsers, webdriver
 from tests.browser.browsers import OpenPage, chromium_path, pages_of
 from tests.browser.customer_site import Pages, Sent, Wire
+from tests.browser.history import SampleServer, sample_server
+from tests.browser.journeys import send_journeys
 from tests.support.app import CHROME, OWNER, Answer
 from tests.support.process import Server, until
 
@@ -101,6 +103,20 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(folder / "analytics.db", ("--key-per-minute", "100000"), {}, folder / "stderr.log", [])
     yield server
     server.terminate()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
+    """A server of its own for a file, with the sample history; a file may define another one."""
+    with sample_server(tmp_path_factory.mktemp("site")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def journeys(site: SampleServer) -> None:
+    """Has `site` open its second website, to which journeys were sent."""
+    send_journeys(site, site.second)
+    site.website = site.second
 
 
 @pytest.fixture(scope="package")

@@ -2,7 +2,7 @@
 
 `Pages` is the website: a plain HTTP server of texts. `Wire` is what lies between a browser and Tally: it passes every
 request on to the real server, notes it, and may refuse, delay or lose an answer when a test says so. Both listen on
-127.0.0.1; Chromium is told that every name under .test is that address, so pages and server are of different sites.
+127.0.0.1; Chromium resolves every name under .test to that address, so pages and server are of different sites.
 """
 
 import json

@@ -1,19 +1,23 @@
-"""A server with seventy days of events on three websites, made once for a module of tests.
+"""A server with seventy days of events on three websites, made once for a module of tests from one database.
 
 The events are the same in every run, but for the day on which they end. Some values would run as HTML if a page wrote
 them as such.
 """
 
+import atexit
 import json
 import random
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.support.app import CHROME, ROOT
 from tests.support.process import Server, clean_environment
@@ -75,9 +79,21 @@ def run(db: Path, *arguments: str, stdin: str | None = None) -> str:
     return done.stdout.strip()
 
 
-@contextmanager
-def sample_server(folder: Path) -> Iterator[SampleServer]:
-    """Yield a server with sample events, in a directory."""
+class Sample(NamedTuple):
+    """A database with sample events; the key and the ids of its websites."""
+
+    db: Path
+    key: str
+    website: str
+    empty: str
+    second: str
+
+
+@cache
+def sample() -> Sample:
+    """Make the database of which every sample server has a copy; it is removed when this process ends."""
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
     db = folder / "analytics.db"
     run(db, "account", "create", EMAIL, "--password-stdin", stdin=PASSWORD)
     website = run(db, "website", "add", "example.com", "--name", f"Example {IMG}")
@@ -87,10 +103,18 @@ def sample_server(folder: Path) -> Iterator[SampleServer]:
     file = folder / "history.ndjson"
     file.write_text("".join(json.dumps(event) + "\n" for event in history(time.time())))
     run(db, "import", str(file), "--website", website)
+    return Sample(db, key, website, empty, second)
+
+
+@contextmanager
+def sample_server(folder: Path) -> Iterator[SampleServer]:
+    """Yield a server with sample events, in a directory."""
+    made = sample()
+    db = Path(shutil.copy(made.db, folder))
     # All tests of a module come from one session within some minutes.
     server = Server(db, ("--key-per-minute", "100000"), {}, folder / "stderr.log", [])
     try:
-        yield SampleServer(server, key, website, empty, second)
+        yield SampleServer(server, made.key, made.website, made.empty, made.second)
     finally:
         server.kill()
 

@@ -79,11 +79,20 @@ def set_plan(page: Page, server: Server, plan: str) -> None:
 def faults(page: Page) -> list[str]:
     """What axe-core finds on the page as it is, and whether it scrolls sideways."""
     found = Axe().run(page)
-    told = [
+    problems = [
         f"{page.url} {one['id']}: {node['html'][:200]} {node['failureSummary']}"
         for one in found.response["violations"]
         for node in one["nodes"]
     ]
     if page.evaluate("document.scrollingElement.scrollWidth > innerWidth"):
-        told.append(f"{page.url} scrolls sideways")
-    return told
+        problems.append(f"{page.url} scrolls sideways")
+    return problems
+
+
+def faults_in_each_scheme(page: Page) -> list[str]:
+    """What `faults` finds in the light and in the dark color scheme; without motion colors change at once."""
+    found = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        found += [f"{scheme}: {fault}" for fault in faults(page)]
+    return found

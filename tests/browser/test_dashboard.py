@@ -1,11 +1,11 @@
 """The dashboard of a website in a real Chromium: it shows what the read API answers, its address says what it shows.
 
-Everything is waited for by condition. Figures are compared with the API asked with a key, for the same days and zone.
+Tests wait for conditions. Figures are compared with those of the API for the same days and zone.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -15,7 +15,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from tests.browser.browsers import PATIENCE_MS, ZONE, OpenPage, fail_and_recover
-from tests.browser.history import IMG, SampleServer, sample_server
+from tests.browser.history import IMG, SampleServer
+from tests.support.process import until
 
 FIELDS = {
     "pages": ("pathname",),
@@ -26,12 +27,6 @@ FIELDS = {
 }
 DAYS = {"today": 1, "7d": 7, "30d": 30}
 Dashboard = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
-    with sample_server(tmp_path_factory.mktemp("dashboard")) as one:
-        yield one
 
 
 @pytest.fixture
@@ -46,9 +41,9 @@ def dashboard(site: SampleServer, open_page: OpenPage) -> Dashboard:
     return show
 
 
-def drawn(page: Any) -> Any:
-    """The page once all that it asked for is there."""
-    expect(page.locator(".figure")).to_have_count(7)
+def drawn(page: Any, number: int = 7) -> Any:
+    """The page with that number of figures once all its responses have arrived."""
+    expect(page.locator(".figure")).to_have_count(number)
     expect(page.locator("canvas")).to_have_count(1)
     expect(page.locator(".list-card .card-foot .csv")).to_have_count(6)
     expect(page.locator(".card-events .csv")).to_have_count(1)
@@ -110,7 +105,7 @@ def faults(page: Any) -> list[str]:
 
 @pytest.mark.parametrize("range_", DAYS)
 def test_figures_are_those_of_the_read_api(site: SampleServer, dashboard: Dashboard, range_: str) -> None:
-    page = dashboard(f"range={range_}")
+    page = dashboard(f"period={range_}")
     told_by_api = site.ask(f"stats?{question(range_)}")["data"]
     expect(page.locator("[data-figure=visitors]")).to_have_attribute("data-value", str(told_by_api["visitors"]))
     shown = figures(page)
@@ -163,7 +158,7 @@ def test_a_range_that_is_over_is_compared_with_the_one_before_as_the_api_does(
 
 
 def test_the_table_behind_the_chart_is_the_series(site: SampleServer, dashboard: Dashboard) -> None:
-    page = dashboard("range=7d")
+    page = dashboard("period=7d")
     page.get_by_text("Table of this chart").click()
     told_by_api = site.ask(f"timeseries?{question('7d')}")["data"]
     expect(page.locator(".series-table tbody tr")).to_have_count(7)
@@ -174,20 +169,23 @@ def test_the_table_behind_the_chart_is_the_series(site: SampleServer, dashboard:
     assert shown == [[row[name] for name in ("visitors", "visits", "pageviews", "events")] for row in told_by_api]
 
 
-@pytest.mark.parametrize(("card", "field"), [(card, field) for card, fields in FIELDS.items() for field in fields])
-def test_lists_are_those_of_the_read_api(site: SampleServer, dashboard: Dashboard, card: str, field: str) -> None:
-    page = dashboard(f"range=30d&tab_{card}={field}")
-    answer = site.ask(f"top/{field}?{question('30d')}")
-    told_by_api = [(row["value"], f"{row['visitors']:,} visitors") for row in answer["data"]]
-    unset = answer["meta"]["unset"]["visitors"]
-    if unset and len(told_by_api) < 10:
-        told_by_api.append(("", f"{unset:,} visitors"))
-    assert rows(page, card) == told_by_api
+@pytest.mark.parametrize("tab", range(max(map(len, FIELDS.values()))))
+def test_lists_are_those_of_the_read_api(site: SampleServer, dashboard: Dashboard, tab: int) -> None:
+    """One tab of each card at a time: the first, the second and so on, the last of cards with fewer."""
+    shown = {card: fields[min(tab, len(fields) - 1)] for card, fields in FIELDS.items()}
+    page = dashboard("period=30d&" + "&".join(f"tab_{card}={field}" for card, field in shown.items()))
+    for card, field in shown.items():
+        answer = site.ask(f"top/{field}?{question('30d')}")
+        told_by_api = [(row["value"], f"{row['visitors']:,} visitors") for row in answer["data"]]
+        unset = answer["meta"]["unset"]["visitors"]
+        if unset and len(told_by_api) < 10:
+            told_by_api.append(("", f"{unset:,} visitors"))
+        assert rows(page, card) == told_by_api, field
 
 
 @pytest.mark.parametrize("tab", ["entry", "exit"])
 def test_where_visits_begin_and_end(site: SampleServer, dashboard: Dashboard, tab: str) -> None:
-    page = dashboard(f"range=30d&tab_pages={tab}")
+    page = dashboard(f"period=30d&tab_pages={tab}")
     answer = site.ask(f"{tab}-pages?{question('30d')}")["data"]
     assert rows(page, "pages") == [(row["value"], f"{row['visits']:,} visits") for row in answer]
     expect(page.locator(".card-pages .columns")).to_have_text("Visits")
@@ -198,23 +196,25 @@ def test_where_visits_begin_and_end(site: SampleServer, dashboard: Dashboard, ta
     what = f"{answer[0]['visits']:,} visits {'began' if tab == 'entry' else 'ended'} here"
     rate = f"{answer[0]['bounce_rate']:.1f}".removesuffix(".0")
     expect(page.locator(".hint")).to_contain_text(f"{what} · bounce rate {rate}%")
-    expect(page.locator(".hint")).to_contain_text("Click to filter by this page, anywhere in a visit")
+    expect(page.locator(".hint")).to_contain_text(
+        f"Click to filter by visits that {'begin' if tab == 'entry' else 'end'} on this page"
+    )
     page.locator(".card-pages").get_by_role("button", name=f"All {tab} pages").click()
     found = page.locator("dialog tbody tr")
     expect(found).to_have_count(len(site.ask(f"{tab}-pages?limit=1000&{question('30d')}")["data"]))
     expect(found.first.locator("td").first).to_have_text(f"{answer[0]['visits']:,}")
     found.first.locator("button").click()
     expect(page.locator(".chip")).to_have_count(1)
-    assert query_of(page)["filter_pathname"] == answer[0]["value"]
+    assert query_of(page)[f"filter_{tab}_page"] == answer[0]["value"]
     assert query_of(page)["tab_pages"] == tab
     # Those that saw the page, by where they began or ended.
-    filtered = site.ask(f"{tab}-pages?{question('30d')}&filter_pathname={answer[0]['value']}")["data"]
+    filtered = site.ask(f"{tab}-pages?{question('30d')}&filter_{tab}_page={answer[0]['value']}")["data"]
     drawn(page)
     assert rows(page, "pages") == [(row["value"], f"{row['visits']:,} visits") for row in filtered]
 
 
 def test_names_of_events_with_their_counts(site: SampleServer, dashboard: Dashboard) -> None:
-    page = dashboard("range=30d")
+    page = dashboard("period=30d")
     [row] = site.ask(f"event-names?{question('30d')}")["data"]
     bar = page.locator(".card-names .bar")
     assert rows(page, "names") == [(row["value"], f"{row['visitors']:,} visitors")]
@@ -228,7 +228,7 @@ def test_names_of_events_with_their_counts(site: SampleServer, dashboard: Dashbo
 
 
 def test_all_values_of_a_list_are_in_a_dialog_with_a_search(site: SampleServer, dashboard: Dashboard) -> None:
-    page = dashboard("range=30d")
+    page = dashboard("period=30d")
     everything = site.ask(f"top/pathname?limit=1000&{question('30d')}")["data"]
     page.locator(".card-pages").get_by_role("button", name="All pages").click()
     found = page.locator("dialog tbody tr")
@@ -241,7 +241,7 @@ def test_all_values_of_a_list_are_in_a_dialog_with_a_search(site: SampleServer, 
 
 
 def test_recent_events_page_by_page(site: SampleServer, dashboard: Dashboard) -> None:
-    page = dashboard("range=30d")
+    page = dashboard("period=30d")
     expect(page.locator(".events-table tbody tr")).to_have_count(12)
     page.get_by_role("button", name="Older events").click()
     expect(page.locator(".events-table tbody tr")).to_have_count(24)
@@ -250,9 +250,9 @@ def test_recent_events_page_by_page(site: SampleServer, dashboard: Dashboard) ->
 
 
 def test_everything_shown_can_be_had_as_csv(dashboard: Dashboard) -> None:
-    page = dashboard("range=30d&filter_country=DE")
+    page = dashboard("period=30d&filter_country=DE")
     links = [one.get_attribute("href") for one in page.locator("a.csv").all()]
-    assert len(links) == 8
+    assert len(links) == 9
     for link in links:
         assert "filter_country=DE" in link
         answer = page.request.get(page.evaluate("(link) => new URL(link, location.href).href", link))
@@ -261,11 +261,11 @@ def test_everything_shown_can_be_had_as_csv(dashboard: Dashboard) -> None:
 
 
 def test_pages_have_a_small_line_of_their_days(site: SampleServer, dashboard: Dashboard) -> None:
-    page = dashboard("range=7d")
+    page = dashboard("period=7d")
     expect(page.locator(".card-pages .spark polyline")).to_have_count(10)
-    longest = dashboard("range=12m")
+    longest = dashboard("period=12mo")
     expect(longest.locator(".card-pages .bar")).to_have_count(10)
-    assert longest.locator(".spark polyline").count() == 0
+    expect(longest.locator(".spark polyline")).to_have_count(0)
 
 
 def test_who_is_here_now_comes_by_itself(site: SampleServer, dashboard: Dashboard) -> None:
@@ -283,13 +283,13 @@ def test_the_address_says_all_of_it_and_shows_everyone_the_same(site: SampleServ
     page = dashboard()
     page.get_by_role("button", name="30 d").click()
     page.get_by_role("button", name="Pageviews", exact=False).first.click()
-    page.locator(".card-sources").get_by_role("tab", name="UTM source").click()
+    page.locator(".card-sources").get_by_label("Campaigns").select_option("UTM source")
     page.locator(".card-places .bar", has_text="Germany").click()
     expect(page.locator(".chip", has_text="Germany")).to_have_count(1)
     drawn(page)
     expect(page.locator(".bar[aria-pressed=true]")).to_have_count(1)
     assert query_of(page) == {
-        "range": "30d",
+        "period": "30d",
         "tz": ZONE,
         "figure": "pageviews",
         "filter_country": "DE",
@@ -303,35 +303,49 @@ def test_the_address_says_all_of_it_and_shows_everyone_the_same(site: SampleServ
 
 
 def test_back_goes_back(dashboard: Dashboard) -> None:
-    page = dashboard("range=7d")
+    page = dashboard("period=7d")
     before = figures(page)
     page.get_by_role("button", name="30 d").click()
-    expect(page.locator(".segment[aria-pressed=true]").first).to_have_text("30 d")
+    expect(page.locator(".dash-range .segment[aria-pressed=true]").first).to_have_text("30 d")
     page.locator(".card-pages .bar").first.click()
     expect(page.locator(".chip")).to_have_count(1)
     page.go_back()
     expect(page.locator(".chip")).to_have_count(0)
     page.go_back()
-    expect(page.locator(".segment[aria-pressed=true]").first).to_have_text("7 d")
+    expect(page.locator(".dash-range .segment[aria-pressed=true]").first).to_have_text("7 d")
     drawn(page)
     assert figures(page) == before
 
 
-def test_the_time_zone_is_chosen_on_the_page(site: SampleServer, dashboard: Dashboard) -> None:
-    page = dashboard("range=7d")
-    page.get_by_label("Time zone").select_option("Pacific/Auckland")
-    expect(page.locator(".zone")).to_have_value("Pacific/Auckland")
+def test_a_change_that_overtakes_the_timer_of_the_one_before_is_shown(site: SampleServer, open_page: OpenPage) -> None:
+    """As on a busy machine, where a timer fires late: nothing stays dimmed."""
+    page = site.log_in(open_page(fresh=True))
+    page.clock.install()
+    page.goto(f"{site.url}/websites/{site.website}?period=7d")
     drawn(page)
+    page.clock.pause_at(datetime.now() + timedelta(seconds=5))
+    page.keyboard.press("3")
+    page.keyboard.press("1")
+    expect(page.locator(".page-body[aria-busy=true]")).to_have_count(1)
+    page.clock.set_system_time(datetime.now() + timedelta(seconds=10))
+    page.keyboard.press("2")
+    expect(page.locator(".dash-range .segment[aria-pressed=true]").first).to_have_text("7 d")
+    drawn(page)
+
+
+def test_the_time_zone_is_the_one_of_the_address(site: SampleServer, dashboard: Dashboard) -> None:
+    page = dashboard("period=7d&tz=Pacific/Auckland")
     today = datetime.now(ZoneInfo("Pacific/Auckland")).date()
     asked = f"stats?from={today - timedelta(days=6)}&to={today}&tz=Pacific/Auckland"
     expect(page.locator("[data-figure=visitors]")).to_have_attribute(
         "data-value", str(site.ask(asked)["data"]["visitors"])
     )
+    expect(page.locator(".when-days")).to_have_attribute("title", "Days in the time zone Pacific/Auckland")
 
 
 def test_days_of_ones_own(dashboard: Dashboard) -> None:
-    page = dashboard("range=7d")
-    page.get_by_role("button", name="Custom").click()
+    page = dashboard("period=7d")
+    page.get_by_role("button", name="More", exact=True).click()
     first, last = days("30d")
     page.get_by_label("First day").fill(first)
     page.get_by_label("Last day").fill(last)
@@ -341,24 +355,27 @@ def test_days_of_ones_own(dashboard: Dashboard) -> None:
 
 
 def test_nonsense_in_the_address_is_passed_over(dashboard: Dashboard) -> None:
-    page = dashboard("range=soon&tz=Mars/Base&figure=luck&interval=week&from=2026-02-30&to=x&tab_pages=country&other=1")
-    assert query_of(page) == {"range": "7d", "tz": ZONE}
+    page = dashboard(
+        "period=soon&tz=Mars/Base&figure=luck&interval=second&compare=all&from=2026-02-30&to=x&tab_pages=country&other=1"
+    )
+    assert query_of(page) == {"period": "7d", "tz": ZONE}
 
 
 def test_from_one_website_to_another_the_days_stay_and_filters_do_not(site: SampleServer, dashboard: Dashboard) -> None:
-    page = dashboard("range=30d&filter_country=DE")
+    page = dashboard("period=30d&filter_country=DE")
     site.send(site.second, {"type": "screen_view", "name": "second"})
+    page.locator(".switcher summary").click()
     page.get_by_role("link", name="second.example").click()
     expect(page.locator("h1").first).to_have_text("second.example")
     drawn(page)
-    assert query_of(page) == {"range": "30d", "tz": ZONE}
+    assert query_of(page) == {"period": "30d", "tz": ZONE}
 
 
 # --- filters and keys
 
 
 def test_filters_are_added_and_taken_away(site: SampleServer, dashboard: Dashboard) -> None:
-    page = dashboard("range=30d")
+    page = dashboard("period=30d")
     page.get_by_role("button", name="Filter", exact=True).click()
     page.get_by_label("Field").select_option("country")
     page.get_by_label("Value").fill("germany")
@@ -370,11 +387,11 @@ def test_filters_are_added_and_taken_away(site: SampleServer, dashboard: Dashboa
     page.get_by_label("Value").fill(f"signup {IMG}")
     page.keyboard.press("Enter")
     expect(page.locator(".chip")).to_have_count(2)
-    drawn(page)
-    asked = site.ask(
+    drawn(page, 6)  # conversions in place of pageviews and events
+    answer = site.ask(
         f"stats?{question('30d')}&filter_country=DE&filter_event_name=signup%20%3Cimg%20src%3Dx%20onerror%3Dwindow.broken%3D1%3E"
     )
-    assert figures(page)["visitors"] == str(asked["data"]["visitors"])
+    assert figures(page)["visitors"] == str(answer["data"]["visitors"])
     page.locator(".chip-remove").first.focus()
     page.keyboard.press("Delete")
     expect(page.locator(".chip")).to_have_count(1)
@@ -384,16 +401,17 @@ def test_filters_are_added_and_taken_away(site: SampleServer, dashboard: Dashboa
 
 
 def test_what_is_not_set_can_be_filtered_too(site: SampleServer, dashboard: Dashboard) -> None:
-    page = dashboard("range=30d")
-    page.locator(".card-sources .bar", has_text="Direct").click()
+    page = dashboard("period=30d")
+    page.locator(".card-sources").get_by_role("tab", name="Referrers").click()
+    page.locator(".card-sources .bar", has_text="Direct / None").click()
     expect(page.locator(".chip", has_text="Direct")).to_have_count(1)
     drawn(page)
-    asked = site.ask(f"stats?{question('30d')}&filter_referrer=")["data"]
-    assert figures(page)["pageviews"] == str(asked["pageviews"])
+    expected = site.ask(f"stats?{question('30d')}&filter_referrer=")["data"]
+    assert figures(page)["pageviews"] == str(expected["pageviews"])
 
 
 def test_the_keyboard_does_everything(dashboard: Dashboard) -> None:
-    page = dashboard("range=7d")
+    page = dashboard("period=7d")
     pressed = page.locator(".dash-range .segment[aria-pressed=true]")
     for key, words in (("1", "Today"), ("3", "30 d"), ("4", "90 d"), ("5", "12 m"), ("2", "7 d")):
         page.keyboard.press(key)
@@ -417,7 +435,7 @@ def test_the_keyboard_does_everything(dashboard: Dashboard) -> None:
 
 
 def test_by_tab_and_enter_a_row_filters_and_the_focus_stays(dashboard: Dashboard) -> None:
-    page = dashboard("range=30d")
+    page = dashboard("period=30d")
     for _ in range(200):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.matches('.card-pages .bar')"):
@@ -430,7 +448,7 @@ def test_by_tab_and_enter_a_row_filters_and_the_focus_stays(dashboard: Dashboard
 
 
 def test_the_chart_can_be_read_by_keyboard(dashboard: Dashboard) -> None:
-    page = dashboard("range=7d")
+    page = dashboard("period=7d")
     slider = page.get_by_role("slider")
     slider.focus()
     page.keyboard.press("Home")
@@ -479,13 +497,15 @@ def test_events_that_are_no_longer_kept_are_told_in_the_servers_words(site: Samp
 
 
 def test_while_it_asks_the_old_figures_stay_dimmed(dashboard: Dashboard) -> None:
-    page = dashboard("range=7d")
+    page = dashboard("period=7d")
     held: list[Any] = []
     page.route(re.compile("/stats"), lambda route: held.append(route))
     before = figures(page)
     page.get_by_role("button", name="30 d").click()
     expect(page.locator(".figures-place[aria-busy=true]")).to_have_count(1)
     assert figures(page) == before
+    # Playwright receives requests only while a command runs.
+    until(lambda: page.evaluate("1") and held)
     for route in held:
         route.continue_()
     drawn(page)
@@ -508,9 +528,9 @@ def test_an_unknown_website_says_so(site: SampleServer, open_page: OpenPage) -> 
 
 
 def test_a_refresh_shows_what_is_new_and_keeps_the_focus(site: SampleServer, open_page: OpenPage) -> None:
-    page = site.log_in(open_page())
+    page = site.log_in(open_page(fresh=True))
     page.clock.install()
-    page.goto(f"{site.url}/websites/{site.website}?range=7d")
+    page.goto(f"{site.url}/websites/{site.website}?period=7d")
     drawn(page)
     before = int(figures(page)["pageviews"])
     page.locator(".card-browsers .bar").first.focus()
@@ -524,7 +544,7 @@ def test_a_refresh_shows_what_is_new_and_keeps_the_focus(site: SampleServer, ope
 
 
 def test_html_in_the_data_is_text(dashboard: Dashboard) -> None:
-    page = dashboard("range=30d&tab_sources=utm_source")
+    page = dashboard("period=30d&tab_sources=utm_source")
     expect(page.locator("h1").first).to_have_text(f"Example {IMG}")
     expect(page.locator(".card-sources .bar", has_text=IMG)).to_have_count(1)
     page.locator(".card-sources .bar", has_text=IMG).click()
@@ -534,11 +554,12 @@ def test_html_in_the_data_is_text(dashboard: Dashboard) -> None:
     expect(page.locator("dialog tbody tr").first).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("dialog")).to_have_count(0)
-    page.goto(page.url.partition("?")[0] + "?range=30d&filter_type=event")
-    drawn(page)
+    page.goto(page.url.partition("?")[0] + "?period=30d&filter_type=event")
+    # Conversions take the place of pageviews and events.
+    drawn(page, 6)
     expect(page.locator(".event-name", has_text=IMG).first).to_be_visible()
     expect(page.locator(".event-data", has_text=IMG).first).to_be_visible()
-    assert page.locator("img").count() == 0
+    assert page.locator("img[src=x]").count() == 0
     assert page.evaluate("window.broken") is None
 
 
@@ -548,7 +569,7 @@ def test_html_in_the_data_is_text(dashboard: Dashboard) -> None:
 def test_the_shared_link_shows_the_same_and_can_be_taken_back(
     site: SampleServer, dashboard: Dashboard, open_page: OpenPage
 ) -> None:
-    page = dashboard("range=30d&filter_country=DE")
+    page = dashboard("period=30d&filter_country=DE")
     link = shared_link(page)
     assert "/share/" in link
     assert "filter_country=DE" in link
@@ -577,7 +598,7 @@ def test_the_shared_link_shows_the_same_and_can_be_taken_back(
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_axe_finds_nothing(dashboard: Dashboard, scheme: str, width: int) -> None:
-    page = dashboard("range=30d&filter_country=DE", color_scheme=scheme, viewport={"width": width, "height": 800})
+    page = dashboard("period=30d&filter_country=DE", color_scheme=scheme, viewport={"width": width, "height": 800})
     page.get_by_text("Table of this chart").click()
     for opens in (None, "?", "f", "/"):
         if opens:
@@ -593,7 +614,7 @@ def test_axe_finds_nothing(dashboard: Dashboard, scheme: str, width: int) -> Non
 def test_axe_finds_nothing_on_shared_empty_and_failed_pages(
     site: SampleServer, dashboard: Dashboard, open_page: OpenPage, scheme: str
 ) -> None:
-    page = dashboard("range=7d", color_scheme=scheme)
+    page = dashboard("period=7d", color_scheme=scheme)
     link = shared_link(page)
     assert faults(page) == []
     shared = drawn(open_page(link, color_scheme=scheme))
@@ -606,12 +627,13 @@ def test_axe_finds_nothing_on_shared_empty_and_failed_pages(
     shared.reload()
     expect(shared.locator(".notice")).to_have_count(10)
     assert faults(shared) == []
+    shared.wait_for_load_state("networkidle")  # cards ask one after the other
     shared.problems.forgive("ERR_FAILED")
 
 
 @pytest.mark.parametrize("width", [320, 390, 700, 900, 1920])
 def test_nothing_but_the_figures_scrolls_sideways(dashboard: Dashboard, width: int) -> None:
-    query = "range=30d&filter_country=DE&filter_country=FR&filter_browser=Chrome"
+    query = "period=30d&filter_country=DE&filter_country=FR&filter_browser=Chrome"
     page = dashboard(query, viewport={"width": width, "height": 800})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
 
@@ -641,15 +663,15 @@ def test_nothing_moves_for_who_wants_no_motion(dashboard: Dashboard) -> None:
 
 
 def test_on_paper_it_is_a_report(dashboard: Dashboard) -> None:
-    page = dashboard("range=30d&filter_country=DE")
+    page = dashboard("period=30d&filter_country=DE")
     page.emulate_media(media="print")
-    expect(page.locator(".print-head")).to_contain_text("country: Germany")
+    expect(page.locator(".print-head")).to_contain_text("Country is Germany")
     for gone in (".sidebar", ".dash-head", ".card-foot", ".segments"):
         assert all(not one.is_visible() for one in page.locator(gone).all())
 
 
-def test_all_that_is_loaded_is_less_than_100_kb(site: SampleServer, open_page: OpenPage) -> None:
-    page = site.log_in(open_page())
+def test_the_first_load_is_at_most_120_kb(site: SampleServer, open_page: OpenPage) -> None:
+    page = site.log_in(open_page(fresh=True))
     sizes: dict[str, int] = {}
 
     def note(response: Any) -> None:
@@ -660,4 +682,4 @@ def test_all_that_is_loaded_is_less_than_100_kb(site: SampleServer, open_page: O
     page.goto(f"{site.url}/websites/{site.website}")
     drawn(page)
     assert all(url.startswith(("/assets/", "/websites/")) for url in sizes)
-    assert sum(sizes.values()) < 100_000, sorted(sizes.items(), key=lambda one: -one[1])
+    assert sum(sizes.values()) <= 120_000, sorted(sizes.items(), key=lambda one: -one[1])

@@ -4,7 +4,7 @@ The visits come through collect (journeys.py): 40 see /, 20 go on to /pricing, 1
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -14,21 +14,15 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.browsers import ZONE, OpenPage
-from tests.browser.history import IMG, SampleServer, sample_server
-from tests.browser.journeys import send_journeys
-from tests.browser.owner import faults
+from tests.browser.history import IMG, SampleServer
+from tests.browser.owner import faults, faults_in_each_scheme
 
 SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 THREE = ["pathname:/", "pathname:/pricing", "event_name:signup"]
 Shown = Callable[..., Any]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
-    with sample_server(tmp_path_factory.mktemp("funnels")) as one:
-        send_journeys(one, one.second)
-        one.website = one.second
-        yield one
+pytestmark = pytest.mark.usefixtures("journeys")
 
 
 @pytest.fixture
@@ -37,13 +31,13 @@ def shown(site: SampleServer, open_page: OpenPage) -> Shown:
 
     def show(steps: list[str] = THREE, more: str = "", **options: Any) -> Any:
         page = site.log_in(open_page(**options))
-        page.goto(f"{site.url}/websites/{site.website}/funnels?{asked(steps)}{more}")
+        page.goto(f"{site.url}/websites/{site.website}/funnels?{step_query(steps)}{more}")
         return drawn(page, len(steps))
 
     return show
 
 
-def asked(steps: list[str]) -> str:
+def step_query(steps: list[str]) -> str:
     return "&".join(f"step={step}" for step in steps)
 
 
@@ -78,7 +72,7 @@ def question(more: str = "") -> str:
 
 def test_bars_words_and_table_are_the_read_apis(site: SampleServer, shown: Shown) -> None:
     page = shown()
-    rows = site.ask(f"funnel?{question()}&{asked(THREE)}")["data"]
+    rows = site.ask(f"funnel?{question()}&{step_query(THREE)}")["data"]
     assert [row["visits"] for row in rows] == visits(page) == [40, 20, 10]
     expect(page.locator(".sum")).to_have_text("25% completed: 10 of 40 visits that reached the first step.")
     words = [one.inner_text() for one in page.locator(".step-between").all()]
@@ -137,7 +131,7 @@ def test_steps_that_nobody_takes(shown: Shown) -> None:
 
 def test_filters_and_days_hold(site: SampleServer, shown: Shown) -> None:
     page = shown(more="&filter_browser=Firefox")
-    rows = site.ask(f"funnel?{question('&filter_browser=Firefox')}&{asked(THREE)}")["data"]
+    rows = site.ask(f"funnel?{question('&filter_browser=Firefox')}&{step_query(THREE)}")["data"]
     assert visits(page) == [row["visits"] for row in rows] == [10, 10, 10]
     page.keyboard.press("1")
     expect(page.locator(".dash-range .segment[aria-pressed=true]")).to_have_text("Today")
@@ -227,7 +221,7 @@ def test_what_is_no_step_is_passed_over_and_eight_are_enough(
 ) -> None:
     page = site.log_in(open_page())
     wrong = ["colour:red", "pathname", "pathname:", ":x", *[f"pathname:/{n}" for n in range(9)]]
-    page.goto(f"{site.url}/websites/{site.website}/funnels?{asked(wrong)}")
+    page.goto(f"{site.url}/websites/{site.website}/funnels?{step_query(wrong)}")
     drawn(page, 8)
     assert steps_of(page) == [f"pathname:/{n}" for n in range(8)]
     expect(page.get_by_role("button", name="Add step")).to_have_count(0)
@@ -266,7 +260,7 @@ def test_what_fails_says_so_and_the_steps_stay(site: SampleServer, open_page: Op
     pattern = re.compile(r"/api/account/websites/[^/]+/funnel\?")
     body = {"ok": False, "error": {"code": "query_timeout", "message": "This question takes too long."}}
     page.route(pattern, lambda route: route.fulfill(status=503, json=body))
-    page.goto(f"{site.url}/websites/{site.website}/funnels?{asked(THREE)}")
+    page.goto(f"{site.url}/websites/{site.website}/funnels?{step_query(THREE)}")
     notice = page.locator(".notice", has_text="The funnel cannot be shown.")
     expect(notice).to_contain_text("This question takes too long.")
     assert names(page) == ["/", "/pricing", "signup"]
@@ -278,17 +272,16 @@ def test_what_fails_says_so_and_the_steps_stay(site: SampleServer, open_page: Op
     page.problems.forgive("status of 503")
 
 
-# --- for everybody
+# --- accessibility
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
-def test_accessible(shown: Shown, size: str, scheme: str) -> None:
-    """axe-core finds nothing, and nothing scrolls sideways, by day and night, on a desk and on a phone."""
-    page = shown([*THREE, f"event_name:{IMG}"], viewport=SIZES[size], color_scheme=scheme)
+def test_accessible(shown: Shown, size: str) -> None:
+    """axe-core finds no violations and the page does not scroll sideways, in light and dark, wide and narrow."""
+    page = shown([*THREE, f"event_name:{IMG}"], viewport=SIZES[size])
     page.get_by_text("Table of this funnel").click()
-    assert faults(page) == []
+    assert faults_in_each_scheme(page) == []
     assert page.locator("main img").count() == 0
     page.get_by_role("button", name="Add step").click()
     expect(page.locator("dialog .bar")).to_have_count(2)
-    assert faults(page) == []
+    assert faults_in_each_scheme(page) == []

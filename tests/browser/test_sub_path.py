@@ -60,12 +60,12 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_everything_is_below_the_prefix(place: tuple[Server, Proxy], open_page: OpenPage) -> None:
     server, proxy = place
     origin, start = f"http://127.0.0.1:{proxy.port}", f"http://127.0.0.1:{proxy.port}/stats"
-    page = open_page()
-    asked: list[str] = []
+    page = open_page(fresh=True)
+    requested: list[str] = []
 
     def note(request: Request) -> None:
         if request.url.startswith("http"):
-            asked.append(request.url)
+            requested.append(request.url)
 
     page.context.on("request", note)
     token = setup_link(server).partition("#")[2]
@@ -112,7 +112,7 @@ def test_everything_is_below_the_prefix(place: tuple[Server, Proxy], open_page: 
     page.get_by_role("button", name="Create link").click()
     link = page.get_by_label("Share link").input_value()
     assert link.startswith(f"{start}/share/")
-    reader = open_page()
+    reader = open_page(fresh=True)
     reader.context.on("request", note)
     reader.goto(link)
     expect(reader.locator("[data-figure=visitors]")).to_have_attribute("data-value", "1")
@@ -138,7 +138,7 @@ def test_everything_is_below_the_prefix(place: tuple[Server, Proxy], open_page: 
     page.get_by_role("link", name="Go to websites").click()
     expect(page.get_by_role("heading", name="Websites", exact=True)).to_be_visible()
     page.problems.forgive("status of 401", "status of 404")
-    assert [url for url in asked if not url.startswith(f"{start}/") and url.startswith(origin)] == []
-    assert len(asked) > 50
+    assert [url for url in requested if not url.startswith(f"{start}/") and url.startswith(origin)] == []
+    assert len(requested) > 50
     status, state = ask(page, server, "GET", "/api/account/state")
     assert (status, state["data"]["needs_setup"]) == (200, False)

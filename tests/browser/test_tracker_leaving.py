@@ -1,6 +1,6 @@
 """Events of a page that is left while the server cannot take them, in Chromium and Firefox (and WebKit, by request).
 
-What is promised: events are stored when a page is left, sent, and removed from the storage after an answer that is not
+Events are stored when a page is left, sent, and removed from the storage after an answer that is not
 429 or 5xx; what remains is sent by the website's next page and counts once by its event_id.
 """
 
@@ -68,8 +68,11 @@ def test_what_was_sent_while_leaving_counts_once(stage: Stage, tab: Tab) -> None
     tab.goto(stage.put("/"))
     stage.counted("/")
     until(lambda: stored(tab, stage) == [])
+    stage.wire.held.clear()
     tab.evaluate("tally.track('last')")
+    until(lambda: len(stage.wire.posts) == 2)
     tab.goto(stage.origin + "/away")
+    stage.wire.held.set()
     stage.counted("/", "last")
     tab.goto(stage.origin + "/next")
     stage.counted("/", "last", "/next")

@@ -21,7 +21,7 @@ def parts(stage: Stage) -> set[str]:
 
 
 def ready(stage: Stage, page: Page, name: str) -> None:
-    """Waits until the part runs: whoever imports it later is told later."""
+    """Waits until the part runs: a page that imports it later gets its values later."""
     until(lambda: f"/tracker/{name}.js" in parts(stage))
     page.evaluate("async (url) => { await import(url) }", f"{stage.stats}/tracker/{name}.js")
 
@@ -51,7 +51,7 @@ def test_no_part_is_loaded_where_none_is_asked_for(stage: Stage, visit: Visit) -
 def test_vitals_are_sent_once_when_they_are_final(stage: Stage, visit: Visit) -> None:
     page = visit(stage.put("/measured", TALL, "data-vitals"))
     ready(stage, page, "vitals")
-    page.wait_for_function("performance.getEntriesByType('paint').length > 1")
+    page.wait_for_function("() => performance.getEntriesByType('paint').length > 1")
     page.click("#b")
     page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
     page.evaluate("history.pushState({}, '', '/elsewhere')")

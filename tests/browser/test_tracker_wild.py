@@ -22,9 +22,9 @@ def warnings(page: Page) -> list[str]:
     return found
 
 
-def heard(page: Page, told: list[str]) -> None:
-    """Wait until there is a warning: Playwright hears of it only while it is asked something."""
-    until(lambda: page.evaluate("1") and told)
+def wait_for_warning(page: Page, logged: list[str]) -> None:
+    """Wait until there is a warning. Playwright receives it only while a command runs."""
+    until(lambda: page.evaluate("1") and logged)
 
 
 def module(stage: Stage, query: str = "", attributes: str = "") -> str:
@@ -70,10 +70,10 @@ def test_attributes_that_were_stripped(stage: Stage, visit: Visit, query: str) -
     src = f"{stage.stats}/tracker.js{query.format(stage.website)}"
     make = f"<script>document.head.append(Object.assign(document.createElement('script'), {{ src: '{src}' }}))</script>"
     page = visit()
-    told = warnings(page)
+    logged = warnings(page)
     page.goto(stage.put("/", tracker=make))
     stage.counted("/")
-    assert told == []
+    assert logged == []
     assert page.evaluate(f"'{stage.website}' in tally")
 
 
@@ -85,14 +85,14 @@ def test_the_attribute_wins_and_a_part_is_found_beside_a_query(stage: Stage, vis
 
 def test_a_script_without_any_id(stage: Stage, visit: Visit) -> None:
     page = visit()
-    told = warnings(page)
+    logged = warnings(page)
     page.goto(stage.put("/", tracker=f'<script defer src="{stage.stats}/tracker.js"></script>'))
-    heard(page, told)
+    wait_for_warning(page, logged)
     page.evaluate("tally.track('more')")
     until(lambda: len(stage.wire.posts) == 2)
-    page.wait_for_function("Object.keys(localStorage).length == 0")
-    assert told == [f"Tally: 400 from {stage.stats}/api/collect; {HINT}"]
-    page.wait_for_function("Object.keys(localStorage).length == 0")
+    page.wait_for_function("() => Object.keys(localStorage).length == 0")
+    assert logged == [f"Tally: 400 from {stage.stats}/api/collect; {HINT}"]
+    page.wait_for_function("() => Object.keys(localStorage).length == 0")
 
 
 COPIES = {
@@ -114,34 +114,34 @@ def put_copy(stage: Stage, kind: str, attributes: str) -> str:
 @pytest.mark.parametrize("kind", COPIES)
 def test_copies_work_with_the_servers_address(stage: Stage, visit: Visit, kind: str) -> None:
     page = visit()
-    told = warnings(page)
+    logged = warnings(page)
     page.goto(put_copy(stage, kind, f'data-api="{stage.stats}/api/collect"'))
     stage.counted("/")
-    assert told == []
+    assert logged == []
 
 
 @pytest.mark.parametrize("kind", COPIES)
 def test_copies_without_it_say_so_once(stage: Stage, visit: Visit, kind: str) -> None:
     """They send to where they are; no event waits for what will never take it."""
     page = visit()
-    told = warnings(page)
+    logged = warnings(page)
     page.goto(put_copy(stage, kind, ""))
-    heard(page, told)
+    wait_for_warning(page, logged)
     stage.pages.opened.clear()
     page.evaluate("tally.track('more')")
     until(lambda: len(stage.pages.opened) > 0)
-    page.wait_for_function("Object.keys(localStorage).length == 0")
+    page.wait_for_function("() => Object.keys(localStorage).length == 0")
     folder = "/js" if "copied" in kind else ""
-    assert told == [f"Tally: 404 from {stage.origin}{folder}/api/collect; {HINT}"]
+    assert logged == [f"Tally: 404 from {stage.origin}{folder}/api/collect; {HINT}"]
 
 
 def test_code_that_is_evaluated_later_and_has_no_element(stage: Stage, visit: Visit) -> None:
     page = visit(stage.put("/", tracker=""))
-    told = warnings(page)
+    logged = warnings(page)
     page.evaluate("(text) => { setTimeout(text) }", SOURCE)
-    heard(page, told)
-    assert len(told) == 1
-    assert HINT in told[0]
+    wait_for_warning(page, logged)
+    assert len(logged) == 1
+    assert HINT in logged[0]
 
 
 def test_a_copy_on_a_host_that_is_silent(stage: Stage, visit: Visit) -> None:
@@ -149,34 +149,34 @@ def test_a_copy_on_a_host_that_is_silent(stage: Stage, visit: Visit) -> None:
     stage.pages.put("/js/copy.js", SOURCE, kind="text/javascript")
     other = f"http://static.test:{stage.pages.port}"
     page = visit()
-    told = warnings(page)
+    logged = warnings(page)
     text = f'<script defer src="{other}/js/copy.js" data-website-id="{stage.website}"></script>'
     page.goto(stage.put("/", tracker=text))
-    heard(page, told)
-    assert told == [f"Tally: no answer from {other}/js/api/collect; {HINT}"]
+    wait_for_warning(page, logged)
+    assert logged == [f"Tally: no answer from {other}/js/api/collect; {HINT}"]
 
 
 def test_a_page_that_may_not_send_is_told_once(stage: Stage, visit: Visit) -> None:
     stage.put("/")
     page = visit()
-    told = warnings(page)
+    logged = warnings(page)
     page.goto(f"http://localhost:{stage.pages.port}/")
-    heard(page, told)
+    wait_for_warning(page, logged)
     page.evaluate("tally.track('more')")
     until(lambda: len(stage.wire.posts) == 2)
-    page.wait_for_function("Object.keys(localStorage).length == 0")
-    assert told == [f"Tally: 403 from {stage.stats}/api/collect; {HINT}"]
+    page.wait_for_function("() => Object.keys(localStorage).length == 0")
+    assert logged == [f"Tally: 403 from {stage.stats}/api/collect; {HINT}"]
 
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_refusal_that_passes_is_no_warning(stage: Stage, visit: Visit, status: int) -> None:
     stage.wire.replies.append(Reply(status))
     page = visit()
-    told = warnings(page)
+    logged = warnings(page)
     page.goto(stage.put("/"))
     stage.posted(1)
-    page.wait_for_function("Object.keys(localStorage).length > 0")
-    assert told == []
+    page.wait_for_function("() => Object.keys(localStorage).length > 0")
+    assert logged == []
 
 
 def test_a_page_of_an_app(stage: Stage, visit: Visit) -> None:

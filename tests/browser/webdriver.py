@@ -26,7 +26,7 @@ import pytest
 from tests.support.process import until
 
 _FIREFOX = {
-    # As Chromium is told: every name of the tests is this machine.
+    # Every host name of the tests is this machine, as for Chromium.
     "network.dns.localDomains": "example.test,www.example.test,stats.test",
     # Since version 136 https is tried first.
     "dom.security.https_first": False,

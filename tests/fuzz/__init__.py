@@ -1,1 +1,1 @@
-"""What strangers can send, read by the functions that read it first, with a fuzzer behind and without one."""
+"""Fuzz tests of the parsers of untrusted input: run.py runs a fuzzer, test_corpus.py replays its inputs without one."""

@@ -1,6 +1,6 @@
-"""The committed corpora: one file a target, one input a line, written as Python writes bytes.
+"""Reads and writes the committed corpora: a file per target, an input per line, as a bytes literal of Python.
 
-So that a change of them can be read. Lines that begin with # are comments.
+The literals make changes readable in a review. Lines that begin with # are comments.
 """
 
 import ast
@@ -11,24 +11,24 @@ FOLDER = Path(__file__).resolve().parent / "corpus"
 
 
 def inputs(name: str) -> list[bytes]:
-    """Every input of a target's corpus."""
+    """Return every input of a target's corpus."""
     lines = (FOLDER / f"{name}.txt").read_text().splitlines()
     return [ast.literal_eval(line) for line in lines if line and not line.startswith("#")]
 
 
 def add(name: str, fresh: list[bytes]) -> None:
-    """Writes more inputs at the end."""
+    """Append inputs to a corpus."""
     with (FOLDER / f"{name}.txt").open("a") as file:
         file.writelines(f"{data!r}\n" for data in fresh)
 
 
 def unpack(name: str, folder: Path) -> None:
-    """The inputs as files, which is how a fuzzer wants them."""
+    """Write the inputs as files into a new directory, as the fuzzer needs them."""
     folder.mkdir(parents=True)
     for number, data in enumerate(inputs(name)):
         (folder / f"{number:04}").write_bytes(data)
 
 
 def words(name: str) -> set[bytes]:
-    """The words in a corpus: what a fuzzer puts in and would be long in guessing."""
+    """Return the words in a corpus, which the fuzzer inserts into inputs."""
     return {word for data in inputs(name) for word in re.findall(rb"[A-Za-z_-]{3,24}|[^\w\s]+|[0-9]{2,}", data)}

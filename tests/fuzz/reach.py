@@ -1,4 +1,4 @@
-"""Which lines of the product an input reaches, so that a corpus holds only what adds to it."""
+"""Records which lines of tally/ an input reaches, so that only inputs that reach new lines are added to a corpus."""
 
 import sys
 from types import FrameType
@@ -10,20 +10,20 @@ Line = tuple[str, int, int]
 
 
 def reached(name: str, data: bytes) -> set[Line]:
-    """Pairs of lines that follow one another in files of tally/, as (file, from, to)."""
+    """Return the pairs of consecutive lines in files of tally/, as (file, from, to)."""
     found: set[Line] = set()
     before: dict[int, int] = {}
 
-    def look(frame: FrameType, event: str, argument: Any) -> Any:
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
         path = frame.f_code.co_filename
         if "/tally/" not in path:
             return None
         if event == "line":
             found.add((path, before.get(id(frame), 0), frame.f_lineno))
             before[id(frame)] = frame.f_lineno
-        return look
+        return trace
 
-    sys.settrace(look)
+    sys.settrace(trace)
     try:
         TARGETS[name](data)
     finally:

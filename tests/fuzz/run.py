@@ -1,11 +1,11 @@
-"""Feeds the targets from a fuzzer: atheris, which looks for bytes that lead to lines not yet reached.
+"""Runs the targets under the fuzzer atheris, which searches for inputs that reach new lines of code.
 
     pip install -e '.[fuzz]'
-    python tests/fuzz/run.py [TARGET ...] [--seconds 10] [--at-once 2] [--keep]
+    python tests/fuzz/run.py [TARGET ...] [--seconds 10] [--processes 2] [--keep]
 
-Each target runs in a process of its own, from its committed corpus on. A broken promise is written down with the bytes
-that break it, and the exit status is 1. `--keep` adds to the corpora the few smallest inputs that reach more than what
-is there: the test suite replays these without a fuzzer.
+Each target runs in a process of its own and begins with its committed corpus. If a target raises, the input is printed
+and the exit status is 1. `--keep` adds the smallest inputs that reach new lines to the corpora, which the tests replay
+without a fuzzer.
 """
 
 import argparse
@@ -21,34 +21,34 @@ sys.path.insert(0, str(HERE.parent.parent))
 
 from tests.fuzz import corpora  # noqa: E402
 
-# A request's body is 64 KB, but what reads it is found out by less, and small inputs run faster.
-MOST_BYTES = 2_048
-# What a test suite replays in a moment and a person can read.
-MOST_KEPT_BYTES = 400
+# A body may have 64 KB, but small inputs reach the same lines and run faster.
+MAX_BYTES = 2_048
+# Short enough to read in a review.
+MAX_KEPT_BYTES = 400
 
 
 def main() -> int:
-    """Fuzzes; 0 if every promise was kept."""
+    """Run the targets; return 0 if none raised."""
     names = [path.stem for path in sorted(corpora.FOLDER.glob("*.txt"))]
-    reader = argparse.ArgumentParser(description="Fuzzes what reads a stranger's bytes first.")
-    reader.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(names)}; all by default")
-    reader.add_argument("--seconds", type=int, default=10, help="for each target")
-    reader.add_argument("--seed", type=int, default=0, help="the same run again; 0: another one each time")
-    reader.add_argument("--at-once", type=int, default=2, help="how many targets run at the same time")
-    reader.add_argument("--keep", action="store_true", help="adds what reaches more to the corpora")
-    reader.add_argument("--child", type=Path, help=argparse.SUPPRESS)
-    asked = reader.parse_args()
-    if unknown := set(asked.targets) - set(names):
-        reader.error(f"{', '.join(unknown)}: no such target")
-    if asked.child is not None:
-        return fuzz(asked.targets[0], asked.child, asked)
-    with ThreadPoolExecutor(asked.at_once) as workers:
-        runs = workers.map(lambda name: run(name, asked), asked.targets or names)
+    parser = argparse.ArgumentParser(description="Fuzzes the parsers of untrusted input.")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"one of {', '.join(names)}; all by default")
+    parser.add_argument("--seconds", type=int, default=10, help="for each target")
+    parser.add_argument("--seed", type=int, default=0, help="repeats a run; default 0: a random one")
+    parser.add_argument("--processes", type=int, default=2, help="how many targets run at the same time")
+    parser.add_argument("--keep", action="store_true", help="add inputs that reach new lines to the corpora")
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if unknown := set(options.targets) - set(names):
+        parser.error(f"{', '.join(unknown)}: no such target")
+    if options.child is not None:
+        return fuzz(options.targets[0], options.child, options)
+    with ThreadPoolExecutor(options.processes) as workers:
+        runs = workers.map(lambda name: run(name, options), options.targets or names)
         return max(runs)
 
 
-def run(name: str, asked: argparse.Namespace) -> int:
-    """Fuzzes one target in a process of its own; 1 where a promise was broken."""
+def run(name: str, options: argparse.Namespace) -> int:
+    """Run a target in a process of its own; return 1 if it raised."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         corpora.unpack(name, place / "corpus")
@@ -56,52 +56,52 @@ def run(name: str, asked: argparse.Namespace) -> int:
             sys.executable,
             __file__,
             name,
-            f"--seconds={asked.seconds}",
-            f"--seed={asked.seed}",
+            f"--seconds={options.seconds}",
+            f"--seed={options.seed}",
             "--child",
             str(place),
         ]
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=place, check=False)
-        said = done.stdout.decode(errors="replace")
-        executed = re.search(r"number_of_executed_units:\s*(\d+)", said) or re.search(r"Done (\d+) runs", said)
+        output = done.stdout.decode(errors="replace")
+        executed = re.search(r"number_of_executed_units:\s*(\d+)", output) or re.search(r"Done (\d+) runs", output)
         found = [path for path in place.glob("*-*") if path.is_file()]
         for path in found:
-            print(f"{name}: {path.read_bytes()!r} breaks a promise", flush=True)
+            print(f"{name}: {path.read_bytes()!r} makes it raise", flush=True)
         if found or done.returncode:
-            print(said[-4_000:], flush=True)
+            print(output[-4_000:], flush=True)
             return 1
         runs = int(executed[1]) if executed else 0
-        print(f"{name}: {runs:,} runs in {asked.seconds} s, nothing found", flush=True)
-        if asked.keep:
+        print(f"{name}: {runs:,} runs in {options.seconds} s, nothing found", flush=True)
+        if options.keep:
             print(f"{name}: {keep(name, place)} inputs added")
-        # A fuzzer that never ran has found nothing either.
+        # A fuzzer that did not run is a failure.
         return 0 if runs else 1
 
 
-def fuzz(name: str, place: Path, asked: argparse.Namespace) -> int:
-    """The process of one target."""
+def fuzz(name: str, place: Path, options: argparse.Namespace) -> int:
+    """Run a target in this process."""
     import atheris  # type: ignore[import-not-found, unused-ignore]
 
     with atheris.instrument_imports(include=["tally", "fuzz", "aiohttp.http_parser"]):
         from tests.fuzz.targets import TARGETS
     words = place / "words"
     words.write_text("".join(f'"{escaped(word)}"\n' for word in corpora.words(name)))
-    options = [f"-max_total_time={asked.seconds}", f"-max_len={MOST_BYTES}", f"-dict={words}", "-print_final_stats=1"]
-    options += [f"-seed={asked.seed}"] if asked.seed else []
-    # A single input that takes longer than this is a finding too; so is more memory.
-    options += ["-timeout=10", "-rss_limit_mb=1024", f"-artifact_prefix={place}/", "-verbosity=1"]
-    atheris.Setup([sys.argv[0], *options, str(place / "corpus")], TARGETS[name])
+    flags = [f"-max_total_time={options.seconds}", f"-max_len={MAX_BYTES}", f"-dict={words}", "-print_final_stats=1"]
+    flags += [f"-seed={options.seed}"] if options.seed else []
+    # An input that takes longer, or more memory, is a finding too.
+    flags += ["-timeout=10", "-rss_limit_mb=1024", f"-artifact_prefix={place}/", "-verbosity=1"]
+    atheris.Setup([sys.argv[0], *flags, str(place / "corpus")], TARGETS[name])
     atheris.Fuzz()
     return 0
 
 
 def escaped(word: bytes) -> str:
-    """As libFuzzer's dictionaries have it."""
+    """Return a word in the syntax of libFuzzer's dictionaries."""
     return "".join(f"\\x{byte:02x}" for byte in word)
 
 
 def keep(name: str, place: Path) -> int:
-    """Adds the smallest inputs that reach lines of ours which the corpus does not; how many."""
+    """Add the smallest inputs that reach lines which the corpus does not; return their number."""
     from tests.fuzz.reach import reached
 
     known = corpora.inputs(name)
@@ -109,7 +109,7 @@ def keep(name: str, place: Path) -> int:
     fresh = []
     for path in sorted((place / "corpus").iterdir(), key=lambda path: path.stat().st_size):
         data = path.read_bytes()
-        if len(data) <= MOST_KEPT_BYTES and (more := reached(name, data) - lines):
+        if len(data) <= MAX_KEPT_BYTES and (more := reached(name, data) - lines):
             lines |= more
             fresh.append(data)
     corpora.add(name, fresh)

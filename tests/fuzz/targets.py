@@ -1,8 +1,8 @@
-"""What is fuzzed: functions from any bytes to nothing, which raise where a promise is broken.
+"""The targets of the fuzzer: functions that take any bytes and raise if a documented property does not hold.
 
-Each calls what reads a stranger's bytes first, allows only the refusals that are promised, and compares what was
-taken with another reading of the same bytes: the standard library's, aiohttp's, or a regular expression that is
-plainer than ours. tests/fuzz/run.py feeds them from a fuzzer, tests/fuzz/test_corpus.py from the committed corpora.
+Each calls a parser of untrusted input, allows only the documented errors, and compares what was accepted with another
+parser of the same bytes: the standard library's, aiohttp's, or a simpler regular expression. tests/fuzz/run.py calls
+them from a fuzzer, tests/fuzz/test_corpus.py with the committed corpora.
 """
 
 import asyncio
@@ -23,9 +23,10 @@ from aiohttp.web import RequestPayloadError
 from tally import timeranges, timestamps
 from tally.events import client, urls
 from tally.events import validation as events
-from tally.events.dimensions import FIELDS, RequestContext, dimensions, first_language
-from tally.events.user_agent import Agent, Agents
-from tally.events.validation import BadBody, Batch, Event, Rejection
+from tally.events.dimensions import FIELDS, dimensions, first_language
+from tally.events.request_context import Agent, Place, RequestContext
+from tally.events.user_agent import Agents
+from tally.events.validation import BadBody, Event, Rejection
 from tally.ingest import fast_path
 from tally.timestamps import BadTime
 from tally.web.runner import RUNNER_OPTIONS
@@ -36,49 +37,49 @@ CODES = {
     *("invalid_type", "missing_field", "invalid_field", "invalid_url", "invalid_event_data", "event_data_too_large"),
     *("timestamp_too_old", "timestamp_in_future"),
 }
-AROUND = RequestContext(Agent("Firefox", "Linux", "", "desktop", False), "DE", "en")
+CONTEXT = RequestContext(Agent("Firefox", "144", "Linux", "", "desktop", False), Place("DE", "DE-BE", "Berlin"), "en")
 # The longest text is a path, of a URL of 8,192 characters.
-MOST_CHARACTERS = 8_192
+MAX_CHARACTERS = 8_192
 
 
 def body(data: bytes) -> None:
-    """A collect request's body: a documented refusal, or events that can be stored and shown."""
+    """Parse the body of a collect request: a documented error, or events that can be stored and shown."""
     try:
         batch = events.parse_body(data)
     except BadBody as bad:
-        _among(bad.code, ("invalid_json", "invalid_body", "too_many_events"))
+        _is_one_of(bad.code, ("invalid_json", "invalid_body", "too_many_events"))
         return
     assert 1 <= len(batch.items) <= 50
     for item in batch.items:
         kind = events.type_of(item)
-        verdict = kind if isinstance(kind, Rejection) else events.read_event(item, kind, batch.context, NOW_MS)
-        if isinstance(verdict, Rejection):
-            assert verdict.code in CODES
-            assert verdict.message.isascii()
-            assert verdict.field in ("", "type", "timestamp", *_KNOWN_FIELDS)
+        checked = kind if isinstance(kind, Rejection) else events.read_event(item, kind, batch.context, NOW_MS)
+        if isinstance(checked, Rejection):
+            assert checked.code in CODES
+            assert checked.message.isascii()
+            assert checked.field in ("", "type", "timestamp", *_KNOWN_FIELDS)
         else:
-            _event(verdict, batch)
+            _event(checked)
 
 
-def _among(told: str, promised: Collection[str]) -> None:
-    assert told in promised
+def _is_one_of(value: str, documented: Collection[str]) -> None:
+    assert value in documented
 
 
 _KNOWN_FIELDS = frozenset(name for names in (*events.RULES.values(), *events.FLAT.values()) for name in names)
 
 
-def _event(event: Event, batch: Batch) -> None:
+def _event(event: Event) -> None:
     assert NOW_MS - events.OLDEST_MS <= event.ts_ms <= NOW_MS
     texts = [part for part in event if isinstance(part, str)]
-    shown = dimensions(event, AROUND, DOMAIN)
-    assert len(shown) == len(FIELDS)
-    for text in (*texts, *shown):
-        # What SQLite and JSON can hold.
+    values = dimensions(event, CONTEXT, DOMAIN)
+    assert len(values) == len(FIELDS)
+    for text in (*texts, *values):
+        # SQLite and JSON can store it.
         text.encode()
         assert "\0" not in text
-        assert len(text) <= MOST_CHARACTERS
+        assert len(text) <= MAX_CHARACTERS
     if event.event_data is not None:
-        assert len(event.event_data.encode()) <= events.MOST_EVENT_DATA_BYTES
+        assert len(event.event_data.encode()) <= events.MAX_EVENT_DATA_BYTES
         assert not [1 for value in json.loads(event.event_data).values() if isinstance(value, dict | list)]
     for number in (*event.vitals, event.value, event.viewport_width, *(n for p in event.points for n in (p.x, p.y))):
         assert number is None or math.isfinite(number)
@@ -87,17 +88,17 @@ def _event(event: Event, batch: Batch) -> None:
         assert event.url.path.startswith("/")
 
 
-# Plainer than ours, and for ASCII alone: what a browser may send for a page of example.com.
+# Simpler than the server's rules, and for ASCII only: what a browser may send for a page of example.com.
 _OWN_ORIGIN = re.compile(r"https?://(?:[a-z0-9_-]{1,63}\.)*example\.com\.?(?::[0-9]{1,5})?", re.IGNORECASE)
 _OWN_REFERER = re.compile(
     r"https?://(?:[^/?#@\\\s]*@)?(?:[a-z0-9_-]{1,63}\.)*example\.com\.?(?::[0-9]{1,5})?(?:[/?#].*)?", re.IGNORECASE
 )
 _TRUSTED = client.parse_proxies(["127.0.0.0/8", "::1/128", "10.0.0.0/8"])
-_REFUSALS = (urls.BadUrl, urls.BadHost)
+_ERRORS = (urls.BadUrl, urls.BadHost)
 
 
-def callers(data: bytes) -> None:
-    """Origin, Referer (also as User-Agent and language), peer, forwarded header, one a line: who is taken for whom."""
+def clients(data: bytes) -> None:
+    """Identify a client by Origin, Referer (also used as User-Agent and language), peer and header, one a line."""
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     first, second, peer, *forwarded = (*lines, "", "", "")[: max(3, len(lines))]
     _page(first, second)
@@ -113,22 +114,22 @@ def callers(data: bytes) -> None:
 
 def _page(sent: str, referer: str) -> None:
     if client.allows(client.page_origin_of(sent, None, None), DOMAIN, ()) and sent.isascii():
-        assert _OWN_ORIGIN.fullmatch(sent), "a page of another host counts"
+        assert _OWN_ORIGIN.fullmatch(sent), "a page of another host is accepted"
     if client.allows(client.page_origin_of(None, referer, None), DOMAIN, ()) and referer.isascii():
-        assert _OWN_REFERER.fullmatch(referer), "a page of another host counts"
+        assert _OWN_REFERER.fullmatch(referer), "a page of another host is accepted"
 
 
 def _client(peer: str, forwarded: list[str], header: str) -> None:
     address = client.client_address(peer, forwarded, _TRUSTED, header)
     assert len(client.bucket_key(address)) in (4, 8)
-    # The system tells the peer; what is no address there is a socket of this machine.
+    # The peer is given by the system; a text that is no address is a Unix socket.
     bare = peer.partition("%")[0]
     # Only addresses with colons have a zone.
-    seen = _address(bare if ":" in bare else peer) or client.LOOPBACK
-    if not any(seen in network for network in _TRUSTED):
-        assert address == seen, "a header is believed from a peer that is not trusted"
+    expected = _address(bare if ":" in bare else peer) or client.LOOPBACK
+    if not any(expected in network for network in _TRUSTED):
+        assert address == expected, "the header of an untrusted peer is used"
     else:
-        assert address in {seen}.union(*map(_addresses, forwarded)), "an address that nobody wrote"
+        assert address in {expected}.union(*map(_addresses, forwarded)), "an address that is in no header"
 
 
 def _address(text: str) -> Any:
@@ -140,7 +141,7 @@ def _address(text: str) -> Any:
 
 
 def _addresses(text: str) -> list[Any]:
-    """The addresses in a text, by the standard library: of whatever stands between what cannot be in one."""
+    """Return the addresses in a text, by the standard library, split at characters that no address has."""
     parts = re.split(r"[^0-9A-Fa-f.:%]|%[^,\]]*|\](?::[0-9]+)?", text)
     pieces = (piece for part in parts for piece in (part, part.rpartition(":")[0]))
     return [address for piece in pieces if (address := _address(piece))]
@@ -148,15 +149,15 @@ def _addresses(text: str) -> list[Any]:
 
 def _read_host(read: Callable[[str], str], text: str) -> None:
     try:
-        kept = read(text)
-    except _REFUSALS:
+        host = read(text)
+    except _ERRORS:
         return
-    kept.encode("ascii")
-    assert kept == kept.lower()
+    host.encode("ascii")
+    assert host == host.lower()
     if read is not urls.exact_origin:
-        assert len(kept) <= urls.MAX_HOST_CHARACTERS
+        assert len(host) <= urls.MAX_HOST_CHARACTERS
     if read is not urls.referrer_host:
-        assert read(kept) == kept, "read twice it is another"
+        assert read(host) == host, "a normalized host changes"
 
 
 @functools.cache
@@ -164,25 +165,25 @@ def _agents() -> Agents:
     return Agents()
 
 
-# As many buckets as can be looked at in a millisecond; test_timerange looks at long ranges.
+# Buckets that are checked within a millisecond; tests/unit/test_timeranges.py has long ranges.
 _LONGEST_MS = 8 * timestamps.DAY_MS
 
 
 def times(data: bytes) -> None:
-    """An event's time; and from, to, tz of a question, one a line: refused by name, or what datetime reads too."""
+    """Parse the time of an event, and from, to and tz of a query, one a line: an error, or the same as datetime."""
     first, second, name, *_ = (*data.decode("utf-8", "surrogateescape").split("\n"), "", "", "")
     for sent in (first, *_numbers(first)):
         _event_time(sent)
     try:
-        asked = timeranges.parse_range(first or None, second or None, name or None, NOW_MS)
+        parsed = timeranges.parse_range(first or None, second or None, name or None, NOW_MS)
     except BadTime as bad:
-        _among(bad.field, ("from", "to", "tz"))
+        _is_one_of(bad.field, ("from", "to", "tz"))
     else:
-        _range(asked)
+        _range(parsed)
 
 
 def _numbers(text: str) -> list[int | float]:
-    """The text as the numbers that JSON can make of it."""
+    """Return the numbers that the text may be in JSON."""
     try:
         return [float(text), int(float(text))]
     except (ValueError, OverflowError):
@@ -202,67 +203,67 @@ def _event_time(sent: str | int | float) -> None:
 
 
 def _datetimes(text: str) -> int:
-    """What the standard library makes of a text that ours has taken."""
+    """Return the milliseconds of a text, by the standard library."""
     fraction = re.search(r"[.,]([0-9]+)", text)
     if fraction is not None:
         text = text.replace(fraction[0], f".{fraction[1][:6].ljust(6, '0')}")
     read = datetime.fromisoformat(text.upper())
     read = read if read.tzinfo else read.replace(tzinfo=UTC)
-    # Differences of aware times: what lies before the year 1 or behind 9999 in UTC cannot be converted.
+    # A difference, because times before the year 1 and after 9999 in UTC cannot be converted.
     return (read - timestamps.EPOCH) // timedelta(milliseconds=1)
 
 
-def _range(asked: timeranges.Range) -> None:
-    assert asked.from_ms < asked.to_ms
-    before_ms, until_ms = timeranges.previous(asked)
-    assert until_ms == asked.from_ms
+def _range(parsed: timeranges.Range) -> None:
+    assert parsed.from_ms < parsed.to_ms
+    before_ms, until_ms = timeranges.previous(parsed)
+    assert until_ms == parsed.from_ms
     assert before_ms < until_ms
-    if asked.to_ms - asked.from_ms > _LONGEST_MS:
+    if parsed.to_ms - parsed.from_ms > _LONGEST_MS:
         return
     for interval in ("day", "hour"):
-        rows = timeranges.buckets(asked, interval)
-        assert rows[0].from_ms == asked.from_ms
-        assert rows[-1].to_ms == asked.to_ms
+        rows = timeranges.buckets(parsed, interval)
+        assert rows[0].from_ms == parsed.from_ms
+        assert rows[-1].to_ms == parsed.to_ms
         assert all(row.from_ms < row.to_ms for row in rows)
         assert all(row.to_ms == following.from_ms for row, following in itertools.pairwise(rows))
 
 
-# What a fuzzer can hardly guess: the length of what follows the head.
+# Replaced by the length of the body, which a fuzzer hardly finds.
 _LENGTH = b"{length}"
-# As the server does, over all that comes.
+# One for all inputs, as in the server.
 _LINES = fast_path.HeaderCache()
 
 
 def plain(data: bytes) -> None:
-    """A piece of a connection: what the short way takes is one request to aiohttp's parsers as well, and the same."""
+    """Parse bytes of a connection: a request on the fast path is the same request for both parsers of aiohttp."""
     head, blank, rest = data.partition(b"\r\n\r\n")
     for sent in {data, head.replace(_LENGTH, b"%d" % len(rest)) + blank + rest}:
-        taken = fast_path.read_plain(sent, _LINES)
-        if taken is not None:
+        request = fast_path.read_plain(sent, _LINES)
+        if request is not None:
             for parser in (http_parser.HttpRequestParser, http_parser.HttpRequestParserPy):
-                assert _by_aiohttp(parser, sent) == taken
+                assert _by_aiohttp(parser, sent) == request
 
 
 def _by_aiohttp(parser: Any, sent: bytes) -> tuple[dict[str, str], bytes]:
-    """Headers and body of the one whole request in these bytes, by a parser set up as in tally/web/runner.py."""
+    """Return headers and body of the only request in these bytes, by a parser with the options of the server."""
     loop = _loop()
-    bounds = {name: RUNNER_OPTIONS[name] for name in ("max_line_size", "max_field_size", "auto_decompress")}
-    reads = parser(BaseProtocol(loop), loop, 2**16, payload_exception=RequestPayloadError, **bounds)
+    limits = {name: RUNNER_OPTIONS[name] for name in ("max_line_size", "max_field_size", "auto_decompress")}
+    reads = parser(BaseProtocol(loop), loop, 2**16, payload_exception=RequestPayloadError, **limits)
     messages, upgraded, tail = reads.feed_data(sent)
     ((message, payload),) = messages
     assert (message.method, message.version) == ("POST", (1, 1))
     assert message.path in ("/api/collect", "/api/v1/collect")
     assert not any((upgraded, tail, message.should_close, message.upgrade, message.chunked, message.compression))
     assert len({name.lower() for name in message.headers}) == len(message.headers)
-    assert payload.is_eof(), "it waits for more"
+    assert payload.is_eof(), "the body is incomplete"
     return {name.lower(): value for name, value in message.headers.items()}, payload.read_nowait()
 
 
 @functools.cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """One that never runs: the parsers ask for one."""
+    """Return an event loop that never runs, which the parsers need."""
     return asyncio.new_event_loop()
 
 
-TARGETS: dict[str, Callable[[bytes], None]] = {"body": body, "callers": callers, "times": times, "plain": plain}
-"""By the names of their corpora."""
+TARGETS: dict[str, Callable[[bytes], None]] = {"body": body, "clients": clients, "times": times, "plain": plain}
+"""The targets by the names of their corpora."""

@@ -1,4 +1,4 @@
-"""The corpora of the fuzzer, replayed: what it has once found, and what reaches most of what it can reach.
+"""Replay the corpora of the fuzzer: inputs that once failed, and inputs that together reach most lines.
 
 tests/fuzz/run.py is the fuzzer itself; .ci/run runs it for a while.
 """
@@ -18,5 +18,5 @@ def test_every_target_has_a_corpus() -> None:
 
 
 @cases(("name", "data"), INPUTS)
-def test_every_promise_is_kept(name: str, data: bytes) -> None:
+def test_the_target_accepts_the_input(name: str, data: bytes) -> None:
     TARGETS[name](data)

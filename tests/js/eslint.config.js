@@ -1,6 +1,7 @@
 // Rules for static/: recommended ones, and a few that keep modules consistent. Formatting is prettier's.
 import js from "@eslint/js";
 import globals from "globals";
+import literalText from "./literal_text.js";
 
 export default [
   { ignores: ["**/node_modules/**", "**/vendor/**"] },
@@ -33,6 +34,13 @@ export default [
     // Written for size: at most 2,048 bytes gzipped as served.
     files: ["**/static/tracker.js"],
     rules: { curly: "off", eqeqeq: "off", "no-implicit-coercion": "off", "prefer-template": "off" },
+  },
+  {
+    files: ["**/static/**"],
+    // Names of languages and of brands are the same in every language. The tracker loads no texts from the server.
+    ignores: ["**/static/tracker.js", "**/static/tracker/**", "**/shared/language.js", "**/shared/brands.js"],
+    plugins: { tally: { rules: { "literal-text": literalText } } },
+    rules: { "tally/literal-text": "error" },
   },
   { files: ["**/tests/js/**"], languageOptions: { globals: globals.node } },
 ];

@@ -1,13 +1,14 @@
-"""What hypothesis draws for `test_model.py`: worlds, that is events delivered and questions asked of them.
+"""Hypothesis strategies for `test_model.py`: scenarios of delivered events and queries.
 
-A world is small on purpose: up to 4 session_ids, 2 addresses, 3 User-Agents, few values for each field, so
-that ties, shared visitors and joined visits happen in most of them. Its times are not spread evenly.
-Nearly every one is another time of the world plus a step at which a rule turns (30:00.000, 30:00.001, 72 h,
-5 minutes, midnights, clock changes), so that visits are joined, brought forward and cut at the millisecond.
+A scenario is small on purpose: up to 4 session_ids, 2 addresses, 3 User-Agents and few values for each field, so
+that ties, shared visitors and joined visits are frequent. Times are not spread evenly: most are another time of
+the scenario plus an offset at which a rule changes its result (30:00.000, 30:00.001, 72 h, 5 minutes, midnights,
+clock changes), so that visits are joined, extended and split by a millisecond.
 
-- `worlds()` gives a World: the instant it starts, then a list of steps: Delivery, AtOnce, Restart, Build and Ask.
-- Texts are drawn ready to send. Nothing here knows an answer: the model does.
-- Hypothesis shrinks towards the first value of each list, so the plainest value stands first.
+- `scenarios()` draws a Scenario: the instant it starts and a list of steps: Delivery, ConcurrentDeliveries,
+  Restart, BuildRollups and QueryStep.
+- Texts are drawn ready to send. Expected responses come from the model, not from here.
+- Hypothesis shrinks towards the first value of each list, so the simplest value comes first.
 """
 
 from __future__ import annotations
@@ -23,16 +24,20 @@ from urllib.parse import urlsplit
 from hypothesis import strategies as st
 
 from tests.model.reference import (
+    ACQUISITION,
     ACTIVE_MS,
-    AHEAD_MS,
     DAY_MS,
     FIELDS,
+    GOALS,
     HOUR_MS,
-    LATE_MS,
-    MEASURED,
+    MAX_AGE_MS,
+    MAX_AHEAD_MS,
+    MEASUREMENT_FIELDS,
     MINUTE_MS,
-    Question,
-    day_begin,
+    SEGMENTS,
+    VISIT_PAGES,
+    Query,
+    day_start,
     instant,
     local,
 )
@@ -42,7 +47,7 @@ T = TypeVar("T")
 DOMAIN = "example.com"
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
-# User-Agents whose outcome is beyond dispute, and that outcome. Chrome's Windows is frozen: no os_version.
+# User-Agents that have only one reading, with their dimensions. Chrome freezes the Windows version: no os_version.
 CHROME_WINDOWS = (
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
 )
@@ -50,14 +55,20 @@ SAFARI_IPHONE = (
     "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)"
     " Version/17.5 Mobile/15E148 Safari/604.1"
 )
-OKHTTP = "okhttp/4.12.0"  # an app's library: tells nothing of browser, system or device
+OKHTTP = "okhttp/4.12.0"  # an HTTP library of apps: no browser, system or device
 USER_AGENTS: Mapping[str, Mapping[str, str]] = {
-    CHROME_WINDOWS: {"browser": "Chrome", "os": "Windows", "device": "desktop"},
-    SAFARI_IPHONE: {"browser": "Safari", "os": "iOS", "device": "mobile", "os_version": "17.5"},
+    CHROME_WINDOWS: {"browser": "Chrome", "browser_version": "142", "os": "Windows", "device": "desktop"},
+    SAFARI_IPHONE: {
+        "browser": "Safari",
+        "browser_version": "17",
+        "os": "iOS",
+        "device": "mobile",
+        "os_version": "17.5",
+    },
     OKHTTP: {},
 }
-# Text of the forwarded header -> the address it is, and its country: the University of Tokyo, and an address for
-# documentation, which is nowhere. The two spellings of each are one client.
+# X-Forwarded-For -> normalised address and its country: one of the University of Tokyo, and one of the range for
+# documentation, which has no country. The two notations of each are the same client.
 ADDRESSES = {
     "133.11.0.1": ("133.11.0.1", "JP"),
     "::ffff:133.11.0.1": ("133.11.0.1", "JP"),
@@ -83,15 +94,15 @@ CLOCK_CHANGES = {
     "America/St_Johns": ("2010-11-07T02:31Z", "2026-03-08T05:30Z"),  # 00:01 back to 23:01 of the day before
 }
 
-STEPS_MS = (
+OFFSETS_MS = (
     0,
     10 * MINUTE_MS,
-    *(30 * MINUTE_MS,) * 2,  # joins
-    30 * MINUTE_MS + 1,  # cuts
+    *(30 * MINUTE_MS,) * 2,  # same visit
+    30 * MINUTE_MS + 1,  # new visit
     -10 * MINUTE_MS,
-    *(-30 * MINUTE_MS,) * 2,  # brings a begin forward
+    *(-30 * MINUTE_MS,) * 2,  # moves the start of a visit back
     -30 * MINUTE_MS - 1,
-    *(60 * MINUTE_MS,) * 2,  # leaves room for a late event that joins two visits
+    *(60 * MINUTE_MS,) * 2,  # a late event between the two joins both visits
     60 * MINUTE_MS + 1,
     -60 * MINUTE_MS,
     1,
@@ -101,7 +112,7 @@ STEPS_MS = (
     DAY_MS,
     -DAY_MS,
 )
-WAITS_MS = (0, 1, 0, 5 * MINUTE_MS, 30 * MINUTE_MS, 31 * MINUTE_MS, 6 * HOUR_MS, DAY_MS, LATE_MS, LATE_MS + 1)
+WAITS_MS = (0, 1, 0, 5 * MINUTE_MS, 30 * MINUTE_MS, 31 * MINUTE_MS, 6 * HOUR_MS, DAY_MS, MAX_AGE_MS, MAX_AGE_MS + 1)
 
 URLS = (
     "https://example.com/",
@@ -109,7 +120,8 @@ URLS = (
     "https://EXAMPLE.com:8443/Shop//a%20b/?utm_source=News&x=1&utm_medium=e-mail&utm_campaign=caf%C3%A9+1#top",
     "http://www.example.com/shop/?utm_source=app&utm_medium=#utm_medium=no",
     "https://example.com/shop",
-    "https://bücher.example.com/%C3%BC?utm_campaign=%3D1%2B1",
+    "https://bücher.example.com/%C3%BC?utm_campaign=%3D1%2B1&utm_term=",
+    "https://example.com/shop/?utm_content=top&utm_term=red+shoes",
     "HTTPS://xn--bcher-kva.example.com/Stra%C3%9Fe?utm_source=News",
 )
 NAMES = ("Home", "shop", "/shop", "app", "Ünïcode 画面", "=1+1", "n" * 500)
@@ -125,8 +137,8 @@ REFERRERS = (
     "",
     None,
 )
-SAID: Mapping[str, tuple[str | None, ...]] = {
-    # The last two that are texts stand in another order by UTF-16 than by code point.
+CONTEXT_VALUES: Mapping[str, tuple[str | None, ...]] = {
+    # The last two texts sort differently by UTF-16 and by code point.
     "platform": ("web", "Web", "=cmd()", "\uff5e", "\U0001f600", "", None),
     "app_version": ("1.9", "1.10", " 1.9", "-1", "", None),
     "os_version": ("14", "17.5", "@x", "", None),
@@ -153,23 +165,33 @@ POINTS = (
 VIEWPORTS = (1280, 1023.5, 390)
 VALUES = (None, 3, 9.5, -2, 0)
 
-# Values a filter may ask for: what the fields above come to, what nobody sent, and the empty text for unset.
+# Values of filters: values of the fields above, values that no event has, and the empty text for unset.
 FILTER_VALUES: Mapping[str, tuple[str, ...]] = {
     "pathname": ("/", "/shop", "/shop/", "/Home", "/Shop//a%20b/", "//shop", "/nowhere", ""),
     "referrer": ("google.com", "t.co", "notexample.com", "Google.com", ""),
     "country": ("JP", "", "jp"),
+    "region": ("JP-13", ""),
+    "city": ("Tokyo", ""),
+    "browser_version": ("142", "17", "42", ""),
     "hostname": ("example.com", "www.example.com", "xn--bcher-kva.example.com", ""),
     "utm_source": ("News", "news", "app", ""),
     "utm_medium": ("e-mail", ""),
     "utm_campaign": ("café 1", "=1+1", ""),
-    "event_name": ("signup", "Signup", "+49", "nobody", ""),
+    "utm_content": ("top", ""),
+    "utm_term": ("red shoes", ""),
+    "channel": ("Direct", "Organic search", "Referral", "Email", "Other", "direct", ""),
+    "entry_page": ("/", "/shop", "/shop/", "/Home", "/nowhere", ""),
+    "exit_page": ("/", "/shop", "/Shop//a%20b/", "/app", ""),
+    "event_name": ("signup", "Signup", "+49", "never-sent", ""),
     "type": ("pageview", "screen_view", "event", "app_event", "vitals", ""),
-    **{name: tuple(dict.fromkeys(value or "" for value in values)) for name, values in SAID.items()},
+    **{name: tuple(dict.fromkeys(value or "" for value in values)) for name, values in CONTEXT_VALUES.items()},
 }
-assert {*FIELDS, "event_name", "type"} == set(FILTER_VALUES)
+assert {*FIELDS, *VISIT_PAGES, "event_name", "type"} == set(FILTER_VALUES)
 
-# One thing wrong with each; laid over a sound event.
-SPOILERS: tuple[Mapping[str, Any], ...] = (
+KEY_FIGURES = (*("visitors", "visits", "pageviews", "events", "bounce_rate", "views_per_visit", "visit_duration"),)
+
+# Each makes a valid event invalid.
+INVALID_FIELDS: tuple[Mapping[str, Any], ...] = (
     {"type": "page_view"},
     {"type": None},
     {"website_id": UNKNOWN},
@@ -197,7 +219,7 @@ TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One request to the collect endpoint, `wait_ms` after the step before it."""
+    """One request to the collect endpoint, `wait_ms` after the previous step."""
 
     wait_ms: int
     forwarded: str
@@ -205,27 +227,27 @@ class Delivery:
     accept_language: str | None
     events: tuple[Mapping[str, Any], ...]
     context: Mapping[str, Any] | None = None
-    id_in: str = "batch"  # where the website_id stands: batch, event, both; mixed: events of both websites
+    id_in: str = "batch"  # where website_id is set: batch, event or both; mixed: events of both websites
     single: bool = False
 
     def body(self, websites: Sequence[str]) -> dict[str, Any]:
-        """Give the JSON body. All events are of the first of two websites, if not mixed."""
+        """Return the JSON body. All events belong to the first of two websites unless `id_in` is mixed."""
         ids = [websites[n % 2 if self.id_in == "mixed" else 0] for n in range(len(self.events))]
-        with_id = [{"website_id": id, **event} for id, event in zip(ids, self.events, strict=True)]
+        events_with_id = [{"website_id": id, **event} for id, event in zip(ids, self.events, strict=True)]
         if self.single and len(self.events) == 1:
-            return with_id[0]
-        body: dict[str, Any] = {"events": list(self.events) if self.id_in == "batch" else with_id}
+            return events_with_id[0]
+        body: dict[str, Any] = {"events": list(self.events) if self.id_in == "batch" else events_with_id}
         if self.id_in != "event":
             body["website_id"] = UNKNOWN if self.id_in == "both" else websites[0]  # the event's own id wins
         return body if self.context is None else body | {"context": self.context}
 
 
 @dataclass(frozen=True, slots=True)
-class AtOnce:
+class ConcurrentDeliveries:
     """Requests sent at the same time, each of them twice.
 
-    Which comes first is chance, so nothing may depend on it: each event has an event_id of its own, no two of
-    different requests have the same timestamp, and no conversion leans on an assignment.
+    Their order is random, so the result must not depend on it: each event has its own event_id, events of
+    different requests have different timestamps, and no conversion depends on an assignment.
     """
 
     wait_ms: int
@@ -234,50 +256,50 @@ class AtOnce:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The server is stopped and started on the same file."""
+    """Stop the server and start it on the same file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Build:
-    """The background work on rollups is done, as far as there is any now."""
+class BuildRollups:
+    """Complete the pending background work on rollups."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """A question, and how to put it: as CSV or not, and what happens between two pages of a walk."""
+class QueryStep:
+    """A query, its format, and what happens between two of its pages."""
 
-    question: Question
-    other: bool = False  # of the second website
+    query: Query
+    second_website: bool = False
     as_csv: bool = False
     wait_between_pages_ms: int = 0
-    arrival_between_pages: bool = False
+    event_between_pages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """Where the clock starts, and what happens then."""
+class Scenario:
+    """The start of the clock, a time zone, and the steps."""
 
     start_ms: int
     zone: str
-    steps: tuple[Delivery | AtOnce | Restart | Build | Ask, ...]
+    steps: tuple[Delivery | ConcurrentDeliveries | Restart | BuildRollups | QueryStep, ...]
 
 
 @dataclass(slots=True)
-class Times:
-    """The times a world turns on: its midnights and clock changes, and the time of every event drawn so far."""
+class Timeline:
+    """What was drawn so far: time zone, current time, and times and contents of the events."""
 
     zone: str
     now_ms: int
     events_ms: list[int] = field(default_factory=list)
     drawn: int = 0
-    with_id: list[dict[str, Any]] = field(default_factory=list)  # events with an event_id
-    sent: dict[str | None, list[tuple[int, str]]] = field(default_factory=dict)  # time and step, by session_id
-    names: list[str] = field(default_factory=list)  # of custom events with event_data
-    pages: list[str] = field(default_factory=list)  # of heatmaps
-    apart_ms: int = 0  # not 0 in requests sent at once: what keeps their timestamps apart
+    events_with_id: list[dict[str, Any]] = field(default_factory=list)  # events with an event_id
+    sent: dict[str | None, list[tuple[int, str]]] = field(default_factory=dict)  # (time, funnel step) by session_id
+    names: list[str] = field(default_factory=list)  # names of custom events with event_data
+    pages: list[str] = field(default_factory=list)  # pathnames of heatmap events
+    offset_ms: int = 0  # in concurrent requests: makes their timestamps differ
 
-    def note(self, event: Mapping[str, Any], at_ms: int) -> None:
-        """Remember what questions may be about."""
+    def record(self, event: Mapping[str, Any], at_ms: int) -> None:
+        """Record what queries can refer to."""
         kind = event["type"]
         page = "/" + event["name"] if kind == "screen_view" else urlsplit(event.get("url") or "").path or "/"
         if kind in ("event", "app_event"):
@@ -288,45 +310,45 @@ class Times:
         elif kind == "heatmap":
             self.pages.append(page)
 
-    def pairs(self) -> list[tuple[str, str]]:
-        """Give steps that somebody took one after the other within half an hour."""
+    def consecutive_steps(self) -> list[tuple[str, str]]:
+        """Return pairs of funnel steps that one session completed within half an hour."""
         runs = [sorted(own) for own in self.sent.values()]
         near = [pair for own in runs for pair in pairwise(own) if pair[1][0] - pair[0][0] <= 30 * MINUTE_MS]
-        return list(dict.fromkeys((one[1], other[1]) for one, other in near))
+        return list(dict.fromkeys((one[1], second_website[1]) for one, second_website in near))
 
     @property
-    def turns_ms(self) -> list[int]:
-        """Give the midnights and clock changes that an event of now may still lie on."""
+    def boundaries_ms(self) -> list[int]:
+        """Return the midnights and clock changes within the maximum age of an event."""
         today = local(self.now_ms, self.zone).date()
-        midnights = [day_begin(self.zone, today - timedelta(days=n)) for n in range(3)]
+        midnights = [day_start(self.zone, today - timedelta(days=n)) for n in range(3)]
         changes = [read_utc(text) for text in CLOCK_CHANGES[self.zone]]
-        turns = [*changes, self.now_ms // DAY_MS * DAY_MS, *midnights]
-        return [at_ms for at_ms in turns if 0 <= self.now_ms - at_ms <= LATE_MS] or [self.now_ms - HOUR_MS]
+        boundaries = [*changes, self.now_ms // DAY_MS * DAY_MS, *midnights]
+        return [at_ms for at_ms in boundaries if 0 <= self.now_ms - at_ms <= MAX_AGE_MS] or [self.now_ms - HOUR_MS]
 
 
 def read_utc(text: str) -> int:
-    """Read the instants of CLOCK_CHANGES."""
+    """Return the instant of a text of CLOCK_CHANGES."""
     return instant(datetime.strptime(text, "%Y-%m-%dT%H:%MZ").replace(tzinfo=UTC))
 
 
 @cache
 def below(end: int) -> st.SearchStrategy[int]:
-    """Draw a number from 0 on. Kept: to make a strategy costs more than to draw from it."""
+    """Return a strategy for integers in [0, end). Cached: creating a strategy costs more than drawing from it."""
     return st.integers(0, end - 1)
 
 
 def pick(draw: st.DrawFn, values: Sequence[T]) -> T:
-    """Draw one of some values, the first if all is simple."""
+    """Draw one of some values; shrinks to the first."""
     return values[draw(below(len(values)))]
 
 
-def seldom(draw: st.DrawFn, one_in: int) -> bool:
-    """Draw yes once in so many times."""
-    return draw(below(one_in)) == one_in // 2
+def rng(draw: st.DrawFn, count: int) -> bool:
+    """Draw True once in `count` times, on average."""
+    return draw(below(count)) == count // 2
 
 
-def spelled_times(at_ms: int, hours: int) -> list[Any]:
-    """Spell an instant as a client may: integer, integral float, ISO 8601 with and without offset."""
+def time_formats(at_ms: int, hours: int) -> list[Any]:
+    """Return an instant in the formats a client may send: integer, integral float, ISO 8601 with and without offset."""
     moment = datetime.fromtimestamp(at_ms // 1000, UTC) + timedelta(milliseconds=at_ms % 1000)
     there = moment + timedelta(hours=hours, minutes=30 if hours > 0 else 0)
     text = moment.replace(tzinfo=None).isoformat(timespec="milliseconds")
@@ -341,28 +363,28 @@ def spelled_times(at_ms: int, hours: int) -> list[Any]:
     ]
 
 
-def event_time(draw: st.DrawFn, times: Times) -> int:
-    """Draw an instant: another of the world plus a step, folded into the last 72 hours; or an edge."""
-    kind = pick(draw, ["event"] * 9 + ["turn"] * 3 + ["now"] * 2 + ["edge"])
+def event_time(draw: st.DrawFn, timeline: Timeline) -> int:
+    """Draw an instant: another one of the scenario plus an offset, within the last 72 hours; or a limit."""
+    kind = pick(draw, ["event"] * 9 + ["boundary"] * 3 + ["now"] * 2 + ["limit"])
     if kind == "now":
-        return times.now_ms
-    if kind == "edge":
-        ahead, late, active = times.now_ms + AHEAD_MS, times.now_ms - LATE_MS, times.now_ms - ACTIVE_MS
-        return pick(draw, [late, ahead, active, late - 1, ahead + 1, active - 1, times.now_ms + 1])
-    bases_ms = times.turns_ms if kind == "turn" else [times.now_ms, *times.events_ms]
-    at_ms = pick(draw, bases_ms) + pick(draw, STEPS_MS)
-    at_ms = times.now_ms - (times.now_ms - at_ms) % LATE_MS
-    times.events_ms.append(at_ms)
+        return timeline.now_ms
+    if kind == "limit":
+        ahead, late, active = timeline.now_ms + MAX_AHEAD_MS, timeline.now_ms - MAX_AGE_MS, timeline.now_ms - ACTIVE_MS
+        return pick(draw, [late, ahead, active, late - 1, ahead + 1, active - 1, timeline.now_ms + 1])
+    bases_ms = timeline.boundaries_ms if kind == "boundary" else [timeline.now_ms, *timeline.events_ms]
+    at_ms = pick(draw, bases_ms) + pick(draw, OFFSETS_MS)
+    at_ms = timeline.now_ms - (timeline.now_ms - at_ms) % MAX_AGE_MS
+    timeline.events_ms.append(at_ms)
     return at_ms
 
 
 def fields(pools: Mapping[str, Sequence[Any]], names: Sequence[str]) -> st.SearchStrategy[dict[str, Any]]:
-    """Draw an object with some of `names`, each from its pool."""
+    """Return a strategy for objects with some of `names`, each with a value of its pool."""
     return st.fixed_dictionaries({}, optional={name: st.sampled_from(pools[name]) for name in names})
 
 
-LOOKS = fields(SAID, list(SAID))
-NOISE: tuple[Mapping[str, Any], ...] = (
+CONTEXTS = fields(CONTEXT_VALUES, list(CONTEXT_VALUES))
+IGNORED_FIELDS: tuple[Mapping[str, Any], ...] = (
     {},
     {},
     {},
@@ -371,8 +393,8 @@ NOISE: tuple[Mapping[str, Any], ...] = (
 )
 
 
-def own_fields(draw: st.DrawFn, kind: str, session: str | None, at_once: bool) -> dict[str, Any]:
-    """Draw what the type asks for and some of what it allows."""
+def type_fields(draw: st.DrawFn, kind: str, session: str | None, at_once: bool) -> dict[str, Any]:
+    """Draw the required fields of a type and some of its optional fields."""
     if kind in ("pageview", "event", "vitals", "heatmap"):
         own: dict[str, Any] = {"url": pick(draw, URLS)}
     else:
@@ -389,56 +411,60 @@ def own_fields(draw: st.DrawFn, kind: str, session: str | None, at_once: bool) -
     if kind == "heatmap":
         own |= {"points": list(pick(draw, POINTS)), "viewport_width": pick(draw, VIEWPORTS)}
     if kind in ("ab_assign", "ab_convert"):
-        # One person sees one variant: which of two assignments counts is not this test's question.
+        # A visitor has one variant only: which of two assignments counts is tested elsewhere.
         own |= {"experiment": "price", "variant": "A" if session is None else session[-1]}
     if kind == "ab_convert":
         own |= {"goal": pick(draw, ("buy", None)), "value": pick(draw, VALUES)}
         own["variant"] = own["variant"] if at_once else pick(draw, (own["variant"], None))
-    if kind in MEASURED and not draw(below(6)):
-        # As a client does that sends the required fields alone.
-        own = {name: value for name, value in own.items() if name not in MEASURED[kind] or draw(below(3)) == 0}
+    if kind in MEASUREMENT_FIELDS and not draw(below(6)):
+        # A client that sends required fields only.
+        own = {
+            name: value for name, value in own.items() if name not in MEASUREMENT_FIELDS[kind] or draw(below(3)) == 0
+        }
     return own
 
 
 @st.composite
-def events(draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks: Sequence[Any]) -> dict[str, Any]:
+def events(
+    draw: st.DrawFn, timeline: Timeline, sessions: Sequence[str | None], contexts: Sequence[Any]
+) -> dict[str, Any]:
     """Draw one event."""
     kind = pick(draw, TYPES)
     session = pick(draw, sessions)
-    event: dict[str, Any] = {"type": kind, **pick(draw, looks), **pick(draw, NOISE)}
+    event: dict[str, Any] = {"type": kind, **pick(draw, contexts), **pick(draw, IGNORED_FIELDS)}
     if session is not None:
         event["session_id"] = session
-    event |= own_fields(draw, kind, session, times.apart_ms > 0)
-    at_ms = event_time(draw, times) - times.apart_ms
-    if at_ms != times.now_ms:
-        event["timestamp"] = pick(draw, spelled_times(at_ms, pick(draw, (0, 5, -3))))
+    event |= type_fields(draw, kind, session, timeline.offset_ms > 0)
+    at_ms = event_time(draw, timeline) - timeline.offset_ms
+    if at_ms != timeline.now_ms:
+        event["timestamp"] = pick(draw, time_formats(at_ms, pick(draw, (0, 5, -3))))
     extra = draw(below(20))
-    times.drawn += 1
-    times.note(event, at_ms)
-    if times.apart_ms:
-        event["event_id"] = f"at-once-{times.drawn}"
+    timeline.drawn += 1
+    timeline.record(event, at_ms)
+    if timeline.offset_ms:
+        event["event_id"] = f"at-once-{timeline.drawn}"
     elif extra < 5 and not kind.startswith("ab_"):
         event["event_id"] = ("copy-1", "copy-1", "copy-1", "copy-2", "ü" * 64)[extra]
-        times.with_id.append(event)
-    elif extra < 8 and times.with_id:
-        # The same content again, at another time and by another sender.
+        timeline.events_with_id.append(event)
+    elif extra < 8 and timeline.events_with_id:
+        # The same content, at another time and from another sender.
         own = ("session_id", "timestamp")
-        again = {name: value for name, value in pick(draw, times.with_id).items() if name not in own}
-        return again | {name: event[name] for name in own if name in event}
+        rebuilt = {name: value for name, value in pick(draw, timeline.events_with_id).items() if name not in own}
+        return rebuilt | {name: event[name] for name in own if name in event}
     if extra == 12:
-        event |= pick(draw, SPOILERS)
+        event |= pick(draw, INVALID_FIELDS)
     return event
 
 
 @st.composite
 def deliveries(
-    draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks: Sequence[Any], most: int
+    draw: st.DrawFn, timeline: Timeline, sessions: Sequence[str | None], contexts: Sequence[Any], max_events: int
 ) -> Delivery:
-    """Draw one request; the clock of `times` moves on by its wait."""
+    """Draw one request; `timeline.now_ms` advances by its wait."""
     wait_ms = pick(draw, WAITS_MS)
-    times.now_ms += wait_ms
-    drawn = draw(st.lists(events(times, sessions, looks), min_size=1, max_size=most))
-    context = pick(draw, [None, *looks])
+    timeline.now_ms += wait_ms
+    drawn = draw(st.lists(events(timeline, sessions, contexts), min_size=1, max_size=max_events))
+    context = pick(draw, [None, *contexts])
     if context is not None:
         context = {**context, "session_id": "ignored-here", "url": "https://example.com/ignored"}
     return Delivery(
@@ -449,45 +475,47 @@ def deliveries(
         tuple(drawn),
         context,
         pick(draw, ["batch", "event", "both", "mixed"]),
-        seldom(draw, 2),
+        rng(draw, 2),
     )
 
 
 @st.composite
-def crowds(draw: st.DrawFn, times: Times, sessions: Sequence[str | None], looks: Sequence[Any], most: int) -> AtOnce:
-    """Draw requests sent at once."""
+def concurrent_deliveries(
+    draw: st.DrawFn, timeline: Timeline, sessions: Sequence[str | None], contexts: Sequence[Any], max_events: int
+) -> ConcurrentDeliveries:
+    """Draw requests sent at the same time."""
     drawn = []
     for n in range(2 + draw(below(3))):
-        times.apart_ms = 100 * (n + 1)  # no steps between events add up to a tenth of a second
-        drawn.append(draw(deliveries(times, sessions, looks, most)))
-    times.apart_ms = 0
-    return AtOnce(sum(delivery.wait_ms for delivery in drawn), tuple(drawn))
+        timeline.offset_ms = 100 * (n + 1)  # no sum of offsets is a tenth of a second
+        drawn.append(draw(deliveries(timeline, sessions, contexts, max_events)))
+    timeline.offset_ms = 0
+    return ConcurrentDeliveries(sum(delivery.wait_ms for delivery in drawn), tuple(drawn))
 
 
-def bridges(draw: st.DrawFn, times: Times, session: str) -> tuple[list[Delivery], list[Delivery]]:
-    """Draw two visits an hour apart, and what arrives late between them: it joins them, or misses by 1 ms."""
-    if seldom(draw, 2):
+def visits_and_late_event(draw: st.DrawFn, timeline: Timeline, session: str) -> tuple[list[Delivery], list[Delivery]]:
+    """Draw two visits an hour apart, and a late event halfway that joins them or misses one by 1 ms."""
+    if rng(draw, 2):
         return [], []
-    start_ms = times.now_ms - pick(draw, (2 * HOUR_MS, 12 * HOUR_MS, DAY_MS))
+    start_ms = timeline.now_ms - pick(draw, (2 * HOUR_MS, 12 * HOUR_MS, DAY_MS))
     halfway_ms = 30 * MINUTE_MS + pick(draw, (0, 0, 0, 1, -1))
-    times.events_ms += [start_ms, start_ms + halfway_ms, start_ms + HOUR_MS]
+    timeline.events_ms += [start_ms, start_ms + halfway_ms, start_ms + HOUR_MS]
 
-    def sent(*offsets_ms: int) -> Delivery:
+    def delivery(*offsets_ms: int) -> Delivery:
         event = {"session_id": session, "event_name": "signup"}
         kinds = [(pick(draw, ("pageview", "event")), pick(draw, URLS), start_ms + ms) for ms in offsets_ms]
         found = [{**event, "type": kind, "url": url, "timestamp": at_ms} for kind, url, at_ms in kinds]
         for one in found:
-            times.note(one, one["timestamp"])
+            timeline.record(one, one["timestamp"])
         return Delivery(0, next(iter(ADDRESSES)), CHROME_WINDOWS, None, tuple(found))
 
-    return [sent(0, HOUR_MS)], [sent(halfway_ms)]
+    return [delivery(0, HOUR_MS)], [delivery(halfway_ms)]
 
 
-# --- questions
+# --- queries
 
 
-def spelled_edges(at_ms: int, zone: str) -> list[tuple[int, str]]:
-    """Spell an end of a range in the ways a reader may, each with about the instant it means."""
+def range_end_formats(at_ms: int, zone: str) -> list[tuple[int, str]]:
+    """Return an end of a range in the formats a client may send, each with roughly its instant."""
     here = local(at_ms, zone)
     exact, wall = here.isoformat(timespec="milliseconds"), here.replace(tzinfo=None)
     earlier = wall - timedelta(minutes=30)
@@ -506,17 +534,17 @@ def spelled_edges(at_ms: int, zone: str) -> list[tuple[int, str]]:
 
 
 @st.composite
-def ranges(draw: st.DrawFn, times: Times, zone: str) -> list[tuple[str, str]]:
-    """Draw from and to: none, one or both; two dates, or any mixture of spellings."""
+def ranges(draw: st.DrawFn, timeline: Timeline, zone: str) -> list[tuple[str, str]]:
+    """Draw from and to: none, one or both; two dates, or any mixture of formats."""
     shape = pick(draw, ["dates", "none", "none", "both", "both", "both", "from", "to"])
     if shape == "none":
         return []
     edges = []
     for _ in range(2):
-        bases_ms = times.turns_ms if seldom(draw, 2) else [times.now_ms, *times.events_ms]
+        bases_ms = timeline.boundaries_ms if rng(draw, 2) else [timeline.now_ms, *timeline.events_ms]
         at_ms = pick(draw, bases_ms) + pick(draw, (0, 1, -1, 7))
-        spelled = spelled_edges(at_ms, zone)
-        edges.append(pick(draw, [spelled[1], spelled[7], spelled[8]] if shape == "dates" else spelled))
+        formats = range_end_formats(at_ms, zone)
+        edges.append(pick(draw, [formats[1], formats[7], formats[8]] if shape == "dates" else formats))
     if shape in ("from", "to"):
         return [(shape, edges[0][1])]
     first, last = sorted(edges)
@@ -524,20 +552,42 @@ def ranges(draw: st.DrawFn, times: Times, zone: str) -> list[tuple[str, str]]:
 
 
 ALL_FILTERS = [(name, value) for name, values in FILTER_VALUES.items() for value in values]
-# Half of the filters split visits: one and the same visitor sends several types and goes to several pages.
-SPLITTING = [(name, value) for name, value in ALL_FILTERS if name in ("type", "pathname") and value]
-FILTERS = st.sampled_from(SPLITTING) | st.sampled_from(ALL_FILTERS)
-TOPS = [f"top/{name}" for name in FIELDS]
+# Half of the filters match some events of a visit only: types and pathnames vary within a visit.
+TYPE_AND_PATH_FILTERS = [(name, value) for name, value in ALL_FILTERS if name in ("type", "pathname") and value]
+OPERATOR_FILTERS = [
+    *((f"{name}!", value) for name, value in ALL_FILTERS),
+    *(
+        *(("pathname*", "s"), ("pathname*", "h"), ("pathname^", "/s"), ("pathname^", "/"), ("pathname$", "/")),
+        *(("pathname*", "_"), ("pathname$", "%"), ("referrer$", ".com"), ("country*", "J"), ("event_name^", "s")),
+        *(("event_name*", "4"), ("hostname*", "example"), ("type^", "app"), ("type*", "e"), ("utm_source*", "ew")),
+        *(("entry_page^", "/s"), ("exit_page*", "h"), ("utm_term$", "s")),
+    ),
+]
+PROPERTY_FILTERS = [
+    (f"prop.{name}{operator}", value)
+    for name in ("plan", "b", "nothing")
+    for operator, value in (("", ""), ("!", ""), ("", "pro"), ("!", "pro"), ("*", "r"), ("", "1"), ("!", "true"))
+]
+VISIT_FILTERS = [(name, value) for name, value in ALL_FILTERS if name in (*ACQUISITION, "channel", *VISIT_PAGES)]
+FILTERS = (
+    st.sampled_from(TYPE_AND_PATH_FILTERS)
+    | st.sampled_from(ALL_FILTERS)
+    | st.sampled_from(VISIT_FILTERS)
+    | st.sampled_from(OPERATOR_FILTERS)
+    | st.sampled_from(PROPERTY_FILTERS)
+)
+TOP_LISTS = [f"top/{name}" for name in (*FIELDS, *VISIT_PAGES)]
 HEATMAPS = ["heatmap", "heatmap-pages"]
 PATHS = {
     "traffic": [
         *("stats", "timeseries") * 3,
-        *("realtime", "entry-pages", "exit-pages", "funnel", "funnel", "vitals", "experiments"),
+        *("goals/report",) * 2,
+        *("realtime", "entry-pages", "exit-pages", "funnel", "funnel", "journeys", "journeys", "vitals", "experiments"),
     ],
-    "lists": ["events", "events", "stats", *TOPS, "event-names", "event-data", "event-data", *HEATMAPS],
+    "lists": ["events", "events", "stats", *TOP_LISTS, "event-names", "event-data", "event-data", *HEATMAPS],
 }
 LIMITED = ("events", "event-names", "entry-pages", "exit-pages", "event-data", "heatmap-pages")
-# Mostly what many visits meet; then what few do, and what nobody does.
+# Mostly steps that many visits complete; then some that few do, and one that none does.
 STEPS = (
     *("pathname:/", "event_name:signup") * 3,
     *(
@@ -549,96 +599,153 @@ STEPS = (
         "pathname:/nowhere",
     ),
 )
-# Of what these are asked there is little: half of their questions are about all of it.
-RARE = ("funnel", "event-data", "event-names", "vitals", "experiments", *HEATMAPS)
+FUNNEL_STEPS = (*STEPS, *(f"goal:{id}" for id in GOALS))
+# These reports use few of the events: half of their queries have neither range nor filters.
+SMALL_REPORTS = ("funnel", "journeys", "event-data", "event-names", "vitals", "experiments", *HEATMAPS)
 
 
-# Of the last two the model knows the counts alone; stats has no CSV.
-WITHOUT_CSV = ("stats", "vitals", "experiments")
+# The model has only the counts of the last two; stats has no CSV.
+WITHOUT_CSV = ("stats", "goals/report", "vitals", "experiments")
 
 
-def is_taken(path: str, name: str) -> bool:
-    """Say whether an endpoint takes a filter: measurements know no type or name, points no field at all."""
+def accepts_filter(path: str, name: str) -> bool:
+    """Return whether an endpoint accepts a filter."""
     if path in HEATMAPS:
         return False
-    without = {"event-data": ("event_name",), "vitals": ("type", "event_name"), "experiments": ("type", "event_name")}
-    return name not in without.get(path, ())
+    no_traffic = (*VISIT_PAGES, "type", "event_name")
+    without = {"event-data": ("event_name",), "vitals": no_traffic, "experiments": no_traffic}
+    if path in without and name.startswith("prop."):
+        return path == "event-data"
+    return name.rstrip("!*^$") not in without.get(path, ())
 
 
-def own_params(draw: st.DrawFn, path: str, times: Times) -> list[tuple[str, str]]:
-    """Draw what an endpoint takes for itself alone."""
+def endpoint_params(draw: st.DrawFn, path: str, timeline: Timeline) -> list[tuple[str, str]]:
+    """Draw the parameters of this endpoint only."""
     if path == "funnel":
-        pairs = times.pairs()
-        taken = pick(draw, pairs) if pairs and not seldom(draw, 4) else (pick(draw, STEPS), pick(draw, STEPS))
+        consecutive_steps = timeline.consecutive_steps()
+        first_two = (
+            pick(draw, consecutive_steps)
+            if consecutive_steps and not rng(draw, 4)
+            else (pick(draw, FUNNEL_STEPS), pick(draw, FUNNEL_STEPS))
+        )
+        more = (pick(draw, FUNNEL_STEPS) for _ in range(pick(draw, (0, 0, 0, 1, 2, 6))))
+        return [("step", step) for step in (*first_two, *more)]
+    if path == "journeys":
+        consecutive_steps = timeline.consecutive_steps()
+        start = pick(draw, pick(draw, consecutive_steps)) if consecutive_steps else pick(draw, STEPS)
         return [
-            ("step", step) for step in (*taken, *(pick(draw, STEPS) for _ in range(pick(draw, (0, 0, 0, 1, 2, 6)))))
+            ("start", start),
+            *([("direction", "previous")] if rng(draw, 2) else []),
+            *([("steps", pick(draw, ("1", "2", "5")))] if rng(draw, 2) else []),
+            *([("limit", pick(draw, ("1", "2", "20")))] if not rng(draw, 3) else []),
         ]
     if path == "event-data":
         name = pick(draw, [None, None, "plan", "b", "nothing"])
         return [
-            ("event_name", pick(draw, [*times.names, pick(draw, EVENT_NAMES)])),
+            ("event_name", pick(draw, [*timeline.names, pick(draw, EVENT_NAMES)])),
             *([("property", name)] if name else []),
         ]
     if path == "vitals":
         by = pick(draw, [None, "pathname", "device"])
         return [("by", by), ("metric", pick(draw, ("lcp", "inp", "cls")))] if by else []
-    found = [("pathname", pick(draw, [*times.pages, "/nowhere"]))] if path == "heatmap" else []
-    if path in HEATMAPS and seldom(draw, 3):
+    found = [("pathname", pick(draw, [*timeline.pages, "/nowhere"]))] if path == "heatmap" else []
+    if path in HEATMAPS and rng(draw, 3):
         found.append(("filter_device", pick(draw, ("desktop", "mobile"))))
     return found
 
 
+def saved_params(draw: st.DrawFn, path: str) -> list[tuple[str, str]]:
+    """Draw a goal whose figures are added, a segment, and a goal that is a filter."""
+    found = []
+    if (path in ("stats", "timeseries") or path.startswith("top/")) and rng(draw, 2):
+        found.append(("goal", pick(draw, list(GOALS))))
+    if accepts_filter(path, "event_name"):
+        found += [("segment", pick(draw, list(SEGMENTS)))] if rng(draw, 8) else []
+        found += [("filter_goal", pick(draw, list(GOALS)))] if rng(draw, 8) else []
+    return found
+
+
 @st.composite
-def asks(draw: st.DrawFn, times: Times, paths: Sequence[str], most_filters: int) -> Ask:
-    """Draw one question."""
+def queries(draw: st.DrawFn, timeline: Timeline, paths: Sequence[str], max_filters: int) -> QueryStep:
+    """Draw one query."""
     path = pick(draw, paths)
-    other = seldom(draw, 6)
+    second_website = rng(draw, 6)
     if path == "realtime":
-        return Ask(Question(path), other)
-    zone = times.zone if not seldom(draw, 4) else pick(draw, list(CLOCK_CHANGES))
-    whole = path in RARE and seldom(draw, 2)
-    params = [] if whole else draw(ranges(times, zone))
+        return QueryStep(Query(path), second_website)
+    zone = timeline.zone if not rng(draw, 4) else pick(draw, list(CLOCK_CHANGES))
+    unrestricted = path in SMALL_REPORTS and rng(draw, 2)
+    params = [] if unrestricted else draw(ranges(timeline, zone))
     if zone != "UTC":
         params.append(("tz", zone))
-    chosen = dict.fromkeys(() if whole else draw(st.lists(FILTERS, max_size=most_filters)))
-    params += [(f"filter_{name}", value) for name, value in chosen if is_taken(path, name)]
-    params += own_params(draw, path, times)
-    if path == "stats" and seldom(draw, 2):
-        params.append(("compare", "previous"))
+    chosen = dict.fromkeys(() if unrestricted else draw(st.lists(FILTERS, max_size=max_filters)))
+    params += [(f"filter_{name}", value) for name, value in chosen if accepts_filter(path, name)]
+    params += endpoint_params(draw, path, timeline)
+    params += saved_params(draw, path)
+    compared = path.split("/")[0] in ("stats", "timeseries", "top") and rng(draw, 2)
+    if compared:
+        params.append(("compare", pick(draw, ("previous", "previous", "year"))))
+        params += [("match_weekday", "true")] if rng(draw, 3) else []
     if path == "timeseries":
-        interval = pick(draw, ["hour", "day", "hour", None])
+        interval = pick(draw, ["hour", "day", "hour", "week", "month", "minute", None])
         params += [("interval", interval)] if interval else []
     if path in LIMITED or path.startswith("top/"):
         limit = pick(draw, [None, 1, 2, 3, 5, 1000])
         params += [("limit", str(limit))] if limit else []
-    question = Question(path, tuple(params))
+    if path.startswith("top/") and rng(draw, 4):
+        params.append(("offset", pick(draw, ("1", "2"))))
+    if path.startswith("top/") and rng(draw, 3):
+        metrics = draw(st.lists(st.sampled_from(KEY_FIGURES), min_size=1, unique=True))
+        params.append(("metrics", ",".join(metrics)))
+    if path.startswith("top/") and rng(draw, 3):
+        params.append(("sort", pick(draw, KEY_FIGURES)))
+        params += [("order", "asc")] if rng(draw, 2) else []
+    query = Query(path, tuple(params))
     if path == "events":
-        return Ask(question, other, seldom(draw, 4), pick(draw, (0, 1, DAY_MS)), seldom(draw, 2))
-    return Ask(question, other, path not in WITHOUT_CSV and seldom(draw, 4))
+        return QueryStep(query, second_website, rng(draw, 4), pick(draw, (0, 1, DAY_MS)), rng(draw, 2))
+    return QueryStep(query, second_website, not compared and path not in WITHOUT_CSV and rng(draw, 4))
 
 
 @st.composite
-def worlds(draw: st.DrawFn, about: str, most_events: int = 14, most_filters: int = 2) -> World:
-    """Draw a world with questions about `traffic` (figures over time) or `lists` (top lists, events)."""
+def scenarios(draw: st.DrawFn, subject: str, max_events: int = 14, max_filters: int = 2) -> Scenario:
+    """Draw a scenario with queries about `traffic` (figures over time) or `lists` (top lists, events)."""
     zone = pick(draw, list(CLOCK_CHANGES))
     change_ms = read_utc(pick(draw, CLOCK_CHANGES[zone]))
     after_ms = pick(draw, (HOUR_MS, 12 * HOUR_MS, 5 * MINUTE_MS, DAY_MS, 2 * DAY_MS + 3 * HOUR_MS + 1, 0))
-    times = Times(zone, change_ms + after_ms)
-    start_ms = times.now_ms
+    timeline = Timeline(zone, change_ms + after_ms)
+    start_ms = timeline.now_ms
     sessions = SESSIONS[: 1 + draw(below(len(SESSIONS)))]
-    looks = draw(st.lists(LOOKS, min_size=2, max_size=4))
+    contexts = draw(st.lists(CONTEXTS, min_size=2, max_size=4))
 
-    first = draw(st.lists(deliveries(times, sessions, looks, most_events), min_size=1, max_size=3))
-    piers, keystone = bridges(draw, times, pick(draw, [session for session in sessions if session]))
-    questions = draw(st.lists(asks(times, PATHS[about], most_filters), min_size=4, max_size=6))
-    # The same questions before and after: what was counted early must not be kept once late events arrive.
-    early = questions[: draw(below(3))]
-    restart = [Restart()] if seldom(draw, 20) else []
-    sent = deliveries(times, sessions, looks, most_events) | crowds(times, sessions, looks, most_events // 2)
-    then = draw(st.lists(sent, max_size=2))
-    later = draw(st.lists(asks(times, PATHS[about], most_filters), max_size=1)) if then else []
-    # Folded before the first questions, so that what comes then is late; and once more after it.
-    built, again = ([Build()], [Build()]) if seldom(draw, 5) else ([], [])
-    return World(
-        start_ms, zone, (*first, *piers, *built, *early, *restart, *keystone, *then, *again, *questions, *later)
+    first = draw(st.lists(deliveries(timeline, sessions, contexts, max_events), min_size=1, max_size=3))
+    two_visits, late_event = visits_and_late_event(
+        draw, timeline, pick(draw, [session for session in sessions if session])
+    )
+    final_queries = draw(st.lists(queries(timeline, PATHS[subject], max_filters), min_size=4, max_size=6))
+    # The same queries before and after late events: cached results must be invalidated.
+    early_queries = final_queries[: draw(below(3))]
+    restart = [Restart()] if rng(draw, 20) else []
+    requests = deliveries(timeline, sessions, contexts, max_events) | concurrent_deliveries(
+        timeline, sessions, contexts, max_events // 2
+    )
+    later_deliveries = draw(st.lists(requests, max_size=2))
+    later_queries = (
+        draw(st.lists(queries(timeline, PATHS[subject], max_filters), max_size=1)) if later_deliveries else []
+    )
+    # Rollups are built before the first queries, so that later events change built blocks; and again after them.
+    built, rebuilt = ([BuildRollups()], [BuildRollups()]) if rng(draw, 5) else ([], [])
+    return Scenario(
+        start_ms,
+        zone,
+        (
+            *first,
+            *two_visits,
+            *built,
+            *early_queries,
+            *restart,
+            *late_event,
+            *later_deliveries,
+            *rebuilt,
+            *final_queries,
+            *later_queries,
+        ),
     )

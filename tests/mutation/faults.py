@@ -1,6 +1,6 @@
-"""Plant faults one by one in a copy of the code and expect the tests to fail: a test that cannot fail proves nothing.
+"""Mutation tests: apply one fault at a time to a copy of the code, and check that a test fails.
 
-    python tests/mutation/faults.py [--note] [--check] [--part N/K] [NAME ...]
+    python tests/mutation/faults.py [--record] [--check] [--part N/K] [NAME ...]
 
 Each fault is a patch in tests/mutation/patches; NAME is its file name without `.patch`. Its first lines name the fault
 and the tests of which at least one must fail with it:
@@ -8,13 +8,14 @@ and the tests of which at least one must fail with it:
     Fault: an almost full disk refuses nothing
     Tests: tests/robustness/test_min_free_disk.py
 
-A patch applies where its lines stand, at another line number too, and without up to three lines of context around the
-change. Exit status 0 if every fault was found; the same tests must pass without faults, which is checked first.
+A patch is applied where its lines are, also at another line number, and without up to three lines of context. Exit
+status 0 if every fault was detected. The same tests must pass without faults, which is checked first.
 
-`--check` only checks that all patches apply. tests/mutation/noticed.json holds the test that noticed each fault: it
-runs first, and the other tests run only where it passes or no longer exists. `--note` writes this file for the faults
-named; for all of them that takes about 15 minutes, and a run with the file about 7. `--part N/K` takes every K-th
-fault, beginning with another one for each N.
+`--check` only checks that all patches apply and that pytest collects the tests they name.
+`--record` writes tests/mutation/detected_by.json for the faults named: the test that detected each fault. That test
+runs first, and the others run only if it passes or no longer exists. Recording all faults takes about 15 minutes, a run
+with the file about 7.
+`--part N/K` takes every K-th fault, from the N-th on.
 """
 
 import json
@@ -32,8 +33,8 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 PATCHES = ROOT / "tests" / "mutation" / "patches"
-NOTICED = ROOT / "tests" / "mutation" / "noticed.json"
-# One for each core of the smallest machine that runs this.
+DETECTED_BY = ROOT / "tests" / "mutation" / "detected_by.json"
+# One per core of the smallest machine on which this runs.
 WORKERS = 2
 # Lines of context that may have changed before and after a change.
 MAX_FUZZ = 3
@@ -116,13 +117,13 @@ def planted(root: Path, fault: Fault) -> dict[Path, str]:
 
 
 def main() -> int:
-    """Plant each fault; return 0 if all were noticed."""
-    words = [word for word in sys.argv[1:] if word not in ("--note", "--check")]
-    is_noting = "--note" in sys.argv[1:]
+    """Apply each fault; return 0 if all were detected."""
+    words = [word for word in sys.argv[1:] if word not in ("--record", "--check")]
+    is_recording = "--record" in sys.argv[1:]
     faults = [read_fault(path) for path in sorted(PATCHES.glob("*.patch"))]
     if words[:1] == ["--part"]:
-        turn, parts_in_all = map(int, words[1].split("/"))
-        chosen = faults[turn % parts_in_all :: parts_in_all]
+        number, parts_in_all = map(int, words[1].split("/"))
+        chosen = faults[number % parts_in_all :: parts_in_all]
     else:
         chosen = [fault for fault in faults if not words or fault.name in words]
     if unknown := set() if words[:1] == ["--part"] else set(words) - {fault.name for fault in faults}:
@@ -130,11 +131,14 @@ def main() -> int:
     if wrong := unapplied(chosen):
         print(*wrong, f"{len(wrong)} of {len(chosen)} patches do not apply", sep="\n")
         return 1
+    if missing := missing_tests(chosen, collected(chosen)):
+        print(*missing, f"pytest does not collect {len(missing)} of the tests that patches name", sep="\n")
+        return 1
     if "--check" in sys.argv[1:]:
-        print(f"all {len(chosen)} patches apply")
+        print(f"all {len(chosen)} patches apply, and their tests exist")
         return 0
-    known: dict[str, str] = json.loads(NOTICED.read_text()) if NOTICED.exists() else {}
-    noticed = {} if is_noting else known
+    recorded: dict[str, str] = json.loads(DETECTED_BY.read_text()) if DETECTED_BY.exists() else {}
+    detected_by = {} if is_recording else recorded
     missed = 0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(WORKERS) as workers:
         copies: SimpleQueue[Path] = SimpleQueue()
@@ -142,26 +146,30 @@ def main() -> int:
             copies.put(copied(Path(folder) / f"copy{n}"))
 
         def all_pass() -> bool:
-            return all(workers.map(lambda part: at_work(copies, lambda copy: passes(copy, part)), parts(chosen, known)))
+            return all(
+                workers.map(lambda part: with_copy(copies, lambda copy: passes(copy, part)), parts(chosen, recorded))
+            )
 
-        # With --note the tests that notice are not known before.
-        if not is_noting and not all_pass():
+        # With --record the detecting tests are known only afterwards.
+        if not is_recording and not all_pass():
             return 1
-        found = workers.map(lambda fault: at_work(copies, lambda copy: found_by(copy, fault, noticed)), chosen)
+        found = workers.map(
+            lambda fault: with_copy(copies, lambda copy: detecting_test(copy, fault, detected_by)), chosen
+        )
         for fault, test in zip(chosen, found, strict=True):
             missed += test is None
-            print(f"{'MISSED' if test is None else 'found '}  {fault.name}", flush=True)
-            known |= {fault.name: test} if test else {}
-            if is_noting:
-                note(known, faults)
-        if is_noting and not all_pass():
+            print(f"{'MISSED  ' if test is None else 'detected'}  {fault.name}", flush=True)
+            recorded |= {fault.name: test} if test else {}
+            if is_recording:
+                record(recorded, faults)
+        if is_recording and not all_pass():
             return 1
-    print(f"{len(chosen) - missed} faults found, {missed} missed")
+    print(f"{len(chosen) - missed} faults detected, {missed} missed")
     return min(missed, 1)
 
 
 def unapplied(faults: list[Fault]) -> list[str]:
-    """Return what is wrong with the patches that do not apply."""
+    """Return an error for each patch that does not apply."""
     wrong = []
     for fault in faults:
         try:
@@ -172,18 +180,33 @@ def unapplied(faults: list[Fault]) -> list[str]:
     return wrong
 
 
-def note(known: dict[str, str], faults: list[Fault]) -> None:
-    """Write which test noticed which fault, without faults that no longer exist."""
+def collected(faults: list[Fault]) -> set[str]:
+    """Return the files of the named tests and what pytest collects in them, with and without the case in brackets."""
+    files = {test.partition("::")[0] for fault in faults for test in fault.tests}
+    done = run(ROOT, ["--collect-only", *sorted(file for file in files if (ROOT / file).exists())])
+    ids = [line for line in done.stdout.splitlines() if "::" in line and line.partition("::")[0] in files]
+    return {name for id in ids for name in (id, id.partition("[")[0], id.partition("::")[0])}
+
+
+def missing_tests(faults: list[Fault], collected: set[str]) -> list[str]:
+    """Return the tests named by patches, files or functions in them, that are not among the collected ones."""
+    return sorted({test for fault in faults for test in fault.tests} - collected)
+
+
+def record(recorded: dict[str, str], faults: list[Fault]) -> None:
+    """Write DETECTED_BY, without faults that no longer exist."""
     names = {fault.name for fault in faults}
-    NOTICED.write_text(json.dumps({name: known[name] for name in sorted(known) if name in names}, indent=1) + "\n")
+    DETECTED_BY.write_text(
+        json.dumps({name: recorded[name] for name in sorted(recorded) if name in names}, indent=1) + "\n"
+    )
 
 
-def parts(chosen: list[Fault], noticed: dict[str, str]) -> list[list[str]]:
-    """Return the tests that must pass without faults, one list a worker: those that noticed, else all of a fault."""
-    asked = sorted({noticed[fault.name] for fault in chosen if fault.name in noticed})
-    asked += sorted({test for fault in chosen if fault.name not in noticed for test in fault.tests})
+def parts(chosen: list[Fault], detected_by: dict[str, str]) -> list[list[str]]:
+    """Return the tests that must pass without faults, a list per worker: the recorded test of a fault, else all."""
+    tests = sorted({detected_by[fault.name] for fault in chosen if fault.name in detected_by})
+    tests += sorted({test for fault in chosen if fault.name not in detected_by for test in fault.tests})
     # Tests of a file stay together, because they may share fixtures that are slow to make.
-    shares = (asked[n * len(asked) // WORKERS : (n + 1) * len(asked) // WORKERS] for n in range(WORKERS))
+    shares = (tests[n * len(tests) // WORKERS : (n + 1) * len(tests) // WORKERS] for n in range(WORKERS))
     return [share for share in shares if share]
 
 
@@ -194,8 +217,8 @@ def copied(copy: Path) -> Path:
     return copy
 
 
-def at_work(copies: "SimpleQueue[Path]", do: Callable[[Path], Any]) -> Any:
-    """Call a function with a copy that nothing else uses meanwhile."""
+def with_copy(copies: "SimpleQueue[Path]", do: Callable[[Path], Any]) -> Any:
+    """Call a function with a copy that no other worker uses."""
     copy = copies.get()
     try:
         return do(copy)
@@ -203,15 +226,15 @@ def at_work(copies: "SimpleQueue[Path]", do: Callable[[Path], Any]) -> Any:
         copies.put(copy)
 
 
-def found_by(copy: Path, fault: Fault, noticed: dict[str, str]) -> str | None:
-    """Return the test that fails while the fault is in the copy, or None."""
+def detecting_test(copy: Path, fault: Fault, detected_by: dict[str, str]) -> str | None:
+    """Return the test that fails with the fault in the copy, None if none does."""
     changed = planted(copy, fault)
     kept = {path: path.read_text() for path in changed}
     for path, text in changed.items():
         path.write_text(text)
     try:
-        first = [noticed[fault.name]] if fault.name in noticed else fault.tests
-        return first_failure(copy, first) or (first_failure(copy, fault.tests) if fault.name in noticed else None)
+        first = [detected_by[fault.name]] if fault.name in detected_by else fault.tests
+        return first_failure(copy, first) or (first_failure(copy, fault.tests) if fault.name in detected_by else None)
     finally:
         for path, text in kept.items():
             path.write_text(text)
@@ -220,7 +243,7 @@ def found_by(copy: Path, fault: Fault, noticed: dict[str, str]) -> str | None:
 def first_failure(copy: Path, tests: list[str]) -> str | None:
     """Return the first of some tests that fails, or None."""
     done = run(copy, tests)
-    # 1: tests ran and some failed. Anything else, such as 2 for code that does not load, is no finding.
+    # 1: tests ran and some failed. Any other status, such as 2 for code that cannot be imported, detects nothing.
     match = (
         re.search(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
         if done.returncode == 1
@@ -233,7 +256,7 @@ def passes(copy: Path, tests: list[str]) -> bool:
     """Return whether some tests pass, without those that no longer exist; print the failures."""
     done = run(copy, tests)
     if done.returncode == 4:
-        # A test that noticed has another name now: all tests of the fault will run.
+        # A recorded test has another name now: all tests of the fault will run.
         return all(run(copy, [test]).returncode in (0, 4) for test in tests)
     if done.returncode:
         print("without a fault these tests must pass:", done.stdout[-3_000:])

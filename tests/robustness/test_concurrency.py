@@ -1,8 +1,8 @@
-"""What one does not wait for another: events beside password hashes, SQLite's log beside every kind of request.
+"""Password hashing does not delay events, and requests do not prevent checkpoints of SQLite's log.
 
-tally/api/auth.py: "Passwords are compared on one thread, one at a time". tally/storage/connections.py: "Nothing but
-plain rows may come out of it: a cursor left over would pin the log as long as it lives". Questions without end beside
-events are in tests/robustness/test_disconnected_clients.py.
+Passwords are hashed one at a time on a separate thread (tally/api/auth.py). Every cursor is closed when its request
+ends: an open cursor keeps a snapshot, and then the log cannot be truncated (tally/storage/connections.py). Events
+during endless queries are tested in tests/robustness/test_disconnected_clients.py.
 """
 
 import http.client
@@ -19,7 +19,7 @@ import pytest
 from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
-from tally.api.auth import MOST_WAITING
+from tally.api.auth import MAX_WAITING
 from tally.storage.database import open_database
 from tally.web.routes import ROUTES
 from tests.support.app import CHROME
@@ -29,8 +29,8 @@ from tests.support.process import UNLIMITED, Serve, Server, until
 OWNER = "owner@example.com"
 
 
-class Place:
-    """A server with an owner who has a password, a key, a website, a link to it, and a browser logged in."""
+class RunningServer:
+    """A server with an owner, a password, an API key, a website, a share link and a session."""
 
     def __init__(self, serve: Serve, db: Path) -> None:
         with closing(open_database(db, create=True)) as connection:
@@ -48,7 +48,7 @@ class Place:
         self.token = made.json["data"]["share"].removeprefix("/share/")
 
     def page(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
-        """Asks as one of the server's own pages does."""
+        """Send a request as the server's own pages do."""
         own = OWN_PAGE | ({"Cookie": self.cookie} if hasattr(self, "cookie") else {})
         own |= {"Content-Type": "application/json"} if body is not None else {}
         return self.server.request(method, path, body, own | headers)
@@ -58,22 +58,22 @@ class Place:
 
 
 @pytest.fixture
-def place(serve: Serve, tmp_path: Path) -> Place:
-    return Place(serve, tmp_path / "analytics.db")
+def running(serve: Serve, tmp_path: Path) -> RunningServer:
+    return RunningServer(serve, tmp_path / "analytics.db")
 
 
-class Poster(threading.Thread):
-    """Posts a view after the other on one connection until it is told to stop."""
+class Sender(threading.Thread):
+    """Sends pageviews one at a time on one connection until `ended` is set; `statuses` has those of the responses."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, running: RunningServer) -> None:
         super().__init__(daemon=True)
-        at = urlsplit(place.server.url)
+        at = urlsplit(running.server.url)
         self._connection = http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=60)
-        self._place, self.statuses, self.ended = place, list[int](), threading.Event()
+        self._running, self.statuses, self.ended = running, list[int](), threading.Event()
 
     def run(self) -> None:
         while not self.ended.is_set():
-            body = json.dumps(self._place.view(len(self.statuses)))
+            body = json.dumps(self._running.view(len(self.statuses)))
             self._connection.request("POST", "/api/collect", body, {"User-Agent": CHROME})
             response = self._connection.getresponse()
             response.read()
@@ -81,48 +81,48 @@ class Poster(threading.Thread):
         self._connection.close()
 
 
-def guess(server: Server, n: int) -> int:
-    """Tries a wrong password from an address of its own; the status."""
+def try_password(server: Server, n: int) -> int:
+    """Try to sign in with a wrong password, from a different address for each n; return the status."""
     headers = OWN_PAGE | {"X-Forwarded-For": f"198.51.{n // 200}.{n % 200}", "Content-Type": "application/json"}
     sent = {"email": f"{n}@example.com", "password": "wrong"}
     return server.request("POST", "/api/account/login", sent, headers).status
 
 
-def test_events_are_taken_while_passwords_are_hashed(place: Place) -> None:
-    """A hash takes as long as ten events. Hashed where events are taken, each would let one event of a client through,
-    at most; so beside a crowd that guesses, more events than guesses are answered."""
-    guesses, answers = 60, list[int]()
-    crowd = [
+def test_events_are_accepted_while_passwords_are_hashed(running: RunningServer) -> None:
+    """A hash takes as long as ten events. If it ran on the thread of the event loop, a client that waits for responses
+    could send at most one event per hash; the test requires more than two."""
+    tries, answers = 60, list[int]()
+    threads = [
         threading.Thread(
-            target=lambda n=n: answers.extend(guess(place.server, m) for m in range(n, guesses, MOST_WAITING))
+            target=lambda n=n: answers.extend(try_password(running.server, m) for m in range(n, tries, MAX_WAITING))
         )
-        for n in range(MOST_WAITING)
+        for n in range(MAX_WAITING)
     ]
-    poster = Poster(place)
-    poster.start()
+    sender = Sender(running)
+    sender.start()
     try:
-        until(lambda: len(poster.statuses) > 3)
-        before = len(poster.statuses)
-        for one in crowd:
-            one.start()
-        for one in crowd:
-            one.join(timeout=120)
-        beside = len(poster.statuses) - before
+        until(lambda: len(sender.statuses) > 3)
+        before = len(sender.statuses)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=120)
+        sent = len(sender.statuses) - before
     finally:
-        poster.ended.set()
-        poster.join(timeout=60)
-    print(beside, "events beside", guesses, "guesses")
-    assert answers == [401] * guesses
-    assert set(poster.statuses) == {202}
-    assert beside > 2 * guesses
+        sender.ended.set()
+        sender.join(timeout=60)
+    print(sent, "events during", tries, "tries")
+    assert answers == [401] * tries
+    assert set(sender.statuses) == {202}
+    assert sent > 2 * tries
 
 
-def test_a_hash_leaves_no_memory_behind(place: Place) -> None:
-    """A hash takes 19 MiB while it is computed; kept for the next one, that would be a third of the whole process."""
-    assert guess(place.server, 0) == 401
-    before = place.server.resident_bytes()
-    assert [guess(place.server, n) for n in range(1, 6)] == [401] * 5
-    assert place.server.resident_bytes() - before < 8_000_000
+def test_the_memory_of_a_password_hash_is_freed(running: RunningServer) -> None:
+    """A hash uses 19 MiB while it is computed. Kept for the next one, that would be a third of the process's memory."""
+    assert try_password(running.server, 0) == 401
+    before = running.server.resident_bytes()
+    assert [try_password(running.server, n) for n in range(1, 6)] == [401] * 5
+    assert running.server.resident_bytes() - before < 8_000_000
 
 
 BODIES: dict[str, Any] = {
@@ -133,30 +133,30 @@ BODIES: dict[str, Any] = {
     "POST /api/account/websites": {"domain": "new.example"},
     "PATCH /api/account/websites/{id}": {"name": "renamed"},
 }
-# What ends the session, the link or the website that the others need.
+# Sent last, because they end the session or delete the website that the other requests need.
 LAST = ("logout", "logout-everywhere", "DELETE /api/account/websites/{id}")
 
 
-def test_no_request_leaves_a_snapshot_behind(place: Place) -> None:
-    """Whatever was asked, by whomever, and however it was answered: SQLite's log can be emptied afterwards. A snapshot
-    that is left keeps it from that for ever, and the log grows without end."""
-    place.log_in()
+def test_no_request_keeps_a_snapshot_open(running: RunningServer) -> None:
+    """After a request to each route, whatever its response, SQLite's log can be truncated. A snapshot that stays open
+    would prevent this, and the log would grow without a limit."""
+    running.log_in()
     names = [f"{route.method} {route.path}" for route in ROUTES]
     names.sort(key=lambda name: name.endswith(LAST))
-    values = {"id": place.website, "field": "os", "number": 99, "token": place.token, "section": "keys"}
-    values |= {"path": "app.css", "part": "heatmap"}
+    values = {"id": running.website, "field": "os", "number": 99, "token": running.token, "section": "keys"}
+    values |= {"path": "app.css", "part": "heatmap", "definition": "0000000000000000"}
     for name in names:
         method, _, path = name.partition(" ")
-        asked = path.format(**values) + ("?format=csv" if name.endswith("/events") else "")
-        body = BODIES.get(name, place.view() if "collect" in name else {} if method in ("POST", "PATCH") else None)
-        key = {"Authorization": f"Bearer {place.key}"} if "/api/v1/" in path else {}
-        for at in (asked, f"{asked}{'&' if '?' in asked else '?'}nosuch=1"):
-            answer = place.page(method, at, body, **key)
+        url = path.format(**values) + ("?format=csv" if name.endswith("/events") else "")
+        body = BODIES.get(name, running.view() if "collect" in name else {} if method in ("POST", "PATCH") else None)
+        key = {"Authorization": f"Bearer {running.key}"} if "/api/v1/" in path else {}
+        for at in (url, f"{url}{'&' if '?' in url else '?'}nosuch=1"):
+            answer = running.page(method, at, body, **key)
             assert answer.status < 500, (name, answer.text)
-            # Something is in the log that an older snapshot would not see.
-            until(lambda: add_a_label(place.db))
-            until(lambda: emptied(place.db))
-    assert place.server.terminate() == 0
+            # The commit is newer than any snapshot that the request may have left open.
+            until(lambda: add_a_label(running.db))
+            until(lambda: wal_truncated(running.db))
+    assert running.server.terminate() == 0
 
 
 def add_a_label(db: Path) -> bool:
@@ -165,7 +165,7 @@ def add_a_label(db: Path) -> bool:
     return True
 
 
-def emptied(db: Path) -> bool:
-    """Whether the log could be emptied: nobody looks at anything older than the newest commit."""
+def wal_truncated(db: Path) -> bool:
+    """Truncate the log, and return whether that succeeded. It fails while a connection has an older snapshot."""
     with closing(sqlite3.connect(db, timeout=0)) as connection:
         return bool(connection.execute("pragma wal_checkpoint(truncate)").fetchone()[0] == 0)

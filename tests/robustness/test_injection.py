@@ -1,7 +1,7 @@
-"""Injection: line breaks into headers, names of foreign hosts, markup in every field.
+"""Injection: line breaks in headers, host names from requests, markup in every field.
 
-Also what holds for every request: secrets are compared in constant time, no file is readable by other users, no core
-is dumped, and no other machine is contacted.
+Also: secrets are compared in constant time, no file is readable by other users, no core is dumped, and no other host is
+contacted.
 """
 
 import ast
@@ -34,7 +34,7 @@ from tests.support.process import Serve, Server, need_strace
 
 EVIL = "evil.example"
 
-# --- lines broken into headers (response splitting)
+# --- line breaks in headers (response splitting)
 
 BREAKS = ("\r\n", "\n", "\r", "\u2028", "\x85", "\0")
 BAD_TEXTS = {
@@ -68,8 +68,8 @@ GOOD_TEXTS = {
 
 
 @cases(("name", "text"), [(name, text) for name, texts in BAD_TEXTS.items() for text in texts])
-def test_a_setting_breaks_no_line(name: str, text: str) -> None:
-    """What the owner sets stands in headers, links and logs."""
+def test_settings_with_line_breaks_are_rejected(name: str, text: str) -> None:
+    """These settings become part of headers, links and logs."""
     for options, environment in (({name: [text]}, {}), ({}, {f"ANALYTICS_{name.upper()}": text})):
         with pytest.raises(BadSetting, match="must be"):
             settings_from(options, environment)
@@ -83,31 +83,31 @@ def test_a_good_setting_is_taken(name: str, text: str) -> None:
 INJECTED = "\r\nX-Injected: 1\r\nSet-Cookie: tally=1\r\n\r\n<script>alert(1)</script>"
 
 
-class Filled:
-    """An application with two events, everything that opens it, and pages to ask for."""
+class Site:
+    """An application with a website, two events and an API key."""
 
     def __init__(self, app: App, website: str, key: str) -> None:
         self.app, self.website, self.key = app, website, key
 
-    async def ask(self, target: str, *lines: str, line: str = "GET {} HTTP/1.1") -> Answer:
-        """By bytes, so that no client mends what is sent."""
+    async def send(self, target: str, *lines: str, line: str = "GET {} HTTP/1.1") -> Answer:
+        """Send a request as raw bytes, since HTTP clients would correct or refuse it."""
         head = [line.format(target), *(lines or ("Host: localhost",)), f"Authorization: Bearer {self.key}", "", ""]
         return await raw(self.app, "\r\n".join(head).encode("utf-8", "surrogateescape"))
 
 
-async def filled(make_app: MakeApp, **settings: Any) -> Filled:
+async def new_site(make_app: MakeApp, **settings: Any) -> Site:
     app = await make_app(**settings)
     website = await app.website()
     for path in ("/a", "/b"):
         view = {"type": "pageview", "website_id": website, "url": f"https://example.com{path}"}
         assert (await app.collect(view)).status == 202
-    return Filled(app, website, await app.key())
+    return Site(app, website, await app.key())
 
 
-async def test_what_is_sent_becomes_no_header(make_app: MakeApp) -> None:
-    """Every parameter and header that an answer could repeat, with line breaks as they are and percent-encoded."""
-    place = await filled(make_app, base_url="https://stats.example.com")
-    base = f"/api/v1/websites/{place.website}"
+async def test_requests_cannot_add_response_headers(make_app: MakeApp) -> None:
+    """Send line breaks, plain and percent-encoded, in every parameter and header that a response may repeat."""
+    site = await new_site(make_app, base_url="https://stats.example.com")
+    base = f"/api/v1/websites/{site.website}"
     for text in (quote(INJECTED), quote(quote(INJECTED)), INJECTED.replace("\r\n", "%0a")):
         targets = [f"{base}/{text}", f"/{text}", f"/assets/{text}", f"/share/{text}", f"/tracker/{text}.js"]
         targets += [f"/api/share/{text}/stats", f"/api/v1/websites/{text}/stats", f"{base}/top/{text}"]
@@ -116,26 +116,26 @@ async def test_what_is_sent_becomes_no_header(make_app: MakeApp) -> None:
         targets += [f"{base}/events?format=csv&limit=1&filter_country={value}&filter_country=" for value in ("", text)]
         links = 0
         for target in targets:
-            answer = await place.ask(target.replace(" ", "%20").replace("<", "%3C").replace(">", "%3E"))
+            answer = await site.send(target.replace(" ", "%20").replace("<", "%3C").replace(">", "%3E"))
             assert answer.status in (200, 400, 404), target
             assert not {"X-Injected", "Set-Cookie"} & set(answer.headers), target
             assert "<script>" not in str(answer.headers)
             links += "Link" in answer.headers
-        assert links == 2, "the values of filters are repeated in the address of the next page"
+        assert links == 2, "filter values are repeated in the link to the next page"
     for name in ("If-None-Match", "Accept", "Origin", "Referer", "X-Forwarded-Proto", "Accept-Encoding", "Cookie"):
-        answer = await place.ask(f"{base}/stats", "Host: localhost", f"{name}: x\x0bX-Injected: 1 <script>")
+        answer = await site.send(f"{base}/stats", "Host: localhost", f"{name}: x\x0bX-Injected: 1 <script>")
         assert answer.status in (200, 400)
         assert "X-Injected" not in answer.headers
 
 
-# --- names of hosts (W23)
+# --- host names
 
 
 @pytest.mark.parametrize("base_url", ["", "https://stats.example.com"])
-async def test_a_host_that_is_not_ours_is_in_no_answer(make_app: MakeApp, base_url: str) -> None:
-    """The Host header is the client's word: what answers say of this server comes from its settings alone."""
-    place = await filled(make_app, base_url=base_url)
-    base = f"/api/v1/websites/{place.website}"
+async def test_responses_do_not_repeat_the_host_of_a_request(make_app: MakeApp, base_url: str) -> None:
+    """Clients choose the Host header, so responses name only the host of the settings."""
+    site = await new_site(make_app, base_url=base_url)
+    base = f"/api/v1/websites/{site.website}"
     spoofs = (
         (f"Host: {EVIL}",),
         (f"Host: {EVIL}:8000",),
@@ -154,19 +154,19 @@ async def test_a_host_that_is_not_ours_is_in_no_answer(make_app: MakeApp, base_u
     targets += ["/api/account/state", "/api/v1/openapi.yaml", f"{base}/events?limit=1"]
     for target in targets:
         for lines in spoofs:
-            await _tells_nothing_of(place, await place.ask(target, *lines), base_url)
-        absolute = await place.ask(target, f"Host: {EVIL}", line=f"GET http://{EVIL}{{}} HTTP/1.1")
-        await _tells_nothing_of(place, absolute, base_url)
+            await _check_does_not_name_the_host(site, await site.send(target, *lines), base_url)
+        absolute = await site.send(target, f"Host: {EVIL}", line=f"GET http://{EVIL}{{}} HTTP/1.1")
+        await _check_does_not_name_the_host(site, absolute, base_url)
 
 
-async def _tells_nothing_of(place: Filled, answer: Answer, base_url: str) -> None:
+async def _check_does_not_name_the_host(site: Site, answer: Answer, base_url: str) -> None:
     assert answer.status in (200, 404)
     assert EVIL not in answer.text + str(dict(answer.headers))
     if "Link" in answer.headers:
-        assert answer.headers["Link"].startswith(f"<{base_url}/api/v1/websites/{place.website}/events?")
+        assert answer.headers["Link"].startswith(f"<{base_url}/api/v1/websites/{site.website}/events?")
 
 
-# --- markup in every field (W6)
+# --- markup in every field
 
 SCRIPTS = [
     "<script>alert(1)</script>",
@@ -218,8 +218,8 @@ SCRIPTS = [
 FORMULA = re.compile(r"[=+\-@\t\r\n]")
 
 
-def marked(n: int, text: str) -> list[dict[str, Any]]:
-    """Events with the text in every field that takes one."""
+def events_with(n: int, text: str) -> list[dict[str, Any]]:
+    """Return events with the text in every field that accepts one."""
     labels = dict.fromkeys(("platform", "app_version", "os_version", "browser", "os"), text)
     page = f"https://example.com/{text}?utm_source={quote(text)}&utm_medium={quote(text)}&utm_campaign={quote(text)}"
     page = re.sub(r"[\t\n]", "", page)
@@ -236,34 +236,34 @@ def marked(n: int, text: str) -> list[dict[str, Any]]:
 
 
 async def test_markup_in_every_field_is_data(make_app: MakeApp) -> None:
-    """Forty-five payloads in all fields: stored, and told as JSON or CSV that no browser takes for a document."""
+    """Payloads in all fields are stored, and returned as JSON or CSV that no browser renders as a document."""
     app = await make_app(website_per_minute=10_000)
     website, key = await app.website(), await app.key()
     for n, text in enumerate(SCRIPTS):
-        answer = await app.collect({"website_id": website, "events": marked(n, text)})
+        answer = await app.collect({"website_id": website, "events": events_with(n, text)})
         assert (answer.status, answer.json["rejected"]) == (202, 0), answer.text
     base = f"/api/v1/websites/{website}"
     seen = ""
     for target in ("stats", "timeseries", "realtime", "events?limit=1000", *(f"top/{f}?limit=1000" for f in FIELDS)):
         plain = await app.get(f"{base}/{target}", key, headers={"Accept": "text/html"})
-        _is_no_document(plain, "application/json")
+        _check_is_no_document(plain, "application/json")
         seen += json.dumps(plain.json, ensure_ascii=False)
         if target not in ("stats", "realtime"):
             table = await app.get(f"{base}/{target}{'&' if '?' in target else '?'}format=csv", key)
-            _is_no_document(table, "text/csv")
-            _is_the_same(plain.json["data"], table.text)
+            _check_is_no_document(table, "text/csv")
+            _check_equal(plain.json["data"], table.text)
     for text in SCRIPTS:
         assert json.dumps(text, ensure_ascii=False)[1:-1] in seen, text
 
 
-def _is_no_document(answer: Answer, kind: str) -> None:
+def _check_is_no_document(answer: Answer, kind: str) -> None:
     assert answer.status == 200
     assert answer.headers["Content-Type"].split(";")[0] == kind
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert answer.headers["Content-Security-Policy"] == "default-src 'none'; frame-ancestors 'none'"
 
 
-def _is_the_same(rows: list[dict[str, Any]], text: str) -> None:
+def _check_equal(rows: list[dict[str, Any]], text: str) -> None:
     header, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     assert not rows or header == list(rows[0])
     assert len(lines) == len(rows)
@@ -274,8 +274,8 @@ def _is_the_same(rows: list[dict[str, Any]], text: str) -> None:
                 assert FORMULA.match(cell) is None
 
 
-async def test_markup_in_what_owners_name_is_data(app: App) -> None:
-    """Names of websites and keys; what is refused does not come back as a document either."""
+async def test_markup_in_names_of_websites_and_keys_is_data(app: App) -> None:
+    """Payloads in names of websites and keys are returned as JSON, and so are error responses."""
     owner = await logged_in(app)
     for text in SCRIPTS:
         named = text.replace("\t", " ").replace("\n", " ")
@@ -295,7 +295,7 @@ async def test_markup_in_what_owners_name_is_data(app: App) -> None:
             ("/api/account/keys", {text: text}),
         ):
             answer = await owner("PATCH" if path == "/api/account" else "POST", path, body)
-            # Two of them are names that a host of some network may have.
+            # Some payloads are valid host names.
             assert (
                 answer.status == 201
                 if text.strip("_").isalpha() and path.endswith("websites")
@@ -304,21 +304,21 @@ async def test_markup_in_what_owners_name_is_data(app: App) -> None:
             assert answer.headers["Content-Type"] == "application/json"
 
 
-# --- secrets compared (W11)
+# --- comparison of secrets
 
 SECRET = re.compile(r"(?:^|_)(?:token|secret|digest|hash|salt|cookie|seal|signature|password|setup)s?(?:_|$)")
-# Comparisons of what nobody from outside sends, and why.
-HARMLESS = {
-    "changes.py: password_hash_of(connection, account) != password_hash": "two hashes out of the file",
-    "changes.py: password_hash_of(connection, account) != stored": "two hashes out of the file",
-    "accounts.py: getpass.getpass('Again: ') != password": "one person types both",
+# Comparisons whose operands no client sends, and why.
+NOT_FROM_CLIENTS = {
+    "changes.py: password_hash_of(connection, account) != password_hash": "two hashes from the database",
+    "changes.py: password_hash_of(connection, account) != stored": "two hashes from the database",
+    "accounts.py: getpass.getpass('Again: ') != password": "the same user types both",
     "backup.py: _salt(path) == salt": "two files of the owner's own",
-    "importer.py: self._value(self._token_name) != self._token": "a mark that an import left in the file itself",
+    "importer.py: self._value(self._token_name) != self._token": "a token that an import stored in the database",
 }
 
 
 def comparisons() -> Iterator[str]:
-    """Every `==` and `!=` of the product in which a name says that it is a secret."""
+    """Yield every `==` and `!=` in the code with an operand whose name is that of a secret."""
     for path in [*sorted((ROOT / "tally").rglob("*.py")), ROOT / "analytics_server.py"]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Compare) and any(isinstance(how, ast.Eq | ast.NotEq) for how in node.ops):
@@ -335,22 +335,22 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 
 def test_secrets_are_compared_in_constant_time() -> None:
-    """By secrets.compare_digest, or by looking up a keyed hash; `==` tells by its time how much of a guess is right."""
-    assert set(comparisons()) == set(HARMLESS)
+    """The duration of `==` shows how much of a guess is right: use secrets.compare_digest, or look up a keyed hash."""
+    assert set(comparisons()) == set(NOT_FROM_CLIENTS)
 
 
-def test_no_secret_is_looked_for_in_the_file_by_itself() -> None:
-    """Keys and sessions are found by hashes keyed with the file's own salt; the clear value is in no statement."""
+def test_secrets_are_looked_up_by_keyed_hash() -> None:
+    """Keys and sessions are looked up by hashes with the database's salt; no statement holds the clear value."""
     schema = (ROOT / "schema.sql").read_text()
     for table, column in (("api_key", "digest"), ("login", "digest"), ("device_cookie", "digest")):
         assert re.search(rf"create table {table} \([^;]*\b{column}\b", schema), table
 
 
-# --- a whole stay, seen from outside the process
+# --- the process: system calls, files, core dumps
 
 
-def stay(server: Server) -> None:
-    """What people and machines do in a day: set up, collect, look, read, refuse, log in and out."""
+def use_everything(server: Server) -> None:
+    """Use every part of the server: setup, collecting, pages, queries, refused requests, signing in and out."""
     link = re.search(r"/setup#(\S+)", server.stderr())
     assert link is not None
     own = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
@@ -379,32 +379,32 @@ def stay(server: Server) -> None:
     assert server.request("POST", "/api/account/logout", {}, own).status == 204
 
 
-def test_nothing_is_asked_of_another_machine(serve: Serve, tmp_path: Path) -> None:
-    """W19: the process opens no connection and sends no datagram, whatever it is sent; it only answers."""
+def test_no_other_host_is_contacted(serve: Serve, tmp_path: Path) -> None:
+    """The process opens no connection and sends no datagram, whatever it receives."""
     need_strace()
     trace = tmp_path / "trace"
     calls_of = "trace=connect,sendto,sendmsg,sendmmsg,accept4"
     server = serve(prefix=["strace", "-f", "-qq", "-o", str(trace), "-e", calls_of])
     (traced,) = map(int, Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split())
     try:
-        stay(server)
+        use_everything(server)
     finally:
-        os.kill(traced, signal.SIGTERM)  # strace ends with it, not the other way round
+        os.kill(traced, signal.SIGTERM)  # strace ends when the server does
     assert server.terminate() == 0
     calls = trace.read_text().splitlines()
-    # It did see the calls of this process.
+    # Control: strace recorded the calls of this process.
     assert sum("accept4(" in call for call in calls) >= 50
     assert [call for call in calls if "connect(" in call and "AF_UNIX" not in call] == []
-    # With an address of its own: a datagram. An answer goes where its connection goes.
+    # A call with an address sends a datagram; responses are sent on connections, without one.
     assert [call for call in calls if "sin_addr" in call and "accept4" not in call and "resumed" not in call] == []
 
 
-def test_no_file_is_anybody_elses_to_read(serve: Serve, tmp_path: Path, command: Any) -> None:
-    """Every file of the server's and of its commands, though the umask forbids nothing."""
+def test_no_file_is_readable_by_other_users(serve: Serve, tmp_path: Path, command: Any) -> None:
+    """With umask 0, every file that the server and its commands create is accessible only to its owner."""
     home = tmp_path / "home"
     home.mkdir()
     server = serve(db=home / "analytics.db", prefix=["sh", "-c", 'umask 0; exec "$@"', "sh"])
-    stay(server)
+    use_everything(server)
     with contextlib.closing(sqlite3.connect(home / "analytics.db")) as connection:
         website = connection.execute("select id from website").fetchone()[0]
     for words in (("backup", "copy.db"), ("export", website, "events.ndjson"), ("export", website, "events.ndjson.gz")):
@@ -416,8 +416,8 @@ def test_no_file_is_anybody_elses_to_read(serve: Serve, tmp_path: Path, command:
     assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
 
 
-def test_no_core_is_left(serve: Serve) -> None:
-    """W12: what is in memory alone would be in a core file too. Started by somebody who allows cores."""
+def test_core_dumps_are_disabled(serve: Serve) -> None:
+    """A core file would contain secrets that are only in memory. The server is started with core files allowed."""
     most = resource.getrlimit(resource.RLIMIT_CORE)[1]
     if most == 0:
         pytest.skip("NOT TESTED: the system allows no core files at all")
@@ -429,20 +429,21 @@ def test_no_core_is_left(serve: Serve) -> None:
 
 
 async def test_a_share_link_opens_one_website_and_can_be_withdrawn(app: App) -> None:
-    """SECURITY.md: a link is kept as it is, so that its owner sees it again; so it opens little, and not for ever."""
+    """SECURITY.md: share links are stored in clear, so that their owner can see them again. A link gives access to one
+    website, and to nothing after it was revoked."""
     owner = await logged_in(app)
     website, other = await app.website(), await app.website("other.example")
     link = (await owner("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
     token = link.removeprefix("/share/")
     assert len(token) == 24  # 144 bits
-    guest = PageClient(app)
-    assert (await guest("GET", f"/api/share/{token}/stats")).status == 200
-    with_it: dict[str, str | None] = {"Authorization": f"Bearer {token}", "Cookie": f"tally={token}"}
+    visitor = PageClient(app)
+    assert (await visitor("GET", f"/api/share/{token}/stats")).status == 200
+    headers: dict[str, str | None] = {"Authorization": f"Bearer {token}", "Cookie": f"tally={token}"}
     for path in (f"/api/v1/websites/{website}/stats", f"/api/account/websites/{other}/stats", "/api/account/keys"):
-        assert (await guest("GET", path, headers=with_it)).status == 401
+        assert (await visitor("GET", path, headers=headers)).status == 401
     assert app.sql("select token from share_link") == [(token,)]
     await owner("DELETE", f"/api/account/websites/{website}/share")
-    assert (await guest("GET", f"/api/share/{token}/stats")).status == 404
+    assert (await visitor("GET", f"/api/share/{token}/stats")).status == 404
     assert app.sql("select token from share_link") == []
     with pytest.raises(AccountError):
         await app.admin(lambda connection: revoke_api_key(connection, token))

@@ -1,6 +1,6 @@
-"""--min-free-disk: below it events are refused, everything else keeps working, and the owner is told.
+"""--min-free-disk: with less free space, events are refused, everything else works, and the owner is warned.
 
-On a file system of its own that is really small, with the real server.
+The tests run the real server on a small file system.
 """
 
 import os
@@ -27,7 +27,7 @@ EMAIL, PASSWORD = "owner@example.com", "quiet lamp over the harbour"
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 40 megabytes, of which 2 (5 percent) are to stay free."""
+    """Yield a file system of 40 MB, of which 2 MB (5 percent) must stay free."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = subprocess.run(
@@ -41,7 +41,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 class Browser:
-    """Sends what the pages send, with their cookie."""
+    """Sends requests as the pages do, with the cookie of the last sign-in."""
 
     def __init__(self, server: Server) -> None:
         self._server, self._cookie = server, ""
@@ -53,8 +53,8 @@ class Browser:
         return answer
 
 
-def made(db: Path) -> tuple[str, str, str]:
-    """A database with two websites and an API key: their ids and its value."""
+def make_database(db: Path) -> tuple[str, str, str]:
+    """Create a database with two websites and an API key; return both ids and the key."""
     with closing(open_database(db, create=True)) as connection:
         owner = create_account(connection, EMAIL, "business", passwords.hashed(PASSWORD), 0)
         websites = [add_website(connection, owner, name, name, (), 0) for name in ("example.com", "example.org")]
@@ -62,7 +62,7 @@ def made(db: Path) -> tuple[str, str, str]:
 
 
 def fill(place: Path, left: int) -> None:
-    """Leaves so many bytes free, in a file beside the database."""
+    """Fill the file system until so many bytes are left."""
     disk = os.statvfs(place)
     with (place / "others").open("ab") as file:
         file.write(b"\0" * max(0, disk.f_bavail * disk.f_frsize - left))
@@ -70,7 +70,7 @@ def fill(place: Path, left: int) -> None:
 
 def test_low_disk_refuses_events_alone(disk: Path, serve: Serve, command: Any) -> None:
     db = disk / "analytics.db"
-    website, other, key = made(db)
+    website, other, key = make_database(db)
     server = serve(db=db)
     event = {"type": "pageview", "url": "https://example.com/", "website_id": website}
 
@@ -83,7 +83,7 @@ def test_low_disk_refuses_events_alone(disk: Path, serve: Serve, command: Any) -
     answer = server.request("POST", "/api/collect", event)
     assert (answer.status, answer.json["error"]["code"]) == (503, "storage_unavailable")
     assert int(answer.headers["Retry-After"]) >= 1
-    # The owner is told.
+    # The owner is warned.
     assert "--min-free-disk" in server.request("GET", "/healthz").json["error"]["message"]
     assert "less than --min-free-disk (2 MB): events are refused" in server.stderr()
     assert 'tally_storage_state{state="low"} 1.0' in server.request("GET", "/metrics").text
@@ -96,10 +96,10 @@ def test_low_disk_refuses_events_alone(disk: Path, serve: Serve, command: Any) -
     assert browser.ask("POST", "/api/account/login", {"email": EMAIL, "password": PASSWORD}).status == 200
     assert browser.ask("GET", "/api/account").json["data"]["disk_is_low"] is True
     assert browser.ask("DELETE", f"/api/account/websites/{other}", {"domain": "example.org"}).status == 202
-    # The refused events are counted among the rejected ones.
+    # Refused events are counted as rejected events.
     path = f"/api/account/websites/{website}/rejected"
     until(lambda: [row["code"] for row in browser.ask("GET", path).json["data"]["reasons"]] == ["storage_unavailable"])
-    # It goes on by itself.
+    # When there is space again, the server accepts events without a restart.
     (disk / "others").unlink()
     until(lambda: sent() == 202)
     assert server.request("GET", "/healthz").status == 200
@@ -108,7 +108,7 @@ def test_low_disk_refuses_events_alone(disk: Path, serve: Serve, command: Any) -
 
 def test_a_server_that_starts_on_a_low_disk_refuses_from_the_first_event(disk: Path, serve: Serve) -> None:
     fill(disk, MB)
-    website, _, _ = made(disk / "analytics.db")
+    website, _, _ = make_database(disk / "analytics.db")
     server = serve(db=disk / "analytics.db")
     event = {"type": "pageview", "url": "https://example.com/", "website_id": website}
     assert server.request("POST", "/api/collect", event).status == 503
@@ -122,5 +122,5 @@ def test_a_server_that_starts_on_a_low_disk_refuses_from_the_first_event(disk: P
     [(1_000 * MB, 100_000 * MB, 1_000 * MB), (1_000 * MB, 10_000 * MB, 500 * MB), (0, 10_000 * MB, 0)],
 )
 def test_how_much_is_to_stay_free(setting: int, disk_bytes: int, expected: int) -> None:
-    """1 GB, or 5 percent of the file system where that is less."""
+    """The minimum is the setting, or 5 percent of the file system if that is less."""
     assert min_free_bytes(setting, disk_bytes) == expected

@@ -1,9 +1,10 @@
-"""A power cut loses nothing that was answered 202 (committed with fsync).
+"""No event that was answered 202 is lost by a power loss.
 
-A server's calls are recorded while clients post and its log is copied into the database again and again, then played
-back up to each fsync and each answer, without what no fsync had covered, or with any part of it
-(tests/support/power_loss.py).
-The same with another `synchronous` proves that the check can fail. TALLY_CUTS=N records N requests of each client.
+The system calls of a server are recorded while clients send requests and its log is checkpointed many times. Then they
+are replayed up to each fsync and each response, with all, none or any part of the writes that no fsync has covered yet
+(tests/support/power_loss.py). As a control, the same check finds losses with another `synchronous`.
+
+TALLY_POWER_LOSS=N records N requests of each client.
 """
 
 import http.client
@@ -25,26 +26,25 @@ import pytest
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
 from tally.storage.database import open_database
-from tests.support.power_loss import ROOT, Recording, State, names, states
+from tests.support.power_loss import ROOT, Recording, State, event_names, states
 from tests.support.process import NO_RATE_LIMITS, Serve, need_strace, until
 
-REQUESTS = int(os.environ.get("TALLY_CUTS", "36"))
+REQUESTS = int(os.environ.get("TALLY_POWER_LOSS", "36"))
 CLIENTS, EVENTS = 3, 3
 PAGES = 60
 
 
-class Verdict(NamedTuple):
-    """Of all states: how many there were, in how many something acknowledged was missing, what else was wrong; and how
-    often the log was copied into the database meanwhile."""
+class Result(NamedTuple):
+    """The number of distinct states and of those with losses, the other errors, and the number of checkpoints."""
 
     states: int
     with_losses: int
-    wrong: list[str]
-    copies: int
+    errors: list[str]
+    checkpoints: int
 
 
 def post(url: str, website: str, client: int, requests: int) -> None:
-    """Posts one after the other, each in one piece, so that a request is one of the server's calls."""
+    """Post requests one at a time, each with one call of send, so that the server reads it with one call."""
     at = urlsplit(url)
     connection = http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=60)
     connection.connect()
@@ -52,7 +52,7 @@ def post(url: str, website: str, client: int, requests: int) -> None:
         events = [
             {
                 "type": "pageview",
-                "url": f"https://example.com/cut-{client}-{n}-{i}/{'x' * 400}",
+                "url": f"https://example.com/event-{client}-{n}-{i}/{'x' * 400}",
                 "session_id": f"session-{client}-{n % 7}",
             }
             for i in range(EVENTS)
@@ -67,8 +67,8 @@ def post(url: str, website: str, client: int, requests: int) -> None:
     connection.close()
 
 
-def recorded(serve: Serve, db: Path, synchronous: str, requests: int) -> Recording:
-    """A server's life from its first request to its end."""
+def record(serve: Serve, db: Path, synchronous: str, requests: int) -> Recording:
+    """Return the recording of a server from its first request to its end."""
     with closing(open_database(db, create=True)) as connection:
         owner = create_account(connection, "owner@example.com", "business", None, 0)
         website = add_website(connection, owner, "example.com", "example.com", (), 0)
@@ -76,7 +76,7 @@ def recorded(serve: Serve, db: Path, synchronous: str, requests: int) -> Recordi
     server = serve(*NO_RATE_LIMITS, db=db, prefix=prefix)
     recording = Recording(server.pid, db, db.with_name("trace"))
     try:
-        until(recording.is_on)
+        until(recording.is_attached)
         clients = [
             threading.Thread(target=post, args=(server.url, website, client, requests)) for client in range(CLIENTS)
         ]
@@ -86,34 +86,34 @@ def recorded(serve: Serve, db: Path, synchronous: str, requests: int) -> Recordi
             client.join()
         assert server.terminate() == 0
     finally:
-        recording.end()
+        recording.stop()
     return recording
 
 
-def judged(recording: Recording, folder: Path) -> Verdict:
-    """Every state is opened as after a restart, and compared with what had been acknowledged."""
+def result_of(recording: Recording, folder: Path) -> Result:
+    """Open each distinct state with SQLite, which recovers its log, and compare it with the acknowledged events."""
     seen: set[int] = set()
-    losses, wrong = 0, []
+    losses, errors = 0, []
     calls = recording.calls()
-    for state in states(recording.before, calls):
+    for state in states(recording.initial, calls):
         key = hash((tuple(sorted(state.files.items())), state.acknowledged))
         if key in seen:
             continue
         seen.add(key)
-        fault = found(state, folder)
+        fault = error_of(state, folder)
         losses += fault == "lost"
-        wrong += [fault] if fault not in ("", "lost") else []
-    copies = sum(call.kind == "write" and before.file != "" == call.file for before, call in pairwise(calls))
-    return Verdict(len(seen), losses, wrong, copies)
+        errors += [fault] if fault not in ("", "lost") else []
+    checkpoints = sum(call.kind == "write" and before.file != "" == call.file for before, call in pairwise(calls))
+    return Result(len(seen), losses, errors, checkpoints)
 
 
-def found(state: State, folder: Path) -> str:
-    """What is wrong after a power cut; `lost` for something acknowledged that is not there, empty for nothing."""
-    db = folder / "after.db"
-    for end in ("", "-wal", "-shm"):
-        Path(f"{db}{end}").unlink(missing_ok=True)
-    for end, content in state.files.items():
-        Path(f"{db}{end}").write_bytes(content)
+def error_of(state: State, folder: Path) -> str:
+    """Return the error in a state: `lost` if acknowledged events are missing, "" if there is none."""
+    db = folder / "state.db"
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{db}{suffix}").unlink(missing_ok=True)
+    for suffix, content in state.files.items():
+        Path(f"{db}{suffix}").write_bytes(content)
     try:
         with closing(sqlite3.connect(db)) as connection:
             if connection.execute("pragma integrity_check").fetchall() != [("ok",)]:
@@ -123,46 +123,46 @@ def found(state: State, folder: Path) -> str:
             views = connection.execute("select coalesce(sum(pageviews), 0) from visit").fetchone()[0]
     except sqlite3.DatabaseError as failure:
         return f"{failure}"
-    there = Counter(name for (path,) in paths for name in names(path.encode()))
-    if any(times > 1 for times in there.values()):
+    stored = Counter(name for (path,) in paths for name in event_names(path.encode()))
+    if any(times > 1 for times in stored.values()):
         return "twice"
-    if not usage == views == len(there):
+    if not usage == views == len(stored):
         return "totals"
-    requests = Counter(name.rsplit(b"-", 1)[0] for name in there)
+    requests = Counter(name.rsplit(b"-", 1)[0] for name in stored)
     if any(events != EVENTS for events in requests.values()):
-        return "half a request"
-    return "lost" if state.acknowledged - there.keys() else ""
+        return "part of a request"
+    return "lost" if state.acknowledged - stored.keys() else ""
 
 
 @pytest.fixture
-def after(serve: Serve, tmp_path: Path) -> Callable[[str, int], Verdict]:
-    """The verdict on a server with that `synchronous`."""
+def checked(serve: Serve, tmp_path: Path) -> Callable[[str, int], Result]:
+    """Return a function that records a server with that `synchronous` and returns the result."""
     need_strace()
 
-    def after(synchronous: str, requests: int) -> Verdict:
-        verdict = judged(recorded(serve, tmp_path / "analytics.db", synchronous, requests), tmp_path)
-        print(f"synchronous={synchronous}: {verdict.states} states, {verdict.with_losses} with losses,")
-        print(f"{len(verdict.wrong)} otherwise wrong, {verdict.copies} copies of the log")
-        return verdict
+    def checked(synchronous: str, requests: int) -> Result:
+        result = result_of(record(serve, tmp_path / "analytics.db", synchronous, requests), tmp_path)
+        print(f"synchronous={synchronous}: {result.states} states, {result.with_losses} with losses,")
+        print(f"{len(result.errors)} with other errors, {result.checkpoints} checkpoints of the log")
+        return result
 
-    return after
-
-
-def test_a_power_cut_at_any_moment(after: Callable[[str, int], Verdict]) -> None:
-    verdict = after("full", REQUESTS)
-    assert verdict.states >= 200
-    assert verdict.copies >= 5
-    assert (verdict.with_losses, verdict.wrong) == (0, [])
+    return checked
 
 
-def test_normal_would_lose_what_was_acknowledged(after: Callable[[str, int], Verdict]) -> None:
-    """Nothing is damaged, but a 202 would mean little: the check sees it."""
-    verdict = after("normal", 12)
-    assert verdict.with_losses > 10
-    assert verdict.wrong == []
+def test_power_loss_at_any_time(checked: Callable[[str, int], Result]) -> None:
+    result = checked("full", REQUESTS)
+    assert result.states >= 200
+    assert result.checkpoints >= 5
+    assert (result.with_losses, result.errors) == (0, [])
 
 
-def test_off_would_lose_and_damage(after: Callable[[str, int], Verdict]) -> None:
-    verdict = after("off", 12)
-    assert verdict.with_losses > 10
-    assert verdict.wrong
+def test_synchronous_normal_loses_events(checked: Callable[[str, int], Result]) -> None:
+    """No state is damaged, but acknowledged events are missing."""
+    result = checked("normal", 12)
+    assert result.with_losses > 10
+    assert result.errors == []
+
+
+def test_synchronous_off_loses_events_and_damages_the_database(checked: Callable[[str, int], Result]) -> None:
+    result = checked("off", 12)
+    assert result.with_losses > 10
+    assert result.errors

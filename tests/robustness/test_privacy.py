@@ -1,12 +1,12 @@
-"""What must never be written down is looked for everywhere, in every shape it could have: the whole stay of a server.
+"""No file and no response of a server contains values that must not be stored, in any encoding or hash.
 
-docs/privacy.md lists what is not stored: addresses, User-Agents, `session_id`, cookies, the rest of a URL's query,
-hashes of these. API keys and passwords are stored as hashes.
+docs/privacy.md, Not stored: addresses, User-Agents, `session_id`, cookies of visitors, the rest of a URL's query, and
+hashes of addresses, User-Agents or session ids. API keys and passwords are stored as hashes.
 
-A real server is sent distinctive values (canaries), answers 202, 400, 403, 413, 429 and 500 to them, is restarted and
-killed, and is backed up. After each step all that it wrote is kept: the database with its log, shared memory and lock,
-and what it said. Then each canary is looked for in the bytes of all that, plain and packed and hashed. That the search
-finds what is there is shown by the path of a page, which is stored and found.
+A real server receives distinctive values (canaries), answers 202, 400, 403, 413, 429 and 500 to them, is restarted,
+killed and backed up. After each step all that it wrote is copied: the database with its log, shared memory and lock,
+standard error and responses. Then each canary is searched for in all these bytes, plain, encoded and hashed. As a
+control, the same search has to find the path of a page, which is stored.
 """
 
 import base64
@@ -31,12 +31,12 @@ from tests.support.app import CHROME, ROOT
 from tests.support.process import Server, clean_environment, until
 
 SESSIONS = (
-    "s3ssion8",  # 8 characters, the fewest
+    "s3ssion8",  # 8 characters, the minimum
     "canary-session-of-a-visitor",
     "canary session with spaces, 'quotes' and \\ signs",
     "kanarienvogel-äöü-金絲雀",
     "4815162342108771",  # could be stored as an integer
-    "c" * 32 + "anarysession" + "x" * 20,  # 64, the most
+    "c" * 32 + "anarysession" + "x" * 20,  # 64 characters, the maximum
 )
 IPV4 = ("203.0.113.77", "198.51.100.201", "192.0.2.133", "81.187.45.229", "177.23.99.14", "212.58.249.81")
 PRIVATE = "10.177.88.199"
@@ -48,14 +48,14 @@ FRAGMENT = "canary-fragment"
 USERINFO = "canary-user:canary-word"
 COOKIE = "sid=canary-cookie-value"
 PASSWORD = "canary password of the owner"
-STRANGER = "canary.stranger@example.net"
+UNKNOWN_EMAIL = "canary.stranger@example.net"
 WRONG, NEXT = "canary word that is wrong", "canary word that comes next"
 TOKEN = "canary-setup-token"
 STORED = "/canary-path-that-is-stored"
 POISON = "canary that no row can hold"
 
-# A program of the test's own around the real application, with one handler that fails as a bug would: its message
-# quotes all it knows of the sender.
+# Runs the real application with one additional handler, which raises an exception whose message contains the request's
+# body, headers, address and query.
 FAILING_SERVER = """
 import asyncio, sys
 from pathlib import Path
@@ -74,8 +74,8 @@ asyncio.run(serve(app, settings))
 """
 
 
-class Stay:
-    """A server's stay in one folder, and copies of all that it wrote, by step and file."""
+class ServerRun:
+    """A server in a directory of its own, and copies of all that it wrote (`written`), by step and file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.db = folder, folder / "data" / "analytics.db"
@@ -103,15 +103,15 @@ class Stay:
 
     @cached_property
     def windows(self) -> set[int]:
-        """Every 8 bytes in a row of all that was written."""
+        """Return every sequence of 8 bytes in all that was written."""
         windows: set[int] = set()
         for data in self.written.values():
             for start in range(8):
                 windows.update(array("Q", data[start : start + max(0, len(data) - start) // 8 * 8]))
         return windows
 
-    def keep(self, step: str) -> None:
-        """Copies every file as it is now."""
+    def copy_files(self, step: str) -> None:
+        """Copy the present contents of every file."""
         for path in [*self.db.parent.iterdir(), self._log]:
             self.written[f"{step}: {path.name}"] = path.read_bytes()
 
@@ -121,7 +121,7 @@ class Stay:
         return self.servers[-1]
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """One of each type with every canary that an event can carry."""
+        """Yield an event of each type with every canary that its fields accept."""
         url = f"https://{USERINFO}@example.com{STORED}?{QUERY}#{FRAGMENT}"
         more: tuple[dict[str, Any], ...] = (
             {"type": "pageview", "referrer": f"https://{USERINFO}@search.example/?{QUERY}#{FRAGMENT}"},
@@ -142,8 +142,8 @@ class Stay:
         self.statuses.add(answer.status)
         return answer.status
 
-    def everybody(self, server: Server) -> None:
-        """Every session, address, agent and event_id is sent with every type of event, and accepted."""
+    def send_accepted(self, server: Server) -> None:
+        """Send every session, address, User-Agent and event_id with every type of event; all are accepted."""
         addresses = [*IPV4, *IPV6, f"::ffff:{IPV4[0]}"]
         for n in range(max(len(SESSIONS), len(addresses))):
             session, address, agent = SESSIONS[n % len(SESSIONS)], addresses[n % len(addresses)], AGENTS[n % 2]
@@ -152,8 +152,8 @@ class Stay:
             unknown = list(self.events())
             assert self.send(server, {"website_id": self.website, "events": [*known, *unknown]}, address, agent) == 202
 
-    def refusals(self, server: Server) -> None:
-        """The same canaries in requests that are refused, each in its own way."""
+    def send_refused(self, server: Server) -> None:
+        """Send the same canaries in requests that are refused for different reasons."""
         view = next(self.events()) | {"session_id": SESSIONS[1], "event_id": EVENT_IDS[0]}
         address, agent = IPV4[1], AGENTS[1]
         assert self.send(server, json.dumps(view)[:-1], address, agent) == 400
@@ -170,14 +170,14 @@ class Stay:
         crawler = AGENTS[0] + " (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
         assert self.send(server, view, address, crawler, Origin="https://example.com") == 202
         assert self.send(server, view, PRIVATE, agent) == 202
-        asked = {"Authorization": f"Bearer {self.key}x", "X-Forwarded-For": address, "User-Agent": agent}
+        headers = {"Authorization": f"Bearer {self.key}x", "X-Forwarded-For": address, "User-Agent": agent}
         for path in (f"/api/v1/websites/{SESSIONS[1]}/stats", f"/api/v1/websites?key={self.key}&{QUERY}", "/metrics"):
-            self.statuses.add(server.request("GET", urllib.parse.quote(path, safe="/?&="), None, asked).status)
+            self.statuses.add(server.request("GET", urllib.parse.quote(path, safe="/?&="), None, headers).status)
         while self.send(server, view | {"event_id": "again"}, address, agent) != 429:
             pass
 
-    def failures(self, server: Server) -> None:
-        """A real failure of the writer: the file refuses a row, for a reason that is nobody's fault."""
+    def cause_write_errors(self, server: Server) -> None:
+        """Cause errors in the writer: a trigger of the database raises one."""
         with closing(sqlite3.connect(self.db, isolation_level=None)) as other:
             other.execute(
                 "create trigger poison before insert on event when new.event_name ="
@@ -190,51 +190,51 @@ class Stay:
         with closing(sqlite3.connect(self.db, isolation_level=None)) as other:
             other.execute("drop trigger poison")
 
-    def read(self, server: Server) -> None:
-        """Every question is asked; what is answered is kept too: "Never a session_id, an address or a User-Agent"."""
-        asked = {"Authorization": f"Bearer {self.key}", "X-Forwarded-For": IPV4[2], "User-Agent": AGENTS[1]}
-        questions = ("stats", "timeseries", "top/pathname", "top/browser", "events?limit=1000", "realtime")
-        for question in questions:
-            answer = server.request("GET", f"/api/v1/websites/{self.website}/{question}", None, asked)
+    def query(self, server: Server) -> None:
+        """Query every report and keep the responses, which contain no session_id, address or User-Agent."""
+        headers = {"Authorization": f"Bearer {self.key}", "X-Forwarded-For": IPV4[2], "User-Agent": AGENTS[1]}
+        queries = ("stats", "timeseries", "top/pathname", "top/browser", "events?limit=1000", "realtime")
+        for path in queries:
+            answer = server.request("GET", f"/api/v1/websites/{self.website}/{path}", None, headers)
             assert answer.status == 200
-            self.written[f"answer: {question}"] = answer.body
-        # Written with the next second.
-        left_out = f"/api/v1/websites/{self.website}/rejected"
-        until(lambda: b"rate_limited" in server.request("GET", left_out, None, asked).body)
-        self.written["answer: rejected"] = server.request("GET", left_out, None, asked).body
+            self.written[f"answer: {path}"] = answer.body
+        # Rejected events are written once a second.
+        rejected = f"/api/v1/websites/{self.website}/rejected"
+        until(lambda: b"rate_limited" in server.request("GET", rejected, None, headers).body)
+        self.written["answer: rejected"] = server.request("GET", rejected, None, headers).body
         self.written["answer: metrics"] = server.request("GET", "/metrics").body
 
-    def pages(self, server: Server) -> None:
-        """Logins that fail and that do not, another password, a request too many."""
+    def use_pages(self, server: Server) -> None:
+        """Sign in with wrong and right passwords, change the password, and exceed the rate limit."""
         own = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json", "User-Agent": AGENTS[0]}
         own["Setup-Token"] = TOKEN
 
-        def ask(method: str, path: str, body: Any = None, address: str = IPV4[3], cookie: str = "") -> int:
+        def call(method: str, path: str, body: Any = None, address: str = IPV4[3], cookie: str = "") -> int:
             sent = own | {"X-Forwarded-For": address} | ({"Cookie": cookie} if cookie else {})
             answer = server.request(method, path, body, sent)
             for line in answer.headers.get_all("Set-Cookie", []):  # type: ignore[attr-defined]
-                given = line.partition(";")[0]
-                if given.partition("=")[2]:
-                    (self.sessions if given.startswith("tally=") else self.devices).append(given)
+                cookie_set = line.partition(";")[0]
+                if cookie_set.partition("=")[2]:
+                    (self.sessions if cookie_set.startswith("tally=") else self.devices).append(cookie_set)
             self.written[f"answer: {path} {len(self.written)}"] = answer.body
             return answer.status
 
         right = {"email": "owner@example.com", "password": PASSWORD}
-        assert ask("GET", "/api/account/setup") == 404
-        assert ask("POST", "/api/account/login", {"email": STRANGER, "password": WRONG}, IPV6[1]) == 401
-        assert ask("POST", "/api/account/login", right | {"password": WRONG}) == 401
-        assert ask("POST", "/api/account/login", right) == 200
-        assert ask("GET", "/api/account", cookie=self.sessions[0]) == 200
-        assert ask("POST", "/api/account/password", {"current": PASSWORD, "new": NEXT}, cookie=self.sessions[0]) == 204
-        assert ask("POST", "/api/account/login", right | {"password": NEXT}) == 200
-        assert ask("POST", "/api/account/password", {"current": NEXT, "new": PASSWORD}, cookie=self.sessions[2]) == 204
-        assert ask("POST", "/api/account/logout", cookie=self.sessions[3]) == 204
-        assert ask("POST", "/api/account/login", right) == 200
-        while ask("POST", "/api/account/login", {"email": STRANGER, "password": WRONG}, IPV6[0]) != 429:
+        assert call("GET", "/api/account/setup") == 404
+        assert call("POST", "/api/account/login", {"email": UNKNOWN_EMAIL, "password": WRONG}, IPV6[1]) == 401
+        assert call("POST", "/api/account/login", right | {"password": WRONG}) == 401
+        assert call("POST", "/api/account/login", right) == 200
+        assert call("GET", "/api/account", cookie=self.sessions[0]) == 200
+        assert call("POST", "/api/account/password", {"current": PASSWORD, "new": NEXT}, cookie=self.sessions[0]) == 204
+        assert call("POST", "/api/account/login", right | {"password": NEXT}) == 200
+        assert call("POST", "/api/account/password", {"current": NEXT, "new": PASSWORD}, cookie=self.sessions[2]) == 204
+        assert call("POST", "/api/account/logout", cookie=self.sessions[3]) == 204
+        assert call("POST", "/api/account/login", right) == 200
+        while call("POST", "/api/account/login", {"email": UNKNOWN_EMAIL, "password": WRONG}, IPV6[0]) != 429:
             pass
 
-    def bug(self) -> None:
-        """A handler that fails with a message full of canaries."""
+    def cause_exception(self) -> None:
+        """Cause an exception in a handler whose message contains canaries."""
         with self._log.open("ab") as stderr:
             child = subprocess.Popen(
                 [sys.executable, "-c", FAILING_SERVER, str(self.db)],
@@ -258,43 +258,43 @@ class Stay:
         child.stdout.close()
         assert child.wait(timeout=60) == 0
 
-    def run(self) -> "Stay":
+    def run(self) -> "ServerRun":
         self.command("account", "create", "owner@example.com", "--password-stdin", stdin=PASSWORD)
         self.website = self.command("website", "add", "example.com")
         self.key = self.command("key", "create", "--name", "canary key")
         first = self.serve()
-        self.everybody(first)
-        self.refusals(first)
-        self.failures(first)
-        self.read(first)
-        self.pages(first)
-        self.keep("running")
+        self.send_accepted(first)
+        self.send_refused(first)
+        self.cause_write_errors(first)
+        self.query(first)
+        self.use_pages(first)
+        self.copy_files("running")
         assert first.terminate() == 0
-        self.keep("ended")
+        self.copy_files("ended")
         second = self.serve()
-        self.everybody(second)
-        self.keep("restarted")
+        self.send_accepted(second)
+        self.copy_files("restarted")
         second.kill()
-        self.keep("killed")
+        self.copy_files("killed")
         third = self.serve()
-        self.everybody(third)
-        self.read(third)
+        self.send_accepted(third)
+        self.query(third)
         self.command("backup", str(self.folder / "backup.db"))
         self.written["backup"] = (self.folder / "backup.db").read_bytes()
-        self.keep("after the backup")
+        self.copy_files("after the backup")
         third.kill()
-        self.bug()
-        self.keep("at the end")
+        self.cause_exception()
+        self.copy_files("at the end")
         return self
 
 
 @pytest.fixture(scope="module")
-def stay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stay]:
-    stay = Stay(tmp_path_factory.mktemp("stay"))
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRun]:
+    run = ServerRun(tmp_path_factory.mktemp("run"))
     try:
-        yield stay.run()
+        yield run.run()
     finally:
-        for server in stay.servers:
+        for server in run.servers:
             if server.process.poll() is None:
                 server.kill()
 
@@ -302,40 +302,40 @@ def stay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stay]:
 # The search
 
 HASHES = ("md5", "sha1", "sha224", "sha256", "sha384", "sha512", "sha3_256", "blake2b", "blake2s")
-# The first 8 bytes of a digest are enough to know it by, also where it was cut. That 8 given bytes stand somewhere in
-# three megabytes by chance happens once in 10^12; the millions that are looked for here find one once in 10^5 runs.
+# The first 8 bytes identify a digest, also a truncated one. By chance, three megabytes contain 8 given bytes once in
+# 10^12; searching for millions of them finds one by chance once in 10^5 runs.
 SHORTEST = 8
 
 
 def digests(data: bytes) -> Iterator[bytes]:
     for name in HASHES:
         yield hashlib.new(name, data).digest()
-    for size in (8, 12, 16, 20, 24, 32, 48):  # BLAKE2 makes another digest for every length
+    for size in (8, 12, 16, 20, 24, 32, 48):  # a BLAKE2 digest depends on its length
         yield hashlib.blake2b(data, digest_size=size).digest()
         if size <= 32:
             yield hashlib.blake2s(data, digest_size=size).digest()
 
 
 def shapes(text: str) -> Iterator[bytes]:
-    """A text as it could stand in a file: in several encodings, as hex, base64, percent-encoded, in JSON."""
+    """Yield a text in the forms that a file could contain: several encodings, hex, base64, percent-encoded, JSON."""
     plain = text.encode()
     yield from (plain, text.encode("utf-16-le"), text.encode("utf-16-be"), text.lower().encode())
     yield from (urllib.parse.quote(text).encode(), urllib.parse.quote_plus(text).encode())
     yield json.dumps(text)[1:-1].encode()
     for data in (plain, text.encode("utf-16-le")):
-        yield from spelled(data)
-    for start in range(3):  # base64 of a longer text that has it in the middle
+        yield from encoded(data)
+    for start in range(3):  # base64 of a longer text that contains it
         yield base64.b64encode(b"\0" * start + plain)[4 if start else 0 : -4]
 
 
-def spelled(data: bytes) -> Iterator[bytes]:
+def encoded(data: bytes) -> Iterator[bytes]:
     yield from (data.hex().encode(), data.hex().upper().encode())
     yield from (base64.b64encode(data).rstrip(b"="), base64.urlsafe_b64encode(data).rstrip(b"="))
     yield from (base64.b32encode(data).rstrip(b"="), base64.b85encode(data))
 
 
 def hashed(texts: Iterable[bytes]) -> Iterator[bytes]:
-    """The beginnings of all digests of the texts, raw, spelled, and as the numbers of up to 64 bits made of them."""
+    """Yield the first bytes of all digests of the texts: raw, encoded, and as numbers of up to 64 bits."""
     for text in texts:
         for digest in digests(text):
             head = digest[:SHORTEST]
@@ -345,199 +345,207 @@ def hashed(texts: Iterable[bytes]) -> Iterator[bytes]:
                     yield cut.to_bytes(8)
 
 
-def joined(stay: Stay, parts: tuple[str, ...]) -> Iterator[bytes]:
-    """A canary with what an identity is made of: website and day, in many spellings and orders."""
+def combined(run: ServerRun, parts: tuple[str, ...]) -> Iterator[bytes]:
+    """Yield a canary joined with the other inputs of an identity: website and day, in many formats and orders."""
     now = datetime.now(UTC)
     days = (f"{now:%Y-%m-%d}", f"{now:%Y%m%d}", str(int(now.timestamp()) // 86_400))
     canary = "".join(parts)
     yield canary.encode()
     for sign in ("", "|", ":", "-", "/", ",", " ", "\n", "\0"):
-        whole = sign.join(parts)
-        yield whole.encode()
-        for website in (stay.website, stay.website.replace("-", ""), "1", "example.com"):
-            yield from (sign.join((website, whole)).encode(), sign.join((whole, website)).encode())
+        address_bytes = sign.join(parts)
+        yield address_bytes.encode()
+        for website in (run.website, run.website.replace("-", ""), "1", "example.com"):
+            yield from (sign.join((website, address_bytes)).encode(), sign.join((address_bytes, website)).encode())
             for day in days:
-                yield sign.join((website, day, whole)).encode()
-                yield sign.join((day, website, whole)).encode()
-                yield sign.join((whole, website, day)).encode()
+                yield sign.join((website, day, address_bytes)).encode()
+                yield sign.join((day, website, address_bytes)).encode()
+                yield sign.join((address_bytes, website, day)).encode()
         for day in days:
-            yield from (sign.join((day, whole)).encode(), sign.join((whole, day)).encode())
+            yield from (sign.join((day, address_bytes)).encode(), sign.join((address_bytes, day)).encode())
 
 
-def found(stay: Stay, needles: Iterable[bytes]) -> dict[str, list[str]]:
-    """The needles that are in something written, with the places. Shorter ones than SHORTEST are not looked for."""
+def find(run: ServerRun, needles: Iterable[bytes]) -> dict[str, list[str]]:
+    """Return the needles that occur, with the files that contain them. Skip those shorter than SHORTEST."""
     hits: dict[str, list[str]] = {}
     for needle in {needle for needle in needles if len(needle) >= SHORTEST}:
-        # Millions of needles in megabytes: only those whose beginning stands somewhere are looked for in earnest.
-        if int.from_bytes(needle[:SHORTEST], sys.byteorder) in stay.windows:
-            places = [place for place, data in stay.written.items() if needle in data]
+        # There are millions of needles: only those whose first 8 bytes occur somewhere are searched for.
+        if int.from_bytes(needle[:SHORTEST], sys.byteorder) in run.windows:
+            places = [place for place, data in run.written.items() if needle in data]
             if places:
                 hits[repr(needle)] = places
     return hits
 
 
-# What a finding looks like
+# Controls of the search
 
 
-def test_everything_happened(stay: Stay) -> None:
-    """Every answer that could leave a trace was given, and every kind of file was looked at."""
-    assert stay.statuses >= {202, 400, 401, 403, 404, 413, 415, 429, 500}
+def test_every_status_and_file_occurred(run: ServerRun) -> None:
+    """The run got every status, logged exceptions, counted rejected events, and copied every kind of file."""
+    assert run.statuses >= {202, 400, 401, 403, 404, 413, 415, 429, 500}
     for step in ("running", "restarted", "killed", "after the backup"):
         for suffix in ("", "-wal", "-shm", ".lock"):
-            assert f"{step}: analytics.db{suffix}" in stay.written
-    log = stay.written["at the end: stderr.log"].decode()
-    # Once a minute each: if they quoted what was sent, they would differ, and stand there one and all.
+            assert f"{step}: analytics.db{suffix}" in run.written
+    log = run.written["at the end: stderr.log"].decode()
+    # A message is logged at most once a minute. Messages that quoted a request would differ, and all would be logged.
     assert "500 on /api/collect" in log
     assert "500 on /api/fails" in log
-    assert "ValueError" in log, "failures are logged, by their places"
-    left_out = json.loads(stay.written["answer: rejected"])["data"]
-    assert {"crawler", "origin", "invalid", "rate"} <= {row["reason"] for row in left_out["reasons"]}
-    assert {"evil.example", "ip-address"} <= {sample["host"] for sample in left_out["samples"]}
+    assert "ValueError" in log, "exceptions are logged with their type"
+    rejected = json.loads(run.written["answer: rejected"])["data"]
+    assert {"crawler", "origin", "invalid", "rate"} <= {row["reason"] for row in rejected["reasons"]}
+    assert {"evil.example", "ip-address"} <= {sample["host"] for sample in rejected["samples"]}
 
 
 @pytest.mark.parametrize(
     "place", ["running: analytics.db-wal", "ended: analytics.db", "backup", "answer: top/pathname"]
 )
-def test_the_search_finds_what_is_stored(place: str, stay: Stay) -> None:
-    """The control: the same search over the same bytes finds a text that is stored, in its place."""
-    hits = found(stay, shapes(STORED))
+def test_the_search_finds_a_stored_text(place: str, run: ServerRun) -> None:
+    """Control: the same search finds a text that is stored."""
+    hits = find(run, shapes(STORED))
     assert place in hits[repr(STORED.encode())]
 
 
-def test_the_search_finds_hashes_and_numbers(stay: Stay, tmp_path: Path) -> None:
-    """The control for the other shapes: in a file that holds them, as blob, hex and integers, they are found."""
+def test_the_search_finds_hashes_and_numbers(run: ServerRun, tmp_path: Path) -> None:
+    """Control for the other encodings: the search finds blobs, hex and integers in a database that contains them."""
     path = tmp_path / "bad.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("create table bad (a, b, c, d)")
-        digest = hashlib.sha256(f"{stay.website}|{datetime.now(UTC):%Y-%m-%d}|{SESSIONS[1]}".encode())
+        digest = hashlib.sha256(f"{run.website}|{datetime.now(UTC):%Y-%m-%d}|{SESSIONS[1]}".encode())
         row = (digest.digest()[:16], digest.hexdigest(), int(SESSIONS[4]), int(ip_address(IPV4[0])))
         connection.execute("insert into bad values (?, ?, ?, ?)", row)
         connection.commit()
-    bad = Stay(tmp_path)
-    bad.website, bad.written = stay.website, {"bad": path.read_bytes()}
-    assert len(found(bad, hashed(joined(bad, (SESSIONS[1],))))) >= 2
-    assert found(bad, integers(int(SESSIONS[4])))
+    bad = ServerRun(tmp_path)
+    bad.website, bad.written = run.website, {"bad": path.read_bytes()}
+    assert len(find(bad, hashed(combined(bad, (SESSIONS[1],))))) >= 2
+    assert find(bad, integers(int(SESSIONS[4])))
     assert packed(bad, IPV4) == {IPV4[0]}
 
 
-# Nothing is found
+# Searches that must find nothing
 
 
 @pytest.mark.parametrize("session", SESSIONS)
-def test_session_ids_are_nowhere(session: str, stay: Stay) -> None:
-    """ "session_id: ephemeral, held in memory only, must never be persisted" (seed)."""
-    assert found(stay, shapes(session)) == {}
-    assert found(stay, hashed(joined(stay, (session,)))) == {}
+def test_session_ids_are_not_stored(session: str, run: ServerRun) -> None:
+    """A session_id is kept in memory only."""
+    assert find(run, shapes(session)) == {}
+    assert find(run, hashed(combined(run, (session,)))) == {}
 
 
 def integers(number: int) -> Iterator[bytes]:
-    """As a number of 8 bytes either way round; SQLite itself stores 6 or 8 bytes, big end first."""
+    """Yield a number as 8 bytes in both byte orders, and as SQLite stores it (6 or 8 bytes, big-endian)."""
     yield from (number.to_bytes(8), number.to_bytes(8, "little"))
     if number < 2**47:
         yield from (b"\0\0" + number.to_bytes(6), number.to_bytes(6) + b"\0\0")
 
 
-def test_session_ids_are_nowhere_as_numbers(stay: Stay) -> None:
-    assert found(stay, integers(int(SESSIONS[4]))) == {}
+def test_session_ids_are_not_stored_as_numbers(run: ServerRun) -> None:
+    assert find(run, integers(int(SESSIONS[4]))) == {}
 
 
 @pytest.mark.parametrize("address", [*IPV4, *IPV6, PRIVATE])
-def test_addresses_are_nowhere(address: str, stay: Stay) -> None:
-    """Not whole, not as a /24 or /64, not hashed alone or with the User-Agent, website or day."""
+def test_addresses_are_not_stored(address: str, run: ServerRun) -> None:
+    """Neither complete, nor without its last part, nor hashed, with or without the User-Agent, website or day."""
     ip = ip_address(address)
     texts = {address, ip.exploded, str(int(ip)), f"::ffff:{address}" if ip.version == 4 else ip.compressed}
     texts.add(address.rpartition("." if ip.version == 4 else ":")[0])
     for text in texts:
-        assert found(stay, shapes(text)) == {}
+        assert find(run, shapes(text)) == {}
         for agent in AGENTS:
-            assert found(stay, hashed(joined(stay, (text, agent)))) == {}
-            assert found(stay, hashed(joined(stay, (agent, text)))) == {}
-        assert found(stay, hashed(joined(stay, (text,)))) == {}
-    assert found(stay, hashed([ip.packed, ip.packed[::-1]])) == {}
+            assert find(run, hashed(combined(run, (text, agent)))) == {}
+            assert find(run, hashed(combined(run, (agent, text)))) == {}
+        assert find(run, hashed(combined(run, (text,)))) == {}
+    assert find(run, hashed([ip.packed, ip.packed[::-1]])) == {}
 
 
 @pytest.mark.parametrize("address", IPV6)
-def test_ipv6_addresses_are_nowhere_packed(address: str, stay: Stay) -> None:
-    whole = ip_address(address).packed
-    assert found(stay, (whole, whole[::-1], whole[:8], whole[8:], whole[:8][::-1])) == {}
+def test_packed_ipv6_addresses_are_not_stored(address: str, run: ServerRun) -> None:
+    address_bytes = ip_address(address).packed
+    assert (
+        find(run, (address_bytes, address_bytes[::-1], address_bytes[:8], address_bytes[8:], address_bytes[:8][::-1]))
+        == {}
+    )
 
 
-def packed(stay: Stay, addresses: Iterable[str]) -> set[str]:
-    """The IPv4 addresses whose four bytes stand somewhere, in either order."""
-    everything = b"\0\0".join(stay.written.values())
-    wholes = {address: ip_address(address).packed for address in addresses}
-    return {address for address, whole in wholes.items() if whole in everything or whole[::-1] in everything}
+def packed(run: ServerRun, addresses: Iterable[str]) -> set[str]:
+    """Return the IPv4 addresses whose four bytes occur somewhere, in either order."""
+    everything = b"\0\0".join(run.written.values())
+    packed_addresses = {address: ip_address(address).packed for address in addresses}
+    return {
+        address
+        for address, address_bytes in packed_addresses.items()
+        if address_bytes in everything or address_bytes[::-1] in everything
+    }
 
 
-def test_ipv4_addresses_are_nowhere_packed(stay: Stay) -> None:
-    """Four given bytes stand in files of this size by chance once in a thousand tries. Who stores addresses stores all
-    six: two are let pass, so that chance does not fail the test (three at once: 1 in 10^7)."""
-    assert len(packed(stay, IPV4)) <= 2
+def test_packed_ipv4_addresses_are_not_stored(run: ServerRun) -> None:
+    """Files of this size contain four given bytes by chance once in a thousand runs. A server that stored addresses
+    would store all six. The test allows two: three occur by chance once in 10^7 runs."""
+    assert len(packed(run, IPV4)) <= 2
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_user_agents_are_nowhere(agent: str, stay: Stay) -> None:
+def test_user_agents_are_not_stored(agent: str, run: ServerRun) -> None:
     tokens = [word for word in agent.split() if "anar" in word or "Dent" in word or "Zaphod" in word]
     for text in (agent, *tokens, *(token.partition("/")[0] for token in tokens)):
-        assert found(stay, shapes(text)) == {}
-    assert found(stay, hashed(joined(stay, (agent,)))) == {}
+        assert find(run, shapes(text)) == {}
+    assert find(run, hashed(combined(run, (agent,)))) == {}
 
 
 @pytest.mark.parametrize("event_id", EVENT_IDS)
-def test_event_ids_are_nowhere_as_text(event_id: str, stay: Stay) -> None:
-    assert found(stay, shapes(event_id)) == {}
+def test_event_ids_are_not_stored_as_text(event_id: str, run: ServerRun) -> None:
+    assert find(run, shapes(event_id)) == {}
 
 
 @pytest.mark.parametrize("event_id", EVENT_IDS)
-def test_event_ids_cannot_be_guessed_from_the_file(event_id: str, stay: Stay) -> None:
-    """Digests of event_ids are keyed with a salt: without it nobody can test whether a given id, such as the number of
-    an order, was among them."""
-    assert found(stay, hashed(joined(stay, (event_id,)))) == {}
+def test_event_ids_cannot_be_tested_against_the_file(event_id: str, run: ServerRun) -> None:
+    """Digests of event_ids are keyed with a salt: the file alone does not show whether a given id, such as an order
+    number, was among them."""
+    assert find(run, hashed(combined(run, (event_id,)))) == {}
 
 
 @pytest.mark.parametrize("canary", [QUERY, *QUERY.split("&"), FRAGMENT, USERINFO, *USERINFO.split(":"), COOKIE])
-def test_the_rest_of_a_url_is_nowhere(canary: str, stay: Stay) -> None:
-    """ "the rest of query and fragment is dropped and never stored"; nor are cookies."""
-    assert found(stay, shapes(canary)) == {}
-    assert found(stay, shapes(canary.rpartition("=")[2])) == {}
+def test_query_and_fragment_are_not_stored(canary: str, run: ServerRun) -> None:
+    """The query beyond UTM parameters, the fragment, user info and cookies are not stored."""
+    assert find(run, shapes(canary)) == {}
+    assert find(run, shapes(canary.rpartition("=")[2])) == {}
 
 
-@pytest.mark.parametrize("canary", [PASSWORD, WRONG, NEXT, TOKEN, STRANGER])
-def test_passwords_and_what_was_tried_are_nowhere(canary: str, stay: Stay) -> None:
-    """Nor in the log: whoever mistypes may have typed another account's, or the password for the address."""
-    assert found(stay, shapes(canary)) == {}
-    assert found(stay, hashed([canary.encode()])) == {}
+@pytest.mark.parametrize("canary", [PASSWORD, WRONG, NEXT, TOKEN, UNKNOWN_EMAIL])
+def test_passwords_and_failed_sign_ins_are_not_stored(canary: str, run: ServerRun) -> None:
+    """They are not in the log either: a user may enter another account's password, or a password as the email."""
+    assert find(run, shapes(canary)) == {}
+    assert find(run, hashed([canary.encode()])) == {}
 
 
-def test_sessions_are_nowhere(stay: Stay) -> None:
-    """docs/sign-in.md: sessions are stored as keyed hashes, so that nobody can log in with what is in the file."""
-    assert len(stay.sessions) == len(stay.devices) == 5
-    for session in (*stay.sessions, *stay.devices):
+def test_session_tokens_are_not_stored(run: ServerRun) -> None:
+    """Session tokens and device cookies are stored as keyed hashes, which cannot be used to sign in. docs/sign-in.md:
+    "a keyed hash of it, the account and two times, no address and no browser"."""
+    assert len(run.sessions) == len(run.devices) == 5
+    for session in (*run.sessions, *run.devices):
         value = session.partition("=")[2]
-        assert found(stay, shapes(value)) == {}
-        assert found(stay, hashed([value.encode(), base64.urlsafe_b64decode(value + "=")])) == {}
-    with closing(sqlite3.connect(stay.folder / "backup.db")) as connection:
+        assert find(run, shapes(value)) == {}
+        assert find(run, hashed([value.encode(), base64.urlsafe_b64decode(value + "=")])) == {}
+    with closing(sqlite3.connect(run.folder / "backup.db")) as connection:
         assert connection.execute("select count(*) from login").fetchone() == (1,)
         for table in ("login", "device_cookie"):
             names = [row[1] for row in connection.execute(f"pragma table_info({table})")]
             assert names == ["digest", "account", "created_ms", "expires_ms"], (
-                "neither says anything of browser or place"
+                "neither table stores the browser or the address"
             )
 
 
-def test_the_key_is_nowhere(stay: Stay) -> None:
-    """ "prints the key, this once": only its prefix is kept, for `key list`."""
-    rest = stay.key[12:]
-    for text in (stay.key, rest, stay.key.partition("_")[2]):
-        assert found(stay, shapes(text)) == {}
-        assert found(stay, hashed([text.encode()])) == {}
+def test_the_api_key_is_not_stored(run: ServerRun) -> None:
+    """The key is printed once; only its prefix is stored, for `key list`."""
+    rest = run.key[12:]
+    for text in (run.key, rest, run.key.partition("_")[2]):
+        assert find(run, shapes(text)) == {}
+        assert find(run, hashed([text.encode()])) == {}
 
 
-def test_a_visitor_is_another_one_after_a_restart(stay: Stay) -> None:
-    """What is stored is drawn anew: nothing in the file tells that three processes saw the same sessions."""
-    with closing(sqlite3.connect(stay.folder / "backup.db")) as connection:
+def test_visitor_numbers_change_after_a_restart(run: ServerRun) -> None:
+    """Visitor numbers are random: the file does not show that three processes received the same sessions."""
+    with closing(sqlite3.connect(run.folder / "backup.db")) as connection:
         visitors = [v for (v,) in connection.execute("select distinct visitor from event")]
         (most,) = connection.execute("select count(*) from event group by visitor order by 1 desc").fetchone()
     assert len(visitors) >= 3 * len(SESSIONS)
-    assert len({visitor >> 40 for visitor in visitors}) == len(visitors), "they are spread over all numbers"
+    assert len({visitor >> 40 for visitor in visitors}) == len(visitors), "they are random 64-bit numbers"
     assert most < 3 * 9 * 4

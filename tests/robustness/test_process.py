@@ -1,7 +1,7 @@
-"""The real process: how it starts, what it does with signals, loads, bad clients and a failing disk, and what is left.
+"""The real process: start, signals, load, misbehaving clients, a failing disk, and the state after it has ended.
 
-Events are fsynced before the 202 response, SIGTERM answers and commits what was accepted, and a second server on the
-same file is refused (docs/cli.md).
+Events are fsynced before the 202 response. On SIGTERM the requests in progress are committed and answered. A second
+server on the same file is refused (docs/cli.md).
 """
 
 import gzip
@@ -49,7 +49,7 @@ def website(db: Path) -> str:
 
 
 def new_website(db: Path, plan: str = "business", domain: str = "example.com") -> str:
-    """A website whose owner is on a plan, written as the command does; its id."""
+    """Create a website whose owner has a plan, as the command does; return its id."""
     with closing(open_database(db, create=True)) as connection:
         owner = create_account(connection, f"{plan}@{domain}", plan, None, 0)
         return add_website(connection, owner, domain, domain, (), 0)
@@ -70,7 +70,7 @@ def rows(db: Path, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
 
 
 def stored(db: Path) -> Counter[str]:
-    """How often each path is in the file."""
+    """Return how often each path is stored."""
     return Counter(path for (path,) in rows(db, "select text from event e join label l on l.id = e.pathname"))
 
 
@@ -78,21 +78,21 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-def said(server: Server) -> str:
-    """What the server said, but for the setup link."""
+def log_of(server: Server) -> str:
+    """Return the standard error of the server without the setup link."""
     return re.sub(r"set up Tally: http://\S+/setup#\S+\n", "", server.stderr())
 
 
-def ended(server: Server) -> int:
-    """Waits for the end of a server that has been told; its exit status."""
+def exit_status(server: Server) -> int:
+    """Wait for the end of a server that received a signal; return its exit status."""
     status = server.process.wait(timeout=60)
-    server.terminate()  # there is nobody to send it to: it closes the pipe
+    server.terminate()  # the process has ended: this closes the pipe
     return status
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One server for the tests that leave nothing behind."""
+    """One server for tests that store nothing."""
     folder = tmp_path_factory.mktemp("shared")
     server = Server(folder / "analytics.db", UNLIMITED, {}, folder / "stderr.log", [])
     yield server
@@ -103,21 +103,21 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_one_line_on_standard_output(serve: Serve) -> None:
-    """ "When it listens it prints one line to standard output: `listening on http://HOST:PORT`" """
+    """Once the server listens, it prints one line to standard output: `listening on http://HOST:PORT`."""
     server = serve()
-    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9][0-9]{2,4}", server.url), "0 picks a free one"
+    assert re.fullmatch(r"http://127\.0\.0\.1:[1-9][0-9]{2,4}", server.url), "port 0: a free port"
     assert server.request("GET", "/healthz").status == 200
     server.process.send_signal(signal.SIGTERM)
     assert server.process.stdout is not None
     assert server.process.stdout.read() == b""
-    assert ended(server) == 0
+    assert exit_status(server) == 0
 
 
-def test_words_go_to_standard_error(serve: Serve, db: Path) -> None:
-    assert said(serve()) == f"database: {db}\n"
+def test_messages_go_to_standard_error(serve: Serve, db: Path) -> None:
+    assert log_of(serve()) == f"database: {db}\n"
 
 
-# A machine without IPv6 has one host fewer to try; it is no reason to skip the other.
+# ::1 is tested only if the machine has IPv6.
 def hosts() -> list[str]:
     try:
         with socket.socket(socket.AF_INET6) as six:
@@ -128,7 +128,7 @@ def hosts() -> list[str]:
 
 
 @pytest.mark.parametrize("host", hosts())
-def test_it_listens_where_it_is_told(host: str, serve: Serve, website: str, db: Path) -> None:
+def test_it_listens_on_the_host_of_the_option(host: str, serve: Serve, website: str, db: Path) -> None:
     server = serve("--host", host)
     at = urlsplit(server.url)
     assert at.port
@@ -138,12 +138,12 @@ def test_it_listens_where_it_is_told(host: str, serve: Serve, website: str, db: 
     assert stored(db) == {"/": 1}
 
 
-@pytest.mark.parametrize("way", ["the same path", "a relative path", "a symbolic link"])
-def test_a_second_server_is_refused(way: str, serve: Serve, db: Path, tmp_path: Path) -> None:
-    """ "A second server on the same file: refused at once, exit 1, saying which file" """
+@pytest.mark.parametrize("kind", ["the same path", "a relative path", "a symbolic link"])
+def test_a_second_server_is_refused(kind: str, serve: Serve, db: Path, tmp_path: Path) -> None:
+    """A second server on the same file exits with status 1 at once and names the file."""
     server = serve()
     (tmp_path / "link.db").symlink_to(db)
-    named = {"the same path": str(db), "a relative path": "analytics.db", "a symbolic link": "link.db"}[way]
+    named = {"the same path": str(db), "a relative path": "analytics.db", "a symbolic link": "link.db"}[kind]
     second = subprocess.run(
         [sys.executable, str(ROOT / "analytics_server.py"), "--port", "0", "--db", named],
         capture_output=True,
@@ -164,11 +164,10 @@ def test_a_killed_server_leaves_no_lock(serve: Serve) -> None:
     assert serve().request("GET", "/healthz").status == 200
 
 
-# Commands beside it: "All commands but restore work while the server runs, and the running server sees the result
-# within 2 seconds"
+# Commands while the server runs: all but restore work, and their result applies within 2 seconds
 
 
-def test_a_website_added_meanwhile_is_known(serve: Serve, command: Command) -> None:
+def test_a_website_added_by_a_command_is_accepted(serve: Serve, command: Command) -> None:
     server = serve()
     added = command("website", "add", "example.com")
     assert added.returncode == 0, added.stderr
@@ -176,8 +175,8 @@ def test_a_website_added_meanwhile_is_known(serve: Serve, command: Command) -> N
     assert stored(server.db) == {"/": 1}
 
 
-def test_keys_and_plans_changed_meanwhile_are_known(serve: Serve, command: Command, website: str) -> None:
-    """Also: "keys of an account that falls to free answer 403 and live again when it rises" """
+def test_keys_and_plans_changed_by_a_command_take_effect(serve: Serve, command: Command, website: str) -> None:
+    """Keys of an account on the plan free get 403, and work again on a higher plan."""
     server = serve("--key-per-minute", "100000")
     key = command("key", "create").stdout.strip()
 
@@ -193,7 +192,7 @@ def test_keys_and_plans_changed_meanwhile_are_known(serve: Serve, command: Comma
 
 
 def test_commands_work_while_events_arrive(serve: Serve, command: Command, website: str, db: Path) -> None:
-    """Neither refuses the other: no event is lost, and no command fails for a lock."""
+    """No event is refused, and no command fails because of a lock."""
     server = serve(*UNLIMITED)
     with posting(server, website) as clients:
         for n in range(3):
@@ -208,7 +207,7 @@ def test_commands_work_while_events_arrive(serve: Serve, command: Command, websi
 
 
 class Client(threading.Thread):
-    """Posts a view after the other on one connection until it is told to stop or has lost its server."""
+    """Posts pageviews one at a time on one connection until `ended` is set or the connection fails."""
 
     def __init__(self, server: Server, website: str, name: str, timeout: float = 60) -> None:
         super().__init__(daemon=True)
@@ -243,7 +242,7 @@ class Client(threading.Thread):
 
 @contextmanager
 def posting(server: Server, website: str, threads: int = 8) -> Iterator[list[Client]]:
-    """Clients at work; told to stop, and waited for, at the end."""
+    """Yield clients that send; stop them and wait for them at the end."""
     clients = [Client(server, website, f"{server.pid}-{n}") for n in range(threads)]
     for client in clients:
         client.start()
@@ -262,25 +261,25 @@ def posting(server: Server, website: str, threads: int = 8) -> Iterator[list[Cli
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_signal_under_load(number: signal.Signals, serve: Serve, website: str, db: Path) -> None:
-    """ "SIGTERM: no new connections, what was accepted is answered and committed, exit 0". A client that was not
-    answered was refused or its connection was closed: none waits in vain, none hears of an error."""
+    """SIGTERM: no new connections, accepted requests are committed and answered, exit status 0. A client without a
+    response was refused or its connection was closed: no timeouts, no error responses."""
     server = serve(*UNLIMITED)
     with posting(server, website, threads=16) as clients:
         server.process.send_signal(number)
-        assert ended(server) == 0
+        assert exit_status(server) == 0
     assert {status for client in clients for status in client.statuses} == {202}
     assert not [failure for client in clients for failure in client.failures if isinstance(failure, TimeoutError)]
     kept = stored(db)
     assert max(kept.values()) == 1
     acknowledged = {path for client in clients for path in client.acknowledged}
-    assert acknowledged - kept.keys() == set(), "every 202 is in the file"
+    assert acknowledged - kept.keys() == set(), "every event with a 202 response is stored"
     assert set(kept) - acknowledged <= {path for client in clients for path in client.unsure}
     assert rows(db, "pragma integrity_check") == [("ok",)]
-    assert said(server) == f"database: {db}\n"
+    assert log_of(server) == f"database: {db}\n"
 
 
 def refuses(server: Server) -> bool:
-    """Whether nobody can connect any more."""
+    """Return whether connections are refused."""
     at = urlsplit(server.url)
     try:
         socket.create_connection((at.hostname, at.port), timeout=5).close()
@@ -289,8 +288,8 @@ def refuses(server: Server) -> bool:
     return False
 
 
-def test_what_waits_for_its_commit_is_answered_after_the_signal(serve: Serve, website: str, db: Path) -> None:
-    """The same without chance: the commit cannot happen before the signal, since somebody else holds the lock."""
+def test_requests_that_wait_for_a_commit_are_answered_after_the_signal(serve: Serve, website: str, db: Path) -> None:
+    """The commit cannot happen before the signal, because another process holds the lock."""
     server = serve()
     with closing(sqlite3.connect(db, isolation_level=None)) as other, connected(server) as client:
         other.execute("begin immediate")
@@ -300,12 +299,12 @@ def test_what_waits_for_its_commit_is_answered_after_the_signal(serve: Serve, we
         until(lambda: refuses(server))
         other.execute("rollback")
         assert receive(client).status == 202
-    assert ended(server) == 0
+    assert exit_status(server) == 0
     assert stored(db) == {"/": 1}
 
 
-def test_a_body_under_way_is_taken_after_the_signal(serve: Serve, website: str, db: Path) -> None:
-    """The same for a request whose head was taken before the signal, and whose body ends after it."""
+def test_an_incomplete_body_is_read_after_the_signal(serve: Serve, website: str, db: Path) -> None:
+    """The headers of the request arrive before the signal, the end of its body after it."""
     server = serve()
     request = post(view(website))
     with connected(server) as client:
@@ -315,11 +314,11 @@ def test_a_body_under_way_is_taken_after_the_signal(serve: Serve, website: str, 
         until(lambda: refuses(server))
         client.sendall(request[-10:])
         assert receive(client).status == 202
-    assert ended(server) == 0
+    assert exit_status(server) == 0
     assert stored(db) == {"/": 1}
 
 
-def test_idle_and_stuck_clients_do_not_hold_up_the_end(serve: Serve, website: str) -> None:
+def test_idle_and_stuck_clients_do_not_delay_the_stop(serve: Serve, website: str) -> None:
     server = serve()
     with connected(server) as idle, connected(server) as silent, connected(server) as stuck:
         idle.sendall(post(view(website)))
@@ -330,13 +329,12 @@ def test_idle_and_stuck_clients_do_not_hold_up_the_end(serve: Serve, website: st
         assert server.terminate() == 0
 
 
-# kill -9: under load, tests/robustness/test_crash.py
+# Kills and restarts (tests/robustness/test_crash.py has kills under load)
 
 
 @pytest.mark.parametrize("end", ["kill", "terminate"])
-def test_an_event_id_is_known_after_the_end(end: str, serve: Serve, website: str, db: Path) -> None:
-    """ "For 72 hours [...] another event with the same website and event_id counts as accepted and is not stored
-    again [...] Holds across restarts and crashes" """
+def test_event_ids_survive_a_restart(end: str, serve: Serve, website: str, db: Path) -> None:
+    """For 72 hours an event with the same website and event_id is accepted and not stored again, also after a crash."""
     for _ in range(3):
         server = serve()
         answer = server.request("POST", "/api/collect", view(website, event_id="once"))
@@ -347,9 +345,8 @@ def test_an_event_id_is_known_after_the_end(end: str, serve: Serve, website: str
 
 
 @pytest.mark.parametrize("end", ["kill", "terminate"])
-def test_the_monthly_limit_is_known_after_the_end(end: str, serve: Serve, db: Path) -> None:
-    """ "Monthly limit: accepted events of all types per account [...] survives restarts. A batch that crosses it is
-    taken up to it." """
+def test_the_monthly_usage_survives_a_restart(end: str, serve: Serve, db: Path) -> None:
+    """Of a batch that exceeds the monthly limit, the events up to the limit are accepted."""
     website = new_website(db, "free")
     answers = []
     for _ in range(3):
@@ -366,11 +363,11 @@ def test_the_monthly_limit_is_known_after_the_end(end: str, serve: Serve, db: Pa
 
 
 def test_figures_after_a_kill(serve: Serve, website: str, db: Path) -> None:
-    """ "An event answered 202 is in every answer begun after it", in the next process too."""
+    """An event answered 202 is included in every response to a later query, also of the next process."""
     key = new_key(db)
     server = serve()
     for n in range(5):
-        sent = view(website, f"/{n}", session_id="a visitor of mine")
+        sent = view(website, f"/{n}", session_id="a session of mine")
         assert server.request("POST", "/api/collect", sent).status == 202
     before = server.request("GET", f"/api/v1/websites/{website}/stats", None, bearer(key)).json["data"]
     server.kill()
@@ -382,8 +379,8 @@ def test_figures_after_a_kill(serve: Serve, website: str, db: Path) -> None:
 
 
 def test_a_202_comes_after_an_fsync(serve: Serve, website: str, tmp_path: Path) -> None:
-    """ "The answer is sent after the transaction that holds the events has been committed with fsync". strace shows
-    the process's own calls in order: the request comes in, the log is made safe, the answer goes out."""
+    """The response is sent after the events were committed with fsync. strace shows the system calls in order: read the
+    request, fsync the log, write the response."""
     need_strace()
     trace = tmp_path / "trace"
     calls = "trace=fdatasync,fsync,read,recvfrom,recvmsg,write,writev,sendto,sendmsg"
@@ -393,17 +390,17 @@ def test_a_202_comes_after_an_fsync(serve: Serve, website: str, tmp_path: Path) 
         for n in range(5):
             begun = len(trace.read_text().splitlines())
             assert server.request("POST", "/api/collect", view(website, f"/{n}")).status == 202
-            assert synced_before_the_answer(trace.read_text().splitlines()[begun:], server.db)
+            assert fsynced_before_the_response(trace.read_text().splitlines()[begun:], server.db)
     finally:
-        os.kill(traced, signal.SIGTERM)  # strace ends with it, not the other way round
-    assert ended(server) == 0
+        os.kill(traced, signal.SIGTERM)  # strace ends when the server does
+    assert exit_status(server) == 0
 
 
-def synced_before_the_answer(lines: Sequence[str], db: Path) -> bool:
-    """Whether a call that makes the database's log safe begins and succeeds between a request and its answer."""
-    came = next(i for i, line in enumerate(lines) if "POST /api/collect" in line)
-    went = next(i for i, line in enumerate(lines) if "HTTP/1.1 202" in line)
-    between = lines[came:went]
+def fsynced_before_the_response(lines: Sequence[str], db: Path) -> bool:
+    """Return whether an fsync of the database's log begins and succeeds between a request and its response."""
+    read = next(i for i, line in enumerate(lines) if "POST /api/collect" in line)
+    answered = next(i for i, line in enumerate(lines) if "HTTP/1.1 202" in line)
+    between = lines[read:answered]
     syncing = [line for line in between if re.search(rf"sync\(\d+<{re.escape(str(db))}-wal>", line)]
     if not syncing:
         return False
@@ -416,7 +413,7 @@ def synced_before_the_answer(lines: Sequence[str], db: Path) -> bool:
 
 @contextmanager
 def full_disk(server: Server) -> Iterator[None]:
-    """The process may write no byte beyond what its files have already: a disk that is full."""
+    """Limit the size of files to 1 byte, which has the effect of a full disk."""
     before = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (1, before[1]))
     try:
@@ -426,8 +423,8 @@ def full_disk(server: Server) -> Iterator[None]:
 
 
 def test_a_full_disk(serve: Serve, website: str, db: Path) -> None:
-    """503 `storage_unavailable` with Retry-After. Nothing of a refused request is kept, reads go on,
-    and it works again by itself when there is room."""
+    """503 `storage_unavailable` with Retry-After. Nothing of a refused request is stored, reads work,
+    and the server recovers by itself when there is space."""
     key = new_key(db)
     server = serve(*UNLIMITED)
     assert server.request("POST", "/api/collect", view(website, "/before")).status == 202
@@ -453,7 +450,7 @@ def test_a_full_disk(serve: Serve, website: str, db: Path) -> None:
 
 
 def test_client_per_minute(serve: Serve, website: str) -> None:
-    """ "Buckets: 600 a minute a client", by option here 3; `Retry-After` is whole seconds, at least 1."""
+    """Rate limit per client, here 3 per minute; `Retry-After` is whole seconds, at least 1."""
     server = serve("--client-per-minute", "3")
     answers = [server.request("POST", "/api/collect", view(website)) for _ in range(4)]
     assert [answer.status for answer in answers] == [202, 202, 202, 429]
@@ -471,7 +468,7 @@ def test_website_per_minute(serve: Serve, website: str, db: Path) -> None:
 
 
 def test_key_per_minute(serve: Serve, website: str, db: Path) -> None:
-    """ "600 requests a minute a key; RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset on every answer" """
+    """Rate limit per key, here 2 per minute, with RateLimit-Limit, -Remaining and -Reset in every response."""
     key = new_key(db)
     server = serve("--key-per-minute", "2")
     answers = [server.request("GET", "/api/v1/websites", None, bearer(key)) for _ in range(3)]
@@ -482,7 +479,7 @@ def test_key_per_minute(serve: Serve, website: str, db: Path) -> None:
 
 
 def test_trusted_proxy_none(serve: Serve, website: str) -> None:
-    """ "`none` trusts nobody": a client cannot take a new bucket by inventing an address."""
+    """With `none` no proxy is trusted: a client cannot get a new bucket with an invented address."""
     server = serve("--client-per-minute", "2", "--trusted-proxy", "none")
     statuses = [
         server.request("POST", "/api/collect", view(website), {"X-Forwarded-For": f"198.51.100.{n}"}).status
@@ -492,7 +489,7 @@ def test_trusted_proxy_none(serve: Serve, website: str) -> None:
 
 
 def test_another_forwarded_header(serve: Serve, website: str) -> None:
-    """ "another header can be named by a setting, and then only that one counts" """
+    """--forwarded-header names the only header that is read."""
     server = serve("--client-per-minute", "1", "--forwarded-header", "X-Real-IP")
     for header, statuses in (("X-Real-IP", [202, 202, 202]), ("X-Forwarded-For", [202, 429, 429])):
         sent = [
@@ -512,14 +509,14 @@ def connected(server: Server) -> Iterator[socket.socket]:
 
 
 def post(body: Any, *headers: str, length: int | None = None, path: str = "/api/collect") -> bytes:
-    """A request as it goes over the wire."""
+    """Return the bytes of a request."""
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = [f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(sent) if length is None else length}"]
     return "\r\n".join([*lines, *headers, "", ""]).encode() + sent
 
 
 def receive(client: socket.socket) -> Answer:
-    """The next answer on a connection, not a byte further."""
+    """Read the next response on a connection, and no byte after it."""
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         byte = client.recv(1)
@@ -533,7 +530,7 @@ def receive(client: socket.socket) -> Answer:
     body = b""
     while len(body) < int(headers["Content-Length"] or 0):
         part = client.recv(int(headers["Content-Length"]) - len(body))
-        assert part, "closed in the middle of an answer"
+        assert part, "closed in the middle of a response"
         body += part
     return Answer(int(first.split()[1]), headers, body)
 
@@ -549,8 +546,8 @@ def test_requests_in_one_packet_are_answered_in_order(serve: Serve, website: str
     assert stored(db) == {f"/{n}": 1 for n in range(40)}
 
 
-def test_a_body_that_comes_in_drops(serve: Serve, website: str, db: Path) -> None:
-    """One client's slowness is its own: others are answered between each two bytes of it."""
+def test_a_body_that_arrives_slowly(serve: Serve, website: str, db: Path) -> None:
+    """Other clients get responses between any two parts of a slow request."""
     server = serve(*UNLIMITED)
     request = post(view(website, "/slow"))
     with connected(server) as client:
@@ -561,7 +558,7 @@ def test_a_body_that_comes_in_drops(serve: Serve, website: str, db: Path) -> Non
     assert stored(db)["/slow"] == 1
 
 
-def test_many_stuck_clients_stop_nobody(serve: Serve, website: str) -> None:
+def test_many_stuck_clients_do_not_affect_others(serve: Serve, website: str) -> None:
     server = serve(*UNLIMITED)
     request = post(view(website))
     at = urlsplit(server.url)
@@ -575,38 +572,38 @@ def test_many_stuck_clients_stop_nobody(serve: Serve, website: str) -> None:
     assert server.request("POST", "/api/collect", view(website)).status == 202
 
 
-def test_clients_that_go_away_in_the_middle(serve: Serve, website: str, db: Path) -> None:
-    """Nothing of theirs is kept or logged, nobody else notices."""
+def test_clients_that_disconnect_during_a_request(serve: Serve, website: str, db: Path) -> None:
+    """Nothing of such requests is stored or logged, and other clients are served."""
     server = serve(*UNLIMITED)
-    request = post(view(website, "/gone"), "X-Canary: dont-log-me")
+    request = post(view(website, "/incomplete"), "X-Canary: dont-log-me")
     for n in range(60):
         with connected(server) as client:
             client.sendall(request[: -1 - n])
-            if n % 2:  # a reset in place of an orderly end
+            if n % 2:  # a reset instead of FIN
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-    assert server.request("POST", "/api/collect", view(website, "/stays")).status == 202
-    assert stored(db) == {"/stays": 1}
+    assert server.request("POST", "/api/collect", view(website, "/complete")).status == 202
+    assert stored(db) == {"/complete": 1}
     assert server.terminate() == 0
-    assert said(server) == f"database: {db}\n"
+    assert log_of(server) == f"database: {db}\n"
 
 
-def test_clients_that_do_not_wait_for_the_answer(serve: Serve, website: str, db: Path) -> None:
-    """A whole request is kept or not as the transaction goes, whether somebody waits or not; the writer lives on."""
+def test_clients_that_do_not_wait_for_the_response(serve: Serve, website: str, db: Path) -> None:
+    """A complete request is stored at most once although its client has disconnected; the writer continues."""
     server = serve(*UNLIMITED)
     for n in range(100):
         with connected(server) as client:
-            client.sendall(post(view(website, f"/unheard/{n}")))
+            client.sendall(post(view(website, f"/disconnected/{n}")))
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-    assert server.request("POST", "/api/collect", view(website, "/heard")).status == 202
+    assert server.request("POST", "/api/collect", view(website, "/connected")).status == 202
     assert server.terminate() == 0
     kept = stored(db)
-    assert kept["/heard"] == 1
+    assert kept["/connected"] == 1
     assert set(kept.values()) == {1}
-    assert said(server) == f"database: {db}\n"
+    assert log_of(server) == f"database: {db}\n"
 
 
 def test_expect_100_continue(serve: Serve, website: str) -> None:
-    """Some HTTP libraries ask before they send a body of a kilobyte or more."""
+    """Some HTTP libraries wait for 100 Continue before they send a body of a kilobyte or more."""
     server = serve()
     request = post(view(website, "/" + "x" * 2_000), "Expect: 100-continue")
     head, _, body = request.partition(b"\r\n\r\n")
@@ -617,8 +614,8 @@ def test_expect_100_continue(serve: Serve, website: str) -> None:
         assert receive(client).status == 202
 
 
-# Bodies that are too large: "by Content-Length before a byte is read; chunked bodies as they arrive; the rest is read
-# and thrown away, at most 1 MiB or 2 s, so that the client sees the answer"
+# Bodies that are too large are refused by Content-Length before they are read, chunked ones as they arrive. The rest is
+# read and discarded, at most 1 MiB or 2 s, so that the client receives the response.
 
 
 def chunked(body: bytes) -> bytes:
@@ -629,7 +626,7 @@ def chunked(body: bytes) -> bytes:
 
 @pytest.mark.parametrize("write", [post, chunked], ids=["Content-Length", "chunked"])
 @pytest.mark.parametrize("size", [65_537, 100_000, 500_000, 1_000_000])
-def test_a_large_body_gets_its_answer(size: int, write: Callable[[bytes], bytes], shared: Server) -> None:
+def test_a_large_body_gets_413(size: int, write: Callable[[bytes], bytes], shared: Server) -> None:
     with connected(shared) as client:
         client.sendall(write(b" " * size))
         answer = receive(client)
@@ -638,9 +635,9 @@ def test_a_large_body_gets_its_answer(size: int, write: Callable[[bytes], bytes]
 
 
 @pytest.mark.parametrize("write", [post, chunked], ids=["Content-Length", "chunked"])
-def test_a_large_body_can_be_sent_to_its_end(write: Callable[[bytes], bytes], shared: Server) -> None:
-    """A client that first sends all and then reads is not cut off meanwhile. Another request between two pieces shows
-    that the server has dealt with the piece before."""
+def test_a_large_body_can_be_sent_completely(write: Callable[[bytes], bytes], shared: Server) -> None:
+    """A client that sends everything before it reads is not disconnected meanwhile. A request on another connection
+    between two parts shows that the server has handled the first one."""
     request = write(b" " * 300_000)
     with connected(shared) as client:
         for at in range(0, len(request), 40_000):
@@ -658,26 +655,26 @@ def test_a_body_of_exactly_the_limit_is_read(write: Callable[[bytes], bytes], sh
         assert (answer.status, answer.json["error"]["code"]) == (404, "unknown_website")
 
 
-def test_a_large_body_is_refused_before_it_comes(shared: Server) -> None:
-    """By Content-Length: not a byte of the body is ever sent, and the answer comes all the same."""
+def test_a_large_body_is_refused_by_its_length(shared: Server) -> None:
+    """The response arrives although no byte of the body was sent."""
     with connected(shared) as client:
         client.sendall(post(b"", length=1_000_000))
         assert receive(client).status == 413
 
 
-@pytest.mark.parametrize("announced", [True, False], ids=["Content-Length", "chunked"])
-def test_a_huge_body_is_not_swallowed(announced: bool, shared: Server) -> None:
-    """ "at most 1 MiB": a client that would send for ever is cut off. What the two sockets hold comes on top."""
+@pytest.mark.parametrize("with_length", [True, False], ids=["Content-Length", "chunked"])
+def test_a_huge_body_is_not_read_to_its_end(with_length: bool, shared: Server) -> None:
+    """After 1 MiB, and what the buffers of both sockets hold, the client is disconnected."""
     most = 128 * 1024 * 1024
     piece = b"x" * 65_536
-    head = post(b"", length=most) if announced else chunked(b"").removesuffix(b"0\r\n\r\n")
+    head = post(b"", length=most) if with_length else chunked(b"").removesuffix(b"0\r\n\r\n")
     sent = 0
     with connected(shared) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
         try:
             client.sendall(head)
             while sent < most:
-                client.sendall(piece if announced else b"%x\r\n%b\r\n" % (len(piece), piece))
+                client.sendall(piece if with_length else b"%x\r\n%b\r\n" % (len(piece), piece))
                 sent += len(piece)
         except ConnectionError:
             pass
@@ -685,8 +682,7 @@ def test_a_huge_body_is_not_swallowed(announced: bool, shared: Server) -> None:
     assert shared.request("GET", "/healthz").status == 200
 
 
-# Compressed bodies: "A Content-Encoding other than identity: 415 `unsupported_encoding` (undoing one is how small
-# bodies freeze a server [...])"
+# Compressed bodies: 415 `unsupported_encoding`, because a small body may decompress to a large one.
 
 
 @pytest.mark.parametrize(
@@ -709,20 +705,21 @@ def test_a_compressed_body_is_refused(encoding: str, body: bytes, shared: Server
 
 
 @pytest.mark.parametrize("encoding", ["identity", "Identity", ""])
-def test_identity_is_no_encoding(encoding: str, shared: Server) -> None:
+def test_identity_is_accepted_as_no_encoding(encoding: str, shared: Server) -> None:
     answer = shared.request("POST", "/api/collect", b"{}", {"Content-Encoding": encoding})
     assert (answer.status, answer.json["error"]["code"]) == (400, "no_valid_event")
 
 
 def cpu_s(server: Server) -> float:
-    """Processor time that the server has used."""
+    """Return the processor time of the server in seconds."""
     fields = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100
 
 
-def test_a_bomb_is_not_unpacked(serve: Serve) -> None:
-    """60 MB of zeros in 60 KB, twenty times, also to a path that takes none: the server works less on all of them than
-    it takes to unpack half of them. A second request on the connection is answered when the first is dealt with."""
+def test_a_compressed_body_is_not_decompressed(serve: Serve) -> None:
+    """60 MB of zeros in 60 KB, twenty times, half of them to a path that expects no body. The server uses less
+    processor time for all of them than decompressing half of them takes. Each connection is read until it is closed, so
+    that its requests are handled before the time is measured."""
     bomb = gzip.compress(bytes(60_000_000))
     assert len(bomb) < 65_536
     server = serve(*UNLIMITED)
@@ -747,7 +744,7 @@ def test_a_bomb_is_not_unpacked(serve: Serve) -> None:
 
 
 def garbage() -> list[bytes]:
-    """200 things that are no request, each with a word in it that nobody may write down."""
+    """Return 200 malformed requests, each with a word that must not be logged."""
     kinds = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03CANARY",
         b"CANARY\r\n\r\n",
@@ -774,7 +771,7 @@ def garbage() -> list[bytes]:
 
 
 def test_garbage_is_neither_fatal_nor_logged(serve: Serve, website: str) -> None:
-    """Never a 500, never a word of the sender's in the log, which stays small; then work goes on."""
+    """No response is 500, the log stays small and contains no part of the requests, and events are still accepted."""
     server = serve(*UNLIMITED)
     sent = garbage()
     assert len(sent) == 200

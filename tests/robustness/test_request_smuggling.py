@@ -1,12 +1,13 @@
-"""Requests that two servers could read differently, sent raw and through real proxies.
+"""Request smuggling: requests that two servers could parse differently, sent directly and through real proxies.
 
-Sent raw, both ways through the server, the fast one of tally/ingest/fast_path.py and aiohttp's, read each of them
-alike. What is ambiguous is refused, and the connection is closed after it and after every request whose end is not
-certain (tally/http/connection_reuse.py), so that nothing behind it is read as another client's request: RFC 9112
-sections 2.2, 3, 5, 6, 7, 9 and 11.
+Sent directly, each of them must have the same result with both parsers of the server (tally/ingest/fast_path.py and
+aiohttp's). An ambiguous request is refused. The connection is closed after it and after every request whose end is not
+certain
+(tally/http/connection_reuse.py), so that later bytes are not read as another request: RFC 9112 sections 2.2, 3, 5, 6,
+7, 9 and 11.
 
-Through proxies that share their connections between clients, two logged-in clients get their own answers while others
-send the same requests with a whole request in each body and behind each.
+Through proxies that share their connections between clients, two signed-in clients must get their own responses while
+others send the same requests with a whole request in each body and after it.
 """
 
 import asyncio
@@ -31,14 +32,15 @@ from tests.support.page_client import OWN_PAGE, PASSWORD, PASSWORD_HASH
 from tests.support.process import Server
 
 VIEW = {"type": "pageview", "url": "https://example.com/one", "website_id": "WEBSITE"}
-BEHIND = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-# Of each client, while the attacks go on: several rounds of them.
+NEXT_REQUEST = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+# Responses to each signed-in client during the attacks, which take several rounds.
 ANSWERS = 100
 ACCOUNTS = ("first@example.com", "second@example.com")
 
 
 class Case(NamedTuple):
-    """Bytes, with BODY, SIZE and HEX (its length) put in; what is answered to them and to a request sent after them."""
+    """A request with the placeholders BODY, SIZE and HEX (its length in decimal and hexadecimal), and the statuses of
+    its responses and of that to a later request, if that is answered."""
 
     sent: bytes
     answers: str
@@ -56,7 +58,7 @@ H2C = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: A
 WEBSOCKET = ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: eA==")
 COLLECT_1_0 = "POST /api/collect HTTP/1.0"
 CASES = {
-    # Clear, and accepted.
+    # Unambiguous and accepted.
     "plain": Case(post(*PLAIN), "202 200"),
     "chunked": Case(post(*CHUNKED).replace(b"BODY", CHUNKS), "202"),
     "a chunk's extension": Case(post(*CHUNKED).replace(b"BODY", b"HEX;a=b\r\nBODY\r\n0\r\n\r\n"), "202"),
@@ -71,13 +73,13 @@ CASES = {
     "a version of old": Case(post(*PLAIN, first="POST /api/collect HTTP/1.0"), "202"),
     "a body behind its end": Case(post(*PLAIN) + b"\r\n", "202 200"),
     "two spaces in the first line": Case(post(*PLAIN, first="POST  /api/collect HTTP/1.1"), "202 200"),
-    # Clear, and refused.
+    # Unambiguous and refused.
     "no length": Case(post("Host: x"), "400"),
     "a length of 0": Case(post("Host: x", "Content-Length: 0").replace(b"BODY", b""), "400 200"),
     "a path that is none": Case(post(*PLAIN, first="POST /api/collect%2e HTTP/1.1"), "404 200"),
     "a path with a dot segment": Case(post(*PLAIN, first="POST /api/../api/collect HTTP/1.1"), "404 200"),
     "a body that is compressed": Case(post(*PLAIN, "Content-Encoding: gzip"), "415 200"),
-    # Clear, and the connection is closed: another server may disagree about where it ends.
+    # Unambiguous, but the connection is closed: another server may determine a different end of the request.
     "chunked in capitals": Case(post("Host: x", "Transfer-Encoding: Chunked").replace(b"BODY", CHUNKS), "202"),
     "HTTP/1.0 that would stay": Case(post(*PLAIN, "Connection: keep-alive", first=COLLECT_1_0), "202"),
     "an expectation": Case(post(*PLAIN, "Expect: 100-continue"), "100 202"),
@@ -155,7 +157,7 @@ CASES = {
     "a chunk's extension with a return": Case(post(*CHUNKED).replace(b"BODY", b"HEX;a\rb\r\nBODY\r\n0\r\n\r\n"), "400"),
     "a space behind a size": Case(post(*CHUNKED).replace(b"BODY", b"HEX \r\nBODY\r\n0\r\n\r\n"), "400"),
     "a size in 0x": Case(post(*CHUNKED).replace(b"BODY", b"0xHEX\r\nBODY\r\n0\r\n\r\n"), "400"),
-    # Ambiguous: refused, and nothing behind it is read.
+    # Ambiguous: refused, and later bytes are not read.
     "a length and chunks": Case(post(*PLAIN, "Transfer-Encoding: chunked").replace(b"BODY", CHUNKS), "400"),
     "chunks and a length": Case(post(*CHUNKED, "Content-Length: SIZE").replace(b"BODY", CHUNKS), "400"),
     "two lengths": Case(post("Host: x", "Content-Length: 1", "Content-Length: SIZE"), "400"),
@@ -206,21 +208,21 @@ class Site(NamedTuple):
 
     @property
     def port(self) -> int:
-        """Where it listens on 127.0.0.1."""
+        """Return the port of 127.0.0.1 on which the server listens."""
         return urlsplit(self.server.url).port or 0
 
     def fill(self, sent: bytes, name: str, *, body: bytes = b"") -> bytes:
-        """A case's bytes with `body`, or an event of the path /name, in its places."""
+        """Return a case's bytes with `body`, by default an event of the path /name, for the placeholders."""
         body = body or self.event(name)
         return sent.replace(b"SIZE", b"%d" % len(body)).replace(b"HEX", b"%x" % len(body)).replace(b"BODY", body)
 
     def event(self, name: str) -> bytes:
-        """A pageview of the path /name."""
+        """Return a pageview of the path /name as JSON."""
         view = {"type": "pageview", "url": f"https://example.com/{quote(name)}", "website_id": self.website}
         return json.dumps(view).encode()
 
     def stored(self, name: str) -> int:
-        """How many events of the path /name are on disk."""
+        """Return the number of events of the path /name in the database."""
         with contextlib.closing(sqlite3.connect(self.server.db)) as connection:
             statement = "select count(*) from event join label on label.id = event.pathname where label.text = ?"
             return int(connection.execute(statement, (f"/{quote(name)}",)).fetchone()[0])
@@ -243,47 +245,51 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def log_in(server: Server, email: str) -> str:
-    """The session's cookie."""
+    """Sign in and return the cookie of the session."""
     headers = OWN_PAGE | {"Content-Type": "application/json"}
     answer = server.request("POST", "/api/account/login", {"email": email, "password": PASSWORD}, headers)
     return str(answer.headers["Set-Cookie"].partition(";")[0])
 
 
 def answers(port: int, sent: bytes, *, long: bool) -> str:
-    """The statuses of all answers on one connection, until the server closes it."""
-    with socket.create_connection(("127.0.0.1", port), 30) as one, one.makefile("rb") as answered:
+    """Return the statuses of all responses on one connection, until the server closes it.
+
+    With `long` the connection has been passed from the fast path to aiohttp before.
+    """
+    with socket.create_connection(("127.0.0.1", port), 30) as one, one.makefile("rb") as stream:
         if long:
             one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-            one_answer(answered, b"GET")
+            read_status(stream, b"GET")
         one.sendall(sent)
         statuses = []
-        # The first of them is read before anything is sent behind it.
+        # The first response is read before more is sent.
         with contextlib.suppress(OSError):
-            statuses += one_answer(answered, sent[:4])
+            statuses += read_status(stream, sent[:4])
             if statuses == [100]:
-                statuses += one_answer(answered, sent[:4])
-            one.sendall(BEHIND)
-            while status := one_answer(answered, b""):
+                statuses += read_status(stream, sent[:4])
+            one.sendall(NEXT_REQUEST)
+            while status := read_status(stream, b""):
                 statuses += status
         return " ".join(map(str, statuses))
 
 
-def one_answer(answered: BinaryIO, method: bytes) -> list[int]:
-    """The status of the next answer, which is read to its end; empty where there is none."""
+def read_status(stream: BinaryIO, method: bytes) -> list[int]:
+    """Read the next response; return its status, [] if there is none."""
     head: list[bytes] = []
-    while (line := answered.readline()) != b"\r\n":
+    while (line := stream.readline()) != b"\r\n":
         if not line:
             return []
         head.append(line.lower())
     status = int(head[0].split()[1])
     lengths = [int(line.partition(b":")[2]) for line in head if line.startswith(b"content-length:")]
     if method != b"HEAD" and status not in (100, 204, 304):
-        answered.read(lengths[0])
+        stream.read(lengths[0])
     return [status]
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_both_ways_read_it_alike(name: str, site: Site) -> None:
+    """Both parsers return the expected statuses, and one event is stored for each 202."""
     sent = site.fill(CASES[name].sent, name)
     assert [answers(site.port, sent, long=long) for long in (False, True)] == [CASES[name].answers] * 2
     assert site.stored(name) == (2 if "202" in CASES[name].answers else 0)
@@ -291,7 +297,7 @@ def test_both_ways_read_it_alike(name: str, site: Site) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_an_answer_304_has_no_body(method: str, site: Site) -> None:
-    """RFC 9112 6.3: it ends with its head, whatever its Content-Length says."""
+    """RFC 9112 6.3: a 304 response ends with its headers, whatever its Content-Length is."""
     known = site.server.request("GET", "/tracker.js").headers["ETag"]
     head = post("Host: x", f"If-None-Match: {known}", first=f"{method} /tracker.js HTTP/1.1").replace(b"BODY", b"")
     assert answers(site.port, head, long=True) == "304 200"
@@ -301,7 +307,10 @@ def test_an_answer_304_has_no_body(method: str, site: Site) -> None:
 
 
 class Victim:
-    """A client that asks for its own account again and again, on one connection to a proxy while that lasts."""
+    """A signed-in client that requests its own account in a loop, on one connection to a proxy if possible.
+
+    `own` counts its own responses, `foreign` has all others.
+    """
 
     def __init__(self, port: int, cookie: str, email: str) -> None:
         self.port, self.email, self.own, self.foreign = port, email, 0, list[str]()
@@ -310,7 +319,7 @@ class Victim:
         self._request = "\r\n".join(["GET /api/account HTTP/1.1", *lines, "", ""]).encode()
 
     async def run(self, ending: asyncio.Event) -> None:
-        """Asks until `ending`."""
+        """Send requests until `ending` is set."""
         while not ending.is_set():
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             try:
@@ -332,11 +341,11 @@ class Victim:
 
 
 async def attack(port: int, sent: bytes) -> None:
-    """Sends bytes, and goes when an answer comes, or after a while."""
+    """Send bytes, and disconnect after a response or 0.2 s."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     with contextlib.suppress(OSError, TimeoutError):
         writer.write(sent)
-        # Not a measure: where a proxy waits for more, there is nothing to wait for.
+        # A proxy that waits for more bytes sends no response.
         async with asyncio.timeout(0.2):
             await reader.read(65_536)
     writer.close()
@@ -344,7 +353,8 @@ async def attack(port: int, sent: bytes) -> None:
 
 @pytest.mark.parametrize("proxy", proxies.SHARING)
 async def test_no_client_gets_another_ones_answer(proxy: str, site: Site, tmp_path: Path) -> None:
-    """An event that is stored was in a request that the proxy did not see: see proxies.ORIGIN."""
+    """Signed-in clients get only their own responses, and no event is stored. Events of requests that the proxy
+    recognises are refused because of proxies.ORIGIN: a stored event was in a request that it did not recognise."""
     front = proxies.Proxy(proxy, proxies.SHARING[proxy], f"127.0.0.1:{site.port}", tmp_path / proxy)
     ending, crowd = asyncio.Event(), asyncio.Semaphore(8)
     victims = [Victim(front.port, *who) for who in zip(site.cookies, ACCOUNTS, strict=True)]

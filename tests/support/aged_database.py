@@ -16,11 +16,13 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
+from tally.maintenance import retention
 from tally.maintenance.rollup_builder import RollupBuilder
+from tally.rollups.goal_days import Goal
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer.files import open_source
@@ -34,8 +36,9 @@ DAYS = 40
 KEEP = 10
 QUIET, VITALS_ONLY, ONE_BROWSER = 25, 24, 20
 RECENT_OS = "Haiku"  # only on days within the retention period
-RAW_TABLES = ("event", "visit", "web_vitals", "experiment_event", "experiment_assignment", "import_id")
+RAW_TABLES = ("day_column", "event", "visit", "web_vitals", "experiment_event", "experiment_assignment", "import_id")
 COLUMN_OF_TIME = {
+    "day_column": "day",
     "event": "ts",
     "visit": "start_ms",
     "web_vitals": "ts",
@@ -47,20 +50,20 @@ COLUMN_OF_TIME = {
 
 def past_events(today: int = TODAY, back: Iterable[int] = range(DAYS, -1, -1), until_ms: int = NOON_MS) -> list[Any]:
     """Return lines of an import for the days so many days back, up to `until_ms`."""
-    chance = random.Random(7)
+    rng = random.Random(7)
     lines: list[dict[str, Any]] = []
     for days in back:
         midnight = (today - days) * DAY_MS
-        for who in range(12):
-            begin = chance.randrange(DAY_MS)
-            here = {"visitor": f"{who}", "hostname": "example.com", "country": chance.choice(("DE", "FR", ""))}
-            for _ in range(chance.randrange(1, 16) if days not in (QUIET, VITALS_ONLY) else 0):
-                begin = (begin + chance.choice((0, 1_000, 60_000, 900_000, 1_800_000, 1_800_001, 9_000_000))) % DAY_MS
-                kind = chance.choice(("pageview", "pageview", "pageview", "screen_view", "event", "app_event"))
-                browser = "Chrome" if days == ONE_BROWSER else chance.choice(("Chrome", "Firefox", "Safari"))
-                os = RECENT_OS if days < KEEP and chance.random() < 0.3 else "Linux"
-                line = here | {"type": kind, "timestamp": midnight + begin, "browser": browser, "os": os}
-                lines.append(line | {"pathname": f"/{chance.randrange(20)}", "event_name": "buy"})
+        for visitor in range(12):
+            begin = rng.randrange(DAY_MS)
+            common = {"visitor": f"{visitor}", "hostname": "example.com", "country": rng.choice(("DE", "FR", ""))}
+            for _ in range(rng.randrange(1, 16) if days not in (QUIET, VITALS_ONLY) else 0):
+                begin = (begin + rng.choice((0, 1_000, 60_000, 900_000, 1_800_000, 1_800_001, 9_000_000))) % DAY_MS
+                kind = rng.choice(("pageview", "pageview", "pageview", "screen_view", "event", "app_event"))
+                browser = "Chrome" if days == ONE_BROWSER else rng.choice(("Chrome", "Firefox", "Safari"))
+                os = RECENT_OS if days < KEEP and rng.random() < 0.3 else "Linux"
+                line = common | {"type": kind, "timestamp": midnight + begin, "browser": browser, "os": os}
+                lines.append(line | {"pathname": f"/{rng.randrange(20)}", "event_name": "buy"})
         if days != QUIET:
             lines.append({"type": "vitals", "timestamp": midnight + 5, "pathname": "/v", "vitals": {"lcp": 1}})
         if days not in (QUIET, VITALS_ONLY):
@@ -85,31 +88,46 @@ def import_lines(path: Path, website: int, lines: Sequence[Any], now_ms: int = N
 
 
 def writing_connection(path: Path, create: bool = False) -> sqlite3.Connection:
-    """Return a writing connection without fsync: what is tested survives a kill, not a power loss."""
+    """Return a writing connection without fsync: tests end the process, not the power."""
     connection = open_database(path, create=create)
     connection.execute("pragma synchronous = off")
     return connection
 
 
+def keep(path: Path, days: int | None = KEEP, website: int = 1) -> None:
+    """Set how many days a website's events are kept, as the command does."""
+    connection = writing_connection(path)
+    with transaction(connection):
+        retention.set_keep_days(connection, website, days)
+    connection.close()
+
+
 class Killed(Exception):
-    """The process was killed."""
+    """Ends the work where a process would be killed."""
 
 
-def build(path: Path, now_ms: int = NOON_MS, keep_days: int = 0, steps: int = 1 << 30) -> bool:
-    """Do the background work of a server that was just started, or `steps` steps of it; return whether it ended."""
+def build(
+    path: Path, now_ms: int = NOON_MS, keep_days: int = 0, steps: int = 1 << 30, goals: Sequence[Goal] = ()
+) -> bool:
+    """Do the background work of a server that was just started, or `steps` steps of it; return whether it ended.
+
+    goals: those of every website.
+    """
 
     async def work() -> bool:
         left = iter(range(steps))
 
         def is_busy() -> bool:
-            # Asked before each step, which is one transaction: killed in its middle is killed before it.
+            # Called before each step, which is one transaction: a kill within it has the effect of a kill before it.
             if next(left, None) is None:
                 raise Killed
             return False
 
         writer, reader = await on_thread(writing_connection(path)), await on_thread(connect_reader(path))
         try:
-            await RollupBuilder(writer, reader, ManualClock(now_ms), keep_days, is_busy, rest=0).work()
+            builder = RollupBuilder(writer, reader, ManualClock(now_ms), keep_days, is_busy, rest=0)
+            builder.goals_of = lambda website: goals
+            await builder.work()
         except Killed:
             return False
         finally:
@@ -130,7 +148,7 @@ def make(path: Path, *pasts: Sequence[Any], now_ms: int = NOON_MS) -> Path:
     connection.close()
     for number, lines in enumerate(pasts):
         assert import_lines(path, number + 1, lines, now_ms) == (len(lines), 0, 0)
-    # A heatmap's bins are counts: an import brings none.
+    # Heatmap points are not exported, so an import has none.
     sql(path, "insert into heatmap_point values (1, ?, 1, 2, 0, 3, 4, 5)", TODAY - DAYS)
     assert build(path, now_ms)
     return path
@@ -181,8 +199,16 @@ def rollup_states(path: Path, website: int = 1) -> dict[int, int]:
     return dict(sql(path, "select block, state from rollup_state where website = ? and level = 0", website))
 
 
-def run_in_process(run: Callable[[Sequence[str]], int], capsys: Any, *words: str) -> tuple[int, str, str]:
-    """Run a command in this process; return exit status, standard output and standard error."""
+class Output(NamedTuple):
+    """The exit status of a command, its standard output and its standard error."""
+
+    status: int
+    out: str
+    err: str
+
+
+def run_in_process(run: Callable[[Sequence[str]], int], capsys: Any, *words: str) -> Output:
+    """Run a command in this process."""
     capsys.readouterr()
     status = run(words)
-    return status, *capsys.readouterr()
+    return Output(status, *capsys.readouterr())

@@ -1,4 +1,4 @@
-"""Tables of cases in one test: every case is tried, and each that fails is reported under its own name."""
+"""Parametrized cases in one test: all cases run, and each failure is reported with the name of its case."""
 
 import functools
 import inspect

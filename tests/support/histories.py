@@ -1,7 +1,7 @@
-"""Random histories of visits, and plain computations of funnels and event_data over them.
+"""Random histories of visits, and a reference implementation of funnels and event_data on them.
 
-`Fact` is a stored event with its values as text; `facts` reads all of them by one statement. Visits are computed from
-times; no code of the server that counts is used.
+`Fact` is a stored event with its values as texts; `facts` reads all of them with one statement. Visits are computed
+from the times of events. Nothing here calls the server's code that counts.
 """
 
 import json
@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 from hypothesis import Phase
 
 from tally.events.dimensions import FIELDS
+from tally.events.filters import Filter
 from tally.events.validation import TYPES
 from tally.storage.sql.events import Scope
 from tests.support.rollup_database import DAY_MS, HOUR_MS, LATE_MS, MINUTE_MS, RollupHarness, make_file, runs
 
-# A planted fault only has to be found: the failing example is not shrunk.
+# With a planted fault the failing example is not shrunk: only the failure is needed.
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or not os.environ.get("TALLY_FAULT")]
 PATHS, NAMES, DEVICES = ("/", "/a", "/b"), ("signup", "buy"), ("mobile", "desktop")
 PATH, DEVICE = FIELDS.index("pathname"), FIELDS.index("device")
@@ -41,7 +42,7 @@ TEXTS = tuple(json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one
 
 
 class Fact(NamedTuple):
-    """A stored event; facts are ordered by time and id."""
+    """A stored event. Facts are ordered by time and id."""
 
     ts: int
     id: int
@@ -65,24 +66,29 @@ def facts(harness: RollupHarness) -> list[Fact]:
 
 def matches(fact: Fact, scope: Scope) -> bool:
     """Return whether an event is in the range and matches the filters."""
-    told = {"pathname": fact.pathname, "device": fact.device, "event_name": fact.event_name, "type": TYPES[fact.type]}
-    return scope.from_ms <= fact.ts < scope.to_ms and all(told[field] in values for field, values in scope.filters)
+    values = {
+        "pathname": fact.pathname,
+        "device": fact.device,
+        "event_name": fact.event_name,
+        "type": TYPES[fact.type],
+    }
+    return scope.from_ms <= fact.ts < scope.to_ms and all(of.accepts(values[of.field]) for of in scope.filters)
 
 
-def meets(fact: Fact, step: tuple[str, str]) -> bool:
+def is_step(fact: Fact, step: tuple[str, str]) -> bool:
     """Return whether an event is a step."""
     field, value = step
     return fact.pathname == value and fact.type <= 1 if field == "pathname" else fact.event_name == value
 
 
 def funnel(known: Sequence[Fact], scope: Scope, steps: Sequence[tuple[str, str]]) -> list[tuple[int, int, int]]:
-    """Return visits, visitors and milliseconds since the step before (0 for the first) of each step."""
+    """Return (visits, visitors, ms since the previous step, 0 for the first) of each step."""
     found: list[list[tuple[int, int]]] = [[] for _ in steps]
     for visit in runs(known):
         if scope.from_ms <= visit[0].ts < scope.to_ms and any(matches(fact, scope) for fact in visit):
             rest, before = visit, 0
             for n, step in enumerate(steps):
-                place = next((place for place, fact in enumerate(rest) if meets(fact, step)), None)
+                place = next((place for place, fact in enumerate(rest) if is_step(fact, step)), None)
                 if place is None:
                     break
                 found[n].append((rest[place].visitor, rest[place].ts - before if n else 0))
@@ -105,7 +111,7 @@ def order(value: Any) -> tuple[int, Any]:
 
 
 def values(known: Sequence[Fact], scope: Scope, name: str) -> dict[str, list[tuple[Any, int]]]:
-    """Return for each property the value and the visitor of each event that has it."""
+    """Return (value, visitor) of each event that has a property, by property."""
     found: dict[str, list[tuple[Any, int]]] = {}
     for fact in known:
         if matches(fact, scope) and fact.event_name == name:
@@ -115,7 +121,7 @@ def values(known: Sequence[Fact], scope: Scope, name: str) -> dict[str, list[tup
 
 
 def counted(of: Sequence[tuple[Any, int]]) -> list[tuple[Any, int, int]]:
-    """Return values with their events and visitors, in order."""
+    """Return (value, events, visitors) of each different value, in the order of the report."""
     groups: list[list[tuple[Any, int]]] = []
     for one in of:
         group = next((group for group in groups if same(group[0][0], one[0])), None)
@@ -127,7 +133,7 @@ def counted(of: Sequence[tuple[Any, int]]) -> list[tuple[Any, int, int]]:
 
 
 def numbers(of: Sequence[tuple[Any, int]]) -> dict[str, Any] | None:
-    """Return the figures of the numbers among the values; sum and mean are exact."""
+    """Return the figures of the numeric values, None if there are none; sum and mean are exact fractions."""
     known = sorted(value for value, _ in of if isinstance(value, int | float) and not isinstance(value, bool))
     if not known:
         return None
@@ -150,63 +156,64 @@ def numbers(of: Sequence[tuple[Any, int]]) -> dict[str, Any] | None:
 
 
 def texts(path: str, device: str, name: str) -> tuple[str, ...]:
-    """Return the 14 fields and event_name of an event."""
+    """Return the dimensions and event_name of an event."""
     found = [""] * (len(FIELDS) + 1)
     found[PATH], found[DEVICE], found[-1] = path, device, name
     return tuple(found)
 
 
 class History:
-    """A database that receives random events, in time and late, imports, background work and restarts."""
+    """A database on which random steps are done: current and late events, imports, background work and restarts."""
 
-    def __init__(self, folder: Path, chance: random.Random) -> None:
+    def __init__(self, folder: Path, rng: random.Random) -> None:
         make_file(folder / "analytics.db")
-        self.harness, self.chance = RollupHarness(folder / "analytics.db"), chance
+        self.harness, self.rng = RollupHarness(folder / "analytics.db"), rng
 
     def some(self, first_ms: int, end_ms: int) -> list[tuple[int, int, str, tuple[str, ...]]]:
-        """Return events at few times, so that many have the same time."""
-        chance = self.chance
-        begin = chance.randrange(first_ms, end_ms) // (5 * MINUTE_MS) * 5 * MINUTE_MS
+        """Return 1 to 24 events at multiples of five minutes, so that many have the same time."""
+        rng = self.rng
+        begin = rng.randrange(first_ms, end_ms) // (5 * MINUTE_MS) * 5 * MINUTE_MS
         found = []
-        for _ in range(chance.randrange(1, 25)):
-            ts = min(max(begin + chance.randrange(12) * 5 * MINUTE_MS, first_ms), end_ms - 1)
-            type_ = chance.choice((0, 0, 1, 2, 2, 3))
-            name = chance.choice(NAMES) if type_ == 2 else chance.choice((*NAMES, "")) if type_ == 3 else ""
-            who = f"{chance.randrange(5)}-{ts // DAY_MS}"
-            found.append((ts, type_, who, texts(chance.choice(PATHS), chance.choice(DEVICES), name)))
+        for _ in range(rng.randrange(1, 25)):
+            ts = min(max(begin + rng.randrange(12) * 5 * MINUTE_MS, first_ms), end_ms - 1)
+            type_ = rng.choice((0, 0, 1, 2, 2, 3))
+            name = rng.choice(NAMES) if type_ == 2 else rng.choice((*NAMES, "")) if type_ == 3 else ""
+            who = f"{rng.randrange(5)}-{ts // DAY_MS}"
+            found.append((ts, type_, who, texts(rng.choice(PATHS), rng.choice(DEVICES), name)))
         return found
 
     def play(self) -> None:
         """Do one random step."""
-        harness, chance = self.harness, self.chance
-        kind = chance.randrange(10)
+        harness, rng = self.harness, self.rng
+        kind = rng.randrange(10)
         if kind < 5:
             now_ms = harness.now_ms
-            some = self.some(now_ms - (LATE_MS if chance.random() < 0.4 else 2 * HOUR_MS), now_ms + 1)
-            data = [chance.choice((*TEXTS, None)) if fact[3][-1] else None for fact in some]
+            some = self.some(now_ms - (LATE_MS if rng.random() < 0.4 else 2 * HOUR_MS), now_ms + 1)
+            data = [rng.choice((*TEXTS, None)) if fact[3][-1] else None for fact in some]
             harness.send(*some, data=data)
         elif kind == 5:
-            harness.bring(*self.some(harness.now_ms - 9 * DAY_MS, harness.now_ms - 8 * DAY_MS))
+            harness.import_events(*self.some(harness.now_ms - 9 * DAY_MS, harness.now_ms - 8 * DAY_MS))
         elif kind < 8:
-            harness.advance(chance.choice((20_000, HOUR_MS, 7 * HOUR_MS, DAY_MS, 2 * DAY_MS)))
+            harness.advance(rng.choice((20_000, HOUR_MS, 7 * HOUR_MS, DAY_MS, 2 * DAY_MS)))
         else:
-            harness.build(chance.choice((None, 1, 5, 40)))
+            harness.build(rng.choice((None, 1, 5, 40)))
 
     def scopes(self, count: int) -> Iterator[Scope]:
-        """Yield ranges that begin and end at any minute or at midnight, with and without filters."""
-        chance, now_ms = self.chance, self.harness.now_ms
+        """Yield up to `count` scopes from minute to minute or from midnight to midnight, with up to two filters."""
+        rng, now_ms = self.rng, self.harness.now_ms
         for _ in range(count):
-            from_ms, to_ms = sorted(
-                now_ms + 1 - chance.randrange(12 * DAY_MS) // MINUTE_MS * MINUTE_MS for _ in range(2)
-            )
-            if chance.random() < 0.5:
+            from_ms, to_ms = sorted(now_ms + 1 - rng.randrange(12 * DAY_MS) // MINUTE_MS * MINUTE_MS for _ in range(2))
+            if rng.random() < 0.5:
                 from_ms, to_ms = from_ms // DAY_MS * DAY_MS, -(-to_ms // DAY_MS) * DAY_MS
-            filters = {
-                "pathname": (chance.choice(PATHS),),
-                "device": tuple(chance.sample(DEVICES, chance.randrange(1, 3))),
-                "event_name": (chance.choice((*NAMES, "")),),
-                "type": tuple(chance.sample(TYPES[:4], 2)),
-            }
-            chosen = chance.sample(sorted(filters), chance.choice((0, 0, 1, 2)))
+            operator, part = rng.choice((("^=", "/"), ("*=", "0"), ("$=", "1"), ("^=", "/nowhere")))
+            filters = (
+                Filter("pathname", "=", (rng.choice(PATHS),)),
+                Filter("pathname", "!=", tuple(rng.sample(PATHS, 2))),
+                Filter("pathname", operator, (part, "/other")),
+                Filter("device", "=", tuple(rng.sample(DEVICES, rng.randrange(1, 3)))),
+                Filter("event_name", "=", (rng.choice((*NAMES, "")),)),
+                Filter("type", "=", tuple(rng.sample(TYPES[:4], 2))),
+            )
+            chosen = tuple(rng.sample(filters, rng.choice((0, 0, 1, 2))))
             if from_ms < to_ms:
-                yield self.harness.scope(from_ms, to_ms, tuple((field, filters[field]) for field in chosen))
+                yield self.harness.scope(from_ms, to_ms, chosen)

@@ -1,11 +1,11 @@
-"""Clients that record what they send, and the checks of a database file whose server was killed.
+"""Clients that record the events they send, and checks of a database file whose server was killed.
 
 A `Ledger` records every request that was sent, whether it was answered 202, and its events. Every event has a unique
-marker as its name or path; `found` counts how often each is in the file. Nothing is read by the product's own code:
-`lost_or_doubled` counts rows, `unlike_raw_rows` computes figures by loops (rollup_database.Plain).
+marker as its name or path; `found` counts how often each is in the file. The checks do not use the server's code:
+`lost_or_duplicated` counts rows, `differences_from_raw_rows` computes figures by loops (rollup_database.Reference).
 
-The checks read a copy of a dead server's file (`copied_database`), so that the next server recovers what the last one
-left, and not what SQLite has recovered for a test.
+The checks read a copy of the file (`copied_database`), so that the next server recovers what the killed one left, and
+not what SQLite has recovered for a test.
 
 `SEED` seeds every random choice. It is printed, and TALLY_SEED=... sets it; the times of kills still depend on the
 machine. TALLY_KILLS is the number of kills, 20 by default; the other tests grow with it.
@@ -36,41 +36,42 @@ from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
 from tally.clock import Clock
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import FIELDS, PAGES
+from tally.events.filters import Filter
 from tally.rollups import heatmaps
 from tally.storage.database import open_database
 from tally.storage.sql.events import Scope
 from tests.support.app import CHROME
 from tests.support.process import Server
-from tests.support.rollup_database import DAY_MS, Fact, Plain, wrong_tables
+from tests.support.rollup_database import DAY_MS, Reference, stored_facts, table_errors
 
 SEED = int(os.environ.get("TALLY_SEED") or secrets.randbelow(1 << 30))
 KILLS = int(os.environ.get("TALLY_KILLS") or 20)
-KILLS_A_FILE = 20
+KILLS_PER_FILE = 20
 # 1,000 kills of one file would make each check slower than the one before: each part has a file of its own.
-parts = pytest.mark.parametrize("part", range(max(1, KILLS // KILLS_A_FILE)), ids=lambda part: f"part {part}")
+parts = pytest.mark.parametrize("part", range(max(1, KILLS // KILLS_PER_FILE)), ids=lambda part: f"part {part}")
 
 OWNER = "owner@example.com"
 IMPORTED = "line-"
-"""The prefix of names that an import brings, which are in no ledger."""
+"""The prefix of names of imported events, which are in no ledger."""
 HOUR_MS = 3_600_000
 KINDS = ("pageview", "pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert")
 
 
-def chance_of(part: int, what: str) -> random.Random:
-    """Return the random generator of one part of a test; print how to repeat it."""
+def rng_of(part: int, what: str) -> random.Random:
+    """Return the random generator of one part of a test, and print the variables that repeat it."""
     print(f"{what}, part {part}: repeat it with TALLY_SEED={SEED}" + (f" TALLY_KILLS={KILLS}" if part else ""))
     return random.Random(f"{SEED} {what} {part}")
 
 
-# --- what is sent
+# --- sending
 
 _numbers = itertools.count()
 
 
 @dataclass(eq=False)
 class Request:
-    """Events of one request: all of them are stored, or none. `state` is sent, acknowledged or unsure."""
+    """Events of one request: all of them are stored, or none. `state` is sent, acknowledged or unsure (no response)."""
 
     markers: tuple[str, ...]
     body: bytes
@@ -81,61 +82,61 @@ class Request:
 
 @dataclass
 class Ledger:
-    """Everything that was ever sent to a website."""
+    """The requests that were sent to a website."""
 
     website: str
     name: str
     requests: list[Request] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
-    """Responses that no client should get."""
+    """Unexpected responses, as texts."""
 
-    def of_state(self, *states: str) -> list[Request]:
+    def in_state(self, *states: str) -> list[Request]:
         return [request for request in list(self.requests) if request.state in states]
 
     def markers(self, *states: str) -> set[str]:
-        return {marker for request in self.of_state(*states) for marker in request.markers}
+        return {marker for request in self.in_state(*states) for marker in request.markers}
 
-    def new(self, draw: random.Random, number: str) -> Request:
+    def new(self, rng: random.Random, number: str) -> Request:
         """Return a new request: a single event or a batch, with event_ids or without."""
-        size = draw.choice((1,) * 12 + (2, 3, 4, 7) * 2 + (50,))
-        has_ids = draw.random() < 0.5
+        size = rng.choice((1,) * 12 + (2, 3, 4, 7) * 2 + (50,))
+        has_ids = rng.random() < 0.5
         now_ms = Clock().wall_ms()
         markers = tuple(f"{self.name}-{number}-{n}" for n in range(size))
-        events = [an_event(draw, marker, now_ms) for marker in markers]
+        events = [random_event(rng, marker, now_ms) for marker in markers]
         if has_ids:
             events = [event | {"event_id": f"id of {event['marker']}"} for event in events]
         for event in events:
             del event["marker"]
         body = {"website_id": self.website, "events": events} if size > 1 else events[0] | {"website_id": self.website}
-        path = draw.choice(("/api/collect", "/api/v1/collect"))
+        path = rng.choice(("/api/collect", "/api/v1/collect"))
         request = Request(markers, json.dumps(body).encode(), has_ids, path)
         self.requests.append(request)
         return request
 
 
-def an_event(draw: random.Random, marker: str, now_ms: int) -> dict[str, Any]:
+def random_event(rng: random.Random, marker: str, now_ms: int) -> dict[str, Any]:
     """Return an event of any type, of one of 60 visitors; one in five is late, by up to 70 hours."""
-    kind = draw.choice(KINDS)
-    event: dict[str, Any] = {"marker": marker, "type": kind, "session_id": f"session-{draw.randrange(60)}"}
-    event["os"] = draw.choice(("Windows", "Linux", "iOS"))
+    kind = rng.choice(KINDS)
+    event: dict[str, Any] = {"marker": marker, "type": kind, "session_id": f"session-{rng.randrange(60)}"}
+    event["os"] = rng.choice(("Windows", "Linux", "iOS"))
     if kind in ("pageview", "heatmap"):
-        event["url"] = f"https://example.com/{marker}?utm_source=n{draw.randrange(3)}"
+        event["url"] = f"https://example.com/{marker}?utm_source=n{rng.randrange(3)}"
     else:
         event["name"] = marker
     if kind in ("event", "app_event"):
-        event |= {"event_name": marker, "url": "https://example.com/of-all", "event_data": {"n": draw.randrange(9)}}
+        event |= {"event_name": marker, "url": "https://example.com/of-all", "event_data": {"n": rng.randrange(9)}}
     if kind == "vitals":
-        event["vitals"] = {"lcp": draw.randrange(5_000)}
+        event["vitals"] = {"lcp": rng.randrange(5_000)}
     if kind == "heatmap":
         event |= {
             "viewport_width": 1_000,
-            "points": [{"x": draw.random(), "y": draw.randrange(2_000), "kind": "click"}],
+            "points": [{"x": rng.random(), "y": rng.randrange(2_000), "kind": "click"}],
         }
     if kind.startswith("ab_"):
-        event |= {"experiment": "button", "variant": draw.choice(("green", "blue"))}
-    late = draw.random()
+        event |= {"experiment": "button", "variant": rng.choice(("green", "blue"))}
+    late = rng.random()
     if late < 0.2:
-        event["timestamp"] = now_ms - draw.randrange(70 * HOUR_MS if late < 0.1 else HOUR_MS)
+        event["timestamp"] = now_ms - rng.randrange(70 * HOUR_MS if late < 0.1 else HOUR_MS)
     return event
 
 
@@ -155,10 +156,10 @@ class Client(threading.Thread):
         self.answered = 0
 
     def run(self) -> None:
-        draw = random.Random(f"{SEED} {self.name}")
+        rng = random.Random(f"{SEED} {self.name}")
         number = 0
         while not self.ended.is_set():
-            request = self._first.pop() if self._first else self.ledger.new(draw, f"{self.name}-{number}")
+            request = self._first.pop() if self._first else self.ledger.new(rng, f"{self.name}-{number}")
             number += 1
             if not self.send(request):
                 break
@@ -175,8 +176,8 @@ class Client(threading.Thread):
         except (OSError, http.client.HTTPException) as failure:
             request.state, self.failure = "unsure", failure
             return False
-        taken = {"ok": True, "accepted": len(request.markers), "rejected": 0}
-        if response.status != 202 or json.loads(body) != taken:
+        expected = {"ok": True, "accepted": len(request.markers), "rejected": 0}
+        if response.status != 202 or json.loads(body) != expected:
             self.ledger.wrong.append(f"{response.status} {body!r} to {request.body!r}")
         request.state = "acknowledged"
         self.answered += 1
@@ -189,7 +190,7 @@ def sending(server: Server, *ledgers: Ledger, clients: int = 6, rest_s: float = 
 
     They begin with the requests that have event_ids and had no response: one client sends each of these again.
     """
-    again = {ledger.name: [one for one in ledger.of_state("unsure") if one.has_ids] for ledger in ledgers}
+    again = {ledger.name: [one for one in ledger.in_state("unsure") if one.has_ids] for ledger in ledgers}
     made = []
     for n in range(clients):
         ledger = ledgers[n % len(ledgers)]
@@ -212,17 +213,17 @@ def sending(server: Server, *ledgers: Ledger, clients: int = 6, rest_s: float = 
 def send_again(server: Server, ledger: Ledger) -> None:
     """Send again all requests that have event_ids and had no response."""
     client = Client(server, ledger, "again")
-    for request in ledger.of_state("unsure"):
+    for request in ledger.in_state("unsure"):
         if request.has_ids:
             assert client.send(request)
     client.connection.close()
 
 
-# --- what is found
+# --- checks of the file
 
 
 def copied_database(db: Path, folder: Path) -> Path:
-    """Return a copy of a dead server's database file and write-ahead log."""
+    """Return a copy of the database file and write-ahead log of a killed server."""
     folder.mkdir(exist_ok=True)
     for old in folder.glob("copied.db*"):
         old.unlink()
@@ -255,19 +256,19 @@ def found(connection: sqlite3.Connection, website: int) -> Counter[str]:
     return kept
 
 
-def sent_ones(kept: Counter[str]) -> Counter[str]:
-    """Return the counts without the markers that an import brought or that were in the file before."""
+def sent_markers(kept: Counter[str]) -> Counter[str]:
+    """Return the counts without the markers that were imported or were in the file before."""
     return Counter({marker: times for marker, times in kept.items() if not marker.startswith(IMPORTED)})
 
 
-def lost_or_doubled(connection: sqlite3.Connection, website: int, ledger: Ledger) -> list[str]:
-    """Return how the file differs from the ledger; empty where it does not."""
+def lost_or_duplicated(connection: sqlite3.Connection, website: int, ledger: Ledger) -> list[str]:
+    """Return where the file differs from the ledger."""
     wrong = list(ledger.wrong)
-    kept = sent_ones(found(connection, website))
+    kept = sent_markers(found(connection, website))
     wrong += [f"{marker} is there {times} times" for marker, times in kept.items() if times != 1]
     wrong += [f"{marker} was acknowledged and is lost" for marker in ledger.markers("acknowledged") - kept.keys()]
     wrong += [f"{marker} was never sent" for marker in kept.keys() - ledger.markers("acknowledged", "unsure", "sent")]
-    for request in ledger.of_state("unsure", "sent"):
+    for request in ledger.in_state("unsure", "sent"):
         if len({kept[marker] for marker in request.markers}) > 1:
             wrong.append(f"half a request is there: {[(marker, kept[marker]) for marker in request.markers]}")
     with_ids = {marker for request in list(ledger.requests) if request.has_ids for marker in request.markers}
@@ -277,10 +278,10 @@ def lost_or_doubled(connection: sqlite3.Connection, website: int, ledger: Ledger
     return wrong
 
 
-def broken(connection: sqlite3.Connection, *websites: int) -> list[str]:
-    """Return the contradictions in the file. All events of `websites` were sent or imported by the test."""
+def inconsistencies(connection: sqlite3.Connection, *websites: int) -> list[str]:
+    """Return the inconsistencies in the file. All events of `websites` were sent or imported by the test."""
     wrong = [str(row) for row in connection.execute("pragma integrity_check").fetchall() if row != ("ok",)]
-    events = sum(sent_ones(found(connection, website)).total() for website in websites)
+    events = sum(sent_markers(found(connection, website)).total() for website in websites)
     ((used,),) = connection.execute("select coalesce(sum(events), 0) from account_usage").fetchall()
     if used != events:
         wrong.append(f"the month counts {used}, the tables hold {events}")
@@ -289,56 +290,51 @@ def broken(connection: sqlite3.Connection, *websites: int) -> list[str]:
     if all_of_them != different:
         wrong.append(f"{all_of_them - different} ids are there twice")
     for website in websites:
-        wrong += wrong_visits(connection, website)
+        wrong += visit_errors(connection, website)
     return wrong
 
 
-def wrong_visits(connection: sqlite3.Connection, website: int) -> list[str]:
+def visit_errors(connection: sqlite3.Connection, website: int) -> list[str]:
     """Return the rows of table visit that differ from the visits computed from events."""
     want = Counter(
-        (visit.facts[0].visitor, visit.begin_ms, visit.ms, visit.views, visit.events)
-        for visit in Plain(facts(connection, website)).visits
+        (visit.facts[0].visitor, visit.begin_ms, visit.ms, visit.views, visit.events, *visit.pages)
+        for visit in Reference(stored_facts(connection, website)).visits
     )
+    pages = ", ".join(f"(select text from label where id = {page})" for page in PAGES)
     rows = connection.execute(
-        "select visitor, start_ms, duration_ms, pageviews, events from visit where website = ?", (website,)
+        f"select visitor, start_ms, duration_ms, pageviews, events, {pages} from visit where website = ?", (website,)
     )
     have = Counter(rows.fetchall())
     return [f"visits that should not be there: {have - want}, that should: {want - have}"] if have != want else []
 
 
-def facts(connection: sqlite3.Connection, website: int) -> list[Fact]:
-    """Return the traffic in the file."""
-    text = dict(connection.execute("select id, text from label"))
-    columns = ", ".join((*FIELDS, "event_name"))
-    rows = connection.execute(f"select ts, type, visitor, id, {columns} from event where website = ?", (website,))
-    return [Fact(*row[:3], tuple(text[number] for number in row[4:]), row[3]) for row in rows]
+# --- checks of the responses
 
 
-# --- what is answered
+def differences_from_raw_rows(
+    server: Server, key: str, website: str, db: Path, rng: random.Random | None = None
+) -> list[str]:
+    """Return where the read API differs from figures counted from raw rows. No client may send meanwhile.
 
-
-def unlike_raw_rows(server: Server, key: str, website: str, db: Path, draw: random.Random | None = None) -> list[str]:
-    """Return where the read API differs from plain counting of raw rows, while no client sends.
-
-    `draw` chooses one range or filter, for tests in which all of them would take long.
+    `rng` chooses one range or filter, for tests in which all of them would take long.
     """
     with closing(sqlite3.connect(db)) as connection:
         ((number,),) = connection.execute("select number from website where id = ?", (website,)).fetchall()
-        plain = Plain(facts(connection, number))
+        reference = Reference(stored_facts(connection, number))
     now_ms = Clock().wall_ms()
     whole = (now_ms // DAY_MS * DAY_MS - 4 * DAY_MS, (now_ms // DAY_MS + 1) * DAY_MS)
     scopes = [
         Scope(number, *whole),
-        Scope(number, *whole, (("os", ("Linux", "iOS")),)),
+        Scope(number, *whole, (Filter("os", "=", ("Linux", "iOS")),)),
         Scope(number, now_ms - 26 * HOUR_MS - 12_345, now_ms - 61_001),
     ]
     wrong = []
-    for scope in [draw.choice(scopes)] if draw else scopes:
+    for scope in [rng.choice(scopes)] if rng else scopes:
         span = f"from={iso(scope.from_ms)}&to={iso(scope.to_ms)}" + "".join(
-            f"&filter_{name}={value}" for name, values in scope.filters for value in values
+            f"&filter_{of.name}={value}" for of in scope.filters for value in of.values
         )
-        for question, want in questions(plain, scope):
-            path = f"/api/v1/websites/{website}/{question}{'&' if '?' in question else '?'}{span}"
+        for query, want in queries(reference, scope):
+            path = f"/api/v1/websites/{website}/{query}{'&' if '?' in query else '?'}{span}"
             answer = server.request("GET", path, headers={"Authorization": f"Bearer {key}"})
             got = answer.json["data"] if answer.status == 200 else answer.text
             if got != want(got):
@@ -346,31 +342,31 @@ def unlike_raw_rows(server: Server, key: str, website: str, db: Path, draw: rand
     return wrong
 
 
-def questions(plain: Plain, scope: Scope) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+def queries(reference: Reference, scope: Scope) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """Yield requests about a range with the expected data; a series is compared by the buckets of the response."""
-    yield "stats", lambda got: key_figures(plain, scope)
-    yield "timeseries?interval=day", lambda got: series(plain, scope, got)
-    yield "timeseries?interval=hour&tz=Asia/Kathmandu", lambda got: series(plain, scope, got)
+    yield "stats", lambda got: key_figures(reference, scope)
+    yield "timeseries?interval=day", lambda got: series(reference, scope, got)
+    yield "timeseries?interval=hour&tz=Asia/Kathmandu", lambda got: series(reference, scope, got)
     for name in ("pathname", "utm_source"):
-        _, rows = plain.top(scope, name, 40)
+        _, rows = reference.top(scope, name, 40)
         data = [dict(zip(("value", "visitors", "pageviews", "events"), row, strict=True)) for row in rows]
         yield f"top/{name}?limit=40", lambda got, data=data: data
-    names = [dict(zip(("value", "visitors", "events"), row, strict=True)) for row in plain.names(scope, 40)]
+    names = [dict(zip(("value", "visitors", "events"), row, strict=True)) for row in reference.names(scope, 40)]
     yield "event-names?limit=40", lambda got: names
     for side in ("entry", "exit"):
         pages = [
             {"value": page, "visits": visits} | shares(visits, *of)
-            for page, visits, *of in plain.pages(scope, side, 40)[1]
+            for page, visits, *of in reference.pages(scope, side, 40)[1]
         ]
         yield f"{side}-pages?limit=40", lambda got, pages=pages: pages
-    steps = some_steps(plain)
+    steps = some_steps(reference)
     if steps:
         words = "&".join(f"step={quote(f'{field}:{text}')}" for field, text in steps)
-        yield f"funnel?{words}", lambda got: funnel(plain, scope, steps)
+        yield f"funnel?{words}", lambda got: funnel(reference, scope, steps)
 
 
-def key_figures(plain: Plain, scope: Scope) -> dict[str, Any]:
-    found = plain.stats(scope)
+def key_figures(reference: Reference, scope: Scope) -> dict[str, Any]:
+    found = reference.stats(scope)
     counts = {name: getattr(found, name) for name in ("visitors", "visits", "pageviews", "events")}
     return counts | shares(found.visits, found.bounces, found.visit_views, found.visit_ms)
 
@@ -387,20 +383,20 @@ def shares(visits: int, bounces: int, views: int, ms: int) -> dict[str, Any]:
     }
 
 
-def some_steps(plain: Plain) -> list[tuple[str, str]]:
+def some_steps(reference: Reference) -> list[tuple[str, str]]:
     """Return two or three steps of a visit; nearly every event has a unique name or page."""
-    for visit in plain.visits:
-        taken = [
+    for visit in reference.visits:
+        steps = [
             ("pathname", fact.texts[0]) if fact.type <= 1 else ("event_name", fact.texts[len(FIELDS)])
             for fact in visit.facts
         ]
-        if len(taken) > 1 and all(text for _, text in taken[:3]):
-            return taken[:3]
+        if len(steps) > 1 and all(text for _, text in steps[:3]):
+            return steps[:3]
     return []
 
 
-def funnel(plain: Plain, scope: Scope, steps: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    found = plain.funnel(scope, steps)
+def funnel(reference: Reference, scope: Scope, steps: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    found = reference.funnel(scope, steps)
     rows = []
     for n, ((name, text), (visits, visitors, ms)) in enumerate(zip(steps, found, strict=True)):
         first, before = found[0][0], found[n - 1][0]
@@ -423,13 +419,13 @@ def rounded(value: Fraction, places: int) -> float:
     return int(value * 10**places + Fraction(1, 2)) / 10**places
 
 
-def series(plain: Plain, scope: Scope, got: Any) -> Any:
+def series(reference: Reference, scope: Scope, got: Any) -> Any:
     if not isinstance(got, list):
         return "a series"
     begins = [round(datetime.fromisoformat(row["time"]).timestamp() * 1_000) for row in got]
     edges = [(max(begin, scope.from_ms), end) for begin, end in zip(begins, [*begins[1:], scope.to_ms], strict=True)]
     names = ("visitors", "visits", "pageviews", "events")
-    rows = plain.series(scope, edges)
+    rows = reference.series(scope, edges)
     return [{"time": row["time"]} | dict(zip(names, found, strict=True)) for row, found in zip(got, rows, strict=True)]
 
 
@@ -448,20 +444,20 @@ def new_file(db: Path, websites: int = 1) -> tuple[str, list[str]]:
         return create_api_key(connection, owner, "", 0), ids
 
 
-def check_dead(db: Path, folder: Path, *ledgers: Ledger, tables: bool = False) -> None:
-    """Check a dead server's file; with `tables` totals and rollups too, which takes longer."""
+def check_killed_database(db: Path, folder: Path, *ledgers: Ledger, tables: bool = False) -> None:
+    """Check the file of a killed server; with `tables` also its totals and rollups, which takes longer."""
     with closing(sqlite3.connect(copied_database(db, folder))) as connection:
         numbers = dict(connection.execute("select id, number from website"))
         mine = [numbers[ledger.website] for ledger in ledgers]
         for number, ledger in zip(mine, ledgers, strict=True):
-            nothing(lost_or_doubled(connection, number, ledger))
-        nothing(broken(connection, *mine))
+            assert_empty(lost_or_duplicated(connection, number, ledger))
+        assert_empty(inconsistencies(connection, *mine))
         for number in mine if tables else ():
-            nothing(wrong_tables(connection, number))
+            assert_empty(table_errors(connection, number))
 
 
-def nothing(wrong: list[str]) -> None:
-    """Fail if there is anything wrong, and print the first ten."""
+def assert_empty(wrong: list[str]) -> None:
+    """Fail if there are errors, and print the first ten."""
     assert not wrong, f"{len(wrong)} things are wrong (TALLY_SEED={SEED}):\n" + "\n".join(
         one[:1_000] for one in wrong[:10]
     )

@@ -1,19 +1,19 @@
-"""A second analytics engine: key figures and top lists over a plain list of events in memory.
+"""An analytics engine without SQL: key figures and top lists of events in a list.
 
-It implements the part of `Reports` (tally/reports/engine.py) that tests/api/test_engine.py asks for, without SQL. Its
-list is given by the test; it does not follow what is collected.
+It implements the methods of `Reports` (tally/reports/report_engine.py) that tests/api/test_engine.py calls. The test
+gives the list, or an engine for events appends to it.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from tally.reports.engine import BeyondRetention, Requester, Scope, Stats, Top
+from tally.reports.report_engine import BeyondRetention, Requester, Scope, Stats, Top, TopQuery, TopRow
 
 VISIT_GAP_MS = 30 * 60_000
 
 
 class MemoryEvent(NamedTuple):
-    """A pageview or a custom event; `fields` are texts by dimension."""
+    """A pageview or a custom event. `fields` has the text of each dimension that is set."""
 
     website: int
     time_ms: int
@@ -23,7 +23,7 @@ class MemoryEvent(NamedTuple):
 
 
 class MemoryReports:
-    """An engine over a list. `kept_from_ms`: events before are not kept."""
+    """Computes reports from `events`. Events before `kept_from_ms` count as deleted by retention."""
 
     def __init__(self, events: Iterable[MemoryEvent], kept_from_ms: int = 0) -> None:
         self.events, self.kept_from_ms = list(events), kept_from_ms
@@ -37,13 +37,23 @@ class MemoryReports:
     async def stats(self, scopes: Sequence[Scope], requester: Requester) -> list[Stats]:
         return [self._stats(scope) for scope in scopes]
 
-    async def top(self, scope: Scope, field: str, limit: int, requester: Requester) -> Top:
+    async def top(self, scope: Scope, query: TopQuery, requester: Requester) -> Top:
+        unset, rows = self._values(scope, query.field)
+        ranked = sorted(rows.items(), key=lambda row: (*(-figure for figure in row[1]), row[0]))
+        shown = [("", unset), *ranked[query.offset : query.offset + query.limit]]
+        found = [TopRow(value, Stats(*figures)) for value, figures in shown]
+        if query.compare is not None:
+            before_unset, before = self._values(query.compare, query.field)
+            before[""] = before_unset
+            found = [row._replace(previous=Stats(*before.get(row.value, ()))) for row in found]
+        return Top(found[0], found[1:], len(rows))
+
+    def _values(self, scope: Scope, field: str) -> tuple[tuple[int, int, int], dict[str, tuple[int, int, int]]]:
         by_value: dict[str, list[MemoryEvent]] = {}
         for event in self._matching(scope):
             by_value.setdefault(event.fields.get(field, ""), []).append(event)
         unset = counts(by_value.pop("", []))
-        rows = [(value, *counts(events)) for value, events in by_value.items()]
-        return Top(unset, sorted(rows, key=lambda row: (-row[1], -row[2], -row[3], row[0]))[:limit])
+        return unset, {value: counts(events) for value, events in by_value.items()}
 
     def _matching(self, scope: Scope) -> list[MemoryEvent]:
         if scope.from_ms < self.kept_from_ms:
@@ -53,13 +63,15 @@ class MemoryReports:
             for event in self.events
             if event.website == scope.website
             and scope.from_ms <= event.time_ms < scope.to_ms
-            and all(event.fields.get(field, "") in values for field, values in scope.filters)
+            and all(of.accepts(event.fields.get(of.field, "")) for of in scope.filters)
         ]
 
     def _stats(self, scope: Scope) -> Stats:
         matching = self._matching(scope)
-        begun = [visit for visit in self._visits(scope.website) if scope.from_ms <= visit[0].time_ms < scope.to_ms]
-        visits = [visit for visit in begun if any(event in matching for event in visit)]
+        visits_in_range = [
+            visit for visit in self._visits(scope.website) if scope.from_ms <= visit[0].time_ms < scope.to_ms
+        ]
+        visits = [visit for visit in visits_in_range if any(event in matching for event in visit)]
         visitors, pageviews, events = counts(matching)
         return Stats(
             visitors=visitors,

@@ -19,11 +19,20 @@ from tests.support.app import CHROME, ROOT, Answer
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """Return the environment without the settings of Tally."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("ANALYTICS_")} | more
+    """Return the environment without the settings of Tally; Python keeps compiled modules for the next process."""
+    removed = ("ANALYTICS_", "PYTHONDONTWRITEBYTECODE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(removed)} | more
 
 
-# Options of a server on whose limits a test is not to depend: of requests, and of new texts a day as well.
+def accept_interrupts() -> None:
+    """Undo ignored SIGINT and SIGHUP. Background jobs and nohup start so, and commands of tests would inherit it."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+# Options for tests that are not about limits: no limits of requests, and UNLIMITED without those of new texts.
 NO_RATE_LIMITS = tuple(word for name in ("client", "website", "key") for word in (f"--{name}-per-minute", "10000000"))
 UNLIMITED = (*NO_RATE_LIMITS, "--max-new-values", "10000000", "--max-new-names", "10000000")
 
@@ -115,9 +124,9 @@ def need_strace() -> None:
 
 
 def until(holds: Callable[[], Any], seconds: float = 30) -> Any:
-    """Call `holds` until it returns something true and return that; fail after `seconds`."""
+    """Call a function until it returns a true value, and return that; fail after `seconds`."""
     deadline = time.monotonic() + seconds
     while not (result := holds()):
-        assert time.monotonic() < deadline, "it never came to hold"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.02)
     return result

@@ -1,4 +1,4 @@
-"""Real reverse proxies in front of a real server: Caddy, nginx and HAProxy, started once for each test module.
+"""Real reverse proxies in front of a real server: Caddy, nginx and HAProxy.
 
 The tests of a proxy that is not installed are skipped; with TALLY_MUST_PROXY=1, as in .ci/run, they fail.
 """
@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-# Proxies set this Origin, which no website allows. An event that is stored all the same was in a request that the
-# proxy did not recognise.
+# The proxies set this Origin, which no website allows. So a stored event was in a request that the proxy did not
+# recognise.
 ORIGIN = "https://proxied.example"
 
-# Two connections to the server for all clients, so that they are shared.
+# At most two connections to the server, so that clients share them.
 CADDY = """{
   admin off
   auto_https off
@@ -31,7 +31,7 @@ http://:PORT {
   }
 }
 """
-# One process: no worker outlives it. LOCATION is what its server does.
+# A single process, so that no worker remains when it is killed. LOCATION is replaced by a location block.
 _NGINX = """daemon off;
 master_process off;
 USER
@@ -88,9 +88,9 @@ COMMANDS = {
     "nginx": ["nginx", "-p", "FOLDER", "-c"],
     "haproxy": ["haproxy", "-db", "-f"],
 }
-# What a first configuration of nginx often is: no headers, and HTTP/1.0.
+# A minimal configuration of nginx: no proxy_set_header, and HTTP/1.0 to the server.
 BARE_NGINX = nginx("location / { proxy_pass http://UPSTREAM; }")
-# The same from nginx 1.29.7 on, by its defaults: HTTP/1.1, no header of its own, the upstream's address as Host.
+# The same with the defaults of nginx 1.29.7 and later: HTTP/1.1, no Connection header, the upstream's address as Host.
 HIDDEN_NGINX = nginx(
     'location / { proxy_pass http://UPSTREAM; proxy_http_version 1.1; proxy_set_header Connection ""; }'
 )
@@ -98,7 +98,7 @@ SHARING = {"caddy": CADDY, "nginx": NGINX, "haproxy": HAPROXY}
 
 
 class Proxy:
-    """A reverse proxy as a process of its own, in front of `upstream` (host:port, or unix:path for nginx)."""
+    """A reverse proxy in a process of its own, in front of `upstream` (host:port, or unix:path for nginx)."""
 
     def __init__(self, name: str, configuration: str, upstream: str, folder: Path) -> None:
         if shutil.which(name) is None:

@@ -1,10 +1,9 @@
-"""One application for the read API tests of a module, and short forms of events and requests.
+"""An application for the read API tests of a module, and short forms of events and requests.
 
-A `SyncApp` is an application with its own database file and event loop, so that hundreds of requests cost one start.
-Tests share it and are isolated by websites: `site()` returns a new one. Its rate limits are raised, and each module's
-fixture sets its clock back to NOON.
+A `SyncApp` is an application with its own database file and event loop, which all tests of a module share: `site()`
+returns a new website. Its rate limits are raised, and each module's fixture sets its clock back to NOON.
 
-A request is written as in a URL, `stats?from=2026-11-17`, and sent unchanged: nothing is percent-encoded here.
+A report is the end of a URL, such as `stats?from=2026-11-17`. It is sent unchanged: nothing is percent-encoded here.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from yarl import URL
 
 from tally.ingest.sqlite_reports import SqliteReports
 from tally.settings import Settings
-from tally.web.components import Engine
+from tally.web.components import ReportEngine
 from tests.support.app import CHROME, NOON_MS, OWNER, Answer, App, ManualClock
 
 T = TypeVar("T")
@@ -33,10 +32,11 @@ NOON = "2026-11-18T12:00:00.000+00:00"
 DAY = "2026-11-17"  # the day before NOON: within the 72 hours of accepted timestamps
 NO_LIMIT = 10_000_000
 
-# The 14 dimensions, in the order of the documentation.
+# The dimensions, in the order of DIMENSIONS.
 FIELDS = (
     *("pathname", "referrer", "country", "browser", "os", "device", "language", "hostname"),
     *("utm_source", "utm_medium", "utm_campaign", "platform", "app_version", "os_version"),
+    *("browser_version", "region", "city", "utm_content", "utm_term", "channel"),
 )
 ENDPOINTS = ("stats", "timeseries", "top/pathname", "events", "realtime", "event-names", "entry-pages", "exit-pages")
 
@@ -69,9 +69,9 @@ def filters(**values: str) -> str:
 
 
 class SyncApp:
-    """An application that is called without await."""
+    """An application that tests call without await. `key` is an API key of OWNER."""
 
-    def __init__(self, db: Path, engine: Engine = SqliteReports) -> None:
+    def __init__(self, db: Path, engine: ReportEngine = SqliteReports) -> None:
         limits = {"client_per_minute": NO_LIMIT, "website_per_minute": NO_LIMIT, "key_per_minute": NO_LIMIT}
         self.clock = ManualClock()
         self.app = App(Settings(db=db, **limits), self.clock, engine)
@@ -87,7 +87,7 @@ class SyncApp:
         return self._loop.run_until_complete(coroutine)
 
     def site(self, domain: str = "example.com", account: str = OWNER) -> "Site":
-        """Create a website; its key is the account's."""
+        """Create a website of an account and return it with a key of that account."""
         key = self.key if account == OWNER else self.run(self.app.key(account))
         return Site(self, self.run(self.app.website(domain, account)), key)
 
@@ -97,20 +97,20 @@ class SyncApp:
         return self.run(self.app.get(URL(path, encoded=True), key, None, headers, method))  # type: ignore[arg-type]
 
     def raw(self, request: bytes) -> Answer:
-        """Send bytes unchanged and return the response; they must ask for the connection to be closed."""
+        """Send bytes unchanged and return the response. They must have the header `Connection: close`."""
         return self.run(raw(self.app, request))
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A website of a SyncApp."""
+    """A website of a SyncApp, with an API key."""
 
     sync_app: SyncApp
     id: str
     key: str
 
     def send(self, *events: dict[str, Any], ip: str = "203.0.113.7", ua: str = CHROME) -> None:
-        """Send events as an app does; all must be accepted."""
+        """Send events in batches of 50, as a native app does. All must be accepted."""
         for start in range(0, len(events), 50):
             batch = events[start : start + 50]
             answer = self.sync_app.run(
@@ -118,31 +118,33 @@ class Site:
             )
             assert answer.json == {"ok": True, "accepted": len(batch), "rejected": 0}
 
-    def path(self, question: str) -> str:
-        return f"/api/v1/websites/{self.id}/{question}"
+    def path(self, report: str) -> str:
+        """Return the path of a report's URL."""
+        return f"/api/v1/websites/{self.id}/{report}"
 
-    def ask(self, question: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> Answer:
-        return self.sync_app.get(self.path(question), self.key, headers, method)
+    def get(self, report: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> Answer:
+        return self.sync_app.get(self.path(report), self.key, headers, method)
 
-    def answer(self, question: str) -> Any:
-        """Return the JSON of a 200 response."""
-        answer = self.ask(question)
+    def json(self, report: str) -> Any:
+        """Return the JSON body of a report. The status must be 200."""
+        answer = self.get(report)
         assert answer.status == 200, answer.text
         return answer.json
 
-    def data(self, question: str) -> Any:
-        return self.answer(question)["data"]
+    def data(self, report: str) -> Any:
+        """Return `data` of a report."""
+        return self.json(report)["data"]
 
-    def refused(self, question: str) -> str:
-        """Return the field that a 400 response names."""
-        answer = self.ask(question)
+    def invalid_field(self, report: str) -> str:
+        """Return the field that a response names. It must be 400 with the code invalid_parameter."""
+        answer = self.get(report)
         error = answer.json.get("error", {})
         assert (answer.status, error.get("code")) == (400, "invalid_parameter"), answer.text
         return str(error.get("field", ""))
 
 
 @contextlib.contextmanager
-def sync_app_at(db: Path, engine: Engine = SqliteReports) -> Iterator[SyncApp]:
+def sync_app_at(db: Path, engine: ReportEngine = SqliteReports) -> Iterator[SyncApp]:
     """Yield a SyncApp for a module's fixture."""
     sync_app = SyncApp(db, engine)
     try:

@@ -1,12 +1,12 @@
-"""A database file with the real writer and rollup builder but no server, and a plain second implementation.
+"""A database with the real writer and rollup builder but no server, and a reference implementation of the reports.
 
-`RollupHarness` is a SQLite file with the real EventWriter and RollupBuilder. Their connections have no threads
-(`Hand`), so that a test may read, write or kill before any step of the builder. A step is one transaction, so a kill
-within a step has the effect of a kill before it.
+`RollupHarness` is a SQLite file with the real EventWriter and RollupBuilder. Their connections run in the calling
+thread (`InlineThread`), so that a test may read, write or end the work before any step of the builder. A step is one
+transaction, so a kill within a step has the effect of a kill before it.
 
-`Plain` is the second implementation. docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and
-caches give the same number as the plain query over raw events". It counts by loops over the rows of table `event`:
-visits are computed from the times of events, and no total or rollup is read.
+`Reference` is the reference implementation. docs/reference/definitions.md: "Every figure about traffic is exact.
+Rollups and caches give the same number as the plain query over raw events". It counts by loops over the rows of table
+`event`: visits are computed from the times of events, and no total or rollup is read.
 """
 
 import random
@@ -20,11 +20,13 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import Website, add_website, all_websites
 from tally.clock import Clock
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import ACQUISITION, CHANNEL, EVENT_FIELDS, FIELDS, PAGES, channel_of, field_number
+from tally.events.filters import Filter
 from tally.events.identity import Salts
 from tally.events.sessions import Sessions
 from tally.events.validation import TYPES, Event
-from tally.ingest.engine import PreparedEvent, WriteRequest
+from tally.events.visits import NO_ACQUISITION
+from tally.ingest.ingest_engine import PreparedEvent, WriteRequest
 from tally.ingest.writer import EventWriter
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.reports import stats as stats_report
@@ -35,11 +37,12 @@ from tally.reports.stats import Stats
 from tally.rollups import field_values, rollup_state
 from tally.rollups import totals as quarter_totals
 from tally.rollups import visit_pages as visit_pages_rollup
-from tally.rollups.field_values import ALL
+from tally.rollups.field_values import NUMBERS, OF_VISITS
 from tally.rollups.rollup_state import KEPT, LEVELS, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.storage.sql.events import Scope
+from tally.storage.value_limits import add_values
 from tests.support.app import NOON_MS, ManualClock
 
 T = TypeVar("T")
@@ -53,11 +56,11 @@ GAP_MS = 30 * MINUTE_MS  # a gap of exactly 30:00.000 joins
 FINAL = range(rollup_state.FINAL, KEPT + 1)
 
 
-# --- the second implementation
+# --- the reference implementation
 
 
 class Fact(NamedTuple):
-    """A traffic event as it is stored; `texts` are the 14 fields and event_name. `id` decides among equal times."""
+    """A traffic event. `texts` has its own values of FIELDS, then event_name. At equal times `id` decides."""
 
     ts: int
     type: int
@@ -87,41 +90,75 @@ class Visit(NamedTuple):
     def events(self) -> int:
         return len(self.facts) - self.views
 
+    @property
+    def pages(self) -> tuple[str, str]:
+        """Return the pathnames of the first and the last pageview; '' where there is none."""
+        shown = [fact.texts[0] for fact in self.facts if fact.type <= 1] or [""]
+        return shown[0], shown[-1]
 
-class Plain:
-    """Every figure about some events, computed by loops."""
+
+def of_visits(visits: Iterable[Visit]) -> Iterable[Fact]:
+    """Yield the events of visits, each with the acquisition of its visit."""
+    for visit in visits:
+        sources = (tuple(fact.texts[place] for place in SOURCE) for fact in visit.facts)
+        first = next((source for source in sources if source != NO_ACQUISITION), NO_ACQUISITION)
+        for fact in visit.facts:
+            texts = list(fact.texts)
+            for place, text in zip(SOURCE, first, strict=True):
+                texts[place] = text
+            yield fact._replace(texts=tuple(texts))
+
+
+SOURCE = [FIELDS.index(name) for name in ACQUISITION]
+"""Where the acquisition is among the texts of a Fact."""
+
+
+class Reference:
+    """Computes every figure about some events by loops."""
 
     def __init__(self, facts: Iterable[Fact]) -> None:
-        self.facts = sorted(facts, key=lambda fact: (fact.ts, fact.id))
+        visits = map(Visit, runs(sorted(facts, key=lambda fact: (fact.ts, fact.id))))
+        self.facts = sorted(of_visits(visits), key=lambda fact: (fact.ts, fact.id))
         self.visits = [Visit(run) for run in runs(self.facts)]
+        # Entry and exit page of each event's visit, by the event.
+        self._pages = {(fact.ts, fact.id): visit.pages for visit in self.visits for fact in visit.facts}
 
-    def _chosen(self, scope: Scope) -> list[Fact]:
-        return [fact for fact in self.facts if scope.from_ms <= fact.ts < scope.to_ms and _matches(fact, scope)]
+    def value(self, fact: Fact, field: str) -> str:
+        """Return the value of a field of an event; for entry and exit page, of its visit."""
+        if field in PAGES:
+            return self._pages[fact.ts, fact.id][PAGES.index(field)]
+        return TYPES[fact.type] if field == "type" else fact.texts[(*FIELDS, "event_name").index(field)]
 
-    def _begun(self, scope: Scope) -> list[Visit]:
+    def _matches(self, fact: Fact, scope: Scope) -> bool:
+        return all(of.accepts(self.value(fact, of.field)) for of in scope.filters)
+
+    def _facts_in(self, scope: Scope) -> list[Fact]:
+        return [fact for fact in self.facts if scope.from_ms <= fact.ts < scope.to_ms and self._matches(fact, scope)]
+
+    def _visits_in(self, scope: Scope) -> list[Visit]:
         """Return the visits that begin in the range and have a matching event in it."""
         return [
             visit
             for visit in self.visits
             if scope.from_ms <= visit.begin_ms < scope.to_ms
-            and any(scope.from_ms <= fact.ts < scope.to_ms and _matches(fact, scope) for fact in visit.facts)
+            and any(scope.from_ms <= fact.ts < scope.to_ms and self._matches(fact, scope) for fact in visit.facts)
         ]
 
     def stats(self, scope: Scope) -> Stats:
         """Return the key figures of the matching events."""
-        visits = self._begun(scope)
+        visits = self._visits_in(scope)
         bounces = sum(visit.views == 1 and visit.events == 0 for visit in visits)
         sums = (sum(visit.views for visit in visits), sum(visit.ms for visit in visits))
-        return Stats(*counted(self._chosen(scope)), len(visits), bounces, *sums)
+        return Stats(*counted(self._facts_in(scope)), len(visits), bounces, *sums)
 
     def series(self, scope: Scope, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
         """Return visitors, visits, pageviews and events of each bucket."""
         begins = [edge[0] for edge in edges]
         facts: defaultdict[int, list[Fact]] = defaultdict(list)
         visits: defaultdict[int, int] = defaultdict(int)
-        for fact in self._chosen(scope):
+        for fact in self._facts_in(scope):
             facts[bisect_right(begins, fact.ts) - 1].append(fact)
-        for visit in self._begun(scope):
+        for visit in self._visits_in(scope):
             visits[bisect_right(begins, visit.begin_ms) - 1] += 1
         rows = [(0, 0, 0, 0)] * len(edges)
         for n in facts.keys() | visits.keys():
@@ -132,8 +169,8 @@ class Plain:
     def top(self, scope: Scope, field: str, limit: int) -> tuple[tuple[int, ...], list[tuple[str, int, int, int]]]:
         """Return the figures of events without a value, and the first rows."""
         groups: defaultdict[str, list[Fact]] = defaultdict(list)
-        for fact in self._chosen(scope):
-            groups[fact.texts[FIELDS.index(field)]].append(fact)
+        for fact in self._facts_in(scope):
+            groups[self.value(fact, field)].append(fact)
         unset = counted(groups.pop("", []))
         rows = [(value, *counted(facts)) for value, facts in groups.items()]
         return unset, sorted(rows, key=lambda row: (-row[1], -row[2], -row[3], row[0]))[:limit]
@@ -141,18 +178,17 @@ class Plain:
     def names(self, scope: Scope, limit: int) -> list[tuple[str, int, int]]:
         """Return the first names of custom events with visitors and events."""
         groups: defaultdict[str, list[Fact]] = defaultdict(list)
-        for fact in self._chosen(scope):
+        for fact in self._facts_in(scope):
             if fact.type >= 2 and fact.texts[len(FIELDS)]:
                 groups[fact.texts[len(FIELDS)]].append(fact)
         rows = [(name, len({fact.visitor for fact in facts}), len(facts)) for name, facts in groups.items()]
         return sorted(rows, key=lambda row: (-row[1], -row[2], row[0]))[:limit]
 
     def pages(self, scope: Scope, side: str, limit: int) -> tuple[int, list[tuple[str, int, int, int, int]]]:
-        """Return how many visits have no pageview, and the first pages with visits, bounces, pageviews and ms."""
+        """Return the visits without a pageview, and (page, visits, bounces, pageviews, ms) of the first pages."""
         groups: defaultdict[str, list[Visit]] = defaultdict(list)
-        for visit in self._begun(scope):
-            shown = [fact.texts[0] for fact in visit.facts if fact.type <= 1]
-            groups[shown[0 if side == "entry" else -1] if shown else ""].append(visit)
+        for visit in self._visits_in(scope):
+            groups[visit.pages[0 if side == "entry" else 1]].append(visit)
         unset = len(groups.pop("", []))
         rows = [
             (
@@ -167,12 +203,12 @@ class Plain:
         return unset, sorted(rows, key=lambda row: (-row[1], row[0]))[:limit]
 
     def funnel(self, scope: Scope, steps: Sequence[tuple[str, str]]) -> list[tuple[int, int, int]]:
-        """Return visits, visitors and milliseconds since the step before of each step (field, text)."""
+        """Return (visits, visitors, ms since the previous step) of each step (field, text)."""
         found: list[list[tuple[int, int]]] = [[] for _ in steps]
-        for visit in self._begun(scope):
+        for visit in self._visits_in(scope):
             n, before_ms = 0, visit.begin_ms
             for fact in visit.facts:
-                if n < len(steps) and _meets(fact, *steps[n]):
+                if n < len(steps) and _is_step(fact, *steps[n]):
                     found[n].append((fact.visitor, fact.ts - before_ms if n else 0))
                     n, before_ms = n + 1, fact.ts
         return [(len(of), len({who for who, _ in of}), sum(ms for _, ms in of)) for of in found]
@@ -184,7 +220,7 @@ def counted(facts: Sequence[Fact]) -> tuple[int, int, int]:
     return len({fact.visitor for fact in facts}), views, len(facts) - views
 
 
-class Dated(Protocol):
+class TimedEvent(Protocol):
     """An event with a time and a visitor."""
 
     @property
@@ -194,7 +230,7 @@ class Dated(Protocol):
     def visitor(self) -> int: ...
 
 
-E = TypeVar("E", bound=Dated)
+E = TypeVar("E", bound=TimedEvent)
 
 
 def runs(facts: Sequence[E]) -> list[list[E]]:
@@ -210,35 +246,27 @@ def runs(facts: Sequence[E]) -> list[list[E]]:
     return found
 
 
-def _meets(fact: Fact, field: str, text: str) -> bool:
+def _is_step(fact: Fact, field: str, text: str) -> bool:
     if field == "pathname":
         return fact.type <= 1 and fact.texts[0] == text
     return fact.type >= 2 and fact.texts[len(FIELDS)] == text
-
-
-def _matches(fact: Fact, scope: Scope) -> bool:
-    names = (*FIELDS, "event_name")
-    return all(
-        (TYPES[fact.type] if field == "type" else fact.texts[names.index(field)]) in values
-        for field, values in scope.filters
-    )
 
 
 # --- the database file
 
 
 class Killed(BaseException):
-    """The process was killed. Not an Exception, so that nothing handles it."""
+    """Ends the work where a process would be killed. No Exception, so that no handler catches it."""
 
 
-class Hand:
-    """A connection with the interface of a Thread, whose steps run in the calling thread after `before` was called."""
+class InlineThread:
+    """A connection with the interface of `Thread`. Steps run in the calling thread; `before` is called before each."""
 
     def __init__(self, connection: sqlite3.Connection, before: Callable[[str], None]) -> None:
         self._conn = connection
         self._before = before
-        self.most_written = 0
-        """The most rows that one step wrote."""
+        self.max_rows_written = 0
+        """The largest number of rows that one step wrote."""
 
     begin_snapshot = Thread.begin_snapshot
 
@@ -246,12 +274,12 @@ class Hand:
         self._before(step.__qualname__)
         written = self._conn.total_changes
         result = step(self._conn)
-        self.most_written = max(self.most_written, self._conn.total_changes - written)
+        self.max_rows_written = max(self.max_rows_written, self._conn.total_changes - written)
         return result
 
 
-def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that awaits nothing but its turn, and return its result."""
+def run_inline(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine whose awaits never wait for an event, and return its result."""
     try:
         while True:
             work.send(None)
@@ -270,47 +298,58 @@ def make_file(path: Path, websites: int = 2) -> None:
     connection.close()  # empties the log, so that the file alone can be copied
 
 
+def with_channel(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return texts that begin with those of FIELDS, with the channel that the other fields determine."""
+    return (*texts[:CHANNEL], channel_of(texts), *texts[CHANNEL + 1 :])
+
+
 class RollupHarness:
-    """A database file with a writer, a builder and a reader; `restart` discards what a server has in memory."""
+    """A database file with a writer, a builder with its reader, and a reader for reports.
+
+    `before_steps` are functions of which one is called before each step of the builder. `max_rows_written` is the
+    largest number of rows that one step wrote.
+    """
 
     def __init__(self, path: Path, clock: Clock | None = None, identities: int = 1_000) -> None:
         self.path, self.identities = path, identities
         self.clock = clock or ManualClock(NOON_MS)
         self.websites: list[Website] = []
-        self.meanwhile: list[Callable[[], None]] = []
-        self.most_written = 0
-        self._gone: dict[int, tuple[int, Fact]] = {}
+        self.before_steps: list[Callable[[], None]] = []
+        self.max_rows_written = 0
+        self._all_facts: dict[int, tuple[int, Fact]] = {}
+        # Values of FIELDS of each event that was sent or imported, by id. The file has acquisition by visit only.
+        self._sent: dict[int, tuple[str, ...]] = {}
         self._visitor = 0
         self._open()
 
     def _open(self) -> None:
-        self.writer, self.looker, self.reader = (
+        self.writer, self.builder_reader, self.reader = (
             open_database(self.path, create=False),
             connect_reader(self.path),
             connect_reader(self.path),
         )
-        # What is tested survives a kill, not a power loss. With fsync most of the time would go to the disk.
+        # Tests end the process, not the power; fsync would take most of their time.
         self.writer.execute("pragma synchronous = off")
         self.websites = all_websites(self.writer)
         self.salts, self.sessions = Salts(), Sessions(self.identities)
         self.ingest = EventWriter(self.sessions, lambda plan: None, self.clock)
         self.ingest.start(self.writer)
-        self.remembered = ResultCache()
-        self._hands = (Hand(self.writer, self._before), Hand(self.looker, self._before))
-        self.builder = RollupBuilder(*self._hands, self.clock, rest=0)  # type: ignore[arg-type]
+        self.cache = ResultCache()
+        self._threads = (InlineThread(self.writer, self._before), InlineThread(self.builder_reader, self._before))
+        self.builder = RollupBuilder(*self._threads, self.clock, rest=0)  # type: ignore[arg-type]
         self._steps = 0
         # A visitor number belongs to one day and is never used again.
-        brought = "select coalesce(max(visitor), 0) from event where id < 0"
-        self._visitor = max(self._visitor, self.writer.execute(brought).fetchone()[0])
+        imported = "select coalesce(max(visitor), 0) from event where id < 0"
+        self._visitor = max(self._visitor, self.writer.execute(imported).fetchone()[0])
 
     def close(self) -> None:
-        """Close the file, whatever is in progress."""
-        self.most_written = max(self.most_written, self._hands[0].most_written)
-        for connection in (self.looker, self.reader, self.writer):
+        """Close all connections, also during work."""
+        self.max_rows_written = max(self.max_rows_written, self._threads[0].max_rows_written)
+        for connection in (self.reader, self.builder_reader, self.writer):
             connection.close()
 
     def restart(self) -> None:
-        """Close and open again, as after a kill."""
+        """Close and open again, without what a server keeps in memory."""
         self.close()
         self._open()
 
@@ -327,67 +366,97 @@ class RollupHarness:
     def send(
         self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0, data: Sequence[str | None] = ()
     ) -> None:
-        """Commit a group of traffic events (ts, type, session, the 14 fields and event_name), perhaps with event_data,
-        as a server does."""
+        """Commit a group of traffic events (ts, type, session, FIELDS and event_name), optionally with event_data."""
         now_ms, site = self.now_ms, self.websites[website]
         rows = [
             PreparedEvent(
                 site,
-                Event(type_, ts, event_name=texts[14], event_data=own),
-                texts[:14],
+                Event(type_, ts, event_name=texts[-1], event_data=own),
+                with_channel(texts)[:-1],
                 self.salts.session_identity(site.number, ts, session),
             )
             for (ts, type_, session, texts), own in zip(facts, data or [None] * len(facts), strict=True)
         ]
-        # Two jobs, as of two requests in one group.
+        # Two requests in one group.
         jobs = [WriteRequest(part, now_ms) for part in (rows[::2], rows[1::2]) if part]
+        before = self.writer.execute("select coalesce(max(id), 0) from event").fetchone()[0]
         self.ingest.write(self.writer, jobs)
+        new = self.writer.execute("select id from event where id > ? order by id", (before,)).fetchall()
+        sent = [row.dimensions for job in jobs for row in job.events]
+        self._sent |= {id: texts for (id,), texts in zip(new, sent, strict=True)}
 
-    def bring(self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0) -> None:
-        """Add events as an import does: rows and stale marks in one transaction on another connection, no deltas."""
+    def import_events(self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0) -> None:
+        """Add events as an import does: rows and stale marks in one transaction on another connection, no totals."""
         number = self.websites[website].number
         connection = open_database(self.path, create=False)
         connection.execute("pragma synchronous = off")
         try:
             with transaction(connection):
+                facts = tuple((*fact[:3], with_channel(fact[3])) for fact in facts)
                 days = {ts // DAY_MS for ts, *_ in facts}
                 for day in sorted(days):
-                    self._bring_day(connection, number, [fact for fact in facts if fact[0] // DAY_MS == day])
+                    self._import_day(connection, number, [fact for fact in facts if fact[0] // DAY_MS == day])
                 rollup_state.mark_stale(connection, number, sorted(days))
         finally:
             connection.close()
 
-    def _bring_day(
+    def _import_day(
         self, connection: sqlite3.Connection, website: int, facts: Sequence[tuple[int, int, str, tuple[str, ...]]]
     ) -> None:
-        labels = {text: label_of(connection, text) for *_, texts in facts for text in texts}
+        labels = {text: label_of(connection, text) for text in {"", *(text for *_, texts in facts for text in texts)}}
+        add_values(
+            connection,
+            {
+                (website, field_number(field), labels[text])
+                for *_, texts in facts
+                for field, text in zip((*FIELDS, "event_name"), texts, strict=True)
+                if text
+            },
+        )
         visitors: dict[str, int] = {}
         for *_, session, _ in facts:
             self._visitor += session not in visitors
             visitors.setdefault(session, self._visitor)
-        ids = int(connection.execute("select min(coalesce(min(id), 0), 0) from event").fetchone()[0])
+        # Below those of all other events; of equal times the later of `known` has the greater one.
+        ids = int(connection.execute("select min(coalesce(min(id), 0), 0) from event").fetchone()[0]) - len(facts) - 1
         known = sorted(Fact(ts, type_, visitors[session], texts) for ts, type_, session, texts in facts)
         ordinals: defaultdict[int, int] = defaultdict(int)
         for visit in map(Visit, runs(known)):
             visitor = visit.facts[0].visitor
             ordinal, ordinals[visitor] = ordinals[visitor], ordinals[visitor] + 1
-            row = (website, visit.begin_ms, visitor, ordinal, visit.ms, visit.views, visit.events)
-            connection.execute("insert into visit values (?, ?, ?, ?, ?, ?, ?)", row)
+            source = [labels[text] for text in next(iter(of_visits([visit]))).texts]
+            pages = [fact for fact in visit.facts if fact.type <= 1]
+            values = {
+                **{"website": website, "day": visit.begin_ms // DAY_MS, "visitor": visitor, "visit": ordinal},
+                **{"start_ms": visit.begin_ms, "duration_ms": visit.ms, "pageviews": visit.views},
+                **{"events": visit.events, "entry_page": labels[visit.pages[0]], "exit_page": labels[visit.pages[1]]},
+                "entry_after_ms": pages[0].ts - visit.begin_ms if pages else 0,
+                "exit_before_ms": visit.facts[-1].ts - pages[-1].ts if pages else 0,
+                **{name: source[place] for name, place in zip(ACQUISITION, SOURCE, strict=True)},
+                "acquired_after_ms": 0,
+            }
+            insert_row(connection, "visit", values)
             for fact in visit.facts:
-                ids -= 1
-                values = (website, fact.ts, ids, fact.type, visitor, ordinal, *(labels[text] for text in fact.texts))
-                connection.execute(f"insert into event values ({', '.join('?' * 21)}, null)", values)
+                ids += 1
+                self._sent[ids] = fact.texts[:-1]
+                texts = dict(zip((*FIELDS, "event_name"), fact.texts, strict=True))
+                values = {
+                    **{"website": website, "ts": fact.ts, "id": ids, "type": fact.type, "visitor": visitor},
+                    "visit": ordinal,
+                    **{name: labels[texts[name]] for name in (*EVENT_FIELDS, "event_name")},
+                }
+                insert_row(connection, "event", values)
 
     # -- building
 
     def build(self, steps: int | None = None) -> bool:
-        """Do the background work, or kill and start it again after some steps; return whether it ended.
+        """Do the background work; return whether it was completed. After `steps` steps, end it and restart.
 
-        Before each step the next function of `meanwhile` runs.
+        Before each step the next function of `before_steps` runs.
         """
         self._steps = 1 << 60 if steps is None else steps
         try:
-            at_once(self.builder.work())
+            run_inline(self.builder.work())
         except Killed:
             self.restart()
             return False
@@ -397,8 +466,8 @@ class RollupHarness:
         if self._steps <= 0:
             raise Killed
         self._steps -= 1
-        if self.meanwhile:
-            self.meanwhile.pop(0)()
+        if self.before_steps:
+            self.before_steps.pop(0)()
 
     def build_all(self) -> None:
         """Build everything after restarting so much later that every day and block is final."""
@@ -410,48 +479,50 @@ class RollupHarness:
     # -- reading
 
     def facts(self, website: int = 0) -> list[Fact]:
-        """Return the traffic that is stored, or was before retention deleted it."""
-        names = ", ".join(
-            f"(select text from label where label.id = event.{field})" for field in (*FIELDS, "event_name")
-        )
-        number = self.websites[website].number
-        rows = self.reader.execute(f"select id, ts, type, visitor, {names} from event where website = ?", (number,))
-        self._gone |= {row[0]: (number, Fact(*row[1:4], row[4:], row[0])) for row in rows}
-        return [fact for number_, fact in self._gone.values() if number_ == number]
+        """Return the stored traffic events, and those that retention has deleted."""
+        number, found = self.websites[website].number, stored_facts(self.reader, self.websites[website].number)
+        for fact in found:
+            own = self._sent.get(fact.id)
+            if own is not None:
+                # The values that a row of event has are those that were sent.
+                same = [FIELDS.index(name) for name in EVENT_FIELDS]
+                assert [fact.texts[place] for place in same] == [own[place] for place in same]
+                fact = fact._replace(texts=(*own, fact.texts[-1]))
+            self._all_facts[fact.id] = number, fact
+        return [fact for number_, fact in self._all_facts.values() if number_ == number]
 
-    def plain(self, website: int = 0) -> Plain:
-        """Return the second implementation over the events of a website."""
-        return Plain(self.facts(website))
+    def reference(self, website: int = 0) -> Reference:
+        """Return the reference implementation on the events of a website."""
+        return Reference(self.facts(website))
 
-    def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a query in a snapshot, as the server does."""
+    def query(self, question: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what a function returns that reads in one snapshot, as the server does."""
         self.reader.execute("begin")
         try:
             return question(self.reader)
         finally:
             self.reader.execute("rollback")
 
-    def scope(
-        self, from_ms: int, to_ms: int, filters: tuple[tuple[str, tuple[str, ...]], ...] = (), website: int = 0
-    ) -> Scope:
+    def scope(self, from_ms: int, to_ms: int, filters: tuple[Filter, ...] = (), website: int = 0) -> Scope:
         return Scope(self.websites[website].number, from_ms, to_ms, filters)
 
     def stats(self, scope: Scope) -> Stats:
-        return self.ask(lambda connection: stats_report.stats(connection, scope, self.remembered))
+        return self.query(lambda connection: stats_report.stats(connection, scope, self.cache))
 
     def series(self, scope: Scope, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-        found = self.ask(lambda connection: stats_report.series(connection, scope, edges, self.remembered))
+        found = self.query(lambda connection: stats_report.series(connection, scope, edges, self.cache))
         return [(row[0], row[1], row[2], row[3]) for row in found]
 
     def top(self, scope: Scope, field: str, limit: int) -> tuple[tuple[int, ...], list[tuple[str, int, int, int]]]:
-        found = self.ask(lambda connection: top_report.top(connection, scope, field, limit, self.remembered))
-        return tuple(found.unset), found.rows
+        query = top_report.TopQuery(field, limit)
+        found = self.query(lambda connection: top_report.top(connection, scope, query, self.cache))
+        return tuple(found.unset.figures[:3]), [(row.value, *row.figures[:3]) for row in found.rows]
 
     def names(self, scope: Scope, limit: int) -> list[tuple[str, int, int]]:
-        return self.ask(lambda connection: top_report.names(connection, scope, limit, self.remembered))
+        return self.query(lambda connection: top_report.names(connection, scope, limit, self.cache))
 
     def pages(self, scope: Scope, side: str, limit: int) -> tuple[int, list[tuple[str, int, int, int, int]]]:
-        unset, found = self.ask(lambda run: visit_pages.pages(run, scope, side, limit, self.remembered))
+        unset, found = self.query(lambda run: visit_pages.pages(run, scope, side, limit, self.cache))
         return unset, [tuple(page) for page in found]
 
     def days(self, website: int = 0) -> dict[int, rollup_state.Day]:
@@ -463,6 +534,24 @@ class RollupHarness:
         return {day: rollup_state.Day(*rest) for day, *rest in rows}
 
 
+def stored_facts(connection: sqlite3.Connection, website: int) -> list[Fact]:
+    """Return the traffic events in a file, each with the acquisition of its visit."""
+    text = dict(connection.execute("select id, text from label"))
+    columns = ", ".join((*FIELDS, "event_name"))
+    rows = connection.execute(
+        f"select ts, type, visitor, id, {columns} from event join visit using (website, visitor, visit)"
+        f" where website = ? and visit.day = ts / {DAY_MS}",
+        (website,),
+    )
+    return [Fact(*row[:3], tuple(text[number] for number in row[4:]), row[3]) for row in rows]
+
+
+def insert_row(connection: sqlite3.Connection, table: str, values: dict[str, int]) -> None:
+    """Insert a row."""
+    marks = ", ".join("?" * len(values))
+    connection.execute(f"insert into {table} ({', '.join(values)}) values ({marks})", list(values.values()))
+
+
 def label_of(connection: sqlite3.Connection, text: str) -> int:
     """Return the number of a text, which is stored if it is new."""
     connection.execute("insert or ignore into label (text) values (?)", (text,))
@@ -470,11 +559,11 @@ def label_of(connection: sqlite3.Connection, text: str) -> int:
 
 
 def fill(path: Path, website: int, days: Sequence[int], events_a_day: int) -> None:
-    """Insert events of old days with their visits by plain SQL, each of another visitor; mark the days stale."""
+    """Insert events of old days, each of another visitor, with their visits; mark the days stale."""
     connection = open_database(path, create=False)
     connection.execute("pragma synchronous = off")
     with transaction(connection):
-        chance = random.Random(website)
+        rng = random.Random(website)
         paths = [label_of(connection, f"/{n}") for n in range(events_a_day)]
         systems = [label_of(connection, text) for text in ("Windows", "iOS", "Android")]
         # Ids of an import: below those that a server assigns, and unique to the website.
@@ -482,10 +571,14 @@ def fill(path: Path, website: int, days: Sequence[int], events_a_day: int) -> No
         for day in days:
             for n in range(events_a_day):
                 id_ -= 1
-                ts, visitor = day * DAY_MS + chance.randrange(DAY_MS), chance.getrandbits(60)
-                row = (website, ts, id_, 0, visitor, 0, paths[n], 0, 0, 0, systems[n % 3], *([0] * 10))
-                connection.execute(f"insert into event values ({', '.join('?' * 21)}, null)", row)
-                connection.execute("insert into visit values (?, ?, ?, 0, 0, 1, 0)", (website, ts, visitor))
+                ts, visitor = day * DAY_MS + rng.randrange(DAY_MS), rng.getrandbits(60)
+                own = {"website": website, "visitor": visitor, "visit": 0}
+                fields = dict.fromkeys((*EVENT_FIELDS, "event_name"), 0) | {"pathname": paths[n], "os": systems[n % 3]}
+                insert_row(connection, "event", {**own, "ts": ts, "id": id_, "type": 0, **fields})
+                times = {"day": day, "start_ms": ts, "duration_ms": 0, "pageviews": 1, "events": 0}
+                rest = dict.fromkeys((*ACQUISITION, "entry_after_ms", "exit_before_ms", "acquired_after_ms"), 0)
+                pages = dict.fromkeys(PAGES, paths[n])
+                insert_row(connection, "visit", {**own, **times, **rest, **pages})
         rollup_state.mark_stale(connection, website, days)
     connection.close()
 
@@ -496,10 +589,10 @@ Values = dict[tuple[int, int, int], dict[int, tuple[int, ...]]]
 """(field, level, block) -> value -> visitors, views, events."""
 
 
-def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
+def table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
     """Return where total_15m, rollup and rollup_state differ from what count_day of totals and field_values counts.
 
-    Stale days are left out, and so are days whose raw rows were deleted.
+    Stale days and days whose raw events were deleted are not compared.
     """
     wrong = []
     days = {
@@ -528,11 +621,13 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
             continue
         if totals[day] != quarter_totals.count_day(connection, website, day):
             wrong.append(f"totals of day {day}: {totals[day]} {quarter_totals.count_day(connection, website, day)}")
-        for field in range(ALL + 1):
+        for field in NUMBERS:
+            if field in OF_VISITS and state == OPEN:
+                continue
             want = field_values.count_day(connection, website, day, field, folded_ms if state == OPEN else None)
             if values[field, 0, day] != {value: tuple(row) for value, *row in want}:
                 wrong.append(f"values of {field_values.field_name(field)} on day {day}")
-    wrong += _wrong_blocks(connection, website, days, values)
+    wrong += _block_errors(connection, website, days, values)
     for level, block in visit_pages_rollup.built(connection, website, sorted(days)):
         of_days = {state for day, (state, _) in days.items() if day >> level == block}
         if not of_days <= set(FINAL):
@@ -542,7 +637,7 @@ def wrong_tables(connection: sqlite3.Connection, website: int) -> list[str]:
     return wrong
 
 
-def _wrong_blocks(
+def _block_errors(
     connection: sqlite3.Connection, website: int, days: dict[int, tuple[int, int]], values: Values
 ) -> list[str]:
     wrong = []
@@ -553,7 +648,7 @@ def _wrong_blocks(
         within = [day for day in range(block << level, (block + 1) << level) if day in days]
         if not within or any(days[day][0] not in FINAL for day in within):
             wrong.append(f"block {block} of level {level} is built over days that are not final")
-        for field in range(ALL + 1):
+        for field in NUMBERS:
             sums: dict[int, tuple[int, ...]] = {}
             for day in within:
                 for value, row in values[field, 0, day].items():
@@ -563,8 +658,8 @@ def _wrong_blocks(
     return wrong
 
 
-def left_over(connection: sqlite3.Connection, website: int) -> list[str]:
-    """Return what is still to be built or deleted once everything is final; empty where the builder is right."""
+def unfinished_work(connection: sqlite3.Connection, website: int) -> list[str]:
+    """Return what the builder has not built or not deleted though every day is final; empty if it is correct."""
     left = []
     days = [
         day

@@ -1,29 +1,35 @@
 """The structure of the code: which package imports what, sizes, docstrings, names."""
 
 import ast
+import re
 from pathlib import Path
 
 from tests.support.app import ROOT
 from tests.support.cases import cases
 
-# A package imports from layers below its own alone; two packages of one layer do not import each other.
-LAYERS = (
-    ("tally",),
-    ("accounts", "events"),
-    ("storage", "http"),
-    ("rollups",),
-    ("reports", "maintenance", "transfer"),
-    ("ingest",),
-    ("api", "demo"),
-    ("web",),
-    ("cli",),
-    ("analytics_server",),
-)
-LAYER_OF = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
-# Libraries that only some packages may import. Where a module is named, it is to lose the import.
+# A package imports from the packages beside it and from those that they import; a line refers to earlier lines only.
+# docs/architecture.md has the same table.
+IMPORTS: dict[str, tuple[str, ...]] = {
+    "tally": (),
+    "accounts": ("tally",),
+    "events": ("tally",),
+    "storage": ("accounts", "events"),
+    "http": ("events",),
+    "rollups": ("storage",),
+    "reports": ("rollups",),
+    "maintenance": ("rollups",),
+    "transfer": ("rollups",),
+    "ingest": ("reports", "http"),
+    "api": ("ingest",),
+    "demo": ("ingest", "transfer"),
+    "web": ("api", "maintenance"),
+    "cli": ("demo", "web"),
+    "analytics_server": ("cli",),
+}
+# Libraries that only some packages or modules may import.
 MAY_IMPORT = {
     "sqlite3": {"accounts", "storage", "rollups", "reports", "ingest", "maintenance", "transfer", "demo"},
-    "aiohttp": {"http", "ingest", "api", "web", "analytics_server"},
+    "aiohttp": {"http", "ingest", "api", "web"},
     "aiosqlite": {"storage.connections"},
 }
 SOURCES = [*sorted((ROOT / "tally").rglob("*.py")), ROOT / "analytics_server.py"]
@@ -53,20 +59,53 @@ def imports(path: Path) -> set[str]:
     return {name.removeprefix("tally.") for name in found}
 
 
-@by_name
-def test_packages_import_from_lower_layers(path: Path) -> None:
-    own, name = package(module(path)), module(path)
+def below(name: str) -> set[str]:
+    """The packages from which a package may import."""
+    return {name}.union(*map(below, IMPORTS[name]))
+
+
+def other_packages(path: Path) -> set[str]:
+    """The other packages of ours from which a file imports."""
     ours = {other for other in imports(path) if (ROOT / "tally" / (other.replace(".", "/") + ".py")).exists()}
-    wrong = {other for other in ours if package(other) != own and LAYER_OF[package(other)] >= LAYER_OF[own]}
-    assert wrong == set()
+    return {package(other) for other in ours} - {package(module(path))}
+
+
+@by_name
+def test_packages_import_from_those_below(path: Path) -> None:
+    own, name = package(module(path)), module(path)
+    assert other_packages(path) - below(own) == set()
     external = {other.partition(".")[0] for other in imports(path)}
     assert {library for library in MAY_IMPORT.keys() & external if not {own, name} & MAY_IMPORT[library]} == set()
+
+
+def test_the_table_of_imports_has_no_cycle_and_names_what_is_imported() -> None:
+    packages = list(IMPORTS)
+    assert all(packages.index(other) < packages.index(name) for name, others in IMPORTS.items() for other in others)
+    used = {(package(module(path)), other) for path in SOURCES for other in other_packages(path)}
+    assert {(name, other) for name, others in IMPORTS.items() for other in others} - used == set()
+
+
+def test_the_documented_imports() -> None:
+    table = (ROOT / "docs" / "architecture.md").read_text().split("\n## Packages\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| `(?:tally/)?([\w*]+)(?:/|\.py)` \| ([^|]*) \|", table, re.MULTILINE)
+    found = {name.replace("*", "tally"): re.findall(r"`(\w+)`", others) for name, others in rows}
+    assert found == {name: [other for other in others if other != "tally"] for name, others in IMPORTS.items()}
+
+
+@cases("name", IMPORTS)
+def test_no_import_cycle_inside_a_package(name: str) -> None:
+    """Modules can be put in an order in which each imports earlier ones alone."""
+    own = {module(path): path for path in SOURCES if package(module(path)) == name and path.stem != "__init__"}
+    waiting = {one: imports(path) & own.keys() for one, path in own.items()}
+    while ready := {one for one, others in waiting.items() if not others & waiting.keys()}:
+        waiting = {one: others for one, others in waiting.items() if one not in ready}
+    assert waiting == {}, "each of these imports, directly or not, one of the others"
 
 
 @by_name
 def test_pure_packages_never_wait(path: Path) -> None:
     """Accounts, events and the vocabulary hold no await: no shared memory changes during one of their functions."""
-    if LAYER_OF[package(module(path))] <= 1:
+    if package(module(path)) in ("tally", "accounts", "events"):
         assert not [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Await)]
 
 

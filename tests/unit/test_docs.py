@@ -35,7 +35,7 @@ def page(name: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors that GitHub gives the headings of a page."""
+    """Return the anchors of a page's headings, as GitHub generates them."""
     headings = re.findall(r"^#+ (.+)$", FENCED.sub("", text), re.MULTILINE)
     plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "") for heading in headings]
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in plain}
@@ -59,7 +59,7 @@ def test_every_setting_is_documented_with_its_default(setting: object) -> None:
 
 
 def page_of(path: str) -> str:
-    """The page that documents a route."""
+    """Return the page that documents a route."""
     if path.startswith(("/api/account", "/api/share")):
         return "reference/account-api.md"
     if path.startswith("/api/") or path in ("/healthz", "/metrics"):
@@ -115,7 +115,7 @@ def test_every_command_is_documented() -> None:
 
 
 def command_words(parser: argparse.ArgumentParser | None = None, before: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every command with its subcommands, from the parser."""
+    """Return every command with its subcommands, from the parser."""
     parser = parser or main._parser()
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not nested:
@@ -124,8 +124,8 @@ def command_words(parser: argparse.ArgumentParser | None = None, before: tuple[s
 
 
 @cases("source", LINKED, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_link_leads_somewhere(source: Path) -> None:
-    """Relative links and their anchors; other sites are not asked."""
+def test_every_link_has_a_target(source: Path) -> None:
+    """Relative links and their anchors; external links are not checked."""
     text = FENCED.sub("", source.read_text())
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)|(?:src|srcset|href)=\"([^\"]+)\"", text):
@@ -182,7 +182,7 @@ def test_every_page_named_in_the_code_exists() -> None:
 
 
 def tracked_files() -> list[Path]:
-    """The files of the repository, without what tools and builds leave in it."""
+    """Return the files of the repository, without generated ones."""
     names = ("tally", "tests", "static", "deploy", "docs", "bench")
     found = [path for name in names for path in (ROOT / name).rglob("*") if path.is_file()]
     return [path for path in found if not {"node_modules", "__pycache__", "vendor"} & set(path.parts)]

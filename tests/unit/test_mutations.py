@@ -1,13 +1,11 @@
 """tests/mutation: every patch applies to the code as it is, and names tests that exist."""
 
 import json
-import re
 
 import pytest
 
 from tests.mutation import faults
-from tests.mutation.faults import BadPatch, Hunk, applied
-from tests.support.app import ROOT
+from tests.mutation.faults import BadPatch, Fault, Hunk, applied
 from tests.support.cases import cases
 
 PATCHES = sorted(faults.PATCHES.glob("*.patch"))
@@ -19,22 +17,27 @@ def test_every_patch_applies() -> None:
     assert faults.unapplied([faults.read_fault(path) for path in PATCHES]) == []
 
 
+@pytest.mark.slow
 def test_every_patch_names_tests_that_exist() -> None:
-    named = {test for path in PATCHES for test in faults.read_fault(path).tests}
-    assert [test for test in sorted(named) if not exists(test)] == []
+    faults_read = [faults.read_fault(path) for path in PATCHES]
+    assert faults.missing_tests(faults_read, faults.collected(faults_read)) == []
 
 
-def test_noticed_names_patches() -> None:
-    noticed = json.loads(faults.NOTICED.read_text())
-    assert noticed.keys() <= {path.stem for path in PATCHES}
+def test_tests_that_pytest_does_not_collect_are_missing() -> None:
+    here = "tests/unit/test_mutations.py"
+    # A function that is no test, a test that is not in the file, and a file.
+    missing = [f"{here}::one_fault", f"{here}::test_unknown", "tests/unit/test_unknown.py"]
+    fault = one_fault([here, f"{here}::test_recorded_faults_exist", *missing])
+    assert faults.missing_tests([fault], faults.collected([fault])) == sorted(missing)
 
 
-def exists(test: str) -> bool:
-    """Return whether a test file, or a function in it, exists."""
-    file, _, name = test.partition("::")
-    return (ROOT / file).exists() and (
-        not name or re.search(rf"\bdef {re.escape(name.partition('[')[0])}\(", (ROOT / file).read_text()) is not None
-    )
+def one_fault(tests: list[str]) -> Fault:
+    return Fault("a_name", "a title", tests, [])
+
+
+def test_recorded_faults_exist() -> None:
+    detected_by = json.loads(faults.DETECTED_BY.read_text())
+    assert detected_by.keys() <= {path.stem for path in PATCHES}
 
 
 HUNK = Hunk(2, ["b", "c", "d"], ["b", "C", "d"], 1, 1)

@@ -16,7 +16,7 @@ RATES = [1, 2, 5, 60, 120, 600]
 
 
 def ask(buckets: Buckets, key: bytes, now_ns: int) -> bool:
-    """Takes a token where there is one; whether there was."""
+    """Take a token if there is one; return whether there was."""
     if buckets.wait_s(key, now_ns):
         return False
     buckets.take(key, now_ns)
@@ -25,7 +25,7 @@ def ask(buckets: Buckets, key: bytes, now_ns: int) -> bool:
 
 @cases("rate", [*RATES, 7, 599])
 def test_full_at_start(rate: int) -> None:
-    """Buckets: 600 a minute a client, 120 a minute a client and website, full at start."""
+    """A new bucket has a minute's tokens."""
     buckets = Buckets(rate)
     assert buckets.remaining(b"a", START_NS) == rate
     assert [ask(buckets, b"a", START_NS) for _ in range(rate + 3)] == [True] * rate + [False] * 3
@@ -34,7 +34,7 @@ def test_full_at_start(rate: int) -> None:
 
 @cases("rate", RATES)
 def test_refilled_evenly(rate: int) -> None:
-    """Refilled evenly: one token each 60 s / rate, neither earlier nor in bursts."""
+    """One token every 60 s / rate, neither earlier nor in bursts."""
     buckets = Buckets(rate)
     interval_ns = MINUTE_NS // rate
     for _ in range(rate):
@@ -48,7 +48,7 @@ def test_refilled_evenly(rate: int) -> None:
 @cases("rate", RATES)
 @cases("passed_s", [60, 61, 3_600, 86_400])
 def test_never_more_than_full(rate: int, passed_s: int) -> None:
-    """However long nobody asked, a bucket holds a minute's tokens."""
+    """After any pause a bucket has at most a minute's tokens."""
     buckets = Buckets(rate)
     for _ in range(rate):
         buckets.take(b"a", START_NS)
@@ -58,7 +58,7 @@ def test_never_more_than_full(rate: int, passed_s: int) -> None:
 
 @cases("rate", [*RATES, 7, 599, 100_000])
 def test_retry_after(rate: int) -> None:
-    """Retry-After is whole seconds, at least 1: sent then, the request passes. And a second earlier it would not."""
+    """A request after Retry-After seconds is accepted, one a second earlier is not."""
     buckets = Buckets(rate)
     now_ns = START_NS
     for _ in range(rate):
@@ -86,8 +86,8 @@ def test_retry_after_of_one_a_minute() -> None:
     ]
 
 
-def test_looking_takes_nothing() -> None:
-    """A refused request takes no token: all buckets are looked at first."""
+def test_rejected_requests_use_no_token() -> None:
+    """All buckets are checked before tokens are taken."""
     buckets = Buckets(3)
     for _ in range(100):
         assert buckets.wait_s(b"a", START_NS) == 0
@@ -97,16 +97,16 @@ def test_looking_takes_nothing() -> None:
     assert ask(buckets, b"a", START_NS + 20 * SECOND_NS)
 
 
-def test_keys_have_nothing_to_do_with_each_other() -> None:
-    """A bucket a client, and a bucket a client and website."""
+def test_keys_are_independent() -> None:
+    """Each key has its own bucket."""
     buckets = Buckets(2)
     keys = [b"", b"\0", b"a", b"aa", b"b", bytes(8), bytes(16)]
     for key in keys:
         assert [ask(buckets, key, START_NS) for _ in range(3)] == [True, True, False]
 
 
-def test_given_back() -> None:
-    """A refused request takes no token: one that the writer refused gets it back."""
+def test_returned_tokens() -> None:
+    """A request that the writer rejects gets its token back."""
     buckets = Buckets(2)
     buckets.take(b"a", START_NS)
     buckets.take(b"a", START_NS)
@@ -117,8 +117,8 @@ def test_given_back() -> None:
 
 
 @cases("other_s", range(1, 60, 7))
-def test_a_minute_is_remembered(other_s: int) -> None:
-    """A bucket holds across the turns of the memory that others cause."""
+def test_buckets_are_kept_for_a_minute(other_s: int) -> None:
+    """Buckets are kept when other clients cause old ones to be removed."""
     buckets = Buckets(1)
     buckets.take(b"other", START_NS)
     buckets.take(b"a", START_NS + other_s * SECOND_NS)
@@ -130,28 +130,28 @@ def test_a_minute_is_remembered(other_s: int) -> None:
 
 
 def test_bounded() -> None:
-    """A flood of fresh clients keeps the memory bounded, and is counted."""
+    """With many new clients the memory stays bounded, and evictions are counted."""
     buckets = Buckets(10, max_buckets=100)
     largest = 0
     for n in range(5_000):
         assert ask(buckets, b"%d" % n, START_NS + n)
         largest = max(largest, len(buckets))
     assert largest <= 200
-    assert buckets.rotated_early > 0
+    assert buckets.evictions > 0
 
 
-def test_an_honest_crowd_is_not_forgotten_early() -> None:
-    """Below the bound nothing is forgotten that matters."""
+def test_many_clients_within_their_limits_are_kept() -> None:
+    """Below the bound no bucket with missing tokens is removed."""
     buckets = Buckets(1, max_buckets=100)
     for n in range(90):
         assert ask(buckets, b"%d" % n, START_NS + n * SECOND_NS // 2)
     for n in range(90):
         assert not ask(buckets, b"%d" % n, START_NS + 45 * SECOND_NS)
-    assert buckets.rotated_early == 0
+    assert buckets.evictions == 0
 
 
-def test_old_buckets_go() -> None:
-    """Buckets that nobody asked for are not kept for ever."""
+def test_old_buckets_are_removed() -> None:
+    """Unused buckets are removed."""
     buckets = Buckets(10)
     for n in range(1_000):
         buckets.take(b"%d" % n, START_NS)
@@ -173,7 +173,7 @@ def test_full_in() -> None:
 
 
 class Plain:
-    """A token bucket as the textbook has it: tokens as a fraction, filled up at each look."""
+    """A reference token bucket: tokens as a fraction, refilled at each request."""
 
     def __init__(self, rate: int) -> None:
         self.rate = rate
@@ -200,8 +200,8 @@ STEPS_NS = st.one_of(
     rate=st.sampled_from(RATES[:4]),
     walk=st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), STEPS_NS, st.integers(1, 7)), max_size=60),
 )
-def test_like_a_plain_bucket(rate: int, walk: list[tuple[bytes, int, int]]) -> None:
-    """Refilled evenly, full at start: the same answers as the textbook's bucket, whatever is asked when."""
+def test_equals_the_reference_bucket(rate: int, walk: list[tuple[bytes, int, int]]) -> None:
+    """The same results as the reference bucket for any sequence of requests."""
     buckets, plain = Buckets(rate), Plain(rate)
     now_ns = START_NS
     for key, step_ns, times in walk:

@@ -1,7 +1,7 @@
-"""tally/timestamps.py and tally/timeranges.py: tables worked out by hand, a walk over every minute as oracle.
+"""tally/timestamps.py and tally/timeranges.py: tables computed by hand, and a walk over every minute as reference.
 
 The rules are in docs/reference/read-api.md, Ranges and Time series, and docs/reference/collect-api.md, Fields. UTC
-instants are written out, so that no table leans on the code that it checks.
+instants are written out, so that no table depends on the code that it checks.
 """
 
 import struct
@@ -17,7 +17,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tally import timeranges
-from tally.timeranges import Bucket, Range, buckets, parse_range, previous, zone, zone_names
+from tally.timeranges import (
+    Bucket,
+    Range,
+    buckets,
+    parse_range,
+    passed,
+    period_range,
+    previous,
+    shifted_weeks,
+    year_before,
+    zone,
+    zone_names,
+)
 from tally.timestamps import BadTime, event_time_ms, iso, local_iso
 from tests.support.cases import cases
 from tests.support.selection import examples
@@ -34,11 +46,11 @@ def ms(utc: str) -> int:
     )
 
 
-def asked(raw_from: str | None, raw_to: str | None, tz: str | None = None) -> Range:
+def range_of(raw_from: str | None, raw_to: str | None, tz: str | None = None) -> Range:
     return parse_range(raw_from, raw_to, tz, ms(NOW))
 
 
-def blamed(call: Callable[..., object], *args: object) -> str:
+def field_of_error(call: Callable[..., object], *args: object) -> str:
     with pytest.raises(BadTime) as caught:
         call(*args)
     assert str(caught.value).strip()
@@ -48,13 +60,13 @@ def blamed(call: Callable[..., object], *args: object) -> str:
 # --- zones --------------------------------------------------------------------------------------------------
 
 
-def test_every_iana_zone_is_taken() -> None:
+def test_every_iana_zone_is_accepted() -> None:
     """Tz is an IANA name."""
     assert {"UTC", "Europe/Berlin", "Asia/Kathmandu", "America/Argentina/Ushuaia"} <= zone_names()
     assert len(zone_names()) > 590
     for name in zone_names():
         assert zone(name).key == name
-        assert asked("2026-11-01", "2026-11-02", name).tz is zone(name)
+        assert range_of("2026-11-01", "2026-11-02", name).tz is zone(name)
 
 
 @cases(
@@ -97,9 +109,9 @@ def test_every_iana_zone_is_taken() -> None:
     ids=lambda name: ascii(name)[:24],
 )
 def test_no_other_text_is_a_zone(name: str) -> None:
-    """A bad value is 400 with `field` and what was allowed."""
-    assert blamed(zone, name) == "tz"
-    assert blamed(asked, "2026-11-01", "2026-11-02", name) == "tz"
+    """The error names the field tz."""
+    assert field_of_error(zone, name) == "tz"
+    assert field_of_error(range_of, "2026-11-01", "2026-11-02", name) == "tz"
 
 
 # --- the timestamp of an event ------------------------------------------------------------------------------
@@ -139,12 +151,12 @@ TEN = "2026-11-21T10:00:00.000"
     ],
     ids=lambda value: ascii(value)[:34],
 )
-def test_an_event_time_is_read(value: int | float | str, utc: str) -> None:
+def test_timestamps_of_events(value: int | float | str, utc: str) -> None:
     """Integer milliseconds (a float only where integral), or ISO 8601; without an offset UTC."""
     assert event_time_ms(value) == ms(utc)
 
 
-NO_TIMES = [
+INVALID_TIMES = [
     "",
     " ",
     "now",
@@ -206,7 +218,7 @@ NO_TIMES = [
 @cases(
     "value",
     [
-        *NO_TIMES,
+        *INVALID_TIMES,
         "2026-11-21T10:00:00 01:00",  # a space for a plus is a matter of URLs
         "0001-01-01T00:00:00+00:01",  # the year 0 in UTC
         "9999-12-31T23:59:59-00:01",
@@ -226,9 +238,9 @@ NO_TIMES = [
     ],
     ids=lambda value: ascii(value)[:34] if not isinstance(value, int) or value < 2**70 else "5001 digits",
 )
-def test_what_is_no_event_time_is_a_value_error(value: int | float | str) -> None:
-    """Rejected when not a time; whatever was sent, it is this error and no other."""
-    assert blamed(event_time_ms, value) == "timestamp"
+def test_invalid_timestamps_of_events(value: int | float | str) -> None:
+    """Any invalid time raises ValueError."""
+    assert field_of_error(event_time_ms, value) == "timestamp"
 
 
 @given(st.one_of(st.integers(), st.floats(), st.text(), st.text("0123456789-:.,TtZz +", max_size=40)))
@@ -259,7 +271,7 @@ def test_no_timestamp_raises_anything_else(value: int | float | str) -> None:
     ],
     ids=lambda value: value,
 )
-def test_a_time_is_written(utc: str, tz: str, text: str) -> None:
+def test_formatted_times(utc: str, tz: str, text: str) -> None:
     """Times are ISO 8601 with an offset, to the millisecond."""
     assert iso(ms(utc), ZoneInfo(tz)) == text
     offset = ZoneInfo(tz).utcoffset(datetime.fromisoformat(text).replace(tzinfo=None))
@@ -267,14 +279,14 @@ def test_a_time_is_written(utc: str, tz: str, text: str) -> None:
     assert local_iso(ms(utc), offset // timedelta(milliseconds=1)) == text
 
 
-def test_utc_is_the_default_zone_of_writing() -> None:
+def test_times_are_formatted_in_utc_by_default() -> None:
     assert iso(ms(TEN)) == "2026-11-21T10:00:00.000+00:00"
 
 
 @given(st.sampled_from(sorted(zone_names())), st.integers(ms("1970-01-02T00:00:00"), ms("2100-12-30T00:00:00")))
 @example(name="Africa/Monrovia", at=ms("1971-05-01T12:00:00.001"))
-def test_what_is_written_can_be_asked_for(name: str, at: int) -> None:
-    """Every time in an answer is a good `from`, its plus unescaped or not, whatever tz comes with it."""
+def test_formatted_times_can_be_parsed(name: str, at: int) -> None:
+    """Every time in a response is a valid `from`, with its plus escaped or not, for any tz."""
     text = iso(at, ZoneInfo(name))
     assert parse_range(text, None, "Asia/Tokyo", at + 1).from_ms == at
     assert parse_range(text.replace("+", " "), None, "Asia/Tokyo", at + 1).from_ms == at
@@ -294,7 +306,7 @@ def test_what_is_written_can_be_asked_for(name: str, at: int) -> None:
         (None, "2026-10-27T00:00:00", "Europe/Berlin", "2026-10-19T23:00:00", "2026-10-26T23:00:00"),
         (None, "2026-11-02", None, "2026-10-27T00:00:00", "2026-11-03T00:00:00"),
         (None, "1970-01-01T00:00:00Z", None, "1969-12-25T00:00:00", "1970-01-01T00:00:00"),
-        # "A date alone is local midnight in tz (default UTC), `to` as a date includes that day"
+        # A date is local midnight in tz (default UTC); `to` as a date includes that day
         ("2026-11-01", "2026-11-01", None, "2026-11-01T00:00:00", "2026-11-02T00:00:00"),
         ("2026-11-01", "2026-11-02", "Europe/Berlin", "2026-10-31T23:00:00", "2026-11-02T23:00:00"),
         ("2026-10-25", "2026-10-25", "Europe/Berlin", "2026-10-24T22:00:00", "2026-10-25T23:00:00"),
@@ -306,7 +318,7 @@ def test_what_is_written_can_be_asked_for(name: str, at: int) -> None:
         ("2011-12-29", "2011-12-30", "Pacific/Apia", "2011-12-29T10:00:00", "2011-12-30T10:00:00"),
         # ... and the first of the two midnights of St John's
         ("2010-11-07", "2010-11-07", "America/St_Johns", "2010-11-07T02:30:00", "2010-11-08T03:30:00"),
-        # "a time without offset is in tz (ambiguous: the first; missing: after the gap)"
+        # A time without offset is in tz: the first of two, or after a gap
         ("2026-11-01T10:00", "2026-11-01 11:00:00", None, "2026-11-01T10:00:00", "2026-11-01T11:00:00"),
         (
             "2026-10-25T02:30",
@@ -337,7 +349,7 @@ def test_what_is_written_can_be_asked_for(name: str, at: int) -> None:
             "2026-10-05T13:00:00",
         ),
         ("2011-12-30T10:00", "2012-01-01", "Pacific/Apia", "2011-12-30T20:00:00", "2012-01-01T10:00:00"),
-        # "a space in an offset's place is a plus", but one between date and time is that
+        # A space before an offset is a plus, one between date and time a separator
         (
             "2026-11-01T00:00:00 02:00",
             "2026-11-01 08:00",
@@ -348,11 +360,11 @@ def test_what_is_written_can_be_asked_for(name: str, at: int) -> None:
         ("2026-11-01 00:00 0200", "2026-11-01 04:00Z", None, "2026-10-31T22:00:00", "2026-11-01T04:00:00"),
         ("2026-11-01T00:00 02", "2026-11-01T00:00-02", None, "2026-10-31T22:00:00", "2026-11-01T02:00:00"),
         ("2026-11-01T00:00:00.5 02:00", "2026-11-02", None, "2026-10-31T22:00:00.500", "2026-11-03T00:00:00"),
-        # finer than a millisecond: up, in a half-open range the same question
+        # finer than a millisecond: rounded up, which selects the same events of a half-open range
         ("2026-11-01T00:00:00.0000Z", "2026-11-02", None, "2026-11-01T00:00:00", "2026-11-03T00:00:00"),
         ("2026-11-01T00:00:00.0001Z", "2026-11-02", None, "2026-11-01T00:00:00.001", "2026-11-03T00:00:00"),
         ("2026-11-01", "2026-11-01T23:59:59.9999999", None, "2026-11-01T00:00:00", "2026-11-02T00:00:00"),
-        # ... the first 03:00 minus a hair, up, is the moment at which Berlin's clocks go back to 02:00
+        # ... just before the first 03:00, rounded up, is the time at which Berlin's clocks go back to 02:00
         (
             "2026-10-25T02:59:59.9995",
             "2026-10-26",
@@ -362,9 +374,9 @@ def test_what_is_written_can_be_asked_for(name: str, at: int) -> None:
         ),
     ],
 )
-def test_a_range_is_read(raw_from: str | None, raw_to: str | None, tz: str | None, utc_from: str, utc_to: str) -> None:
-    """`from`, `to`, `tz`; the sentence above each group of rows."""
-    found = asked(raw_from, raw_to, tz)
+def test_ranges(raw_from: str | None, raw_to: str | None, tz: str | None, utc_from: str, utc_to: str) -> None:
+    """The comment above each group of rows quotes the rule."""
+    found = range_of(raw_from, raw_to, tz)
     assert (iso(found.from_ms), iso(found.to_ms)) == (iso(ms(utc_from)), iso(ms(utc_to)))
     assert found.tz.key == (tz or "UTC")
 
@@ -387,7 +399,7 @@ def test_a_range_is_read(raw_from: str | None, raw_to: str | None, tz: str | Non
         ("2026-11-01", "2101-01-01", None, "to"),
         ("2026-11-01", "9999-12-31T23:59:59-12:00", None, "to"),
         ("9999-12-31", "0001-01-01", None, "from"),
-        # a bad value; the zone is looked at first, since the others are read in it
+        # an invalid value; the zone is checked first, since the others are read in it
         ("", None, None, "from"),
         (None, "", None, "to"),
         ("2026-11-01", "", None, "to"),
@@ -400,16 +412,16 @@ def test_a_range_is_read(raw_from: str | None, raw_to: str | None, tz: str | Non
         ("2026-11-01 02000", None, None, "from"),
     ],
 )
-def test_a_bad_range_names_its_field(raw_from: str | None, raw_to: str | None, tz: str | None, field: str) -> None:
-    """A bad value, ..., from not before to: 400 with `field` and what was allowed."""
-    assert blamed(asked, raw_from, raw_to, tz) == field
+def test_invalid_ranges(raw_from: str | None, raw_to: str | None, tz: str | None, field: str) -> None:
+    """The error names the field."""
+    assert field_of_error(range_of, raw_from, raw_to, tz) == field
 
 
-@cases("text", NO_TIMES, ids=lambda text: ascii(text)[:34])
-def test_what_is_no_time_is_neither_from_nor_to(text: str) -> None:
-    """Nothing is ever replaced by a default in silence."""
-    assert blamed(asked, text, None) == "from"
-    assert blamed(asked, None, text) == "to"
+@cases("text", INVALID_TIMES, ids=lambda text: ascii(text)[:34])
+def test_invalid_times_are_rejected(text: str) -> None:
+    """An invalid time is not replaced by a default."""
+    assert field_of_error(range_of, text, None) == "from"
+    assert field_of_error(range_of, None, text) == "to"
 
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=30)
@@ -424,7 +436,7 @@ RAW = st.none() | NEARLY_A_TIME | ANY_TEXT
 @given(RAW, RAW, st.none() | st.sampled_from(sorted(zone_names())) | ANY_TEXT)
 def test_no_text_raises_anything_but_bad_time(raw_from: str | None, raw_to: str | None, tz: str | None) -> None:
     try:
-        found = asked(raw_from, raw_to, tz)
+        found = range_of(raw_from, raw_to, tz)
     except BadTime:
         return
     assert found.from_ms < found.to_ms
@@ -432,7 +444,7 @@ def test_no_text_raises_anything_but_bad_time(raw_from: str | None, raw_to: str 
 
 
 def clocks(tz: ZoneInfo, wall: datetime) -> int:
-    """Find the minute at which clocks first show `wall`, or as far behind a leap over it."""
+    """Return the minute at which clocks first show `wall`, or the corresponding one after a gap."""
     guess = int(wall.replace(tzinfo=UTC).timestamp())
     before: datetime | None = None
     for at in range(guess - 16 * 3600, guess + 40 * 3600, 60):
@@ -442,10 +454,10 @@ def clocks(tz: ZoneInfo, wall: datetime) -> int:
         if before is not None and before < wall < shown:
             return (at - 60) * 1000 + (wall - before) // timedelta(milliseconds=1)
         before = max(shown, before or shown)
-    raise AssertionError("the clocks never get there")
+    raise AssertionError("the clocks never show this time")
 
 
-# --- the oracle: walk over every minute, and over every second where something changes ----------------------
+# --- the reference: a walk over every minute, and over every second at changes -----------------------------
 
 Interval = Literal["day", "hour"]
 
@@ -463,7 +475,7 @@ def local_at(tz: ZoneInfo, second: int) -> datetime:
 
 
 def beginnings(tz: ZoneInfo, first: int, end: int, interval: Interval) -> Iterator[datetime]:
-    """Every second in (first, end] with which an hour begins, or for the first time a day."""
+    """Yield every second in (first, end] at which an hour begins, or a day for the first time."""
     shown = shown_hour if interval == "hour" else shown_day
     latest = local_at(tz, first).date()
     for minute in range(first, end, 60):
@@ -478,22 +490,22 @@ def beginnings(tz: ZoneInfo, first: int, end: int, interval: Interval) -> Iterat
                 yield local
 
 
-def slow_buckets(asked: Range, interval: Interval) -> list[Bucket]:
-    """The rows of /timeseries by their definition alone."""
-    first = (asked.from_ms // 1000 - (3 if interval == "hour" else 72) * 3600) // 60 * 60
+def slow_buckets(range_of: Range, interval: Interval) -> list[Bucket]:
+    """Return the buckets of a range by definition."""
+    first = (range_of.from_ms // 1000 - (3 if interval == "hour" else 72) * 3600) // 60 * 60
     starts = [
         (int(local.timestamp()) * 1000, local.isoformat(timespec="milliseconds"))
-        for local in beginnings(asked.tz, first, asked.to_ms // 1000 + 60, interval)
+        for local in beginnings(range_of.tz, first, range_of.to_ms // 1000 + 60, interval)
     ]
     return [
-        Bucket(max(at, asked.from_ms), min(after, asked.to_ms), text)
-        for (at, text), (after, _) in pairwise([*starts, (asked.to_ms, "")])
-        if after > asked.from_ms and at < asked.to_ms
+        Bucket(max(at, range_of.from_ms), min(after, range_of.to_ms), text)
+        for (at, text), (after, _) in pairwise([*starts, (range_of.to_ms, "")])
+        if after > range_of.from_ms and at < range_of.to_ms
     ]
 
 
 def changes(tz: ZoneInfo, year: int) -> list[int]:
-    """The days of a year, as seconds, on which the offset is another than the day before."""
+    """Return the days of a year, as seconds, on which the offset differs from the day before."""
     first = int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
     days = range(first, first + 366 * 86400, 86400)
     return [day for day in days if local_at(tz, day).utcoffset() != local_at(tz, day - 86400).utcoffset()]
@@ -525,7 +537,7 @@ ODD = [
 
 @st.composite
 def ranges(draw: st.DrawFn) -> Range:
-    """A range of up to three days, near a change of the clocks where the zone has one in that year."""
+    """Draw a range of up to three days, near a change of offset if the zone has one in that year."""
     anywhere = st.tuples(st.sampled_from(sorted(zone_names())), st.integers(1970, 2100))
     name, year = draw(st.one_of(st.sampled_from(ODD), anywhere))
     tz = ZoneInfo(name)
@@ -541,9 +553,9 @@ def ranges(draw: st.DrawFn) -> Range:
 
 @settings(deadline=None, max_examples=examples(250, default=80))
 @given(ranges(), st.sampled_from(["day", "hour"]))
-def test_buckets_are_those_of_a_slow_walk(asked: Range, interval: Interval) -> None:
-    """The whole row of /timeseries on days, hours, `time` and what lies in the range."""
-    assert buckets(asked, interval) == slow_buckets(asked, interval)
+def test_buckets_equal_the_slow_walk(range_of: Range, interval: Interval) -> None:
+    """For days and hours: the start, `time` and the part in the range."""
+    assert buckets(range_of, interval) == slow_buckets(range_of, interval)
 
 
 @settings(deadline=None, max_examples=100)
@@ -553,14 +565,14 @@ def test_buckets_are_those_of_a_slow_walk(asked: Range, interval: Interval) -> N
     st.integers(1, 400),
     st.sampled_from(["day", "hour"]),
 )
-def test_buckets_tile_their_range(name: str, begin: datetime, days: int, interval: Interval) -> None:
-    """One row a bucket, no gaps, in order."""
+def test_buckets_cover_their_range(name: str, begin: datetime, days: int, interval: Interval) -> None:
+    """In order, without gaps or overlaps."""
     from_ms = ms(begin.isoformat())
-    asked = Range(from_ms, from_ms + days * DAY_MS + 1, zone(name), None)
-    found = buckets(asked, interval)
-    assert (found[0].from_ms, found[-1].to_ms) == (asked.from_ms, asked.to_ms)
+    range_of = Range(from_ms, from_ms + days * DAY_MS + 1, zone(name), None)
+    found = buckets(range_of, interval)
+    assert (found[0].from_ms, found[-1].to_ms) == (range_of.from_ms, range_of.to_ms)
     assert all(one.from_ms < one.to_ms == after.from_ms for one, after in pairwise(found))
-    assert [iso(each.from_ms, asked.tz) for each in found[1:]] == [each.time for each in found[1:]]
+    assert [iso(each.from_ms, range_of.tz) for each in found[1:]] == [each.time for each in found[1:]]
     assert len({each.time[:10] if interval == "day" else each.time for each in found}) == len(found)
 
 
@@ -569,8 +581,8 @@ def test_buckets_tile_their_range(name: str, begin: datetime, days: int, interva
     st.one_of(st.sampled_from(ODD).map(lambda odd: odd[0]), st.sampled_from(sorted(zone_names()))),
     st.data(),
 )
-def test_local_times_are_those_that_clocks_show(name: str, data: st.DataObject) -> None:
-    """A time without offset is in tz (ambiguous: the first; missing: after the gap)."""
+def test_local_times(name: str, data: st.DataObject) -> None:
+    """A time without offset is in tz; an ambiguous one is the first, a missing one is after the gap."""
     year = data.draw(st.sampled_from([year for odd, year in ODD if odd == name] or [1973, 2026, 2090]))
     days = changes(zone(name), year) or [ms(f"{year}-06-01T00:00:00") // 1000]
     at = data.draw(st.sampled_from(days)) + 60 * data.draw(st.integers(-36 * 60, 12 * 60))
@@ -586,7 +598,7 @@ def test_local_times_are_those_that_clocks_show(name: str, data: st.DataObject) 
 
 
 def rows(found: list[Bucket]) -> list[tuple[str, str, float]]:
-    """(time, its UTC instant, hours) of each bucket."""
+    """Return (time, its UTC instant, hours) of each bucket."""
     return [(b.time, iso(b.from_ms)[:19], (b.to_ms - b.from_ms) / HOUR_MS) for b in found]
 
 
@@ -721,13 +733,13 @@ def rows(found: list[Bucket]) -> list[tuple[str, str, float]]:
     ],
 )
 def test_days(tz: str, days: tuple[str, str], expected: list[tuple[str, str, float]]) -> None:
-    """Contract: "A day runs from its first existing local instant to the next day's (23, 23.5, 24.5 or 25
-    hours on clock changes; a day that does not exist has no row)"."""
-    assert rows(buckets(asked(*days, tz), "day")) == expected
+    """A day runs from its first existing local instant to that of the next day (23, 23.5, 24.5 or 25 hours on clock
+    changes; a day that does not exist has no row)."""
+    assert rows(buckets(range_of(*days, tz), "day")) == expected
 
 
 def test_a_gap_around_midnight_begins_the_day_after_it() -> None:
-    """Toronto's 23:30 became 00:30 in 1919, before any year that can be asked for; the rule is the same."""
+    """Toronto's 23:30 became 00:30 in 1919, before the first supported year; the rule is the same."""
     found = buckets(Range(ms("1919-03-30T05:00:00"), ms("1919-04-01T04:00:00"), zone("America/Toronto"), None), "day")
     assert rows(found) == [
         ("1919-03-30T00:00:00.000-05:00", "1919-03-30T05:00:00", 23.5),
@@ -822,7 +834,7 @@ def test_a_gap_around_midnight_begins_the_day_after_it() -> None:
 )
 def test_hours(tz: str, times: tuple[str, str], expected: list[tuple[str, str, float]]) -> None:
     """An hour begins at every full local hour and at every change of offset."""
-    assert rows(buckets(asked(*times, tz), "hour")) == expected
+    assert rows(buckets(range_of(*times, tz), "hour")) == expected
 
 
 @pytest.mark.parametrize(
@@ -867,8 +879,8 @@ def test_hours(tz: str, times: tuple[str, str], expected: list[tuple[str, str, f
     ],
 )
 def test_first_and_last_buckets_are_cut(times: tuple[str, str], interval: Interval, expected: list[Bucket]) -> None:
-    """First and last buckets count only what lies in the range; `time` is not cut."""
-    assert buckets(asked(*times, "Europe/Berlin"), interval) == expected
+    """First and last buckets are limited to the range; `time` is not."""
+    assert buckets(range_of(*times, "Europe/Berlin"), interval) == expected
 
 
 @pytest.mark.parametrize(
@@ -885,21 +897,21 @@ def test_first_and_last_buckets_are_cut(times: tuple[str, str], interval: Interv
         ),  # an hour more in all
     ],
 )
-def test_more_than_10000_buckets_are_refused(
+def test_more_than_10000_buckets_are_rejected(
     interval: Interval, fits: tuple[str, str], too_long: tuple[str, str]
 ) -> None:
     """More than 10,000 buckets: 400."""
-    assert len(buckets(asked(*fits, "Europe/Berlin"), interval)) == 10_000
-    assert blamed(buckets, asked(*too_long, "Europe/Berlin"), interval) == "interval"
+    assert len(buckets(range_of(*fits, "Europe/Berlin"), interval)) == 10_000
+    assert field_of_error(buckets, range_of(*too_long, "Europe/Berlin"), interval) == "interval"
 
 
-def test_the_most_can_be_set() -> None:
-    range_of_two = asked("2026-11-01", "2026-11-02")
+def test_the_maximum_is_a_parameter() -> None:
+    range_of_two = range_of("2026-11-01", "2026-11-02")
     assert len(buckets(range_of_two, "day", 2)) == 2
-    assert blamed(buckets, range_of_two, "day", 1) == "interval"
+    assert field_of_error(buckets, range_of_two, "day", 1) == "interval"
 
 
-# --- the range before ---------------------------------------------------------------------------------------
+# --- the previous range -------------------------------------------------------------------------------------
 
 
 @cases(
@@ -917,7 +929,7 @@ def test_the_most_can_be_set() -> None:
                 "2026-10-24T23:00:00",
                 "2026-10-25T23:00:00",
             ),
-            id="times at midnight are no dates",
+            id="times at midnight are not dates",
         ),
         pytest.param(
             *("2026-10-26", "2026-10-26", "Europe/Berlin", "2026-10-24T22:00:00", "2026-10-25T23:00:00"),
@@ -925,7 +937,7 @@ def test_the_most_can_be_set() -> None:
         ),
         pytest.param(
             *("2026-10-23", "2026-10-25", "Europe/Berlin", "2026-10-19T22:00:00", "2026-10-22T22:00:00"),
-            id="the days asked for had 73 hours",
+            id="the requested days had 73 hours",
         ),
         pytest.param(
             *("2026-03-30", "2026-04-05", "Europe/Berlin", "2026-03-22T23:00:00", "2026-03-29T22:00:00"),
@@ -933,11 +945,11 @@ def test_the_most_can_be_set() -> None:
         ),
         pytest.param(
             *("2011-12-31", "2012-01-01", "Pacific/Apia", "2011-12-28T10:00:00", "2011-12-30T10:00:00"),
-            id="a day that does not exist is no day before",
+            id="the previous day does not exist",
         ),
         pytest.param(
             *("2011-12-29", "2011-12-31", "Pacific/Apia", "2011-12-27T10:00:00", "2011-12-29T10:00:00"),
-            id="nor a day asked for",
+            id="a requested day does not exist",
         ),
         pytest.param(
             *("1970-01-01", "2100-12-31", "UTC", "1839-01-01T00:00:00", "1970-01-01T00:00:00"),
@@ -945,9 +957,9 @@ def test_the_most_can_be_set() -> None:
         ),
     ],
 )
-def test_the_range_before(raw_from: str, raw_to: str, tz: str, utc_from: str, utc_to: str) -> None:
-    """Of equal length just before, or as many local days before where both ends are dates."""
-    assert [iso(each) for each in previous(asked(raw_from, raw_to, tz))] == [
+def test_the_previous_range(raw_from: str, raw_to: str, tz: str, utc_from: str, utc_to: str) -> None:
+    """Of equal length just before, or the same number of local days if both ends are dates."""
+    assert [iso(each) for each in previous(range_of(raw_from, raw_to, tz))] == [
         iso(ms(utc_from)),
         iso(ms(utc_to)),
     ]
@@ -964,12 +976,12 @@ def test_the_range_before(raw_from: str, raw_to: str, tz: str, utc_from: str, ut
         ("2026-11-01T00:00", "2026-11-03", None),
     ],
 )
-def test_only_two_dates_make_days(raw_from: str | None, raw_to: str | None, days: tuple[date, date] | None) -> None:
-    """Local days before where both ends are dates."""
-    assert asked(raw_from, raw_to, "Europe/Berlin").days == days
+def test_only_two_dates_select_days(raw_from: str | None, raw_to: str | None, days: tuple[date, date] | None) -> None:
+    """`days` is set if both ends are dates."""
+    assert range_of(raw_from, raw_to, "Europe/Berlin").days == days
 
 
-# --- what the search for changes takes for granted ----------------------------------------------------------
+# --- an assumption of the search for changes ----------------------------------------------------------
 
 
 def recorded_changes(name: str) -> list[int]:
@@ -986,9 +998,169 @@ def recorded_changes(name: str) -> list[int]:
     return [instant for instant, (old, new) in zip(instants, pairwise(shown), strict=True) if old != new]
 
 
-def test_no_spell_of_an_offset_hides_between_two_probes() -> None:
-    """The probes of tally/timeranges.py come at least twice in the shortest spell that zone data records."""
+def test_every_offset_lasts_longer_than_two_probes() -> None:
+    """The shortest period of an offset in the zone data contains at least two probes of tally/timeranges.py."""
     recorded = {name: [at for at in recorded_changes(name) if at >= 0] for name in sorted(zone_names())}
     spells = [later - at for times in recorded.values() for at, later in pairwise(times)]
     assert len(spells) > 10_000
     assert min(spells) > 2 * timeranges._PROBE_S
+
+
+# --- weeks, months, minutes, periods, ranges to compare with
+
+
+@cases(
+    ("range_of", "interval", "week_start", "starts"),
+    [
+        (("2026-03-27", "2026-04-06"), "week", "monday", ("03-23", "03-30", "04-06")),
+        (("2026-03-27", "2026-04-06"), "week", "sunday", ("03-22", "03-29", "04-05")),
+        (("2026-03-30", "2026-04-05"), "week", "monday", ("03-30",)),
+        (("2026-10-20", "2026-11-01"), "week", "monday", ("10-19", "10-26")),
+        (("2026-02-15", "2026-04-01"), "month", "monday", ("02-01", "03-01", "04-01")),
+        (("2026-03-31", "2026-03-31"), "month", "sunday", ("03-01",)),
+    ],
+)
+def test_weeks_and_months(range_of: tuple[str, str], interval: Any, week_start: Any, starts: tuple[str, ...]) -> None:
+    """They begin at local midnight, also where the clock has changed in them; the first and the last one are cut."""
+    span = parse_range(*range_of, "Europe/Berlin", 0)
+    found = buckets(span, interval, week_start=week_start)
+    assert [bucket.time[5:16] for bucket in found] == [f"{start}T00:00" for start in starts]
+    assert (found[0].from_ms, found[-1].to_ms) == (span.from_ms, span.to_ms)
+    assert all(one.to_ms == other.from_ms for one, other in pairwise(found))
+    assert [bucket.from_ms for bucket in found[1:]] == [
+        parse_range(f"2026-{start}", None, "Europe/Berlin", 1 << 42).from_ms for start in starts[1:]
+    ]
+
+
+@cases(
+    ("range_of", "tz", "times"),
+    [
+        (("2026-03-29T01:58:30", "2026-03-29T03:01:00"), "Europe/Berlin", ("01:58", "01:59", "03:00")),
+        (("2026-11-18T10:00:00Z", "2026-11-18T10:01:00.001Z"), "UTC", ("10:00", "10:01")),
+    ],
+)
+def test_minutes(range_of: tuple[str, str], tz: str, times: tuple[str, ...]) -> None:
+    found = buckets(parse_range(*range_of, tz, 0), "minute")
+    assert [bucket.time[11:16] for bucket in found] == [*times]
+
+
+def test_minutes_of_more_than_a_day_are_refused() -> None:
+    assert len(buckets(parse_range("2026-11-18", "2026-11-18", "UTC", 0), "minute")) == 1_440
+    with pytest.raises(BadTime, match="at most 24 hours"):
+        buckets(parse_range("2026-10-25", "2026-10-25", "Europe/Berlin", 0), "minute")
+
+
+@cases(
+    ("period", "first", "last"),
+    [
+        ("today", "2026-03-31", "2026-03-31"),
+        ("yesterday", "2026-03-30", "2026-03-30"),
+        ("7d", "2026-03-25", "2026-03-31"),
+        ("28d", "2026-03-04", "2026-03-31"),
+        ("30d", "2026-03-02", "2026-03-31"),
+        ("90d", "2026-01-01", "2026-03-31"),
+        ("month", "2026-03-01", "2026-03-31"),
+        ("year", "2026-01-01", "2026-03-31"),
+        ("6mo", "2025-10-01", "2026-03-31"),
+        ("12mo", "2025-04-01", "2026-03-31"),
+        ("all", "2025-12-25", "2026-03-31"),
+    ],
+)
+def test_periods(period: str, first: str, last: str) -> None:
+    """At 22:30 UTC it is the next day in Berlin; the days are those of the zone."""
+    now_ms, first_ms = (parse_range(None, text, None, 0).to_ms for text in ("2026-03-30T22:30Z", "2025-12-24T23:30Z"))
+    found = period_range(period, "Europe/Berlin", now_ms, first_ms)
+    assert found == parse_range(first, last, "Europe/Berlin", 0)
+
+
+@cases(
+    ("range_of", "by_year", "weekly", "year"),
+    [
+        (("2026-11-11", "2026-11-17"), False, ("2026-11-04", "2026-11-10"), ("2025-11-11", "2025-11-17")),
+        (("2026-11-11", "2026-11-18"), False, ("2026-10-28", "2026-11-04"), ("2025-11-11", "2025-11-18")),
+        (("2026-10-25", "2026-10-25"), True, ("2025-10-26", "2025-10-26"), ("2025-10-25", "2025-10-25")),
+        (("2024-02-29", "2024-02-29"), True, ("2023-03-02", "2023-03-02"), ("2023-02-28", "2023-02-28")),
+        (
+            ("2026-03-30T10:00", "2026-03-30T12:00"),
+            False,
+            ("2026-03-23T10:00", "2026-03-23T12:00"),
+            ("2025-03-30T10:00", "2025-03-30T12:00"),
+        ),
+    ],
+)
+def test_ranges_to_compare_with(
+    range_of: tuple[str, str], by_year: bool, weekly: tuple[str, str], year: tuple[str, str]
+) -> None:
+    """The same local times, whatever the clock did in between."""
+    span, weeks, year_ago = (parse_range(*one, "Europe/Berlin", 0) for one in (range_of, weekly, year))
+    assert shifted_weeks(span, by_year) == (weeks.from_ms, weeks.to_ms)
+    assert year_before(span) == (year_ago.from_ms, year_ago.to_ms)
+
+
+@cases(
+    ("range_of", "now", "by_days", "by_weeks", "by_year"),
+    [
+        pytest.param(
+            *(("2026-10-25", "2026-10-25"), "2026-10-25T14:00", "2026-10-24T14:01", "2026-10-18T14:01"),
+            "2025-10-25T14:01",
+            id="a day of 25 hours",
+        ),
+        pytest.param(
+            *(("2026-03-30", "2026-03-30"), "2026-03-30T02:30", "2026-03-29T03:31", "2026-03-23T02:31"),
+            "2025-03-30T03:31",
+            id="a time that does not exist before",
+        ),
+        pytest.param(
+            *(("2026-11-16", "2026-11-22"), "2026-11-18T23:59:59", "2026-11-12T00:00", "2026-11-12T00:00"),
+            "2025-11-19T00:00",
+            id="the last minute of a day",
+        ),
+        pytest.param(
+            *(("2024-02-28", "2024-03-01"), "2024-02-29T10:00", "2024-02-26T10:01", "2024-02-22T10:01"),
+            "2023-02-28T10:01",
+            id="29 February",
+        ),
+        pytest.param(
+            *(("2024-02-28", "2024-02-28"), "2024-02-28T23:59:30", "2024-02-28T00:00", "2024-02-22T00:00"),
+            "2023-03-01T00:00",
+            id="the day before 29 February",
+        ),
+        pytest.param(
+            *(("2026-11-18", "2026-11-18"), "2026-11-18T00:00", "2026-11-17T00:01", "2026-11-11T00:01"),
+            "2025-11-18T00:01",
+            id="the first minute",
+        ),
+    ],
+)
+def test_as_much_of_the_other_range_as_has_passed(
+    range_of: tuple[str, str], now: str, by_days: str, by_weeks: str, by_year: str
+) -> None:
+    """Up to the same local time, in full minutes."""
+    span = parse_range(*range_of, "Europe/Berlin", 0)
+    now_ms, *ends = (parse_range(None, text, "Europe/Berlin", 0).to_ms for text in (now, by_days, by_weeks, by_year))
+    until_ms = passed(span, now_ms)
+    found = [previous(span, until_ms), shifted_weeks(span, until_ms=until_ms), year_before(span, until_ms)]
+    assert [end for _, end in found] == ends
+    assert [start for start, _ in found] == [of(span)[0] for of in (previous, shifted_weeks, year_before)]
+
+
+def test_a_skipped_day_does_not_count_up_to_the_same_time() -> None:
+    """There was no 30 December 2011 in Apia."""
+    span = parse_range("2011-12-31", "2012-01-01", "Pacific/Apia", 0)
+    now_ms = parse_range(None, "2011-12-31T08:00", "Pacific/Apia", 0).to_ms
+    _, end_ms = previous(span, passed(span, now_ms))
+    assert end_ms == parse_range(None, "2011-12-28T08:01", "Pacific/Apia", 0).to_ms
+
+
+@cases("now", ["2026-11-17T23:59:59.999", "2026-11-20T00:00", "2026-12-01"])
+def test_a_range_that_is_over_or_has_not_begun_has_no_part_that_passed(now: str) -> None:
+    span = parse_range("2026-11-18", "2026-11-19", "UTC", 0)
+    assert passed(span, parse_range(now, "2100-01-01", "UTC", 0).from_ms) is None
+
+
+def test_a_range_to_compare_with_in_a_gap_is_refused() -> None:
+    span = parse_range("2026-03-29T00:10:00Z", "2026-03-29T00:40:00Z", "Europe/Berlin", 0)
+    assert year_before(span)[0] < year_before(span)[1]
+    gap = parse_range("2026-10-25T00:30:00Z", "2026-10-25T01:20:00Z", "Europe/Berlin", 0)
+    with pytest.raises(BadTime, match="empty"):
+        year_before(gap)

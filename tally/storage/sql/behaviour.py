@@ -1,4 +1,4 @@
-"""SQL for funnels and event_data.
+"""SQL for funnels, journeys and event_data.
 
 As in tally/storage/sql/events.py, whose Scope and filters these are: pure functions that return (sql, parameters),
 every name from a table, every value a parameter. Many rows come as few texts: row by row, the interpreter's lock would
@@ -6,15 +6,18 @@ change hands at each of them.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from tally.events.filters import Filter
 from tally.storage.event_data import STORED
-from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW, Query, Scope, filters_of
+from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW, Scope, begun_visits, traffic_filters
+from tally.storage.sql.filters import Query
+from tally.timestamps import DAY_MS
 
-Step = tuple[str, int]
-"""A field of STEP_FIELDS and a label."""
-STEP_FIELDS = ("pathname", "event_name")
+Step = tuple[str, tuple[Any, ...]]
+"""An SQL condition on an event, 0 or 1, and its parameters."""
 _MET = {"pathname": f"({IS_PAGEVIEW} and pathname = ?)", "event_name": f"({IS_EVENT} and event_name = ?)"}
+STEP_FIELDS = tuple(_MET)
 
 # Of a hit's code: a bit for each of the steps and one that is never set, then the number of the visit.
 MASK_BITS, VISIT_BITS = 9, 6
@@ -36,6 +39,17 @@ class Stretch(NamedTuple):
     share: Share = Share()
 
 
+def labelled_step(field: str, label: int) -> Step:
+    """Return the step of the events that have a label in a field of STEP_FIELDS."""
+    return _MET[field], (label,)
+
+
+def filtered_step(website: int, day: int, filters: tuple[Filter, ...]) -> Step:
+    """Return the step of the events of a UTC day that match filters."""
+    sql, parameters = traffic_filters(Scope(website, day * DAY_MS, (day + 1) * DAY_MS, filters))
+    return f"({sql.removeprefix(' and ')})", tuple(parameters)
+
+
 def label(text: str) -> Query:
     """The label of a text, if it is stored."""
     return "/* behaviour.label */ select id from label where text = ?", [text]
@@ -43,15 +57,15 @@ def label(text: str) -> Query:
 
 def _hits(stretch: Stretch, steps: Sequence[Step], select: str) -> Query:
     """`select` of the events that meet any of some steps, in order, with their `mask`: a bit for each step."""
-    mask = " + ".join(f"{_MET[field]} * {1 << n}" for n, (field, _) in enumerate(steps))
-    some = " or ".join(_MET[field] for field, _ in dict.fromkeys(steps))
+    mask = " + ".join(f"{condition} * {1 << n}" for n, (condition, _) in enumerate(steps))
+    some = " or ".join(condition for condition, _ in dict.fromkeys(steps))
     return (
         f"select {select}, {mask} as mask from event where website = ? and ts >= ? and (ts, id) > (?, ?) and ts < ?"
         f" and visitor % ? = ? and ({some}) order by ts, id limit ?",
         [
-            *(value for _, value in steps),
+            *(value for _, values in steps for value in values),
             *(stretch.website, stretch.after[0], *stretch.after, stretch.end_ms, stretch.share.of, stretch.share.n),
-            *(value for _, value in dict.fromkeys(steps)),
+            *(value for _, values in dict.fromkeys(steps) for value in values),
         ],
     )
 
@@ -73,30 +87,58 @@ def last_hit(stretch: Stretch, steps: Sequence[Step], most: int) -> Query:
     return f"/* behaviour.last_hit */ select ts, id from ({sql}) limit 1 offset ?", [*parameters, most, most - 1]
 
 
-def visits(scope: Scope, is_day: bool, share: Share, most: int) -> Query:
-    """One row of two JSON arrays, visitors and numbers, of up to `most` visits that begin in the scope's time, part of
-    a UTC day, or all of it where `is_day`; where there are filters, of those that have an event in E."""
-    span = [scope.website, scope.from_ms, scope.to_ms, share.of, share.n]
-    filters, values = filters_of(scope, {})
-    sql = f"select visitor, visit from event where website = ? and ts >= ? and ts < ? and visitor % ? = ?{filters}"
-    parameters = [*span, *values]
-    if is_day:
-        sql += " group by visitor, visit"
-    else:
-        met = f" and (visitor, visit) in ({sql})" if scope.filters else ""
-        sql = f"select visitor, visit from visit where website = ? and start_ms >= ? and start_ms < ?{met}"
-        parameters = [*span[:3], *(parameters if met else [])]
-        sql, parameters = f"{sql} and visitor % ? = ?", [*parameters, share.of, share.n]
+def visits(scope: Scope, share: Share, most: int) -> Query:
+    """One row of two JSON arrays, visitors and numbers, of up to `most` visits that begin in a scope, a UTC day or a
+    part of one; where there are filters, of those that have an event in E."""
+    sql, parameters = begun_visits(scope, "visitor, visit")
     return (
-        f"/* behaviour.visits */ select json_group_array(visitor), json_group_array(visit) from ({sql} limit ?)",
-        [*parameters, most],
+        "/* behaviour.visits */ select json_group_array(visitor), json_group_array(visit)"
+        f" from ({sql} and visitor % ? = ? limit ?)",
+        [*parameters, share.of, share.n, most],
+    )
+
+
+def step_code(field: str, label: int) -> int:
+    """Return the number that stands for a step in `steps`."""
+    return 2 * label + STEP_FIELDS.index(field)
+
+
+def label_of(code: int) -> int:
+    """Return the label of a step's text."""
+    return code >> 1
+
+
+def field_of(code: int) -> str:
+    """Return the field of a step."""
+    return STEP_FIELDS[code & 1]
+
+
+def steps(scope: Scope, chosen: int) -> Query:
+    """Rows (visitor, visit, step_code) of the steps of visits that have the step `chosen`, each visit's in order.
+
+    The visits are those that begin in the scope's time, a UTC day or a part of one; where there are filters, those that
+    have an event in E.
+    """
+    day = scope.day * DAY_MS, (scope.day + 1) * DAY_MS
+    met = f"select visitor, visit from event where website = ? and ts >= ? and ts < ? and {_MET[field_of(chosen)]}"
+    some = f" and (visitor, visit) in ({met})"
+    parameters = [scope.website, *day, scope.website, *day, label_of(chosen)]
+    if scope.filters or not scope.is_day:
+        begun, values = begun_visits(scope, "visitor, visit")
+        some += f" and (visitor, visit) in ({begun})"
+        parameters += values
+    return (
+        f"/* behaviour.steps */ select visitor, visit, iif({IS_PAGEVIEW}, 2 * pathname, 2 * event_name + 1)"
+        f" from event where website = ? and ts >= ? and ts < ? and iif({IS_PAGEVIEW}, pathname, event_name) > 0{some}"
+        " order by visitor, visit, ts, id",
+        parameters,
     )
 
 
 def data(scope: Scope, event_name: int, rows: int) -> Query:
     """Rows of up to so many events of a name in E, ordered by visitor: event_data as elements of a JSON array without
     its brackets, `{}` where there is none; and a JSON array of their visitors."""
-    filters, values = filters_of(scope, {})
+    filters, values = traffic_filters(scope)
     return (
         "/* behaviour.data */ select group_concat(data), json_group_array(visitor)"
         f" from (select visitor, coalesce({STORED}, '{{}}') as data,"

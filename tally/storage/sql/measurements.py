@@ -11,7 +11,8 @@ import orjson
 
 from tally.events.dimensions import FIELDS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS, VITALS
-from tally.storage.sql.events import Query, Scope, filters_of
+from tally.storage.sql.events import NO_TRAFFIC, Scope, filters_of
+from tally.storage.sql.filters import Query
 
 _METRICS = ", ".join(METRICS)
 
@@ -24,7 +25,7 @@ def labels(texts: Sequence[str]) -> Query:
 
 def _vitals(scope: Scope, select: str) -> Query:
     """Return `select` over the web vitals of a scope; they have no type and no event_name."""
-    sql, parameters = filters_of(scope, {"type": str(VITALS), "event_name": "0"})
+    sql, parameters = filters_of(scope, NO_TRAFFIC | {"type": str(VITALS)})
     return (
         f"select {select} from web_vitals where website = ? and ts >= ? and ts < ?{sql}"
         f" and coalesce({_METRICS}) is not null",
@@ -66,7 +67,7 @@ def trials(website: int, first: int, end: int) -> Query:
 
 def trials_of(scope: Scope) -> Query:
     """The same of a scope, from raw rows; filters are about the assignment."""
-    sql, parameters = filters_of(scope, {"event_name": "0"})
+    sql, parameters = filters_of(scope, NO_TRAFFIC)
     span = [scope.website, scope.from_ms, scope.to_ms]
     return (
         "with arm as materialized (select distinct ts / 86400000 as day, experiment, visitor"

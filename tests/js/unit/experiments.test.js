@@ -32,15 +32,15 @@ function arm(variant, visitors, conversions, p_value = null, p_value_any_time = 
 
 const CONTROL = arm("control", 1000, 41);
 for (const [state, base, one, split] of [
-  ["sure", CONTROL, arm("blue", 1000, 90, 0.0001, 0.0009), EVEN],
+  ["significant", CONTROL, arm("blue", 1000, 90, 0.0001, 0.0009), EVEN],
   ["planned", CONTROL, arm("blue", 1000, 60, 0.03, 0.31), EVEN],
-  ["faded", CONTROL, arm("blue", 1000, 44, 0.74, 0.01), EVEN],
+  ["earlier", CONTROL, arm("blue", 1000, 44, 0.74, 0.01), EVEN],
   ["open", CONTROL, arm("blue", 1000, 44, 0.74, 1), EVEN],
   // Exactly the limit is not below it.
   ["open", CONTROL, arm("blue", 1000, 60, 0.05, 0.4), EVEN],
   ["few", arm("control", 30, 4), arm("blue", 28, 1, 0.2, 0.9), EVEN],
   ["same", CONTROL, arm("blue", 1000, 41, null, null), EVEN],
-  ["nobody", CONTROL, arm("blue", 0, 0), EVEN],
+  ["empty", CONTROL, arm("blue", 0, 0), EVEN],
   ["off", CONTROL, arm("blue", 1000, 90, 0.0001, 0.0009), OFF],
 ]) {
   test(`the conclusion "${state}" of ${one.conversions} of ${one.visitors}, p ${one.p_value}`, () => {
@@ -48,7 +48,7 @@ for (const [state, base, one, split] of [
     assert.deepEqual([found.variant, found.state], ["blue", state]);
     assert.ok(found.title && found.words);
     // Only a conclusion that is valid at any time is unconditional.
-    assert.equal(found.words.includes("however often"), state === "sure");
+    assert.equal(found.words.includes("however often"), state === "significant");
   });
 }
 

@@ -4,12 +4,10 @@ import {
   decimal,
   displayZone,
   duration,
-  flag,
   isKnownZone,
   languageName,
   number,
   percent,
-  plural,
   relativeTime,
   shortNumber,
 } from "../../../static/shared/formats.js";
@@ -54,12 +52,6 @@ cases("duration", duration, [
   [[7_259], "2 h 0 m"],
   [[null], "–"],
 ]);
-cases("plural", plural, [
-  [[1, "visitor"], "1 visitor"],
-  [[0, "visitor"], "0 visitors"],
-  [[1_204, "visitor"], "1,204 visitors"],
-  [[2, "property", "properties"], "2 properties"],
-]);
 cases("dayRange", dayRange, [
   [["2026-11-15", "2026-11-21"], "Nov 15 – 21, 2026"],
   [["2026-12-31", "2027-01-01"], "Dec 31, 2026 – Jan 1, 2027"],
@@ -77,11 +69,6 @@ cases("countryName", countryName, [
   [["DE"], "Germany"],
   [["XX"], "XX"],
   [["de"], "de"],
-  [[""], ""],
-]);
-cases("flag", flag, [
-  [["DE"], "🇩🇪"],
-  [["deu"], ""],
   [[""], ""],
 ]);
 cases("languageName", languageName, [

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { betweenWords, summaryWords } from "../../../static/funnels/funnel_chart.js";
-import { STEPS_STATE, largestLoss, moveStep, stepKeys, typedStep, visitWords } from "../../../static/funnels/steps.js";
+import { STEPS_STATE, largestLoss, moveStep, stepKeys, typedStep } from "../../../static/funnels/steps.js";
 import { cases } from "./cases.js";
 
 const read = (query) => STEPS_STATE.read(new URLSearchParams(query)).steps;
@@ -57,10 +57,6 @@ cases("largestLoss", largestLoss, [
   [[rows(null, 100, 100)], -1],
   [[rows(null, 40, 40)], -1],
   [[rows(null, 0, null)], -1],
-]);
-cases("visitWords", visitWords, [
-  [[1], "1 visit"],
-  [[3310], "3,310 visits"],
 ]);
 cases("betweenWords", betweenWords, [
   [

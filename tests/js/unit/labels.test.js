@@ -2,10 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DASHBOARD_STATE } from "../../../static/dashboard/dashboard_view.js";
 import { CARDS, listNamed } from "../../../static/dashboard/list_cards.js";
-import { changeOf } from "../../../static/dashboard/key_figures.js";
-import { axisTicks, bucketLabel } from "../../../static/shared/buckets.js";
+import { changeOf, isNotable } from "../../../static/dashboard/key_figures.js";
+import { sorted } from "../../../static/shared/bar_list.js";
+import { axisTicks, bucketDays, bucketLabel, bucketLabels } from "../../../static/shared/buckets.js";
 import { FILTERS, fieldName, fieldTitle, valueText } from "../../../static/shared/fields.js";
 import { allZones, zoneLabel } from "../../../static/shared/time_zones.js";
+import { overviewPath, readOverview, totalsOf } from "../../../static/websites/overview.js";
 import { cases } from "./cases.js";
 
 const HOUR_MS = 3_600_000;
@@ -16,8 +18,36 @@ const days = (count) => Array.from({ length: count }, (_, i) => Date.parse("2026
 cases("bucketLabel", bucketLabel, [
   [[START, "UTC", "day"], "Sat, Nov 21"],
   [[START, "UTC", "hour"], "Sat, Nov 21, 17:00 to 17:59"],
-  [[START, "Asia/Kolkata", "hour", true], "Sat, Nov 21, 22:30"],
+  [[START, "Asia/Kolkata", "hour"], "Sat, Nov 21, 22:30 to 23:29"],
+  [[START, "UTC", "day", { withYear: true }], "Sat, Nov 21, 2026"],
 ]);
+const WEEKS = ["2026-11-02T00:00:00.000+01:00", "2026-11-09T00:00:00.000+01:00", "2026-11-16T00:00:00.000+01:00"];
+const MONTHS = ["2026-09-01T00:00:00.000+02:00", "2026-10-01T00:00:00.000+02:00", "2026-11-01T00:00:00.000+01:00"];
+cases("bucketDays", (times, i, from, to, interval) => bucketDays(times, i, { from, to }, interval), [
+  // The range begins on a Thursday and ends on a Saturday.
+  [[WEEKS, 0, "2026-11-05", "2026-11-21", "week"], { from: "2026-11-05", to: "2026-11-08", isWhole: false }],
+  [[WEEKS, 1, "2026-11-05", "2026-11-21", "week"], { from: "2026-11-09", to: "2026-11-15", isWhole: true }],
+  [[WEEKS, 2, "2026-11-05", "2026-11-21", "week"], { from: "2026-11-16", to: "2026-11-21", isWhole: false }],
+  [[WEEKS, 2, "2026-11-02", "2026-11-22", "week"], { from: "2026-11-16", to: "2026-11-22", isWhole: true }],
+  [[MONTHS, 0, "2026-09-01", "2026-11-21", "month"], { from: "2026-09-01", to: "2026-09-30", isWhole: true }],
+  [[MONTHS, 2, "2026-09-01", "2026-11-30", "month"], { from: "2026-11-01", to: "2026-11-30", isWhole: true }],
+  [[MONTHS, 2, "2026-09-01", "2026-11-21", "month"], { from: "2026-11-01", to: "2026-11-21", isWhole: false }],
+  [
+    [["2026-11-21T17:00:00.000+01:00"], 0, "2026-11-20", "2026-11-22", "hour"],
+    { from: "2026-11-21", to: "2026-11-21", isWhole: false },
+  ],
+]);
+const RANGE = { from: "2026-09-01", to: "2026-11-21" };
+cases(
+  "bucketLabels",
+  (times, interval, i) => bucketLabels(times, { zone: "Europe/Berlin", interval, range: RANGE })(i),
+  [
+    [[WEEKS, "week", 1], "Nov 9 – 15, 2026"],
+    [[MONTHS, "month", 1], "October 2026"],
+    [[MONTHS, "month", 2], "Nov 1 – 21, 2026"],
+    [[["2026-11-20T00:00:00.000+01:00"], "day", 0], "Fri, Nov 20"],
+  ],
+);
 cases("axisTicks", (starts, interval, most) => axisTicks(starts, "UTC", interval, most).map(([, text]) => text), [
   [
     [hours(24), "hour", 8],
@@ -35,6 +65,15 @@ cases("axisTicks", (starts, interval, most) => axisTicks(starts, "UTC", interval
   [
     [days(130), "day", 5],
     ["Feb", "Mar", "Apr", "May"],
+  ],
+  // Years are named, and months are those of quarters, halves or whole years.
+  [
+    [days(1095), "day", 14],
+    ["Apr", "Jul", "Oct", "2027", "Apr", "Jul", "Oct", "2028", "Apr", "Jul", "Oct"],
+  ],
+  [
+    [days(1095), "day", 4],
+    ["2027", "2028"],
   ],
 ]);
 cases("fieldName", fieldName, [
@@ -77,17 +116,81 @@ test("every list of the dashboard has a report, a title and an empty text", () =
     assert.ok(FILTERS.includes(list.field) && list.path && list.title && list.all && list.none, name);
   }
   assert.equal(listNamed("country").path, "top/country");
-  assert.equal(listNamed("utm_source").all, "UTM source");
+  assert.equal(listNamed("utm_source").all, "All UTM source");
   assert.equal(listNamed("entry").counts, "visits");
 });
 
 test("the dashboard's state keeps only what it knows", () => {
   const read = (query) => DASHBOARD_STATE.read(new URLSearchParams(query));
   const view = read("figure=visits&tab_places=language&tab_pages=pathname&tab_sources=os");
-  assert.deepEqual(view, { figure: "visits", tabs: { places: "language" } });
+  assert.deepEqual(view, { figure: "visits", goal: "", recent: "", tabs: { places: "language" } });
   assert.deepEqual(DASHBOARD_STATE.write(view), [
     ["figure", "visits"],
     ["tab_places", "language"],
   ]);
-  assert.deepEqual(read("figure=bounce_rate"), { figure: "visitors", tabs: {} });
+  assert.deepEqual(read("figure=bounce_rate"), { figure: "visitors", goal: "", recent: "", tabs: {} });
 });
+
+const COUNT = { name: "visitors", inSeries: true };
+const RATE = { name: "bounce_rate" };
+const statsOf = (visitors, visits = visitors) => ({ visitors, visits });
+cases("isNotable", isNotable, [
+  // A tenth of many is more than chance, of few it is not.
+  [[COUNT, 10, statsOf(1100), statsOf(1000)], true],
+  [[COUNT, 10, statsOf(110), statsOf(100)], false],
+  [[COUNT, 9.9, statsOf(10_990), statsOf(10_000)], false],
+  [[COUNT, -50, statsOf(50), statsOf(100)], true],
+  [[COUNT, 100, statsOf(2), statsOf(1)], false],
+  [[COUNT, 10, statsOf(1100), null], false],
+  [[COUNT, null, statsOf(1100), statsOf(0)], false],
+  [[RATE, -20, statsOf(100), statsOf(100)], true],
+  [[RATE, -20, statsOf(100), statsOf(99)], false],
+]);
+
+test("menus and optional lists are lists of their card", () => {
+  for (const { fields, menu, optional = [] } of CARDS) {
+    for (const name of [...(menu?.fields || []), ...optional]) assert.ok(fields.includes(name), name);
+    assert.ok(![...(menu?.fields || []), ...optional].includes(fields[0]));
+  }
+});
+
+const ROWS = [{ n: 2 }, { n: null }, { n: 10 }, { n: 1 }];
+const TEXTS = [{ n: "b" }, { n: "a" }];
+cases("sorted", (rows, isDown) => sorted(rows, (row) => row.n, isDown).map(({ n }) => n), [
+  [
+    [ROWS, true],
+    [10, 2, 1, null],
+  ],
+  [
+    [ROWS, false],
+    [1, 2, 10, null],
+  ],
+  [
+    [TEXTS, false],
+    ["a", "b"],
+  ],
+]);
+
+const listed = (name, visitors, before, active = 0) => ({
+  ...{ name, domain: `${name}.example` },
+  stats: {
+    ...{ visitors, visits: visitors, pageviews: 2 * visitors, active_visitors: active },
+    previous: { visitors: before, visits: before, pageviews: before },
+  },
+});
+
+test("the figures of websites add up, without those that have none", () => {
+  const all = [listed("a", 3, 1, 2), { name: "b", domain: "b.example", stats: null }, listed("c", 4, 5)];
+  assert.deepEqual(totalsOf(all), {
+    ...{ visitors: 7, visits: 7, pageviews: 14, active_visitors: 2 },
+    previous: { visitors: 6, visits: 6, pageviews: 6 },
+  });
+  assert.equal(totalsOf([{ stats: null }]), null);
+});
+
+cases("overviewPath", (query) => overviewPath(readOverview(new URLSearchParams(query))), [
+  [[""], "/"],
+  [["stats=7d&sort=visitors"], "/"],
+  [["stats=30d&sort=name"], "/?stats=30d&sort=name"],
+  [["stats=all&sort=constructor"], "/"],
+]);

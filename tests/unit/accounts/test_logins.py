@@ -20,14 +20,14 @@ HOUR_NS = 3_600_000_000_000
 # --- passwords
 
 
-def test_parameters_are_the_least_that_owasp_calls_safe() -> None:
+def test_parameters_are_the_minimum_of_owasp() -> None:
     """OWASP, Password Storage: argon2id "with a minimum of 19 MiB of memory, an iteration count of 2, and 1 degree of
     parallelism"."""
     assert passwords.hashed("a password").startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
 
 @pytest.mark.parametrize("password", ["0123456789", "ä" * 200, "\0" * 10, "pass word\n", "🙂" * 10])
-def test_only_the_password_itself_is_right(password: str) -> None:
+def test_only_the_exact_password_is_accepted(password: str) -> None:
     hashed = passwords.hashed(password)
     assert passwords.is_right(hashed, password)
     assert not passwords.is_right(hashed, password + " ")
@@ -35,19 +35,19 @@ def test_only_the_password_itself_is_right(password: str) -> None:
     assert hashed != passwords.hashed(password)
 
 
-@pytest.mark.parametrize("stored", ["", "$argon2id$", "plain", "$2b$12$abc", passwords.NOBODY[:-1]])
-def test_what_is_no_hash_is_nobodys(stored: str) -> None:
+@pytest.mark.parametrize("stored", ["", "$argon2id$", "plain", "$2b$12$abc", passwords.NO_ACCOUNT[:-1]])
+def test_invalid_hashes_match_no_password(stored: str) -> None:
     assert not passwords.is_right(stored, "plain")
 
 
-def test_nobodys_hash_costs_the_same_work_and_is_no_passwords() -> None:
+def test_the_placeholder_hash_needs_the_same_work() -> None:
     """An unknown address is not told from a wrong password by how long it takes."""
-    assert extract_parameters(passwords.NOBODY) == extract_parameters(passwords.hashed("x"))
-    assert not [word for word in ("", "x", "password", "nobody") if passwords.is_right(passwords.NOBODY, word)]
-    assert not passwords.is_outdated(passwords.NOBODY)
+    assert extract_parameters(passwords.NO_ACCOUNT) == extract_parameters(passwords.hashed("x"))
+    assert not [word for word in ("", "x", "password", "nobody") if passwords.is_right(passwords.NO_ACCOUNT, word)]
+    assert not passwords.is_outdated(passwords.NO_ACCOUNT)
 
 
-def test_other_parameters_are_outdated_and_still_right() -> None:
+def test_hashes_with_other_parameters_are_accepted_and_outdated() -> None:
     other = PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1).hash("a password")
     assert passwords.is_right(other, "a password")
     assert passwords.is_outdated(other)
@@ -57,14 +57,14 @@ def test_other_parameters_are_outdated_and_still_right() -> None:
 # --- sessions
 
 
-def test_a_session_lasts_thirty_days_and_is_prolonged_once_a_day() -> None:
+def test_a_session_lasts_30_days_and_is_renewed_once_a_day() -> None:
     login = Login(7, NOW_MS, NOW_MS + LASTS_MS)
     assert LASTS_MS == 30 * 24 * 3_600_000
     assert not login.is_worn(NOW_MS + DAY_MS)
     assert login.is_worn(NOW_MS + DAY_MS + 1)
 
 
-def test_values_are_32_random_bytes_and_digests_say_nothing() -> None:
+def test_values_are_32_random_bytes_and_stored_as_digests() -> None:
     values = {logins.new_value() for _ in range(100)}
     assert len(values) == 100
     assert all(re.fullmatch("[A-Za-z0-9_-]{43}", value) for value in values)
@@ -74,8 +74,8 @@ def test_values_are_32_random_bytes_and_digests_say_nothing() -> None:
     assert logins.digest_of("\udc80", b"salt") != logins.digest_of("\udc81", b"salt")
 
 
-def test_a_session_is_no_api_key() -> None:
-    """Both are digests under one salt: the value of one opens nothing as the other."""
+def test_a_session_is_not_an_api_key() -> None:
+    """Both are digests with one salt, but a value of one kind is not valid as the other."""
     assert logins.digest_of("value", b"salt") != key_digest("value", b"salt")
 
 
@@ -85,7 +85,7 @@ def test_sessions_of_an_account_are_listed_oldest_first() -> None:
     assert logins.of_account(known, 3) == []
 
 
-def test_the_file_follows(tmp_path: Path) -> None:
+def test_sessions_are_stored(tmp_path: Path) -> None:
     connection = open_database(tmp_path / "analytics.db", create=True)
     try:
         connection.execute("insert into account values (1, 'a@b.c', 'pro', null, 0, null)")
@@ -94,25 +94,25 @@ def test_the_file_follows(tmp_path: Path) -> None:
                 logins.store(connection, bytes([number]) * 32, Login(1, NOW_MS, NOW_MS + number))
             logins.prolong(connection, b"\1" * 32, NOW_MS + 9)
             logins.prolong(connection, b"\7" * 32, NOW_MS + 9)
-            logins.forget(connection, [b"\0" * 32])
+            logins.delete(connection, [b"\0" * 32])
         assert logins.stored(connection) == {
             b"\1" * 32: Login(1, NOW_MS, NOW_MS + 9),
             b"\2" * 32: Login(1, NOW_MS, NOW_MS + 2),
         }
-        logins.forget_account(connection, 2)
-        logins.forget_account(connection, 1, but=b"\2" * 32)
+        logins.delete_account(connection, 2)
+        logins.delete_account(connection, 1, but=b"\2" * 32)
         assert list(logins.stored(connection)) == [b"\2" * 32]
-        logins.forget_account(connection, 1)
+        logins.delete_account(connection, 1)
         assert logins.stored(connection) == {}
     finally:
         connection.close()
 
 
-# --- tries
+# --- login attempts
 
 
 def test_buckets_of_an_hour_hold_their_tokens_for_an_hour() -> None:
-    """ "per account 10/hour": ten at once, then one every six minutes, however many others come in between."""
+    """10 per hour and account: ten at once, then one every six minutes, independent of other accounts."""
     buckets, now_ns = Buckets(10, span_ns=HOUR_NS), time.monotonic_ns()
     for _ in range(10):
         assert buckets.wait_s(b"a", now_ns) == 0

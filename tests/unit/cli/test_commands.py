@@ -5,7 +5,6 @@ usage. `command` runs it as a process of its own, which takes a third of a secon
 process, for the tables of cases.
 """
 
-import io
 import os
 import re
 import signal
@@ -13,38 +12,40 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from hashlib import blake2b, md5, sha1, sha256, sha512
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
 
-from analytics_server import main
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
 from tally.cli import main as cli_main
 from tally.settings import SETTINGS, option_name, variable_name
 from tally.storage.database import open_database
 from tests.support.app import ROOT
-from tests.support.process import Command, Serve, clean_environment, until
+from tests.support.process import Command, Serve, accept_interrupts, clean_environment, until
+from tests.unit.test_docs import command_words
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 PASSWORD = "correct horse battery"
+HAS_UVLOOP = find_spec("uvloop") is not None
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00"
 Done = "subprocess.CompletedProcess[str]"
 
 
 def succeeded(done: Done) -> str:
-    """What a command that went well printed to standard output."""
+    """Return the standard output of a successful command."""
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 def refused(done: Done, status: int, *words: str) -> None:
-    """The command failed with that status, printed no value, and said why in words a reader can use."""
+    """Check that a command failed with this status, printed no value, and explained the error."""
     assert done.returncode == status, f"{done.returncode}: {done.stdout} {done.stderr}"
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
@@ -65,7 +66,7 @@ def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
 
 
 def made(folder: Path) -> list[str]:
-    """The files in a folder."""
+    """Return the files in a directory."""
     return sorted(path.name for path in folder.rglob("*"))
 
 
@@ -75,37 +76,14 @@ def db(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The command in this process, in an empty folder, its environment without settings of the product."""
-    for name in [name for name in os.environ if name.startswith("ANALYTICS_")]:
-        monkeypatch.delenv(name)
-
-    def run(*arguments: str, stdin: str = "", env: Mapping[str, str] | None = None) -> Done:
-        with monkeypatch.context() as place:
-            place.chdir(tmp_path)
-            place.setattr(sys, "stdin", io.StringIO(stdin))
-            for name, value in (env or {}).items():
-                place.setenv(name, value)
-            capsys.readouterr()
-            try:
-                status = main(arguments)
-            except SystemExit as usage:  # argparse ends so
-                status = int(usage.code or 0)
-            said = capsys.readouterr()
-            return subprocess.CompletedProcess(arguments, status, said.out, said.err)
-
-    return run
-
-
-@pytest.fixture
 def website(command: Command) -> str:
-    """The id of a first website, example.com."""
+    """Return the id of a first website, example.com."""
     return succeeded(command("website", "add", "example.com")).strip()
 
 
 @pytest.fixture
 def a_website(here: Command) -> str:
-    """The same, made in this process."""
+    """Return the same, created in this process."""
     return succeeded(here("website", "add", "example.com")).strip()
 
 
@@ -117,28 +95,28 @@ def account(run: Command, email: str, plan: str = "business") -> None:
 
 
 def test_website_add_prints_its_id_alone(command: Command, db: Path) -> None:
-    """ "prints the website's id"."""
+    """The command prints the id of the website."""
     printed = succeeded(command("website", "add", "example.com"))
     assert UUID.fullmatch(printed.removesuffix("\n"))
     assert rows(db, "select id, domain, name from website") == [(printed.strip(), "example.com", "example.com")]
 
 
 def test_website_list_is_tab_separated(command: Command, website: str) -> None:
-    """ "id, domain, name, tab-separated"."""
+    """Columns: id, domain, name."""
     second = succeeded(command("website", "add", "other.example.org", "--name", "The Ötherß one")).strip()
     listed = succeeded(command("website", "list"))
     assert listed == f"{website}\texample.com\texample.com\n{second}\tother.example.org\tThe Ötherß one\n"
 
 
 def test_key_create_prints_the_key_alone_on_its_line(command: Command, website: str) -> None:
-    """ "prints the key, this once, alone on its line"."""
+    """The key is printed once, alone on its line."""
     done = command("key", "create")
     assert re.fullmatch(r"\S{30,}\n", succeeded(done))
     assert done.stdout.strip() not in done.stderr
 
 
 def test_key_list_is_tab_separated(command: Command, website: str) -> None:
-    """ "prefix, name, created, last use, tab-separated"."""
+    """Columns: prefix, name, created, last use."""
     key = succeeded(command("key", "create", "--name", "the wall screen")).strip()
     prefix, name, created, used = succeeded(command("key", "list")).removesuffix("\n").split("\t")
     assert key.startswith(prefix)
@@ -148,7 +126,7 @@ def test_key_list_is_tab_separated(command: Command, website: str) -> None:
     assert used == "never"
 
 
-def test_last_use_is_told(command: Command, serve: Serve, website: str) -> None:
+def test_the_last_use_is_shown(command: Command, serve: Serve, website: str) -> None:
     key = succeeded(command("key", "create")).strip()
     server = serve()
     asked = until(lambda: (a := server.request("GET", "/api/v1/websites", None, bearer(key))).status == 200 and a)
@@ -162,7 +140,7 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-def test_what_has_no_value_prints_none(here: Command, tmp_path: Path) -> None:
+def test_missing_values_are_printed_as_none(here: Command, tmp_path: Path) -> None:
     account(here, "a@example.com")
     key = here("key", "create").stdout.strip()
     for words in (
@@ -190,9 +168,9 @@ by_command = pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".jo
 
 @by_command
 @pytest.mark.parametrize("named", ["default", "option", "variable"])
-def test_every_command_says_which_file_it_uses(words: Sequence[str], named: str, here: Command, tmp_path: Path) -> None:
-    """ "every command says on standard error which file (absolute path) it uses"; `--db` is "analytics.db in the
-    working directory"."""
+def test_every_command_names_its_database(words: Sequence[str], named: str, here: Command, tmp_path: Path) -> None:
+    """Every command prints the absolute path of its database to standard error; the default is analytics.db in the
+    working directory."""
     file = "analytics.db" if named == "default" else "other.db"
     env = {"ANALYTICS_DB": "other.db"} if named == "variable" else {}
     more = ("--db", "other.db") if named == "option" else ()
@@ -205,7 +183,7 @@ def test_every_command_says_which_file_it_uses(words: Sequence[str], named: str,
     assert made(tmp_path).count("analytics.db") == (named == "default")
 
 
-def test_serve_says_which_file_it_uses(serve: Serve, tmp_path: Path) -> None:
+def test_serve_names_its_database(serve: Serve, tmp_path: Path) -> None:
     assert str(tmp_path / "analytics.db") in serve().stderr()
 
 
@@ -225,14 +203,14 @@ def test_serve_says_which_file_it_uses(serve: Serve, tmp_path: Path) -> None:
     ],
     ids=" ".join,
 )
-def test_other_commands_make_no_database(words: Sequence[str], here: Command, tmp_path: Path) -> None:
-    """ "Only serve, demo, `account create` and that first `website add` create a database"."""
+def test_other_commands_create_no_database(words: Sequence[str], here: Command, tmp_path: Path) -> None:
+    """Only serve, demo, `account create` and the first `website add` create a database."""
     refused(here(*words), 1, str(tmp_path / "analytics.db"))
     assert made(tmp_path) == []
 
 
 def test_other_commands_do_not_fill_an_empty_file(here: Command, db: Path) -> None:
-    """The same: a file of 0 bytes is no database yet, and none is made of it by looking at it."""
+    """A file of 0 bytes is not a database, and reading commands do not turn it into one."""
     db.touch()
     refused(here("website", "list"), 1, str(db))
     assert db.stat().st_size == 0
@@ -241,65 +219,65 @@ def test_other_commands_do_not_fill_an_empty_file(here: Command, db: Path) -> No
 @pytest.mark.parametrize(
     "words", [("website", "add", "example.com"), ("account", "create", "a@example.com", "--password-stdin")], ids=str
 )
-def test_the_first_of_these_makes_a_database(words: Sequence[str], here: Command, db: Path) -> None:
+def test_commands_that_create_a_database(words: Sequence[str], here: Command, db: Path) -> None:
     succeeded(here(*words, stdin=PASSWORD))
     assert rows(db, "select count(*) from account") == [(1,)]
 
 
-def test_serve_makes_a_database(serve: Serve, db: Path) -> None:
+def test_serve_creates_a_database(serve: Serve, db: Path) -> None:
     server = serve()
     assert db.exists()
     assert server.terminate() == 0
 
 
 @pytest.mark.parametrize(
-    ("words", "stdin"),
+    ("words", "stdin", "status"),
     [
-        (("account", "create", "a@example.com", "--password-stdin"), "short"),
-        (("account", "create", "a@example.com", "--password-stdin"), ""),
-        (("website", "add", "co.uk"), None),
-        (("website", "add", "example.com", "--allow-origin", "nonsense"), None),
-        (("website", "add", "example.com", "--name", "two\nlines"), None),
+        (("account", "create", "a@example.com", "--password-stdin"), "short", 1),
+        (("account", "create", "a@example.com", "--password-stdin"), "", 1),
+        (("website", "add", "co.uk"), None, 2),
+        (("website", "add", "example.com", "--allow-origin", "nonsense"), None, 2),
+        (("website", "add", "example.com", "--name", "two\nlines"), None, 2),
     ],
     ids=["short password", "no password", "public suffix", "bad origin", "bad name"],
 )
-def test_a_refused_command_makes_no_database(
-    words: Sequence[str], stdin: str | None, here: Command, tmp_path: Path
+def test_a_refused_command_creates_no_database(
+    words: Sequence[str], stdin: str | None, status: int, here: Command, tmp_path: Path
 ) -> None:
-    refused(here(*words, stdin=stdin), 1)
+    refused(here(*words, stdin=stdin), status)
     assert made(tmp_path) == []
 
 
 # Which account
 
 
-def test_the_first_website_makes_an_account(here: Command, db: Path) -> None:
-    """ "the first `website add` on an empty database makes one (no password until it is set)"."""
+def test_the_first_website_creates_an_account(here: Command, db: Path) -> None:
+    """The first `website add` on an empty database creates an account without a password."""
     done = here("website", "add", "example.com")
     succeeded(done)
     assert "account" in done.stderr
     assert rows(db, "select plan, password_hash from account") == [("business", None)]
 
 
-def test_the_second_website_makes_none(here: Command, a_website: str, db: Path) -> None:
+def test_the_second_website_creates_no_account(here: Command, a_website: str, db: Path) -> None:
     succeeded(here("website", "add", "example.org"))
     assert rows(db, "select count(*), count(distinct account) from account, website") == [(2, 1)]
 
 
-def test_website_add_after_serve_makes_the_first_account(command: Command, serve: Serve, db: Path) -> None:
-    """A database without accounts is empty, whoever made it."""
+def test_website_add_after_serve_creates_the_first_account(command: Command, serve: Serve, db: Path) -> None:
+    """A database without accounts counts as empty, whichever command created it."""
     serve()
     succeeded(command("website", "add", "example.com"))
     assert rows(db, "select count(*) from account") == [(1,)]
 
 
-def test_key_create_without_an_account_says_what_to_do(command: Command, serve: Serve) -> None:
+def test_key_create_without_an_account_names_the_fix(command: Command, serve: Serve) -> None:
     serve()
     refused(command("key", "create"), 1, "account", "website add")
 
 
 def test_one_account_need_not_be_named(here: Command, db: Path) -> None:
-    """ "`--account` may be left out where there is one account"."""
+    """`--account` is optional if there is one account."""
     account(here, "a@example.com")
     succeeded(here("website", "add", "example.com"))
     succeeded(here("key", "create"))
@@ -354,10 +332,10 @@ def test_key_list_of_one_account(here: Command) -> None:
         ("my.github.io", "my.github.io", []),
     ],
 )
-def test_a_domain_is_read_and_the_change_said(
+def test_domains_are_normalized_with_a_note(
     typed: str, domain: str, said: Sequence[str], here: Command, db: Path
 ) -> None:
-    """ "A URL is taken for its host, a leading `www.` dropped, both said"."""
+    """A URL becomes its host without `www.`, and both changes are reported."""
     done = here("website", "add", typed)
     assert UUID.fullmatch(succeeded(done).strip())
     assert rows(db, "select domain from website") == [(domain,)]
@@ -370,21 +348,21 @@ def test_a_domain_is_read_and_the_change_said(
     ["com", "co.uk", "github.io", "https://co.uk/",  "", " ", "exa mple.com", "a@example.com", "1.2.3",
      "example..com", "http://", "ftp://example.com", "*.example.com", "a" * 64 + ".com", "example.com\\x"],
 )  # fmt: skip
-def test_what_is_no_domain_is_refused(typed: str, here: Command, tmp_path: Path) -> None:
-    """ "a bare public suffix is refused"; so is what no page could come from."""
-    refused(here("website", "add", "--", typed), 1)
+def test_invalid_domains_are_refused(typed: str, here: Command, tmp_path: Path) -> None:
+    """Public suffixes, and texts that cannot be the host of a page, are refused."""
+    refused(here("website", "add", "--", typed), 2, "DOMAIN: ")
     assert made(tmp_path) == []
 
 
 def test_a_public_suffix_is_named(here: Command) -> None:
-    refused(here("website", "add", "co.uk"), 1, "co.uk", "public suffix")
+    refused(here("website", "add", "co.uk"), 2, "co.uk", "public suffix")
 
 
 @pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\x1b[31mb", "n" * 101], ids=["tab", "newline", "escape", "101"])
 def test_a_name_keeps_the_list_readable(name: str, here: Command, a_website: str) -> None:
-    """ "tab-separated", a line a website: what a name may not break. Labels have at most 100 characters."""
-    refused(here("website", "add", "example.org", "--name", name), 1)
-    refused(here("key", "create", "--name", name), 1)
+    """A website is a tab-separated line, so its name cannot contain tabs; names have at most 100 characters."""
+    refused(here("website", "add", "example.org", "--name", name), 2, "--name: ")
+    refused(here("key", "create", "--name", name), 2, "--name: ")
     assert succeeded(here("website", "list")) == f"{a_website}\texample.com\texample.com\n"
 
 
@@ -402,7 +380,7 @@ EXTRA_ORIGINS = {
 }
 
 
-def test_an_extra_origin_is_taken(here: Command, serve: Serve) -> None:
+def test_an_allowed_origin_is_accepted(here: Command, serve: Serve) -> None:
     websites = {
         written: succeeded(here("website", "add", "example.com", "--again", "--allow-origin", written)).strip()
         for written in EXTRA_ORIGINS
@@ -446,27 +424,27 @@ def test_extra_origins_repeat(here: Command, db: Path) -> None:
         "",
     ],
 )
-def test_what_no_page_can_send_is_no_origin(origin: str, here: Command, tmp_path: Path) -> None:
-    """Origins are exact: one that cannot be sent (RFC 6454, 7) would be kept and never match, without a word."""
-    refused(here("website", "add", "example.com", "--allow-origin", origin), 1, "origin")
+def test_invalid_origins_are_refused(origin: str, here: Command, tmp_path: Path) -> None:
+    """Origins are compared exactly; one that no browser sends (RFC 6454, 7) would never match, so it is refused."""
+    refused(here("website", "add", "example.com", "--allow-origin", origin), 2, "--allow-origin: ")
     assert made(tmp_path) == []
 
 
 def test_a_default_port_is_dropped_or_refused(here: Command, serve: Serve) -> None:
-    """The same: browsers never send the port that is the scheme's own."""
+    """Browsers do not send the default port of a scheme."""
     done = here("website", "add", "example.com", "--allow-origin", "https://app.example.org:443")
     if done.returncode == 0:
         sent = view(done.stdout.strip())
         assert serve().request("POST", "/api/collect", sent, {"Origin": "https://app.example.org"}).status == 202
     else:
-        refused(done, 1, "origin")
+        refused(done, 2, "origin")
 
 
 # Keys
 
 
-def test_a_key_is_nowhere_in_the_file(here: Command, a_website: str, tmp_path: Path) -> None:
-    """ "prints the key, this once": neither it nor a plain hash of it is kept."""
+def test_keys_are_not_stored(here: Command, a_website: str, tmp_path: Path) -> None:
+    """Neither the key nor a plain hash of it is stored."""
     key = succeeded(here("key", "create", "--name", "canary-name")).strip().encode()
     held = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"canary-name" in held, "the search finds what is there"
@@ -478,7 +456,7 @@ def test_a_key_is_nowhere_in_the_file(here: Command, a_website: str, tmp_path: P
         assert digest.hex().encode() not in held
 
 
-def test_a_revoked_key_is_gone(here: Command, a_website: str) -> None:
+def test_a_revoked_key_is_not_listed(here: Command, a_website: str) -> None:
     first, second = (succeeded(here("key", "create")).strip() for _ in range(2))
     done = here("key", "revoke", first[:12])
     assert succeeded(done) == ""
@@ -488,22 +466,23 @@ def test_a_revoked_key_is_gone(here: Command, a_website: str) -> None:
 
 
 def test_an_ambiguous_prefix_revokes_nothing(here: Command, a_website: str) -> None:
-    """ "an ambiguous prefix is exit 1"."""
+    """An ambiguous prefix is refused with exit status 1."""
     first, second = (succeeded(here("key", "create")).strip() for _ in range(2))
     shared = first[: next(i for i, pair in enumerate(zip(first, second, strict=True)) if len(set(pair)) > 1)]
     refused(here("key", "revoke", shared), 1, shared)
     assert len(succeeded(here("key", "list")).splitlines()) == 2
 
 
-def test_no_prefix_revokes_nothing(here: Command, a_website: str) -> None:
+def test_an_unknown_prefix_revokes_nothing(here: Command, a_website: str) -> None:
     succeeded(here("key", "create"))
-    refused(here("key", "revoke", ""), 1)
-    refused(here("key", "revoke", "nosuchkey"), 1, "nosuchkey")
+    refused(here("key", "revoke", "tly_nosuchkey"), 1, "tly_nosuchkey")
+    for text in ("", "nosuchkey", "tly_%"):
+        refused(here("key", "revoke", text), 2, "An API key begins with tly_")
     assert len(succeeded(here("key", "list")).splitlines()) == 1
 
 
 def test_the_free_plan_has_no_keys(here: Command, db: Path) -> None:
-    """ "On the free plan: exit 1, saying why"."""
+    """Exit status 1 on the free plan, with the reason."""
     account(here, "a@example.com", "free")
     refused(here("key", "create"), 1, "free")
     assert rows(db, "select count(*) from api_key") == [(0,)]
@@ -516,8 +495,8 @@ def test_the_free_plan_has_no_keys(here: Command, db: Path) -> None:
 
 @pytest.mark.parametrize("plan", [None, "free", "pro", "business"])
 def test_account_create(plan: str | None, here: Command, db: Path) -> None:
-    """ "account create EMAIL [--plan free|pro|business] | default business: the house is yours"; the password is
-    read "from standard input with `--password-stdin`" and kept as argon2id alone."""
+    """The default plan is business; the password is read from standard input with `--password-stdin` and stored as an
+    argon2id hash."""
     more = ("--plan", plan) if plan else ()
     done = here("account", "create", "a@example.com", *more, "--password-stdin", stdin=PASSWORD + "\n")
     assert succeeded(done) == ""
@@ -547,8 +526,8 @@ def test_a_short_password_is_refused(given: str, here: Command) -> None:
     refused(here("account", "create", "a@example.com", "--password-stdin", stdin=given), 1, "10 to 200 characters")
 
 
-def test_account_password_sets_it_anew(here: Command, db: Path) -> None:
-    """What the login page names to who forgot it: "account password EMAIL"."""
+def test_account_password_replaces_the_password(here: Command, db: Path) -> None:
+    """`account password EMAIL` sets a forgotten password."""
     account(here, "a@example.com")
     done = here("account", "password", "A@example.com", "--password-stdin", stdin="another one\n")
     assert succeeded(done) == ""
@@ -558,11 +537,11 @@ def test_account_password_sets_it_anew(here: Command, db: Path) -> None:
 
 
 @pytest.mark.parametrize("email", ["nobody", "a@", "@b", "a b@example.com", "a@b\n", "", "a@b@c"])
-def test_what_is_no_address_is_refused(email: str, here: Command) -> None:
-    refused(here("account", "create", "--password-stdin", "--", email, stdin=PASSWORD), 1, "email address")
+def test_invalid_addresses_are_refused(email: str, here: Command) -> None:
+    refused(here("account", "create", "--password-stdin", "--", email, stdin=PASSWORD), 2, "email address")
 
 
-def test_an_address_is_taken_once(here: Command, db: Path) -> None:
+def test_an_address_is_used_once(here: Command, db: Path) -> None:
     account(here, "a@example.com")
     again = here("account", "create", "A@EXAMPLE.com", "--password-stdin", stdin=PASSWORD)
     refused(again, 1, "A@EXAMPLE.com", "already")
@@ -577,7 +556,7 @@ sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))
 
 
 def at_a_terminal(folder: Path, words: Sequence[str], typed: Sequence[str]) -> tuple[int, str]:
-    """Runs the command at a terminal and answers each `: ` with a line; its status and what the terminal showed."""
+    """Run the command at a terminal and answer each `: ` with a line; return its status and the terminal's output."""
     program = [sys.executable, str(ROOT / "analytics_server.py"), *words]
     with subprocess.Popen(
         [sys.executable, "-c", TERMINAL, *program],
@@ -604,7 +583,7 @@ def at_a_terminal(folder: Path, words: Sequence[str], typed: Sequence[str]) -> t
 
 
 def test_the_password_is_asked_for_at_a_terminal(tmp_path: Path, db: Path) -> None:
-    """ "Asks for the password": twice, and never shows it."""
+    """The password is asked for twice and not shown."""
     status, shown = at_a_terminal(tmp_path, ("account", "create", "a@example.com"), (PASSWORD, PASSWORD))
     assert status == 0, shown
     assert PASSWORD not in shown
@@ -618,7 +597,7 @@ def test_passwords_that_differ_are_refused(tmp_path: Path) -> None:
 
 
 def test_without_a_terminal_the_option_is_named(tmp_path: Path) -> None:
-    """A script that forgets `--password-stdin` is told so, in words and not in a traceback."""
+    """A script without `--password-stdin` gets an error that names the option, and no traceback."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "analytics_server.py"), "account", "create", "a@example.com"],
         stdin=subprocess.DEVNULL,
@@ -659,7 +638,7 @@ def test_a_backup_is_a_database(command: Command, website: str, db: Path, tmp_pa
 
 @pytest.mark.slow
 def test_a_backup_of_a_running_server(command: Command, serve: Serve, website: str, tmp_path: Path) -> None:
-    """ "a consistent copy while the server runs": whole groups, all that was answered before, keys that work."""
+    """A backup is consistent while the server runs: whole groups, all acknowledged events, valid keys."""
     key = succeeded(command("key", "create")).strip()
     server = serve("--client-per-minute", "100000", "--website-per-minute", "100000")
 
@@ -708,13 +687,13 @@ def test_a_backup_overwrites_nothing(here: Command, a_website: str, db: Path, tm
     assert succeeded(here("website", "list"))
 
 
-def test_a_backup_needs_its_folder(here: Command, a_website: str, tmp_path: Path) -> None:
+def test_a_backup_needs_its_directory(here: Command, a_website: str, tmp_path: Path) -> None:
     refused(here("backup", "nofolder/copy.db"), 1, str(tmp_path / "nofolder"))
     refused(here("backup", "/proc/copy.db"), 1, "/proc")
 
 
-def test_a_damaged_database_gives_no_backup(here: Command, a_website: str, db: Path, tmp_path: Path) -> None:
-    """A copy nobody could use is not called a backup."""
+def test_a_damaged_database_is_not_backed_up(here: Command, a_website: str, db: Path, tmp_path: Path) -> None:
+    """A damaged copy is not kept as a backup."""
     with sqlite3.connect(db) as connection:
         connection.execute("pragma wal_checkpoint(truncate)")
         ((page,),) = connection.execute("select rootpage from sqlite_schema where name = 'event'")
@@ -730,8 +709,8 @@ def test_a_damaged_database_gives_no_backup(here: Command, a_website: str, db: P
 # Options, variables, help
 
 
-def test_an_option_is_a_variable_too(tmp_path: Path) -> None:
-    """ "Options are also environment variables (`ANALYTICS_PORT` for `--port`)"."""
+def test_every_option_has_a_variable(tmp_path: Path) -> None:
+    """Options are also environment variables (`ANALYTICS_PORT` for `--port`)."""
     free = free_port()
     with subprocess.Popen(
         [sys.executable, str(ROOT / "analytics_server.py")],
@@ -754,7 +733,7 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def test_an_option_wins_over_its_variable(command: Command, serve: Serve) -> None:
+def test_options_override_variables(command: Command, serve: Serve) -> None:
     server = serve("--website-per-minute", "2", env={"ANALYTICS_WEBSITE_PER_MINUTE": "1"})
     website = succeeded(command("website", "add", "example.com")).strip()
     until(lambda: server.request("POST", "/api/collect", view(website)).status == 202)
@@ -762,7 +741,7 @@ def test_an_option_wins_over_its_variable(command: Command, serve: Serve) -> Non
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_serve_help_tells_every_option(setting: Any, here: Command) -> None:
+def test_serve_help_lists_every_option(setting: Any, here: Command) -> None:
     shown = " ".join(succeeded(here("serve", "--help", env={"COLUMNS": "80"})).split())
     assert f" {option_name(setting)} " in shown
     assert variable_name(setting) in shown
@@ -791,7 +770,7 @@ HELP = (
 
 @pytest.mark.parametrize("words", HELP, ids=lambda words: " ".join(words) or "alone")
 def test_help_can_be_read(words: Sequence[str], here: Command, tmp_path: Path) -> None:
-    """Every command explains itself in lines that fit a terminal, and touches nothing."""
+    """The help of every command fits a terminal, and printing it changes nothing."""
     for flag in ("-h", "--help"):
         done = here(*words, flag, env={"COLUMNS": "80"})
         shown = succeeded(done)
@@ -808,43 +787,142 @@ def test_help_lists_every_command(here: Command) -> None:
     """Every command under one heading, with its description; examples at the end."""
     shown = succeeded(here("--help"))
     words = cli_main._parser()._commands()
-    assert sorted(name for _, names in cli_main.GROUPS for name in names) == sorted(words)
+    assert sorted(cli_main.COMMANDS) == sorted(words)
     assert [name for name in words if not re.search(rf"^  {name} +\w", shown, re.MULTILINE)] == []
     examples = shown.partition("\nExamples:\n")[2].split("\n\n")[0].splitlines()
     assert {line.split()[1] for line in examples} <= set(words)
     assert len(examples) >= 3
 
 
+def test_commands_do_not_load_the_web_server(tmp_path: Path) -> None:
+    """Its import takes longer than they run. (One process runs them in turn, as each starts one.)"""
+    code = (
+        "import sys; from analytics_server import main\n"
+        f"for words in {LIGHT}: assert main(words.split()) == 0, words\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules} & {'aiohttp', 'asyncio', 'ua_parser'}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=clean_environment(PYTHONPATH=str(ROOT)),
+    )
+    assert succeeded(done).splitlines()[-1] == "[]"
+
+
+LIGHT = (
+    *("--version", "website add example.com", "website list", "website rename example.com x", "account list"),
+    *("account plan owner@localhost pro", "key create", "key list", "retention", "verify", "compact", "backup copy.db"),
+    *("export example.com out.ndjson", "import out.ndjson --website example.com", "website remove example.com --yes"),
+)
+
+
 def test_version(command: Command) -> None:
     assert re.fullmatch(r"analytics-server \S+ .*\n", succeeded(command("--version")))
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("bogus",),
-        ("website",),
-        ("website", "add"),
-        ("website", "add", "a.com", "b.com"),
-        ("website", "forget", "example.com"),
-        ("website", "list", "--account", "a@example.com"),
-        ("account",),
-        ("account", "create"),
-        ("account", "create", "a@example.com", "--plan", "gold"),
-        ("key", "revoke"),
-        ("backup",),
-        ("restore",),
-        ("serve", "extra"),
-        ("serve", "--bogus"),
-        ("--bogus",),
-        ("serve", "--port"),
-    ],
-    ids=" ".join,
+PORTS = "--port must be between 0 and 65535"
+HOST = "is neither the id nor the domain of a website"
+EMAIL = "'nobody' is not an email address"
+NAME = "A name must be at most 100 characters on one line"
+# Words of wrong usage, and a part of the message.
+WRONG_USAGE = (
+    ("bogus", "there is no command 'bogus'"),
+    ("--bogus", "there is no option --bogus"),
+    ("help bogus", "there is no command 'bogus'"),
+    ("help account bogus", "there is no command 'bogus'; commands: create, list, plan, password"),
+    ("serve extra", "unexpected argument 'extra'"),
+    ("serve --bogus", "there is no option --bogus"),
+    ("serve --port", "expected one argument"),
+    ("serve --port x", PORTS),
+    ("--port 80.0", PORTS),
+    ("demo --until x", "--until: must be a date or time such as 2026-11-21T10:00:00Z (got 'x')"),
+    ("demo --until 2999-01-01", "--until: must not lie in the future"),
+    ("demo --events many", "--events: must be between 1,000 and 2,000,000 (got 'many')"),
+    ("demo --port x", PORTS),
+    ("doctor extra", "unexpected argument 'extra'"),
+    ("doctor --min-free-disk x", "--min-free-disk must be a whole number of megabytes"),
+    ("account", "required: COMMAND"),
+    ("account create", "required: EMAIL"),
+    ("account create nobody", f"EMAIL: {EMAIL}"),
+    ("account create a@example.com --plan gold", "--plan: invalid choice: 'gold'"),
+    ("account list extra", "unexpected argument 'extra'"),
+    ("account plan nobody pro", f"EMAIL: {EMAIL}"),
+    ("account plan a@example.com gold", "PLAN: invalid choice: 'gold'"),
+    ("account password nobody", f"EMAIL: {EMAIL}"),
+    ("website", "required: COMMAND"),
+    ("website forget example.com", "there is no command 'forget'"),
+    ("website add", "required: DOMAIN"),
+    ("website add a.com b.com", "unexpected argument 'b.com'"),
+    ("website add co.uk", "DOMAIN: co.uk is a public suffix"),
+    ("website add example.com --account nobody", f"--account: {EMAIL}"),
+    ("website add example.com --allow-origin x", "--allow-origin: 'x' is no origin"),
+    (("website", "add", "example.com", "--name", "a\tb"), f"--name: {NAME}"),
+    ("website list --account a@example.com", "there is no option --account"),
+    ("website rename example.com", "required: NAME"),
+    (("website", "rename", "example.com", ""), "NAME: a name must have at least one character"),
+    ("website rename a!b x", f"WEBSITE: 'a!b' {HOST}"),
+    ("website remove a!b", f"WEBSITE: 'a!b' {HOST}"),
+    (("key", "create", "--name", "a\nb"), f"--name: {NAME}"),
+    ("key create --account nobody", f"--account: {EMAIL}"),
+    ("key list --account nobody", f"--account: {EMAIL}"),
+    ("key revoke", "required: PREFIX"),
+    ("key revoke abc", "PREFIX: An API key begins with tly_ (got 'abc')"),
+    ("import events.ndjson", "required: --website"),
+    ("import events.ndjson --website a!b", f"--website: 'a!b' {HOST}"),
+    ("import events.ndjson --website example.com --from x", "--from: invalid choice: 'x'"),
+    (("import", "", "--website", "example.com"), "FILE: must be a path"),
+    ("export example.com x --format csv", "--format: invalid choice: 'csv'"),
+    ("export a!b events.ndjson", f"WEBSITE: 'a!b' {HOST}"),
+    (("export", "example.com", ""), "FILE: must be a path"),
+    ("query", "required: SQL"),
+    (("query", "select 1", "--limit", "x"), "--limit: must be a number of rows, 0 for all (got 'x')"),
+    (("query", "select 1", "--limit", "-1"), "--limit: must be a number of rows"),
+    (("query", "select 1", "--seconds", "0"), "--seconds: must be between 0.001 and 86400 (got '0')"),
+    (("query", "select 1", "--seconds", "1e9"), "--seconds: must be between"),
+    (("query", "select 1", "--format", "xml"), "--format: invalid choice: 'xml'"),
+    ("retention a!b", f"WEBSITE: 'a!b' {HOST}"),
+    ("retention example.com 4", "DAYS: must be at least 5, `forever` or `default` (got '4')"),
+    ("retention example.com --yes soon", "DAYS: must be at least 5"),
+    ("retention example.com 90 91", "unexpected argument '91'"),
+    ("retention --keep-days 4", "--keep-days must be at least 5 days, or 0"),
+    ("backup", "required: FILE"),
+    (("backup", ""), "FILE: must be a path"),
+    ("backup copy.db --keep 0", "--keep: must be a whole number of at least 1 (got '0')"),
+    ("restore", "required: FILE"),
+    (("restore", ""), "FILE: must be a path"),
+    ("verify a!b", f"WEBSITE: 'a!b' {HOST}"),
+    ("verify example.com --repair b.com", "unexpected argument 'b.com'"),
+    ("compact extra", "unexpected argument 'extra'"),
 )
-def test_wrong_usage(words: Sequence[str], here: Command, tmp_path: Path) -> None:
-    """ "2 for wrong usage"."""
-    refused(here(*words), 2, "usage: analytics-server")
+
+
+def words_of(case: str | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(case.split()) if isinstance(case, str) else case
+
+
+@pytest.mark.parametrize(("case", "said"), WRONG_USAGE, ids=lambda part: " ".join(words_of(part))[:60])
+def test_wrong_usage_says_what_is_wrong(case: str | tuple[str, ...], said: str, here: Command, tmp_path: Path) -> None:
+    """Exit status 2 for wrong usage, and nothing is created."""
+    refused(here(*words_of(case), stdin=PASSWORD), 2, "analytics-server", said)
     assert made(tmp_path) == []
+
+
+def test_every_command_has_a_case_of_wrong_usage() -> None:
+    commands = {words for words in command_words() if words != ("help",)}
+    assert len(commands) > 15
+    cases = [words_of(case) for case, _ in WRONG_USAGE]
+    assert {words for words in commands if not any(case[: len(words)] == words for case in cases)} == set()
+
+
+def test_arguments_may_follow_options(here: Command, a_website: str) -> None:
+    """argparse alone takes no optional argument after an option."""
+    succeeded(here("retention", "--db", "analytics.db", "example.com", "--yes", "90"))
+    assert succeeded(here("retention")) == f"{a_website}\texample.com\t90\n"
+    succeeded(here("retention", "--yes", "example.com", "forever"))
+    assert succeeded(here("retention")) == f"{a_website}\texample.com\tforever\n"
+    assert "example.com: 0 days" in here("verify", "--repair", "example.com").stderr
 
 
 BAD_VALUES = (
@@ -892,7 +970,7 @@ NOWHERE = ("--host", "203.0.113.1")
 
 @pytest.mark.parametrize(("option", "value"), BAD_VALUES, ids=lambda part: part or "empty")
 def test_a_bad_value_is_wrong_usage(option: str, value: str, here: Command, tmp_path: Path) -> None:
-    """What cannot be read is named and refused: nothing is replaced by a default in silence."""
+    """An invalid value is named and refused, and never replaced by a default."""
     refused(here("serve", *NOWHERE, f"--{option}={value}"), 2, f"--{option}")
     variable = "ANALYTICS_" + option.replace("-", "_").upper()
     refused(here("serve", *NOWHERE, env={variable: value}), 2)
@@ -901,7 +979,7 @@ def test_a_bad_value_is_wrong_usage(option: str, value: str, here: Command, tmp_
 
 @pytest.mark.parametrize("named", ["option", "variable"])
 def test_an_empty_host_is_wrong_usage(named: str, tmp_path: Path) -> None:
-    """`--host` is "127.0.0.1" by default; an empty one, such as a variable left blank, must not open it to all."""
+    """`--host` is 127.0.0.1 by default; an empty value, such as a blank variable, must not listen on all addresses."""
     words = [sys.executable, str(ROOT / "analytics_server.py"), "serve", "--port", "0"]
     env = clean_environment(**({"ANALYTICS_HOST": ""} if named == "variable" else {}))
     more = ["--host", ""] if named == "option" else []
@@ -914,13 +992,41 @@ def test_an_empty_host_is_wrong_usage(named: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [("serve", *NOWHERE), ("website", "list"), ("key", "create")], ids=" ".join)
 def test_an_unknown_variable_is_wrong_usage(words: Sequence[str], here: Command, tmp_path: Path) -> None:
-    """A misspelt variable would otherwise be without effect and without a word."""
-    refused(here(*words, env={"ANALYTICS_PROT": "8000"}), 2, "ANALYTICS_PROT", "ANALYTICS_PORT")
+    """An unknown variable is refused, since a misspelt one would have no effect."""
+    for name, said in (
+        ("ANALYTICS_PROT", "ANALYTICS_PROT is not a setting (did you mean ANALYTICS_PORT?)"),
+        ("ANALYTICS_DATABASE_FILE", "ANALYTICS_DATABASE_FILE is not a setting: "),
+    ):
+        done = here(*words, env={name: "8000"})
+        refused(done, 2, said, "see `analytics-server serve --help`")
+        assert len(done.stderr.splitlines()) == 1
     assert made(tmp_path) == []
 
 
-def test_as_many_a_minute_as_can_be_written(here: Command, serve: Serve, a_website: str) -> None:
-    """A value that is taken works: the largest one too, unless it is refused as wrong usage."""
+def test_a_server_that_has_ended_leaves_no_signal_handler(here: Command) -> None:
+    """Neither one of asyncio nor of uvloop; otherwise the process would ignore Ctrl-C from then on."""
+    signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in signals]
+    assert here("serve", *NOWHERE).returncode == 1
+    assert [signal.getsignal(number) for number in signals] == before
+
+
+def test_the_server_uses_uvloop_and_runs_without_it(
+    serve: Serve, command: Command, website: str, tmp_path: Path
+) -> None:
+    """It is installed where it has wheels; elsewhere its import fails."""
+    folder = tmp_path / "without_uvloop"
+    folder.mkdir()
+    (folder / "uvloop.py").write_text("raise ImportError('not available on this platform')\n")
+    for env, has_uvloop in (({}, HAS_UVLOOP), ({"PYTHONPATH": str(folder)}, False)):
+        server = serve(env=env)
+        assert ("/uvloop/" in Path(f"/proc/{server.pid}/maps").read_text()) == has_uvloop
+        assert server.request("POST", "/api/collect", view(website)).status == 202
+        assert server.terminate() == 0
+
+
+def test_the_largest_rate_limit(here: Command, serve: Serve, a_website: str) -> None:
+    """Accepted values work, including the largest ones."""
     most = [f"--{name}-per-minute=999999999999" for name in ("client", "website", "key")]
     refusal = here("serve", *NOWHERE, *most)
     if refusal.returncode == 2:
@@ -939,7 +1045,7 @@ def test_as_many_a_minute_as_can_be_written(here: Command, serve: Serve, a_websi
 
 
 def noise(size: int) -> bytes:
-    """Bytes that mean nothing, the same ones every time."""
+    """Return the same random bytes each time."""
     return b"".join(sha256(str(n).encode()).digest() for n in range(size // 32 + 1))[:size]
 
 
@@ -1019,7 +1125,7 @@ by_use = pytest.mark.parametrize("words", USES, ids=lambda words: " ".join(words
 
 @pytest.fixture
 def use(command: Command, here: Command) -> Command:
-    """Runs one of USES: serve as a process of its own, with its own threads and its own end."""
+    """Run one of USES; serve runs in a process of its own."""
 
     def run(*words: str, **more: Any) -> Done:
         return (command if words[0] == "serve" else here)(*words, **more)
@@ -1029,8 +1135,8 @@ def use(command: Command, here: Command) -> Command:
 
 @by_use
 @pytest.mark.parametrize("kind", OTHER_FILES)
-def test_a_file_that_is_no_database_of_ours(kind: str, words: Sequence[str], use: Command, tmp_path: Path) -> None:
-    """Exit 1, the file named, the reason in one sentence, and not a byte of the file changed."""
+def test_files_of_other_programs_are_refused(kind: str, words: Sequence[str], use: Command, tmp_path: Path) -> None:
+    """Exit status 1 with the path and the reason, and the file is not changed."""
     make, reason = OTHER_FILES[kind]
     path = tmp_path / "theirs.db"
     make(path)
@@ -1043,14 +1149,14 @@ def test_a_file_that_is_no_database_of_ours(kind: str, words: Sequence[str], use
 
 
 @by_use
-def test_a_missing_folder(words: Sequence[str], use: Command, tmp_path: Path) -> None:
+def test_a_missing_directory(words: Sequence[str], use: Command, tmp_path: Path) -> None:
     refused(use(*words, "--db", "nofolder/a.db", stdin=PASSWORD), 1, str(tmp_path / "nofolder"))
     assert made(tmp_path) == []
 
 
 @by_use
 @pytest.mark.parametrize("place", ["/proc/analytics.db", "/sys/analytics.db", "/dev/null/analytics.db"])
-def test_a_place_where_nobody_can_write(words: Sequence[str], place: str, use: Command, tmp_path: Path) -> None:
+def test_an_unwritable_directory(words: Sequence[str], place: str, use: Command, tmp_path: Path) -> None:
     refused(use(*words, "--db", place, stdin=PASSWORD), 1, place)
     assert made(tmp_path) == []
 
@@ -1066,20 +1172,30 @@ def test_a_port_in_use(command: Command) -> None:
         refused(command("serve", "--port", str(port)), 1, f"127.0.0.1:{port}", "in use", "--port")
 
 
-@pytest.mark.parametrize(("host", "status"), [("203.0.113.1", 1), ("no.such.host.invalid", 1), ("not an address", 2)])
-def test_an_address_that_is_not_here(host: str, status: int, command: Command) -> None:
-    refused(command("serve", "--port", "0", "--host", host), status, "" if status == 2 else host, "--host")
+@pytest.mark.parametrize(
+    ("host", "status", "said"),
+    [
+        ("203.0.113.1", 1, "this machine does not have the address: correct --host"),
+        ("no.such.host.invalid", 1, "no address is known for this name: correct --host"),
+        ("unix:/no/such/directory/socket", 1, "its directory does not exist: create it"),
+        ("not an address", 2, "--host must be an address or host name of this machine"),
+    ],
+)
+def test_an_address_that_cannot_be_listened_on(host: str, status: int, said: str, command: Command) -> None:
+    done = command("serve", "--port", "0", "--host", host)
+    refused(done, status, host, said)
+    assert "stop the program" not in done.stderr
 
 
-def test_country_data_that_is_none(command: Command, tmp_path: Path) -> None:
+def test_invalid_country_data(command: Command, tmp_path: Path) -> None:
     (tmp_path / "my.mmdb").write_text("not an MMDB file")
     refused(command("serve", "--port", "0", "--geoip-db", "my.mmdb"), 1, "my.mmdb")
     refused(command("serve", "--port", "0", "--geoip-db", "missing.mmdb"), 1, "missing.mmdb")
 
 
 @pytest.mark.parametrize("listing", ["website", "key"])
-def test_listing_waits_for_nobody(command: Command, tmp_path: Path, listing: str) -> None:
-    """It only reads: somebody else's transaction is no reason to wait, nor does it hold up the server."""
+def test_listing_does_not_wait_for_locks(command: Command, tmp_path: Path, listing: str) -> None:
+    """Listing only reads, so it neither waits for a write lock nor delays the server."""
     website = command("website", "add", "example.com").stdout.strip()
     command("key", "create", "--name", "laptop")
     holder = sqlite3.connect(tmp_path / "analytics.db", isolation_level=None)
@@ -1110,7 +1226,7 @@ def test_listing_waits_for_nobody(command: Command, tmp_path: Path, listing: str
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_a_near_miss_names_what_was_meant(words: Sequence[str], said: str, here: Command, tmp_path: Path) -> None:
+def test_typos_get_a_suggestion(words: Sequence[str], said: str, here: Command, tmp_path: Path) -> None:
     done = here(*words)
     refused(done, 2, said, "See `analytics-server")
     assert len(done.stderr.splitlines()) <= 6, done.stderr
@@ -1120,6 +1236,11 @@ def test_a_near_miss_names_what_was_meant(words: Sequence[str], said: str, here:
 @pytest.mark.parametrize("words", [(), ("website",), ("website", "add"), ("serve",)], ids=" ".join)
 def test_help_is_a_command_too(words: Sequence[str], here: Command) -> None:
     assert succeeded(here("help", *words)) == succeeded(here(*words, "--help"))
+
+
+@pytest.mark.parametrize("words", [("help", "help"), ("help", "--help"), ("help", "-h")], ids=" ".join)
+def test_help_of_help_is_that_of_the_program(words: Sequence[str], here: Command) -> None:
+    assert succeeded(here(*words)) == succeeded(here("--help"))
 
 
 def test_a_domain_is_added_once(here: Command, a_website: str, db: Path) -> None:
@@ -1137,7 +1258,7 @@ def test_a_website_is_renamed(here: Command, a_website: str, db: Path) -> None:
     assert succeeded(here("website", "rename", "example.com", "The shop")) == ""
     assert succeeded(here("website", "list")) == f"{a_website}\texample.com\tThe shop\n"
     for name in ("", "two\nlines", "x" * 101):
-        refused(here("website", "rename", a_website, name), 1, "name")
+        refused(here("website", "rename", a_website, name), 2, "NAME: ")
     refused(here("website", "rename", "example.org", "x"), 1, "There is no website example.org")
     assert rows(db, "select name from website") == [("The shop",)]
 
@@ -1153,7 +1274,7 @@ def test_a_website_is_removed_only_with_yes(here: Command, a_website: str, db: P
     refused(here("website", "remove", a_website, "--yes"), 1, "There is no website")
 
 
-def test_a_running_server_sees_both(command: Command, serve: Serve, website: str) -> None:
+def test_a_running_server_applies_both_changes(command: Command, serve: Serve, website: str) -> None:
     server = serve()
     key = succeeded(command("key", "create")).strip()
     own = {"Authorization": f"Bearer {key}"}
@@ -1218,7 +1339,7 @@ def test_a_start_is_refused_where_backups_cannot_be_written(command: Command, tm
     assert made(tmp_path) == ["file"]
 
 
-def test_a_text_file_is_no_database(here: Command, command: Command, tmp_path: Path) -> None:
+def test_a_text_file_is_refused(here: Command, command: Command, tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# Read me\n" * 50)
     for words in (("serve", "--port", "0"), ("website", "add", "example.com"), ("doctor",), ("compact",)):
         done = (command if words[0] == "serve" else here)(*words, "--db", "README.md")
@@ -1236,7 +1357,7 @@ def test_a_text_file_is_no_database(here: Command, command: Command, tmp_path: P
 
 
 def test_a_hard_link_is_refused(here: Command, command: Command, a_website: str, tmp_path: Path) -> None:
-    """SQLite's log and our lock go by the name: two names of a file would have one each."""
+    """The WAL and the lock file are named after the database, so two names would have two of each."""
     (tmp_path / "second.db").hardlink_to(tmp_path / "analytics.db")
     before = (tmp_path / "analytics.db").read_bytes()
     for name in ("analytics.db", "second.db"):
@@ -1256,7 +1377,7 @@ def test_a_symbolic_link_is_followed(here: Command, serve: Serve, a_website: str
     assert not (tmp_path / "link.db.lock").exists()
 
 
-def test_a_restore_that_was_killed_keeps_no_server_away(here: Command, serve: Serve, a_website: str, db: Path) -> None:
+def test_a_server_starts_after_a_killed_restore(here: Command, serve: Serve, a_website: str, db: Path) -> None:
     """Killed between its two last steps, it leaves the old database under two names: the next start ends that."""
     kept = db.with_name("analytics.db.replaced-20261122T030000Z")
     kept.hardlink_to(db)
@@ -1269,14 +1390,21 @@ def test_a_restore_that_was_killed_keeps_no_server_away(here: Command, serve: Se
 # The end of a terminal
 
 
-def test_a_server_under_nohup_outlives_its_terminal(serve: Serve) -> None:
+@pytest.mark.parametrize("at", ["_parser", "settings_from"])
+def test_ctrl_c_during_the_start_prints_no_traceback(at: str, here: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    accept_interrupts()
+    monkeypatch.setattr(cli_main, at, lambda *given: signal.raise_signal(signal.SIGINT))
+    refused(here("website", "list"), 130)
+
+
+def test_a_server_under_nohup_ignores_sighup(serve: Serve) -> None:
     server = serve(prefix=["env", "--ignore-signal=HUP"])
     server.process.send_signal(signal.SIGHUP)
     assert server.request("GET", "/healthz").status == 200
     assert server.terminate() == 0
 
 
-def test_a_closed_terminal_ends_a_server_in_good_order(serve: Serve) -> None:
+def test_a_closed_terminal_stops_a_server_cleanly(serve: Serve) -> None:
     server = serve()
     server.process.send_signal(signal.SIGHUP)
     assert server.process.wait(timeout=60) == 0

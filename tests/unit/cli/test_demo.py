@@ -1,4 +1,4 @@
-"""`analytics-server demo`: what it makes, that the same call makes the same, and what it refuses."""
+"""`analytics-server demo`: the generated data, its reproducibility, and what it refuses."""
 
 import json
 import re
@@ -16,11 +16,11 @@ import pytest
 
 from tally.demo.sites import SITES
 from tally.demo.traffic import DAYS, heat_points, lines, rejected
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
 from tally.timestamps import DAY_MS
 from tests.support.app import ROOT, Answer
 from tests.support.page_client import OWN_PAGE
-from tests.support.process import Command, Server, clean_environment, until
+from tests.support.process import Command, Server, accept_interrupts, clean_environment, until
 
 UNTIL_MS = 1_795_258_800_000  # 2026-11-21T11:00:00Z
 UNTIL = "2026-11-21T11:00:00Z"
@@ -28,13 +28,17 @@ FEW = ("--events", "4000")
 
 
 def stored(db: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Everything a reader can see of a file; visitors are other numbers in every file."""
-    texts = ", ".join(f"(select text from label where id = {field})" for field in (*FIELDS, "event_name"))
+    """Return the readable content of a database; visitors have other numbers in each database."""
+    texts, of_visits = (
+        ", ".join(f"(select text from label where id = {field})" for field in fields)
+        for fields in ((*EVENT_FIELDS, "event_name"), VISIT_FIELDS)
+    )
     with sqlite3.connect(db) as connection:
         found = {
             "events": f"select website, ts, id, type, visit, event_data, {texts} from event order by website, ts, id",
             "vitals": "select website, ts, lcp, inp, cls, fcp, ttfb from web_vitals order by website, ts, id",
-            "visits": "select website, start_ms, duration_ms, pageviews, events from visit order by 1, 2, 3, 4, 5",
+            "visits": f"select website, start_ms, duration_ms, pageviews, events, {of_visits} from visit"
+            " order by 1, 2, 3, 4, 5",
             "ab": "select website, ts, type, value from experiment_event order by website, ts, id",
             "heat": "select website, day, text, viewport, kind, bin_y, bin_x, points"
             " from heatmap_point join label on id = pathname"
@@ -62,7 +66,7 @@ def start(folder: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 
 class Demo(NamedTuple):
-    """A demo that is served, its session's cookie, and what it printed."""
+    """A served demo, the cookie of a session, and the output."""
 
     url: str
     cookie: str
@@ -83,7 +87,7 @@ def request(url: str, method: str, path: str, body: Any = None, cookie: str = ""
 
 @pytest.fixture(scope="module")
 def demo(folder: Path) -> Iterator[Demo]:
-    """A demo made up to now and served, with a session."""
+    """Return a served demo with data up to now, and a session."""
     process = start(folder, "--port", "0", *FEW)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -116,8 +120,8 @@ def test_the_same_call_gives_the_same_figures(folder: Path, command: Command) ->
     assert (folder / "one.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_every_page_has_something_to_show(demo: Demo) -> None:
-    """Each answer that a page of the dashboard stands on, of the last 30 days or more."""
+def test_every_page_has_data(demo: Demo) -> None:
+    """Every response used by a page of the dashboard, over 30 days or more."""
     websites = {website["name"]: website for website in demo.get("/api/account/websites")["data"]}
     assert list(websites) == ["Demo: Coffee shop", "Demo: Travel blog", "Demo: Habit app"]
     day = datetime.fromtimestamp(datetime.now(UTC).timestamp() - 179 * 86_400, UTC).date()
@@ -144,7 +148,7 @@ def test_every_page_has_something_to_show(demo: Demo) -> None:
     assert 0 < usage < 4_600
 
 
-def test_the_pages_say_that_it_is_a_demo(demo: Demo) -> None:
+def test_the_pages_are_marked_as_a_demo(demo: Demo) -> None:
     assert demo.get("/api/account/state")["data"] == {"logged_in": True, "needs_setup": False, "demo": True}
     assert demo.get("/api/account")["data"]["demo"] is True
     website = demo.get("/api/account/websites")["data"][0]["id"]
@@ -153,13 +157,13 @@ def test_the_pages_say_that_it_is_a_demo(demo: Demo) -> None:
     assert (shared.json["data"]["demo"], shared.json["data"]["name"]) == (True, "Demo: Coffee shop")
 
 
-def test_it_is_served_to_this_machine_alone(demo: Demo) -> None:
+def test_the_demo_listens_on_loopback_only(demo: Demo) -> None:
     assert demo.url.startswith("http://127.0.0.1:")
     assert "setup" not in demo.words
 
 
-def test_a_demo_that_is_there_is_kept(demo: Demo, folder: Path, command: Command) -> None:
-    """Its events stay, the password is another one; while it is served nothing changes."""
+def test_an_existing_demo_is_kept(demo: Demo, folder: Path, command: Command) -> None:
+    """Its events are kept and its password is replaced; while it is served nothing changes."""
     busy = command("demo", "--no-serve", cwd=folder)
     assert busy.returncode == 1
     assert "is in use by a running server" in busy.stderr
@@ -177,7 +181,7 @@ def test_a_demo_that_is_there_is_kept(demo: Demo, folder: Path, command: Command
     assert "--until and --events need a new file" in refused.stderr
 
 
-def test_other_data_is_refused_and_left_alone(tmp_path: Path, command: Command) -> None:
+def test_other_databases_are_refused_unchanged(tmp_path: Path, command: Command) -> None:
     command("website", "add", "example.com", "--db", "own.db")
     (tmp_path / "notes.md").write_text("# Notes\n")
     before = (tmp_path / "own.db").read_bytes()
@@ -200,28 +204,39 @@ def test_the_database_of_the_environment_is_not_filled(tmp_path: Path, command: 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--until", "yesterday"), "--until must be a date or time"),
-        (("--until", "2999-01-01"), "--until must not lie in the future (got 2999-01-01)"),
-        (("--events", "12"), "must be between 1,000 and 2,000,000 (got 12)"),
+        (("--until", "yesterday"), "--until: must be a date or time"),
+        (("--until", "2999-01-01"), "--until: must not lie in the future (got '2999-01-01')"),
+        (("--events", "12"), "must be between 1,000 and 2,000,000 (got '12')"),
         (("--port", "x"), "--port"),
     ],
 )
-def test_what_cannot_be_made_leaves_no_file(
-    arguments: tuple[str, ...], words: str, tmp_path: Path, command: Command
-) -> None:
+def test_a_failed_demo_leaves_no_file(arguments: tuple[str, ...], words: str, tmp_path: Path, command: Command) -> None:
     done = command("demo", *arguments)
-    assert done.returncode in (1, 2)
+    assert done.returncode == 2
     assert words in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupted_run_leaves_nothing(tmp_path: Path) -> None:
+def test_an_interrupted_demo_leaves_no_file(tmp_path: Path) -> None:
     process = start(tmp_path, "--no-serve", "--events", "400000")
     until(lambda: any(path.stat().st_size for path in tmp_path.glob("demo.db.unfinished*")))
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, (out, err)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tests_in_the_background_can_interrupt_commands() -> None:
+    """A shell starts background jobs with SIGINT ignored, which the commands under test would inherit."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        accept_interrupts()
+        done = subprocess.run(
+            [sys.executable, "-c", "import signal; signal.raise_signal(signal.SIGINT)"], stderr=subprocess.DEVNULL
+        )
+        assert done.returncode == -signal.SIGINT
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 # --- the traffic itself
@@ -244,7 +259,7 @@ def test_traffic_grows_and_has_a_rhythm(site: Any) -> None:
     assert max(weekdays.values()) > 1.1 * min(weekdays.values())
 
 
-def test_what_is_drawn_depends_on_nothing_else() -> None:
+def test_generated_data_depends_on_the_seed_only() -> None:
     for site in SITES:
         first, second = (
             (list(lines(site, UNTIL_MS, 0.01)), list(heat_points(site, UNTIL_MS, 0.1)), rejected(site, UNTIL_MS, 0.1))

@@ -1,7 +1,7 @@
-"""`doctor`: every check made to fail for real, the words it finds, what it says is to be done, and its exit status.
+"""`doctor`: every check with a real failure, its message, its fix, and the exit status.
 
-Nothing is pretended: a small disk is a small disk, another user is another user, a damaged page is noise.
-Most of it runs the command in this process; what needs another process, or its limits, has one.
+All failures are real: a small disk, another user, a damaged page.
+Most tests run the command in this process; those that need another user or limits start a process.
 """
 
 import json
@@ -28,14 +28,15 @@ from tally.accounts.websites import add_website
 from tally.clock import ClockState
 from tally.maintenance.backup import make_dated
 from tally.storage import meta
+from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import VERSION, open_database, transaction
 from tally.storage.file_lock import lock_file
 from tests.robustness.test_clock_changes import need_faketime
 from tests.support import proxies
 from tests.support.aged_database import run_in_process
 from tests.support.app import ROOT
+from tests.support.mmdb import mmdb
 from tests.support.process import Serve, clean_environment, until
-from tests.unit.events.test_geoip import mmdb
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -52,7 +53,7 @@ def now_ms() -> int:
 
 
 class Line(NamedTuple):
-    """A finding as it is printed."""
+    """A finding as printed."""
 
     mark: str
     topic: str
@@ -60,7 +61,7 @@ class Line(NamedTuple):
     todo: str
 
 
-class Said(NamedTuple):
+class Diagnosis(NamedTuple):
     status: int
     lines: list[Line]
     err: str
@@ -69,7 +70,7 @@ class Said(NamedTuple):
         return [line for line in self.lines if line.topic == topic]
 
     def the(self, topic: str) -> Line:
-        """The one finding of a topic."""
+        """Return the only finding of a topic."""
         (line,) = self.of(topic)
         return line
 
@@ -78,7 +79,7 @@ class Said(NamedTuple):
         return {line.topic for line in self.lines if line.mark == "FAULT"}
 
 
-def read(status: int, out: str, err: str) -> Said:
+def read(status: int, out: str, err: str) -> Diagnosis:
     lines: list[Line] = []
     for text in out.splitlines():
         mark, rest = text[:6].strip(), text[6:]
@@ -88,8 +89,8 @@ def read(status: int, out: str, err: str) -> Said:
         else:
             assert rest.strip().startswith("->"), text
             lines[-1] = lines[-1]._replace(todo=rest.strip()[2:].strip())
-    found = Said(status, lines, err)
-    # What holds for every run: a fault says what to do, and decides on the exit status.
+    found = Diagnosis(status, lines, err)
+    # For every run: a fault has a fix and sets the exit status.
     assert {line.mark for line in lines} <= {"ok", "note", "FAULT"}
     assert status == (1 if found.faults else 0), out
     assert ("see FAULT above" in err) == bool(found.faults)
@@ -97,12 +98,12 @@ def read(status: int, out: str, err: str) -> Said:
     return found
 
 
-Doctor = Callable[..., Said]
+Doctor = Callable[..., Diagnosis]
 
 
 @pytest.fixture(scope="module")
 def countries(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Country data of today: the bundled one grows old."""
+    """Return current country data, since the bundled data becomes old."""
     path = tmp_path_factory.mktemp("countries") / "fresh.mmdb"
     path.write_bytes(mmdb({"8.8.0.0/16": {"country_code": "IS"}}, made=round(time.time())))
     return path
@@ -110,7 +111,7 @@ def countries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    """A sound database with a website."""
+    """Return a valid database with a website."""
     path = tmp_path / "analytics.db"
     connection = open_database(path, create=True)
     with transaction(connection):
@@ -122,11 +123,11 @@ def db(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def doctor(db: Path, countries: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Doctor:
-    """The command in this process."""
+    """Return the command in this process."""
     for name in [name for name in os.environ if name.startswith("ANALYTICS_")]:
         monkeypatch.delenv(name)
 
-    def run(*words: str, path: Path = db, geoip: Path = countries) -> Said:
+    def run(*words: str, path: Path = db, geoip: Path = countries) -> Diagnosis:
         return read(*run_in_process(main, capsys, "doctor", "--db", str(path), "--geoip-db", str(geoip), *words))
 
     return run
@@ -139,8 +140,8 @@ def words_of(db: Path, countries: Path) -> list[str]:
     return ["doctor", "--db", str(db), "--geoip-db", str(countries)]
 
 
-def elsewhere(words: list[str], prefix: str = "", **how: str) -> Said:
-    """The command in a process of its own, after some Python that changes what that process may do."""
+def elsewhere(words: list[str], prefix: str = "", **how: str) -> Diagnosis:
+    """Run the command in another process, after Python code that restricts the process."""
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{prefix}\n{RUN}({words}))"
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment(**how), timeout=60
@@ -166,8 +167,8 @@ def noted(db: Path, name: str, value: object) -> None:
 # --- all is well
 
 
-def test_nothing_is_wrong(doctor: Doctor, db: Path) -> None:
-    """Every check has a line; what is fine has nothing to do; nothing is changed."""
+def test_a_healthy_database(doctor: Doctor, db: Path) -> None:
+    """Every check prints a line; without problems there is nothing to do, and nothing is changed."""
     before = {path.name: path.read_bytes() for path in db.parent.iterdir()}
     found = doctor()
     assert found.faults == set()
@@ -178,7 +179,7 @@ def test_nothing_is_wrong(doctor: Doctor, db: Path) -> None:
     assert {path.name: path.read_bytes() for path in db.parent.iterdir()} == before
 
 
-def test_beside_a_running_server(serve: Serve, doctor: Doctor, db: Path) -> None:
+def test_doctor_while_a_server_runs(serve: Serve, doctor: Doctor, db: Path) -> None:
     server = serve(db=db)
     found = until(lambda: (now := doctor()) and now.the("clock").mark == "ok" and now)
     assert found.faults == set()
@@ -188,7 +189,7 @@ def test_beside_a_running_server(serve: Serve, doctor: Doctor, db: Path) -> None
     assert "none runs" in doctor().the("server").words
 
 
-def test_quick_does_not_read_it_all(doctor: Doctor) -> None:
+def test_quick_skips_the_full_check(doctor: Doctor) -> None:
     assert "--quick" in doctor("--quick").the("database").words
 
 
@@ -222,7 +223,7 @@ def test_no_database(doctor: Doctor, tmp_path: Path, make: Callable[[Path], obje
     assert todo in found.the("database").todo
 
 
-def test_a_folder_that_is_not_there(doctor: Doctor, tmp_path: Path) -> None:
+def test_a_missing_directory(doctor: Doctor, tmp_path: Path) -> None:
     found = doctor(path=tmp_path / "nowhere" / "a.db")
     assert "disk" in found.faults
     assert "does not exist" in found.the("disk").words
@@ -249,7 +250,7 @@ def test_a_damaged_page(doctor: Doctor, db: Path, table: str, words: tuple[str, 
     db.write_bytes(held)
     found = doctor(*words)
     if words and table == "label":
-        assert found.faults == set(), "nobody looked there"
+        assert found.faults == set(), "this part is not checked"
         return
     assert found.faults == {"database"}
     line = next(line for line in found.of("database") if line.mark == "FAULT")
@@ -257,8 +258,8 @@ def test_a_damaged_page(doctor: Doctor, db: Path, table: str, words: tuple[str, 
     assert "restore" in line.todo
 
 
-def test_what_reads_well_and_is_wrong(doctor: Doctor, db: Path) -> None:
-    """A list of free pages that is shorter than the file says: every question is answered, and it is damaged."""
+def test_wrong_figures_in_a_readable_database(doctor: Doctor, db: Path) -> None:
+    """The list of free pages is shorter than recorded: all queries work, but the database is damaged."""
     connection = sqlite3.connect(db)
     connection.execute("pragma wal_checkpoint(truncate)").fetchall()
     connection.close()
@@ -274,7 +275,7 @@ def test_what_reads_well_and_is_wrong(doctor: Doctor, db: Path) -> None:
 # --- permissions
 
 
-def test_others_may_read_it(doctor: Doctor, db: Path) -> None:
+def test_a_database_readable_by_others(doctor: Doctor, db: Path) -> None:
     db.chmod(0o644)
     found = doctor()
     assert found.faults == {"permissions"}
@@ -284,7 +285,7 @@ def test_others_may_read_it(doctor: Doctor, db: Path) -> None:
     assert doctor().faults == set()
 
 
-def test_everybody_may_replace_it(doctor: Doctor, db: Path) -> None:
+def test_a_database_replaceable_by_others(doctor: Doctor, db: Path) -> None:
     db.parent.chmod(0o777)
     found = doctor()
     assert found.faults == {"permissions"}
@@ -294,17 +295,23 @@ def test_everybody_may_replace_it(doctor: Doctor, db: Path) -> None:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that every user may go through; pytest's own are closed to others."""
+    """Return a directory that all users may enter; those of pytest are closed to others."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
 
 
+# Modules and version are read first: the other user may not be allowed to read the checkout.
 AS_NOBODY = f"""
-import os
-import analytics_server, tzdata
+import importlib, os, pkgutil
+import tally, tzdata
+for module in pkgutil.walk_packages(tally.__path__, "tally."):
+    importlib.import_module(module.name)
+import analytics_server
+from tally.resources import tally_version
 from tally.timeranges import zone, zone_names
+tally_version()
 [zone(name) for name in zone_names()]
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
 """
@@ -312,7 +319,7 @@ by_root = pytest.mark.skipif(not is_root, reason="NOT TESTED: what another user 
 
 
 @by_root
-def test_another_user_is_told_whose_it_is(open_folder: Path, db: Path, countries: Path) -> None:
+def test_another_user_gets_the_name_of_the_owner(open_folder: Path, db: Path, countries: Path) -> None:
     path, fresh = Path(shutil.copy(db, open_folder)), Path(shutil.copy(countries, open_folder))
     fresh.chmod(0o644)
     found = elsewhere(words_of(path, fresh), AS_NOBODY)
@@ -320,13 +327,13 @@ def test_another_user_is_told_whose_it_is(open_folder: Path, db: Path, countries
     line = found.the("permissions")
     assert "nobody cannot write analytics.db, which belongs to root" in line.words
     assert line.todo.endswith("as root")
-    # The file is his, and its folder is not.
+    # The file belongs to nobody, its directory does not.
     os.chown(path, NOBODY, NOBODY)
     found = elsewhere(words_of(path, fresh), AS_NOBODY)
     assert "cannot write the directory" in found.the("permissions").words
     os.chown(open_folder, NOBODY, NOBODY)
     assert elsewhere(words_of(path, fresh), AS_NOBODY).faults == set()
-    # He may not even look.
+    # The directory cannot be read.
     os.chown(open_folder, 0, 0)
     open_folder.chmod(0o700)
     found = elsewhere(words_of(path, Path("/dev/null")), AS_NOBODY)
@@ -336,7 +343,7 @@ def test_another_user_is_told_whose_it_is(open_folder: Path, db: Path, countries
 
 @by_root
 def test_a_log_of_another_user(doctor: Doctor, db: Path) -> None:
-    """As a command leaves it that was run as root beside a server that is not."""
+    """As left by a command that root ran beside a server of another user."""
     keeping = sqlite3.connect(db)
     keeping.execute("insert into meta values ('x', 1)")
     keeping.commit()
@@ -367,7 +374,7 @@ sys.stdin.read()
 
 
 class Holder:
-    """Another process that holds something until it is let go."""
+    """Another process that holds a lock until it is stopped."""
 
     def __init__(self, code: str, *words: str) -> None:
         self._process = subprocess.Popen(
@@ -396,8 +403,8 @@ def test_a_server_of_another_user(doctor: Doctor, db: Path) -> None:
 # --- the disk
 
 
-def with_a_disk(words: list[str], mount: str, seen: str, **variables: str) -> Said:
-    """What doctor says in a mount namespace of its own, so that nobody else sees what is mounted there."""
+def with_a_disk(words: list[str], mount: str, seen: str, **variables: str) -> Diagnosis:
+    """Return the output of doctor in a mount namespace of its own."""
     apart = ["unshare", "--mount", *([] if is_root else ["--map-root-user"]), "sh", "-c"]
     if shutil.which("unshare") is None or subprocess.run([*apart, mount], capture_output=True).returncode:
         pytest.skip(f"NOT TESTED: {seen} seen by doctor (no right to mount one here)")
@@ -423,8 +430,8 @@ def test_a_small_disk(db: Path, countries: Path, tmp_path: Path) -> None:
     assert "compact" in found.the("disk").todo
 
 
-def test_a_temporary_folder_without_room(db: Path, countries: Path, tmp_path: Path) -> None:
-    """The same for TMPDIR, which large questions are sorted in."""
+def test_a_full_temporary_directory(db: Path, countries: Path, tmp_path: Path) -> None:
+    """The same for TMPDIR, in which large queries are sorted."""
     (tmp_path / "small").mkdir()
     mount = f"mount -t tmpfs -o size=1m none {tmp_path}/small"
     found = with_a_disk(words_of(db, countries), mount, "a full temporary folder", TMPDIR=f"{tmp_path}/small")
@@ -434,7 +441,7 @@ def test_a_temporary_folder_without_room(db: Path, countries: Path, tmp_path: Pa
 
 
 def test_a_limit_on_the_size_of_files(serve: Serve, doctor: Doctor, db: Path) -> None:
-    """Of the running server, which is not that of whoever asks."""
+    """The limit of the running server, not that of the command."""
     server = serve(db=db)
     assert doctor().faults == set()
     _, hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)
@@ -450,7 +457,7 @@ def test_a_limit_on_the_size_of_files(serve: Serve, doctor: Doctor, db: Path) ->
 # --- the log
 
 
-def test_a_log_that_somebody_holds(doctor: Doctor, db: Path) -> None:
+def test_a_wal_held_by_a_reader(doctor: Doctor, db: Path) -> None:
     with Holder(HOLD_READER, str(db)) as reader:
         writer = sqlite3.connect(db)
         writer.execute("pragma synchronous = off")
@@ -461,7 +468,7 @@ def test_a_log_that_somebody_holds(doctor: Doctor, db: Path) -> None:
         assert found.faults == {"log"}
         assert f"(process {reader.pid}) has it open" in found.the("log").words
         assert found.the("log").todo.startswith("stop that")
-    # Nobody holds it any more, and no server runs that would empty it.
+    # No process holds it, and no server runs that would truncate it.
     found = doctor("--quick")
     assert found.faults == set()
     assert found.the("log").mark == "note"
@@ -494,7 +501,7 @@ CLOCKS: dict[str, tuple[int, ClockState, str, str, str]] = {
 
 
 @pytest.mark.parametrize(("at_ms", "note", "mark", "words", "todo"), CLOCKS.values(), ids=CLOCKS)
-def test_what_the_server_noted_of_the_clock(
+def test_clock_jumps_recorded_by_the_server(
     doctor: Doctor, db: Path, at_ms: int, note: ClockState, mark: str, words: str, todo: str
 ) -> None:
     noted(db, meta.CLOCK, list(note._replace(monotonic_wall_ms=now_ms() + at_ms)))
@@ -509,7 +516,7 @@ def test_what_the_server_noted_of_the_clock(
 
 
 def test_a_clock_that_is_behind(serve: Serve, db: Path, countries: Path) -> None:
-    """A server noted the time, then the machine's clock was set back."""
+    """A server recorded the time, then the system clock was set back."""
     library = need_faketime()
     server = serve(db=db)
     until(lambda: sqlite3.connect(db).execute("select 1 from meta where name = 'clock'").fetchone())
@@ -520,7 +527,7 @@ def test_a_clock_that_is_behind(serve: Serve, db: Path, countries: Path) -> None
 
 
 def test_events_of_the_future(doctor: Doctor, db: Path) -> None:
-    columns = ", ".join("0" * 18)
+    columns = ", ".join("0" * (len(COLUMNS["event"]) - 4))
     write(db, (f"insert into event values (1, ?, 1, {columns}, null)", (now_ms() + 2 * DAY_MS,)))
     found = doctor()
     assert found.faults == set()
@@ -531,7 +538,7 @@ def test_events_of_the_future(doctor: Doctor, db: Path) -> None:
 
 
 def package(folder: Path, version: str, *, broken: str = "") -> Path:
-    """A package tzdata of that version; its zone `broken` holds noise."""
+    """Create a tzdata package of this version, in which the zone `broken` is invalid."""
     import tzdata
 
     real = Path(next(iter(tzdata.__path__)))
@@ -584,16 +591,16 @@ def test_no_country_data(doctor: Doctor, tmp_path: Path, content: bytes | None) 
 
 # --- proxies
 
-# Each beside what came before it: headers that came, and what is then said.
+# Headers of a further request, and the finding after it.
 ASKED: tuple[tuple[dict[str, str], str, str, str], ...] = (
-    ({}, "note", "requests came from this machine without X-Forwarded-For", "no proxy is in front"),
+    ({}, "note", "requests came from this machine without X-Forwarded-For", "fine without a proxy"),
     (
         {"CF-Connecting-IP": "203.0.113.9"},
         "FAULT",
         "CF-Connecting-IP came in requests, and X-Forwarded-For",
         "--forwarded-header CF-Connecting-IP",
     ),
-    ({"X-Forwarded-For": "203.0.113.9"}, "ok", "a trusted proxy says by X-Forwarded-For who asks", ""),
+    ({"X-Forwarded-For": "203.0.113.9"}, "ok", "a trusted proxy sets X-Forwarded-For", ""),
     (
         {"X-Forwarded-For": "203.0.113.9, 172.18.0.1"},
         "FAULT",
@@ -603,8 +610,8 @@ ASKED: tuple[tuple[dict[str, str], str, str, str], ...] = (
 )
 
 
-def test_headers_as_the_server_saw_them(serve: Serve, doctor: Doctor, db: Path) -> None:
-    assert "no server has noted" in doctor("--quick").the("proxies").words
+def test_recorded_proxy_headers(serve: Serve, doctor: Doctor, db: Path) -> None:
+    assert "no request has been recorded" in doctor("--quick").the("proxies").words
     server = serve(db=db)
     until(lambda: "nothing has come in" in doctor("--quick").the("proxies").words)
     for headers, mark, words, todo in ASKED:
@@ -618,14 +625,14 @@ def test_headers_as_the_server_saw_them(serve: Serve, doctor: Doctor, db: Path) 
         assert todo in until(found).todo
     assert "203.0.113" not in str(sqlite3.connect(db).execute("select value from meta").fetchall())
     assert server.terminate() == 0
-    assert found() is not None, "what was seen is still known when the server is gone"
+    assert found() is not None, "the record remains after the server has stopped"
 
 
-def test_an_nginx_that_only_has_a_proxy_pass(serve: Serve, doctor: Doctor, db: Path, tmp_path: Path) -> None:
-    """It shows /metrics to nobody, and `doctor` says what it lacks; so it does of a proxy that hides better."""
+def test_nginx_with_proxy_pass_only(serve: Serve, doctor: Doctor, db: Path, tmp_path: Path) -> None:
+    """Such a proxy shows no /metrics; `doctor` names the missing header, also of a proxy that hides itself better."""
     server = serve("--base-url", "https://stats.example.com", db=db)
     assert server.request("GET", "/metrics").status == 200
-    hidden = "cannot be told from those of this machine"
+    hidden = "cannot be distinguished from those of this machine"
     assert (
         "X-Forwarded-For"
         in until(lambda: [line for line in doctor("--quick").of("metrics") if hidden in line.words])[0].todo
@@ -643,8 +650,8 @@ def test_an_nginx_that_only_has_a_proxy_pass(serve: Serve, doctor: Doctor, db: P
     assert "X-Forwarded-For" in found[0].todo
 
 
-def test_an_nginx_that_adds_no_header(serve: Serve, doctor: Doctor, db: Path, tmp_path: Path) -> None:
-    """What nginx 1.30 does by default: the first event of a page elsewhere closes /metrics; `doctor` warns before."""
+def test_nginx_without_headers(serve: Serve, doctor: Doctor, db: Path, tmp_path: Path) -> None:
+    """The default of nginx 1.30: `doctor` warns before the first event from another page closes /metrics."""
     server = serve(db=db)
     proxy = proxies.Proxy("nginx", proxies.HIDDEN_NGINX, server.url.removeprefix("http://"), tmp_path / "nginx")
     ((website,),) = sqlite3.connect(db).execute("select id from website").fetchall()
@@ -677,16 +684,16 @@ def test_metrics_behind_a_proxy_that_says_so(serve: Serve, doctor: Doctor, db: P
     until(lambda: [line for line in doctor("--quick").of("metrics") if line.mark == "ok" and "token" in line.words])
 
 
-def test_visitors_who_come_themselves(serve: Serve, doctor: Doctor, db: Path) -> None:
+def test_visitors_without_a_proxy(serve: Serve, doctor: Doctor, db: Path) -> None:
     server = serve("--trusted-proxy", "none", db=db)
     assert server.request("POST", "/api/collect", {}).status == 400
-    until(lambda: "visitors come themselves" in doctor("--quick").the("proxies").words)
+    until(lambda: "clients connect directly" in doctor("--quick").the("proxies").words)
 
 
 @pytest.mark.parametrize(
     "value", [None, {}, [], {"header": 1}, {"header": "X", "seen": 1, "networks": [], "others": []}]
 )
-def test_a_note_that_cannot_be_read(doctor: Doctor, db: Path, value: object) -> None:
+def test_an_unreadable_record(doctor: Doctor, db: Path, value: object) -> None:
     noted(db, meta.PROXIES, value)
     found = doctor("--quick")
     assert found.the("proxies").mark == "note"

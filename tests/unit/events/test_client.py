@@ -1,4 +1,4 @@
-"""Who is calling (tally/events/client.py). The rules are in docs/reference/collect-api.md."""
+"""tally/events/client.py: client address and origin. The rules are in docs/reference/collect-api.md."""
 
 from ipaddress import ip_address, ip_network
 
@@ -18,7 +18,7 @@ from tally.events.client import (
 )
 from tests.support.cases import cases
 
-# (id, Origin, whether a website registered for example.com takes it)
+# (id, Origin, whether a website registered for example.com accepts it)
 ORIGINS = [
     ("same", "https://example.com", True),
     ("http", "http://example.com", True),
@@ -112,8 +112,8 @@ ORIGINS = [
 
 @cases(("origin", "taken"), [pytest.param(o, t, id=i) for i, o, t in ORIGINS])
 def test_origins(origin: str, taken: bool) -> None:
-    """ "compared as lowercase IDNA labels without port or trailing dot, parsed strictly; `Origin: null` and a
-    web request that names no host are refused"."""
+    """Hosts are compared as lowercase IDNA labels without port or trailing dot; `Origin: null` and a web request
+    without a host are rejected."""
     page = page_origin({"Origin": origin})
     assert page is not None
     assert page.origin == origin
@@ -139,7 +139,7 @@ def test_origins(origin: str, taken: bool) -> None:
     ],
 )
 def test_origins_of_other_domains(origin: str, domain: str, taken: bool) -> None:
-    """ "The host must be the registered domain or a subdomain"."""
+    """The host must be the registered domain or a subdomain of it."""
     assert allows(page_origin({"Origin": origin}), domain, ()) is taken
 
 
@@ -174,8 +174,8 @@ EVIL = "https://evil.com"
     ],
 )
 def test_web_requests(headers: dict[str, str], web: bool, taken: bool) -> None:
-    """ "Web request: one with an Origin, a Referer or a Sec-Fetch-Site header. Origin decides, where there is
-    none Referer. [...] A request with none of the three is an app or a server and is not checked"."""
+    """A web request has an Origin, Referer or Sec-Fetch-Site header; Origin is checked, else Referer. A request with
+    none of the three is from an app or a server and not checked."""
     for form in (headers, CIMultiDict({name.lower(): value for name, value in headers.items()})):
         assert (page_origin(form) is not None) is web
         assert allows(page_origin(form), "example.com", ()) is taken
@@ -191,7 +191,7 @@ def test_web_requests(headers: dict[str, str], web: bool, taken: bool) -> None:
     ],
 )
 def test_repeated_headers(pairs: list[tuple[str, str]], taken: bool) -> None:
-    """A request that names two pages names none: "a web request that names no host [is] refused"."""
+    """A request with two different pages is treated as one without a page, and rejected."""
     assert allows(page_origin(CIMultiDict(pairs)), "example.com", (PAGE,)) is taken
 
 
@@ -228,12 +228,12 @@ EXTRAS = ("capacitor://localhost", "Ionic://App.Local", "http://localhost:8100",
     ],
 )
 def test_extra_origins(headers: dict[str, str], taken: bool) -> None:
-    """ "A website may list exact extra origins, such as `capacitor://localhost`"."""
+    """A website can allow exact extra origins, such as `capacitor://localhost`."""
     assert allows(page_origin(headers), "example.com", EXTRAS) is taken
 
 
-def test_a_page_origin_is_what_was_sent() -> None:
-    """The origin as sent and the host compared; "" where none is named."""
+def test_page_origin() -> None:
+    """The origin as sent and the host that is compared; "" without one."""
     assert page_origin({"Origin": "https://WWW.Example.com:8443"}) == PageOrigin(
         "https://WWW.Example.com:8443", "www.example.com"
     )
@@ -316,8 +316,8 @@ WALKS: list[Walk] = [
 
 @cases(("peer", "lines", "trusted", "client"), [pytest.param(*w[1:], id=w[0]) for w in WALKS])
 def test_client_address(peer: str | None, lines: list[str], trusted: tuple[Network, ...], client: str) -> None:
-    """ "the socket's peer; `X-Forwarded-For` is believed only where the peer is a trusted proxy,
-    from the right, first untrusted wins; IPv4-mapped addresses are IPv4"."""
+    """The socket's peer; if it is a trusted proxy, the first untrusted address of `X-Forwarded-For` from the right.
+    IPv4-mapped addresses are IPv4."""
     assert client_address(peer, lines, trusted) == ip_address(client)
 
 
@@ -347,7 +347,7 @@ def test_client_address(peer: str | None, lines: list[str], trusted: tuple[Netwo
     ],
 )
 def test_forwarded(lines: list[str], client: str) -> None:
-    """ "another header can be named by a setting, and then only that one counts": here RFC 7239's."""
+    """A setting can name another header instead, here that of RFC 7239."""
     assert client_address("127.0.0.1", lines, INNER, "forwarded") == ip_address(client)
 
 
@@ -373,7 +373,7 @@ def test_another_header_is_a_list_of_addresses() -> None:
     ],
 )
 def test_trusted_proxies(texts: list[str], networks: list[str]) -> None:
-    """ "`--trusted-proxy` (repeatable CIDR) replaces the default, loopback; `none` trusts no proxy"."""
+    """`--trusted-proxy` replaces the default, loopback; `none` trusts no proxy."""
     assert parse_proxies(texts) == tuple(ip_network(network) for network in networks)
 
 
@@ -392,7 +392,7 @@ def test_trusted_proxies(texts: list[str], networks: list[str]) -> None:
     ],
 )
 def test_bad_proxies_say_what_to_write(text: str, advice: str) -> None:
-    """ "a sentence that says what to do"."""
+    """The message names the fix."""
     with pytest.raises(ValueError, match=f"--trusted-proxy.*{advice}"):
         parse_proxies(["127.0.0.1", text])
 
@@ -408,7 +408,7 @@ def test_bad_proxies_say_what_to_write(text: str, advice: str) -> None:
     ],
 )
 def test_bucket_key(one: str, other: str, same: bool) -> None:
-    """ "a client (an IPv4 address, an IPv6 /64)"."""
+    """A client is an IPv4 address or an IPv6 /64."""
     assert (bucket_key(ip_address(one)) == bucket_key(ip_address(other))) is same
     assert len(bucket_key(ip_address(one))) == (4 if "." in one else 8)
 
@@ -421,7 +421,7 @@ ADDRESSES = st.ip_addresses().map(str)
 @settings(deadline=None)
 @given(ANY_TEXT, ANY_TEXT, st.sampled_from(["Origin", "Referer", "Sec-Fetch-Site"]))
 def test_nothing_in_a_header_raises(text: str, extra: str, name: str) -> None:
-    """ "a 500 tells nothing of the inside": hostile headers give none."""
+    """Hostile headers raise no exception."""
     page = page_origin({name: text})
     assert page is not None
     assert allows(page, "example.com", (extra,)) in (True, False)
@@ -435,15 +435,15 @@ def test_nothing_in_a_header_raises(text: str, extra: str, name: str) -> None:
 )
 @example("127.0.0.1", ["\0"], "X-Forwarded-For")
 def test_nothing_forwarded_raises(peer: str | None, lines: list[str], header: str) -> None:
-    """Whatever stands in the header, there is a client."""
+    """Any header results in a client."""
     for trusted in (NOBODY, LOOPBACK, ALL):
         assert bucket_key(client_address(peer, lines, trusted, header))
 
 
 @settings(deadline=None)
 @given(st.lists(ANY_TEXT | NODES | ADDRESSES), st.ip_addresses(v=4, network="203.0.113.0/24").map(str))
-def test_nothing_before_the_proxys_word_counts(forged: list[str], client: str) -> None:
-    """ "from the right, first untrusted wins": what a client wrote in front changes nothing."""
+def test_forged_addresses_are_ignored(forged: list[str], client: str) -> None:
+    """The first untrusted address from the right counts; values that a client prepends do not matter."""
     lines = [*forged[1:], ",".join([*forged[:1], client])]
     assert client_address("127.0.0.1", lines, LOOPBACK) == ip_address(client)
     lines = [*forged[1:], ",".join([*forged[:1], f"for={client}"])]
@@ -453,17 +453,17 @@ def test_nothing_before_the_proxys_word_counts(forged: list[str], client: str) -
 @settings(deadline=None)
 @given(NODES | ADDRESSES | ADDRESSES.map(lambda text: text[:-1]) | ADDRESSES.map(lambda text: "0" + text))
 def test_addresses_are_read_as_ipaddress_reads_them(text: str) -> None:
-    """The quick reading of a peer takes exactly what the standard library's slow one takes."""
+    """The fast parser accepts exactly the addresses that the standard library accepts."""
     try:
         slow = ip_address(text.partition("%")[0] if ":" in text else text)
     except ValueError:
-        slow = ip_address("127.0.0.1")  # a peer that is no address is this machine
+        slow = ip_address("127.0.0.1")  # a peer that is not an address is local
     mapped = slow.ipv4_mapped if slow.version == 6 else None
     assert client_address(text, [], NOBODY) == (mapped or slow)
 
 
 @cases("text", [":" * 16_000 + "[", "for=" + ";for=" * 3_000, '"' * 16_000, "1" * 257])
 @cases("header", ["X-Forwarded-For", "Forwarded"])
-def test_a_long_entry_is_no_address(text: str, header: str) -> None:
-    """Nobody's address is that long; the patterns never see it, so it costs nothing."""
+def test_long_entries_are_not_addresses(text: str, header: str) -> None:
+    """Longer texts are not addresses and are refused before any pattern is matched."""
     assert client_address("127.0.0.1", [text], parse_proxies(["127.0.0.0/8"]), header) == ip_address("127.0.0.1")

@@ -1,4 +1,4 @@
-"""tally/events/dimensions.py: a checked event and its request -> the 14 dimensions.
+"""tally/events/dimensions.py: a checked event and its request -> its dimensions.
 
 The rules are in docs/reference/collect-api.md, Dimensions.
 """
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tally.events import dimensions as enrich
-from tally.events.dimensions import RequestContext, dimensions, first_language
+from tally.events.dimensions import dimensions, first_language
+from tally.events.request_context import NOWHERE, Agent, Place, RequestContext
 from tally.events.urls import WebUrl
-from tally.events.user_agent import Agent
 from tally.events.validation import (
     AB_ASSIGN,
     APP_EVENT,
@@ -26,24 +26,24 @@ from tally.events.validation import (
 from tests.support.cases import cases
 from tests.support.read_api import FIELDS as SEED_FIELDS
 
-COLLECTOR = Agent("Chrome", "Windows", "7", "desktop", False)
-NOBODY = Agent("", "", "", "", False)
+COLLECTOR = Agent("Chrome", "142", "Windows", "7", "desktop", False)
+UNKNOWN_AGENT = Agent("", "", "", "", "", False)
 
 
 def url(path: str = "/p", query: str = "", host: str = "example.com") -> WebUrl:
     return WebUrl(host, path, query)
 
 
-def told(
-    type_: int = PAGEVIEW, agent: Agent = NOBODY, country: str = "", language: str = "", **fields: Any
+def dimensions_of(
+    type_: int = PAGEVIEW, agent: Agent = UNKNOWN_AGENT, country: str = "", language: str = "", **fields: Any
 ) -> dict[str, str]:
-    """The dimensions that are set."""
-    found = dimensions(Event(type_, 0, **fields), RequestContext(agent, country, language), "example.com")
-    return {name: text for name, text in zip(enrich.FIELDS, found, strict=True) if text}
+    """The dimensions that are set, without the channel."""
+    found = dimensions(Event(type_, 0, **fields), RequestContext(agent, Place(country), language), "example.com")
+    return {name: text for name, text in zip(enrich.FIELDS, found, strict=True) if text and name != "channel"}
 
 
-def test_the_fields_are_the_seeds() -> None:
-    """The 14 dimensions, in the order of the documentation."""
+def test_the_fields_equal_the_documented_ones() -> None:
+    """The dimensions, in the order of the documentation."""
     assert enrich.FIELDS == SEED_FIELDS
 
 
@@ -65,19 +65,38 @@ def test_the_fields_are_the_seeds() -> None:
             pytest.param(type_, {"name": "Home"}, "/Home", id=f"{type_}-name")
             for type_ in (EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN)
         ),
-        pytest.param(EVENT, {}, None, id="nowhere"),
+        pytest.param(EVENT, {}, None, id="no-page"),
     ],
 )
 def test_pathname(type_: int, fields: dict[str, Any], path: str | None) -> None:
     """Of screen_view `/` + name, of other types the URL's path ..., else `/` + name."""
-    assert told(type_, **fields).get("pathname") == path
+    assert dimensions_of(type_, **fields).get("pathname") == path
+
+
+@cases(
+    ("fields", "version"),
+    [({}, "142"), ({"browser": "Chrome"}, "142"), ({"browser": "Other"}, None), ({"os": "Other"}, "142")],
+    ids=str,
+)
+def test_browser_version_belongs_to_its_browser(fields: dict[str, str], version: str | None) -> None:
+    """browser_version: from the User-Agent; unset where the event or context names another browser."""
+    assert dimensions_of(agent=COLLECTOR, **fields).get("browser_version") == version
+
+
+def test_place_is_the_clients() -> None:
+    """region, city: looked up for the client address."""
+    found = dimensions(
+        Event(PAGEVIEW, 0), RequestContext(UNKNOWN_AGENT, Place("GB", "GB-ENG", "London"), ""), "example.com"
+    )
+    set_ = {name: text for name, text in zip(enrich.FIELDS, found, strict=True) if text}
+    assert set_ == {"country": "GB", "region": "GB-ENG", "city": "London", "channel": "Direct"}
 
 
 def test_hostname_is_the_urls() -> None:
     """hostname: of `url`, of a screen_view too; a name has none."""
-    assert told(url=url(host="www.example.com"))["hostname"] == "www.example.com"
-    assert told(SCREEN_VIEW, name="Home", url=url(host="app.example.com"))["hostname"] == "app.example.com"
-    assert "hostname" not in told(SCREEN_VIEW, name="Home")
+    assert dimensions_of(url=url(host="www.example.com"))["hostname"] == "www.example.com"
+    assert dimensions_of(SCREEN_VIEW, name="Home", url=url(host="app.example.com"))["hostname"] == "app.example.com"
+    assert "hostname" not in dimensions_of(SCREEN_VIEW, name="Home")
 
 
 @cases(
@@ -95,7 +114,26 @@ def test_hostname_is_the_urls() -> None:
 )
 def test_referrer(referrer: str, kept: bool) -> None:
     """The website's own domain and its subdomains are no referrer."""
-    assert told(url=url(), referrer=referrer).get("referrer") == (referrer if kept else None)
+    assert dimensions_of(url=url(), referrer=referrer).get("referrer") == (referrer if kept else None)
+
+
+@cases(
+    ("referrer", "query", "channel"),
+    [
+        pytest.param("", "", "Direct", id="none"),
+        pytest.param("example.com", "", "Direct", id="own-website"),
+        pytest.param("google.com", "", "Organic search", id="referrer"),
+        pytest.param("google.com", "utm_source=mail&utm_medium=email", "Email", id="utm-before-referrer"),
+        pytest.param("chatgpt.com", "", "AI assistants", id="assistant"),
+        pytest.param("", "utm_campaign=c", "Other", id="campaign"),
+        pytest.param("", "utm_content=c&utm_term=t", "Direct", id="not-content-and-term"),
+    ],
+)
+def test_channel(referrer: str, query: str, channel: str) -> None:
+    """channel: from referrer, utm_source, utm_medium and utm_campaign, as they are stored."""
+    event = Event(PAGEVIEW, 0, url=url(query=query), referrer=referrer)
+    found = dimensions(event, RequestContext(UNKNOWN_AGENT, NOWHERE, ""), "example.com")
+    assert found[enrich.CHANNEL] == channel == enrich.channel_of(found)
 
 
 @cases(
@@ -111,7 +149,7 @@ def test_referrer(referrer: str, kept: bool) -> None:
 )
 def test_utm(query: str, found: tuple[str | None, ...]) -> None:
     """utm_source, utm_medium, utm_campaign: from the URL's query; the rest ... is dropped."""
-    about = told(url=url(query=query))
+    about = dimensions_of(url=url(query=query))
     assert tuple(about.get(f"utm_{name}") for name in ("source", "medium", "campaign")) == found
     assert set(about) - {"utm_source", "utm_medium", "utm_campaign"} == {"pathname", "hostname"}
 
@@ -120,36 +158,36 @@ def test_utm(query: str, found: tuple[str | None, ...]) -> None:
     ("fields", "agent", "expected"),
     [
         pytest.param({}, COLLECTOR, ("Chrome", "Windows", "desktop", "7"), id="header"),
-        pytest.param({}, NOBODY, (None, None, None, None), id="nothing-said"),
+        pytest.param({}, UNKNOWN_AGENT, (None, None, None, None), id="no-header"),
         pytest.param({"browser": "B", "os": "O", "device": "tv", "os_version": "1"}, COLLECTOR, ("B", "O", "tv", "1")),
         pytest.param({"browser": "B"}, COLLECTOR, ("B", "Windows", "desktop", "7"), id="event-in-part"),
         pytest.param({"os_version": "11"}, COLLECTOR, ("Chrome", "Windows", "desktop", "11"), id="own-version"),
         pytest.param({"os": "Windows"}, COLLECTOR, ("Chrome", "Windows", "desktop", "7"), id="same-system"),
-        # a version of another system would be a lie
+        # the header's version is that of another system
         pytest.param({"os": "Haiku"}, COLLECTOR, ("Chrome", "Haiku", "desktop", None), id="other-system"),
     ],
 )  # fmt: skip
-def test_what_the_event_says_wins(fields: dict[str, str], agent: Agent, expected: tuple[str | None, ...]) -> None:
+def test_the_event_overrides_the_header(fields: dict[str, str], agent: Agent, expected: tuple[str | None, ...]) -> None:
     """browser, os, os_version, device: what event or context say, else from the User-Agent."""
-    about = told(EVENT, agent, **fields)
+    about = dimensions_of(EVENT, agent, **fields)
     assert tuple(about.get(name) for name in ("browser", "os", "device", "os_version")) == expected
 
 
-def test_what_only_events_say() -> None:
+def test_dimensions_set_by_events_only() -> None:
     """Platform and app_version are labels of the event; no header knows them."""
-    assert told(EVENT, COLLECTOR).keys() == {"browser", "os", "device", "os_version"}
-    about = told(EVENT, platform="ios", app_version="1.2")
+    assert dimensions_of(EVENT, COLLECTOR).keys() == {"browser", "browser_version", "os", "device", "os_version"}
+    about = dimensions_of(EVENT, platform="ios", app_version="1.2")
     assert about == {"platform": "ios", "app_version": "1.2"}
 
 
 def test_country_and_language_of_the_request() -> None:
     """Country from the client address; language: otherwise the first of Accept-Language."""
-    assert told(EVENT, country="DE", language="de") == {"country": "DE", "language": "de"}
-    spoken = dimensions(Event(EVENT, 0, language="pt-BR"), RequestContext(NOBODY, "", "de"), "example.com")
+    assert dimensions_of(EVENT, country="DE", language="de") == {"country": "DE", "language": "de"}
+    spoken = dimensions(Event(EVENT, 0, language="pt-BR"), RequestContext(UNKNOWN_AGENT, NOWHERE, "de"), "example.com")
     assert spoken[enrich.FIELDS.index("language")] == "pt-BR"
 
 
-def test_the_context_is_what_the_event_does_not_say() -> None:
+def test_the_context_fills_missing_fields() -> None:
     """What `context` may fill; Where event and context both speak the event wins."""
     context = {
         "platform": "ios",
@@ -161,10 +199,10 @@ def test_the_context_is_what_the_event_does_not_say() -> None:
     }
     read = read_event({"app_version": "1", "os": "P"}, APP_EVENT, context | {"device": "tv", "name": "x", "url": 1}, 0)
     assert not isinstance(read, Rejection)
-    found = dimensions(read, RequestContext(COLLECTOR, "", "fr"), "example.com")
+    found = dimensions(read, RequestContext(COLLECTOR, NOWHERE, "fr"), "example.com")
     assert dict(zip(enrich.FIELDS, found, strict=True)) == dict.fromkeys(enrich.FIELDS, "") | {
         **{"platform": "ios", "app_version": "1", "os_version": "18", "language": "de-DE"},
-        **{"browser": "B", "os": "P", "device": "tv"},
+        **{"browser": "B", "os": "P", "device": "tv", "channel": "Direct"},
     }
 
 

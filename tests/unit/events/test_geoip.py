@@ -1,4 +1,4 @@
-"""tally/events/geoip.py, over the database that comes with the code and over small ones written here byte by byte.
+"""tally/events/geoip.py with the bundled database and with small ones written by tests.
 
 A country is an ISO 3166-1 alpha-2 code, from a database on this machine; no lookup leaves the process.
 """
@@ -13,95 +13,25 @@ import struct
 import tempfile
 from collections.abc import Iterator
 from datetime import date
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
-from tally.events.geoip import BUNDLED, COUNTRIES, Countries, CountryDataError, country_of
+from tally.events.geoip import BUNDLED, COUNTRIES, CountryDataError, Places, country_of, place_of
+from tally.events.request_context import Place
 from tally.resources import asset
 from tests.support.cases import cases
+from tests.support.mmdb import MADE, encoded, mmdb
 
-MADE = 1_780_345_978  # 2026-06-01T20:32:58Z
-
-# --- A writer for MMDB files, as https://maxmind.github.io/MaxMind-DB/ describes them ---
-
-
-UNSIGNED = {2: 5, 4: 6, 8: 9}  # bytes wide: type
-
-
-def unsigned(value: int, width: int) -> bytes:
-    return head(UNSIGNED[width], width) + value.to_bytes(width, "big")
-
-
-def head(kind: int, size: int) -> bytes:
-    assert size < 285, "longer sizes take more bytes than this writer knows"
-    length, more = (size, b"") if size < 29 else (29, bytes([size - 29]))
-    return (bytes([kind << 5 | length]) if kind < 8 else bytes([length, kind - 7])) + more
-
-
-def encoded(value: object) -> bytes:
-    """One value of the data section: map, list, string, 32-bit number, or bytes that are one already."""
-    match value:
-        case dict():
-            return head(7, len(value)) + b"".join(encoded(key) + encoded(entry) for key, entry in value.items())
-        case list():
-            return head(11, len(value)) + b"".join(map(encoded, value))
-        case str():
-            return head(2, len(value.encode())) + value.encode()
-        case int():
-            return unsigned(value, 4)
-        case bytes():
-            return value
-    raise TypeError(value)
-
-
-def mmdb(records: dict[str, object], *, ip_version: int = 6, made: int = MADE) -> bytes:
-    """A database of networks and their records; IPv4 lies under ::/96 where ip_version is 6."""
-    nodes: list[list[int | bytes | None]] = [[None, None]]
-    for network, record in records.items():
-        for_bits = ip_network(network)
-        bits = f"{int(for_bits.network_address):0{for_bits.max_prefixlen}b}"[: for_bits.prefixlen]
-        path = [int(bit) for bit in "0" * (96 if ip_version == 6 and for_bits.version == 4 else 0) + bits]
-        node = 0
-        for bit in path[:-1]:
-            if nodes[node][bit] is None:
-                nodes.append([None, None])
-                nodes[node][bit] = len(nodes) - 1
-            following = nodes[node][bit]
-            assert isinstance(following, int)
-            node = following
-        nodes[node][path[-1]] = encoded(record)
-    data, tree = b"", b""
-    for sides in nodes:
-        for side in sides:
-            if isinstance(side, bytes):
-                pointer, data = len(nodes) + 16 + len(data), data + side
-            else:
-                pointer = len(nodes) if side is None else side
-            tree += pointer.to_bytes(3, "big")
-    metadata = {
-        "node_count": unsigned(len(nodes), 4),
-        "record_size": unsigned(24, 2),
-        "ip_version": unsigned(ip_version, 2),
-        "database_type": "Test",
-        "languages": ["en"],
-        "binary_format_major_version": unsigned(2, 2),
-        "binary_format_minor_version": unsigned(0, 2),
-        "build_epoch": unsigned(made, 8),
-        "description": {"en": "written by a test"},
-    }
-    return tree + bytes(16) + data + b"\xab\xcd\xefMaxMind.com" + encoded(metadata)
-
-
-# --- The database that comes with the code ---
+# --- The bundled database ---
 
 
 @pytest.fixture(scope="module")
-def bundled() -> Iterator[Countries]:
-    countries = Countries(None)
-    yield countries
-    countries.close()
+def bundled() -> Iterator[Places]:
+    places = Places(None)
+    yield places
+    places.close()
 
 
 @cases(
@@ -125,7 +55,7 @@ def bundled() -> Iterator[Countries]:
         ("2003::1", "DE"),
         ("2409:4000::", "IN"),
         ("2a03:2880:f12f::", "IE"),
-        # addresses of nobody
+        # addresses without a country
         ("0.0.0.0", ""),
         ("10.0.0.1", ""),
         ("127.0.0.1", ""),
@@ -140,32 +70,32 @@ def bundled() -> Iterator[Countries]:
         ("2001:db8::1", ""),
     ],
 )
-def test_bundled_database_knows(bundled: Countries, address: str, country: str) -> None:
-    assert bundled.of(ip_address(address)) == country
+def test_bundled_database_knows(bundled: Places, address: str, country: str) -> None:
+    assert bundled.of(ip_address(address)).country == country
 
 
-def test_bundled_database_says_its_age(bundled: Countries) -> None:
+def test_bundled_database_says_its_age(bundled: Places) -> None:
     assert bundled.built == date(2026, 6, 1)
 
 
 def test_bundled_database_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """8 MB a start would fill /tmp; the mapped file goes with the process."""
+    """8 MB per start would fill /tmp; the mapped file is deleted with the process."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    countries = Countries(None)
+    places = Places(None)
     assert list(tmp_path.iterdir()) == []
-    assert countries.of(ip_address("8.8.8.8")) == "US"
-    countries.close()
+    assert places.of(ip_address("8.8.8.8")).country == "US"
+    places.close()
 
 
-def test_no_room_to_unpack_says_where_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_temporary_directory_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = tmp_path / "gone"
     monkeypatch.setattr(tempfile, "tempdir", str(full))
     with pytest.raises(CountryDataError, match=rf"{re.escape(str(full))}.*8 MB.*--geoip-db"):
-        Countries(None)
+        Places(None)
 
 
-def test_data_readme_is_about_the_packed_file() -> None:
-    """data/README.md names version, licence, attribution and the sha256 of what lies beside it."""
+def test_data_readme_describes_the_compressed_file() -> None:
+    """data/README.md names version, licence, attribution and sha256 of the file beside it."""
     readme = asset("data/README.md").read_text()
     packed = asset(BUNDLED).read_bytes()
     assert hashlib.sha256(packed).hexdigest() in readme
@@ -180,7 +110,7 @@ def test_data_readme_is_about_the_packed_file() -> None:
         assert needed in readme
 
 
-def test_licence_lies_beside_the_data() -> None:
+def test_the_licence_is_in_the_data_directory() -> None:
     assert "Creative Commons Attribution 4.0" in asset("data/DBIP-LICENSE").read_text()
 
 
@@ -191,7 +121,7 @@ def test_countries_are_those_of_iso_3166_and_kosovo() -> None:
     assert assigned == COUNTRIES - {"XK"}
 
 
-# --- Databases of one's own ---
+# --- Other databases ---
 
 
 @cases(
@@ -218,7 +148,7 @@ def test_countries_are_those_of_iso_3166_and_kosovo() -> None:
     ids=str,
 )
 def test_reads_every_known_shape_of_record(record: object, country: str) -> None:
-    """The shapes of DB-IP, GeoLite2 and IPinfo; stand-ins for unknown are no countries."""
+    """The layouts of DB-IP, GeoLite2 and IPinfo; placeholders for unknown are not countries."""
     assert country_of(record) == country
 
 
@@ -230,11 +160,11 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_another_database_replaces_the_bundled_one(tmp_path: Path, shape: str) -> None:
-    """--geoip-db takes any MMDB."""
+    """--geoip-db accepts any MMDB."""
     record = SHAPES[shape]
     path = tmp_path / "own.mmdb"
     path.write_bytes(mmdb({"8.8.0.0/16": record("IS"), "10.0.0.0/8": record("XX"), "2001:db8::/32": record("NZ")}))
-    countries = Countries(path)
+    places = Places(path)
     cases = {
         "8.8.8.8": "IS",
         "8.9.0.1": "",
@@ -243,18 +173,74 @@ def test_another_database_replaces_the_bundled_one(tmp_path: Path, shape: str) -
         "2001:db9::1": "",
         "0.0.0.1": "",
     }
-    assert {address: countries.of(ip_address(address)) for address in cases} == cases
-    assert countries.built == date(2026, 6, 1)
-    countries.close()
+    assert {address: places.of(ip_address(address)).country for address in cases} == cases
+    assert places.built == date(2026, 6, 1)
+    places.close()
+
+
+def city_record(country: str, subdivisions: tuple[str, ...], city: str) -> dict[str, object]:
+    """A record in the layout of GeoIP2 City."""
+    return {
+        "continent": {"code": "EU", "names": {"en": "Europe", "de": "Europa"}},
+        "country": {"iso_code": country, "geoname_id": 1, "names": {"en": "?"}},
+        "registered_country": {"iso_code": "US"},
+        "subdivisions": [{"iso_code": code, "geoname_id": 2, "names": {"en": code}} for code in subdivisions],
+        "city": {"geoname_id": 3, "names": {"de": f"{city} (de)", "en": city}},
+        "location": {"accuracy_radius": 100, "time_zone": "Europe/London"},
+    }
+
+
+@cases(
+    ("record", "place"),
+    [
+        (city_record("GB", ("ENG", "WBK"), "Boxford"), ("GB", "GB-ENG", "Boxford")),
+        (city_record("US", ("wa",), "Milton"), ("US", "US-WA", "Milton")),
+        (city_record("SE", ("E",), "Linköping"), ("SE", "SE-E", "Linköping")),
+        (city_record("SG", (), "Singapore"), ("SG", "", "Singapore")),
+        (city_record("FR", ("75",), "x" * 101), ("FR", "FR-75", "x" * 100)),
+        (city_record("XX", ("A",), "Nowhere"), ("", "", "Nowhere")),
+        (city_record("DE", ("Berlin",), " a\0b "), ("DE", "", "ab")),
+        # subdivisions without codes (DB-IP City Lite), names in other languages alone, flat layouts (IPinfo)
+        ({"country": {"iso_code": "DE"}, "subdivisions": [{"names": {"en": "Berlin"}}]}, ("DE", "", "")),
+        ({"country": {"iso_code": "DE"}, "city": {"names": {"de": "Köln"}}}, ("DE", "", "")),
+        ({"country_code": "US", "region_code": "CA", "city": "Mountain View"}, ("US", "US-CA", "Mountain View")),
+        ({"country_code": "US"}, ("US", "", "")),
+        # of unknown layouts
+        ({"country_code": "US", "subdivisions": ["CA"], "city": 7}, ("US", "", "")),
+        ({"country_code": "US", "subdivisions": [{"iso_code": 6}], "city": {"names": "?"}}, ("US", "", "")),
+        ({"country_code": "US", "subdivisions": {"iso_code": "CA"}, "city": {"names": {"en": 1}}}, ("US", "", "")),
+        ([], ("", "", "")),
+        (None, ("", "", "")),
+    ],
+    ids=str,
+)
+def test_reads_region_and_city(record: object, place: tuple[str, str, str]) -> None:
+    """A region is an ISO 3166-2 code, of the first subdivision; a city is its English name."""
+    assert place_of(record) == place
+
+
+def test_a_database_of_cities(tmp_path: Path) -> None:
+    """--geoip-db accepts a database of cities; an address without a record has no place."""
+    path = tmp_path / "city.mmdb"
+    records = {
+        "81.2.69.142/31": city_record("GB", ("ENG",), "London"),
+        "2001:db8::/32": city_record("DE", ("BE",), "Berlin"),
+    }
+    path.write_bytes(mmdb(dict(records)))
+    places = Places(path)
+    assert places.of(ip_address("81.2.69.143")) == Place("GB", "GB-ENG", "London")
+    assert places.of(ip_address("2001:db8::7")) == Place("DE", "DE-BE", "Berlin")
+    assert places.of(ip_address("81.2.69.144")) == Place("", "", "")
+    places.close()
 
 
 def test_a_database_of_ipv4_alone_knows_no_ipv6(tmp_path: Path) -> None:
     path = tmp_path / "v4.mmdb"
     path.write_bytes(mmdb({"8.8.0.0/16": {"country_code": "IS"}}, ip_version=4))
-    countries = Countries(path)
-    assert countries.of(ip_address("8.8.8.8")) == "IS"
-    assert countries.of(ip_address("2001:db8::1")) == ""
-    countries.close()
+    places = Places(path)
+    assert places.of(ip_address("8.8.8.8")).country == "IS"
+    assert places.of(ip_address("2001:db8::1")).country == ""
+    places.close()
 
 
 def test_the_old_file_is_read_until_its_successor_is_opened(tmp_path: Path) -> None:
@@ -262,18 +248,18 @@ def test_the_old_file_is_read_until_its_successor_is_opened(tmp_path: Path) -> N
     path, fresh = tmp_path / "own.mmdb", tmp_path / "fresh.mmdb"
     path.write_bytes(mmdb({"8.8.0.0/16": {"country_code": "IS"}}))
     fresh.write_bytes(mmdb({"8.8.0.0/16": {"country_code": "NZ"}}, made=MADE + 40 * 86_400))
-    before = Countries(path)
+    before = Places(path)
     fresh.replace(path)
-    after = Countries(path)
-    assert (before.of(ip_address("8.8.8.8")), after.of(ip_address("8.8.8.8"))) == ("IS", "NZ")
+    after = Places(path)
+    assert (before.of(ip_address("8.8.8.8")).country, after.of(ip_address("8.8.8.8")).country) == ("IS", "NZ")
     assert (before.built, after.built) == (date(2026, 6, 1), date(2026, 7, 11))
     before.close()
-    assert after.of(ip_address("8.8.8.8")) == "NZ"
+    assert after.of(ip_address("8.8.8.8")).country == "NZ"
     after.close()
 
 
 def broken(data: bytes) -> bytes:
-    """The same file with its first record pointing far behind the end."""
+    """Return the file with its first record pointing far beyond the end."""
     return struct.pack(">I", 0xFFFFFE)[1:] * 2 + data[6:]
 
 
@@ -289,33 +275,31 @@ def broken(data: bytes) -> bytes:
         (mmdb({"8.8.0.0/16": {"autonomous_system_number": 15169}}), "names no countries"),
         (mmdb({"8.8.0.0/16": {"country_code": "XX"}}), "names no countries"),
     ],
-    ids=["missing", "empty", "text", "packed", "year-292277026596", "torn", "of networks", "of stand-ins"],
+    ids=["missing", "empty", "text", "packed", "year-292277026596", "torn", "of networks", "of placeholders"],
 )
-def test_a_file_that_cannot_serve_is_refused_with_path_and_advice(
-    tmp_path: Path, content: bytes | None, says: str
-) -> None:
+def test_invalid_files_are_refused_with_path_and_fix(tmp_path: Path, content: bytes | None, says: str) -> None:
     path = tmp_path / "own.mmdb"
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(CountryDataError) as caught:
-        Countries(path)
+        Places(path)
     message = str(caught.value)
     assert says in message
     assert str(path) in message
     assert "--geoip-db" in message
 
 
-def test_a_folder_is_no_database(tmp_path: Path) -> None:
+def test_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CountryDataError, match=re.escape(str(tmp_path))):
-        Countries(tmp_path)
+        Places(tmp_path)
 
 
-def test_damage_met_later_costs_the_country_not_the_event(tmp_path: Path) -> None:
-    """A record that cannot be read is a country nobody knows."""
+def test_damage_found_later_loses_the_country_only(tmp_path: Path) -> None:
+    """An unreadable record gives an unknown country."""
     good = mmdb({"8.8.0.0/16": {"country_code": "IS"}, "200.0.0.0/8": {"country_code": "BR"}})
     path = tmp_path / "own.mmdb"
     path.write_bytes(good.replace(encoded({"country_code": "BR"}), b"\x3f" * len(encoded({"country_code": "BR"}))))
-    countries = Countries(path)
-    assert countries.of(ip_address("8.8.8.8")) == "IS"
-    assert countries.of(ip_address("200.1.2.3")) == ""
-    countries.close()
+    places = Places(path)
+    assert places.of(ip_address("8.8.8.8")).country == "IS"
+    assert places.of(ip_address("200.1.2.3")).country == ""
+    places.close()

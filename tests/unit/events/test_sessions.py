@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tally.events.dimensions import ACQUISITION
 from tally.events.identity import IDENTITY_BYTES, Salts
 from tally.events.sessions import Sessions, SessionUpdate
+from tally.events.visits import packed_acquisition
 from tests.support.cases import cases
 
 MINUTE_MS = 60_000
@@ -21,11 +23,11 @@ NOON_MS = MIDNIGHT_MS + 12 * HOUR_MS
 GAP_MS = 30 * MINUTE_MS
 
 Shape = tuple[int, int, int, int]
-"""Begin, end, views, custom events of a visit."""
+"""Begin, end, pageviews and events of a visit."""
 
 
-class Shelf:
-    """The rows of visits, kept as `touch` says: the visits it replaced go, the visit as it is now comes."""
+class StoredVisits:
+    """The rows of visits: `touch` removes the visits that an event replaces and adds the new one."""
 
     def __init__(self, sessions: Sessions, identity: bytes = b"i") -> None:
         self.sessions, self.identity = sessions, identity
@@ -46,8 +48,8 @@ class Shelf:
         return sorted(self.rows.values())
 
 
-def cut(events: list[tuple[int, bool]]) -> list[Shape]:
-    """The visits of one visitor's events by the definition, from a sorted list."""
+def plain_visits(events: list[tuple[int, bool]]) -> list[Shape]:
+    """Return the visits of a visitor's events by definition, from a sorted list."""
     visits: list[Shape] = []
     for ts_ms, is_view in sorted(events):
         if visits and ts_ms - visits[-1][1] <= GAP_MS:
@@ -84,9 +86,9 @@ ARRIVALS: list[tuple[str, list[int], list[tuple[int, int, int]]]] = [
 
 @cases(("times", "visits"), [a[1:] for a in ARRIVALS], ids=[a[0] for a in ARRIVALS])
 def test_visits(times: list[int], visits: list[tuple[int, int, int]]) -> None:
-    """Visit: a maximal run in which no gap is longer than 30 minutes (exactly 30:00.000 joins); a late event may
-    lengthen a visit, bring its beginning forward, or join two."""
-    shelf = Shelf(Sessions(10))
+    """A visit is a run of events without a gap over 30 minutes (exactly 30:00.000 joins); a late event can lengthen a
+    visit, move its start back, or join two."""
+    shelf = StoredVisits(Sessions(10))
     for ts_ms in times:
         shelf.touch(ts_ms)
     assert shelf.shapes() == [(begin, end, views, 0) for begin, end, views in visits]
@@ -95,11 +97,11 @@ def test_visits(times: list[int], visits: list[tuple[int, int, int]]) -> None:
 
 @cases("order", list(itertools.permutations([0, 25, 56, 86.5, 60])))
 def test_every_order_of_arrival(order: tuple[float, ...]) -> None:
-    """A visit is a function of the stored pairs, not of the order of arrival."""
-    shelf = Shelf(Sessions(10))
+    """Visits do not depend on the order of arrival."""
+    shelf = StoredVisits(Sessions(10))
     for ts_ms in at(*order):
         shelf.touch(ts_ms)
-    assert shelf.shapes() == cut([(t, True) for t in at(*order)])
+    assert shelf.shapes() == plain_visits([(t, True) for t in at(*order)])
 
 
 EVENTS = st.lists(
@@ -113,10 +115,10 @@ EVENTS = st.lists(
 
 
 @given(events=EVENTS)
-def test_like_a_sorted_list(events: list[tuple[int, bool, bool]]) -> None:
-    """Whatever arrives in whatever order, and whatever is undone: the visits of a sorted list."""
+def test_equals_a_sorted_list(events: list[tuple[int, bool, bool]]) -> None:
+    """For any order of arrival, and after any undo, the visits equal those of a sorted list."""
     sessions = Sessions(10)
-    shelf = Shelf(sessions)
+    shelf = StoredVisits(sessions)
     kept: list[tuple[int, bool]] = []
     for offset_ms, is_view, holds in events:
         rows = dict(shelf.rows)
@@ -127,39 +129,50 @@ def test_like_a_sorted_list(events: list[tuple[int, bool, bool]]) -> None:
         else:
             sessions.undo()
             shelf.rows = rows
-        assert shelf.shapes() == cut(kept)
+        assert shelf.shapes() == plain_visits(kept)
+
+
+def acquisition(number: int) -> bytes:
+    """The acquisition of an event: none for two of three."""
+    return packed_acquisition([number, *[0] * (len(ACQUISITION) - 1)]) if number % 3 == 0 else b""
 
 
 @settings(deadline=None)
 @given(events=EVENTS)
-def test_the_page_of_a_visit(events: list[tuple[int, bool, bool]]) -> None:
-    """The page of its visit's latest view: by time, then by arrival."""
+def test_pages_and_acquisition_of_a_visit(events: list[tuple[int, bool, bool]]) -> None:
+    """Entry and exit page are those of the first and last pageview, the acquisition is that of the first event which
+    carries one, by (timestamp, id), in whatever order events arrive."""
     sessions = Sessions(10)
-    kept: list[tuple[int, int]] = []
-    for page, (offset_ms, is_view, holds) in enumerate(events, 1):
-        visit = sessions.touch(b"i", MIDNIGHT_MS + offset_ms, is_view, page).visit
-        views = [*kept, (MIDNIGHT_MS + offset_ms, page)] if is_view else kept
-        own = [view for view in views if visit.begin_ms <= view[0] <= visit.end_ms]
-        assert visit.views == len(own)
-        assert not own or (visit.view_ms, visit.page) == max(own)
+    kept: list[tuple[int, int, bool]] = []
+    for number, (offset_ms, is_view, holds) in enumerate(events, 1):
+        ts_ms = MIDNIGHT_MS + offset_ms
+        visit = sessions.touch(b"i", ts_ms, is_view, number, acquisition(number)).visit
+        own = sorted(event for event in [*kept, (ts_ms, number, is_view)] if visit.begin_ms <= event[0] <= visit.end_ms)
+        views = [event[:2] for event in own if event[2]]
+        sources = [(ms, acquisition(place)) for ms, place, _ in own if acquisition(place)]
+        assert (visit.views, visit.events) == (len(views), len(own) - len(views))
+        if views:
+            assert (visit.entry_ms, visit.entry_page, visit.exit_ms, visit.exit_page) == (*views[0], *views[-1])
+        assert visit.acquisition == (sources[0][1] if sources else b"")
+        assert not sources or visit.acquired_ms == sources[0][0]
         if holds:
             sessions.keep(NOON_MS)
-            kept = views
+            kept.append((ts_ms, number, is_view))
         else:
             sessions.undo()
 
 
 def test_views_and_custom_events() -> None:
-    """A bounce is a visit with exactly one view and no custom event: both are counted apart."""
-    shelf = Shelf(Sessions(10))
+    """Pageviews and events are counted separately, since a bounce has one pageview and no event."""
+    shelf = StoredVisits(Sessions(10))
     for is_view in (True, False, False, True, False):
         shelf.touch(NOON_MS, is_view)
     assert shelf.shapes() == [(NOON_MS, NOON_MS, 2, 3)]
 
 
-def test_a_day_of_visits() -> None:
-    """A day holds at most 48 visits; all of them are kept, so that a late event finds its own."""
-    shelf = Shelf(Sessions(10))
+def test_max_visits_per_day() -> None:
+    """A day has at most 48 visits; all stay in memory, so that a late event joins the right one."""
+    shelf = StoredVisits(Sessions(10))
     times = [MIDNIGHT_MS + n * (GAP_MS + 1) for n in range(48)]
     for ts_ms in reversed(times):
         shelf.touch(ts_ms)
@@ -172,8 +185,8 @@ def test_a_day_of_visits() -> None:
 # ---------------------------------------------------------------- visitors
 
 
-def test_visitors_are_drawn() -> None:
-    """What is stored is a random number drawn for the identity: it says nothing about anyone."""
+def test_visitor_numbers_are_random() -> None:
+    """The stored visitor is a random number that is not derived from the identity."""
     numbers = set()
     for _ in range(20):
         sessions = Sessions(100)
@@ -186,8 +199,8 @@ def test_visitors_are_drawn() -> None:
     assert all(0 <= number < 2**63 for number in numbers)
 
 
-def test_a_measurement_and_a_view_share_the_visitor() -> None:
-    """ab_assign never opens or lengthens a visit; its visitor is the one of the traffic."""
+def test_assignments_and_pageviews_share_the_visitor() -> None:
+    """ab_assign has the visitor of the pageviews and does not open or lengthen a visit."""
     sessions = Sessions(10)
     number = sessions.visitor(b"a", NOON_MS)
     touch = sessions.touch(b"a", NOON_MS + MINUTE_MS, True)
@@ -202,7 +215,7 @@ def test_a_measurement_and_a_view_share_the_visitor() -> None:
 
 
 def test_undo_of_everything() -> None:
-    """A transaction that failed leaves nothing behind, in memory neither."""
+    """A failed transaction changes nothing in memory."""
     sessions = Sessions(10)
     first = sessions.touch(b"a", NOON_MS, True)
     sessions.undo()
@@ -212,7 +225,7 @@ def test_undo_of_everything() -> None:
 
 
 def test_undo_goes_back_to_the_last_keep() -> None:
-    """Undo: everything is as it was after the last keep, evictions too."""
+    """Undo restores the state of the last keep, evictions included."""
     sessions = Sessions(2)
     a, b = sessions.touch(b"a", NOON_MS, True), sessions.touch(b"b", NOON_MS, True)
     sessions.keep(NOON_MS)
@@ -227,8 +240,8 @@ def test_undo_goes_back_to_the_last_keep() -> None:
     assert len(sessions) == 2
 
 
-def test_undo_after_keep_is_nothing() -> None:
-    """What was committed stays."""
+def test_undo_after_keep_changes_nothing() -> None:
+    """Committed changes are not undone."""
     sessions = Sessions(10)
     first = sessions.touch(b"a", NOON_MS, True)
     sessions.keep(NOON_MS)
@@ -240,7 +253,7 @@ def test_undo_after_keep_is_nothing() -> None:
 
 
 def test_bounded() -> None:
-    """Identities are kept up to a bound; least recently used go first, counted in a metric."""
+    """The number of identities is bounded; the least recently used is evicted and counted in a metric."""
     sessions = Sessions(100)
     numbers = {n: sessions.touch(b"%d" % n, NOON_MS, True).visitor for n in range(100)}
     assert sessions.evictions == 0
@@ -256,7 +269,7 @@ def test_bounded() -> None:
 
 
 def test_an_evicted_visitor_is_a_new_one() -> None:
-    """An eviction from memory makes the same person a new visitor once."""
+    """After an eviction the same client is a new visitor, once."""
     sessions = Sessions(1)
     first = sessions.touch(b"a", NOON_MS, True)
     sessions.touch(b"b", NOON_MS, True)
@@ -266,8 +279,8 @@ def test_an_evicted_visitor_is_a_new_one() -> None:
     assert sessions.touch(b"a", NOON_MS, True).visitor == second.visitor
 
 
-def test_a_measurement_is_a_use() -> None:
-    """Least recently used go first: whose assignment was just looked up is not the one."""
+def test_looking_up_an_assignment_counts_as_use() -> None:
+    """An identity whose assignment was just looked up is not evicted."""
     sessions = Sessions(2)
     first = sessions.touch(b"a", NOON_MS, True).visitor
     sessions.touch(b"b", NOON_MS, True)
@@ -280,11 +293,11 @@ def test_a_measurement_is_a_use() -> None:
 
 
 END_MS = MIDNIGHT_MS + DAY_MS + 72 * HOUR_MS
-# (id, the moments of commits after the identity's own, whether it is still known)
+# (id, times of commits after the identity's own, whether it is still known)
 SWEEPS = [
     ("same-day", [NOON_MS], True),
     ("next-days", [NOON_MS + DAY_MS, NOON_MS + 2 * DAY_MS, NOON_MS + 3 * DAY_MS], True),
-    # An event of the day's last millisecond is taken until then, and is the same visitor's.
+    # Until then an event of the day's last millisecond is accepted and has the same visitor.
     ("just-not-72-hours-past-its-day", [END_MS - 1], True),
     ("1-ms-more-than-72-hours", [END_MS + 1], False),
     ("much-later", [END_MS + 30 * DAY_MS], False),
@@ -296,7 +309,7 @@ SWEEPS = [
 
 @cases(("commits", "known"), [s[1:] for s in SWEEPS], ids=[s[0] for s in SWEEPS])
 def test_kept_72_hours_past_the_end_of_their_day(commits: list[int], known: bool) -> None:
-    """Identities are kept at most 72 hours past the end of their day."""
+    """Identities expire 72 hours after the end of their day."""
     sessions = Sessions(10)
     sessions.touch(b"a", NOON_MS, True)
     sessions.keep(NOON_MS)
@@ -309,7 +322,7 @@ def test_kept_72_hours_past_the_end_of_their_day(commits: list[int], known: bool
 
 
 def test_identities_of_sessions() -> None:
-    """Identity is (website, day, session_id) where the event has a session_id."""
+    """With a session_id, the identity is (website, day, session_id)."""
     salts = Salts()
     first = salts.session_identity(1, NOON_MS, "session-1")
     same = [MIDNIGHT_MS, MIDNIGHT_MS + DAY_MS - 1, NOON_MS + 1]
@@ -327,7 +340,7 @@ def test_identities_of_sessions() -> None:
 
 
 def test_identities_of_clients() -> None:
-    """Else a keyed hash of (website, full client address, User-Agent) under that day's random salt."""
+    """Without a session_id, it is a hash of (website, client address, User-Agent) keyed with the day's salt."""
     salts = Salts()
     first = salts.client_identity(1, NOON_MS, b"\xcb\0q\x07", "Mozilla")
     assert salts.client_identity(1, MIDNIGHT_MS, b"\xcb\0q\x07", "Mozilla") == first
@@ -341,26 +354,26 @@ def test_identities_of_clients() -> None:
         salts.session_identity(1, NOON_MS, "\xcb\0q\x07Mozilla"),
     }
     assert len(others | {first}) == 8
-    # Nothing flows from one part into the next.
+    # The parts of the hash input are separated.
     assert salts.client_identity(1, NOON_MS, b"abcd", "e" * 12) != salts.client_identity(
         1, NOON_MS, b"abcd" + b"e" * 12, ""
     )
 
 
-def test_a_salt_lives_in_memory_only() -> None:
-    """A restart makes the same person a new visitor once: another process draws another salt."""
+def test_salts_are_kept_in_memory_only() -> None:
+    """Another process draws another salt."""
     assert Salts().session_identity(1, NOON_MS, "s" * 8) != Salts().session_identity(1, NOON_MS, "s" * 8)
 
 
 @pytest.mark.parametrize("header", ["Mozilla/5.0 \udce9", "\udcff", "\u00e9", "\U0001f600"])
 def test_any_user_agent_can_be_hashed(header: str) -> None:
-    """A header's bytes that are no UTF-8 arrive as lone surrogates."""
+    """Invalid UTF-8 in a header arrives as lone surrogates."""
     assert len(Salts().client_identity(1, NOON_MS, b"abcd", header)) == IDENTITY_BYTES
 
 
 @pytest.mark.parametrize(("now_ms", "known"), [(END_MS - 1, True), (END_MS + 1, False), (END_MS + DAY_MS, False)])
-def test_salts_go_with_their_identities(now_ms: int, known: bool) -> None:
-    """Identities are kept at most 72 hours past the end of their day: then nobody can compute them again."""
+def test_salts_expire_with_their_identities(now_ms: int, known: bool) -> None:
+    """Without the salt, identities of the day cannot be computed again."""
     salts = Salts()
     before = salts.session_identity(1, NOON_MS, "session-1")
     salts.expire(now_ms)

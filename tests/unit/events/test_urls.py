@@ -14,6 +14,7 @@ from tally.events import client, urls
 from tally.events.urls import (
     BadHost,
     BadUrl,
+    Utm,
     WebUrl,
     belongs_to,
     is_address,
@@ -129,14 +130,14 @@ BAD_HOSTS = [
 
 @cases(("text", "host"), [pytest.param(t, h, id=i) for i, t, h in HOSTS])
 def test_normal_host(text: str, host: str) -> None:
-    """ "hostname: of `url`, lowercase A-label without port"."""
+    """Hosts become lowercase A-labels without port."""
     assert normal_host(text) == host
     assert normal_host(host) == host
 
 
 @cases("text", [pytest.param(t, id=i) for i, t in BAD_HOSTS])
 def test_bad_hosts(text: str) -> None:
-    """ "parsed strictly"."""
+    """Invalid hosts raise BadHost."""
     with pytest.raises(BadHost, match=r"^[A-Z].*\.$"):
         normal_host(text)
 
@@ -224,13 +225,13 @@ BAD_URLS = [
 
 @cases(("text", "url"), [pytest.param(t, u, id=i) for i, t, u in URLS])
 def test_web_urls(text: str, url: WebUrl) -> None:
-    """ "the URL's path (`/` where empty; case, slashes and escapes as sent)"."""
+    """The path is `/` where empty; case, slashes and escapes stay as sent."""
     assert parse_web_url(text) == url
 
 
 @cases("text", [pytest.param(t, id=i) for i, t in BAD_URLS])
 def test_bad_urls(text: str) -> None:
-    """ "An event is rejected when [...] not a full http(s) URL"."""
+    """Anything but a full http(s) URL raises BadUrl."""
     with pytest.raises(BadUrl, match=r"^[A-Z].*\.$"):
         parse_web_url(text)
     with pytest.raises(BadUrl):
@@ -248,8 +249,8 @@ def test_bad_urls(text: str) -> None:
         pytest.param("https://exa_mple..com", "labels", id="host"),
     ],
 )
-def test_a_bad_url_says_what_is_wrong(text: str, words: str) -> None:
-    """ "a sentence that says what to do"."""
+def test_errors_of_bad_urls(text: str, words: str) -> None:
+    """The message names the problem."""
     with pytest.raises(BadUrl, match=words):
         parse_web_url(text)
 
@@ -260,6 +261,13 @@ def test_a_bad_url_says_what_is_wrong(text: str, words: str) -> None:
         pytest.param("", ("", "", ""), id="empty"),
         pytest.param("a=b&source=c", ("", "", ""), id="none"),
         pytest.param("utm_source=a&utm_medium=b&utm_campaign=c", ("a", "b", "c"), id="all"),
+        pytest.param(
+            "utm_term=e+f&utm_content=d%26&utm_campaign=c&utm_medium=b&utm_source=a",
+            ("a", "b", "c", "d&", "e f"),
+            id="all-five",
+        ),
+        pytest.param("utm_content=d", ("", "", "", "d"), id="content-only"),
+        pytest.param("utm_id=1&utm_terms=x", (), id="unknown-names"),
         pytest.param("x=1&utm_campaign=c&utm_source=a", ("a", "", "c"), id="any-order"),
         pytest.param("utm_source=a&utm_source=b", ("a", "", ""), id="first-wins"),
         pytest.param("utm_source=&utm_source=b", ("", "", ""), id="first-wins-empty"),
@@ -271,18 +279,18 @@ def test_a_bad_url_says_what_is_wrong(text: str, words: str) -> None:
         pytest.param("utm_source=%ED%A0%80", ("\ufffd\ufffd\ufffd", "", ""), id="escaped-surrogate"),
         pytest.param("utm_source=100%&utm_medium=%zz", ("100%", "%zz", ""), id="bad-escape"),
         pytest.param("utm_source=a%00b&utm_medium=m", ("", "m", ""), id="nul"),
-        pytest.param("utm_source=" + "a" * 200 + "%00", ("", "", ""), id="nul-beyond-the-cut"),
+        pytest.param("utm_source=" + "a" * 200 + "%00", ("", "", ""), id="nul-after-the-truncated-part"),
         pytest.param("UTM_SOURCE=a&utm_Medium=b", ("", "", ""), id="case"),
         pytest.param("xutm_source=a&utm_sourcex=b", ("", "", ""), id="other-names"),
         pytest.param("utm_source=a;utm_medium=b", ("a;utm_medium=b", "", ""), id="semicolon-joins"),
-        pytest.param("utm_source=" + "a" * 101, ("a" * 100, "", ""), id="cut"),
-        pytest.param("utm_source=" + "%F0%9F%98%80" * 101, ("\U0001f600" * 100, "", ""), id="cut-wide"),
+        pytest.param("utm_source=" + "a" * 101, ("a" * 100, "", ""), id="truncated"),
+        pytest.param("utm_source=" + "%F0%9F%98%80" * 101, ("\U0001f600" * 100, "", ""), id="truncated-wide"),
         pytest.param("&&utm_source=a&&", ("a", "", ""), id="empty-parts"),
     ],
 )
-def test_utm(query: str, values: tuple[str, str, str]) -> None:
-    """ "utm_source, utm_medium, utm_campaign: from the URL's query"; "No string may hold NUL"."""
-    assert utm(query) == values
+def test_utm(query: str, values: tuple[str, ...]) -> None:
+    """utm values are decoded from the query, truncated to 100 characters, and empty if they contain NUL."""
+    assert utm(query) == Utm(*values)
 
 
 @cases(
@@ -301,7 +309,7 @@ def test_utm(query: str, values: tuple[str, str, str]) -> None:
     ],
 )
 def test_referrer_host(text: str, host: str) -> None:
-    """ "URL of the page before; stored as lowercase host without `www.`"."""
+    """A referrer is stored as its lowercase host without `www.`."""
     assert referrer_host(text) == host
 
 
@@ -325,7 +333,7 @@ def test_referrer_host(text: str, host: str) -> None:
     ],
 )
 def test_bad_referrers(text: str) -> None:
-    """ "bad referrer": only http(s), android-app and ios-app URLs name a host."""
+    """Only http(s), android-app and ios-app URLs are accepted."""
     with pytest.raises(BadUrl):
         referrer_host(text)
 
@@ -354,7 +362,7 @@ def test_bad_referrers(text: str) -> None:
     ],
 )
 def test_belongs_to(host: str, domain: str, belongs: bool) -> None:
-    """ "The host must be the registered domain or a subdomain"."""
+    """The host must be the registered domain or a subdomain of it."""
     assert belongs_to(host, domain) is belongs
 
 
@@ -369,7 +377,7 @@ def test_belongs_to(host: str, domain: str, belongs: bool) -> None:
     ],
 )
 def test_is_address(host: str, address: bool) -> None:
-    """An address has no subdomains, so a registered one is compared as a whole."""
+    """An IP address has no subdomains, so it is compared as a whole."""
     assert is_address(host) is address
 
 
@@ -401,7 +409,7 @@ def test_is_address(host: str, address: bool) -> None:
     ],
 )
 def test_registrable_domain(text: str, domain: str, noted: list[str]) -> None:
-    """ "A URL is taken for its host, a leading `www.` dropped, both said"."""
+    """A URL is reduced to its host and a leading `www.` is dropped; both are noted."""
     got, notes = registrable_domain(text)
     assert got == domain
     assert len(notes) == len(noted)
@@ -423,7 +431,7 @@ def test_registrable_domain(text: str, domain: str, noted: list[str]) -> None:
     ],
 )
 def test_public_suffixes_are_refused(text: str) -> None:
-    """ "a bare public suffix is refused", with what to do instead."""
+    """The error names the fix."""
     with pytest.raises(BadHost, match=r"public suffix.*Give your own domain, such as example\."):
         registrable_domain(text)
 
@@ -446,8 +454,8 @@ def test_public_suffixes_are_refused(text: str) -> None:
         "127.1",
     ],
 )
-def test_what_is_no_domain_is_refused(text: str) -> None:
-    """ "Errors say what to do": every refusal shows an example."""
+def test_invalid_domains_are_refused(text: str) -> None:
+    """Every error shows an example."""
     with pytest.raises(BadHost, match=r"such as example\.com\."):
         registrable_domain(text)
 
@@ -460,8 +468,8 @@ HOSTISH = st.text("aZ0x9.-_[]:%@\\/?# \t\u00fc\u3002\uff11\u00df\u0308\u200d\u05
 @given(ANY_TEXT | HOSTISH)
 @example("\ud800.com")
 @example("xn--\u00fc")
-def test_a_normal_host_is_its_own_normal_host(text: str) -> None:
-    """Whatever is sent: BadHost, or a lowercase ASCII host that is read as itself."""
+def test_normalization_is_idempotent(text: str) -> None:
+    """Any text raises BadHost or gives a lowercase ASCII host that stays the same when normalized again."""
     try:
         host = normal_host(text)
     except BadHost:
@@ -476,7 +484,7 @@ def test_a_normal_host_is_its_own_normal_host(text: str) -> None:
 @settings(deadline=None)
 @given(st.one_of(ANY_TEXT, HOSTISH, HOSTISH.map("https://{}".format), HOSTISH.map("android-app://{}".format)))
 def test_urls_raise_nothing_but_bad_url(text: str) -> None:
-    """ "a 500 tells nothing of the inside": hostile text gives none."""
+    """Any other exception would be a 500."""
     for read in (parse_web_url, referrer_host, origin_host):
         with suppress(BadUrl):
             assert read(text)
@@ -485,7 +493,7 @@ def test_urls_raise_nothing_but_bad_url(text: str) -> None:
 @settings(deadline=None)
 @given(ANY_TEXT | HOSTISH)
 def test_registering_raises_nothing_but_bad_host(text: str) -> None:
-    """Whatever an owner types: a normal host or BadHost."""
+    """Any text gives a normalized host or BadHost."""
     try:
         domain, _ = registrable_domain(text)
     except BadHost:
@@ -496,14 +504,14 @@ def test_registering_raises_nothing_but_bad_host(text: str) -> None:
 @settings(deadline=None)
 @given(ANY_TEXT.map("utm_source={}".format) | st.text("utm_sorce=&%+0f\u00fc"))
 def test_utm_values_fit(query: str) -> None:
-    """ "every other label 100 characters"; "No string may hold NUL"."""
+    """Values have at most 100 characters and no NUL."""
     assert all(len(value) <= 100 and "\0" not in value for value in utm(query))
 
 
 @settings(deadline=None)
 @given(HOSTISH)
 def test_an_origin_and_its_url_name_the_same_host(text: str) -> None:
-    """The strict reading is part of the wider one: they never disagree about a host."""
+    """The parsers of origins and of URLs never disagree about a host."""
     try:
         host = origin_host(f"https://{text}")
     except BadUrl:
@@ -513,13 +521,13 @@ def test_an_origin_and_its_url_name_the_same_host(text: str) -> None:
 
 @settings(deadline=None)
 @given(st.ip_addresses(v=6))
-def test_ipv6_hosts_are_one_spelling(address: ipaddress.IPv6Address) -> None:
-    """Two spellings of one address are one host."""
+def test_ipv6_hosts_have_one_spelling(address: ipaddress.IPv6Address) -> None:
+    """All spellings of an address give the same host."""
     assert normal_host(f"[{address.exploded}]") == normal_host(f"[{address.compressed.upper()}]")
 
 
-def test_only_plain_pages_are_remembered() -> None:
-    """docs/privacy.md: the rest of a URL's query is never kept; nor, even in memory, userinfo, or a page elsewhere."""
+def test_only_plain_pages_are_cached() -> None:
+    """URLs with a query, userinfo or another host are not kept, not even in memory (docs/privacy.md)."""
     urls._page_url_of.cache_clear()
     for text in (
         "https://a.example/?t=1",

@@ -1,6 +1,6 @@
-"""tally/http/connections.py and tally/http/body.py: deadlines and bounds, made small enough to be met, and all counts.
+"""tally/http/connections.py and tally/http/body.py: deadlines, limits and counters, with values small enough to reach.
 
-tests/robustness/test_hostile_clients.py has the real ones, in a process of its own.
+tests/robustness/test_hostile_clients.py tests the real values in a separate process.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Connect = Callable[..., Awaitable[Client]]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looked at often; a test makes the deadline short that it is about."""
+    """Check deadlines often; each test shortens its own deadline."""
     monkeypatch.setattr("tally.http.connections.SWEEP_S", 0.02)
     for name in (
         "http.connections.HEAD_S",
@@ -45,13 +45,13 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def long_answers(app: App) -> None:
-    """Makes the document longer than what the system takes of an answer that is not read, up to 150 KB here."""
+    """Make the document larger than the system buffers for a client that does not read, up to 150 KB here."""
     app.application._state[OPENAPI] *= 8
 
 
 @pytest.fixture
 async def connect(app: App, long_answers: None) -> AsyncIterator[Connect]:
-    """Opens connections that take little ahead; closes them at the end of the test, after which nothing is counted."""
+    """Yield a function that opens connections with small buffers; closed at the end, when nothing is counted."""
     writers: list[asyncio.StreamWriter] = []
 
     async def one(*sends: bytes) -> Client:
@@ -82,14 +82,14 @@ def connections(app: App) -> Connections:
 
 
 async def holds(what: Callable[[], Any]) -> None:
-    """Waits for something."""
+    """Wait for a condition."""
     async with asyncio.timeout(LONG_S / 2):
         while not what():
             await asyncio.sleep(0.005)
 
 
 async def rest_of(client: Client) -> bytes:
-    """All that comes until the server closes."""
+    """Return all bytes until the server closes."""
     async with asyncio.timeout(LONG_S / 2):
         try:
             return await client[0].read()
@@ -98,7 +98,7 @@ async def rest_of(client: Client) -> bytes:
 
 
 async def answer(client: Client) -> tuple[int, bytes]:
-    """Status and body."""
+    """Return status and body."""
     async with asyncio.timeout(LONG_S / 2):
         head = (await client[0].readuntil(b"\r\n\r\n")).lower()
         length = int(head.split(b"content-length: ")[1].split(b"\r\n")[0])
@@ -112,17 +112,17 @@ def view(website: str) -> bytes:
 
 @contextlib.contextmanager
 def shut(app: App) -> Iterator[None]:
-    """Nothing can be committed while it lasts."""
+    """Prevent commits while the context lasts."""
     app.store.ingest.queue += 1_000_000
     yield
     app.store.ingest.queue -= 1_000_000
 
 
 @pytest.mark.parametrize("before", [b"", HEALTH, "view"], ids=["at first", "after aiohttp's", "after a short one"])
-async def test_a_head_that_drips(
+async def test_a_slow_header_times_out(
     before: bytes | str, app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its time runs from its first byte, and no later byte makes it longer."""
+    """The deadline runs from the first byte; later bytes do not extend it."""
     monkeypatch.setattr("tally.http.connections.HEAD_S", 0.2)
     client = await connect(view(await app.website()) if isinstance(before, str) else before)
     if before:
@@ -140,9 +140,7 @@ async def test_a_head_that_drips(
     assert connections(app).late == 1
 
 
-async def test_one_who_waits_in_silence_is_idle_and_no_more(
-    app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_connection_counts_as_idle(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.http.connections.HEAD_S", 0.15)
     client = await connect()
     await asyncio.sleep(0.3)
@@ -151,7 +149,7 @@ async def test_one_who_waits_in_silence_is_idle_and_no_more(
 
 
 async def test_idle_connections_are_closed(make_app: MakeApp) -> None:
-    """On either way, and never one whose request is under way."""
+    """On both request paths, and never during a request."""
     app = await make_app(idle_seconds=1)
     website = await app.website()
     clients = [await asyncio.open_connection("127.0.0.1", app.client.port) for _ in range(3)]
@@ -162,24 +160,26 @@ async def test_idle_connections_are_closed(make_app: MakeApp) -> None:
         writer.close()
 
 
-async def test_one_whose_commit_takes_long_is_not_idle(
+async def test_a_connection_waiting_for_its_commit_is_not_idle(
     app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connections(app).idle_s = 0.05
     website = await app.website()
-    told: list[Callable[[], None]] = []
+    delayed: list[Callable[[], None]] = []
     append = app.store.ingest.append
-    monkeypatch.setattr(app.store.ingest, "append", lambda *request: told.append(lambda: append(*request)))
+    monkeypatch.setattr(app.store.ingest, "append", lambda *request: delayed.append(lambda: append(*request)))
     clients = [await connect(view(website)), await connect(view(website).replace(b": x", b": x\r\nTE: trailers"))]
-    await holds(lambda: len(told) == 2)
+    await holds(lambda: len(delayed) == 2)
     await asyncio.sleep(0.2)
-    for tell in told:
-        tell()
+    for append_now in delayed:
+        append_now()
     assert [(await answer(client))[0] for client in clients] == [202, 202]
 
 
-async def test_who_goes_to_make_room(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silent ones, then idle ones, then those who fetch their answers; never one who asks or was answered just now."""
+async def test_which_connection_is_closed_at_the_limit(
+    app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silent connections first, then idle ones, then readers; never one with a request or a recent response."""
     everybody = connections(app)
     everybody.limit = 10
     with monkeypatch.context() as patch:
@@ -207,17 +207,19 @@ async def test_who_goes_to_make_room(app: App, connect: Connect, monkeypatch: py
     assert everybody.evicted == 4
 
 
-async def test_an_answer_that_nobody_reads(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unread_response_times_out(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.http.connections.STALLED_S", 0.1)
     everybody = connections(app)
     await connect(BIG * 30)
     await holds(lambda: everybody.late == 1)
 
 
-async def test_an_answer_that_is_read_for_ever(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_response_read_too_slowly_times_out(
+    app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tally.http.connections.RESPONSE_S", 0.3)
     everybody = connections(app)
-    # Always less than half read: it never comes to a moment at which all was taken.
+    # Less than half is read each time, so the buffer is never empty.
     reader, _ = await connect(BIG * 400)
     async with asyncio.timeout(LONG_S / 2):
         while not everybody.late:
@@ -225,7 +227,7 @@ async def test_an_answer_that_is_read_for_ever(app: App, connect: Connect, monke
             await asyncio.sleep(0.001)
 
 
-async def test_one_who_reads_slowly_gets_his_answers(app: App, connect: Connect) -> None:
+async def test_a_slow_reader_gets_its_responses(app: App, connect: Connect) -> None:
     reader, _ = await connect(BIG * 30)
     everybody = connections(app)
     await holds(lambda: everybody.unread_bytes)
@@ -235,8 +237,10 @@ async def test_one_who_reads_slowly_gets_his_answers(app: App, connect: Connect)
     assert (everybody.late, everybody.unread_bytes) == (0, 0)
 
 
-async def test_unread_answers_are_bounded_together(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has not read for longest goes first; one alone may have the longest answer."""
+async def test_unread_responses_are_bounded_in_total(
+    app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client that has not read for longest is closed first; a single client can have the longest response."""
     monkeypatch.setattr("tally.http.connections.MAX_UNREAD_BYTES", 150_000)
     everybody = connections(app)
     clients = []
@@ -248,8 +252,8 @@ async def test_unread_answers_are_bounded_together(app: App, connect: Connect, m
     assert (await answer(clients[-1]))[0] == 200
 
 
-async def test_heads_are_bounded_together(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The longest goes."""
+async def test_headers_are_bounded_in_total(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection with the longest header is closed."""
     monkeypatch.setattr("tally.http.connections.MAX_HEADS_BYTES", 20_000)
     everybody = connections(app)
     start = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: "
@@ -263,8 +267,8 @@ async def test_heads_are_bounded_together(app: App, connect: Connect, monkeypatc
     assert (everybody.late, everybody.heads_bytes) == (1, 0)
 
 
-async def test_requests_sent_ahead_are_counted(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take more than their bytes; asked, they take nothing any more."""
+async def test_pipelined_requests_are_counted(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They count with more than their bytes until they are answered."""
     everybody = connections(app)
     # More than the kernel's send buffer (4 MB) takes, so that the requests after it have to wait.
     reader, writer = await connect(BIG * 8 + HEALTH * 20)
@@ -276,7 +280,7 @@ async def test_requests_sent_ahead_are_counted(app: App, connect: Connect, monke
     assert await rest_of(await connect(BIG + HEALTH * 20)) == b""
 
 
-async def test_a_body_that_looks_like_heads_is_not_counted_for_ever(app: App, connect: Connect) -> None:
+async def test_a_body_that_looks_like_headers_is_not_counted(app: App, connect: Connect) -> None:
     body = b"\r\n\r\n" * 100
     client = await connect(HEAD % len(body) + body)
     assert (await answer(client))[0] == 400
@@ -285,7 +289,7 @@ async def test_a_body_that_looks_like_heads_is_not_counted_for_ever(app: App, co
     assert (await answer(client))[0] == 200
 
 
-async def test_a_body_that_does_not_come(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_body_times_out(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.http.body.BODY_S", 0.1)
     monkeypatch.setattr("tally.http.middleware.DRAIN_S", 0.1)
     client = await connect(HEAD % 10 + b"{")
@@ -294,7 +298,9 @@ async def test_a_body_that_does_not_come(app: App, connect: Connect, monkeypatch
     assert await rest_of(client) == b""
 
 
-async def test_of_many_bodies_the_oldest_goes(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_oldest_of_many_bodies_is_refused(
+    app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tally.http.body.MAX_CONCURRENT_BODIES", 2)
     monkeypatch.setattr("tally.http.middleware.DRAIN_S", 0.1)
     everybody, website = connections(app), await app.website()
@@ -311,10 +317,10 @@ async def test_of_many_bodies_the_oldest_goes(app: App, connect: Connect, monkey
     assert len(everybody.bodies) == 1
 
 
-async def test_overload_is_told_before_the_body_is_read(
+async def test_overload_is_answered_before_the_body_is_read(
     app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On either way, in the same words."""
+    """On both request paths, with the same response."""
     monkeypatch.setattr("tally.http.middleware.DRAIN_S", 0.1)
     request = view(await app.website())
     with shut(app):
@@ -327,26 +333,26 @@ async def test_overload_is_told_before_the_body_is_read(
     assert (answers[0][0], json.loads(answers[0][1])["error"]["code"]) == (503, "overloaded")
     short[1].write(request)
     assert (await answer(short))[0] == 202
-    ways = [way.is_fast for way in connections(app).all if way.has_requested]  # type: ignore[attr-defined]
-    assert True in ways, "it stayed on the short way"
+    paths = [one.is_fast for one in connections(app).all if one.has_requested]  # type: ignore[attr-defined]
+    assert True in paths, "the connection stayed on the fast path"
 
 
-async def test_the_counts_add_up(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever clients do, in pieces of any size: at the end nothing is counted (as `connect` looks)."""
+async def test_counters_of_connections(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After any sequence of requests, in pieces of any size, all counters are 0 (`connect` checks this)."""
     monkeypatch.setattr("tally.http.connections.HEAD_S", 0.1)
     monkeypatch.setattr("tally.http.connections.STALLED_S", 0.1)
     monkeypatch.setattr("tally.http.connections.MAX_HEADS_BYTES", 60_000)
     monkeypatch.setattr("tally.http.connections.MAX_UNREAD_BYTES", 200_000)
-    website, chance = await app.website(), random.Random(3)
+    website, rng = await app.website(), random.Random(3)
     for _ in range(60):
-        sent = b"".join(chance.choices([HEALTH, BIG, view(website), b"\r\n\r\n", HEAD % 20], k=chance.randrange(1, 8)))
+        sent = b"".join(rng.choices([HEALTH, BIG, view(website), b"\r\n\r\n", HEAD % 20], k=rng.randrange(1, 8)))
         _, writer = await connect()
-        while sent and chance.random() < 0.95:
-            size = chance.randrange(1, 400)
+        while sent and rng.random() < 0.95:
+            size = rng.randrange(1, 400)
             writer.write(sent[:size])
             sent = sent[size:]
             await asyncio.sleep(0)
-        if chance.random() < 0.3:
+        if rng.random() < 0.3:
             writer.transport.abort()
     assert (await app.get("/healthz")).status == 200
 
@@ -365,7 +371,7 @@ def everybody_of(*trusted: str) -> Connections:
         (("203.0.113.1", "::ffff:203.0.113.1"), True),
     ],
 )
-def test_who_is_one_client(peers: tuple[str, str], same: bool) -> None:
+def test_addresses_of_one_client(peers: tuple[str, str], same: bool) -> None:
     everybody = everybody_of()
     one, other = (everybody._client_of(peer) for peer in peers)
     assert (one == other) is same

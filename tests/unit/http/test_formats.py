@@ -18,7 +18,7 @@ from tests.support.cases import cases
 
 
 def cell(value: Any) -> str:
-    """The line that a single cell makes, beside a plain one: alone, an empty cell would look like an empty line."""
+    """Return a cell as CSV, from a line with a second cell: alone, an empty cell would be an empty line."""
     text = csv_text(("a", "b"), [(value, "x")])
     assert text.startswith("a,b\r\n")
     return text.removeprefix("a,b\r\n").removesuffix(",x\r\n")
@@ -44,9 +44,9 @@ def cell(value: Any) -> str:
         pytest.param("'", "'", id="apostrophe"),
         pytest.param("a=1", "a=1", id="formula-within"),
         pytest.param("a; b", "a; b", id="semicolon"),
-        pytest.param("a;=1", "a;'=1", id="formula-behind-a-semicolon"),
-        pytest.param("a\t-1", "a\t'-1", id="formula-behind-a-tab"),
-        pytest.param('a;"\t=1', '"a;""\t\'=1"', id="formula-behind-a-quote"),
+        pytest.param("a;=1", "a;'=1", id="formula-after-a-semicolon"),
+        pytest.param("a\t-1", "a\t'-1", id="formula-after-a-tab"),
+        pytest.param('a;"\t=1', '"a;""\t\'=1"', id="formula-after-a-quote"),
         pytest.param("a\r\n+1", '"a\r\n\'+1"', id="formula-on-a-second-line"),
         pytest.param("=1;@x", "'=1;'@x", id="two-formulas"),
         pytest.param(orjson.Fragment('{"a":"x;=1;y"}'), '"{""a"":""x\\u003b=1;y""}"', id="formula-in-json"),
@@ -55,28 +55,28 @@ def cell(value: Any) -> str:
     ],
 )
 def test_a_cell(value: Any, written: str) -> None:
-    """RFC 4180: quoted where it holds a comma, a quote or a line break, quotes doubled."""
+    """RFC 4180: a cell with a comma, quote or line break is quoted, and quotes are doubled."""
     assert cell(value) == written
 
 
 @cases("first", ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
 @cases("rest", ["", "1", "cmd|' /C calc'!A0", 'HYPERLINK("http://x")', "1,2"])
-def test_what_begins_like_a_formula_gets_an_apostrophe(first: str, rest: str) -> None:
-    """Cells that a spreadsheet would run as a formula are made harmless."""
+def test_texts_that_look_like_formulas_get_an_apostrophe(first: str, rest: str) -> None:
+    """A spreadsheet would run such cells as formulas."""
     (row,) = csv.reader(io.StringIO(cell(first + rest), newline=""))
     assert row == ["'" + first + rest]
 
 
 @given(st.lists(st.tuples(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), st.integers())))
-def test_every_text_comes_back(rows: list[tuple[str, int]]) -> None:
-    """RFC 4180: what is written is read back, but for the apostrophe in front of what might be a formula."""
+def test_texts_round_trip(rows: list[tuple[str, int]]) -> None:
+    """RFC 4180: parsing returns the texts, except for apostrophes before possible formulas."""
     header, *found = csv.reader(io.StringIO(csv_text(("a", "b"), rows), newline=""), strict=True)
     assert header == ["a", "b"]
     assert [(a.replace("'", ""), int(b)) for a, b in found] == [(a.replace("'", ""), b) for a, b in rows]
     assert not any(a.startswith(("=", "+", "-", "@", "\t", "\r")) for a, _ in found)
 
 
-# Texts that are made of what matters here.
+# Texts of the characters that matter here.
 HOSTILE = st.text(st.sampled_from("=+-@\uff1d;\t\r\n\",'a1 "), max_size=12)
 FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
@@ -84,7 +84,7 @@ FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @given(rows=st.lists(st.tuples(HOSTILE, st.dictionaries(HOSTILE, HOSTILE, max_size=2), HOSTILE), min_size=1))
 def test_no_delimiter_makes_a_formula_of_a_part_of_a_cell(delimiter: str, rows: list[tuple[Any, ...]]) -> None:
-    """Issue 14.9: read with semicolons or tabs, as spreadsheets of some locales do, no cell begins like a formula."""
+    """Some locales split cells at semicolons or tabs; no part may begin like a formula."""
     written = csv_text(("a", "b", "c"), [(a, orjson.Fragment(orjson.dumps(b)), c) for a, b, c in rows])
     for row in csv.reader(io.StringIO(written, newline=""), delimiter=delimiter):
         assert not [cell for cell in row if cell.lstrip("\t\r\n").startswith(FORMULAS)]
@@ -92,14 +92,14 @@ def test_no_delimiter_makes_a_formula_of_a_part_of_a_cell(delimiter: str, rows: 
         assert json.loads(row["b"]) == data
 
 
-def test_lines_end_with_crlf_and_a_header_stands_alone() -> None:
-    """With a header row, without rows too."""
+def test_lines_end_with_crlf_and_an_empty_list_has_a_header() -> None:
+    """The header is written without rows too."""
     assert csv_text(("a", "b"), []) == "a,b\r\n"
     assert csv_text(("a", "b"), [(1, 2), (3, None)]) == "a,b\r\n1,2\r\n3,\r\n"
 
 
 def test_as_json() -> None:
-    """`{"data": ..., "meta": ...}`, keys in the order of the columns, nothing made harmless."""
+    """`{"data": ..., "meta": ...}`, keys in the order of the columns, texts unchanged."""
     response = table_response(("b", "a"), [("=1", None), ("x", orjson.Fragment("[1]"))], {"limit": 2}, as_csv=False)
     assert (response.status, response.content_type) == (200, "application/json")
     assert isinstance(response.body, bytes)
@@ -116,7 +116,7 @@ def test_as_csv() -> None:
     assert response.body == "a\r\né\r\n'=1\r\n".encode()
 
 
-def test_a_row_that_does_not_fit_is_a_fault_of_ours() -> None:
-    """A row of another length than the columns would shift every cell: it is never written."""
+def test_a_row_of_another_length_raises() -> None:
+    """Otherwise its cells would be in the wrong columns."""
     with pytest.raises(ValueError, match="argument 2"):
         table_response(("a", "b"), [(1,)], {}, as_csv=False)

@@ -1,4 +1,4 @@
-"""Where the server listens: several addresses, Unix sockets, sockets passed by systemd; and what it tells systemd.
+"""Where the server listens: several addresses, Unix sockets, sockets passed by systemd; and notifications.
 
 Real servers and a real nginx. A restart with a passed socket refuses no connection.
 """
@@ -27,7 +27,7 @@ from tests.support import proxies
 from tests.support.app import CHROME, OWNER, ROOT
 from tests.support.process import Serve, Server, clean_environment, until
 
-# Puts a file descriptor where systemd does, and names the process that it is meant for.
+# Passes a file descriptor as systemd does, with the variables that name the process.
 ACTIVATE = """import os, sys
 os.dup2(int(sys.argv[1]), 3)
 os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()), LISTEN_FDNAMES="tally.socket")
@@ -50,7 +50,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 def ask(path: Path, target: str = "/healthz", body: str | None = None, **headers: str) -> int:
-    """The status of a request over a Unix socket."""
+    """Return the status of a request over a Unix socket."""
     connection = UnixConnection(path)
     try:
         connection.request("GET" if body is None else "POST", target, body, {"User-Agent": CHROME} | headers)
@@ -60,14 +60,14 @@ def ask(path: Path, target: str = "/healthz", body: str | None = None, **headers
 
 
 def more_lines(server: Server, count: int) -> list[str]:
-    """The lines behind the first on standard output."""
+    """Return the lines after the first on standard output."""
     assert server.process.stdout is not None
     return [server.process.stdout.readline().decode().strip() for _ in range(count)]
 
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """A path that is short enough for a socket, whatever pytest's folder is called."""
+    """Return a path short enough for a socket; paths of pytest can be too long."""
     folder = Path(f"/tmp/tally-test-{os.getpid()}")
     folder.mkdir()
     yield folder / "tally.sock"
@@ -98,7 +98,7 @@ def has_ipv6() -> bool:
     ],
 )
 def test_several_addresses_at_once(hosts: tuple[str, str], asked: tuple[str, str], serve: Serve, path: Path) -> None:
-    """A line for each, in order; they share the port that was free. The variable takes them by commas."""
+    """One line each, in order; they share the free port. The environment variable separates them by commas."""
     server = serve(env={"ANALYTICS_HOST": f"{hosts[0]},{hosts[1]},unix:{path}"})
     port = urlsplit(server.url).port
     second = f"[{hosts[1]}]" if ":" in hosts[1] else hosts[1]
@@ -112,7 +112,7 @@ def test_several_addresses_at_once(hosts: tuple[str, str], asked: tuple[str, str
 
 
 @pytest.mark.parametrize("host", ["unix:relative", "unix:", "unix:/" + "x" * 100, "127.0.0.1,,::1"])
-def test_a_host_that_cannot_be_used(host: str) -> None:
+def test_invalid_hosts(host: str) -> None:
     with pytest.raises(BadSetting, match="--host must be an address"):
         settings_from({"host": [host]}, {})
 
@@ -121,7 +121,7 @@ def test_a_host_that_cannot_be_used(host: str) -> None:
 
 
 def test_a_unix_socket_is_a_trusted_proxy(serve: Serve, path: Path, tmp_path: Path) -> None:
-    """Its clients are told apart by the forwarded header and share no bound; it is removed at the end."""
+    """Clients are identified by the forwarded header, with separate limits; the socket is removed at the end."""
     db = tmp_path / "analytics.db"
     with contextlib.closing(open_database(db, create=True)) as connection, transaction(connection):
         owner = create_account(connection, OWNER, "business", None, 1)
@@ -157,7 +157,7 @@ def test_nginx_in_front_of_a_unix_socket(serve: Serve, path: Path, tmp_path: Pat
         proxy.stop()
 
 
-def test_a_socket_that_a_killed_server_left_is_replaced(serve: Serve, path: Path) -> None:
+def test_a_stale_socket_is_replaced(serve: Serve, path: Path) -> None:
     serve("--host", f"unix:{path}").kill()
     assert path.is_socket()
     with pytest.raises(ConnectionRefusedError):
@@ -168,8 +168,8 @@ def test_a_socket_that_a_killed_server_left_is_replaced(serve: Serve, path: Path
     assert not path.exists()
 
 
-def test_what_is_not_replaced(path: Path) -> None:
-    """The socket of a server that runs, a file that is no socket, a link; and what took its place is not removed."""
+def test_other_files_are_not_replaced(path: Path) -> None:
+    """The socket of a running server, a regular file, a link; and a file that replaced the socket is not removed."""
     first = open_sockets([f"unix:{path}"], 0, {})
     file, link = path.with_name("file"), path.with_name("link")
     file.write_text("kept")
@@ -192,7 +192,7 @@ def test_what_is_not_replaced(path: Path) -> None:
     assert {left.name for left in path.parent.iterdir()} == {"file", "link"}
 
 
-def test_a_backlog_that_is_full_is_no_stale_socket(path: Path) -> None:
+def test_a_socket_with_a_full_backlog_is_not_stale(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as busy, contextlib.ExitStack() as waiting:
         busy.bind(str(path))
         busy.listen(0)
@@ -209,7 +209,7 @@ def test_a_backlog_that_is_full_is_no_stale_socket(path: Path) -> None:
 
 
 class Client(threading.Thread):
-    """Connects all the time, one request a connection."""
+    """Connect repeatedly, with one request per connection."""
 
     def __init__(self, family: int, address: object) -> None:
         super().__init__()
@@ -260,10 +260,10 @@ def test_a_restart_with_a_passed_socket_refuses_no_connection(family: int, serve
                 client.join(60)
         assert [client.failures for client in clients] == [[]] * 4
         assert server.terminate() == 0
-        assert path.exists() == (family == socket.AF_UNIX), "it is systemd's"
+        assert path.exists() == (family == socket.AF_UNIX), "systemd owns the socket"
 
 
-def test_a_passed_file_that_is_no_socket(tmp_path: Path) -> None:
+def test_a_passed_file_must_be_a_socket(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w") as file:
         words = [sys.executable, "-c", ACTIVATE, str(file.fileno()), sys.executable, str(ROOT / "analytics_server.py")]
         refused = subprocess.run(
@@ -281,7 +281,7 @@ def test_variables_for_another_process(pid: str) -> None:
 
 
 def test_the_units_are_for_this_server() -> None:
-    """What they name is there: options, and the notifications that Type=notify waits for."""
+    """Their options exist, and Type=notify gets its notifications."""
     service = (ROOT / "deploy" / "tally.service").read_text()
     assert re.findall(r"^(?:Type|User|Requires)=(.*)$", service, re.MULTILINE) == ["tally.socket", "notify", "tally"]
     words = re.findall(r"^ExecStart=\S+/analytics-server serve (.*)$", service, re.MULTILINE)[0].split()
@@ -295,7 +295,7 @@ def test_the_units_are_for_this_server() -> None:
 
 
 @pytest.mark.parametrize("kind", ["path", "abstract"])
-def test_what_systemd_is_told(kind: str, serve: Serve, path: Path) -> None:
+def test_notifications_of_systemd(kind: str, serve: Serve, path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(path) if kind == "path" else f"\0{path}")
         manager.settimeout(60)

@@ -1,4 +1,4 @@
-"""tally/ingest/fast_path.py: what goes the short way, what does not, and that nobody can tell by the answer."""
+"""tally/ingest/fast_path.py: which requests take the fast path, and that responses are the same as those of aiohttp."""
 
 import asyncio
 import contextlib
@@ -29,8 +29,8 @@ VALUES = (
 
 
 @cases("value", VALUES, ids=ascii)
-def test_lines_that_differ_each_time_are_read_as_all_others_are(value: str) -> None:
-    """X-Forwarded-For and its like go a quicker way than the grammar: no value means another thing there."""
+def test_uncached_header_lines_follow_the_same_grammar(value: str) -> None:
+    """Lines such as X-Forwarded-For bypass the cache and are parsed like all others."""
     for gap in (": ", ":", ":  "):
         usual, quick = (
             (HEAD.replace(b"User-Agent: a b", f"{name}{gap}{value}".encode("latin-1")) + BODY)
@@ -113,7 +113,7 @@ def test_not_plain(old: bytes, new: bytes) -> None:
     assert read_plain(sent.replace(old, new, 1), HeaderCache()) is None
 
 
-def test_a_line_that_comes_again_says_the_same() -> None:
+def test_repeated_header_lines_are_parsed_alike() -> None:
     lines = HeaderCache()
     first = read_plain(HEAD + BODY, lines)
     assert lines[b"User-Agent: a b"] == ("user-agent", "a b")
@@ -122,14 +122,14 @@ def test_a_line_that_comes_again_says_the_same() -> None:
     assert read_plain(HEAD.replace(b"a b", b" a b") + BODY, lines) is None
 
 
-def test_no_line_that_tells_of_somebody_is_kept() -> None:
+def test_personal_header_lines_are_not_cached() -> None:
     lines = HeaderCache()
-    told = b"\r\nX-Forwarded-For: 203.0.113.7\r\nReferer: https://a.example/?q=1\r\nCookie: a=b\r\nAuthorization: c"
-    assert read_plain(HEAD.replace(b"Host: x", b"Host: x" + told) + BODY, lines) is not None
+    headers = b"\r\nX-Forwarded-For: 203.0.113.7\r\nReferer: https://a.example/?q=1\r\nCookie: a=b\r\nAuthorization: c"
+    assert read_plain(HEAD.replace(b"Host: x", b"Host: x" + headers) + BODY, lines) is not None
     assert sorted(lines) == [b"Content-Length: 20", b"Host: x", b"User-Agent: a b"]
 
 
-def test_kept_lines_are_bounded() -> None:
+def test_cached_lines_are_bounded() -> None:
     lines = HeaderCache()
     for number in range(3 * MAX_LINES):
         assert read_plain(HEAD.replace(b"a b", b"a %d" % number) + BODY, lines) is not None
@@ -138,32 +138,32 @@ def test_kept_lines_are_bounded() -> None:
     assert not any(b"long" in line for line in lines)
 
 
-def test_more_than_a_body_may_hold_is_not_plain() -> None:
+def test_too_large_bodies_are_not_plain() -> None:
     for length, is_plain in ((65_536, True), (65_537, False)):
         sent = HEAD.replace(b": 20", b": %d" % length) + b" " * length
         assert (read_plain(sent, HeaderCache()) is not None) is is_plain
 
 
 class Client:
-    """A connection to an application, and how many requests aiohttp has seen of all."""
+    """A connection to an application, and the number of requests that aiohttp has handled on all connections."""
 
     def __init__(self, app: App, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> None:
         self.reader, self.writer = streams
         self._app = app
 
     @property
-    def long_ways(self) -> int:
+    def aiohttp_requests(self) -> int:
         return int(self._app.client.server.runner.server.server.requests_count)
 
     @property
-    def ways(self) -> tuple[int, int]:
-        """How many connections are aiohttp's, and how many are not."""
-        everybody = self._app.client.server.runner.server.connections.all
-        short = sum(way.is_fast for way in everybody)
-        return len(everybody) - short, short
+    def connections(self) -> tuple[int, int]:
+        """Return how many connections aiohttp handles, and how many the fast path handles."""
+        every = self._app.client.server.runner.server.connections.all
+        fast = sum(way.is_fast for way in every)
+        return len(every) - fast, fast
 
     async def answer(self) -> tuple[str, list[str], bytes]:
-        """Status line, headers in order of the alphabet but for the Date, body."""
+        """Return the status line, the sorted headers without Date, and the body."""
         first, *lines = (await self.reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
         length = next(int(line.split(":")[1]) for line in lines if line.startswith("Content-Length"))
         assert sum(line.startswith("Date: ") for line in lines) == 1
@@ -176,7 +176,7 @@ Connect = Callable[[], Awaitable[Client]]
 
 @pytest.fixture
 async def connect(app: App) -> AsyncIterator[Connect]:
-    """Opens connections; closes them at the end of the test."""
+    """Return a function that opens connections; they are closed at the end of the test."""
     clients: list[Client] = []
 
     async def connection() -> Client:
@@ -202,7 +202,7 @@ def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def write_lock(app: App) -> Iterator[None]:
-    """Nothing can be committed while it lasts."""
+    """Prevent commits while the context lasts."""
     connection = sqlite3.connect(app.db, isolation_level=None)
     connection.execute("begin immediate")
     yield
@@ -210,41 +210,41 @@ def write_lock(app: App) -> Iterator[None]:
     connection.close()
 
 
-async def test_both_ways_answer_the_same(app: App, connect: Connect) -> None:
+async def test_both_paths_return_the_same_response(app: App, connect: Connect) -> None:
     website = await app.website()
     for body in (view(website), {"website_id": website, "events": [view(website, f"/{n}") for n in range(50)]}):
-        short, long = await connect(), await connect()
-        before = short.long_ways
+        fast, slow = await connect(), await connect()
+        before = fast.aiohttp_requests
         request = post(body, "Origin: https://www.example.com", "User-Agent: Mozilla/5.0 (X11; Linux)")
-        short.writer.write(request)
-        answer = await short.answer()
-        assert short.long_ways == before, "it is plain"
-        long.writer.write(request.replace(b"Host: localhost\r\n", b"Host: localhost\r\nContent-Encoding: identity\r\n"))
-        assert await long.answer() == answer
-        assert long.long_ways == before + 1
+        fast.writer.write(request)
+        answer = await fast.answer()
+        assert fast.aiohttp_requests == before, "the request is plain"
+        slow.writer.write(request.replace(b"Host: localhost\r\n", b"Host: localhost\r\nContent-Encoding: identity\r\n"))
+        assert await slow.answer() == answer
+        assert slow.aiohttp_requests == before + 1
     (first, second) = app.sql(
-        "select count(*), count(distinct visitor), count(distinct hostname), max(referrer) from event where id % 2 = 0"
-        " union all select count(*), count(distinct visitor), count(distinct hostname), max(referrer) from event"
+        "select count(*), count(distinct visitor), count(distinct hostname), max(platform) from event where id % 2 = 0"
+        " union all select count(*), count(distinct visitor), count(distinct hostname), max(platform) from event"
     )
     assert first[1:] == second[1:] == (1, 1, 0)
     assert second[0] == 102
 
 
-async def test_what_is_refused_goes_the_long_way_with_its_connection(app: App, connect: Connect) -> None:
+async def test_a_refused_request_hands_the_connection_to_aiohttp(app: App, connect: Connect) -> None:
     website = await app.website()
     client = await connect()
     requests = [post(view(website)), post({"type": "pageview", "website_id": website}), post(view(website))]
-    statuses, ways = [], []
+    statuses, connections = [], []
     for request in requests:
         client.writer.write(request)
         statuses.append((await client.answer())[0].split()[1])
-        ways.append(client.long_ways)
+        connections.append(client.aiohttp_requests)
     assert statuses == ["202", "400", "202"]
-    assert [way - ways[0] for way in ways] == [0, 1, 2]
+    assert [way - connections[0] for way in connections] == [0, 1, 2]
 
 
-async def test_what_is_sent_ahead_is_answered_in_order(app: App, connect: Connect) -> None:
-    """The first is under way, in one piece; the others come while its commit waits."""
+async def test_pipelined_requests_are_answered_in_order(app: App, connect: Connect) -> None:
+    """The first request is complete; the others arrive while its commit waits."""
     website = await app.website()
     client = await connect()
     with write_lock(app):
@@ -259,33 +259,33 @@ async def test_what_is_sent_ahead_is_answered_in_order(app: App, connect: Connec
     assert app.sql("select count(*) from event") == [(2,)]
 
 
-async def test_a_token_is_taken_and_given_back(app: App, connect: Connect) -> None:
-    """A refused request takes no token, one that is taken one of each bucket, on either way."""
+async def test_tokens_of_refused_requests_are_returned(app: App, connect: Connect) -> None:
+    """A refused request takes no token; an accepted one takes one of each bucket, on both paths."""
     website = await app.website()
     client = await connect()
-    desk = app.client.server.runner.server.collector
+    collector = app.client.server.runner.server.collector
     key, now_ns = bytes((127, 0, 0, 1)), app.clock.monotonic_ns()
     client.writer.write(post(view(website)))
     assert (await client.answer())[0].split()[1] == "202"
-    assert desk.clients.remaining(key, now_ns) == desk.clients.per_minute - 1
+    assert collector.clients.remaining(key, now_ns) == collector.clients.per_minute - 1
     app.store.health.fault = "damaged"
     client.writer.write(post(view(website)))
     assert (await client.answer())[0].split()[1] == "503"
-    assert desk.clients.remaining(key, now_ns) == desk.clients.per_minute - 1
+    assert collector.clients.remaining(key, now_ns) == collector.clients.per_minute - 1
 
 
-async def test_what_only_the_writer_refuses_is_left_out(make_app: MakeApp) -> None:
-    """Such a request was plain, so it is answered here: a month that filled up meanwhile, a disk that did."""
+async def test_events_refused_by_the_writer_are_counted(make_app: MakeApp) -> None:
+    """The response comes from the fast path if the month fills up, or the disk fails, after the checks."""
     app = await make_app(free_events=1)
     website = await app.website(plan="free")
     clients = [Client(app, await asyncio.open_connection("127.0.0.1", app.client.port)) for _ in range(4)]
-    ways = clients[0].long_ways
+    connections = clients[0].aiohttp_requests
 
     async def all_at_once() -> list[str]:
         with write_lock(app):
             for client in clients:
                 client.writer.write(post(view(website)))
-            # Not by HTTP, which would be the long way.
+            # Not by HTTP, which would increase the number of aiohttp requests.
             while app.store.queue < len(clients):
                 await asyncio.sleep(0)
         return sorted([(await client.answer())[0].split()[1] for client in clients])
@@ -294,7 +294,7 @@ async def test_what_only_the_writer_refuses_is_left_out(make_app: MakeApp) -> No
     await app.admin(lambda run: run.execute("update account set plan = 'business'"))
     await app.store._writer.run(lambda run: run.execute("pragma query_only = on").fetchall())
     assert await all_at_once() == ["503"] * 4
-    assert clients[0].long_ways == ways
+    assert clients[0].aiohttp_requests == connections
     refusals = {"monthly_limit_reached": 3, "storage_unavailable": 4}
     assert (app.store.rejected_events.events, app.store.rejected_events.requests) == (refusals, refusals)
     await app.store._writer.run(lambda run: run.execute("pragma query_only = off").fetchall())
@@ -306,7 +306,7 @@ async def test_what_only_the_writer_refuses_is_left_out(make_app: MakeApp) -> No
         await client.writer.wait_closed()
 
 
-async def test_somebody_who_goes_away_is_stored_nevertheless(app: App, connect: Connect) -> None:
+async def test_events_are_stored_after_the_client_disconnects(app: App, connect: Connect) -> None:
     website = await app.website()
     client = await connect()
     with write_lock(app):
@@ -320,18 +320,18 @@ async def test_somebody_who_goes_away_is_stored_nevertheless(app: App, connect: 
     assert app.sql("select count(*) from event") == [(1,)]
 
 
-async def test_aiohttp_has_no_clock_on_a_connection_that_is_in_use_here(app: App, connect: Connect) -> None:
-    """aiohttp would close it after its keep-alive time, with a request under way: it has seen none of them."""
+async def test_aiohttp_sets_no_timer_on_fast_path_connections(app: App, connect: Connect) -> None:
+    """aiohttp has not seen these requests, so its keep-alive timer would close the connection during one of them."""
     website = await app.website()
     client = await connect()
-    before, _ = client.ways
+    before, _ = client.connections
     for n in range(3):
         client.writer.write(post(view(website, f"/{n}")))
         assert (await client.answer())[0].split()[1] == "202"
-        assert client.ways == (before, 1)
+        assert client.connections == (before, 1)
     client.writer.write(post({"type": "pageview", "website_id": website}))
     assert (await client.answer())[0].split()[1] == "400"
-    assert client.ways == (before + 1, 0)
+    assert client.connections == (before + 1, 0)
 
 
 async def test_connections_end_with_the_server(app: App, connect: Connect) -> None:

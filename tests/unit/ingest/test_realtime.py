@@ -1,8 +1,8 @@
-"""tally/ingest/realtime.py: what is kept in memory of who is here, against a plain reference over the rows of the file.
+"""tally/ingest/realtime.py: realtime figures in memory against a plain reference over the stored rows.
 
-The rules are in docs/reference/read-api.md, Realtime. The events go through the real writer (tally/ingest/writer.py)
-into the product's tables; who reads when, and what is handed over when, is up to each test. Over HTTP:
-test_read_realtime.py.
+The rules are in docs/reference/read-api.md, Realtime. Events are written by tally/ingest/writer.py into a real
+database; each test decides when snapshots are read and when commits are handed over. Over HTTP:
+tests/api/test_read_realtime.py.
 """
 
 import sqlite3
@@ -16,23 +16,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tally.accounts.websites import Website
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import EVENT_FIELDS, FIELDS
 from tally.events.sessions import Sessions
 from tally.events.validation import Event
 from tally.events.visits import VISIT_GAP_MS, Visit
-from tally.ingest.engine import PreparedEvent, WriteRequest
+from tally.ingest.ingest_engine import PreparedEvent, WriteRequest
 from tally.ingest.realtime import (
     ASKED_MS,
     LONGEST_TEXT,
-    MOST_PAGES,
-    MOST_TEXTS,
+    MAX_PAGES,
+    MAX_TEXTS,
     WINDOW_MS,
     Present,
     Realtime,
     Seen,
     Watch,
-    look,
     most_visited,
+    read_snapshot,
 )
 from tally.ingest.writer import EventWriter
 from tally.storage.database import open_database
@@ -50,26 +50,26 @@ SITES = {n: Website(n, f"site-{n}", "example.com", "", 0, 1, "business", frozens
 PAGEVIEW, CUSTOM = 0, 2
 
 Answer = tuple[int, list[tuple[str, int]]]
-"""How many are here, and the pages with their visitors."""
+"""The number of active visitors, and the pages with their visitors."""
 
 
 class Sent(NamedTuple):
-    """An event on its way: when, of whom, a view of a path or, without one, a custom event."""
+    """An event to send: its time, path (empty for a custom event), visitor and website."""
 
     ts_ms: int
     path: str = ""
-    who: str = "ann"
+    visitor_id: str = "ann"
     website: int = W
 
 
 def row(sent: Sent) -> PreparedEvent:
     event = Event(PAGEVIEW if sent.path else CUSTOM, sent.ts_ms, event_name="" if sent.path else "signup")
-    identity = f"{sent.website} {sent.who} {sent.ts_ms // DAY_MS}".encode()
+    identity = f"{sent.website} {sent.visitor_id} {sent.ts_ms // DAY_MS}".encode()
     return PreparedEvent(SITES[sent.website], event, (sent.path or "/elsewhere", *[""] * (len(FIELDS) - 1)), identity)
 
 
 def reference(connection: sqlite3.Connection, website: int, now_ms: int) -> Answer:
-    """By the definition, over all rows: visits are computed again, without the column `visit`."""
+    """Return the answer by its definition, over all rows; visits are computed without the column `visit`."""
     rows = connection.execute(
         "select visitor, ts, event.id, type <= 1, text from event join label on label.id = pathname"
         " where website = ? and ts <= ? order by ts, event.id",
@@ -93,8 +93,8 @@ def reference(connection: sqlite3.Connection, website: int, now_ms: int) -> Answ
     return len(active), listed[:100]
 
 
-class World:
-    """A writer, its file, and what is kept of it; commits are handed over at once, or when they are published."""
+class RealtimeDatabase:
+    """A writer with its database and the realtime figures; commits are handed over at once, or when published."""
 
     def __init__(
         self, connection: sqlite3.Connection, live: Realtime, now_ms: int = NOON_MS, identities: int = 100
@@ -125,7 +125,7 @@ class World:
             self.seen.pop(website, None)
 
     def look(self, website: int = W) -> None:
-        self.seen[website] = look(self.connection, website, self.now_ms, website in self.watches)
+        self.seen[website] = read_snapshot(self.connection, website, self.now_ms, website in self.watches)
 
     def fill(self, website: int = W) -> None:
         if website in self.watches and website in self.seen:
@@ -136,22 +136,22 @@ class World:
         self.look(website)
         self.fill(website)
 
-    def written(self, present: Present) -> Answer:
-        """As it is answered: texts that are not known are looked up."""
+    def with_texts(self, present: Present) -> Answer:
+        """Return the answer; texts that are not cached are read from the database."""
         texts = self.live.texts(present)
         missing = [page for page, _ in present.pages if page not in texts]
         found = self.connection.execute(*sql.texts(missing)).fetchall()
         self.live.learn(found)
         return present.active, most_visited(present, texts | dict(found))
 
-    def kept(self, website: int = W) -> Answer | None:
-        """The answer from memory."""
+    def from_memory(self, website: int = W) -> Answer | None:
+        """Return the answer from memory, or None."""
         present = self.live.present(website, self.now_ms)
-        return None if present is None else self.written(present)
+        return None if present is None else self.with_texts(present)
 
-    def read(self, website: int = W) -> Answer:
-        """The answer from the file."""
-        return self.written(look(self.connection, website, self.now_ms, False).present)
+    def from_database(self, website: int = W) -> Answer:
+        """Return the answer from the database."""
+        return self.with_texts(read_snapshot(self.connection, website, self.now_ms, False).present)
 
     def reference(self, website: int = W) -> Answer:
         return reference(self.connection, website, self.now_ms)
@@ -159,7 +159,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
-    """A database as the product makes it."""
+    """Return a database as the product creates it."""
     connection = open_database(tmp_path_factory.mktemp("live") / "analytics.db", create=True)
     yield connection
     connection.close()
@@ -167,7 +167,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connecti
 
 @pytest.fixture
 def connection(empty: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """A copy in memory, for one test."""
+    """Return a copy in memory, for one test."""
     copy = copied(empty)
     yield copy
     copy.close()
@@ -180,8 +180,8 @@ def copied(empty: sqlite3.Connection) -> sqlite3.Connection:
 
 
 @pytest.fixture
-def world(connection: sqlite3.Connection) -> World:
-    return World(connection, Realtime())
+def database(connection: sqlite3.Connection) -> RealtimeDatabase:
+    return RealtimeDatabase(connection, Realtime())
 
 
 def ago(seconds: float) -> int:
@@ -190,7 +190,7 @@ def ago(seconds: float) -> int:
 
 # --- what a commit changes
 
-# (id, what is in the file, what comes once it is kept, the answer)
+# (id, events stored before the website is watched, groups committed afterwards, expected answer)
 COMMITS: list[tuple[str, list[Sent], list[list[Sent]], Answer]] = [
     ("a-view", [], [[Sent(ago(0), "/a")]], (1, [("/a", 1)])),
     ("a-custom-event", [], [[Sent(ago(0))]], (1, [])),
@@ -222,14 +222,16 @@ COMMITS: list[tuple[str, list[Sent], list[list[Sent]], Answer]] = [
 
 
 @pytest.mark.parametrize(("before", "after", "expected"), [c[1:] for c in COMMITS], ids=[c[0] for c in COMMITS])
-def test_what_a_commit_changes(world: World, before: list[Sent], after: list[list[Sent]], expected: Answer) -> None:
-    """An event answered 202 is in every answer begun after it: by what is handed over alone."""
-    world.send(*before)
-    world.load()
+def test_effects_of_a_commit(
+    database: RealtimeDatabase, before: list[Sent], after: list[list[Sent]], expected: Answer
+) -> None:
+    """A committed event is in every later answer, by the commits handed over alone."""
+    database.send(*before)
+    database.load()
     for group in after:
-        world.send(*group)
-    assert world.kept() == expected
-    assert world.read() == world.reference() == expected
+        database.send(*group)
+    assert database.from_memory() == expected
+    assert database.from_database() == database.reference() == expected
 
 
 ORDERS = [
@@ -254,201 +256,201 @@ ORDERS = [
 def test_commits_while_a_snapshot_is_read(
     empty: sqlite3.Connection, order: list[str], before: list[Sent], after: list[list[Sent]], expected: Answer
 ) -> None:
-    """Commits count once, whether the snapshot has them already or they came after it."""
-    world = World(copied(empty), Realtime())
-    steps: dict[str, Callable[[], None]] = {"begin": world.begin, "look": world.look, "fill": world.fill}
-    steps |= {"publish": world.publish}
-    world.send(*before)
+    """A commit counts once, whether it is in the snapshot or comes after it."""
+    database = RealtimeDatabase(copied(empty), Realtime())
+    steps: dict[str, Callable[[], None]] = {"begin": database.begin, "look": database.look, "fill": database.fill}
+    steps |= {"publish": database.publish}
+    database.send(*before)
     for step in order:
         if step == "commit":
             for group in after:
-                world.commit(*group)
+                database.commit(*group)
         else:
             steps[step]()
-    assert world.kept() == world.reference() == expected
-    world.connection.close()
+    assert database.from_memory() == database.reference() == expected
+    database.connection.close()
 
 
-def test_visitors_leave(world: World) -> None:
-    """In the last 300 seconds: to the millisecond, whoever was seen since stays."""
-    world.load()
-    world.send(*(Sent(NOON_MS + n, f"/{n}", f"{n}") for n in (-1500, -999, -1, 0)))
-    world.now_ms += 298_500
-    world.send(Sent(world.now_ms, "/on", "-999"))
-    assert world.kept() == (4, [("/-1", 1), ("/-1500", 1), ("/0", 1), ("/on", 1)])
+def test_visitors_leave(database: RealtimeDatabase) -> None:
+    """A visitor is active for exactly 300 seconds after the last event."""
+    database.load()
+    database.send(*(Sent(NOON_MS + n, f"/{n}", f"{n}") for n in (-1500, -999, -1, 0)))
+    database.now_ms += 298_500
+    database.send(Sent(database.now_ms, "/on", "-999"))
+    assert database.from_memory() == (4, [("/-1", 1), ("/-1500", 1), ("/0", 1), ("/on", 1)])
     for now_ms, active in (
         (NOON_MS + 299_998, 3),
         (NOON_MS + 299_999, 3),
         (NOON_MS + 300_000, 2),
         (NOON_MS + 300_001, 1),
     ):
-        world.now_ms = now_ms
-        assert world.kept() == world.reference()
-        assert world.live.visitors == active
-    world.now_ms += 298_500
-    assert world.kept() == (0, [])
-    assert world.live.visitors == 0
+        database.now_ms = now_ms
+        assert database.from_memory() == database.reference()
+        assert database.live.visitors == active
+    database.now_ms += 298_500
+    assert database.from_memory() == (0, [])
+    assert database.live.visitors == 0
 
 
-def test_a_chain_of_events_older_than_the_window(world: World) -> None:
-    """A visit may go on for hours after its latest view: the file is read back to where it was."""
-    world.send(Sent(ago(9 * 3600), "/early"), Sent(ago(9 * 3600), "", "bob"))
-    world.send(*(Sent(ago(n * 1800), "", who) for n in range(18) for who in ("ann", "bob")))
-    world.send(Sent(ago(1800.001), "/other", "cat"), Sent(ago(0), "", "cat"))
-    world.load()
-    assert world.kept() == world.read() == world.reference() == (3, [("/early", 1)])
+def test_a_visit_that_began_before_the_window(database: RealtimeDatabase) -> None:
+    """If the latest pageview is hours before the window, its visit is read back to it."""
+    database.send(Sent(ago(9 * 3600), "/early"), Sent(ago(9 * 3600), "", "bob"))
+    database.send(*(Sent(ago(n * 1800), "", visitor_id) for n in range(18) for visitor_id in ("ann", "bob")))
+    database.send(Sent(ago(1800.001), "/other", "cat"), Sent(ago(0), "", "cat"))
+    database.load()
+    assert database.from_memory() == database.from_database() == database.reference() == (3, [("/early", 1)])
 
 
 def test_midnight(connection: sqlite3.Connection) -> None:
-    """A visit under way at midnight UTC counts as two."""
-    world = World(connection, Realtime(), MIDNIGHT_MS - 1)
-    world.send(Sent(MIDNIGHT_MS - 20 * MINUTE_MS, "/before"), Sent(MIDNIGHT_MS - 1))
-    world.load()
-    world.now_ms = MIDNIGHT_MS + MINUTE_MS
-    world.send(Sent(world.now_ms))
-    assert world.kept() == world.reference() == (2, [("/before", 1)])
+    """A visit that is open at midnight UTC counts as two."""
+    database = RealtimeDatabase(connection, Realtime(), MIDNIGHT_MS - 1)
+    database.send(Sent(MIDNIGHT_MS - 20 * MINUTE_MS, "/before"), Sent(MIDNIGHT_MS - 1))
+    database.load()
+    database.now_ms = MIDNIGHT_MS + MINUTE_MS
+    database.send(Sent(database.now_ms))
+    assert database.from_memory() == database.reference() == (2, [("/before", 1)])
 
 
-# --- where memory does not know
+# --- when figures come from the database
 
 
 @pytest.mark.parametrize(("back_ms", "is_kept"), [(0, True), (1, False), (MINUTE_MS, False), (3_600_000, False)])
-def test_a_clock_set_back(world: World, back_ms: int, is_kept: bool) -> None:
-    """What is stamped later than now is not here yet; who has left by then is back: the file knows."""
-    world.send(Sent(ago(299), "/old", "bob"))
-    world.load()
-    world.send(Sent(NOON_MS, "/new"))
-    world.now_ms = NOON_MS - back_ms
-    assert (world.kept() is not None) is is_kept
-    assert world.read() == world.reference()
-    world.now_ms = NOON_MS
-    assert world.kept() == world.reference() == (2, [("/new", 1), ("/old", 1)])
+def test_a_clock_set_back(database: RealtimeDatabase, back_ms: int, is_kept: bool) -> None:
+    """Events later than now are not counted, and visitors who left later are: the database is read."""
+    database.send(Sent(ago(299), "/old", "bob"))
+    database.load()
+    database.send(Sent(NOON_MS, "/new"))
+    database.now_ms = NOON_MS - back_ms
+    assert (database.from_memory() is not None) is is_kept
+    assert database.from_database() == database.reference()
+    database.now_ms = NOON_MS
+    assert database.from_memory() == database.reference() == (2, [("/new", 1), ("/old", 1)])
 
 
-def test_a_clock_set_back_after_a_sweep(world: World) -> None:
-    """Those that a sweep let go are not here at that time, but were before it."""
-    world.send(Sent(ago(299), "/old"))
-    world.load()
-    world.live.sweep(NOON_MS + 1001)
-    assert world.kept() is None
-    world.now_ms += 1001
-    assert world.kept() == (0, [])
+def test_a_clock_set_back_after_a_sweep(database: RealtimeDatabase) -> None:
+    """Visitors removed by a sweep may have been active at an earlier time, so the database is read."""
+    database.send(Sent(ago(299), "/old"))
+    database.load()
+    database.live.sweep(NOON_MS + 1001)
+    assert database.from_memory() is None
+    database.now_ms += 1001
+    assert database.from_memory() == (0, [])
 
 
 @pytest.mark.parametrize(("later_ms", "is_kept"), [(MINUTE_MS, True), (MINUTE_MS + 1, False)])
-def test_rows_of_the_future(world: World, later_ms: int, is_kept: bool) -> None:
-    """A few seconds are what arrived while the reader was waited for; more is a clock that was set back."""
-    world.send(Sent(NOON_MS + later_ms, "/later"), Sent(NOON_MS, "/now", "bob"))
-    world.load()
-    assert world.kept() is None
-    assert world.read() == world.reference() == (1, [("/now", 1)])
-    world.now_ms += later_ms
-    assert world.kept() == ((2, [("/later", 1), ("/now", 1)]) if is_kept else None)
+def test_rows_later_than_now(database: RealtimeDatabase, later_ms: int, is_kept: bool) -> None:
+    """Events up to a minute ahead may have arrived during the read; others mean a clock that was set back."""
+    database.send(Sent(NOON_MS + later_ms, "/later"), Sent(NOON_MS, "/now", "bob"))
+    database.load()
+    assert database.from_memory() is None
+    assert database.from_database() == database.reference() == (1, [("/now", 1)])
+    database.now_ms += later_ms
+    assert database.from_memory() == ((2, [("/later", 1), ("/now", 1)]) if is_kept else None)
 
 
-def test_what_is_not_asked_for_is_forgotten(world: World) -> None:
-    """Two minutes after the last question; the clock set back counts too."""
-    world.send(Sent(NOON_MS, "/a"))
+def test_unqueried_websites_are_released(database: RealtimeDatabase) -> None:
+    """Memory is released two minutes after the last query, by a clock set back too."""
+    database.send(Sent(NOON_MS, "/a"))
     for moved_ms, is_kept in ((ASKED_MS, True), (ASKED_MS + 1, False), (-ASKED_MS - 1, False)):
-        world.load()
-        assert world.kept() is not None
-        world.live.sweep(world.now_ms + moved_ms)
-        assert (world.live.visitors == 1) is is_kept
-        world.live.forget()
-    world.load()
-    world.now_ms += ASKED_MS
-    assert world.kept() is not None
-    world.live.sweep(world.now_ms + ASKED_MS)
-    assert world.live.visitors == 1
+        database.load()
+        assert database.from_memory() is not None
+        database.live.sweep(database.now_ms + moved_ms)
+        assert (database.live.visitors == 1) is is_kept
+        database.live.clear()
+    database.load()
+    database.now_ms += ASKED_MS
+    assert database.from_memory() is not None
+    database.live.sweep(database.now_ms + ASKED_MS)
+    assert database.live.visitors == 1
 
 
-def test_another_process_has_written(world: World) -> None:
-    """Everything is forgotten, and a snapshot from before that is not taken."""
-    world.send(Sent(NOON_MS, "/a"))
-    world.load()
-    world.live.forget()
-    assert world.kept() is None
-    world.begin()
-    world.look()
-    world.live.forget()
-    world.fill()
-    assert world.kept() is None
-    world.begin()
-    world.look()
-    old = world.watches[W]
-    world.live.forget()
-    world.begin()
-    world.live.fill(W, old, world.seen.pop(W, Seen(Present(0, []), {})))
-    assert world.kept() is None
-    world.look()
-    world.fill()
-    assert world.kept() == (1, [("/a", 1)])
+def test_writes_of_another_process(database: RealtimeDatabase) -> None:
+    """All figures are dropped, and so is a snapshot that was read before."""
+    database.send(Sent(NOON_MS, "/a"))
+    database.load()
+    database.live.clear()
+    assert database.from_memory() is None
+    database.begin()
+    database.look()
+    database.live.clear()
+    database.fill()
+    assert database.from_memory() is None
+    database.begin()
+    database.look()
+    old = database.watches[W]
+    database.live.clear()
+    database.begin()
+    database.live.fill(W, old, database.seen.pop(W, Seen(Present(0, []), {})))
+    assert database.from_memory() is None
+    database.look()
+    database.fill()
+    assert database.from_memory() == (1, [("/a", 1)])
 
 
-def test_one_snapshot_at_a_time(world: World) -> None:
-    """Who asks while a snapshot is read is answered from the file."""
-    assert world.live.begin(W, NOON_MS) is not None
-    assert world.live.begin(W, NOON_MS) is None
-    assert world.kept() is None
+def test_one_snapshot_at_a_time(database: RealtimeDatabase) -> None:
+    """Queries during a snapshot are answered from the database."""
+    assert database.live.begin(W, NOON_MS) is not None
+    assert database.live.begin(W, NOON_MS) is None
+    assert database.from_memory() is None
 
 
-def test_a_snapshot_that_fails(world: World) -> None:
-    """The next question tries again."""
-    watch = world.live.begin(W, NOON_MS)
+def test_a_snapshot_that_fails(database: RealtimeDatabase) -> None:
+    """The next query reads another snapshot."""
+    watch = database.live.begin(W, NOON_MS)
     assert watch is not None
-    world.live.fill(W, watch, None)
-    assert world.kept() is None
-    world.load()
-    assert world.kept() == (0, [])
+    database.live.fill(W, watch, None)
+    assert database.from_memory() is None
+    database.load()
+    assert database.from_memory() == (0, [])
 
 
 # --- bounds
 
 
-def test_so_many_websites(connection: sqlite3.Connection) -> None:
-    """Those beyond are answered from the file, until one of the others is not asked about any more."""
-    world = World(connection, Realtime(most_websites=2))
+def test_max_websites(connection: sqlite3.Connection) -> None:
+    """Websites beyond the limit are answered from the database until another one is released."""
+    database = RealtimeDatabase(connection, Realtime(most_websites=2))
     for website in (1, 2, 3):
-        world.load(website)
-    assert [world.kept(website) for website in (1, 2, 3)] == [(0, []), (0, []), None]
-    world.now_ms += 1
-    assert world.kept(2) is not None
-    world.now_ms = NOON_MS + ASKED_MS + 1
-    world.live.sweep(world.now_ms)
-    world.load(3)
-    assert [world.kept(website) is not None for website in (1, 2, 3)] == [False, True, True]
+        database.load(website)
+    assert [database.from_memory(website) for website in (1, 2, 3)] == [(0, []), (0, []), None]
+    database.now_ms += 1
+    assert database.from_memory(2) is not None
+    database.now_ms = NOON_MS + ASKED_MS + 1
+    database.live.sweep(database.now_ms)
+    database.load(3)
+    assert [database.from_memory(website) is not None for website in (1, 2, 3)] == [False, True, True]
 
 
-def test_so_many_visitors_in_the_file(connection: sqlite3.Connection) -> None:
-    """A website with more is not kept, and not tried again for a while."""
-    world = World(connection, Realtime(most_visitors=3))
-    world.send(*(Sent(NOON_MS, "/a", f"{n}") for n in range(4)), Sent(NOON_MS, "/a", "ann", OTHER))
-    world.load(OTHER)
-    world.load()
-    assert (world.kept(), world.kept(OTHER)) == (None, (1, [("/a", 1)]))
-    assert world.live.begin(W, NOON_MS) is None
-    world.live.sweep(NOON_MS + ASKED_MS)
-    assert world.live.begin(W, NOON_MS) is None
-    world.live.sweep(NOON_MS + ASKED_MS + 1)
-    assert world.live.begin(W, NOON_MS) is not None
+def test_max_visitors_in_the_database(connection: sqlite3.Connection) -> None:
+    """A website with too many visitors is not kept in memory, and not tried again for a while."""
+    database = RealtimeDatabase(connection, Realtime(most_visitors=3))
+    database.send(*(Sent(NOON_MS, "/a", f"{n}") for n in range(4)), Sent(NOON_MS, "/a", "ann", OTHER))
+    database.load(OTHER)
+    database.load()
+    assert (database.from_memory(), database.from_memory(OTHER)) == (None, (1, [("/a", 1)]))
+    assert database.live.begin(W, NOON_MS) is None
+    database.live.sweep(NOON_MS + ASKED_MS)
+    assert database.live.begin(W, NOON_MS) is None
+    database.live.sweep(NOON_MS + ASKED_MS + 1)
+    assert database.live.begin(W, NOON_MS) is not None
 
 
-def test_so_many_visitors_come(connection: sqlite3.Connection) -> None:
-    """The website with the most is given up, others stay."""
-    world = World(connection, Realtime(most_visitors=3))
+def test_max_visitors_reached_by_commits(connection: sqlite3.Connection) -> None:
+    """The website with the most visitors is released, others stay."""
+    database = RealtimeDatabase(connection, Realtime(most_visitors=3))
     for website in (W, OTHER):
-        world.load(website)
-    world.send(Sent(NOON_MS, "/a", "ann", OTHER), *(Sent(NOON_MS, "/a", f"{n}") for n in range(2)))
-    world.live.sweep(NOON_MS)
-    assert (world.kept(), world.kept(OTHER)) == ((2, [("/a", 2)]), (1, [("/a", 1)]))
-    world.send(Sent(NOON_MS, "/a", "one more"))
-    world.live.sweep(NOON_MS)
-    assert (world.kept(), world.kept(OTHER)) == (None, (1, [("/a", 1)]))
-    assert world.live.begin(W, NOON_MS) is None
+        database.load(website)
+    database.send(Sent(NOON_MS, "/a", "ann", OTHER), *(Sent(NOON_MS, "/a", f"{n}") for n in range(2)))
+    database.live.sweep(NOON_MS)
+    assert (database.from_memory(), database.from_memory(OTHER)) == ((2, [("/a", 2)]), (1, [("/a", 1)]))
+    database.send(Sent(NOON_MS, "/a", "one more"))
+    database.live.sweep(NOON_MS)
+    assert (database.from_memory(), database.from_memory(OTHER)) == (None, (1, [("/a", 1)]))
+    assert database.live.begin(W, NOON_MS) is None
 
 
 def test_bytes_of_a_visitor() -> None:
-    """MOST_VISITORS says 230 bytes a visitor; what has left is given back."""
+    """MAX_VISITORS is based on 230 bytes per visitor; memory of visitors who have left is released."""
     live, visitors = Realtime(), 20_000
     watch = live.begin(W, NOON_MS)
     assert watch is not None
@@ -458,13 +460,13 @@ def test_bytes_of_a_visitor() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for n in range(visitors):
             end_ms = NOON_MS + n * 15
-            live.hand_over({(W, (1 << 61) + n, 0): Visit(0, end_ms, end_ms, 1, 0, end_ms, 1000 + n % 3000)})
+            live.hand_over({(W, (1 << 61) + n, 0): Visit(0, end_ms, end_ms, 1, 0, exit_page=1000 + n % 3000)})
         held = tracemalloc.get_traced_memory()[0] - before
         assert live.visitors == visitors
         assert held < 240 * visitors
         assert live.present(W, NOON_MS + 2 * WINDOW_MS) is not None
         assert live.visitors == 0
-        # Less the dictionary's own table, which shrinks when it next grows.
+        # The dictionary keeps its table until it grows again.
         assert tracemalloc.get_traced_memory()[0] - before < 0.4 * held
     finally:
         tracemalloc.stop()
@@ -474,37 +476,39 @@ def test_bytes_of_a_visitor() -> None:
 
 
 def test_pages_that_tie() -> None:
-    """At most 100 pages, by visitors, then by path: of those that tie with the last, all are looked at."""
+    """At most 100 pages, by visitors, then by path; all pages that tie with the last one are compared."""
     live = Realtime()
     watch = live.begin(W, NOON_MS)
     assert watch is not None
     counts = {page: 3 if page < 60 else 2 if page < 300 else 1 for page in range(1, 400)}
-    people = [page for page, visitors in counts.items() for _ in range(visitors)]
-    here = {visitor: (NOON_MS, page) for visitor, page in enumerate(people)} | {10**6: (NOON_MS, -1)}
-    live.fill(W, watch, Seen(Present(0, []), here))
+    visitors_of_pages = [page for page, visitors in counts.items() for _ in range(visitors)]
+    last_seen_of_visitor = {visitor: (NOON_MS, page) for visitor, page in enumerate(visitors_of_pages)} | {
+        10**6: (NOON_MS, -1)
+    }
+    live.fill(W, watch, Seen(Present(0, []), last_seen_of_visitor))
     present = live.present(W, NOON_MS)
     assert present is not None
-    assert present.active == len(people) + 1
+    assert present.active == len(visitors_of_pages) + 1
     assert dict(present.pages) == {page: visitors for page, visitors in counts.items() if visitors > 1}
     texts = {page: f"/{1000 - page}" for page in counts}
     by_path = sorted(range(60, 300), key=texts.__getitem__)
-    expected = [*sorted(range(1, 60), key=texts.__getitem__), *by_path][:MOST_PAGES]
+    expected = [*sorted(range(1, 60), key=texts.__getitem__), *by_path][:MAX_PAGES]
     assert most_visited(present, texts) == [(texts[page], counts[page]) for page in expected]
 
 
-def test_texts_are_remembered() -> None:
-    """Up to a bound, and not the long ones."""
+def test_texts_are_cached() -> None:
+    """Up to a limit, and only short texts."""
     live = Realtime()
-    asked = Present(0, [(1, 1), (2, 1), (3, 1)])
+    present_pages = Present(0, [(1, 1), (2, 1), (3, 1)])
     live.learn([(1, "/a"), (2, "x" * LONGEST_TEXT), (3, "x" * (LONGEST_TEXT + 1)), (4, "/d")])
-    assert live.texts(asked) == {1: "/a", 2: "x" * LONGEST_TEXT}
-    live.learn((label, "/") for label in range(100, 100 + MOST_TEXTS - 3))
-    assert live.texts(asked) == {1: "/a", 2: "x" * LONGEST_TEXT}
+    assert live.texts(present_pages) == {1: "/a", 2: "x" * LONGEST_TEXT}
+    live.learn((label, "/") for label in range(100, 100 + MAX_TEXTS - 3))
+    assert live.texts(present_pages) == {1: "/a", 2: "x" * LONGEST_TEXT}
     live.learn([(5, "/e")])
-    assert live.texts(asked) == {}
+    assert live.texts(present_pages) == {}
 
 
-# --- anything in any order
+# --- random histories
 
 EDGES_MS = (0, 1, 999, 1000, 299_999, 300_000, 300_001, VISIT_GAP_MS - 1, VISIT_GAP_MS, VISIT_GAP_MS + 1, 3_600_000)
 AGES = st.one_of(st.sampled_from(EDGES_MS), st.integers(0, 20 * MINUTE_MS), st.integers(0, 4 * VISIT_GAP_MS))
@@ -512,7 +516,7 @@ EVENTS = st.tuples(
     AGES, st.sampled_from(["", "", "/a", "/b", "/c"]), st.sampled_from("abcd"), st.sampled_from([W, W, OTHER])
 )
 WEBSITES = st.sampled_from([W, W, W, OTHER])
-DO = st.one_of(
+STEPS = st.one_of(
     st.tuples(st.just("commit"), st.lists(EVENTS, min_size=1, max_size=4)),
     st.tuples(st.just("commit"), st.lists(EVENTS, min_size=1, max_size=4)),
     st.tuples(st.just("wait"), st.sampled_from([*EDGES_MS, 10, 10_000, MINUTE_MS])),
@@ -523,44 +527,45 @@ DO = st.one_of(
 )
 
 
-def import_(world: World, events: Sequence[tuple[int, str, str, int]]) -> None:
-    """Another process writes visitors of its own, with ids below zero; the store notices."""
+def import_in_another_process(database: RealtimeDatabase, events: Sequence[tuple[int, str, str, int]]) -> None:
+    """Write visitors with ids below zero as another process does; the store detects the change."""
     for age_ms, path, _, website in events:
-        number = -1 - world.connection.execute("select count(*) from event").fetchone()[0]
-        world.connection.execute("insert or ignore into label (text) values (?)", (path,))
-        world.connection.execute(
-            f"insert into event select ?, ?, ?, ?, ?, 0, id, {', '.join('0' * 14)}, null from label where text = ?",
-            (website, world.now_ms - age_ms, number, PAGEVIEW if path else CUSTOM, number, path),
+        number = -1 - database.connection.execute("select count(*) from event").fetchone()[0]
+        database.connection.execute("insert or ignore into label (text) values (?)", (path,))
+        database.connection.execute(
+            f"insert into event select ?, ?, ?, ?, ?, 0, id, {', '.join('0' * len(EVENT_FIELDS))}, null"
+            " from label where text = ?",
+            (website, database.now_ms - age_ms, number, PAGEVIEW if path else CUSTOM, number, path),
         )
-    world.live.forget()
+    database.live.clear()
 
 
-def play(world: World, steps: Sequence[tuple[str, Any]]) -> Counter[str]:
-    """Plays steps; each question is compared from memory, where it knows, and from the file."""
+def run_steps(database: RealtimeDatabase, steps: Sequence[tuple[str, Any]]) -> Counter[str]:
+    """Run steps; compare each query with the reference, from memory where possible, and from the database."""
     answers: Counter[str] = Counter()
     for step, what in steps:
         if step == "commit":
-            world.commit(*(Sent(world.now_ms - age_ms, *rest) for age_ms, *rest in what))
+            database.commit(*(Sent(database.now_ms - age_ms, *rest) for age_ms, *rest in what))
         elif step == "import":
-            import_(world, what)
+            import_in_another_process(database, what)
         elif step == "wait":
-            world.now_ms += what
+            database.now_ms += what
         elif step == "set back":
-            world.now_ms -= what
+            database.now_ms -= what
         elif step == "publish":
-            world.publish()
+            database.publish()
         elif step == "sweep":
-            world.live.sweep(world.now_ms)
+            database.live.sweep(database.now_ms)
         elif step == "ask":
-            world.publish()
-            kept = world.kept(what)
-            answers["memory" if kept else "file"] += 1
-            assert kept in (None, world.reference(what))
-            assert world.read(what) == world.reference(what)
-            if kept is None:
-                world.load(what)
+            database.publish()
+            from_memory = database.from_memory(what)
+            answers["memory" if from_memory else "file"] += 1
+            assert from_memory in (None, database.reference(what))
+            assert database.from_database(what) == database.reference(what)
+            if from_memory is None:
+                database.load(what)
         else:
-            {"begin": world.begin, "look": world.look, "fill": world.fill}[step](what)
+            {"begin": database.begin, "look": database.look, "fill": database.fill}[step](what)
     return answers
 
 
@@ -568,29 +573,29 @@ def play(world: World, steps: Sequence[tuple[str, Any]]) -> Counter[str]:
     max_examples=examples(300, default=60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
-    steps=st.lists(DO, max_size=40),
+    steps=st.lists(STEPS, max_size=40),
     begin_ms=st.sampled_from([NOON_MS, MIDNIGHT_MS + 2 * MINUTE_MS]),
     identities=st.sampled_from([2, 100]),
     visitors=st.sampled_from([3, 1000]),
 )
-def test_anything_in_any_order(
+def test_random_histories(
     empty: sqlite3.Connection, steps: list[tuple[str, Any]], begin_ms: int, identities: int, visitors: int
 ) -> None:
-    """Any faster way to compute one ... gives the same number as the plain query over raw events."""
+    """Figures from memory equal the plain query over raw events."""
     copy = copied(empty)
     try:
-        play(World(copy, Realtime(most_visitors=visitors), begin_ms, identities), steps)
+        run_steps(RealtimeDatabase(copy, Realtime(most_visitors=visitors), begin_ms, identities), steps)
     finally:
         copy.close()
 
 
-def test_a_long_run_is_answered_from_memory(world: World) -> None:
-    """Without the clock set back or other processes, only the first question reads the file."""
-    world.load()
-    people = "abcdefgh"
+def test_a_long_history_is_answered_from_memory(database: RealtimeDatabase) -> None:
+    """Without a clock set back or other processes, only the first query reads the database."""
+    database.load()
+    visitors_of_pages = "abcdefgh"
     steps: list[tuple[str, Any]] = []
     for n in range(600):
         age_ms = (n * 7_919) % 400_000 if n % 5 == 0 else 0
-        steps.append(("commit", [(age_ms, ("", f"/{n % 7}")[n % 3 > 0], people[n * n % 8], W)]))
+        steps.append(("commit", [(age_ms, ("", f"/{n % 7}")[n % 3 > 0], visitors_of_pages[n * n % 8], W)]))
         steps += [("wait", (n * 104_729) % 90_000), ("sweep", None), ("ask", W)]
-    assert play(world, steps) == {"memory": 600}
+    assert run_steps(database, steps) == {"memory": 600}

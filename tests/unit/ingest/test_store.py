@@ -1,19 +1,22 @@
-"""tally/ingest/store.py: group commit, what is answered when, what a failure leaves behind."""
+"""tally/ingest/store.py: group commit, when requests are answered, and the state after failures."""
 
 import asyncio
 import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import pytest
 
+from tally.accounts.accounts import find_account
+from tally.accounts.websites import add_website
 from tally.errors import ApiError
-from tally.ingest.engine import WriteRequest
+from tally.ingest.ingest_engine import WriteRequest
 from tally.storage.connections import READERS
-from tests.support.app import App, MakeApp
+from tally.storage.database import open_database, transaction
+from tests.support.app import OWNER, App, MakeApp
 
 
 def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
@@ -22,7 +25,7 @@ def view(website: str, path: str = "/", **more: Any) -> dict[str, Any]:
 
 @contextmanager
 def write_lock(app: App) -> Iterator[sqlite3.Connection]:
-    """Somebody else's open transaction: nothing can be committed while it lasts."""
+    """Hold a write transaction of another connection, so that nothing can be committed."""
     connection = sqlite3.connect(app.db, isolation_level=None)
     connection.execute("begin immediate")
     try:
@@ -33,14 +36,14 @@ def write_lock(app: App) -> Iterator[sqlite3.Connection]:
 
 
 async def written(app: App, request: WriteRequest) -> Any:
-    """The outcomes of a request that is appended to the engine."""
+    """Append a request to the engine and return its outcomes."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     app.store.ingest.append(request, future.set_result)
     return await future
 
 
 async def test_commits_reach_the_disk(app: App) -> None:
-    """Committed with fsync (`synchronous=FULL`), which SQLite numbers 2."""
+    """`synchronous=FULL` is 2 in SQLite."""
     for pragma, value in (("synchronous", 2), ("journal_mode", "wal"), ("foreign_keys", 1), ("temp_store", 2)):
         assert await app.store._writer.run(lambda c, p=pragma: c.execute(f"pragma {p}").fetchone()) == (value,)
 
@@ -52,12 +55,12 @@ async def test_readers_cannot_write(app: App) -> None:
         assert refusal.value.kind.code == "storage_unavailable"
 
 
-async def test_no_answer_comes_before_the_commit(app: App) -> None:
-    """The answer is sent after the transaction that holds the events has been committed."""
+async def test_no_response_before_the_commit(app: App) -> None:
+    """The response is sent after the commit of the transaction that stores the events."""
     website = await app.website()
     with write_lock(app):
         sent = asyncio.create_task(app.collect(view(website)))
-        # The server lives and answers others meanwhile; this event's answer must not be among them.
+        # The server answers other requests meanwhile, but not this one.
         for _ in range(50):
             assert (await app.get("/healthz")).status == 200
         assert not sent.done()
@@ -66,8 +69,19 @@ async def test_no_answer_comes_before_the_commit(app: App) -> None:
     assert app.sql("select count(*) from event") == [(1,)]
 
 
+async def test_what_another_process_has_committed_is_known(app: App) -> None:
+    """A website that a command adds takes events at once, also right after the server has read the file."""
+    await app.website()
+    for n in range(3):
+        await app.store.refresh()
+        with closing(open_database(app.db, create=False)) as connection, transaction(connection):
+            website = add_website(connection, find_account(connection, OWNER), f"{n}.example.org", "", (), 0)
+        sent = [app.collect(view(website), ip=f"203.0.113.{k}") for k in range(3)]
+        assert [(await one).status for one in asyncio.as_completed(sent)] == [202] * 3
+
+
 async def test_concurrent_requests_share_a_commit(app: App) -> None:
-    """Concurrent requests share one commit: what gathers during one commit is the next."""
+    """Requests that arrive during a commit share the next one."""
     website = await app.website()
     before = app.store.counters.took.count
     with write_lock(app):
@@ -75,13 +89,13 @@ async def test_concurrent_requests_share_a_commit(app: App) -> None:
         while app.store.queue < 40:
             assert (await app.get("/healthz")).status == 200
     assert [(await one).status for one in sent] == [202] * 40
-    # At least one waited for the lock with whatever had come by then, the rest went together.
+    # At least one request waited for the lock, with those that had arrived by then; the rest shared a commit.
     assert app.store.counters.took.count - before <= 3
     assert app.sql("select count(*) from event") == [(40,)]
 
 
-async def test_who_was_just_answered_is_waited_for(app: App) -> None:
-    """Clients that send when they are answered stay together, although the next requests come one after the other."""
+async def test_a_group_waits_for_clients_just_answered(app: App) -> None:
+    """Clients that send again when they are answered share commits, although their requests arrive one by one."""
 
     async def client(number: int) -> None:
         for _ in range(10):
@@ -95,11 +109,11 @@ async def test_who_was_just_answered_is_waited_for(app: App) -> None:
 
 
 @pytest.mark.parametrize(("seconds_a_turn", "expected"), [(0, 64), (0.001, 3)], ids=["many events", "for long"])
-async def test_enough_is_not_waited_with(
+async def test_a_group_waits_no_longer_than_its_limits(
     app: App, monkeypatch: pytest.MonkeyPatch, seconds_a_turn: float, expected: int
 ) -> None:
-    """A group that has gathered enough, or for long enough, begins while others still come."""
-    store, website, requests, groups, told = (
+    """A group that is large or old enough is committed while others still arrive."""
+    store, website, requests, groups, outcomes = (
         app.store,
         await app.website(),
         list[WriteRequest](),
@@ -112,20 +126,20 @@ async def test_enough_is_not_waited_with(
     monkeypatch.setattr(store.event_writer, "write", lambda c, group: (groups.append(len(group)), write(c, group))[1])
     await asyncio.gather(*(written(app, requests[0]) for _ in range(9)))
     sent = 0
-    while not told and sent < 2_000:
-        append(requests[0], told.append)
+    while not outcomes and sent < 2_000:
+        append(requests[0], outcomes.append)
         sent += 1
         await asyncio.sleep(0)
         app.clock.advance(seconds_a_turn)
-    while len(told) < sent:
+    while len(outcomes) < sent:
         await asyncio.sleep(0)
     assert groups[:2] == [9, expected]
     assert app.sql("select count(*) from event") == [(1 + 9 + sent,)]
 
 
 @pytest.fixture
-def poison(app: App) -> Iterator[None]:
-    """Makes the file refuse pages called /poison, as a bug of ours would."""
+def poisoned(app: App) -> Iterator[None]:
+    """Make the database refuse the page /poison, as a bug would."""
     connection = sqlite3.connect(app.db)
     connection.executescript(
         "create trigger poison before insert on event"
@@ -136,7 +150,7 @@ def poison(app: App) -> Iterator[None]:
     return
 
 
-async def test_one_poisoned_job_takes_no_other_with_it(app: App, poison: None) -> None:
+async def test_a_failing_request_does_not_fail_others(app: App, poisoned: None) -> None:
     website = await app.website()
     with write_lock(app):
         paths = ["/a", "/poison", "/b", "/c"]
@@ -156,8 +170,8 @@ async def test_one_poisoned_job_takes_no_other_with_it(app: App, poison: None) -
     assert app.sql("select pageviews from visit") == [(3,)]
 
 
-async def test_a_failed_job_leaves_nothing_behind(app: App, poison: None) -> None:
-    """Neither in the file nor in memory: the visit, the labels and the event_id are as if it had never come."""
+async def test_a_failing_request_is_rolled_back(app: App, poisoned: None) -> None:
+    """Neither the database nor memory changes: the visit, the labels and the event_id are not stored."""
     website, key = await app.website(), await app.key()
     batch = {
         "website_id": website,
@@ -178,8 +192,8 @@ async def test_a_failed_job_leaves_nothing_behind(app: App, poison: None) -> Non
     assert sorted(row["value"] for row in top) == ["/first", "/new-label"]
 
 
-async def test_a_question_that_takes_too_long_is_given_up(make_app: MakeApp) -> None:
-    """503 `query_timeout` with Retry-After; the connection goes on to serve others."""
+async def test_a_long_query_is_cancelled(make_app: MakeApp) -> None:
+    """503 `query_timeout` with Retry-After; the connection serves other queries afterwards."""
     app = await make_app(query_seconds=1)
     endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n"
     for _ in range(3):
@@ -190,8 +204,8 @@ async def test_a_question_that_takes_too_long_is_given_up(make_app: MakeApp) -> 
         assert await app.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
 
 
-async def test_what_waits_is_bounded(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    """503 `overloaded` with Retry-After; what waited before it is stored."""
+async def test_the_queue_is_bounded(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 `overloaded` with Retry-After; requests queued before are stored."""
     monkeypatch.setattr("tally.ingest.group_commit.MAX_QUEUED_EVENTS", 30)
     website = await app.website()
     batch = {"website_id": website, "events": [view(website)] * 10}
@@ -206,8 +220,8 @@ async def test_what_waits_is_bounded(app: App, monkeypatch: pytest.MonkeyPatch) 
     assert app.sql("select count(*) from event") == [(30,)]
 
 
-async def test_a_full_disk_is_503_and_heals(app: App) -> None:
-    """SQLITE_FULL, here by max_page_count: nothing half stored, reads go on, and it recovers by itself."""
+async def test_a_full_disk_is_503_and_recovers(app: App) -> None:
+    """SQLITE_FULL, caused by max_page_count: nothing is partly stored, reads continue, and writing recovers."""
     website, key = await app.website(), await app.key()
     assert (await app.collect(view(website))).status == 202
     pages = app.sql("pragma page_count")[0][0]
@@ -220,7 +234,7 @@ async def test_a_full_disk_is_503_and_heals(app: App) -> None:
     stats = await app.get(f"/api/v1/websites/{website}/stats", key)
     assert (stats.status, stats.json["data"]["pageviews"]) == (200, 1)
     await app.store._writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
-    # By itself: whoever routes by health sends nothing until it is well again.
+    # Recovery needs no request, since a load balancer sends none while /healthz fails.
     await app.store.recovery.heal()
     assert (await app.get("/healthz")).status == 200
     assert (await app.collect(big)).json["accepted"] == 50
@@ -237,7 +251,7 @@ async def test_ids_grow_over_restarts(app: App) -> None:
     assert [path for (path,) in rows] == ["/a", "/b", "/c"]
 
 
-async def test_close_writes_what_waits(app: App) -> None:
+async def test_close_writes_queued_requests(app: App) -> None:
     website = await app.website()
     with write_lock(app):
         sent = [asyncio.create_task(app.collect(view(website, f"/{n}"), ip=f"203.0.113.{n}")) for n in range(5)]
@@ -250,12 +264,12 @@ async def test_close_writes_what_waits(app: App) -> None:
     assert app.sql("select count(*) from event") == [(5,)]
 
 
-async def test_a_question_waits_no_longer_than_it_may_take(make_app: MakeApp) -> None:
-    """503 `overloaded` with Retry-After, not a line without end; who is being answered is answered."""
+async def test_a_query_waits_no_longer_than_its_timeout(make_app: MakeApp) -> None:
+    """503 `overloaded` with Retry-After for a query that waits too long; running queries are answered."""
     app = await make_app(query_seconds=1)
     go_on = threading.Event()
     busy = [asyncio.create_task(app.store.read(lambda _: go_on.wait(60))) for _ in range(READERS)]
-    await asyncio.sleep(0)  # lets them begin
+    await asyncio.sleep(0)  # lets the queries begin
     with pytest.raises(ApiError) as refusal:
         await app.store.read(lambda connection: connection.execute("select 7").fetchall())
     assert (refusal.value.kind.code, refusal.value.headers) == ("overloaded", {"Retry-After": "10"})
@@ -264,12 +278,10 @@ async def test_a_question_waits_no_longer_than_it_may_take(make_app: MakeApp) ->
     assert await app.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
 
 
-async def test_the_work_in_the_background_waits_for_commits_and_for_nothing_else(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Asked between two of its steps, however short: its own step is no reason to wait, a line of commits is."""
-    # The answer is of the span since it was asked last, which is to be ours alone.
-    monkeypatch.setattr(app.store.builder, "_is_busy", lambda: False)
+async def test_background_work_waits_for_commits_only(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Background work waits if commits kept the writer busy, not if its own step did."""
+    # is_busy is about the time since its last call, so only this test may call it.
+    monkeypatch.setattr(app.background_work.builder, "_is_busy", lambda: False)
     store, begun = app.store, app.store._writer.started_ns
     await asyncio.sleep(0.02)
     store.is_busy()
@@ -281,20 +293,20 @@ async def test_the_work_in_the_background_waits_for_commits_and_for_nothing_else
         assert (await app.collect(view(website))).status == 202
     assert begun < store._writer.started_ns < store._writer.worked_ns
     store.is_busy()
-    told = asyncio.get_running_loop().create_future()
-    # A fifth of the span, and all that the step before it leaves.
+    outcomes = asyncio.get_running_loop().create_future()
+    # A fifth of the time since the last call, and all that the step before leaves.
     await store._writer.run(lambda _: time.sleep(0.8))
-    store._writer.start(lambda _: time.sleep(0.2), told.set_result)
-    await told
+    store._writer.start(lambda _: time.sleep(0.2), outcomes.set_result)
+    await outcomes
     assert store.is_busy()
-    # Asked again at once it says what it said.
+    # A second call at once returns the same.
     assert store.is_busy()
     await asyncio.sleep(0.1)
     assert not store.is_busy()
 
 
-async def test_a_log_that_has_grown_is_emptied(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite starts its log over only where nobody reads: the chores make such a moment."""
+async def test_a_large_wal_is_truncated(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite restarts the WAL only while there are no readers; the periodic tasks ensure that."""
     website = await app.website()
     for n in range(20):
         assert (await app.collect(view(website, f"/{n}"))).status == 202
@@ -306,18 +318,18 @@ async def test_a_log_that_has_grown_is_emptied(app: App, monkeypatch: pytest.Mon
     assert app.store.log_bytes == 0
     assert (await app.collect(view(website, "/20"))).status == 202
     await app.store.tick()
-    assert app.store.log_bytes == 0, "as soon as it has grown again"
+    assert app.store.log_bytes == 0, "truncated as soon as it has grown again"
     count = "select count(*) from event"
     assert await app.store.read(lambda connection: connection.execute(count).fetchall()) == [(21,)]
 
 
-async def test_a_month_that_fills_up_while_others_have_room(make_app: MakeApp) -> None:
-    """429 where every account concerned has its month full; else 7, the errors of each event."""
+async def test_a_month_that_fills_up_for_one_account(make_app: MakeApp) -> None:
+    """429 if the month of every account concerned is full, otherwise 400 with the errors of each event."""
     app = await make_app(free_events=1)
-    full, roomy = await app.website(plan="free"), await app.website(account="other@example.com")
-    mixed = {"events": [view(full), {"type": "pageview", "website_id": roomy}]}
+    full, open_website = await app.website(plan="free"), await app.website(account="other@example.com")
+    mixed = {"events": [view(full), {"type": "pageview", "website_id": open_website}]}
     with write_lock(app):
-        # Each finds the month open; the first to be written fills it.
+        # Each request finds the month open; the first one written fills it.
         sent = [asyncio.create_task(app.collect(body, ip="203.0.113.5")) for body in (view(full), mixed, view(full))]
         while app.store.queue < 3:
             await app.get("/healthz")
@@ -329,8 +341,8 @@ async def test_a_month_that_fills_up_while_others_have_room(make_app: MakeApp) -
     assert int(third.headers["Retry-After"]) > 0
 
 
-async def test_an_end_while_somebody_else_holds_the_file(app: App) -> None:
-    """What was only to be noted (a key's last use) must not keep the process from ending."""
+async def test_shutdown_while_another_process_holds_the_lock(app: App) -> None:
+    """Optional writes (a key's last use) must not delay the shutdown."""
     key = await app.key()
     assert (await app.get("/api/v1/websites", key)).status == 200
     with write_lock(app):
@@ -338,8 +350,8 @@ async def test_an_end_while_somebody_else_holds_the_file(app: App) -> None:
     assert app.sql("select last_used_ms from api_key") == [(None,)]
 
 
-async def test_a_file_that_is_gone_takes_no_events(app: App) -> None:
-    """What is written to a deleted file is lost at the end: 202 would be a lie. Put back, it goes on."""
+async def test_a_deleted_database_file_refuses_events(app: App) -> None:
+    """Events written to a deleted file would be lost, so they are refused with 503 until the file is back."""
     website, key = await app.website(), await app.key()
     assert (await app.collect(view(website))).status == 202
     aside = app.db.with_name("aside.db")
@@ -355,8 +367,8 @@ async def test_a_file_that_is_gone_takes_no_events(app: App) -> None:
     assert stats.json["data"]["pageviews"] == 2
 
 
-async def test_somebody_elses_reading_does_not_hold_up_the_chores(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A backup pins the log for as long as it takes: it is emptied another time, and nobody waits for that."""
+async def test_other_readers_do_not_delay_periodic_tasks(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup prevents the truncation of the WAL; it is tried again later, and nothing waits for it."""
     monkeypatch.setattr("tally.ingest.store.MAX_WAL_BYTES", 0)
     website = await app.website()
     assert (await app.collect(view(website))).status == 202
@@ -369,16 +381,14 @@ async def test_somebody_elses_reading_does_not_hold_up_the_chores(app: App, monk
     assert await app.store._writer.run(lambda c: c.execute("pragma busy_timeout").fetchone()) == (2_000,)
     reader.close()
     await app.store.tick()
-    assert app.store.log_bytes > 0, "not again at once"
+    assert app.store.log_bytes > 0, "not retried at once"
     app.clock.advance(10)
     await app.store.tick()
     assert app.store.log_bytes == 0
 
 
-async def test_a_log_that_cannot_be_emptied_is_not_tried_all_the_time(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """While it is tried nobody reads."""
+async def test_truncation_of_the_wal_is_not_retried_at_once(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries are blocked while it is tried."""
     tried = []
 
     def fail(connection: sqlite3.Connection) -> bool:
@@ -396,8 +406,8 @@ async def test_a_log_that_cannot_be_emptied_is_not_tried_all_the_time(
     assert len(tried) == 2
 
 
-async def test_a_page_of_long_texts_is_shorter(app: App) -> None:
-    """What one answer may hold is bounded; the cursor goes on where it ends, and nothing is left out."""
+async def test_pages_of_long_texts_are_shorter(app: App) -> None:
+    """The size of a response is bounded; the cursor continues where it ends, and no event is missing."""
     website, key = await app.website(), await app.key()
     for n in range(60):
         events = [view(website, f"/{n}/{k}/{'x' * 8_000}") for k in range(7)]

@@ -266,7 +266,7 @@ def test_invalid_arguments(run: Run, folder: Path, db: Path) -> None:
 KILLER = """
 import os, shutil, signal, sys
 sys.path[:0] = [sys.argv[1]]
-import analytics_server
+import analytics_server, tally.cli.database
 
 _, _, places, template, *words = sys.argv
 for n in range(1, 10_000):

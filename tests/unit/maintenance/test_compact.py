@@ -1,4 +1,4 @@
-"""compact: gives the space of deleted rows back to the disk, changes nothing, and nobody waits for it.
+"""compact: returns the space of deleted rows to the disk, changes nothing else, and does not block other processes.
 
 docs/cli.md: it works in small steps, beside a running server. A collect request is answered 202 all the while: the
 server's writer gives up a commit that has to wait for two seconds.
@@ -26,7 +26,7 @@ NO_JUNK = "delete from label where length(text) > 3000"
 
 
 def size(path: Path) -> int:
-    """The file and its log."""
+    """Return the size of the database and its WAL."""
     return sum(file.stat().st_size for file in (path, path.with_name(f"{path.name}-wal")) if file.exists())
 
 
@@ -40,7 +40,7 @@ def add_and_delete(path: Path) -> None:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    """A file with a past, four fifths of which are free pages."""
+    """Return a database of which four fifths are free pages."""
     path = built_database(tmp_path)
     whole = size(path)
     add_and_delete(path)
@@ -52,7 +52,7 @@ def free_pages(path: Path) -> int:
     return int(sql(path, "pragma freelist_count")[0][0])
 
 
-def test_space_is_given_back_and_nothing_else_changes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_space_is_returned_and_nothing_else_changes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, content = size(db), [rows(db, *TABLES, website=number) for number in (1, 2)]
     labels = sql(db, "select * from label order by id")
     status, out, err = run_in_process(main, capsys, "compact", "--db", str(db))
@@ -66,7 +66,7 @@ def test_space_is_given_back_and_nothing_else_changes(db: Path, capsys: pytest.C
     assert sql(db, "pragma auto_vacuum") == [(2,)], "it can be done again"
 
 
-def test_twice_in_a_row_is_harmless(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_run_changes_nothing(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_in_process(main, capsys, "compact", "--db", str(db))[0] == 0
     content, compacted = rows(db, *TABLES), size(db)
     status, out, err = run_in_process(main, capsys, "compact", "--db", str(db))
@@ -76,7 +76,7 @@ def test_twice_in_a_row_is_harmless(db: Path, capsys: pytest.CaptureFixture[str]
     assert rows(db, *TABLES) == content
 
 
-def test_killed_in_between_it_goes_on(db: Path, command: Command, tmp_path: Path) -> None:
+def test_a_killed_run_can_be_repeated(db: Path, command: Command, tmp_path: Path) -> None:
     content, before = rows(db, *TABLES), free_pages(db)
     words = [sys.executable, str(ROOT / "analytics_server.py"), "compact"]
     process = subprocess.Popen(words, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE)
@@ -92,7 +92,7 @@ def test_killed_in_between_it_goes_on(db: Path, command: Command, tmp_path: Path
 
 
 class Sender:
-    """Sends events one after the other, as long as it lasts."""
+    """Sends events one after the other until it is stopped."""
 
     def __init__(self, server: Server, website: str) -> None:
         self.statuses: list[int] = []
@@ -127,11 +127,11 @@ def sent(db: Path) -> int:
 
 
 @pytest.mark.slow
-def test_beside_a_running_server(db: Path, command: Command, sender: Sender) -> None:
+def test_while_a_server_runs(db: Path, command: Command, sender: Sender) -> None:
     before, first = size(db), len(sender.statuses)
     done = command("compact")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    # "the file becomes smaller when it next empties its log": as events go on, it does.
+    # The file becomes smaller when the server next truncates its log, which it does as events arrive.
     until(lambda: len(sender.statuses) > first + 20 and size(db) < before)
     sender.end()
     assert set(sender.statuses) == {202}
@@ -140,9 +140,9 @@ def test_beside_a_running_server(db: Path, command: Command, sender: Sender) -> 
     assert sql(db, "pragma integrity_check") == [("ok",)]
 
 
-def test_beside_somebody_who_reads_for_long(db: Path, command: Command, sender: Sender) -> None:
-    """An export, a backup or a long question holds an old snapshot: the log cannot be emptied then, and nobody who has
-    events to bring may wait for it."""
+def test_while_a_reader_holds_a_snapshot(db: Path, command: Command, sender: Sender) -> None:
+    """An export, a backup or a long query holds an old snapshot, so the WAL cannot be truncated; events must not wait
+    for that."""
     reader = sqlite3.connect(db, isolation_level=None)
     reader.execute("begin")
     reader.execute("select count(*) from event").fetchall()
@@ -162,8 +162,8 @@ def test_beside_somebody_who_reads_for_long(db: Path, command: Command, sender: 
 
 
 @pytest.mark.parametrize("word", ["verify", "compact", "retention"])
-def test_a_path_that_holds_no_database(tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str) -> None:
-    """Each says which file it uses, and that it is none."""
+def test_a_path_without_a_database(tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str) -> None:
+    """Each error names the file and says that it is not a database."""
     (tmp_path / "notes.txt").write_text("no database " * 1000)
     for name, words in (("none.db", "no database at"), ("notes.txt", "not a SQLite database"), (".", "is a directory")):
         status, out, err = run_in_process(main, capsys, word, "--db", str(tmp_path / name))

@@ -18,11 +18,13 @@ from typing import Any
 
 import pytest
 
+from tally.accounts.websites import delete_website
 from tally.clock import Clock
+from tally.events.dimensions import FIELDS
 from tally.ingest import rejected_events
 from tally.maintenance import deletion
+from tally.maintenance.background_work import PAUSE_S
 from tally.maintenance.deletion_worker import LATE_MS
-from tally.maintenance.rollup_builder import PAUSE_S
 from tally.maintenance.scheduler import FAILED_PAUSE_S, TURN_S, Scheduler, Turn
 from tally.rollups.field_values import ROLL_UP_AFTER_MS
 from tally.storage.database import transaction
@@ -35,7 +37,7 @@ from tests.support.rollup_database import DAY_MS, HOUR_MS, RollupHarness, make_f
 
 
 class Endless:
-    """Sources of turns, some of which always have more to do; a step takes an eighth of a turn by the clock."""
+    """Sources of turns, some of which always have more to do; a step takes an eighth of a turn."""
 
     def __init__(self, *turns: tuple[str, int, bool]) -> None:
         self.now_s, self.steps = 0.0, list[tuple[str, int]]()
@@ -56,8 +58,8 @@ class Endless:
         return step
 
 
-async def test_work_that_never_ends_starves_no_other() -> None:
-    """Neither the same kind of other websites, nor other kinds, nor other sources."""
+async def test_endless_work_does_not_block_other_work() -> None:
+    """Other websites, kinds and sources get their turns."""
     source = Endless(("roll up", 1, True), ("roll up", 2, False), ("retention", 1, True), ("retention", 2, False))
     later = Endless(("deletion", 3, False))
     scheduler = Scheduler((source, later), now_s=lambda: source.now_s)
@@ -71,8 +73,8 @@ async def test_work_that_never_ends_starves_no_other() -> None:
         assert later.steps == [("deletion", 3)] * rounds
 
 
-async def test_a_turn_that_fails_holds_up_nothing() -> None:
-    """It is passed over for a while, and then tried again."""
+async def test_a_failed_turn_does_not_block_others() -> None:
+    """A failed turn is skipped for a while and then retried."""
     source = Endless(("vitals", 1, False), ("retention", 1, False))
     failures = list[Exception]()
     scheduler = Scheduler((source,), failures.append, lambda: source.now_s)
@@ -98,11 +100,11 @@ def harness(tmp_path: Path) -> Any:
 
 
 def view(harness: RollupHarness, before_ms: int) -> tuple[int, int, str, tuple[str, ...]]:
-    return harness.now_ms - before_ms, 0, "session-1", ("/a", *[""] * 14)
+    return harness.now_ms - before_ms, 0, "session-1", ("/a", *[""] * len(FIELDS))
 
 
-def test_a_clock_that_goes_on_makes_no_new_work(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock is read once a round: with one reading a step, each step found a millisecond more to fold."""
+def test_passing_time_creates_no_work(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is read once a round; one reading per step would find another millisecond to fold each time."""
     harness.send(view(harness, 60_000))
     stand = harness.clock.wall_ms
 
@@ -114,12 +116,12 @@ def test_a_clock_that_goes_on_makes_no_new_work(harness: RollupHarness, monkeypa
     assert harness.build(500), "the work does not end"
 
 
-def test_what_is_done_is_written_once(harness: RollupHarness) -> None:
-    """As time goes by nothing is committed of a website that gets no events, but the end of its open days."""
+def test_finished_work_is_not_repeated(harness: RollupHarness) -> None:
+    """Nothing is committed for a website without events, except at the end of its open days."""
 
     def version() -> int:
-        """Another one after each commit."""
-        return int(harness.looker.execute("pragma data_version").fetchone()[0])
+        """A connection that records commits."""
+        return int(harness.reader.execute("pragma data_version").fetchone()[0])
 
     harness.send(view(harness, 60_000), view(harness, HOUR_MS))
     harness.build()
@@ -137,14 +139,17 @@ def test_what_is_done_is_written_once(harness: RollupHarness) -> None:
     assert version() == ended
 
 
-def test_texts_in_use_are_found_while_rows_move(harness: RollupHarness) -> None:
+def test_used_texts_are_found_while_rows_move(harness: RollupHarness) -> None:
     """tally/maintenance/deletion.py: events become rollups and go between two steps of the reading; every text of
     theirs stays.
     """
     number = harness.websites[0].number
-    harness.bring((harness.now_ms - 20 * DAY_MS, 0, "session-1", tuple(f"text-{n}" for n in range(15))))
+    harness.import_events(
+        (harness.now_ms - 20 * DAY_MS, 0, "session-1", tuple(f"text-{n}" for n in range(len(FIELDS) + 1)))
+    )
     used = {row[0] for row in harness.reader.execute("select id from label where text like 'text-%'")}
-    assert len(used) == 15
+    # The channel follows from the others.
+    assert len(used) == len(FIELDS)
     for moment in range(40):
         reading = deletion.LabelScan(harness.reader, lambda: False)
         steps = 0
@@ -158,11 +163,11 @@ def test_texts_in_use_are_found_while_rows_move(harness: RollupHarness) -> None:
         assert used.isdisjoint(reading.unused(harness.reader))
 
 
-# --- what was not taken
+# --- rejected events
 
 
-async def test_a_flood_of_rejected_events_holds_up_no_other_chore(harness: RollupHarness) -> None:
-    """What is counted while the counts are written waits for the next second."""
+async def test_many_rejected_events_do_not_block_periodic_tasks(harness: RollupHarness) -> None:
+    """Events counted during the write are written in the next second."""
     noted, calls = rejected_events.RejectedEvents(harness.clock), list[int]()
 
     class Flooded:
@@ -188,7 +193,7 @@ def tell(server: Server, website: str, before_ms: int = 0) -> None:
 
 @pytest.mark.slow
 def test_an_idle_server_writes_nothing(serve: Serve, tmp_path: Path) -> None:
-    """One event, its fold, and then no write and no fsync; with a new look at the clock a step it was 100 a second."""
+    """After an event and its fold there is no write and no fsync."""
     need_strace()
     db, trace = tmp_path / "analytics.db", tmp_path / "trace"
     make_file(db)
@@ -209,7 +214,7 @@ def test_an_idle_server_writes_nothing(serve: Serve, tmp_path: Path) -> None:
 
 
 def is_quiet(trace: Path, seconds: float) -> bool:
-    """Whether the server writes to no file for so long."""
+    """Return whether the server writes to no file for this long."""
     before, end = trace.stat().st_size, time.monotonic() + seconds
     while time.monotonic() < end:
         time.sleep(0.2)
@@ -220,7 +225,7 @@ def is_quiet(trace: Path, seconds: float) -> bool:
 
 @pytest.fixture(scope="module")
 def slow_disk(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The preloaded library's path; skips where there is no compiler, or fails where TALLY_MUST_COMPILE is set."""
+    """Return the path of the preloaded library; skip without a compiler, or fail if TALLY_MUST_COMPILE is set."""
     if shutil.which("gcc") is None:
         assert not os.environ.get("TALLY_MUST_COMPILE"), "install gcc: apt-get install gcc libc6-dev"
         pytest.skip("NOT TESTED: background work on a slow disk (apt-get install gcc libc6-dev)")
@@ -235,7 +240,7 @@ BUSY, OLD, RECENT, DELETED = range(1, 5)
 
 
 def everything_to_do(path: Path) -> str:
-    """A file in which each kind of background work has something to do; the id of the website that gets events."""
+    """Return a database with work of every kind, and the id of the website that gets events."""
     make_file(path, 4)
     now_ms = Clock().wall_ms()
     today = now_ms // DAY_MS
@@ -248,7 +253,7 @@ def everything_to_do(path: Path) -> str:
         connection.execute("update website set keep_days = 10 where number = ?", (OLD,))
         connection.execute("insert into heatmap_point values (?, ?, 1, 2, 0, 3, 4, 5)", (OLD, today - 20))
         ((website,),) = connection.execute("select id from website where number = ?", (BUSY,)).fetchall()
-        deletion.delete_website(connection, DELETED, now_ms - 2 * LATE_MS)
+        delete_website(connection, DELETED, now_ms - 2 * LATE_MS)
     connection.close()
     return str(website)
 
@@ -268,10 +273,10 @@ DONE = (
 
 @pytest.mark.parametrize(("sync_ms", "pause_s"), [(3, 0.0), (30, 0.25)])
 @pytest.mark.slow
-def test_everything_is_done_while_events_arrive(
+def test_all_work_finishes_while_events_arrive(
     serve: Serve, tmp_path: Path, slow_disk: str, sync_ms: int, pause_s: float
 ) -> None:
-    """Sent one after another, so that the writer is always busy, and on the slower disk four a second."""
+    """Events are sent one after another, so that the writer is always busy."""
     db = tmp_path / "analytics.db"
     website = everything_to_do(db)
     server = serve(*NO_RATE_LIMITS, env={"LD_PRELOAD": slow_disk, "SLOW_SYNC_MS": str(sync_ms)})
@@ -286,7 +291,7 @@ def test_everything_is_done_while_events_arrive(
 
 @contextmanager
 def events_arriving(server: Server, website: str, pause_s: float) -> Iterator[list[int]]:
-    """Sends one event after another, which were a while ago, until it ends; the answers' statuses."""
+    """Send old events one after another until stopped; return the statuses."""
     statuses, is_over = list[int](), threading.Event()
 
     def send() -> None:

@@ -1,9 +1,8 @@
-"""tally/reports/event_data.py against plain counting of what JSON says, over random histories; and its bounds."""
+"""tally/reports/event_data.py compared with plain counting of the JSON, over random histories; and its limits."""
 
 import json
 import random
 import tempfile
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -20,15 +19,15 @@ from tally.rollups.rollup_state import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, PHASES, History, texts
-from tests.support.rollup_database import DAY_MS, RollupHarness, make_file
+from tests.support.rollup_database import DAY_MS, RollupHarness
 
 
 def ask(harness: RollupHarness, scope: Scope, name: str, only: str | None = None, limit: int = 10) -> Data:
-    return harness.ask(lambda run: event_data.data(run, scope, name, only, limit, harness.remembered))
+    return harness.query(lambda run: event_data.data(run, scope, name, only, limit, harness.cache))
 
 
 def check(found: Data, known: list[histories.Fact], scope: Scope, name: str, only: str | None, limit: int) -> None:
-    """All of an answer, by its definition."""
+    """Compare a complete result with its definition."""
     own = [fact for fact in known if histories.matches(fact, scope) and fact.event_name == name]
     of = histories.values(known, scope, name)
     if only is not None:
@@ -63,7 +62,7 @@ def check(found: Data, known: list[histories.Fact], scope: Scope, name: str, onl
 def check_bounds(
     found: Data, known: list[histories.Fact], scope: Scope, name: str, only: str | None, has_all: bool = True
 ) -> None:
-    """Everything that is promised of an answer that is not exact; `has_all`: whether no property was dropped."""
+    """Check the guarantees of an inexact result; `has_all` is whether no property was dropped."""
     own = [fact for fact in known if histories.matches(fact, scope) and fact.event_name == name]
     of = {key: value for key, value in histories.values(known, scope, name).items() if only in (None, key)}
     assert (found.events, found.visitors) == (len(own), len({fact.visitor for fact in own}))
@@ -82,28 +81,28 @@ def check_bounds(
 
 @settings(max_examples=25, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(
-    chance=st.randoms(use_true_random=False),
+    rng=st.randoms(use_true_random=False),
     most=st.sampled_from((2_000, 6_000, 8_000_000)),
     rows=st.sampled_from((2, 1_000)),
 )
-def test_against_plain_counting(chance: random.Random, most: int, rows: int) -> None:
-    """Whatever came late, was imported, built or not; whole days twice, since they are remembered; exact, and with
-    memory for a handful of values alone."""
+def test_against_plain_counting(rng: random.Random, most: int, rows: int) -> None:
+    """With late and imported events, rolled up or not; whole days twice, since they are cached; exact, and with memory
+    for only a few values."""
     usual = event_data.MAX_BYTES, event_data._MAX_CACHED_BYTES, event_data._ROWS
     with tempfile.TemporaryDirectory() as folder:
-        history = History(Path(folder), chance)
+        history = History(Path(folder), rng)
         try:
             event_data.MAX_BYTES, event_data._MAX_CACHED_BYTES, event_data._ROWS = most, most // 3, rows
             for _ in range(6):
-                for _ in range(chance.randrange(1, 8)):
+                for _ in range(rng.randrange(1, 8)):
                     history.play()
                 known = histories.facts(history.harness)
                 for scope in history.scopes(4):
                     name, only = (
-                        chance.choice((*NAMES, *NAMES, "never")),
-                        chance.choice((None, None, "plan", "", "never")),
+                        rng.choice((*NAMES, *NAMES, "never")),
+                        rng.choice((None, None, "plan", "", "never")),
                     )
-                    limit = chance.choice((1, 2, 10))
+                    limit = rng.choice((1, 2, 10))
                     for _ in range(2):
                         found = ask(history.harness, scope, name, only, limit)
                         assert found.exact or most < 8_000_000
@@ -116,14 +115,6 @@ def test_against_plain_counting(chance: random.Random, most: int, rows: int) -> 
             history.harness.close()
 
 
-@pytest.fixture
-def harness(tmp_path: Path) -> Iterator[RollupHarness]:
-    make_file(tmp_path / "analytics.db")
-    harness = RollupHarness(tmp_path / "analytics.db")
-    yield harness
-    harness.close()
-
-
 def day_of(harness: RollupHarness) -> Scope:
     """The day before today."""
     begin_ms = (harness.now_ms // DAY_MS - 1) * DAY_MS
@@ -131,7 +122,7 @@ def day_of(harness: RollupHarness) -> Scope:
 
 
 def send(harness: RollupHarness, *data: str | None, who: str = "session-1") -> None:
-    """Custom events of one visitor, a millisecond apart."""
+    """Send events of one visitor, a millisecond apart."""
     begin_ms = day_of(harness).from_ms + 600 * 60_000
     facts = [(begin_ms + n, 2, who, texts("/", "mobile", "signup")) for n in range(len(data))]
     harness.send(*facts, data=data)
@@ -177,7 +168,7 @@ SCALARS = (
 
 
 def test_bytes_are_in_the_order_of_the_values() -> None:
-    """And equal values are the same bytes, which give the value again."""
+    """Equal values have the same bytes, from which the value can be read again."""
     written = [scalars.written(value) for value in SCALARS]
     assert sorted(set(written)) == written
     assert [scalars.read(value) for value in written] == list(SCALARS)
@@ -192,8 +183,8 @@ def test_numbers_are_in_their_order(numbers: list[float]) -> None:
     assert [scalars.read(value) for value in written] == sorted(numbers)
 
 
-def test_sums_do_not_depend_on_an_order(harness: RollupHarness) -> None:
-    """1e308 and its like cancel out, ten times 0.1 is the sum of ten doubles; what is beyond a double is not told."""
+def test_sums_do_not_depend_on_the_order(harness: RollupHarness) -> None:
+    """Large values cancel out exactly; a sum that is not a finite double is null."""
     send(harness, *(f'{{"a":{number}}}' for number in ("1e308", "1e308", "1", "-1e308", "-1e308")))
     send(harness, *['{"b":0.1}'] * 10, '{"c":1e308}', '{"c":1e308}', '{"d":18446744073709551615}', '{"d":1}')
     numbers = {one.name: one.numbers for one in ask(harness, day_of(harness), "signup").first}
@@ -202,7 +193,7 @@ def test_sums_do_not_depend_on_an_order(harness: RollupHarness) -> None:
 
 
 def test_one_visitor_with_more_values_than_fit(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before: 400 TooManyValues for the whole day. Only the flooded properties lose values; totals stay exact."""
+    """Only properties with too many values lose some; totals stay exact."""
     send(harness, *(f'{{"plan":"{"pro" if n % 3 else "team"}","id":"{n}","n":{n}.5}}' for n in range(300)))
     send(harness, '{"plan":"pro","id":"7","n":7.5}', '{"id":"7"}', who="session-2")
     known, scope = histories.facts(harness), day_of(harness)
@@ -224,7 +215,7 @@ def test_one_visitor_with_more_values_than_fit(harness: RollupHarness, monkeypat
     assert (numbers.samples, numbers.sum, numbers.min, numbers.max) == (301, float(true["sum"]), 0.5, 299.5)
     assert numbers.percentiles == (None, None)
     assert 20 < of["id"].distinct < 300
-    # One property alone may use all of the memory.
+    # A single property can use all of the memory.
     check(ask(harness, scope, "signup", "plan"), known, scope, "signup", "plan", 10)
 
 
@@ -238,14 +229,14 @@ def test_more_properties_than_fit(harness: RollupHarness, monkeypatch: pytest.Mo
 
 
 def test_large_days_are_cached_together(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asked again, a range with more values than a day's entry may have reads no event; the answer is the same."""
+    """A repeated query over more values than one cached day can hold reads no event and gives the same result."""
     scope = day_of(harness)
     send(harness, *(f'{{"id":"{n}","n":{n}.25,"plan":"pro"}}' for n in range(300)))
     harness.build()
     for max_bytes in (event_data.MAX_BYTES, 40_000):
         monkeypatch.setattr(event_data, "MAX_BYTES", max_bytes)
         monkeypatch.setattr(event_data, "_MAX_CACHED_BYTES", 8_000)
-        harness.remembered = ResultCache()
+        harness.cache = ResultCache()
         first = ask(harness, scope, "signup")
         statements: list[str] = []
         harness.reader.set_trace_callback(statements.append)
@@ -255,8 +246,8 @@ def test_large_days_are_cached_together(harness: RollupHarness, monkeypatch: pyt
         assert first.exact == (max_bytes > 40_000)
 
 
-def test_days_that_are_over_are_remembered(harness: RollupHarness) -> None:
-    """Asked again, no event of them is read; a late event makes it another day."""
+def test_finished_days_are_cached(harness: RollupHarness) -> None:
+    """A repeated query reads none of their events; a late event invalidates the day."""
     scope = day_of(harness)
     send(harness, '{"plan":"pro"}', '{"plan":"pro"}')
     harness.build()
@@ -271,8 +262,8 @@ def test_days_that_are_over_are_remembered(harness: RollupHarness) -> None:
     assert only.values == [("pro", 3, 2)]
 
 
-def test_where_events_are_gone(harness: RollupHarness) -> None:
-    """Refused, remembered or not, also where no event has the name."""
+def test_days_beyond_retention(harness: RollupHarness) -> None:
+    """Rejected, cached or not, also if no event has the name."""
     scope = day_of(harness)
     send(harness, '{"plan":"pro"}')
     harness.build()
@@ -285,7 +276,7 @@ def test_where_events_are_gone(harness: RollupHarness) -> None:
 
 
 def test_all_of_many_properties(harness: RollupHarness) -> None:
-    """The first fifty are told, in their order, and how many there are; one that is named in any case."""
+    """The first fifty are returned in order, with the total number; a requested one is always returned."""
     send(harness, *(json.dumps({f"p{m}": 1 for m in range(n, 60)}, separators=(",", ":")) for n in range(60)))
     found = ask(harness, day_of(harness), "signup")
     assert (found.properties, [one.name for one in found.first]) == (60, [f"p{59 - n}" for n in range(50)])

@@ -1,66 +1,64 @@
-"""tally/reports/funnels.py against walking through plain lists of events, over random histories."""
+"""tally/reports/funnels.py compared with walking through lists of events, over random histories."""
 
 import random
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tally.events.filters import Filter
 from tally.reports import funnels
 from tally.reports.coverage import BeyondRetention
+from tally.reports.funnels import FunnelStep
 from tally.rollups.rollup_state import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, PATHS, PHASES, History, texts
-from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, RollupHarness, make_file
+from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, RollupHarness
 
 STEPS = [("pathname", path) for path in (*PATHS, "/never")] + [("event_name", name) for name in (*NAMES, "never")]
 
 
 def ask(harness: RollupHarness, scope: Scope, steps: list[tuple[str, str]]) -> list[tuple[int, int, int]]:
-    return [tuple(of) for of in harness.ask(lambda run: funnels.funnel(run, scope, steps, harness.remembered))]
+    return [
+        tuple(of)
+        for of in harness.query(
+            lambda run: funnels.funnel(run, scope, [FunnelStep(*one) for one in steps], harness.cache)
+        )
+    ]
 
 
 @settings(max_examples=25, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
-@given(chance=st.randoms(use_true_random=False), most=st.sampled_from((2, 3, 20_000)))
-def test_against_plain_lists(chance: random.Random, most: int) -> None:
-    """Whatever came late, was imported, built or not; whole days twice, since they are remembered; in one statement
-    and in several."""
+@given(rng=st.randoms(use_true_random=False), most=st.sampled_from((2, 3, 20_000)))
+def test_funnels_equal_plain_lists(rng: random.Random, most: int) -> None:
+    """With late and imported events, rolled up or not; whole days twice, since they are cached; in one statement and
+    in several."""
     usual = funnels.MAX_HITS
     with tempfile.TemporaryDirectory() as folder:
-        history = History(Path(folder), chance)
+        history = History(Path(folder), rng)
         try:
             funnels.MAX_HITS = most
             for _ in range(6):
-                for _ in range(chance.randrange(1, 8)):
+                for _ in range(rng.randrange(1, 8)):
                     history.play()
                 known = histories.facts(history.harness)
                 for scope in history.scopes(4):
-                    steps = [chance.choice(STEPS[:3] + STEPS[4:6] + STEPS) for _ in range(chance.randrange(2, 9))]
+                    steps = [rng.choice(STEPS[:3] + STEPS[4:6] + STEPS) for _ in range(rng.randrange(2, 9))]
                     expected = histories.funnel(known, scope, steps)
                     assert ask(history.harness, scope, steps) == expected, (scope, steps)
-                    assert ask(history.harness, scope, steps) == expected, "remembered"
+                    assert ask(history.harness, scope, steps) == expected, "cached"
         finally:
             funnels.MAX_HITS = usual
             history.harness.close()
-
-
-@pytest.fixture
-def harness(tmp_path: Path) -> Iterator[RollupHarness]:
-    make_file(tmp_path / "analytics.db")
-    harness = RollupHarness(tmp_path / "analytics.db")
-    yield harness
-    harness.close()
 
 
 def view(ts: int, who: str, path: str = "/") -> tuple[int, int, str, tuple[str, ...]]:
     return ts, 0, who, texts(path, "mobile", "")
 
 
-def day_of(harness: RollupHarness, filters: tuple[tuple[str, tuple[str, ...]], ...] = ()) -> Scope:
+def day_of(harness: RollupHarness, filters: tuple[Filter, ...] = ()) -> Scope:
     """The day before today."""
     begin_ms = (harness.now_ms // DAY_MS - 1) * DAY_MS
     return harness.scope(begin_ms, begin_ms + DAY_MS, filters)
@@ -70,46 +68,52 @@ TWICE = [("pathname", "/"), ("pathname", "/")]
 ONWARDS = [("pathname", "/"), ("pathname", "/a")]
 
 
-def test_no_event_serves_two_steps(harness: RollupHarness) -> None:
+def test_an_event_counts_for_one_step(harness: RollupHarness) -> None:
     ten_ms = day_of(harness).from_ms + 600 * MINUTE_MS
     harness.send(view(ten_ms, "session-1"))
     assert ask(harness, day_of(harness), TWICE) == [(1, 1, 0), (0, 0, 0)]
     harness.send(view(ten_ms, "session-1"))
-    assert ask(harness, day_of(harness), TWICE) == [(1, 1, 0), (1, 1, 0)], "the order is of (timestamp, id)"
+    assert ask(harness, day_of(harness), TWICE) == [(1, 1, 0), (1, 1, 0)], "events are ordered by (timestamp, id)"
     harness.send(view(ten_ms + GAP_MS, "session-1"))
     assert ask(harness, day_of(harness), [*TWICE, TWICE[0], TWICE[0]])[2:] == [(1, 1, GAP_MS), (0, 0, 0)]
 
 
-def test_only_views_meet_a_page_and_only_custom_events_a_name(harness: RollupHarness) -> None:
+def test_types_of_events_in_steps(harness: RollupHarness) -> None:
     ten_ms = day_of(harness).from_ms + 600 * MINUTE_MS
     harness.send((ten_ms, 2, "session-1", texts("/", "mobile", "/")))
     assert ask(harness, day_of(harness), TWICE)[0] == (0, 0, 0)
     assert ask(harness, day_of(harness), [("event_name", "/"), ("event_name", "/")])[0] == (1, 1, 0)
 
 
-def test_visits_are_followed_behind_the_end_and_not_before_the_begin(harness: RollupHarness) -> None:
-    """A visit belongs to the range in which it begins, with its whole life; a filter looks at the range alone."""
+def test_steps_after_the_range_count(harness: RollupHarness) -> None:
+    """A visit belongs to the range in which it begins, with all its events; a filter applies to events in the range."""
     begin_ms = day_of(harness).from_ms + 600 * MINUTE_MS
     harness.send(view(begin_ms, "session-1"), view(begin_ms + 20 * MINUTE_MS, "session-1", "/a"))
     first = harness.scope(begin_ms, begin_ms + 1)
     assert ask(harness, first, ONWARDS) == [(1, 1, 0), (1, 1, 20 * MINUTE_MS)]
     assert ask(harness, harness.scope(begin_ms + 1, begin_ms + DAY_MS), ONWARDS) == [(0, 0, 0), (0, 0, 0)]
-    assert ask(harness, harness.scope(begin_ms, begin_ms + 1, (("pathname", ("/a",)),)), ONWARDS)[0] == (0, 0, 0)
-    assert ask(harness, day_of(harness, (("pathname", ("/a",)),)), ONWARDS)[1] == (1, 1, 20 * MINUTE_MS)
+    assert ask(harness, harness.scope(begin_ms, begin_ms + 1, (Filter("pathname", "=", ("/a",)),)), ONWARDS)[0] == (
+        0,
+        0,
+        0,
+    )
+    assert ask(harness, day_of(harness, (Filter("pathname", "=", ("/a",)),)), ONWARDS)[1] == (1, 1, 20 * MINUTE_MS)
 
 
 def test_many_visits_take_several_rounds(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of visits beyond the bound a part at a time: as many rounds as it takes, and each visit and visitor once."""
+    """Visits over the limit are read in several rounds; each visit and visitor is counted once."""
     begin_ms = day_of(harness).from_ms
-    harness.bring(*(view(begin_ms + n * MINUTE_MS, f"{n}", "/") for n in range(400)))
-    harness.bring(*(view(begin_ms + n * MINUTE_MS + 1 + 600 * MINUTE_MS * k, "0") for n in range(2) for k in range(2)))
+    harness.import_events(*(view(begin_ms + n * MINUTE_MS, f"{n}", "/") for n in range(400)))
+    harness.import_events(
+        *(view(begin_ms + n * MINUTE_MS + 1 + 600 * MINUTE_MS * k, "0") for n in range(2) for k in range(2))
+    )
     known = histories.facts(harness)
     monkeypatch.setattr(funnels, "MAX_VISITS", 60)
     rounds: list[int] = []
     harness.reader.set_trace_callback(lambda statement: rounds.append("/* behaviour.hits */" in statement))
     for scope in (
         day_of(harness),
-        day_of(harness, (("device", ("mobile",)),)),
+        day_of(harness, (Filter("device", "=", ("mobile",)),)),
         harness.scope(begin_ms + 1, begin_ms + DAY_MS),
     ):
         assert ask(harness, scope, TWICE) == histories.funnel(known, scope, TWICE)
@@ -117,7 +121,7 @@ def test_many_visits_take_several_rounds(harness: RollupHarness, monkeypatch: py
         rounds.clear()
 
 
-def test_steps_without_a_label_are_not_looked_for(harness: RollupHarness) -> None:
+def test_unknown_texts_are_not_searched(harness: RollupHarness) -> None:
     harness.send(view(day_of(harness).from_ms, "session-1"))
     statements: list[str] = []
     harness.reader.set_trace_callback(statements.append)
@@ -126,8 +130,8 @@ def test_steps_without_a_label_are_not_looked_for(harness: RollupHarness) -> Non
     assert ask(harness, day_of(harness), [("pathname", "/"), ("pathname", "/never"), ("pathname", "/")])[0] == (1, 1, 0)
 
 
-def test_days_that_are_over_are_remembered(harness: RollupHarness) -> None:
-    """Asked again, no event of them is read; a late event makes it another day."""
+def test_finished_days_are_cached(harness: RollupHarness) -> None:
+    """A repeated query reads none of their events; a late event invalidates the day."""
     scope = day_of(harness)
     harness.send(view(scope.from_ms + 600 * MINUTE_MS, "session-1"), view(scope.from_ms, "session-2", "/a"))
     harness.build()
@@ -141,8 +145,8 @@ def test_days_that_are_over_are_remembered(harness: RollupHarness) -> None:
     assert [statement for statement in statements if "from event" in statement]
 
 
-def test_where_events_are_gone(harness: RollupHarness) -> None:
-    """Refused, remembered or not, also where no step has a label."""
+def test_days_beyond_retention(harness: RollupHarness) -> None:
+    """Rejected, cached or not, also if no step has a label."""
     scope = day_of(harness)
     harness.send(view(scope.from_ms, "session-1"))
     harness.build()

@@ -1,4 +1,4 @@
-"""tally/reports/significance.py against scipy, and against published examples."""
+"""tally/reports/significance.py compared with scipy and with published examples."""
 
 import math
 import random
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tally.reports.significance import (
-    LEAST_OF_A_KIND,
+    MIN_OF_A_KIND,
     SPLIT_IS_OFF_BELOW,
     has_enough,
     holm,
@@ -95,7 +95,7 @@ def test_split(visitors: list[int]) -> None:
         ((1_000, 1_000, 1_300), True),
     ],
 )
-def test_a_split_that_is_off(visitors: tuple[int, ...], is_off: bool) -> None:
+def test_splits_that_differ_from_equal_shares(visitors: tuple[int, ...], is_off: bool) -> None:
     """The first: Kohavi, Tang, Xu, "Trustworthy online controlled experiments", chapter 21: p = 1.8e-6."""
     found = split_p_value(visitors)
     assert found is not None
@@ -106,8 +106,7 @@ def test_a_split_that_is_off(visitors: tuple[int, ...], is_off: bool) -> None:
 
 @given(st.lists(st.floats(0, 1), max_size=8))
 def test_holm(p_values: list[float]) -> None:
-    """By its definition: rejected at a level exactly when each of the smaller ones is, at the level over how many are
-    left."""
+    """By definition: rejected if it and all smaller ones are, each at the level divided by the number remaining."""
     corrected = holm(p_values)
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     for place, n in enumerate(order):
@@ -116,7 +115,7 @@ def test_holm(p_values: list[float]) -> None:
 
 
 def test_holm_as_published() -> None:
-    """Holm, "A simple sequentially rejective multiple test procedure", 1979: the procedure's own shape."""
+    """The procedure of Holm, "A simple sequentially rejective multiple test procedure", 1979."""
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.2]) == [0.2]
 
@@ -129,7 +128,7 @@ def test_sequential_never_grows(looks: list[tuple[tuple[int, int], tuple[int, in
 
 
 def test_sequential_by_its_mixture() -> None:
-    """One over the likelihood of the difference, mixed over a normal prior of effects, to that of no difference."""
+    """The inverse of the likelihood ratio of a difference, mixed over a normal prior of effects, to no difference."""
     successes, trials, spread = (500, 580), (10_000, 10_000), 0.02
     rate = sum(successes) / sum(trials)
     sd = math.sqrt(rate * (1 - rate) * 2 / 10_000)
@@ -139,13 +138,13 @@ def test_sequential_by_its_mixture() -> None:
     assert sequential_p_value([(successes, trials)]) == pytest.approx(right, rel=1e-9)
     pooled = pooled_p_value(successes, trials)
     assert pooled is not None
-    assert right > pooled, "peeking has its price"
+    assert right > pooled, "the sequential test is more conservative"
 
 
-def test_who_peeks_is_not_fooled() -> None:
+def test_repeated_looks_keep_the_error_rate() -> None:
     """A/A: 400 experiments without any difference, looked at 40 times each. Stopping at the first p below 0.05, the
     usual test finds something in far more than 5 % of them; the sequential one does not."""
-    chance = random.Random(3)
+    rng = random.Random(3)
     fooled = peeked = 0
     for _ in range(400):
         trials, successes = [0, 0], [0, 0]
@@ -154,7 +153,7 @@ def test_who_peeks_is_not_fooled() -> None:
         for _ in range(40):
             for arm in (0, 1):
                 trials[arm] += 50
-                successes[arm] += sum(chance.random() < 0.2 for _ in range(50))
+                successes[arm] += sum(rng.random() < 0.2 for _ in range(50))
             looks.append((tuple(successes), tuple(trials)))
             least = min(least, pooled_p_value(*looks[-1]) or 1.0)
         peeked += least < 0.05
@@ -166,7 +165,7 @@ def test_who_peeks_is_not_fooled() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "enough"),
-    [((LEAST_OF_A_KIND, 2 * LEAST_OF_A_KIND), True), ((9, 1_000), False), ((995, 1_000), False), ((0, 0), False)],
+    [((MIN_OF_A_KIND, 2 * MIN_OF_A_KIND), True), ((9, 1_000), False), ((995, 1_000), False), ((0, 0), False)],
 )
 def test_enough(rate: tuple[int, int], enough: bool) -> None:
     assert has_enough(*rate) == enough

@@ -1,8 +1,8 @@
-"""tally/reports/stats.py where a question meets days in different states: what is remembered, what is gone, what ties.
+"""tally/reports/stats.py over days in different states: cached results, deleted events, equal counts.
 
 docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches give the same number as the
-plain query over raw events". At random that is tests/unit/rollups/test_rollups.py; here are the ways in which what was
-complete changes, one by one, each after a question has been asked.
+plain query over raw events". tests/unit/rollups/test_rollups.py checks this over random histories; these tests change
+a complete day in each possible way after a query was cached.
 """
 
 import sqlite3
@@ -16,10 +16,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tally.reports import partial_days, ranking, stats
+from tally.events.dimensions import FIELDS
+from tally.events.filters import Filter
+from tally.reports import ranking, stats
 from tally.reports.cache import _ENTRY_BYTES, EXPIRY_MS, ResultCache, packed, unpacked
 from tally.reports.coverage import BeyondRetention
-from tally.rollups import visit_pages
+from tally.rollups import day_packing, visit_pages
 from tally.rollups.counts import merge
 from tally.rollups.rollup_state import FINAL
 from tally.storage.sql.events import Scope
@@ -31,21 +33,21 @@ from tests.support.rollup_database import (
     HOUR_MS,
     MINUTE_MS,
     QUARTER_MS,
-    Plain,
+    Reference,
     RollupHarness,
-    at_once,
     make_file,
+    run_inline,
 )
 
 DAY = 20_772  # 2026-11-15, a multiple of 4: days DAY to DAY + 3 are one block of level 2
 DAY_0_MS = DAY * DAY_MS
-WEB = ("/a", *("x",) * 13, "")
-OTHER = ("/b", *("y",) * 13, "")
+WEB = ("/a", *("x",) * (len(FIELDS) - 1), "")
+OTHER = ("/b", *("y",) * (len(FIELDS) - 1), "")
 
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Iterator[RollupHarness]:
-    """A file at work on the first hour of DAY."""
+    """A database in use at the first hour of DAY."""
     make_file(tmp_path / "analytics.db")
     harness = RollupHarness(tmp_path / "analytics.db", ManualClock(DAY_0_MS + HOUR_MS))
     yield harness
@@ -53,7 +55,7 @@ def harness(tmp_path: Path) -> Iterator[RollupHarness]:
 
 
 def seen_on(day: int, texts: tuple[str, ...] = WEB, minute: int = 5) -> tuple[int, int, str, tuple[str, ...]]:
-    """A view of somebody on a day of the block."""
+    """Return a pageview on a day of the block."""
     return DAY_0_MS + day * DAY_MS + minute * MINUTE_MS, 0, "session-1", texts
 
 
@@ -61,26 +63,26 @@ def same(
     harness: RollupHarness,
     from_ms: int = DAY_0_MS,
     to_ms: int = DAY_0_MS + 4 * DAY_MS,
-    filters: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    filters: tuple[Filter, ...] = (),
 ) -> None:
-    """Every kind of question about a range is answered as by plain counting."""
-    plain, scope = harness.plain(), harness.scope(from_ms, to_ms, filters)
-    assert harness.stats(scope) == plain.stats(scope)
+    """Compare every kind of query over a range with plain counting."""
+    reference, scope = harness.reference(), harness.scope(from_ms, to_ms, filters)
+    assert harness.stats(scope) == reference.stats(scope)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(Range(from_ms, to_ms, ZoneInfo("UTC"), None), "day")]
-    assert harness.series(scope, edges) == plain.series(scope, edges)
+    assert harness.series(scope, edges) == reference.series(scope, edges)
     for field in ("pathname", "os"):
-        assert harness.top(scope, field, 10) == plain.top(scope, field, 10)
-    same_lists(harness, plain, scope)
+        assert harness.top(scope, field, 10) == reference.top(scope, field, 10)
+    same_lists(harness, reference, scope)
 
 
-def same_lists(harness: RollupHarness, plain: Plain, scope: Scope) -> None:
-    """The names of custom events, entry and exit pages are those of plain counting."""
-    assert harness.names(scope, 10) == plain.names(scope, 10)
+def same_lists(harness: RollupHarness, reference: Reference, scope: Scope) -> None:
+    """Compare the names of events, entry and exit pages with plain counting."""
+    assert harness.names(scope, 10) == reference.names(scope, 10)
     for side in ("entry", "exit"):
-        assert harness.pages(scope, side, 10) == plain.pages(scope, side, 10)
+        assert harness.pages(scope, side, 10) == reference.pages(scope, side, 10)
 
 
-# --- what is remembered follows every change
+# --- cached results follow every change
 
 
 def late_event(harness: RollupHarness) -> None:
@@ -92,15 +94,15 @@ def late_event_of_a_known_value(harness: RollupHarness) -> None:
 
 
 def import_into_a_day_with_traffic(harness: RollupHarness) -> None:
-    harness.bring(seen_on(0, OTHER))
+    harness.import_events(seen_on(0, OTHER))
 
 
 def import_into_a_day_without(harness: RollupHarness) -> None:
-    harness.bring(seen_on(1, OTHER))
+    harness.import_events(seen_on(1, OTHER))
 
 
 def clock_set_back(harness: RollupHarness) -> None:
-    """The clock was weeks ahead for a while: days were called final, and built, that are still to come."""
+    """The clock was weeks ahead for a while: future days were marked final and rolled up."""
     harness.clock.set_wall(DAY_0_MS + DAY_MS + HOUR_MS)  # type: ignore[attr-defined]
     harness.send(seen_on(1, OTHER))
     harness.clock.set_wall(DAY_0_MS + 2 * DAY_MS + HOUR_MS)  # type: ignore[attr-defined]
@@ -117,12 +119,12 @@ def clock_set_back(harness: RollupHarness) -> None:
         pytest.param(40 * DAY_MS, clock_set_back, id="clock set back to a gap of a built block"),
     ],
 )
-def test_what_is_remembered_follows_every_change(
+def test_cached_figures_follow_every_change(
     harness: RollupHarness, wait_ms: int, change: Callable[[RollupHarness], None]
 ) -> None:
-    """tally/rollups/rollup_state.py: "`version` grows with every change of what was complete"."""
+    """The version of a day grows with every change of its complete part (tally/rollups/rollup_state.py)."""
     harness.send(seen_on(0))
-    harness.bring(seen_on(3))
+    harness.import_events(seen_on(3))
     harness.advance(wait_ms)
     harness.build()
     same(harness)
@@ -135,31 +137,45 @@ def test_what_is_remembered_follows_every_change(
 
 
 @pytest.mark.parametrize("cut_ms", [0, 6 * HOUR_MS], ids=["whole days", "a day that is cut"])
-def test_what_is_remembered_of_filtered_figures_and_of_cut_days_follows_every_change(
-    harness: RollupHarness, cut_ms: int
-) -> None:
+def test_cached_filtered_figures_and_partial_days_follow_every_change(harness: RollupHarness, cut_ms: int) -> None:
     """Whole final days that a filter covers in part are remembered one by one, cut ones as lists: under a version."""
     harness.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 800))
-    harness.bring(seen_on(1, OTHER, 700), seen_on(1, WEB, 700), seen_on(3))
+    harness.import_events(seen_on(1, OTHER, 700), seen_on(1, WEB, 700), seen_on(3))
     harness.advance(40 * DAY_MS)
     harness.build()
     for minute in (1, 401, 801):
-        for filters in ((), (("pathname", ("/a",)),)):
-            for _ in range(2):  # counted, and remembered
+        for filters in ((), (Filter("pathname", "=", ("/a",)),)):
+            for _ in range(2):  # computed, then cached
                 same(harness, DAY_0_MS + cut_ms, filters=filters)
-        harness.bring(seen_on(0, WEB, minute), seen_on(1, WEB, minute))
+        harness.import_events(seen_on(0, WEB, minute), seen_on(1, WEB, minute))
         harness.build()
-    same(harness, DAY_0_MS + cut_ms, filters=(("pathname", ("/a",)),))
+    same(harness, DAY_0_MS + cut_ms, filters=(Filter("pathname", "=", ("/a",)),))
+
+
+@pytest.mark.parametrize("filters", [(), (Filter("pathname", "=", ("/a",)),)], ids=["unfiltered", "filtered"])
+def test_cached_figures_of_whole_days_serve_a_range_that_moves(
+    harness: RollupHarness, filters: tuple[Filter, ...]
+) -> None:
+    """Only the days at its ends are counted again: nothing new is cached."""
+    harness.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 800))
+    harness.import_events(seen_on(1, OTHER, 700), seen_on(1, WEB, 700), seen_on(3), seen_on(3, OTHER, 900))
+    harness.advance(40 * DAY_MS)
+    harness.build()
+    cached = []
+    for moved_ms in (0, 1, HOUR_MS):
+        same(harness, DAY_0_MS + 6 * HOUR_MS + moved_ms, DAY_0_MS + 3 * DAY_MS + 2 * HOUR_MS + moved_ms, filters)
+        cached.append(set(harness.cache._arrays))
+    assert cached[0] == cached[1] == cached[2] != set()
 
 
 def nothing(harness: RollupHarness) -> None:
-    """No day changes."""
+    """Change nothing."""
 
 
 def import_that_is_built_in_already(harness: RollupHarness) -> None:
     """The day is final again, as one of another version."""
-    harness.bring(seen_on(0, OTHER))
-    at_once(harness.builder._build_day(harness.websites[0].number, DAY, harness.clock.deletion_time_ms()))
+    harness.import_events(seen_on(0, OTHER))
+    run_inline(harness.builder._build_day(harness.websites[0].number, DAY, harness.clock.deletion_time_ms()))
     assert harness.days()[DAY].state == FINAL
 
 
@@ -177,9 +193,9 @@ def import_that_is_built_in_already(harness: RollupHarness) -> None:
 def test_pages_of_days_that_change_while_they_are_counted(
     harness: RollupHarness, change: Callable[[RollupHarness], None], after: str
 ) -> None:
-    """tally/rollups/visit_pages.py, end: "False where one of its days has changed since version `before`"."""
+    """A block of pages is not completed if one of its days has changed meanwhile (tally/rollups/visit_pages.py)."""
     harness.send(seen_on(0), seen_on(0, OTHER, 10))
-    harness.bring(seen_on(3))
+    harness.import_events(seen_on(3))
     harness.advance(40 * DAY_MS)
     harness.build()
     website = harness.websites[0].number
@@ -191,7 +207,7 @@ def test_pages_of_days_that_change_while_they_are_counted(
     before = visit_pages.version(harness.writer, *place)
     happens = {"the version": nothing, "the counting": nothing, "the writing": nothing} | {after: change}
     happens["the version"](harness)
-    counts = visit_pages.count_block(harness.looker, *place)
+    counts = visit_pages.count_block(harness.reader, *place)
     happens["the counting"](harness)
     without_view = counts.pop(0)
     visit_pages.add(harness.writer, place, list(counts.items()))
@@ -208,30 +224,30 @@ def test_pages_of_days_that_change_while_they_are_counted(
     assert (3, DAY >> 3) in visit_pages.built(harness.writer, website, days)
 
 
-def test_a_day_that_was_called_final_takes_events_again(harness: RollupHarness) -> None:
+def test_a_final_day_becomes_open_again(harness: RollupHarness) -> None:
     """The clock was ahead while a day was built; it is set back before the building has ended, and events arrive."""
-    harness.bring(seen_on(0))
+    harness.import_events(seen_on(0))
     for step in range(60):
         harness.advance(40 * DAY_MS)
-        harness.bring(seen_on(0, WEB, 20 + step))
+        harness.import_events(seen_on(0, WEB, 20 + step))
 
         def set_back(step: int = step) -> None:
             harness.advance(-40 * DAY_MS)
             harness.send(seen_on(0, OTHER, 21 + step))
 
-        harness.meanwhile = [*([lambda: None] * step), set_back]
+        harness.before_steps = [*([lambda: None] * step), set_back]
         harness.build()
-        if not harness.meanwhile:
+        if not harness.before_steps:
             same(harness)
         else:
-            harness.meanwhile = []
+            harness.before_steps = []
             harness.advance(-40 * DAY_MS)
         harness.build()
         same(harness)
 
 
 @cases("limit", [1, 9, 10, 11, 1_500, 5_000])
-def test_a_list_of_which_thousands_tie(limit: int) -> None:
+def test_lists_with_thousands_of_ties(limit: int) -> None:
     """Texts decide among what ranks alike, and no more of them are held than that takes."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("create table label (id integer primary key, text text)")
@@ -253,14 +269,14 @@ def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPat
     """Each label is told once, with all that was added, however much was put by and however often it is told."""
     monkeypatch.setattr(ranking, "MAX_HELD", most)
     monkeypatch.setattr(ranking, "_ROWS_AT_ONCE", 2)
-    sums, plain = ranking.Sums(2), dict[int, list[int]]()
+    sums, reference = ranking.Sums(2), dict[int, list[int]]()
     for n in range(300):
         rows = [(n * n % 101, n, 1), (n % 7, 0, n)]
         sums.add(rows)
-        merge(plain, rows)
+        merge(reference, rows)
         if n % 50 == 49:
             for _ in range(2):
-                assert sorted(sums) == sorted((value, *stats) for value, stats in plain.items())
+                assert sorted(sums) == sorted((value, *stats) for value, stats in reference.items())
 
 
 @pytest.mark.slow
@@ -282,70 +298,70 @@ def test_memory_of_very_many_labels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert peak < 2_250_000
 
 
-def test_many_labels_are_remembered_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_are_cached_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ranking, "MAX_HELD", 10)
     rows = [(n, n + 1) for n in range(100)]
     for room, is_known in ((8 * 2 * 100, True), (8 * 2 * 100 - 1, False)):
-        remembered = ResultCache(most_bytes=room + _ENTRY_BYTES)
+        cache = ResultCache(most_bytes=room + _ENTRY_BYTES)
         for _ in range(2):
             sums = ranking.Sums(1)
-            sums.add_cached(remembered, ("these",), lambda own: own.add(rows))
+            sums.add_cached(cache, ("these",), lambda own: own.add(rows))
             assert sorted(sums) == rows
-        assert (remembered.get(("these",)) is not None) == is_known
+        assert (cache.get(("these",)) is not None) == is_known
 
 
-def test_remembered_is_bounded() -> None:
-    """The rule: "bounded, least recently used go first"."""
-    remembered = ResultCache(most_bytes=5 * 32 + 3 * _ENTRY_BYTES)
-    remembered.put(("a",), packed([(1, 2, 3, 4), (5, 6, 7, 8)]))
-    remembered.put(("b",), packed([(9, 1, 1, 1)]))
-    remembered.put(("c",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
-    assert list(unpacked(remembered.get(("a",)) or array("q"), 4)) == [(1, 2, 3, 4), (5, 6, 7, 8)]
-    remembered.put(("d",), packed([(3, 3, 3, 3)]))
-    assert [remembered.get((name,)) is not None for name in "abcd"] == [True, False, True, True]
+def test_the_cache_is_bounded() -> None:
+    """The least recently used entries are evicted first."""
+    cache = ResultCache(most_bytes=5 * 32 + 3 * _ENTRY_BYTES)
+    cache.put(("a",), packed([(1, 2, 3, 4), (5, 6, 7, 8)]))
+    cache.put(("b",), packed([(9, 1, 1, 1)]))
+    cache.put(("c",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
+    assert list(unpacked(cache.get(("a",)) or array("q"), 4)) == [(1, 2, 3, 4), (5, 6, 7, 8)]
+    cache.put(("d",), packed([(3, 3, 3, 3)]))
+    assert [cache.get((name,)) is not None for name in "abcd"] == [True, False, True, True]
 
 
-def test_remembered_replaces() -> None:
+def test_the_cache_replaces_entries() -> None:
     """The same key twice counts once; what is larger than all there is room for is not kept."""
-    remembered = ResultCache(most_bytes=2 * 32 + _ENTRY_BYTES)
+    cache = ResultCache(most_bytes=2 * 32 + _ENTRY_BYTES)
     for _ in range(5):
-        remembered.put(("a",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
-    assert list(unpacked(remembered.get(("a",)) or array("q"), 4)) == [(1, 1, 1, 1), (2, 2, 2, 2)]
-    remembered.put(("b",), packed([(n, 1, 1, 1) for n in range(3)]))
-    assert remembered.get(("b",)) is None
-    assert remembered.get(("a",)) is not None, "nor is anything forgotten for it"
+        cache.put(("a",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
+    assert list(unpacked(cache.get(("a",)) or array("q"), 4)) == [(1, 1, 1, 1), (2, 2, 2, 2)]
+    cache.put(("b",), packed([(n, 1, 1, 1) for n in range(3)]))
+    assert cache.get(("b",)) is None
+    assert cache.get(("a",)) is not None, "nor is anything forgotten for it"
 
 
-def test_what_nobody_asks_for_is_forgotten() -> None:
-    """The rule: "what nobody asked for in an hour goes too"."""
-    remembered = ResultCache()
-    remembered.sweep(0)
-    remembered.put(("a",), packed([(1,)]))
-    remembered.put(("b",), packed([(2,)]))
-    remembered.sweep(EXPIRY_MS)
-    assert remembered.get(("a",)) is not None
-    remembered.sweep(EXPIRY_MS + 1)
-    assert [remembered.get((name,)) is not None for name in "ab"] == [True, False]
-    remembered.sweep(-EXPIRY_MS)  # the clock was set back
-    assert remembered.get(("a",)) is not None
+def test_unused_entries_are_evicted() -> None:
+    """Entries that were not read for an hour are evicted."""
+    cache = ResultCache()
+    cache.sweep(0)
+    cache.put(("a",), packed([(1,)]))
+    cache.put(("b",), packed([(2,)]))
+    cache.sweep(EXPIRY_MS)
+    assert cache.get(("a",)) is not None
+    cache.sweep(EXPIRY_MS + 1)
+    assert [cache.get((name,)) is not None for name in "ab"] == [True, False]
+    cache.sweep(-EXPIRY_MS)  # the clock was set back
+    assert cache.get(("a",)) is not None
 
 
-def test_of_a_long_filter_only_a_digest_is_kept() -> None:
+def test_long_filters_are_cached_by_digest() -> None:
     """The rule: "a filter may be 8 KB long": thousands of them are no more than thousands of short ones."""
-    remembered = ResultCache(most_bytes=100 * (_ENTRY_BYTES + 8))
+    cache = ResultCache(most_bytes=100 * (_ENTRY_BYTES + 8))
     tracemalloc.start()
     try:
         for n in range(1_000):
-            remembered.put(("stats", n, (("pathname", (f"/{n}" + "x" * 8_000 + "\U0001f600",)),)), packed([(n,)]))
+            cache.put(("stats", n, (("pathname", (f"/{n}" + "x" * 8_000 + "\U0001f600",)),)), packed([(n,)]))
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert len(remembered._arrays) == 100
+    assert len(cache._arrays) == 100
     assert held < 200_000
-    assert remembered.get(("a", "\ud800")) is None  # a lone surrogate is a key too
+    assert cache.get(("a", "\ud800")) is None  # a lone surrogate is a key too
 
 
-def test_what_was_answered_does_not_change_what_is_remembered(harness: RollupHarness) -> None:
+def test_results_do_not_share_lists_with_the_cache(harness: RollupHarness) -> None:
     """Parts of today are added to the sums of complete days: to a copy of them."""
     harness.send(seen_on(0))
     harness.advance(2 * DAY_MS)
@@ -359,23 +375,21 @@ def series_of(
     harness: RollupHarness,
     days: tuple[float, float],
     interval: Interval,
-    filters: tuple[tuple[str, tuple[str, ...]], ...] = (),
+    filters: tuple[Filter, ...] = (),
 ) -> None:
     """A series over some of the days is the plain one."""
     scope = harness.scope(DAY_0_MS + round(days[0] * DAY_MS), DAY_0_MS + round(days[1] * DAY_MS), filters)
     span = Range(scope.from_ms, scope.to_ms, ZoneInfo("UTC"), None)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, interval)]
-    assert harness.series(scope, edges) == harness.plain().series(scope, edges)
+    assert harness.series(scope, edges) == harness.reference().series(scope, edges)
 
 
 @pytest.mark.parametrize("interval", ["day", "hour"])
 @pytest.mark.parametrize("hours", [1, 2, 0.5, 23])
 @pytest.mark.parametrize("built", [True, False])
-def test_a_series_that_begins_or_ends_amid_a_day(
-    harness: RollupHarness, interval: Interval, hours: float, built: bool
-) -> None:
+def test_a_series_of_partial_days(harness: RollupHarness, interval: Interval, hours: float, built: bool) -> None:
     """Where an hour is all that the range has of a day, its bucket is as long as one of an hour; the next is not."""
-    harness.bring(*(seen_on(day, minute=60 * hour) for day in range(5) for hour in (0, 1, 12, 22, 23)))
+    harness.import_events(*(seen_on(day, minute=60 * hour) for day in range(5) for hour in (0, 1, 12, 22, 23)))
     harness.advance(40 * DAY_MS)
     if built:
         harness.build()
@@ -390,23 +404,20 @@ def test_a_series_that_begins_or_ends_amid_a_day(
 
 @pytest.mark.parametrize("interval", ["day", "hour"])
 @pytest.mark.parametrize("changes", [1, 2, 3])
-def test_a_series_that_was_remembered_within_a_longer_one(
-    harness: RollupHarness, interval: Interval, changes: int
-) -> None:
-    """tally/reports/cache.py: "The sum of the days' versions has to be a part of that": of the days that are
-    remembered.
+def test_a_longer_series_uses_cached_days(harness: RollupHarness, interval: Interval, changes: int) -> None:
+    """The sum of the versions of the cached days is a part of the entry's key (tally/reports/cache.py).
 
     A longer question has the versions of other days in its sum; a shorter one, asked after as many changes, must not
     find what the longer one has remembered.
     """
-    harness.bring(seen_on(0), seen_on(1), seen_on(2, OTHER), seen_on(2, WEB, 50), seen_on(3, OTHER))
+    harness.import_events(seen_on(0), seen_on(1), seen_on(2, OTHER), seen_on(2, WEB, 50), seen_on(3, OTHER))
     harness.advance(40 * DAY_MS)
     harness.build()
     # All of days 0 and 1 has /a, of day 2 only a part: a stretch of two days, in a range of three or four.
     for last in (3, 4):
-        series_of(harness, (0, last), interval, (("pathname", ("/a",)),))
+        series_of(harness, (0, last), interval, (Filter("pathname", "=", ("/a",)),))
     for change in range(changes):
-        harness.bring(seen_on(0, WEB, 100 + change))
+        harness.import_events(seen_on(0, WEB, 100 + change))
         harness.build()
         series_of(harness, (0, 2), interval)
 
@@ -415,14 +426,14 @@ def test_a_series_that_was_remembered_within_a_longer_one(
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
-def test_ties_go_by_text_whatever_the_number_of_a_label(harness: RollupHarness, limit: int) -> None:
+def test_ties_are_sorted_by_text(harness: RollupHarness, limit: int) -> None:
     """By visitors, pageviews, events descending, then value ascending by code point."""
     for minute, text in enumerate(("\U0001f600", "\uffff", "b", "a", "b")):
         harness.send(seen_on(0, (text, *WEB[1:]), minute))
     harness.advance(2 * DAY_MS)
     harness.build()
     scope = harness.scope(DAY_0_MS, DAY_0_MS + DAY_MS)
-    assert harness.top(scope, "pathname", limit) == harness.plain().top(scope, "pathname", limit)
+    assert harness.top(scope, "pathname", limit) == harness.reference().top(scope, "pathname", limit)
     assert [row[0] for row in harness.top(scope, "pathname", 5)[1]] == ["b", "a", "\uffff", "\U0001f600"]
 
 
@@ -446,17 +457,19 @@ def test_visitors_of_a_part_of_a_day(harness: RollupHarness, later: int) -> None
 
 
 @pytest.fixture
-def let_go(harness: RollupHarness) -> tuple[RollupHarness, Plain]:
+def after_retention(harness: RollupHarness) -> tuple[RollupHarness, Reference]:
     """Days 0, 1 and 3, whose rows are gone, 11, the last to go, and days 20 and 21, whose rows are there."""
     harness.writer.execute("update website set keep_days = 10 where number = ?", (harness.websites[0].number,))
     harness.send(seen_on(0), (DAY_0_MS + 2 * MINUTE_MS + 7, 2, "session-2", OTHER))
-    harness.bring(*(seen_on(day, texts, minute) for day in (1, 3, 20, 21) for texts, minute in ((WEB, 5), (OTHER, 70))))
+    harness.import_events(
+        *(seen_on(day, texts, minute) for day in (1, 3, 20, 21) for texts, minute in ((WEB, 5), (OTHER, 70)))
+    )
     harness.advance(22 * DAY_MS)
-    plain = harness.plain()
+    reference = harness.reference()
     while harness.reader.execute("select min(ts) from event").fetchone()[0] < DAY_0_MS + 20 * DAY_MS:
         harness.build()
     assert {day - DAY: known.state for day, known in harness.days().items()} == {0: 3, 1: 3, 3: 3, 11: 3, 20: 1, 21: 1}
-    return harness, plain
+    return harness, reference
 
 
 GONE_EDGES = [-5, 0, 1, 2, 3, 4, 7, 20, 21, 22]
@@ -465,17 +478,19 @@ GONE_EDGES = [-5, 0, 1, 2, 3, 4, 7, 20, 21, 22]
 @pytest.mark.parametrize(
     ("first", "last"), [(first, last) for first in GONE_EDGES for last in GONE_EDGES if first < last]
 )
-def test_unfiltered_figures_of_whole_utc_days_stay(let_go: tuple[RollupHarness, Plain], first: int, last: int) -> None:
-    """Contract of retention: "the unfiltered figures of past whole UTC days stay exact from the rollups"."""
-    harness, plain = let_go
+def test_unfiltered_figures_of_whole_utc_days_are_kept(
+    after_retention: tuple[RollupHarness, Reference], first: int, last: int
+) -> None:
+    """Unfiltered figures of whole past UTC days stay exact after retention."""
+    harness, reference = after_retention
     scope = harness.scope(DAY_0_MS + first * DAY_MS, DAY_0_MS + last * DAY_MS)
-    assert harness.stats(scope) == plain.stats(scope)
-    assert harness.top(scope, "pathname", 3) == plain.top(scope, "pathname", 3)
-    same_lists(harness, plain, scope)
+    assert harness.stats(scope) == reference.stats(scope)
+    assert harness.top(scope, "pathname", 3) == reference.top(scope, "pathname", 3)
+    same_lists(harness, reference, scope)
     for interval in ("day", "hour"):
         span = Range(scope.from_ms, scope.to_ms, ZoneInfo("UTC"), None)
         edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, interval)]
-        assert harness.series(scope, edges) == plain.series(scope, edges)
+        assert harness.series(scope, edges) == reference.series(scope, edges)
 
 
 @pytest.mark.parametrize(
@@ -484,55 +499,51 @@ def test_unfiltered_figures_of_whole_utc_days_stay(let_go: tuple[RollupHarness, 
         pytest.param(1, DAY_MS, (), id="odd beginning"),
         pytest.param(0, DAY_MS + 1, (), id="odd end"),
         pytest.param(HOUR_MS, 3 * HOUR_MS, (), id="inside a day"),
-        pytest.param(0, 4 * DAY_MS, (("pathname", ("/a",)),), id="filter"),
-        pytest.param(0, 4 * DAY_MS, (("type", ("pageview",)),), id="type"),
+        pytest.param(0, 4 * DAY_MS, (Filter("pathname", "=", ("/a",)),), id="filter"),
+        pytest.param(0, 4 * DAY_MS, (Filter("type", "=", ("pageview",)),), id="type"),
     ],
 )
-def test_what_needs_rows_that_are_gone_is_refused(
-    let_go: tuple[RollupHarness, Plain], from_ms: int, to_ms: int, filters: tuple[tuple[str, tuple[str, ...]], ...]
+def test_queries_that_need_deleted_rows_are_refused(
+    after_retention: tuple[RollupHarness, Reference], from_ms: int, to_ms: int, filters: tuple[Filter, ...]
 ) -> None:
     """The answer says from when on there are rows: from the day after the last whose rows are gone."""
-    harness, _ = let_go
+    harness, _ = after_retention
     scope = harness.scope(DAY_0_MS + from_ms, DAY_0_MS + to_ms, filters)
     with pytest.raises(BeyondRetention) as refused:
         harness.stats(scope)
     assert refused.value.from_ms == DAY_0_MS + 12 * DAY_MS
 
 
-def test_after_what_is_gone_every_question_is_answered(let_go: tuple[RollupHarness, Plain]) -> None:
-    harness, plain = let_go
-    for filters in ((), (("pathname", ("/a",)),), (("type", ("pageview",)),)):
+def test_queries_after_the_deleted_rows_are_answered(after_retention: tuple[RollupHarness, Reference]) -> None:
+    harness, reference = after_retention
+    for filters in ((), (Filter("pathname", "=", ("/a",)),), (Filter("type", "=", ("pageview",)),)):
         scope = harness.scope(DAY_0_MS + 19 * DAY_MS + 1, DAY_0_MS + 21 * DAY_MS + QUARTER_MS + 3, filters)
-        assert harness.stats(scope) == plain.stats(scope)
-        assert harness.top(scope, "os", 3) == plain.top(scope, "os", 3)
-        same_lists(harness, plain, scope)
+        assert harness.stats(scope) == reference.stats(scope)
+        assert harness.top(scope, "os", 3) == reference.top(scope, "os", 3)
+        same_lists(harness, reference, scope)
 
 
-def test_a_filter_that_covers_everything_needs_no_rows(let_go: tuple[RollupHarness, Plain]) -> None:
-    """tally/reports/stats.py: "ROLLED days (unfiltered, or a day on which the filtered values cover everything)"."""
-    harness, plain = let_go
-    scope = harness.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (("os", ("x", "y")),))
-    assert harness.stats(scope) == plain.stats(scope)
-    nobody = harness.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (("os", ("z",)),))
-    assert harness.stats(nobody) == plain.stats(nobody)
+def test_a_filter_that_covers_everything_needs_no_rows(after_retention: tuple[RollupHarness, Reference]) -> None:
+    """Rollups serve a day on which every event has one of the filtered values."""
+    harness, reference = after_retention
+    scope = harness.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (Filter("os", "=", ("x", "y")),))
+    assert harness.stats(scope) == reference.stats(scope)
+    nobody = harness.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (Filter("os", "=", ("z",)),))
+    assert harness.stats(nobody) == reference.stats(nobody)
 
 
-def test_day_is_where_the_comment_says() -> None:
+def test_the_position_of_day() -> None:
     assert datetime.fromtimestamp(DAY * 86_400, UTC).date().isoformat() == "2026-11-15"
     assert DAY % 4 == 0
 
 
-def test_a_day_too_large_to_be_listed(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """tally/reports/partial_days.py: "larger days are counted from raw rows", to the same figures; the others are
-    listed.
-    """
+@pytest.mark.parametrize("most", [2, 3])
+def test_a_day_too_large_to_be_packed(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Days above the limit are counted from raw events, with the same figures (tally/rollups/day_packing.py)."""
+    monkeypatch.setattr(day_packing, "MAX_EVENTS", most)
     harness.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 410))
     harness.advance(10 * DAY_MS)
     harness.build()
-    span = (DAY_0_MS + 6 * HOUR_MS, DAY_0_MS + 3 * DAY_MS)
-    for most in (2, 3):
-        monkeypatch.setattr(partial_days, "MAX_EVENTS", most)
-        harness.remembered = ResultCache()
-        same(harness, *span)
-        kinds = {numbers.typecode for numbers, _ in harness.remembered._arrays.values()}
-        assert ("I" in kinds) == (most == 3)  # milliseconds of the day
+    packed = harness.writer.execute("select events from packed_day").fetchall()
+    assert packed == [(3 if most == 3 else 0,)]
+    same(harness, DAY_0_MS + 6 * HOUR_MS, DAY_0_MS + 3 * DAY_MS)

@@ -1,6 +1,4 @@
-"""tally/rollups/experiments.py and tally/reports/experiments.py against plain lists of what was sent, in the order in
-which it came.
-"""
+"""Figures of experiments (tally/rollups/experiments.py, tally/reports/experiments.py) against plain lists of events."""
 
 import random
 import sqlite3
@@ -13,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tally.events.dimensions import FIELDS
+from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
 from tally.reports import experiments, significance
 from tally.reports.coverage import BeyondRetention
@@ -46,11 +45,11 @@ class Sent(NamedTuple):
         return self.ts_ms // DAY_MS
 
 
-class World:
-    """A file, and a plain list of what it was given."""
+class ExperimentDatabase:
+    """A database and the list of the events stored in it, in the order of arrival."""
 
     def __init__(self, path: Path, seed: int) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.connection = open_database(path, create=True)
         self.connection.execute("pragma synchronous = off")
         self.sent: list[Sent] = []
@@ -59,27 +58,27 @@ class World:
             self.connection.executemany("insert into label (text) values (?)", [(text,) for text in texts])
         self.number = dict(self.connection.execute("select text, id from label"))
 
-    def some(self, count: int) -> list[Sent]:
-        chance = self.chance
+    def random_events(self, count: int) -> list[Sent]:
+        rng = self.rng
         found = []
         for _ in range(count):
-            visitor = chance.randrange(60)
-            convert = chance.random() < 0.5
+            visitor = rng.randrange(60)
+            convert = rng.random() < 0.5
             found.append(
                 Sent(
-                    chance.randrange(FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS),
+                    rng.randrange(FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS),
                     AB_CONVERT if convert else AB_ASSIGN,
                     visitor,
                     DEVICES[visitor % 2],
-                    chance.choice(EXPERIMENTS),
-                    chance.choice(VARIANTS),
-                    chance.choice(GOALS) if convert else "",
+                    rng.choice(EXPERIMENTS),
+                    rng.choice(VARIANTS),
+                    rng.choice(GOALS) if convert else "",
                 )
             )
         return found
 
     def add(self, more: list[Sent]) -> None:
-        """Stores events as a commit does; a visitor's number is another one each day."""
+        """Store events as a commit does; a visitor has another number on each day."""
         with transaction(self.connection):
             for n, one in enumerate(more, len(self.sent) + 1):
                 labels = dict.fromkeys(FIELDS, 0) | {"device": self.number[one.device]}
@@ -98,19 +97,19 @@ class World:
     def visitor(self, one: Sent) -> int:
         return one.day * 1_000 + one.visitor
 
-    def wrong(self) -> list[int]:
+    def wrong_days(self) -> list[int]:
         return [verdict.block for verdict in verdicts(self.connection, 1) if verdict.fault == WRONG_EXPERIMENTS]
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    world = World(tmp_path / "analytics.db", 5)
-    with closing(world.connection):
-        yield world
+def database(tmp_path: Path) -> Iterator[ExperimentDatabase]:
+    database = ExperimentDatabase(tmp_path / "analytics.db", 5)
+    with closing(database.connection):
+        yield database
 
 
-def plain(sent: list[Sent], scope: Scope) -> dict[tuple[int, str, str, int, str], int]:
-    """The counts by their definition: the day's first assignment, by time and then as it came, says the variant."""
+def expected_counts(sent: list[Sent], scope: Scope) -> dict[tuple[int, str, str, int, str], int]:
+    """Return the counts by their definition: the first assignment of a day, by time then arrival, sets the variant."""
     first: dict[tuple[int, str, int], str] = {}
     for one in sorted(sent, key=lambda one: one.ts_ms):
         if one.type == AB_ASSIGN:
@@ -119,49 +118,48 @@ def plain(sent: list[Sent], scope: Scope) -> dict[tuple[int, str, str, int, str]
     own = {
         (one.day, one.experiment, one.visitor)
         for one in inside
-        if one.type == AB_ASSIGN and all(getattr(one, field) in values for field, values in scope.filters)
+        if one.type == AB_ASSIGN and all(of.accepts(getattr(one, of.field)) for of in scope.filters)
     }
-    people: dict[tuple[int, str, str, int, str], set[int]] = {}
+    visitors_by_key: dict[tuple[int, str, str, int, str], set[int]] = {}
     for day, experiment, visitor in own:
-        people.setdefault((day, experiment, first[day, experiment, visitor], 0, ""), set()).add(visitor)
+        visitors_by_key.setdefault((day, experiment, first[day, experiment, visitor], 0, ""), set()).add(visitor)
     for one in inside:
-        who = one.day, one.experiment, one.visitor
-        if one.type == AB_CONVERT and who in own:
-            people.setdefault((one.day, one.experiment, first[who], 1, one.goal), set()).add(one.visitor)
-    return {place: len(visitors) for place, visitors in people.items()}
+        key = one.day, one.experiment, one.visitor
+        if one.type == AB_CONVERT and key in own:
+            visitors_by_key.setdefault((one.day, one.experiment, first[key], 1, one.goal), set()).add(one.visitor)
+    return {place: len(visitors) for place, visitors in visitors_by_key.items()}
 
 
-def scopes(chance: random.Random) -> Iterator[Scope]:
+def scopes(rng: random.Random) -> Iterator[Scope]:
     begin, end = FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS
     yield Scope(1, begin, end)
     for n in range(40):
-        from_ms, to_ms = sorted(chance.randrange(begin, end) for _ in range(2))
+        from_ms, to_ms = sorted(rng.randrange(begin, end) for _ in range(2))
         if n % 2:
             from_ms, to_ms = from_ms // DAY_MS * DAY_MS, -(-to_ms // DAY_MS) * DAY_MS
-        yield Scope(1, from_ms, to_ms, (("device", ("mobile",)),) if n % 3 == 0 else ())
+        yield Scope(1, from_ms, to_ms, (Filter("device", "=", ("mobile",)),) if n % 3 == 0 else ())
 
 
-def test_against_plain_lists(world: World) -> None:
-    """Whatever the order in which assignments and conversions came, by days and by milliseconds, with and without
-    filters."""
+def test_counts_equal_plain_lists(database: ExperimentDatabase) -> None:
+    """Ranges in days and in milliseconds, with and without filters, for assignments and conversions in any order."""
     for _ in range(4):
-        world.add(world.some(400))
-        for scope in scopes(world.chance):
-            found = experiments.rows(world.connection, scope)
+        database.add(database.random_events(400))
+        for scope in scopes(database.rng):
+            found = experiments.rows(database.connection, scope)
             assert found == sorted(found)
-            assert {row[:5]: row[5] for row in found} == plain(world.sent, scope)
+            assert {row[:5]: row[5] for row in found} == expected_counts(database.sent, scope)
             assert len({row[:5] for row in found}) == len(found)
-    assert world.wrong() == []
+    assert database.wrong_days() == []
 
 
-def test_what_is_concluded(world: World) -> None:
-    world.add(world.some(1_200))
+def test_statistics_of_experiments(database: ExperimentDatabase) -> None:
+    database.add(database.random_events(1_200))
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    counts = plain(world.sent, scope)
-    found, left_out = experiments.experiments(world.connection, scope)
-    assert ([experiment.name for experiment in found], left_out) == (EXPERIMENTS, 0)
+    counts = expected_counts(database.sent, scope)
+    found, omitted = experiments.experiments(database.connection, scope)
+    assert ([experiment.name for experiment in found], omitted) == (EXPERIMENTS, 0)
     for experiment in found:
-        assert list(experiment.visitors) == ["Control", "a", "b"], "the baseline first"
+        assert list(experiment.visitors) == ["Control", "a", "b"], "the baseline comes first"
         assert experiment.split_p_value == significance.split_p_value(list(experiment.visitors.values()))
         assert [goal.goal for goal in experiment.goals] == sorted(GOALS)
         for goal in experiment.goals:
@@ -185,64 +183,64 @@ def test_what_is_concluded(world: World) -> None:
             assert all(arm.p_value_any_time and arm.p_value and arm.p_value_any_time >= 0 for arm in others)
 
 
-def test_nobody_and_nothing(world: World) -> None:
+def test_without_assignments_or_with_one_variant(database: ExperimentDatabase) -> None:
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    assert experiments.experiments(world.connection, scope) == ([], 0)
-    # Conversions of nobody who was assigned are in no figure; one variant alone is compared with nothing.
-    world.add([Sent(FIRST_DAY * DAY_MS, AB_CONVERT, 1, "mobile", "price", "a", "buy")])
-    assert experiments.experiments(world.connection, scope) == ([], 0)
-    world.add([Sent(FIRST_DAY * DAY_MS, AB_ASSIGN, 2, "mobile", "price", "a", "")])
-    (only,), _ = experiments.experiments(world.connection, scope)
+    assert experiments.experiments(database.connection, scope) == ([], 0)
+    # Conversions without an assignment are not counted; a single variant is not compared.
+    database.add([Sent(FIRST_DAY * DAY_MS, AB_CONVERT, 1, "mobile", "price", "a", "buy")])
+    assert experiments.experiments(database.connection, scope) == ([], 0)
+    database.add([Sent(FIRST_DAY * DAY_MS, AB_ASSIGN, 2, "mobile", "price", "a", "")])
+    (only,), _ = experiments.experiments(database.connection, scope)
     assert only == experiments.Experiment("price", {"a": 1}, None, [])
 
 
-def test_names_that_somebody_made_up(world: World) -> None:
-    """Thousands of variants and goals of one experiment would be millions of figures; those of most visitors stay."""
-    world.add(world.some(1_200))
+def test_variants_and_goals_are_bounded(database: ExperimentDatabase) -> None:
+    """Only the variants and goals with the most visitors are returned, even if clients send thousands of names."""
+    database.add(database.random_events(1_200))
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    before, _ = experiments.experiments(world.connection, scope)
-    button = world.number["button"]
-    made_up = 3_000
-    with transaction(world.connection):
-        world.connection.executemany(
-            "insert into label values (?, ?)", [(1_000 + n, f"\U0001f600{n}") for n in range(made_up)]
+    before, _ = experiments.experiments(database.connection, scope)
+    button = database.number["button"]
+    invented = 3_000
+    with transaction(database.connection):
+        database.connection.executemany(
+            "insert into label values (?, ?)", [(1_000 + n, f"\U0001f600{n}") for n in range(invented)]
         )
-        # One visitor each: variants of the one, with a goal of their own, and experiments.
-        world.connection.executemany(
+        # One visitor for each variant of `button`, each with its own goal, and for each experiment.
+        database.connection.executemany(
             "insert into experiment_total values (1, ?, ?, ?, ?, ?, 1)",
             [
                 (FIRST_DAY, *row)
-                for n in range(1_000, 1_000 + made_up)
+                for n in range(1_000, 1_000 + invented)
                 for row in ((button, n, 0, 0), (button, n, 1, n), (n, n, 0, 0))
             ],
         )
-    found, left_out = experiments.experiments(world.connection, scope)
-    assert (len(found), left_out) == (experiments.MAX_EXPERIMENTS, 2 + made_up - experiments.MAX_EXPERIMENTS)
+    found, omitted = experiments.experiments(database.connection, scope)
+    assert (len(found), omitted) == (experiments.MAX_EXPERIMENTS, 2 + invented - experiments.MAX_EXPERIMENTS)
     assert found[1] == before[1]
     own = found[0]
-    assert own.left_out == (3 + made_up - experiments.MAX_VARIANTS, 3 + made_up - experiments.MAX_GOALS)
+    assert own.omitted == (3 + invented - experiments.MAX_VARIANTS, 3 + invented - experiments.MAX_GOALS)
     assert list(own.visitors)[:3] == ["Control", "a", "b"]
     assert {(goal.goal, arm.variant): arm.conversions for goal in before[0].goals for arm in goal.arms}.items() <= {
         (goal.goal, arm.variant): arm.conversions for goal in own.goals for arm in goal.arms
     }.items()
 
 
-@pytest.mark.parametrize("filters", [(), (("device", ("mobile",)),)])
-def test_more_counts_than_are_read(
-    filters: tuple[tuple[str, tuple[str, ...]], ...], world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("filters", [(), (Filter("device", "=", ("mobile",)),)])
+def test_counts_beyond_the_row_limit(
+    filters: tuple[Filter, ...], database: ExperimentDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before: 400. The largest experiments that fit are returned, as they are where all of them fit."""
-    world.add(world.some(400))
-    # From within a day on: counts of whole days and raw rows.
+    """If there are more counts than are read, the largest experiments that fit are returned with the same figures."""
+    database.add(database.random_events(400))
+    # The range begins within a day, so counts of whole days and raw rows are read.
     scope = Scope(1, FIRST_DAY * DAY_MS + 1, (FIRST_DAY + DAYS) * DAY_MS, filters)
-    every, _ = experiments.experiments(world.connection, scope)
-    sizes = Counter(row[1] for row in experiments.rows(world.connection, scope))
+    every, _ = experiments.experiments(database.connection, scope)
+    sizes = Counter(row[1] for row in experiments.rows(database.connection, scope))
     ranked = sorted(every, key=lambda one: (-sum(one.visitors.values()), one.name))
     assert len(ranked) == 2
     for most in (sum(sizes.values()), sum(sizes.values()) - 1, 1):
         monkeypatch.setattr(experiments, "MAX_ROWS", most)
         fitting = 2 if most == sum(sizes.values()) else 1
-        assert experiments.experiments(world.connection, scope) == (
+        assert experiments.experiments(database.connection, scope) == (
             sorted(ranked[:fitting], key=lambda one: one.name),
             2 - fitting,
         )
@@ -250,29 +248,32 @@ def test_more_counts_than_are_read(
     for name in ("MAX_VARIANTS", "MAX_GOALS"):
         monkeypatch.setattr(experiments, name, 2)
     monkeypatch.setattr(experiments, "MAX_ROWS", 200_000)
-    (first, *_), _ = experiments.experiments(world.connection, scope)
+    (first, *_), _ = experiments.experiments(database.connection, scope)
     monkeypatch.setattr(experiments, "MAX_ROWS", sum(sizes.values()) - 1)
-    found, left_out = experiments.experiments(world.connection, scope)
+    found, omitted = experiments.experiments(database.connection, scope)
     assert first in found
-    assert left_out == 2 - len(found)
+    assert omitted == 2 - len(found)
 
 
-def test_where_raw_rows_are_gone(world: World) -> None:
-    """Whole days are told from counts; what is cut off them, or filtered, is refused."""
-    world.add(world.some(800))
+def test_days_without_raw_rows(database: ExperimentDatabase) -> None:
+    """Whole days are served from counts; partial or filtered days raise BeyondRetention."""
+    database.add(database.random_events(800))
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    before = experiments.rows(world.connection, scope)
+    before = experiments.rows(database.connection, scope)
     gone = FIRST_DAY + 3
-    with transaction(world.connection):
-        world.connection.execute("insert into rollup_state values (1, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
-        world.connection.execute("delete from experiment_event where ts < ?", (gone * DAY_MS,))
-        world.connection.execute("delete from experiment_assignment where day < ?", (gone,))
-        world.connection.execute("delete from experiment_conversion where day < ?", (gone,))
-    assert experiments.rows(world.connection, scope) == before
-    assert world.wrong() == []
-    for cut in (scope._replace(from_ms=scope.from_ms + 1), scope._replace(filters=(("device", ("mobile",)),))):
+    with transaction(database.connection):
+        database.connection.execute("insert into rollup_state values (1, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
+        database.connection.execute("delete from experiment_event where ts < ?", (gone * DAY_MS,))
+        database.connection.execute("delete from experiment_assignment where day < ?", (gone,))
+        database.connection.execute("delete from experiment_conversion where day < ?", (gone,))
+    assert experiments.rows(database.connection, scope) == before
+    assert database.wrong_days() == []
+    for cut in (
+        scope._replace(from_ms=scope.from_ms + 1),
+        scope._replace(filters=(Filter("device", "=", ("mobile",)),)),
+    ):
         with pytest.raises(BeyondRetention):
-            experiments.rows(world.connection, cut)
+            experiments.rows(database.connection, cut)
 
 
 @pytest.mark.parametrize(
@@ -283,18 +284,18 @@ def test_where_raw_rows_are_gone(world: World) -> None:
         "insert into experiment_total values (1, 20481, 1, 77, 0, 0, 5)",
     ],
 )
-def test_damage_is_seen_and_mended(world: World, damage: str) -> None:
-    world.add(world.some(300))
-    with transaction(world.connection):
-        world.connection.execute(damage)
-    assert world.wrong() == [20_481]
-    with transaction(world.connection):
-        experiment_rollups.repair(world.connection, 1, 20_481)
-    assert world.wrong() == []
+def test_damage_is_found_and_repaired(database: ExperimentDatabase, damage: str) -> None:
+    database.add(database.random_events(300))
+    with transaction(database.connection):
+        database.connection.execute(damage)
+    assert database.wrong_days() == [20_481]
+    with transaction(database.connection):
+        experiment_rollups.repair(database.connection, 1, 20_481)
+    assert database.wrong_days() == []
 
 
-async def test_by_way_of_collect(app: App) -> None:
-    """First assignment wins; conversions count once a visitor and goal; without an assignment none is counted."""
+async def test_counts_of_collected_events(app: App) -> None:
+    """The first assignment sets the variant; conversions count once per visitor and goal, and need an assignment."""
     website = await app.website()
 
     async def send(session: str, kind: str, **own: Any) -> None:
@@ -311,9 +312,9 @@ async def test_by_way_of_collect(app: App) -> None:
     await send("1", "ab_assign", variant="b")
     await send("1", "ab_convert", goal="buy")
     await send("1", "ab_convert", goal="buy")
-    await send("2", "ab_convert", goal="buy", variant="b")  # its assignment comes late
+    await send("2", "ab_convert", goal="buy", variant="b")  # its assignment arrives late
     await send("2", "ab_assign", variant="b")
-    await send("3", "ab_convert", goal="buy", variant="b")  # and here none does
+    await send("3", "ab_convert", goal="buy", variant="b")  # has no assignment
     await send("4", "ab_assign", variant="b")
 
     def counts() -> list[tuple[str, int, int]]:
@@ -322,7 +323,7 @@ async def test_by_way_of_collect(app: App) -> None:
         )
 
     assert counts() == [("a", 0, 1), ("a", 1, 1), ("b", 0, 2), ("b", 1, 1)]
-    # The first is the first by timestamp, also where it arrives last; then the visitor's conversions move along.
+    # The first assignment is the one with the lowest timestamp, even if it arrives last; it moves the conversions too.
     await send("1", "ab_assign", variant="c", timestamp=NOON_MS - 1)
     await send("1", "ab_assign", variant="d", timestamp=NOON_MS - 1)
     await send("4", "ab_assign", variant="b", timestamp=NOON_MS - 1)

@@ -1,11 +1,11 @@
-"""Totals, rollups and remembered sums against plain counting, whatever happens in whatever order.
+"""Totals, rollups and cached sums against the reference implementation, in random histories.
 
 docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches give the same number as the
-plain query over raw events". Here the limits are small, so that in a handful of events everything occurs that takes
-months otherwise: folds in several steps, late events, days that become final, blocks of all levels that are built,
-become stale and are built anew, a process killed in the middle of it. test_model.py asks the same over HTTP.
+plain query over raw events". The limits are set so low that a few events cover what otherwise takes months: folds in
+several steps, late events, days that become final, blocks of all levels that are built, become stale and are
+rebuilt, and a process that is killed in between. tests/model/test_model.py makes the same comparison over HTTP.
 
-EXAMPLES are played, or as many as the variable ROLLUP_EXAMPLES says; each asks all of its questions after every step.
+ROLLUP_EXAMPLES sets the number of examples. Every example repeats all its queries after every step.
 """
 
 import os
@@ -21,9 +21,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import FIELDS, PAGES
+from tally.events.filters import Filter
 from tally.maintenance import retention
-from tally.reports import partial_days, ranking, stats, top
+from tally.reports import packed_days, ranking, stats, top
 from tally.rollups import field_values, rollup_state, visit_pages
 from tally.storage.sql.events import Scope
 from tally.timeranges import Range, buckets
@@ -34,32 +35,33 @@ from tests.support.rollup_database import (
     LATE_MS,
     MINUTE_MS,
     QUARTER_MS,
-    Plain,
+    SOURCE,
+    Reference,
     RollupHarness,
-    left_over,
     make_file,
-    wrong_tables,
+    table_errors,
+    unfinished_work,
+    with_channel,
 )
 from tests.support.selection import examples
 
 EXAMPLES = int(os.environ.get("ROLLUP_EXAMPLES") or examples(250, default=30))
-# tests/mutation/faults.py only wants to know whether there is a failure, not the smallest one.
+# tests/mutation/faults.py needs only a failure, not the smallest one.
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or not os.environ.get("TALLY_FAULT")]
-# So small that a step is made of nearly every row.
+# So low that almost every row is a step of its own.
 LIMITS = {
     (field_values, "ROLL_UP_EVENTS"): 3,
     (field_values, "ROWS_PER_STEP"): 4,
     (rollup_state, "ROWS_PER_STEP"): 4,
     (retention, "ROWS_PER_STEP"): 4,
-    (visit_pages, "MOST_PAGES"): 2,
+    (visit_pages, "MAX_PAGES"): 2,
     (stats, "_FEW"): 3,
-    (partial_days, "_EVENTS_A_VALUE"): 0,
+    (packed_days, "MAX_EVENTS"): 5,
     (ranking, "MAX_HELD"): 3,
     (top, "_TILES_A_STATEMENT"): 3,
-    (visit_pages, "_CROWD"): 0.001,  # 86 seconds of a day
 }
 
-# Zones and instants on which their clocks change, or a midnight of theirs.
+# Zones, each with an instant at which its clocks change or at which its day begins.
 ZONES = {
     "UTC": "2026-11-18T00:00:00Z",
     "America/New_York": "2026-03-08T07:00:00Z",
@@ -80,64 +82,89 @@ WAITS_MS = (
     *(0, 1, 10_000, 10_001, 20 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, DAY_MS, LATE_MS, 4 * DAY_MS, 5 * DAY_MS),
     *(17 * DAY_MS, 130 * DAY_MS, 300 * DAY_MS),
 )
-# Days before the world's beginning on which imports lie: near each other, and in other blocks of each level.
+# Days before the start of the history that imports write to: some adjacent, some in other blocks of each level.
 LONG_AGO = (5, 6, 7, 8, 8, 9, 12, 13, 20, 40, 41, 70, 135, 260, 261, 400, 513, 530, 700)
 
 
-def look(number: int) -> tuple[str, ...]:
-    """The 14 fields and event_name: one the same everywhere, one nearly so, others in fewer and more values."""
+def field_values_of(number: int) -> tuple[str, ...]:
+    """Return the fields and event_name: one constant, one almost constant, the others of few or many values.
+
+    Two of three carry no acquisition.
+    """
     pools = ("", "x", "y", "\uffff", "\U0001f600")
     texts = [pools[(number * (place + 1) + place) % len(pools)] for place in range(len(FIELDS))]
     texts[FIELDS.index("hostname")] = "example.com"
     texts[FIELDS.index("platform")] = "app" if number % 8 == 3 else "web"
     texts[FIELDS.index("pathname")] = f"/{number}"
-    return (*texts, "")
+    if number % 3:
+        for place in SOURCE:
+            texts[place] = ""
+    return with_channel((*texts, ""))
 
 
-LOOKS = tuple(look(number) for number in range(12))
-FILTERS: tuple[tuple[tuple[str, tuple[str, ...]], ...], ...] = (
+FIELD_VALUES = tuple(field_values_of(number) for number in range(12))
+FILTERS: tuple[tuple[Filter, ...], ...] = (
     (),
     (),
     (),
-    (("hostname", ("example.com",)),),  # everything
-    (("platform", ("web",)),),  # everything, on some days
-    (("platform", ("app",)),),  # nothing, on most
-    (("platform", ("app", "web", "tv")), ("hostname", ("example.com", ""))),
-    (("pathname", ("/0", "/1")),),
-    (("hostname", ("nobody",)),),
-    (("type", ("event", "app_event")),),
-    (("event_name", ("signup",)), ("platform", ("web",))),
-    (("browser", ("",)), ("platform", ("web",))),
+    (Filter("hostname", "=", ("example.com",)),),  # everything
+    (Filter("platform", "=", ("web",)),),  # everything, on some days
+    (Filter("platform", "=", ("app",)),),  # nothing, on most
+    (Filter("platform", "=", ("app", "web", "tv")), Filter("hostname", "=", ("example.com", ""))),
+    (Filter("pathname", "=", ("/0", "/1")),),
+    (Filter("hostname", "=", ("unknown.example",)),),
+    (Filter("type", "=", ("event", "app_event")),),
+    (Filter("event_name", "=", ("signup",)), Filter("platform", "=", ("web",))),
+    (Filter("browser", "=", ("",)), Filter("platform", "=", ("web",))),
+    (Filter("referrer", "=", ("x", "y")),),
+    (Filter("utm_source", "=", ("",)), Filter("entry_page", "=", ("/0", "/1", "/2", "/3"))),
+    (Filter("exit_page", "!=", ("/4", "/5", "")), Filter("platform", "=", ("web",))),
+    (Filter("referrer", "!=", ("",)), Filter("type", "=", ("event", "app_event"))),
+    (Filter("entry_page", "$=", ("1", "2")),),
+    (Filter("channel", "=", ("Direct",)),),
+    (Filter("channel", "^=", ("Ref", "Oth")), Filter("platform", "=", ("web",))),
 )
+LISTED = (*FIELDS, *PAGES)
 
 
-def below(end: int) -> st.SearchStrategy[int]:
+def integers_below(end: int) -> st.SearchStrategy[int]:
     return st.integers(0, end - 1)
 
 
-# An event: which known time it lies near and by how much, its type, session and look.
-EVENTS = st.lists(st.tuples(below(40), below(len(STEPS_MS)), below(6), below(3), below(12)), min_size=2, max_size=10)
-SENT = st.tuples(st.just("send"), below(5), EVENTS)
-BROUGHT = st.tuples(st.just("bring"), st.lists(below(len(LONG_AGO) + 4), min_size=1, max_size=3), EVENTS)
-WAITED = st.tuples(st.just("wait"), below(len(WAITS_MS)), st.none())
-BUILT = st.tuples(st.just("build"), st.none(), st.none())
-# Killed after some steps; meanwhile, before some of the steps, other things happen.
-KILLED = st.tuples(st.just("build"), below(120), st.none())
-BESIDE = st.tuples(
-    st.just("build"),
-    st.one_of(st.none(), below(200)),
-    st.lists(st.tuples(below(12), st.one_of(SENT, BROUGHT, st.just(("ask", 0, None)))), max_size=4),
-)
-STEPS = st.lists(st.one_of(SENT, SENT, BROUGHT, WAITED, WAITED, BUILT, BUILT, KILLED, BESIDE), min_size=6, max_size=16)
-# A question: what it asks, its ends by known times, how far apart they are at most, zone, filter, field, limit.
-QUESTIONS = st.lists(
+# An event: the known time it lies near and the distance from it, its type, session and field values.
+EVENTS = st.lists(
     st.tuples(
-        below(7),
-        st.tuples(below(40), below(10), below(40), below(10)),
-        below(len(NAMES)),
-        below(len(FILTERS)),
-        below(len(FIELDS)),
-        below(4),
+        integers_below(40), integers_below(len(STEPS_MS)), integers_below(6), integers_below(3), integers_below(12)
+    ),
+    min_size=2,
+    max_size=10,
+)
+SENT = st.tuples(st.just("send"), integers_below(5), EVENTS)
+IMPORTED = st.tuples(st.just("bring"), st.lists(integers_below(len(LONG_AGO) + 4), min_size=1, max_size=3), EVENTS)
+WAITED = st.tuples(st.just("wait"), integers_below(len(WAITS_MS)), st.none())
+BUILT = st.tuples(st.just("build"), st.none(), st.none())
+# The build is killed after some steps.
+# In INTERRUPTED_BUILD, other steps run before some steps of the build.
+KILLED_BUILD = st.tuples(st.just("build"), integers_below(120), st.none())
+INTERRUPTED_BUILD = st.tuples(
+    st.just("build"),
+    st.one_of(st.none(), integers_below(200)),
+    st.lists(st.tuples(integers_below(12), st.one_of(SENT, IMPORTED, st.just(("ask", 0, None)))), max_size=4),
+)
+STEPS = st.lists(
+    st.one_of(SENT, SENT, IMPORTED, WAITED, WAITED, BUILT, BUILT, KILLED_BUILD, INTERRUPTED_BUILD),
+    min_size=6,
+    max_size=16,
+)
+# A query: the report, the ends of its range relative to known times, zone, filter, field, limit.
+QUERIES = st.lists(
+    st.tuples(
+        integers_below(7),
+        st.tuples(integers_below(40), integers_below(10), integers_below(40), integers_below(10)),
+        integers_below(len(NAMES)),
+        integers_below(len(FILTERS)),
+        integers_below(len(LISTED)),
+        integers_below(4),
     ),
     min_size=6,
     max_size=10,
@@ -145,17 +172,17 @@ QUESTIONS = st.lists(
 
 
 class Times:
-    """The times a world turns on: of every event so far, and the edges of quarters and days around them."""
+    """The times of a history: of every event so far, and the edges of quarters and days around them."""
 
     def __init__(self, start_ms: int) -> None:
         self.events_ms = [start_ms]
 
     def near(self, number: int, step: int) -> int:
-        """A known time and a step from it."""
+        """Return a known time plus a step."""
         return self.events_ms[number % len(self.events_ms)] + STEPS_MS[step]
 
     def edge(self, number: int, kind: int) -> int:
-        """An end of a range: on an event, beside it, on edges of its quarter and day, before and after everything."""
+        """Return an end of a range: on or beside an event, at edges of its quarter and day, or outside all events."""
         at_ms = self.events_ms[number % len(self.events_ms)]
         quarter_ms, day_ms = at_ms // QUARTER_MS * QUARTER_MS, at_ms // DAY_MS * DAY_MS
         return (
@@ -164,8 +191,8 @@ class Times:
         )[kind]
 
 
-class Asked:
-    """A question with its ends settled, so that it stays the same while the world goes on."""
+class Query:
+    """A query with fixed ends, which stays the same while the history continues."""
 
     def __init__(self, drawn: tuple[Any, ...], times: Times) -> None:
         self.kind, ends, zone, filter_, field, limit = drawn
@@ -173,25 +200,25 @@ class Asked:
         self.from_ms, self.to_ms = first, max(last, first + 1)
         if self.kind == 2:  # hours
             self.to_ms = min(self.to_ms, self.from_ms + 9 * DAY_MS)
-        self.zone, self.filters, self.field = NAMES[zone], FILTERS[filter_], FIELDS[field]
+        self.zone, self.filters, self.field = NAMES[zone], FILTERS[filter_], LISTED[field]
         self.limit = (1, 2, 5, 1000)[limit]
         span = Range(self.from_ms, self.to_ms, ZoneInfo(self.zone), None)
         edges = buckets(span, "hour" if self.kind == 2 else "day") if self.kind in (1, 2) else []
         self.edges = [(bucket.from_ms, bucket.to_ms) for bucket in edges]
 
-    def answers(self, harness: RollupHarness, plain: Plain) -> tuple[Any, Any]:
-        """The answer of tally/reports/stats.py, and the plain one."""
+    def results(self, harness: RollupHarness, reference: Reference) -> tuple[Any, Any]:
+        """Return the result of tally/reports/stats.py and the expected one."""
         scope: Scope = harness.scope(self.from_ms, self.to_ms, self.filters)
         if self.kind == 0:
-            return harness.stats(scope), plain.stats(scope)
+            return harness.stats(scope), reference.stats(scope)
         if self.kind == 3:
-            return harness.top(scope, self.field, self.limit), plain.top(scope, self.field, self.limit)
+            return harness.top(scope, self.field, self.limit), reference.top(scope, self.field, self.limit)
         if self.kind == 4:
-            return harness.names(scope, self.limit), plain.names(scope, self.limit)
+            return harness.names(scope, self.limit), reference.names(scope, self.limit)
         if self.kind > 4:
             side = ("entry", "exit")[self.kind - 5]
-            return harness.pages(scope, side, self.limit), plain.pages(scope, side, self.limit)
-        return harness.series(scope, self.edges), plain.series(scope, self.edges)
+            return harness.pages(scope, side, self.limit), reference.pages(scope, side, self.limit)
+        return harness.series(scope, self.edges), reference.series(scope, self.edges)
 
     def __repr__(self) -> str:
         kind = (
@@ -201,22 +228,22 @@ class Asked:
         return f"{kind} [{self.from_ms}, {self.to_ms}) {self.zone} {self.filters}"
 
 
-class World:
-    """One example under way."""
+class History:
+    """One running example."""
 
-    def __init__(self, harness: RollupHarness, start_ms: int, questions: list[Any], seen: Counter[str]) -> None:
-        self.harness, self.start_ms, self.drawn, self.seen = harness, start_ms, questions, seen
+    def __init__(self, harness: RollupHarness, start_ms: int, queries_drawn: list[Any], seen: Counter[str]) -> None:
+        self.harness, self.start_ms, self.drawn, self.seen = harness, start_ms, queries_drawn, seen
         self.times = Times(start_ms)
-        # All that there ever is: what is remembered of it has to follow every change.
+        # Queries over all times, whose cached results have to follow every change.
         always = Times(start_ms - 702 * DAY_MS)
         always.events_ms.append(start_ms + 2_000 * DAY_MS)
-        self.asked = [
-            Asked((kind, (0, 8, 0, 7), 0, 0, field, 3), always)
+        self.queries = [
+            Query((kind, (0, 8, 0, 7), 0, 0, field, 3), always)
             for kind, field in ((0, 0), (3, 1), (4, 0), (5, 0), (6, 0))
         ]
 
     def play(self, step: tuple[Any, ...]) -> None:
-        """Does a step."""
+        """Run one step."""
         kind, how, what = step
         self.seen[kind] += 1
         getattr(self, f"_{kind}")(how, what)
@@ -226,7 +253,7 @@ class World:
         for number, (ts, (_, _, kind, session, texts)) in enumerate(zip(places_ms, events, strict=True)):
             self.times.events_ms.append(ts)
             type_ = (0, 0, 0, 1, 2, 3)[kind]
-            named = (*LOOKS[texts][:14], ("", "signup", "download")[number % 3] if type_ >= 2 else "")
+            named = (*FIELD_VALUES[texts][:-1], ("", "signup", "download")[number % 3] if type_ >= 2 else "")
             facts.append((ts, type_, f"session-{session}", named))
         return facts
 
@@ -243,32 +270,33 @@ class World:
             if day < len(LONG_AGO):
                 begin_ms = self.start_ms // DAY_MS - LONG_AGO[day]
             places_ms.append(begin_ms * DAY_MS + self.times.near(*event[:2]) % DAY_MS)
-        self.harness.bring(*self._facts(events, places_ms))
+        self.harness.import_events(*self._facts(events, places_ms))
 
     def _wait(self, number: int, _: None) -> None:
         self.harness.advance(WAITS_MS[number])
 
-    def _build(self, steps: int | None, beside: list[Any] | None) -> None:
-        happenings: dict[int, Any] = {at * 7 % 40: what for at, what in beside or ()}
-        last = max(happenings, default=-1)
-        self.harness.meanwhile = [
-            (lambda step=happenings[n]: self.play(step)) if n in happenings else (lambda: None) for n in range(last + 1)
+    def _build(self, steps: int | None, interruptions_drawn: list[Any] | None) -> None:
+        interruptions: dict[int, Any] = {at * 7 % 40: what for at, what in interruptions_drawn or ()}
+        last = max(interruptions, default=-1)
+        self.harness.before_steps = [
+            (lambda step=interruptions[n]: self.play(step)) if n in interruptions else (lambda: None)
+            for n in range(last + 1)
         ]
         self.seen["killed"] += not self.harness.build(steps)
-        self.harness.meanwhile = []
+        self.harness.before_steps = []
 
     def _ask(self, *_: Any) -> None:
         self.compare()
 
     def compare(self) -> None:
-        """All questions so far and one more: the same numbers as by plain counting."""
-        if len(self.asked) < len(self.drawn) + 5:
-            self.asked.append(Asked(self.drawn[len(self.asked) - 5], self.times))
-        plain = self.harness.plain()
-        for question in self.asked:
-            got, want = question.answers(self.harness, plain)
+        """Repeat all queries so far and a new one, and compare them with the reference implementation."""
+        if len(self.queries) < len(self.drawn) + 5:
+            self.queries.append(Query(self.drawn[len(self.queries) - 5], self.times))
+        reference = self.harness.reference()
+        for query in self.queries:
+            got, want = query.results(self.harness, reference)
             self.seen["comparisons"] += 1
-            assert got == want, f"{question}\nnow: {self.harness.now_ms}\nfigures: {got}\nplain:   {want}"
+            assert got == want, f"{query}\nnow: {self.harness.now_ms}\nfigures: {got}\nplain:   {want}"
         for day in self.harness.days().values():
             self.seen[("stale", "open", "final", "kept")[day.state]] += 1
         self.seen["blocks"] += self.harness.reader.execute(
@@ -285,7 +313,7 @@ MILLISECOND = datetime.resolution * 1_000
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database file to copy for each example."""
+    """Return a database file to copy for each example."""
     path = tmp_path_factory.mktemp("rollups") / "template.db"
     make_file(path)
     return path
@@ -293,16 +321,16 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def small_limits() -> Iterator[None]:
-    """The limits as small as they may be."""
+    """Set the limits as low as possible."""
     with pytest.MonkeyPatch.context() as patch:
-        for (room, name), value in LIMITS.items():
-            patch.setattr(room, name, value)
+        for (module, name), value in LIMITS.items():
+            patch.setattr(module, name, value)
         yield
 
 
 @pytest.fixture(scope="module")
 def seen() -> Iterator[Counter[str]]:
-    """What has occurred in the examples; told at the end."""
+    """Count what occurred in the examples; printed at the end."""
     counter: Counter[str] = Counter()
     yield counter
     print(dict(counter))
@@ -310,28 +338,28 @@ def seen() -> Iterator[Counter[str]]:
 
 @pytest.mark.usefixtures("small_limits")
 @settings(max_examples=EXAMPLES, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
-@given(below(len(NAMES)), below(4), st.sampled_from((1_000, 1_000, 2)), STEPS, QUESTIONS)
-def test_every_figure_is_the_plain_one(
+@given(integers_below(len(NAMES)), integers_below(4), st.sampled_from((1_000, 1_000, 2)), STEPS, QUERIES)
+def test_figures_equal_plain_counting(
     template: Path, seen: Counter[str], zone: int, after: int, identities: int, steps: list[Any], drawn: list[Any]
 ) -> None:
-    """The same number as the plain query over raw events, after every step and while days are built."""
+    """Figures equal the plain query over raw events after every step and while days are built."""
     path = template.with_name("example.db")
     shutil.copyfile(template, path)
     change_ms = instant(ZONES[NAMES[zone]])
     start_ms = change_ms + (HOUR_MS, 12 * HOUR_MS, 2 * DAY_MS + 3 * HOUR_MS + 1, 0)[after]
     harness = RollupHarness(path, ManualClock(start_ms), identities)
-    world = World(harness, start_ms, drawn, seen)
-    world.times.events_ms.append(change_ms)
+    history = History(harness, start_ms, drawn, seen)
+    history.times.events_ms.append(change_ms)
     seen["examples"] += 1
     try:
         for step in steps:
-            world.play(step)
-            world.compare()
+            history.play(step)
+            history.compare()
         harness.build_all()
-        world.compare()
+        history.compare()
         for website in harness.websites:
-            assert wrong_tables(harness.reader, website.number) == []
-            assert left_over(harness.reader, website.number) == []
+            assert table_errors(harness.reader, website.number) == []
+            assert unfinished_work(harness.reader, website.number) == []
     finally:
         harness.close()
         for file in template.parent.glob("example.db*"):

@@ -1,8 +1,9 @@
-"""Export and import: a line of a file both ways, what an import leaves in the tables after each commit, equal answers.
+"""Export and import: lines of a file, the tables after each commit of an import, and equal results over HTTP.
 
-The rules are in docs/importing.md, Format.
+The format is described in docs/importing.md, Format.
 """
 
+import asyncio
 import contextlib
 import gzip
 import io
@@ -10,6 +11,7 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import stat
@@ -36,10 +38,11 @@ from tally.rollups.verify import verdicts
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer import line_format
 from tally.transfer.exporter import count_events, export_events
-from tally.transfer.files import MOST_LINE_BYTES, BadFile, open_source, open_target
+from tally.transfer.files import MAX_LINE_BYTES, BadFile, open_source, open_target
+from tally.transfer.formats import IMPORTERS, TallyLines
 from tally.transfer.importer import Sizes, Summary, import_events
 from tally.transfer.line_format import Line, LineReader
-from tally.transfer.visit_merge import cut
+from tally.transfer.visit_merge import News, cut
 from tests.support.app import NOON_MS, ROOT, App, MakeApp
 from tests.support.cases import cases
 from tests.support.process import Command, Serve, clean_environment, until
@@ -54,14 +57,18 @@ WEBSITE = 1
 SMALL = Sizes(chunk_lines=7, part_lines=3)
 
 
-def a_line(**fields: Any) -> dict[str, Any]:
-    """A sound pageview of NOON, with other fields or other values."""
+def line_with(**fields: Any) -> dict[str, Any]:
+    """Return a valid pageview of NOON with other fields or values."""
     return {"type": "pageview", "timestamp": NOON_MS, "pathname": "/", "visitor": "ann"} | fields
 
 
 def read(item: Any, website: int = WEBSITE, now_ms: int = NOON_MS) -> Any:
-    raw = item if isinstance(item, bytes) else json.dumps(item).encode()
-    return LineReader(SALT, website, now_ms).read(1, raw)
+    if isinstance(item, bytes):
+        items = TallyLines.read(item)
+        if not items or isinstance(items[0], Rejection):
+            return items[0] if items else None
+        (item,) = items
+    return LineReader(SALT, website, now_ms).line(1, item)
 
 
 # --- a line
@@ -71,21 +78,23 @@ def test_the_keys_of_a_line_are_those_of_events_and_visitor() -> None:
     assert (*EVENT_COLUMNS, "visitor") == line_format.COLUMNS
 
 
-def test_a_line_goes_in_as_it_is() -> None:
+def test_values_of_a_line_are_kept() -> None:
     texts = {name: f"{name} of it" for name in FIELDS} | {"referrer": "example.org"}
     line = read(
-        a_line(type="event", id=7, event_name="signup", event_data={"a": 1, "b": None}, visit="x", more=[], **texts)
+        line_with(type="event", id=7, event_name="signup", event_data={"a": 1, "b": None}, visit="x", more=[], **texts)
     )
     assert line[:3] == (1, NOON_MS, 2)
-    assert line.texts == (*texts.values(), "signup")
+    # The channel follows from the other texts.
+    assert line.texts == (*(texts | {"channel": "Other"}).values(), "signup")
     assert line.rest == ('{"a":1,"b":null}',)
 
 
 @pytest.mark.parametrize("value", [None, ""], ids=["null", "empty"])
-def test_what_is_null_or_empty_is_absent(value: Any) -> None:
+def test_null_and_empty_values_are_absent(value: Any) -> None:
     absent = dict.fromkeys((*FIELDS, "event_name", "id", "visitor"), value)
     line = read({"type": "app_event", "timestamp": NOON_MS} | absent)
-    assert (line.texts, line.key, line.row, line.is_named) == (("",) * 15, None, None, False)
+    texts = {**dict.fromkeys(FIELDS, ""), "channel": "Direct", "event_name": ""}
+    assert (line.texts, line.key, line.row, line.is_named) == (tuple(texts.values()), None, None, False)
 
 
 @cases(
@@ -105,9 +114,9 @@ def test_what_is_null_or_empty_is_absent(value: Any) -> None:
     ],
     ids=str,
 )
-def test_times_up_to_now_are_taken(timestamp: Any, ms: int) -> None:
-    """Any age up to now; Ahead by up to 5 minutes: taken as now."""
-    assert read(a_line(timestamp=timestamp), now_ms=max(NOON_MS, min(ms, NOON_MS + 500))).ts_ms == ms
+def test_times_up_to_now_are_accepted(timestamp: Any, ms: int) -> None:
+    """Any time up to now is accepted; a time up to 5 minutes ahead is stored as now."""
+    assert read(line_with(timestamp=timestamp), now_ms=max(NOON_MS, min(ms, NOON_MS + 500))).ts_ms == ms
 
 
 BAD_LINES: dict[str, tuple[Any, str, str]] = {
@@ -117,41 +126,41 @@ BAD_LINES: dict[str, tuple[Any, str, str]] = {
     "NaN": (b'{"type": "ab_convert", "value": NaN}', "invalid_json", ""),
     "no object": ([], "invalid_type", "type"),
     "no type": ({}, "invalid_type", "type"),
-    "an unknown type": (a_line(type="click"), "invalid_type", "type"),
-    "a heatmap": (a_line(type="heatmap", points=[]), "invalid_type", "type"),
-    "no time": (a_line(timestamp=None), "missing_field", "timestamp"),
-    "not a time": (a_line(timestamp="noon"), "invalid_field", "timestamp"),
-    "a 61st second": (a_line(timestamp="2026-11-17T12:00:60.000Z"), "invalid_field", "timestamp"),
-    "a 60th minute": (a_line(timestamp="2026-11-17T12:60:00.000Z"), "invalid_field", "timestamp"),
-    "other digits": (a_line(timestamp="2026-11-17T12:0\u0661:00.000Z"), "invalid_field", "timestamp"),
-    "a day that is none": (a_line(timestamp="2026-02-30T12:00:00.000Z"), "invalid_field", "timestamp"),
-    "a list for a time": (a_line(timestamp=[]), "invalid_field", "timestamp"),
-    "before 1970": (a_line(timestamp=-1), "timestamp_too_old", "timestamp"),
-    "ahead": (a_line(timestamp=NOON_MS + 5 * MINUTE + 1), "timestamp_in_future", "timestamp"),
-    "a view without a path": (a_line(pathname=""), "missing_field", "pathname"),
-    "a screen without a path": (a_line(type="screen_view", pathname=None), "missing_field", "pathname"),
-    "an event without a name": (a_line(type="event"), "missing_field", "event_name"),
-    "a long path": (a_line(pathname="/" * 8_193), "invalid_field", "pathname"),
-    "a long host": (a_line(hostname="h" * 254), "invalid_field", "hostname"),
-    "a long referrer": (a_line(referrer="h" * 254), "invalid_url", "referrer"),
-    "a referrer that is no host": (a_line(referrer="Hacker News"), "invalid_url", "referrer"),
-    "a referrer of another scheme": (a_line(referrer="ftp://example.org/"), "invalid_url", "referrer"),
-    "a number for a referrer": (a_line(referrer=5), "invalid_field", "referrer"),
-    "a long label": (a_line(utm_source="s" * 101), "invalid_field", "utm_source"),
-    "a long name": (a_line(type="event", event_name="n" * 201), "invalid_field", "event_name"),
-    "a number for a text": (a_line(os=11), "invalid_field", "os"),
-    "NUL": (a_line(browser="a\0"), "invalid_field", "browser"),
-    "data that is not flat": (a_line(type="app_event", event_data={"a": {}}), "invalid_event_data", "event_data"),
+    "an unknown type": (line_with(type="click"), "invalid_type", "type"),
+    "a heatmap": (line_with(type="heatmap", points=[]), "invalid_type", "type"),
+    "no time": (line_with(timestamp=None), "missing_field", "timestamp"),
+    "not a time": (line_with(timestamp="noon"), "invalid_field", "timestamp"),
+    "a 61st second": (line_with(timestamp="2026-11-17T12:00:60.000Z"), "invalid_field", "timestamp"),
+    "a 60th minute": (line_with(timestamp="2026-11-17T12:60:00.000Z"), "invalid_field", "timestamp"),
+    "other digits": (line_with(timestamp="2026-11-17T12:0\u0661:00.000Z"), "invalid_field", "timestamp"),
+    "a day that does not exist": (line_with(timestamp="2026-02-30T12:00:00.000Z"), "invalid_field", "timestamp"),
+    "a list for a time": (line_with(timestamp=[]), "invalid_field", "timestamp"),
+    "before 1970": (line_with(timestamp=-1), "timestamp_too_old", "timestamp"),
+    "ahead": (line_with(timestamp=NOON_MS + 5 * MINUTE + 1), "timestamp_in_future", "timestamp"),
+    "a pageview without a path": (line_with(pathname=""), "missing_field", "pathname"),
+    "a screen without a path": (line_with(type="screen_view", pathname=None), "missing_field", "pathname"),
+    "an event without a name": (line_with(type="event"), "missing_field", "event_name"),
+    "a long path": (line_with(pathname="/" * 8_193), "invalid_field", "pathname"),
+    "a long host": (line_with(hostname="h" * 254), "invalid_field", "hostname"),
+    "a long referrer": (line_with(referrer="h" * 254), "invalid_url", "referrer"),
+    "a referrer that is not a host": (line_with(referrer="Hacker News"), "invalid_url", "referrer"),
+    "a referrer of another scheme": (line_with(referrer="ftp://example.org/"), "invalid_url", "referrer"),
+    "a number for a referrer": (line_with(referrer=5), "invalid_field", "referrer"),
+    "a long label": (line_with(utm_source="s" * 101), "invalid_field", "utm_source"),
+    "a long name": (line_with(type="event", event_name="n" * 201), "invalid_field", "event_name"),
+    "a number for a text": (line_with(os=11), "invalid_field", "os"),
+    "NUL": (line_with(browser="a\0"), "invalid_field", "browser"),
+    "data that is not flat": (line_with(type="app_event", event_data={"a": {}}), "invalid_event_data", "event_data"),
     "data that is long": (
-        a_line(type="app_event", event_data={"a": "x" * 4_090}),
+        line_with(type="app_event", event_data={"a": "x" * 4_090}),
         "event_data_too_large",
         "event_data",
     ),
-    "unknown vitals": (a_line(type="vitals", vitals={"fid": 1}), "invalid_field", "vitals"),
-    "a text for a value": (a_line(type="ab_convert", experiment="e", value="1"), "invalid_field", "value"),
-    "a number for a visitor": (a_line(visitor=1), "invalid_field", "visitor"),
-    "a list for an id": (a_line(id=[1]), "invalid_field", "id"),
-    "true for an id": (a_line(id=True), "invalid_field", "id"),
+    "unknown vitals": (line_with(type="vitals", vitals={"fid": 1}), "invalid_field", "vitals"),
+    "a text for a value": (line_with(type="ab_convert", experiment="e", value="1"), "invalid_field", "value"),
+    "a number for a visitor": (line_with(visitor=1), "invalid_field", "visitor"),
+    "a list for an id": (line_with(id=[1]), "invalid_field", "id"),
+    "true for an id": (line_with(id=True), "invalid_field", "id"),
 }
 
 
@@ -162,14 +171,14 @@ def test_bad_lines(item: Any, code: str, field: str) -> None:
     assert (rejection.code, rejection.field) == (code, field)
 
 
-def test_the_longest_texts_are_taken() -> None:
+def test_the_longest_texts_are_accepted() -> None:
     longest = {
         "pathname": "ä" * 8_192,
         "hostname": "h" * 253,
         "referrer": f"{'h' * 63}." * 3 + "h" * 61,
         "utm_source": "s" * 100,
     }
-    line = read(a_line(type="event", event_name="n" * 200, event_data={"a": "x" * 4_088}, **longest))
+    line = read(line_with(type="event", event_name="n" * 200, event_data={"a": "x" * 4_088}, **longest))
     assert isinstance(line, Line)
 
 
@@ -193,24 +202,24 @@ REFERRERS = {
 
 
 @cases(("sent", "kept"), REFERRERS.items(), ids=REFERRERS)
-def test_a_referrer_is_what_collect_stores(sent: str, kept: str) -> None:
-    """A URL or a host becomes the host, lower case, without www.; the website's own domain is none; twice is once."""
+def test_referrers_are_normalized_as_in_collect(sent: str, kept: str) -> None:
+    """A URL or a host becomes the host in lower case without www.; the website's own domain becomes empty."""
     reader = LineReader(SALT, WEBSITE, NOON_MS, "example.com", frozenset())
     for referrer in (sent, kept):
-        line = reader.read(1, json.dumps(a_line(referrer=referrer)).encode())
+        line = reader.line(1, line_with(referrer=referrer))
         assert isinstance(line, Line)
         assert line.texts[FIELDS.index("referrer")] == kept
 
 
 def test_keys_of_lines() -> None:
-    """A line is known by its id, type and visitor; whatever the id, the key is 64 bits and not the id itself."""
+    """A line is identified by its id, type and visitor; the key has 64 bits and does not contain the id."""
     ids = [5, "5", 5.5, -5, 0, 1 << 40, 1 << 63, -(1 << 63), 1e300, "a", "x" * 1_000]
-    lines = [a_line(id=id) for id in ids]
-    lines += [a_line(id=5, type="screen_view"), a_line(id=5, visitor="bob"), a_line(id=5, visitor=None)]
-    lines += [a_line(id=5, type="vitals", vitals={"lcp": 1})]
+    lines = [line_with(id=id) for id in ids]
+    lines += [line_with(id=5, type="screen_view"), line_with(id=5, visitor="bob"), line_with(id=5, visitor=None)]
+    lines += [line_with(id=5, type="vitals", vitals={"lcp": 1})]
     keys = [read(line).key for line in lines]
     assert keys == [read(line | {"os": "Linux", "country": "DE"}).key for line in lines]
-    assert len({*keys, read(a_line(id=5), website=2).key, LineReader(b"other", 1, NOON_MS)._number(b"id", b"")}) == (
+    assert len({*keys, read(line_with(id=5), website=2).key, LineReader(b"other", 1, NOON_MS)._number(b"id", b"")}) == (
         len(lines) + 2
     )
     assert all(-(1 << 63) <= key < 1 << 63 for key in keys)
@@ -219,43 +228,43 @@ def test_keys_of_lines() -> None:
 @cases(
     ("line", "row"),
     [
-        (a_line(id=7, visitor="1f"), (7, 31)),
-        (a_line(id=(1 << 63) - 1, visitor="7fffffffffffffff"), ((1 << 63) - 1, (1 << 63) - 1)),
-        (a_line(id=7, type="vitals", vitals={"lcp": 1}, visitor=None), (7, 0)),
-        *[(a_line(id=id, visitor="1f"), None) for id in (None, "7", 7.0, 0, -7, 1 << 63)],
+        (line_with(id=7, visitor="1f"), (7, 31)),
+        (line_with(id=(1 << 63) - 1, visitor="7fffffffffffffff"), ((1 << 63) - 1, (1 << 63) - 1)),
+        (line_with(id=7, type="vitals", vitals={"lcp": 1}, visitor=None), (7, 0)),
+        *[(line_with(id=id, visitor="1f"), None) for id in (None, "7", 7.0, 0, -7, 1 << 63)],
         *[
-            (a_line(id=7, visitor=visitor), None)
+            (line_with(id=7, visitor=visitor), None)
             for visitor in (None, "1F", "01f", "0x1f", "1_f", " 1f", "ann", "8" + "0" * 15, "1" * 17)
         ],
     ],
     ids=str,
 )
-def test_what_may_be_an_export_of_a_row(line: dict[str, Any], row: tuple[int, int] | None) -> None:
+def test_which_lines_may_be_exported_rows(line: dict[str, Any], row: tuple[int, int] | None) -> None:
     assert read(line).row == row
 
 
-def test_a_visitor_is_the_files_visitor_and_a_utc_day() -> None:
-    """A visitor is (the file's visitor, UTC day)."""
+def test_visitors_are_counted_per_utc_day() -> None:
+    """A visitor is the pair of the file's visitor and the UTC day."""
     late = MIDNIGHT_MS - 1
-    ann = read(a_line(timestamp=MIDNIGHT_MS)).visitor
+    ann = read(line_with(timestamp=MIDNIGHT_MS)).visitor
     others = [
-        read(a_line(timestamp=late)).visitor,
-        read(a_line(timestamp=MIDNIGHT_MS, visitor="bob")).visitor,
-        read(a_line(timestamp=MIDNIGHT_MS), website=2).visitor,
-        LineReader(b"other salt", WEBSITE, NOON_MS).read(1, json.dumps(a_line(timestamp=MIDNIGHT_MS)).encode()).visitor,  # type: ignore[union-attr]
+        read(line_with(timestamp=late)).visitor,
+        read(line_with(timestamp=MIDNIGHT_MS, visitor="bob")).visitor,
+        read(line_with(timestamp=MIDNIGHT_MS), website=2).visitor,
+        LineReader(b"other salt", WEBSITE, NOON_MS).line(1, line_with(timestamp=MIDNIGHT_MS)).visitor,  # type: ignore[union-attr]
     ]
-    assert ann == read(a_line(timestamp=NOON_MS, type="app_event")).visitor
+    assert ann == read(line_with(timestamp=NOON_MS, type="app_event")).visitor
     assert len({ann, *others}) == 5
     assert all(0 <= visitor < 1 << 62 for visitor in (ann, *others))
 
 
-def test_lines_without_a_visitor_are_visitors_of_their_own() -> None:
-    line = a_line(visitor=None)
+def test_lines_without_a_visitor_count_as_separate_visitors() -> None:
+    line = line_with(visitor=None)
     assert read(line).visitor != read(line).visitor
 
 
 @pytest.mark.parametrize("raw", [b"", b"  ", b"\r"])
-def test_a_blank_line_is_none(raw: bytes) -> None:
+def test_blank_lines_are_skipped(raw: bytes) -> None:
     assert read(raw) is None
 
 
@@ -267,7 +276,7 @@ def lines_of(path: Path, start: int = 0) -> list[tuple[bytes | None, int]]:
         return list(source.lines(start))
 
 
-LONG = b"x" * (MOST_LINE_BYTES + 1)
+LONG = b"x" * (MAX_LINE_BYTES + 1)
 FILES: dict[str, tuple[bytes, list[bytes | None]]] = {
     "nothing": (b"", []),
     "one line": (b"a\n", [b"a"]),
@@ -277,7 +286,7 @@ FILES: dict[str, tuple[bytes, list[bytes | None]]] = {
     "a byte order mark": (b"\xef\xbb\xbfa\nb\n", [b"a", b"b"]),
     "the longest line": (LONG[1:] + b"\nb\n", [LONG[1:], b"b"]),
     "a line too long": (b"a\n" + LONG + b"\nb\n", [b"a", None, b"b"]),
-    "one that never ends": (b"a\n" + LONG * 3, [b"a", None]),
+    "a line without an end": (b"a\n" + LONG * 3, [b"a", None]),
 }
 
 
@@ -291,13 +300,13 @@ def test_lines_of_a_file(tmp_path: Path, content: bytes, lines: list[bytes | Non
     assert [line for line, _ in found] == lines
     at = 0
     for number, (_, size) in enumerate(found):
-        # from any line on, but for a mark at the beginning, which is a part of the first line's bytes
+        # Reading can start at any line; a byte order mark at the beginning is part of the first line's bytes.
         if at and not content.startswith(b"\xef"):
             assert lines_of(path, at) == found[number:]
         at += size
 
 
-def test_a_source_is_known_again_by_its_head_and_size(tmp_path: Path) -> None:
+def test_a_source_is_identified_by_its_beginning_and_size(tmp_path: Path) -> None:
     digests = []
     for content in (b"a\n", b"a\n", b"b\n", b"a\na\n"):
         (tmp_path / "file").write_bytes(content)
@@ -308,13 +317,13 @@ def test_a_source_is_known_again_by_its_head_and_size(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
-    [("a\n".encode("utf-16"), "not UTF-8 text"), (b"PK\x03\x04\0\0", "not UTF-8 text")],
+    ("content", "expected_error"),
+    [("a\n".encode("utf-16"), "not UTF-8 text"), (b"PK\x03\x04\0\0", "damaged or incomplete")],
     ids=["UTF-16", "zip"],
 )
-def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
+def test_binary_files_are_refused(tmp_path: Path, content: bytes, expected_error: str) -> None:
     (tmp_path / "file").write_bytes(content)
-    with pytest.raises(BadFile, match=says):
+    with pytest.raises(BadFile, match=expected_error):
         lines_of(tmp_path / "file")
 
 
@@ -326,7 +335,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["out.ndjson", "out.ndjson.gz"])
-def test_a_target_has_its_name_when_it_is_whole(tmp_path: Path, name: str) -> None:
+def test_a_target_is_renamed_when_it_is_complete(tmp_path: Path, name: str) -> None:
     with open_target(str(tmp_path / name)) as out:
         out.write(b"a\n")
         assert not (tmp_path / name).exists()
@@ -338,7 +347,7 @@ def test_a_target_has_its_name_when_it_is_whole(tmp_path: Path, name: str) -> No
     assert os.listdir(tmp_path) == [name]
 
 
-def test_a_target_that_failed_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_target_is_removed(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), open_target(str(tmp_path / "out")) as out:
         out.write(b"a" * (1 // 0))
     assert os.listdir(tmp_path) == []
@@ -350,7 +359,7 @@ def test_a_target_that_failed_leaves_nothing(tmp_path: Path) -> None:
 
 
 def runs(times: Sequence[int]) -> list[list[int]]:
-    """A maximal run ... in which no gap is longer than 30 minutes (a gap of exactly 30:00.000 joins)."""
+    """Return the maximal runs in which no gap is longer than 30 minutes (a gap of exactly 30:00.000 joins)."""
     found: list[list[int]] = []
     for ts_ms in sorted(times):
         if found and ts_ms - found[-1][-1] <= 30 * MINUTE:
@@ -360,7 +369,7 @@ def runs(times: Sequence[int]) -> list[list[int]]:
     return found
 
 
-# Close to the gap and to multiples of it, over a whole day, so that visits touch, join and fill it.
+# Close to the gap and to multiples of it over a whole day, so that visits are adjacent, joined, and fill the day.
 times_of_day = st.builds(
     lambda steps, off: min(max(steps * 15 * MINUTE + off, 0), DAY_MS - 1),
     st.integers(0, 96),
@@ -369,15 +378,15 @@ times_of_day = st.builds(
 
 
 @given(st.lists(st.lists(st.tuples(times_of_day, st.booleans()), min_size=1, max_size=12), max_size=8))
-def test_visits_are_a_function_of_the_times(deliveries: list[list[tuple[int, bool]]]) -> None:
+def test_visits_depend_on_times_only(deliveries: list[list[tuple[int, bool]]]) -> None:
     known: list[Visit] = []
     numbered: list[tuple[int, bool, int]] = []
-    for news in deliveries:
+    for new_events in deliveries:
         before = known
-        known, changed, ordinals = cut(known, news)
+        known, changed, ordinals = cut(known, [News(*event) for event in new_events])
         moved = {old.ordinal: now.ordinal for now, olds in changed for old in olds}
         numbered = [(ts_ms, is_view, moved.get(n, n)) for ts_ms, is_view, n in numbered]
-        numbered += [(*one, ordinal) for one, ordinal in zip(news, ordinals, strict=True)]
+        numbered += [(*one, ordinal) for one, ordinal in zip(new_events, ordinals, strict=True)]
         untouched = [visit for visit in before if visit.ordinal not in moved]
         assert sorted([*untouched, *(now for now, _ in changed)]) == sorted(known)
     assert [(v.begin_ms, v.end_ms) for v in sorted(known, key=lambda v: v.begin_ms)] == [
@@ -394,7 +403,7 @@ def test_visits_are_a_function_of_the_times(deliveries: list[list[tuple[int, boo
 def test_a_day_holds_48_visits() -> None:
     known: list[Visit] = []
     for n in reversed(range(48)):
-        known, _, _ = cut(known, [(n * (30 * MINUTE + 1), True)])
+        known, _, _ = cut(known, [News(n * (30 * MINUTE + 1), True)])
     assert sorted(visit.ordinal for visit in known) == list(range(48))
 
 
@@ -402,23 +411,23 @@ def test_a_day_holds_48_visits() -> None:
 
 
 @dataclass
-class Port:
-    """A database with websites, imported into and exported from."""
+class Database:
+    """A database with websites that imports and exports."""
 
-    folder: Path
-    told: list[str] = field(default_factory=list)
+    directory: Path
+    messages: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.db = self.folder / "analytics.db"
+        self.db = self.directory / "analytics.db"
         self.connection = open_database(self.db, create=True)
-        self.connection.execute("pragma synchronous = off")  # nothing here pulls the plug
+        self.connection.execute("pragma synchronous = off")  # no power loss is tested here
         with transaction(self.connection):
             owner = create_account(self.connection, "owner@example.com", "business", None, 0)
             for domain in ("example.com", "example.net"):
                 add_website(self.connection, owner, domain, domain, (), 0)
 
     def file(self, lines: Sequence[Any], name: str = "in.ndjson") -> Path:
-        path = self.folder / name
+        path = self.directory / name
         path.write_bytes(
             b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in lines)
         )
@@ -429,6 +438,7 @@ class Port:
         lines: Sequence[Any] | Path,
         *,
         website: int = WEBSITE,
+        format: str = "tally",
         strict: bool = False,
         sizes: Sizes = SMALL,
         progress: Callable[[int], None] = lambda position: None,
@@ -442,14 +452,15 @@ class Port:
                 website,
                 source,
                 now_ms=now_ms,
+                format=format,
                 strict=strict,
                 sizes=sizes,
-                told=self.told.append,
+                report=self.messages.append,
                 progress=progress,
             )
 
     def lines(self, website: int = WEBSITE) -> list[dict[str, Any]]:
-        """What an export writes."""
+        """Return the lines that an export writes."""
         out = io.BytesIO()
         reader = connect_reader(self.db)
         try:
@@ -469,45 +480,47 @@ class Port:
 
 
 @contextlib.contextmanager
-def port_at(folder: Path) -> Iterator[Port]:
-    folder.mkdir(exist_ok=True)
-    port = Port(folder)
+def database_at(directory: Path) -> Iterator[Database]:
+    directory.mkdir(exist_ok=True)
+    database = Database(directory)
     try:
-        yield port
+        yield database
     finally:
-        port.close()
+        database.close()
 
 
 @pytest.fixture
-def port(tmp_path: Path) -> Iterator[Port]:
-    with port_at(tmp_path / "port") as port:
-        yield port
+def database(tmp_path: Path) -> Iterator[Database]:
+    with database_at(tmp_path / "port") as database:
+        yield database
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Iterator[Port]:
-    with port_at(tmp_path / "other") as port:
-        yield port
+def second_database(tmp_path: Path) -> Iterator[Database]:
+    with database_at(tmp_path / "other") as database:
+        yield database
 
 
 def check_visits(connection: sqlite3.Connection) -> None:
-    """The visits are what the stored events say, and each event is in its own; days with traffic are marked stale."""
-    of_visitor: dict[tuple[int, int, int], list[tuple[int, int, int]]] = {}
-    for website, ts_ms, type_, visitor, visit in connection.execute(
-        "select website, ts, type, visitor, visit from event"
+    """Compare visits with the stored events and their visit numbers; days with traffic must be marked stale."""
+    of_visitor: dict[tuple[int, int, int], list[tuple[int, int, int, int]]] = {}
+    for website, ts_ms, type_, visitor, visit, page in connection.execute(
+        "select website, ts, type, visitor, visit, pathname from event order by ts, id"
     ):
-        of_visitor.setdefault((website, ts_ms // DAY_MS, visitor), []).append((ts_ms, type_, visit))
+        of_visitor.setdefault((website, ts_ms // DAY_MS, visitor), []).append((ts_ms, type_, visit, page))
     expected = []
     for (website, _, visitor), events in of_visitor.items():
-        for run in runs([ts_ms for ts_ms, _, _ in events]):
+        for run in runs([ts_ms for ts_ms, *_ in events]):
             own = [one for one in events if run[0] <= one[0] <= run[-1]]
-            (number,) = {visit for _, _, visit in own}
-            views = sum(type_ <= 1 for _, type_, _ in own)
-            expected.append((website, run[0], visitor, number, run[-1] - run[0], views, len(own) - views))
+            (number,) = {visit for _, _, visit, _ in own}
+            pages = [page for _, type_, _, page in own if type_ <= 1]
+            figures = (run[-1] - run[0], len(pages), len(own) - len(pages))
+            expected.append((website, run[0], visitor, number, *figures, *([pages[0], pages[-1]] if pages else [0, 0])))
     assert (
         sorted(expected)
         == connection.execute(
-            "select website, start_ms, visitor, visit, duration_ms, pageviews, events from visit order by 1, 2, 3, 4"
+            "select website, start_ms, visitor, visit, duration_ms, pageviews, events, entry_page, exit_page"
+            " from visit order by 1, 2, 3, 4"
         ).fetchall()
     )
     days = {(website, day) for website, day, _ in of_visitor}
@@ -515,19 +528,19 @@ def check_visits(connection: sqlite3.Connection) -> None:
 
 
 VARIETY = [
-    a_line(id=1, timestamp=NOON_MS - 60 * MINUTE, country="DE", os="Linux"),
-    a_line(id=2, timestamp=NOON_MS - 30 * MINUTE, type="event", event_name="buy", event_data={"n": 1.5, "t": "ü"}),
-    a_line(id=3, type="screen_view", pathname="/Home", visitor="bob", hostname=None, app_version="1.2"),
-    a_line(id=4, type="app_event", pathname=None, visitor="bob"),
-    a_line(id=5, type="vitals", vitals={"lcp": 1_200.5, "cls": 0.1}, visitor=None, device="mobile"),
-    a_line(id=6, type="ab_assign", experiment="e", variant="v"),
-    a_line(id=7, type="ab_convert", experiment="e", goal="g", value=3),
-    a_line(id="text", timestamp=0, referrer="example.org"),
+    line_with(id=1, timestamp=NOON_MS - 60 * MINUTE, country="DE", os="Linux"),
+    line_with(id=2, timestamp=NOON_MS - 30 * MINUTE, type="event", event_name="buy", event_data={"n": 1.5, "t": "ü"}),
+    line_with(id=3, type="screen_view", pathname="/Home", visitor="bob", hostname=None, app_version="1.2"),
+    line_with(id=4, type="app_event", pathname=None, visitor="bob"),
+    line_with(id=5, type="vitals", vitals={"lcp": 1_200.5, "cls": 0.1}, visitor=None, device="mobile"),
+    line_with(id=6, type="ab_assign", experiment="e", variant="v"),
+    line_with(id=7, type="ab_convert", experiment="e", goal="g", value=3),
+    line_with(id="text", timestamp=0, referrer="example.org"),
 ]
 
 
-def bare(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Lines with ids, visitors and visits numbered in the order in which they come, since each database has its own."""
+def renumbered(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return lines with ids, visitors and visits numbered by appearance, since each database has its own numbers."""
     visitors: dict[Any, int] = {}
     assert len({line["id"] for line in lines}) == len(lines)
     return [
@@ -541,16 +554,17 @@ def bare(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def test_what_is_imported_is_exported(port: Port) -> None:
-    assert port.take(VARIETY) == (8, 0, 0)
-    check_visits(port.connection)
-    lines = port.lines()
-    # Ids are the database's own, in the order of a chunk's lines.
+def test_imported_lines_are_exported(database: Database) -> None:
+    assert database.take(VARIETY) == (8, 0, 0)
+    check_visits(database.connection)
+    lines = database.lines()
+    # Ids are assigned by the database, in the order of a chunk's lines.
     assert [line["id"] for line in lines] == [8, *range(1, 8)]
     assert all(tuple(line) == line_format.COLUMNS for line in lines)
     for line, item in zip(lines, [VARIETY[-1], *VARIETY[:-1]], strict=True):
         own = {"id": line["id"], "visit": line["visit"], "visitor": line["visitor"], "timestamp": line["timestamp"]}
         own |= {"variant": "v"} if line["type"] == "ab_convert" else {}
+        own |= {"channel": "Referral" if item.get("referrer") else "Direct"}
         assert line == dict.fromkeys(line_format.COLUMNS) | item | own
     assert lines[0]["timestamp"] == "1970-01-01T00:00:00.000+00:00"
     assert lines[-1]["timestamp"] == "2026-11-18T12:00:00.000+00:00"
@@ -558,12 +572,12 @@ def test_what_is_imported_is_exported(port: Port) -> None:
     assert len({line["visitor"] for line in lines}) == 4  # ann, ann of another day, bob, none
 
 
-def test_export_then_import_gives_equal_lines(port: Port, other: Port) -> None:
-    port.take(VARIETY)
-    lines = port.lines()
-    assert other.take(lines) == (8, 0, 0)
-    assert bare(other.lines()) == bare(lines)
-    check_visits(other.connection)
+def test_export_then_import_gives_equal_lines(database: Database, second_database: Database) -> None:
+    database.take(VARIETY)
+    lines = database.lines()
+    assert second_database.take(lines) == (8, 0, 0)
+    assert renumbered(second_database.lines()) == renumbered(lines)
+    check_visits(second_database.connection)
 
 
 TABLES = (
@@ -580,93 +594,93 @@ TABLES = (
 )
 
 
-def whole(port: Port) -> list[list[tuple[Any, ...]]]:
-    return [port.sql(f"select * from {table}") for table in TABLES]
+def table_rows(database: Database) -> list[list[tuple[Any, ...]]]:
+    return [database.sql(f"select * from {table}") for table in TABLES]
 
 
-def test_a_second_import_changes_nothing(port: Port) -> None:
-    """`id` makes a second import of the same line harmless: in any order, in one file, of an export."""
-    port.take(VARIETY)
-    before = whole(port)
-    assert port.take([*VARIETY, *VARIETY]) == (0, 16, 0)
-    assert port.take(VARIETY[::-1]) == (0, 8, 0)
-    export = port.lines()
-    assert port.take(export) == (0, 8, 0)
-    assert port.take(export[::-1]) == (0, 8, 0)
-    assert before == whole(port)
+def test_a_second_import_changes_nothing(database: Database) -> None:
+    """A second import of lines with ids changes nothing: in any order, in one file, or from an export."""
+    database.take(VARIETY)
+    before = table_rows(database)
+    assert database.take([*VARIETY, *VARIETY]) == (0, 16, 0)
+    assert database.take(VARIETY[::-1]) == (0, 8, 0)
+    export = database.lines()
+    assert database.take(export) == (0, 8, 0)
+    assert database.take(export[::-1]) == (0, 8, 0)
+    assert before == table_rows(database)
     again = [
-        a_line(id=100),
-        a_line(id=100),
-        *[a_line(id=n, timestamp=NOON_MS - 1) for n in range(101, 110)],
-        a_line(id=100),
+        line_with(id=100),
+        line_with(id=100),
+        *[line_with(id=n, timestamp=NOON_MS - 1) for n in range(101, 110)],
+        line_with(id=100),
     ]
-    assert port.take(again) == (10, 2, 0)
+    assert database.take(again) == (10, 2, 0)
 
 
-def test_an_export_into_another_website_twice(port: Port) -> None:
-    """Its ids are keys there, also after that website's own lines took the same ids, and after a crash."""
-    port.take(VARIETY)
-    export = port.lines()
-    port.take([a_line(id=n, visitor="cat") for n in range(1, 9)], website=2)
+def test_an_export_into_another_website_twice(database: Database) -> None:
+    """Ids of an export are keys in another website, also if its own lines have the same ids, and after a crash."""
+    database.take(VARIETY)
+    export = database.lines()
+    database.take([line_with(id=n, visitor="cat") for n in range(1, 9)], website=2)
     with pytest.raises(Crash):
-        port.take(export, website=2, progress=interrupting(1, Crash()))
-    assert port.take(export[::-1], website=2) == (5, 3, 0)
-    assert port.take(export, website=2) == (3, 5, 0)  # the first file, begun before, is gone on with
-    assert port.take(export, website=2) == (0, 8, 0)
-    assert len(port.lines(2)) == 16
+        database.take(export, website=2, progress=interrupting(1, Crash()))
+    assert database.take(export[::-1], website=2) == (5, 3, 0)
+    assert database.take(export, website=2) == (3, 5, 0)  # continues the first import of this file
+    assert database.take(export, website=2) == (0, 8, 0)
+    assert len(database.lines(2)) == 16
 
 
-def test_ids_of_a_file_are_no_ids_of_ours(port: Port) -> None:
-    """A file whose ids are those of our rows by chance, at the same time: everything is taken."""
-    lines = [a_line(id=n, visitor=f"visitor {n}") for n in (3, 1, 2, 5, 4)]
-    lines += [a_line(id=n, visitor=None) for n in (6, 9, 8, 7)]
-    lines += [a_line(id=n, type="vitals", vitals={"lcp": n}, visitor=None) for n in (12, 13, 11, 10)]
-    assert port.take(lines) == (13, 0, 0)
-    assert port.take([line | {"visitor": "f"} for line in lines[:9]]) == (9, 0, 0)
-    assert port.take([line | {"id": 25 - line["id"]} for line in lines[9:]]) == (4, 0, 0)
-    ids = [line["id"] for line in port.lines()]
+def test_ids_of_a_file_may_equal_ids_of_the_database(database: Database) -> None:
+    """If a file's ids and times equal those of stored rows by chance, all its lines are imported."""
+    lines = [line_with(id=n, visitor=f"visitor {n}") for n in (3, 1, 2, 5, 4)]
+    lines += [line_with(id=n, visitor=None) for n in (6, 9, 8, 7)]
+    lines += [line_with(id=n, type="vitals", vitals={"lcp": n}, visitor=None) for n in (12, 13, 11, 10)]
+    assert database.take(lines) == (13, 0, 0)
+    assert database.take([line | {"visitor": "f"} for line in lines[:9]]) == (9, 0, 0)
+    assert database.take([line | {"id": 25 - line["id"]} for line in lines[9:]]) == (4, 0, 0)
+    ids = [line["id"] for line in database.lines()]
     assert sorted(ids) == list(range(1, 27))
-    assert port.take(lines) == (0, 13, 0)
+    assert database.take(lines) == (0, 13, 0)
 
 
-def test_one_id_of_several_types_is_several_events(port: Port) -> None:
-    """Systems number views and events apart: one line of each type is taken, however often."""
+def test_one_id_with_several_types(database: Database) -> None:
+    """Other systems number pageviews and events separately: one line of each type is imported once."""
     copies = [
-        a_line(id=1),
-        a_line(id=1, type="screen_view"),
-        a_line(id=1, type="vitals", vitals={"lcp": 1}),
-        a_line(id=1, type="ab_assign", experiment="e", variant="v"),
+        line_with(id=1),
+        line_with(id=1, type="screen_view"),
+        line_with(id=1, type="vitals", vitals={"lcp": 1}),
+        line_with(id=1, type="ab_assign", experiment="e", variant="v"),
     ]
-    assert port.take(copies * 2) == (4, 4, 0)
-    assert port.take(copies[::-1]) == (0, 4, 0)
+    assert database.take(copies * 2) == (4, 4, 0)
+    assert database.take(copies[::-1]) == (0, 4, 0)
 
 
-def test_ids_are_unique_and_grow_with_imports(port: Port) -> None:
-    """Whatever a file brings: a client that keeps rows of /events by id keeps all of them."""
-    first = port.next_id()
+def test_ids_are_unique_and_grow_with_imports(database: Database) -> None:
+    """Ids are assigned by the database, whatever ids a file has, so clients of /events can store rows by id."""
+    first = database.next_id()
     sent = [5_000, -5, 1 << 50, "text", None, None, 3.5]
     for n, id in enumerate(sent):
-        port.take([a_line(id=id, timestamp=NOON_MS - n)])
-    ids = [line["id"] for line in reversed(port.lines())]
+        database.take([line_with(id=id, timestamp=NOON_MS - n)])
+    ids = [line["id"] for line in reversed(database.lines())]
     assert ids == list(range(first, first + len(sent)))
-    # A server holds a block of ids up to what `meta` says: it shows what others wrote where that has grown.
-    assert port.next_id() == first + len(sent)
+    # A server reserves ids up to the value in `meta`; a higher value shows that another process has written.
+    assert database.next_id() == first + len(sent)
 
 
-def test_lines_of_another_website_stay_apart(port: Port) -> None:
-    port.take(VARIETY)
-    port.take(VARIETY[:3], website=2)
-    assert len(port.lines(1)) == 8
-    assert len(port.lines(2)) == 3
-    assert {line["visitor"] for line in port.lines(1)} & {line["visitor"] for line in port.lines(2)} == set()
+def test_websites_are_separate(database: Database) -> None:
+    database.take(VARIETY)
+    database.take(VARIETY[:3], website=2)
+    assert len(database.lines(1)) == 8
+    assert len(database.lines(2)) == 3
+    assert {line["visitor"] for line in database.lines(1)} & {line["visitor"] for line in database.lines(2)} == set()
 
 
 def convert(**fields: Any) -> dict[str, Any]:
-    return a_line(type="ab_convert", experiment="e") | fields
+    return line_with(type="ab_convert", experiment="e") | fields
 
 
 def assign(variant: str = "v", **fields: Any) -> dict[str, Any]:
-    return a_line(type="ab_assign", experiment="e", variant=variant) | fields
+    return line_with(type="ab_assign", experiment="e", variant=variant) | fields
 
 
 AB: dict[str, tuple[list[Any], list[str | None], int]] = {
@@ -676,99 +690,105 @@ AB: dict[str, tuple[list[Any], list[str | None], int]] = {
     "a variant of its own": ([convert(variant="x")], ["x"], 0),
     "another experiment": ([assign(experiment="f"), convert()], ["v"], 1),
     "another visitor": ([assign(visitor="bob"), convert()], ["v"], 1),
-    "nobody": ([assign(visitor=None), convert(visitor=None)], ["v"], 1),
+    "no visitor": ([assign(visitor=None), convert(visitor=None)], ["v"], 1),
     "another day": ([assign(timestamp=MIDNIGHT_MS - 1), convert(timestamp=MIDNIGHT_MS)], ["v"], 1),
-    "a rejected copy claims nothing": ([convert(id=1), assign(), convert(id=1)], ["v", "v"], 1),
-    "far apart": ([assign(), *[a_line(visitor="bob")] * 20, convert()], ["v", "v"], 0),
+    "a rejected copy stores no key": ([convert(id=1), assign(), convert(id=1)], ["v", "v"], 1),
+    "far apart": ([assign(), *[line_with(visitor="bob")] * 20, convert()], ["v", "v"], 0),
 }
 
 
 @pytest.mark.parametrize(("lines", "variants", "bad"), AB.values(), ids=AB)
-def test_assignments(port: Port, lines: list[Any], variants: list[str], bad: int) -> None:
-    """Without one it needs the assignment that its visitor sent that day, else `no_assignment`."""
-    assert port.take(lines).bad == bad
-    assert sorted(line["variant"] for line in port.lines() if line["type"][:2] == "ab") == sorted(variants)
-    assert len(port.told) == bad
-    assert all("no_assignment (variant)" in words for words in port.told)
+def test_assignments(database: Database, lines: list[Any], variants: list[str], bad: int) -> None:
+    """A conversion without a variant needs an assignment of its visitor on that day, otherwise `no_assignment`."""
+    assert database.take(lines).bad == bad
+    assert sorted(line["variant"] for line in database.lines() if line["type"][:2] == "ab") == sorted(variants)
+    assert len(database.messages) == bad
+    assert all("no_assignment (variant)" in words for words in database.messages)
     # With --strict the same lines are invalid.
     with contextlib.ExitStack() as raises:
         if bad:
             raises.enter_context(pytest.raises(BadFile, match=f"{bad} of {len(lines)} lines are invalid"))
-        assert port.take(lines, website=2, strict=True) == (len(lines), 0, 0)
+        assert database.take(lines, website=2, strict=True) == (len(lines), 0, 0)
 
 
-def test_an_assignment_of_an_earlier_import_counts(port: Port) -> None:
-    port.take([assign("a")])
-    assert port.take([assign("b"), convert()], strict=True) == (2, 0, 0)
-    assert [line["variant"] for line in port.lines()] == ["a", "b", "a"]
+def test_assignments_of_an_earlier_import(database: Database) -> None:
+    database.take([assign("a")])
+    assert database.take([assign("b"), convert()], strict=True) == (2, 0, 0)
+    assert [line["variant"] for line in database.lines()] == ["a", "b", "a"]
 
 
-def test_days_whose_events_were_given_up_take_nothing(port: Port) -> None:
-    port.take([a_line()])
-    port.sql("update rollup_state set state = ?", rollup_state.KEPT)
-    # With a day's events go those of all days before it, with traffic or without.
-    lines = [a_line(visitor="bob"), a_line(timestamp=MIDNIGHT_MS - 1), a_line(type="vitals", vitals={"lcp": 1})]
+def test_days_beyond_retention_accept_no_lines(database: Database) -> None:
+    database.take([line_with()])
+    database.sql("update rollup_state set state = ?", rollup_state.KEPT)
+    # Deleting a day's events also deletes those of all days before it, with traffic or without.
+    lines = [
+        line_with(visitor="bob"),
+        line_with(timestamp=MIDNIGHT_MS - 1),
+        line_with(type="vitals", vitals={"lcp": 1}),
+    ]
     with pytest.raises(BadFile, match="3 of 3 lines are invalid: nothing was imported"):
-        port.take(lines, strict=True)
-    assert port.take(lines) == (0, 0, 3)
-    assert [words.split(":")[1].strip() for words in port.told] == ["beyond_retention (timestamp)"] * 6
-    assert port.sql("select state from rollup_state where level = 0 order by block") == [(rollup_state.KEPT,)]
+        database.take(lines, strict=True)
+    assert database.take(lines) == (0, 0, 3)
+    assert [words.split(":")[1].strip() for words in database.messages] == ["beyond_retention (timestamp)"] * 6
+    assert database.sql("select state from rollup_state where level = 0 order by block") == [(rollup_state.KEPT,)]
 
 
-def test_only_days_with_traffic_are_marked_stale(port: Port) -> None:
-    port.take(VARIETY)
+def test_only_days_with_traffic_are_marked_stale(database: Database) -> None:
+    database.take(VARIETY)
     day = NOON_MS // DAY_MS
-    assert port.sql("select block, state from rollup_state order by block") == [(0, 0), (day, 0)]
-    port.sql("update rollup_state set state = 2")
+    assert database.sql("select block, state from rollup_state order by block") == [(0, 0), (day, 0)]
+    database.sql("update rollup_state set state = 2")
     level = rollup_state.LEVELS[1]
-    port.sql("insert into rollup_state values (1, ?, ?, 2, 0, 0)", level, day >> level)
-    port.take([a_line(type="vitals", vitals={"lcp": 1}), a_line(id=1, timestamp=NOON_MS - 60 * MINUTE)])
-    assert port.sql("select state from rollup_state where level = 0") == [(2,), (2,)]
-    port.take([a_line()])
-    assert port.sql("select level, block, state from rollup_state order by block") == [(0, 0, 2), (0, day, 0)]
+    database.sql("insert into rollup_state values (1, ?, ?, 2, 0, 0)", level, day >> level)
+    database.take([line_with(type="vitals", vitals={"lcp": 1}), line_with(id=1, timestamp=NOON_MS - 60 * MINUTE)])
+    assert database.sql("select state from rollup_state where level = 0") == [(2,), (2,)]
+    database.take([line_with()])
+    assert database.sql("select level, block, state from rollup_state order by block") == [(0, 0, 2), (0, day, 0)]
 
 
-def test_bad_lines_are_told_with_their_numbers(port: Port) -> None:
-    lines = [a_line(), b"", b"{", a_line(os=1), b" ", a_line(timestamp=None), a_line(visitor="bob")]
-    assert port.take(lines) == (2, 0, 3)
-    assert [words.split(":")[:2] for words in port.told] == [
+def test_bad_lines_are_reported_with_their_numbers(database: Database) -> None:
+    lines = [line_with(), b"", b"{", line_with(os=1), b" ", line_with(timestamp=None), line_with(visitor="bob")]
+    assert database.take(lines) == (2, 0, 3)
+    assert [words.split(":")[:2] for words in database.messages] == [
         ["line 3", " invalid_json"],
         ["line 4", " invalid_field (os)"],
         ["line 6", " missing_field (timestamp)"],
     ]
 
 
-def test_many_bad_lines_are_counted(port: Port) -> None:
-    assert port.take([b"{"] * 50) == (0, 0, 50)
-    assert len(port.told) == 21
-    assert port.told[-1] == "and 30 more rejected lines: 30 invalid_json"
-    port.told.clear()
-    port.take([b"{"] * 19 + [a_line(os=1)] * 3 + [b"["] + [a_line(os=2)] * 2)
-    assert port.told[-1] == "and 5 more rejected lines: 4 invalid_field (os), 1 invalid_json"
+def test_many_bad_lines_are_counted(database: Database) -> None:
+    assert database.take([b"{"] * 50) == (0, 0, 50)
+    assert len(database.messages) == 21
+    assert database.messages[-1] == "and 30 more rejected lines: 30 invalid_json"
+    database.messages.clear()
+    database.take([b"{"] * 19 + [line_with(os=1)] * 3 + [b"["] + [line_with(os=2)] * 2)
+    assert database.messages[-1] == "and 5 more rejected lines: 4 invalid_field (os), 1 invalid_json"
 
 
-def test_strict_takes_all_or_nothing(port: Port) -> None:
-    lines = [a_line(), assign(), b"{", *[a_line(visitor="bob")] * 20]
+def test_strict_imports_all_or_nothing(database: Database) -> None:
+    lines = [line_with(), assign(), b"{", *[line_with(visitor="bob")] * 20]
     with pytest.raises(BadFile, match="1 of 23 lines are invalid: nothing was imported"):
-        port.take(lines, strict=True)
-    assert port.lines() == []
-    assert port.told == ["line 3: invalid_json: The line is not JSON in UTF-8."]
-    assert port.take([*lines[:2], *lines[3:]], strict=True) == (22, 0, 0)
+        database.take(lines, strict=True)
+    assert database.lines() == []
+    assert database.messages == ["line 3: invalid_json: The line is not JSON in UTF-8."]
+    assert database.take([*lines[:2], *lines[3:]], strict=True) == (22, 0, 0)
 
 
-def test_a_file_that_is_not_whole_is_taken_as_far_as_it_goes(port: Port) -> None:
-    path = port.folder / "in.gz"
-    # Random names, so that what is cut off is a part of the lines.
-    whole = b"".join(json.dumps(a_line(id=n, visitor=os.urandom(90).hex())).encode() + b"\n" for n in range(1, 101))
-    path.write_bytes(gzip.compress(whole)[:-3_000])
+def test_a_truncated_file_is_imported_up_to_its_end(database: Database) -> None:
+    path = database.directory / "in.gz"
+    # Random names, so that the lines do not compress and the end that is cut off contains lines.
+    table_rows = b"".join(
+        json.dumps(line_with(id=n, visitor=os.urandom(90).hex())).encode() + b"\n" for n in range(1, 101)
+    )
+    path.write_bytes(gzip.compress(table_rows)[:-3_000])
     with pytest.raises(BadFile, match="cannot be decompressed any further") as failure:
-        port.take(path)
-    taken = len(port.lines())
+        database.take(path)
+    taken = len(database.lines())
     assert 0 < taken < 100
     assert f"up to line {taken:,}." in str(failure.value)
-    check_visits(port.connection)
-    path.write_bytes(gzip.compress(whole))
-    assert port.take(path) == (100 - taken, taken, 0)
+    check_visits(database.connection)
+    path.write_bytes(gzip.compress(table_rows))
+    assert database.take(path) == (100 - taken, taken, 0)
 
 
 class Crash(Exception):
@@ -776,7 +796,7 @@ class Crash(Exception):
 
 
 def interrupting(after: int, failure: BaseException) -> Callable[[int], None]:
-    """Raises once so many parts have been taken."""
+    """Return a progress function that raises an error after some parts."""
     parts = itertools.count(1)
 
     def progress(position: int) -> None:
@@ -787,86 +807,122 @@ def interrupting(after: int, failure: BaseException) -> Callable[[int], None]:
 
 
 @pytest.mark.parametrize("after", range(1, 7))
-def test_an_interrupted_import_continues(port: Port, after: int) -> None:
-    """Lines without ids, some of them bad, in chunks of 7 and parts of 3."""
-    lines = [a_line(timestamp=NOON_MS - n % 4 * DAY_MS, pathname=f"/{n}") if n % 5 else b"{" for n in range(20)]
-    # Bad when the import begins, and so for all of it: else it would move the others' places.
-    lines[2] = a_line(timestamp=NOON_MS + 6 * MINUTE, pathname="/ahead")
+def test_an_interrupted_import_continues(database: Database, after: int) -> None:
+    """Lines without ids, some of them invalid, in chunks of 7 and parts of 3."""
+    lines = [line_with(timestamp=NOON_MS - n % 4 * DAY_MS, pathname=f"/{n}") if n % 5 else b"{" for n in range(20)]
+    # Invalid when the import begins, and so for all of it; otherwise the positions of other lines would change.
+    lines[2] = line_with(timestamp=NOON_MS + 6 * MINUTE, pathname="/ahead")
     with pytest.raises(Crash):
-        port.take(lines, progress=interrupting(after, Crash()))
-    assert len(port.sql("select * from meta where name like 'import:%'")) == 1
-    told = len(port.told)
-    assert port.take(lines, now_ms=NOON_MS + DAY_MS) == (15, 0, 5)
-    assert "continuing an interrupted import" in port.told[told]
-    assert sorted(line["pathname"] for line in port.lines()) == sorted(f"/{n}" for n in range(20) if n % 5 and n != 2)
-    assert port.sql("select * from meta where name like 'import%'") == []
-    check_visits(port.connection)
+        database.take(lines, progress=interrupting(after, Crash()))
+    assert len(database.sql("select * from meta where name like 'import:%'")) == 1
+    messages = len(database.messages)
+    assert database.take(lines, now_ms=NOON_MS + DAY_MS) == (15, 0, 5)
+    assert "continuing an interrupted import" in database.messages[messages]
+    assert sorted(line["pathname"] for line in database.lines()) == sorted(
+        f"/{n}" for n in range(20) if n % 5 and n != 2
+    )
+    assert database.sql("select * from meta where name like 'import%'") == []
+    check_visits(database.connection)
 
 
-def test_an_interrupted_import_says_how_to_go_on(port: Port) -> None:
+def test_an_interrupted_import_explains_how_to_continue(database: Database) -> None:
     with pytest.raises(KeyboardInterrupt):
-        port.take([a_line()] * 20, progress=interrupting(2, KeyboardInterrupt()))
-    assert port.told == ["interrupted: 6 lines are imported; the same command continues"]
-    assert len(port.lines()) == 6
+        database.take([line_with()] * 20, progress=interrupting(2, KeyboardInterrupt()))
+    assert database.messages == ["interrupted: 6 lines are imported; the same command continues"]
+    assert len(database.lines()) == 6
 
 
-def test_another_file_begins_anew(port: Port) -> None:
+def test_another_file_starts_a_new_import(database: Database) -> None:
     with pytest.raises(Crash):
-        port.take([a_line()] * 20, progress=interrupting(1, Crash()))
-    assert port.take([a_line()] * 21) == (21, 0, 0)
-    assert port.take([a_line()] * 20) == (20, 0, 0)
+        database.take([line_with()] * 20, progress=interrupting(1, Crash()))
+    assert database.take([line_with()] * 21) == (21, 0, 0)
+    assert database.take([line_with()] * 20) == (20, 0, 0)
 
 
-def test_two_imports_into_one_website_at_once(port: Port) -> None:
-    """One joins the visits that the other, in the middle of a chunk, has just written."""
-    second = open_database(port.db, create=False)
-    joining = port.file([a_line(timestamp=NOON_MS - n * 25 * MINUTE - 10) for n in range(20)], "second.ndjson")
+def test_another_format_starts_a_new_import(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The position in a file says nothing about its lines in another format."""
+    monkeypatch.setitem(IMPORTERS, "same", IMPORTERS["tally"])
+    path = database.file([line_with(pathname=f"/{n}") for n in range(20)])
+    with pytest.raises(Crash):
+        database.take(path, progress=interrupting(2, Crash()))
+    assert database.take(path, format="same") == (20, 0, 0)
+    assert database.messages == []
+    assert database.take(path) == (20, 0, 0)
+    assert database.messages == ["continuing an interrupted import after 6 lines"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"PK\3\4\0\0", "is damaged or incomplete: its compressed data cannot be decompressed"),
+        ("{}".encode("utf-16"), "is not UTF-8 text, plain, gzip or zip: convert it."),
+        (
+            gzip.compress(b"{}")[:12],
+            "is damaged or incomplete: its compressed data cannot be decompressed",
+        ),
+    ],
+    ids=["zip", "UTF-16", "gzip"],
+)
+def test_a_file_without_a_readable_line_says_what_is_wrong(
+    database: Database, content: bytes, reason: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "events"
+    path.write_bytes(content)
+    with pytest.raises(BadFile, match=re.escape(reason)) as failure:
+        database.take(path)
+    assert "up to line" not in str(failure.value)
+
+
+def test_two_imports_into_one_website_at_once(database: Database) -> None:
+    """One import joins visits that the other has just written in the middle of a chunk."""
+    second = open_database(database.db, create=False)
+    joining = database.file([line_with(timestamp=NOON_MS - n * 25 * MINUTE - 10) for n in range(20)], "second.ndjson")
 
     def progress(position: int) -> None:
-        check_visits(port.connection)
+        check_visits(database.connection)
         nonlocal second
-        if len(port.lines()) == 6:
-            assert port.take(joining, connection=second) == (20, 0, 0)
-            check_visits(port.connection)
+        if len(database.lines()) == 6:
+            assert database.take(joining, connection=second) == (20, 0, 0)
+            check_visits(database.connection)
 
     try:
-        lines = [a_line(timestamp=NOON_MS - n * 35 * MINUTE) for n in range(20)]
-        assert port.take(lines, progress=progress, sizes=Sizes(chunk_lines=20, part_lines=3)) == (20, 0, 0)
+        lines = [line_with(timestamp=NOON_MS - n * 35 * MINUTE) for n in range(20)]
+        assert database.take(lines, progress=progress, sizes=Sizes(chunk_lines=20, part_lines=3)) == (20, 0, 0)
     finally:
         second.close()
-    assert len(port.lines()) == 40
-    check_visits(port.connection)
+    assert len(database.lines()) == 40
+    check_visits(database.connection)
 
 
-def test_the_same_file_twice_at_once_is_refused(port: Port) -> None:
-    second = open_database(port.db, create=False)
-    path = port.file([a_line()] * 20)
+def test_the_same_file_twice_at_once_is_refused(database: Database) -> None:
+    second = open_database(database.db, create=False)
+    path = database.file([line_with()] * 20)
 
     def progress(position: int) -> None:
-        if len(port.lines()) == 6:
+        if len(database.lines()) == 6:
             with open_source(str(path)) as source:
                 import_events(second, WEBSITE, source, now_ms=NOON_MS, sizes=SMALL)
 
     try:
         with pytest.raises(BadFile, match="is running"):
-            port.take(path, progress=progress)
+            database.take(path, progress=progress)
     finally:
         second.close()
-    assert len(port.lines()) == 20
+    assert len(database.lines()) == 20
 
 
-def test_an_import_beside_one_that_writes(port: Port) -> None:
-    """What is committed between two parts by others stays, and so does what is theirs."""
-    beside = sqlite3.connect(port.db, isolation_level=None)
+def test_an_import_while_another_connection_writes(database: Database) -> None:
+    """What other connections commit between two parts is kept."""
+    writer = sqlite3.connect(database.db, isolation_level=None)
 
     def progress(position: int) -> None:
-        beside.execute("insert into label (text) values (?)", (f"beside {len(port.lines())}",))
+        writer.execute("insert into label (text) values (?)", (f"beside {len(database.lines())}",))
 
     try:
-        assert port.take([a_line(pathname=f"/{n}") for n in range(20)], progress=progress) == (20, 0, 0)
+        assert database.take([line_with(pathname=f"/{n}") for n in range(20)], progress=progress) == (20, 0, 0)
     finally:
-        beside.close()
-    assert sorted(line["pathname"] for line in port.lines()) == sorted(f"/{n}" for n in range(20))
+        writer.close()
+    assert sorted(line["pathname"] for line in database.lines()) == sorted(f"/{n}" for n in range(20))
 
 
 @pytest.mark.parametrize(
@@ -874,27 +930,27 @@ def test_an_import_beside_one_that_writes(port: Port) -> None:
     [(20, Sizes(5, 1_000, 2)), (20, Sizes(100, 200, 100)), (21, Sizes(7, 1 << 20, 7)), (1, SMALL), (0, SMALL)],
     ids=["lines", "bytes", "whole chunks", "one", "none"],
 )
-def test_all_sizes_give_the_same(port: Port, lines: int, sizes: Sizes) -> None:
-    sent = [a_line(id=n + 1, pathname=f"/{n}", timestamp=NOON_MS - n * 7 * MINUTE) for n in range(lines)]
-    assert port.take(sent, sizes=sizes) == (lines, 0, 0)
-    assert [line["pathname"] for line in port.lines()] == [f"/{n}" for n in reversed(range(lines))]
-    assert port.take(sent[::-1], sizes=sizes) == (0, lines, 0)
-    check_visits(port.connection)
+def test_chunk_sizes_do_not_change_the_result(database: Database, lines: int, sizes: Sizes) -> None:
+    sent = [line_with(id=n + 1, pathname=f"/{n}", timestamp=NOON_MS - n * 7 * MINUTE) for n in range(lines)]
+    assert database.take(sent, sizes=sizes) == (lines, 0, 0)
+    assert [line["pathname"] for line in database.lines()] == [f"/{n}" for n in reversed(range(lines))]
+    assert database.take(sent[::-1], sizes=sizes) == (0, lines, 0)
+    check_visits(database.connection)
 
 
-# --- any order, any division into files, interrupted anywhere
+# --- any order, any division into files, interrupted at any point
 
 
 @dataclass
 class Sent:
-    """Some imports: their lines, and where in SQLite's work, if at all, each is interrupted the first time."""
+    """Imports: lines, sizes, and the SQLite step at which the first attempt is interrupted, if any."""
 
     imports: list[tuple[list[dict[str, Any]], Sizes, int | None]]
 
 
 @st.composite
-def sendings(draw: st.DrawFn) -> Sent:
-    """Lines of a few visitors on a few days, close to the gap; some with the same ids again, some without."""
+def random_imports(draw: st.DrawFn) -> Sent:
+    """Lines of a few visitors on a few days, with gaps close to 30 minutes, with repeated ids and without ids."""
     line = st.builds(
         lambda type_, day, at, visitor, id: {
             "type": type_,
@@ -908,7 +964,7 @@ def sendings(draw: st.DrawFn) -> Sent:
         st.integers(0, 2),
         times_of_day,
         st.sampled_from(["ann", "ann", "bob", None]),
-        # Some of them are ids of ours.
+        # Some of them equal ids that the database assigns.
         st.none() | st.integers(1, 30) | st.sampled_from(["x", "y", -3]),
     )
     imports = draw(
@@ -926,11 +982,11 @@ def sendings(draw: st.DrawFn) -> Sent:
 
 
 def expected(sent: Sent) -> dict[tuple[Any, ...], int]:
-    """How many events of (time, type, visitor of the file and day) there have to be; None for each of its own."""
+    """Return the expected number of events of each time, type and visitor."""
     seen: set[tuple[int, str]] = set()
     counts: dict[tuple[Any, ...], int] = {}
     for lines, _, _ in sent.imports:
-        # The order of a chunk is that of its days, so of copies in a file the first of the same time is taken anyway.
+        # A chunk is stored in the order of its days, so of equal lines of the same time the first one is stored.
         for line in lines:
             key = line["timestamp"], json.dumps([line["id"], line["type"], line["visitor"]])
             if line["id"] is not None and key in seen:
@@ -942,50 +998,50 @@ def expected(sent: Sent) -> dict[tuple[Any, ...], int]:
 
 
 @settings(max_examples=examples(120, default=25), deadline=None)
-@given(sendings())
-def test_any_imports_leave_what_the_lines_say(sent: Sent) -> None:
-    """Exact after every commit: the visits are looked at between any two parts."""
-    with tempfile.TemporaryDirectory() as folder, port_at(Path(folder)) as port:
+@given(random_imports())
+def test_random_imports_store_all_lines_once(sent: Sent) -> None:
+    """The visits are exact after every commit; they are checked between any two parts."""
+    with tempfile.TemporaryDirectory() as directory, database_at(Path(directory)) as database:
         named = {}
-        for ann_or_bob, day in itertools.product(("ann", "bob"), range(3)):
-            reader = LineReader(key_salt(port.connection), WEBSITE, NOON_MS)
+        for name, day in itertools.product(("ann", "bob"), range(3)):
+            reader = LineReader(key_salt(database.connection), WEBSITE, NOON_MS)
             at = MIDNIGHT_MS - day * DAY_MS
-            line = reader.read(1, json.dumps(a_line(visitor=ann_or_bob, timestamp=at)).encode())
+            line = reader.line(1, line_with(visitor=name, timestamp=at))
             assert isinstance(line, Line)
-            named[line.visitor] = ann_or_bob
+            named[line.visitor] = name
         for number, (lines, sizes, interrupted) in enumerate(sent.imports):
-            path = port.file(lines, f"{number}.ndjson")
+            path = database.file(lines, f"{number}.ndjson")
             steps = itertools.count()
-            port.connection.set_progress_handler(lambda steps=steps, end=interrupted: next(steps) == end, 10)
+            database.connection.set_progress_handler(lambda steps=steps, end=interrupted: next(steps) == end, 10)
             try:
-                port.take(path, sizes=sizes)
+                database.take(path, sizes=sizes)
             except sqlite3.OperationalError:
-                port.connection.set_progress_handler(None, 0)
-                if port.connection.in_transaction:  # it was BEGIN itself that was interrupted
-                    port.connection.execute("rollback")
-                check_visits(port.connection)
-                port.take(path, sizes=sizes, progress=lambda position: check_visits(port.connection))
-            port.connection.set_progress_handler(None, 0)
-            check_visits(port.connection)
+                database.connection.set_progress_handler(None, 0)
+                if database.connection.in_transaction:  # false if BEGIN itself was interrupted
+                    database.connection.execute("rollback")
+                check_visits(database.connection)
+                database.take(path, sizes=sizes, progress=lambda position: check_visits(database.connection))
+            database.connection.set_progress_handler(None, 0)
+            check_visits(database.connection)
         counts: dict[tuple[Any, ...], int] = {}
-        for ts_ms, type_, visitor in port.sql("select ts, type, visitor from event"):
+        for ts_ms, type_, visitor in database.sql("select ts, type, visitor from event"):
             what = ts_ms, ("pageview", "screen_view", "event", "app_event")[type_], named.get(visitor)
             counts[what] = counts.get(what, 0) + 1
         assert counts == expected(sent)
-        with tempfile.TemporaryDirectory() as elsewhere, port_at(Path(elsewhere)) as other:
-            lines = port.lines()
-            other.take(lines)
-            assert [line | {"visit": None} for line in bare(other.lines())] == [
-                line | {"visit": None} for line in bare(lines)
+        with tempfile.TemporaryDirectory() as elsewhere, database_at(Path(elsewhere)) as second_database:
+            lines = database.lines()
+            second_database.take(lines)
+            assert [line | {"visit": None} for line in renumbered(second_database.lines())] == [
+                line | {"visit": None} for line in renumbered(lines)
             ]
-            check_visits(other.connection)
+            check_visits(second_database.connection)
 
 
 # --- over HTTP
 
 
-async def everything(app: App, website: str) -> None:
-    """Events of all types, visits that cross and join, two visitors, three days."""
+async def send_all_types(app: App, website: str) -> None:
+    """Send events of all types, of three visitors on three days, with visits that are joined."""
     events = [
         view("10:00:00", "/a?utm_source=news", referrer="https://www.example.org/x"),
         view("10:50:00", "/b"),
@@ -1002,38 +1058,38 @@ async def everything(app: App, website: str) -> None:
     assert answer.json == {"ok": True, "accepted": len(events), "rejected": 0}
 
 
-def questions() -> list[str]:
-    whole, ragged = "from=2026-11-14&to=2026-11-18", "from=2026-11-16T10:10:00Z&to=2026-11-17T10:30:00Z"
+def queries() -> list[str]:
+    table_rows, ragged = "from=2026-11-14&to=2026-11-18", "from=2026-11-16T10:10:00Z&to=2026-11-17T10:30:00Z"
     of_range = ["stats", "stats?compare=previous", "timeseries", "timeseries?interval=hour&tz=Asia/Kolkata"]
     of_range += [f"top/{name}" for name in FIELDS] + ["stats?filter_os=Windows", "events"]
-    asked = [f"{ask}{'&' if '?' in ask else '?'}{span}" for ask in of_range for span in (whole, ragged)]
-    return [*asked, "realtime"]
+    parameters = [f"{ask}{'&' if '?' in ask else '?'}{span}" for ask in of_range for span in (table_rows, ragged)]
+    return [*parameters, "realtime"]
 
 
-async def answers(app: App, website: str) -> list[Any]:
+async def results(app: App, website: str) -> list[Any]:
     key = await app.key()
     found = []
-    for question in questions():
-        answer = await app.get(f"/api/v1/websites/{website}/{question}", key)
-        assert answer.status == 200, (question, answer.text)
+    for query in queries():
+        answer = await app.get(f"/api/v1/websites/{website}/{query}", key)
+        assert answer.status == 200, (query, answer.text)
         data = answer.json["data"]
-        if question.startswith("events"):
+        if query.startswith("events"):
             visits: dict[str, int] = {}
             assert len({row["id"] for row in data}) == len(data)
             data = [
                 row | {"id": None, "visit": row["visit"] and visits.setdefault(row["visit"], len(visits))}
                 for row in data
             ]
-        found.append((question, data, answer.json["meta"].get("unset")))
+        found.append((query, data, answer.json["meta"].get("unset")))
     return found
 
 
-async def test_answers_over_http_are_equal(make_app: MakeApp, tmp_path: Path) -> None:
-    """Also of a server that was running all the while and had ids of its own, and an export is what /events shows."""
+async def test_reports_after_export_and_import_are_equal(make_app: MakeApp, tmp_path: Path) -> None:
+    """Results are equal on a running server that has its own ids, and an export has the rows of /events."""
     app = await make_app(client_per_minute=10_000, key_per_minute=10_000)
-    website, beside = await app.website(), await app.website("example.net")
-    await everything(app, website)
-    await app.collect(view(NOON_MS) | {"website_id": beside})
+    website, writer = await app.website(), await app.website("example.net")
+    await send_all_types(app, website)
+    await app.collect(view(NOON_MS) | {"website_id": writer})
     reader = connect_reader(app.db)
     with open_target(str(tmp_path / "out.ndjson.gz")) as out:
         export_events(reader, 1, out)
@@ -1046,7 +1102,7 @@ async def test_answers_over_http_are_equal(make_app: MakeApp, tmp_path: Path) ->
         assert import_events(connection, 1, source, now_ms=NOON_MS) == (10, 0, 0)
     connection.close()
     await new.store.refresh()
-    assert await answers(new, target) == await answers(app, website)
+    assert await results(new, target) == await results(app, website)
     with gzip.open(tmp_path / "out.ndjson.gz") as file:
         lines = [json.loads(line) for line in file]
     key = await app.key()
@@ -1056,7 +1112,7 @@ async def test_answers_over_http_are_equal(make_app: MakeApp, tmp_path: Path) ->
 
 
 def imported(app: App, lines: Sequence[Any], website: int = 1) -> Summary:
-    """An import by another process: the server has not heard of it yet."""
+    """Import as another process does; the server has not read the change yet."""
     path = app.db.with_name("lines.ndjson")
     path.write_bytes(b"".join((one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n" for one in lines))
     connection = open_database(app.db, create=False)
@@ -1064,50 +1120,59 @@ def imported(app: App, lines: Sequence[Any], website: int = 1) -> Summary:
         return import_events(connection, website, source, now_ms=app.clock.wall_ms())
 
 
-async def test_pages_of_events_stand_still_beside_imports(app: App) -> None:
-    """The cursor is stable while events arrive, whoever brings them, while and after imports and across
-    restarts; a first page shows what was imported just now."""
+async def test_a_first_page_shows_an_import_that_a_refresh_finds_meanwhile(app: App) -> None:
+    website, key = await app.website(), await app.key()
+    for number in range(40):
+        line = line_with(id=f"line {number}", pathname=f"/{number}", timestamp=NOON_MS - 3_600_000 + number)
+        assert imported(app, [line]) == (1, 0, 0)
+        page, _ = await asyncio.gather(app.get(f"/api/v1/websites/{website}/events?limit=1", key), app.store.refresh())
+        assert [row["pathname"] for row in page.json["data"]] == [f"/{number}"]
+
+
+async def test_paging_of_events_is_stable_during_imports(app: App) -> None:
+    """A cursor returns every row once while events arrive and are imported, and across restarts; a first page contains
+    what was just imported."""
     website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/events?limit=2"
     before: list[str] = []
 
-    async def arrive(name: str) -> None:
-        """One event by each way, both older than all others."""
+    async def send_and_import(name: str) -> None:
+        """Send one event and import another, both older than all others."""
         hours = len(before)
         sent = view(NOON_MS - hours * 3_600_000, f"/sent {name}") | {"website_id": website}
         assert (await app.collect(sent)).status == 202
-        line = a_line(id=f"line {len(before)}", pathname=f"/imported {name}", timestamp=NOON_MS - hours * 3_600_000)
+        line = line_with(id=f"line {len(before)}", pathname=f"/imported {name}", timestamp=NOON_MS - hours * 3_600_000)
         assert imported(app, [line]) == (1, 0, 0)
         before.extend([f"/sent {name}", f"/imported {name}"])
 
     for round_ in range(4):
-        await arrive(f"{round_}")
-        there = list(before)
+        await send_and_import(f"{round_}")
+        stored_before = list(before)
         page = (await app.get(path, key)).json
         rows = page["data"]
         while cursor := page["meta"]["next_cursor"]:
-            await arrive(f"{round_} {len(rows)}")
+            await send_and_import(f"{round_} {len(rows)}")
             if round_ % 2:
                 await app.restart()
             if round_ % 3:
                 await app.store.refresh()
             page = (await app.get(f"{path}&cursor={cursor}", key)).json
             rows += page["data"]
-        assert sorted(row["pathname"] for row in rows) == sorted(there)
+        assert sorted(row["pathname"] for row in rows) == sorted(stored_before)
         assert len({row["id"] for row in rows}) == len(rows)
     ids = [row[0] for row in app.sql("select id from event")]
     assert len(set(ids)) == len(ids)
 
 
-async def test_an_answer_is_not_unchanged_after_an_import(app: App) -> None:
-    """A conditional GET sees an import as soon as a plain GET does."""
+async def test_etags_change_after_an_import(app: App) -> None:
+    """A conditional GET returns imported events as soon as a plain GET does."""
     website, key = await app.website(), await app.key()
     for path in ("stats", "events", "top/pathname", "realtime"):
         path = f"/api/v1/websites/{website}/{path}"
         first = await app.get(path, key)
         tag = {"If-None-Match": first.headers["ETag"]}
         assert (await app.get(path, key, headers=tag)).status == 304
-        assert imported(app, [a_line(pathname=path)]) == (1, 0, 0)
+        assert imported(app, [line_with(pathname=path)]) == (1, 0, 0)
         again = await app.get(path, key, headers=tag)
         assert (again.status, again.headers["ETag"] != first.headers["ETag"]) == (200, True)
         assert again.json["data"] == (await app.get(path, key)).json["data"]
@@ -1118,28 +1183,26 @@ async def test_an_answer_is_not_unchanged_after_an_import(app: App) -> None:
 KINDS = ("pageview",) * 4 + ("screen_view", "event", "event", "app_event", "vitals") + ("ab_assign", "ab_convert") * 4
 
 
-def a_history(chance: random.Random) -> list[list[dict[str, Any]]]:
-    """Batches of a few visitors over three days; many events come late, and variants differ by event."""
+def random_batches(rng: random.Random) -> list[list[dict[str, Any]]]:
+    """Return batches of a few visitors over three days, with many late events and several variants per visitor."""
     batches = []
     for _ in range(12):
         events = []
-        for _ in range(chance.randrange(1, 12)):
-            kind = chance.choice(KINDS)
-            own: dict[str, Any] = {
-                "url": f"https://example.com/{chance.choice('abc')}?utm_source={chance.choice('xy')}"
-            }
+        for _ in range(rng.randrange(1, 12)):
+            kind = rng.choice(KINDS)
+            own: dict[str, Any] = {"url": f"https://example.com/{rng.choice('abc')}?utm_source={rng.choice('xy')}"}
             own |= {"name": "Home"} if kind == "screen_view" else {}
-            own |= {"referrer": chance.choice(("https://www.example.org/", "https://t.co/x"))} if kind[0] == "p" else {}
-            own |= {"event_name": chance.choice("mn")} if kind in ("event", "app_event") else {}
-            own |= {"event_data": {"n": chance.randrange(3)}} if kind in ("event", "app_event") else {}
-            own |= {"vitals": {"lcp": chance.randrange(5_000), "cls": chance.random()}} if kind == "vitals" else {}
+            own |= {"referrer": rng.choice(("https://www.example.org/", "https://t.co/x"))} if kind[0] == "p" else {}
+            own |= {"event_name": rng.choice("mn")} if kind in ("event", "app_event") else {}
+            own |= {"event_data": {"n": rng.randrange(3)}} if kind in ("event", "app_event") else {}
+            own |= {"vitals": {"lcp": rng.randrange(5_000), "cls": rng.random()}} if kind == "vitals" else {}
             if kind[:2] == "ab":
-                own |= {"experiment": chance.choice(("e", "f")), "variant": chance.choice(("a", "b", "c"))}
+                own |= {"experiment": rng.choice(("e", "f")), "variant": rng.choice(("a", "b", "c"))}
             if kind == "ab_convert":
-                own |= {"variant": chance.choice((None, None, "a")), "goal": chance.choice(("g", None)), "value": 1.5}
-            own |= {"session_id": f"session-{chance.randrange(4)}", "os": chance.choice(("Linux", "iOS"))}
-            # Few times, so that some are equal.
-            own["timestamp"] = NOON_MS - chance.randrange(0, 70 * 60, 7) * MINUTE
+                own |= {"variant": rng.choice((None, None, "a")), "goal": rng.choice(("g", None)), "value": 1.5}
+            own |= {"session_id": f"session-{rng.randrange(4)}", "os": rng.choice(("Linux", "iOS"))}
+            # Few distinct times, so that some are equal.
+            own["timestamp"] = NOON_MS - rng.randrange(0, 70 * 60, 7) * MINUTE
             events.append({"type": kind, **own})
         batches.append(events)
     return batches
@@ -1168,17 +1231,16 @@ async def reports(app: App, website: str, key: str) -> dict[str, Any]:
     return found
 
 
-async def test_histories_that_are_exported_and_imported_give_equal_reports(make_app: MakeApp) -> None:
-    """Whatever the order of arrival: the first assignment of a day is the first by timestamp, here and there; of equal
-    ones the first to arrive, whose line comes first. Lines in no order give equal reports too, but for rows of equal
-    times."""
+async def test_exported_and_imported_histories_give_equal_reports(make_app: MakeApp) -> None:
+    """The first assignment of a day by timestamp wins in both; of equal timestamps the first to arrive, which is
+    exported first. Shuffled lines give equal reports too, except for rows of equal timestamps."""
     app = await make_app(client_per_minute=10_000, website_per_minute=10_000, key_per_minute=10_000)
     key = await app.key()
     shuffles = 0
     for number in range(1, 7):
-        chance = random.Random(f"history {number}")
+        rng = random.Random(f"history {number}")
         website, copy, shuffled = [await app.website() for _ in range(3)]
-        for events in a_history(chance):
+        for events in random_batches(rng):
             answer = await app.collect({"website_id": website, "events": events}, ip=f"203.0.113.{number}")
             assert answer.status in (202, 400), answer.text
         out = io.BytesIO()
@@ -1186,19 +1248,19 @@ async def test_histories_that_are_exported_and_imported_give_equal_reports(make_
             export_events(reader, number * 3 - 2, out)
         lines = out.getvalue().splitlines()
         assert imported(app, lines, number * 3 - 1) == (len(lines), 0, 0)
-        want = await reports(app, website, key)
-        assert want["experiments"]
-        assert await reports(app, copy, key) == want
+        expected_reports = await reports(app, website, key)
+        assert expected_reports["experiments"]
+        assert await reports(app, copy, key) == expected_reports
         assert imported(app, lines, number * 3 - 1) == (0, len(lines), 0)
         assert imported(app, lines, number * 3 - 2) == (0, len(lines), 0)
         times = [(line["timestamp"], line["visitor"]) for line in map(json.loads, lines) if line["type"] == "ab_assign"]
         if len(set(times)) == len(times):
             shuffles += 1
-            chance.shuffle(lines)
+            rng.shuffle(lines)
             assert imported(app, lines, number * 3) == (len(lines), 0, 0)
             found = await reports(app, shuffled, key)
             assert {k: v for k, v in found.items() if k[:6] != "events"} == (
-                {k: v for k, v in want.items() if k[:6] != "events"}
+                {k: v for k, v in expected_reports.items() if k[:6] != "events"}
             )
         with contextlib.closing(connect_reader(app.db)) as reader:
             assert [one for one in verdicts(reader, number * 3) if one.fault] == []
@@ -1209,7 +1271,7 @@ async def test_histories_that_are_exported_and_imported_give_equal_reports(make_
 
 
 @pytest.mark.slow
-def test_the_commands_beside_a_running_server(serve: Serve, command: Command, tmp_path: Path) -> None:
+def test_commands_while_a_server_runs(serve: Serve, command: Command, tmp_path: Path) -> None:
     """All commands but restore work while the server runs, and the running server sees the result."""
     server = serve()
     website = command("website", "add", "example.com").stdout.strip()
@@ -1219,10 +1281,10 @@ def test_the_commands_beside_a_running_server(serve: Serve, command: Command, tm
     assert (taken.returncode, taken.stdout) == (0, "8\n")
     assert "line 9: invalid_json" in taken.stderr
     assert "imported 8 events, skipped 0 duplicates, rejected 1 of 9 lines" in taken.stderr
-    question = f"/api/v1/websites/{website}/stats?from=1970-01-01&to=2026-11-18"
+    query = f"/api/v1/websites/{website}/stats?from=1970-01-01&to=2026-11-18"
 
     def data() -> Any:
-        return server.request("GET", question, headers={"Authorization": f"Bearer {key}"}).json["data"]
+        return server.request("GET", query, headers={"Authorization": f"Bearer {key}"}).json["data"]
 
     assert until(lambda: data() if data()["pageviews"] else None) == {
         **{"visitors": 3, "visits": 3, "pageviews": 3, "events": 2},
@@ -1236,11 +1298,11 @@ def test_the_commands_beside_a_running_server(serve: Serve, command: Command, tm
 
 
 @pytest.mark.slow
-def test_an_import_of_bad_lines_alone_fails(command: Command) -> None:
-    """Exit code 1 where no line could be imported, 0 where some were or had been; what was wrong is told either way."""
+def test_an_import_of_only_bad_lines_fails(command: Command) -> None:
+    """Exit status 1 if no line was imported or known, otherwise 0; invalid lines are reported in both cases."""
     command("website", "add", "example.com")
     sound = json.dumps(VARIETY[0])
-    for lines, code, says in (
+    for lines, code, expected_error in (
         (["{"] * 30, 1, "imported 0 events, skipped 0 duplicates, rejected 30 of 30 lines"),
         (["", "[]", " "], 1, "rejected 1 of 1 lines"),
         (["{", sound], 0, "imported 1 events, skipped 0 duplicates, rejected 1 of 2 lines"),
@@ -1249,14 +1311,14 @@ def test_an_import_of_bad_lines_alone_fails(command: Command) -> None:
     ):
         ended = command("import", "-", "--website", "example.com", stdin="\n".join(lines))
         assert ended.returncode == code, lines
-        assert says in ended.stderr
+        assert expected_error in ended.stderr
         assert ("No line could be imported" in ended.stderr) == (code == 1)
         assert ("line 1: invalid_json: " in ended.stderr) == ("{" in lines)
-        assert ended.stdout == ("" if code else says.split()[1] + "\n")
+        assert ended.stdout == ("" if code else expected_error.split()[1] + "\n")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "expected_error"),
     [
         (("import", "none", "--website", "example.com"), "No such file"),
         (("import", "bad", "--website", "example.com", "--strict"), "1 of 1 lines are invalid: nothing was imported"),
@@ -1267,30 +1329,30 @@ def test_an_import_of_bad_lines_alone_fails(command: Command) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_cannot_be_done_is_told(command: Command, tmp_path: Path, arguments: tuple[str, ...], says: str) -> None:
+def test_errors_of_the_commands(
+    command: Command, tmp_path: Path, arguments: tuple[str, ...], expected_error: str
+) -> None:
     command("website", "add", "example.com")
     (tmp_path / "bad").write_text("{\n")
     failed = command(*arguments, stdin="{\n")
     assert (failed.returncode, failed.stdout) == (1, "")
-    assert says in failed.stderr
+    assert expected_error in failed.stderr
     assert "Traceback" not in failed.stderr
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill"])
 @pytest.mark.slow
-def test_a_process_that_is_ended_can_be_gone_on_with(command: Command, tmp_path: Path, end: signal.Signals) -> None:
-    """Lines without ids: each is taken once."""
+def test_a_killed_import_can_be_continued(command: Command, tmp_path: Path, end: signal.Signals) -> None:
+    """Lines without ids are imported exactly once."""
     many = 60_000
     command("website", "add", "example.com")
     with (tmp_path / "in").open("w") as file:
-        file.writelines(json.dumps(a_line(timestamp=n * 60_000, pathname=f"/{n % 100}")) + "\n" for n in range(many))
+        file.writelines(json.dumps(line_with(timestamp=n * 60_000, pathname=f"/{n % 100}")) + "\n" for n in range(many))
     words = [sys.executable, str(ROOT / "analytics_server.py"), "import", "in", "--website", "example.com"]
     process = subprocess.Popen(
         words,
         cwd=tmp_path,
         env=clean_environment(),
-        # Tests that run in the background were begun with Ctrl-C ignored, and would hand that down.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -1299,11 +1361,11 @@ def test_a_process_that_is_ended_can_be_gone_on_with(command: Command, tmp_path:
     try:
         until(lambda: connection.execute("select 1 from meta where name like 'import:%'").fetchone())
         process.send_signal(end)
-        out, words_said = process.communicate(timeout=60)
-        assert process.returncode == (130 if end == signal.SIGINT else -signal.SIGKILL), (out, words_said)
+        out, errors = process.communicate(timeout=60)
+        assert process.returncode == (130 if end == signal.SIGINT else -signal.SIGKILL), (out, errors)
         (taken,) = connection.execute("select count(*) from event").fetchone()
         assert 0 < taken < many
-        assert ("the same command continues" in words_said) == (end == signal.SIGINT)
+        assert ("the same command continues" in errors) == (end == signal.SIGINT)
         check_visits(connection)
         again = command("import", "in", "--website", "example.com")
         assert (again.returncode, again.stdout) == (0, f"{many}\n"), again.stderr

@@ -1,0 +1,165 @@
+// The goals of a website in its settings: a list, and the dialog that adds, changes and deletes one.
+
+import { sectionCard } from "../account/card.js";
+import { confirmDialog, failureNotice, notify, openDialog } from "../shared/dialog.js";
+import { fill, h } from "../shared/dom.js";
+import { get, send } from "../shared/api.js";
+import { field, form } from "../shared/forms.js";
+import { texts } from "../shared/messages.js";
+import { OPERATORS, matchOf, partsOf } from "./conditions.js";
+
+const t = await texts("goals");
+const shared = await texts("shared");
+/** @type {[string, string][]} */
+const TYPES = [
+  ["event", t("event")],
+  ["page", t("page")],
+];
+
+/**
+ * Returns the card; the goals are loaded into it.
+ *
+ * @param {Website} website
+ */
+export function goalsCard(website) {
+  const path = `/api/account/websites/${website.id}/goals`;
+  const list = h("div", { "aria-live": "polite" });
+  async function load() {
+    const answer = await get(path);
+    if (!answer.ok) return void fill(list, failureNotice(shared("goals_failed"), answer.error, load));
+    const goals = /** @type {SavedGoal[]} */ (answer.data);
+    const none = h("p", { class: "soft" }, t("no_goals"));
+    const rows = goals.map((one) => h("li", { class: "row apart" }, words(one), editButton(one)));
+    return void fill(list, goals.length ? h("ul", { class: "plain-list stack" }, rows) : none);
+  }
+  const editButton = (/** @type {SavedGoal} */ one) =>
+    h(
+      "button",
+      {
+        class: "button small",
+        type: "button",
+        "aria-label": t("edit_named", { goal: one.name }),
+        onclick: () => edit(one),
+      },
+      t("edit"),
+    );
+  const edit = (/** @type {SavedGoal | null} */ one) => goalDialog(path, one, website.currency, load);
+  load();
+  return sectionCard(
+    shared("goals"),
+    h("p", { class: "soft" }, t("what_goals_are")),
+    list,
+    h(
+      "p",
+      { class: "row gap-above" },
+      h("button", { class: "button", type: "button", onclick: () => edit(null) }, t("add_goal")),
+    ),
+  );
+}
+
+/**
+ * @param {SavedGoal} goal
+ */
+function words({ name, type, match, value, currency }) {
+  const conditions = match.map((one) => one.replace("filter_", "")).join(", ");
+  const sum = value === null ? [] : [currency ? t("value_in", { value, currency }) : t("value_of", { value })];
+  const label = type === "page" ? t("page") : t("event");
+  return h(
+    "div",
+    { class: "grow wrap" },
+    h("strong", null, h("bdi", null, name)),
+    h("p", { class: "soft small-text" }, [shared("label_value", { label, value: conditions }), ...sum].join(", ")),
+  );
+}
+
+/**
+ * @param {string} path
+ * @param {SavedGoal | null} goal
+ * @param {string | null} usual  the website's currency
+ * @param {() => void} changed
+ */
+function goalDialog(path, goal, usual, changed) {
+  const parts = goal ? partsOf(goal) : { operator: "=", text: "", more: "" };
+  const more = h("textarea", { rows: 2, spellcheck: "false", autocapitalize: "none", class: "mono" });
+  more.value = parts.more;
+  const fields = [
+    field({
+      label: shared("name"),
+      name: "name",
+      value: goal?.name || "",
+      missing: shared("enter_name"),
+      maxlength: 100,
+    }),
+    field({ label: t("counts"), name: "type", input: select(TYPES, goal?.type || "event") }),
+    field({ label: t("name_or_path"), name: "operator", input: select(OPERATORS, parts.operator) }),
+    field({ label: t("text"), name: "text", value: parts.text, hint: t("text_hint") }),
+    field({
+      ...{ label: t("more_filters"), name: "match", soft: shared("optional"), input: more },
+      hint: t("more_filters_hint"),
+    }),
+    field({
+      ...{ label: shared("value"), name: "value", soft: shared("optional"), value: goal?.value || "" },
+      hint: t("value_hint"),
+    }),
+    field({
+      ...{
+        label: t("currency"),
+        name: "currency",
+        soft: shared("optional"),
+        value: (goal ? goal.currency : usual) || "",
+      },
+      ...{ hint: t("currency_hint"), maxlength: 3 },
+    }),
+  ];
+  const remove = h("button", { class: "button warning", type: "button" }, shared("delete"));
+  const made = form({
+    fields,
+    action: goal ? t("save_goal") : t("add_goal"),
+    busy: shared("saving"),
+    beside: goal ? remove : null,
+    submit: async ({ name, type, operator, text, match, value, currency }) => {
+      const body = {
+        ...{ name: name.trim(), type, match: matchOf({ type, operator, text, more: match }) },
+        ...{ value: value.trim() || null, currency: (value.trim() && currency.trim().toUpperCase()) || null },
+      };
+      if (!body.match.length) return { error: { code: "", field: "text", message: t("enter_name_or_path") } };
+      const answer = await send(goal ? "PATCH" : "POST", goal ? `${path}/${goal.id}` : path, body);
+      if (!answer.ok) return answer;
+      finish(goal ? t("goal_saved") : t("goal_added"));
+      return null;
+    },
+  });
+  const dialog = openDialog({ title: goal ? t("edit_goal") : t("new_goal"), body: made.element });
+  function finish(/** @type {string} */ said) {
+    dialog.close();
+    notify(said);
+    changed();
+  }
+  remove.addEventListener("click", async () => {
+    const question = {
+      title: t("delete_goal_question"),
+      words: goal?.name || "",
+      action: t("delete_goal"),
+      danger: true,
+    };
+    if (!(await confirmDialog(question))) return;
+    const answer = await send("DELETE", `${path}/${goal?.id}`);
+    if (answer.ok) finish(t("goal_deleted"));
+    else made.fail(answer.error);
+  });
+  made.focus();
+}
+
+/**
+ * @param {string[][]} choices
+ * @param {string} chosen
+ */
+function select(choices, chosen) {
+  const own = h(
+    "select",
+    null,
+    choices.map(([value, label]) => h("option", { value }, label)),
+  );
+  own.value = chosen;
+  return /** @type {any} */ (own);
+}

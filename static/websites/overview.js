@@ -1,0 +1,69 @@
+// The figures of all websites together, and their order on the overview. Pure.
+
+import { texts } from "../shared/messages.js";
+
+const t = await texts("websites");
+const shared = await texts("shared");
+
+/** @type {[name: string, label: string][]} */
+export const PERIODS = [
+  ["today", shared("today_short")],
+  ["7d", shared("days_short", { days: 7 })],
+  ["30d", shared("days_short", { days: 30 })],
+  ["12mo", t("twelve_months")],
+];
+
+/** @type {Record<string, [label: string, valueOf: (website: ListedWebsite) => number | string | null]>} */
+export const ORDERS = {
+  visitors: [shared("figure_visitors"), ({ stats }) => stats?.visitors ?? null],
+  change: [t("order_change"), ({ stats }) => stats?.change.visitors ?? null],
+  now: [t("order_now"), ({ stats }) => stats?.active_visitors ?? null],
+  name: [shared("name"), ({ name, domain }) => (name || domain).toLowerCase()],
+};
+
+/**
+ * Returns what the address says: { period, order }, the first of each unless it names another.
+ *
+ * @param {URLSearchParams} query
+ */
+export function readOverview(query) {
+  const [period, order] = [query.get("stats") || "", query.get("sort") || ""];
+  return {
+    period: PERIODS.some(([name]) => name === period) ? period : "7d",
+    order: Object.hasOwn(ORDERS, order) ? order : "visitors",
+  };
+}
+
+/**
+ * Returns the path with that period and order.
+ *
+ * @param {{ period: string, order: string }} view
+ */
+export function overviewPath({ period, order }) {
+  const query = new URLSearchParams();
+  if (period !== "7d") query.append("stats", period);
+  if (order !== "visitors") query.append("sort", order);
+  return query.size ? `/?${query}` : "/";
+}
+
+/**
+ * Returns the sums of the websites' figures, and of their ranges before as `previous`; null where none has figures.
+ *
+ * @param {ListedWebsite[]} websites
+ */
+export function totalsOf(websites) {
+  const all = websites.flatMap(({ stats }) => (stats ? [stats] : []));
+  if (!all.length) return null;
+  const sum = (/** @type {(of: WebsiteFigures) => number} */ valueOf) => all.reduce((n, of) => n + valueOf(of), 0);
+  return {
+    visitors: sum((of) => of.visitors),
+    visits: sum((of) => of.visits),
+    pageviews: sum((of) => of.pageviews),
+    active_visitors: sum((of) => of.active_visitors),
+    previous: {
+      visitors: sum((of) => of.previous.visitors),
+      visits: sum((of) => of.previous.visits),
+      pageviews: sum((of) => of.previous.pageviews),
+    },
+  };
+}

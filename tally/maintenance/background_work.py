@@ -1,0 +1,89 @@
+"""The background work of a running server on its database: rollups, retention and deletion.
+
+Rounds of the scheduler (tally/maintenance/scheduler.py) over the rollup builder and the deletion worker, with a pause
+after a round that left nothing to do. It can be stopped at any point and started again, as recovery does
+(tally/storage/recovery.py). Each start makes both anew, so that nothing they cached of the file survives a recovery.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from tally.clock import Clock
+from tally.errors import log, where_it_failed
+from tally.maintenance.deletion_worker import DeletionWorker
+from tally.maintenance.rollup_builder import RollupBuilder
+from tally.maintenance.scheduler import Scheduler
+from tally.rollups.goal_days import Goal
+from tally.storage.connections import Thread
+from tally.storage.labels import Labels
+
+# At 200 events a second, fewer than 3,000 events of today are not rolled up yet.
+PAUSE_S = 2.0
+FAILED_PAUSE_S = 10.0
+
+
+class BackgroundWork:
+    """Runs `builder` and `deletion_worker`, which exist from the first start on.
+
+    `keep_days`, `is_busy`, `changed` and `goals_of` are those of RollupBuilder, `deleted` is that of DeletionWorker;
+    `failed` is called with each failure.
+    """
+
+    builder: RollupBuilder
+    deletion_worker: DeletionWorker
+
+    def __init__(
+        self,
+        writer: Thread,
+        reader: Thread,
+        labels: Labels,
+        clock: Clock,
+        *,
+        keep_days: int,
+        is_busy: Callable[[], bool],
+        changed: Callable[[int], None],
+        goals_of: Callable[[int], Sequence[Goal]],
+        deleted: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._writer, self._reader, self._labels, self._clock = writer, reader, labels, clock
+        self._keep_days, self._is_busy, self._changed, self._goals_of = keep_days, is_busy, changed, goals_of
+        self._deleted, self._failed = deleted, failed
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start it unless it runs."""
+        if self._task is None:
+            self.builder = RollupBuilder(
+                self._writer,
+                self._reader,
+                self._clock,
+                self._keep_days,
+                self._is_busy,
+                changed=self._changed,
+                goals_of=self._goals_of,
+            )
+            self.deletion_worker = DeletionWorker(
+                self.builder.write, self._reader, self._labels, self._clock, self._deleted
+            )
+            self._task = asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop it at once: it can be cancelled at any point."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            await self.deletion_worker.close()
+            self._task = None
+
+    async def _run(self) -> None:
+        scheduler = Scheduler((self.builder, self.deletion_worker), self._failed)
+        has_more = False
+        while True:
+            await asyncio.sleep(0 if has_more else PAUSE_S)
+            try:
+                has_more = await scheduler.round()
+            except Exception as failure:
+                self._failed(failure)
+                log.error("background work failed: %s", where_it_failed(failure))
+                await asyncio.sleep(FAILED_PAUSE_S)

@@ -1,0 +1,180 @@
+"""Conversions: the events of E that match a goal, the visitors who converted, and the sum of the conversions' values.
+
+The conditions of a goal are filters, which the caller adds to those of the scope, so a conversion is an event of the
+scope. Without other filters, days that are stored are read from there (tally/rollups/goal_days.py). Other days are
+counted from raw rows: counts of complete days are cached, as other filtered figures are (tally/reports/coverage.py),
+and days on which no event has a filter's value are skipped.
+"""
+
+import sqlite3
+from array import array
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from tally.reports import stats
+from tally.reports.cache import ResultCache, packed, unpacked
+from tally.reports.coverage import Coverage, Span, coverage_of, days_of, plan_of
+from tally.reports.ranking import Sums, add_days
+from tally.rollups import goal_days
+from tally.rollups.goal_days import MILLIONTHS, PART, Goal
+from tally.rollups.rollup_state import FINAL
+from tally.storage.sql.events import Scope
+from tally.timestamps import DAY_MS
+
+if TYPE_CHECKING:
+    from tally.reports.packed_days import PackedDays
+
+__all__ = ["MILLIONTHS", "Goal"]
+
+_COLUMNS = len(goal_days.COLUMNS)
+
+
+class Conversions(NamedTuple):
+    """The conversions of a goal. `value`: the sum of their values in millionths; 0 for a goal without values."""
+
+    events: int = 0
+    visitors: int = 0
+    value: int = 0
+    without_value: int = 0
+
+
+class GoalFigures(NamedTuple):
+    """The visitors of E, and the conversions of each goal."""
+
+    visitors: int
+    goals: list[Conversions]
+
+
+def report(connection: sqlite3.Connection, scope: Scope, goals: Sequence[Goal], cache: ResultCache) -> GoalFigures:
+    """Return the visitors of E and the conversions of each of some goals."""
+    visitors = stats.stats(connection, scope, cache).visitors
+    return GoalFigures(visitors, [total(connection, scope, goal, cache) for goal in goals])
+
+
+def total(connection: sqlite3.Connection, scope: Scope, goal: Goal, cache: ResultCache) -> Conversions:
+    """Return the conversions in E."""
+    sums = _sums(connection, scope, goal, cache)
+    return next((_conversions(figures) for _, *figures in sums), Conversions())
+
+
+def by_label(
+    connection: sqlite3.Connection, scope: Scope, goal: Goal, field: str, labels: Sequence[int], cache: ResultCache
+) -> list[Conversions]:
+    """Return the conversions of each of some values of a field."""
+    sums = _sums(connection, scope, goal, cache, field, labels)
+    wanted = set(labels)
+    found = {label: _conversions(figures) for label, *figures in sums if label in wanted}
+    return [found.get(label, Conversions()) for label in labels]
+
+
+def by_bucket(
+    connection: sqlite3.Connection, scope: Scope, goal: Goal, edges: Sequence[Span], cache: ResultCache
+) -> list[Conversions]:
+    """Return the conversions of each bucket; the buckets tile the scope's range."""
+    coverage, stored = _coverage(connection, scope, goal)
+    whole = {day: parts[0][0] for day in stored if len(parts := stats.clipped(edges, _span(day))) == 1}
+    found = [[0] * _COLUMNS for _ in edges]
+    for day, *figures in goal_days.sums(connection, scope.website, goal, "", whole, by="day"):
+        _add(found[whole[day]], figures)
+    days = list(_days(_without(coverage, whole)))
+    packed_days, days = coverage.packed(days, filtered=True) if goal.value is None else ([], days)
+    for columns in packed_days:
+        for n, *figures in _packed_series(columns, edges, cache):
+            _add(found[n], figures)
+    for span in days:
+        clipped = stats.clipped(edges, span)
+        cut = tuple(bucket for _, bucket in clipped)
+        for place, *figures in _of_day(coverage, span, goal, cache, cut):
+            _add(found[clipped[place][0]], figures)
+    return [_conversions(row) for row in found]
+
+
+def _add(row: list[int], more: Sequence[int]) -> None:
+    row[:] = (a + b for a, b in zip(row, more, strict=True))
+
+
+def _conversions(figures: Sequence[int]) -> Conversions:
+    events, visitors, high, low, without = figures
+    return Conversions(events, visitors, high * PART + low, without)
+
+
+def _coverage(connection: sqlite3.Connection, scope: Scope, goal: Goal, field: str = "") -> tuple[Coverage, set[int]]:
+    """Return the coverage of a goal's conversions in a scope, and the days of it that are stored."""
+    coverage = coverage_of(connection, scope._replace(filters=(*scope.filters, *goal.filters)))
+    if scope.filters or not goal_days.is_counted(field):
+        return coverage, set()
+    first, end = -(-scope.from_ms // DAY_MS), scope.to_ms // DAY_MS
+    final = {day: of.version for day, of in coverage.known.days.items() if first <= day < end and of.state >= FINAL}
+    return coverage, goal_days.complete(connection, scope.website, goal, final)
+
+
+def _without(coverage: Coverage, days: Container[int]) -> Coverage:
+    """Return the coverage of the other days."""
+    known, deleted = coverage.known, [day for day in coverage.deleted_days if day not in days]
+    left = {day: of for day, of in known.days.items() if day not in days}
+    return replace(coverage, known=known._replace(days=left), deleted_days=deleted)
+
+
+def _span(day: int) -> Span:
+    return day * DAY_MS, (day + 1) * DAY_MS
+
+
+def _sums(
+    connection: sqlite3.Connection,
+    scope: Scope,
+    goal: Goal,
+    cache: ResultCache,
+    field: str = "",
+    labels: Sequence[int] | None = None,
+) -> Sums:
+    """Return the sums of the columns of goal_days, by label of a field or 0; complete for `labels`, None for all."""
+    coverage, stored = _coverage(connection, scope, goal, field)
+    sums = Sums(_COLUMNS)
+    add_days(
+        sums,
+        coverage,
+        list(_days(_without(coverage, stored))),
+        cache,
+        ("goal", goal.value, field),
+        by_row=lambda scope: goal_days.counted(connection, scope, goal.value, field),
+        # Values are in event_data, which is not stored by column.
+        by_column=None if goal.value is not None else lambda columns: _without_values(columns.conversions(field, ())),
+        filtered=True,
+    )
+    if stored:
+        sums.add(goal_days.sums(connection, scope.website, goal, field, stored, labels=labels))
+    return sums
+
+
+def _packed_series(columns: "PackedDays", edges: Sequence[Span], cache: ResultCache) -> Iterator[tuple[int, ...]]:
+    parts = stats.clipped(edges, columns.span)
+    cut = [bucket for _, bucket in parts]
+    rows = cache.find(columns.key("goal series", *cut), lambda: packed(columns.conversions("", cut)))
+    return _without_values((parts[n][0], *figures) for n, *figures in unpacked(rows, 3))
+
+
+def _without_values(rows: Iterable[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """Return rows (key, events, visitors) as rows of all columns, of a goal without values."""
+    return ((key, events, visitors, 0, 0, 0) for key, events, visitors in rows)
+
+
+def _days(coverage: Coverage) -> Iterator[Span]:
+    """Yield the days of the range, or parts of them, on which an event may match."""
+    plan = plan_of(coverage)
+    yield from plan.raw
+    yield from days_of(coverage, plan.rolled)
+
+
+def _of_day(
+    coverage: Coverage, span: Span, goal: Goal, cache: ResultCache, cut: tuple[Span, ...]
+) -> Iterable[tuple[int, ...]]:
+    """Return the rows of goal_days.counted of a day, or a part of one, by bucket of `cut`; complete days are cached."""
+    day = coverage.complete(span)
+    key = ("goal day", coverage.website, day and day.version, coverage.scope.filters, goal.value, *cut)
+
+    def count() -> "array[int]":
+        scope = coverage.raw(span, filtered=True)
+        return packed(goal_days.counted(coverage.connection, scope, goal.value, "", cut))
+
+    return unpacked(cache.find(key, count) if day else count(), 1 + _COLUMNS)

@@ -1,0 +1,254 @@
+"""Conversions of goals: counted from raw rows, and stored for the final days of goals that are saved.
+
+A goal is what is counted: filters, and the property of event_data that holds a value. It is stored under a number that
+follows from these (`number_of`), so that a changed goal is another one; rows of goals that are no longer saved are
+deleted.
+
+A day is complete for a goal where goal_day_state has the day's version (tally/rollups/rollup_state.py): an import or a
+late event increases it, and the day is counted again. Its rows are counts by value of each dimension, and of all
+conversions (field ALL, value 0). They stay when the day's events expire.
+
+Values are summed as decimal numbers: each is rounded to millionths, and sums are integers. A value counts if it is a
+number, or a text such as "29.90", below MAX_VALUE; other events of the goal count in `without_value`.
+"""
+
+import re
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from hashlib import blake2b
+from typing import NamedTuple
+
+import orjson
+
+from tally.events.dimensions import EVENT_NAME, FIELDS
+from tally.events.filters import Filter
+from tally.rollups.rollup_state import ROWS_PER_STEP
+from tally.storage.sql import goals as sql
+from tally.storage.sql.events import Scope, is_among
+from tally.timestamps import DAY_MS
+
+MILLIONTHS = 1_000_000
+MAX_VALUE = 10**9
+"""Values are smaller, so that the sum of all events of a day fits into two numbers of 64 bits."""
+PART = 10**9
+"""A sum is stored as two numbers: SUM = high * PART + low."""
+COLUMNS = ("conversions", "visitors", "value_high", "value_low", "without_value")
+ALL = EVENT_NAME
+"""In place of a field: all conversions, as value 0."""
+COUNTED = (("", ALL), *((name, number) for number, name in enumerate(FIELDS)))
+"""The fields of which a day is counted, and their numbers."""
+_DECIMAL = re.compile(r"[-+]?[0-9]{1,12}(?:\.[0-9]{1,20})?")
+_NUMBERS = dict(COUNTED)
+
+
+class Goal(NamedTuple):
+    """What a goal counts: events that match its filters, and the property of event_data that holds their value."""
+
+    filters: tuple[Filter, ...]
+    value: str | None = None
+
+
+def number_of(goal: Goal) -> int:
+    """Return the number under which a goal is stored."""
+    return int.from_bytes(blake2b(repr(goal).encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 1
+
+
+def is_counted(field: str) -> bool:
+    """Return whether days have counts by the values of a field; "" is all conversions."""
+    return field in _NUMBERS
+
+
+def counted(
+    connection: sqlite3.Connection,
+    scope: Scope,
+    value_name: str | None,
+    field: str,
+    cut: Sequence[tuple[int, int]] = (),
+) -> Iterator[Sequence[int]]:
+    """Yield (key, conversions, visitors, high, low, conversions without a value) of a day, or a part of one.
+
+    The key is 0, a label of `field`, or the number of a bucket of `cut`. The goal's filters are among the scope's.
+    """
+    rows = connection.execute(*sql.conversions(scope, field, cut)).fetchall()
+    valued: dict[int, list[int]] = {}
+    if value_name is not None:
+        for key, value, events in connection.execute(*sql.values(scope, value_name, field, cut)):
+            amount = millionths(value)
+            row = valued.setdefault(key, [0, 0])
+            row[0 if amount is not None else 1] += events * (1 if amount is None else amount)
+    for key, events, visitors in rows:
+        total, without = valued.get(key, (0, 0))
+        yield key, events, visitors, *divmod(total, PART), without
+
+
+def millionths(value: object) -> int | None:
+    """Return a value of event_data in millionths, rounded half up; None if it is not a number below MAX_VALUE."""
+    if isinstance(value, str) and not _DECIMAL.fullmatch(value):
+        return None
+    if not isinstance(value, int | float | str):
+        return None
+    try:
+        # The text of a float is the shortest that means it: 29.9 is not 29.899999999999998579.
+        number = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    if not abs(number) < MAX_VALUE:
+        return None
+    return int((number * MILLIONTHS).to_integral_value(ROUND_HALF_UP))
+
+
+# --- building, in steps, each within a transaction of the caller
+
+
+def next_day(connection: sqlite3.Connection, website: int, goal: int) -> tuple[int, int] | None:
+    """Return the newest final day that is not complete for a goal, and the day's version."""
+    row = connection.execute(
+        "/* goal_days.next */ select block, version from rollup_state as day where website = ? and level = 0"
+        " and block >= 0 and state = 2 and not exists (select 1 from goal_day_state as own"
+        " where own.website = day.website and own.saved_goal = ? and own.day = day.block and own.version = day.version)"
+        " order by block desc limit 1",
+        (website, goal),
+    ).fetchone()
+    return None if row is None else (int(row[0]), int(row[1]))
+
+
+def count_day(connection: sqlite3.Connection, website: int, day: int, goal: Goal, field: str) -> list[Sequence[int]]:
+    """Return the rows of a field on a final day."""
+    scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS, goal.filters)
+    return list(counted(connection, scope, goal.value, field))
+
+
+def drop(connection: sqlite3.Connection, website: int, goal: int, day: int) -> int:
+    """Delete up to ROWS_PER_STEP rows of a day; return their number."""
+    connection.execute(
+        "/* goal_days.invalidate */ delete from goal_day_state where website = ? and saved_goal = ? and day = ?",
+        (website, goal, day),
+    )
+    return sum(_delete(connection, (website, goal, number, day)) for _, number in COUNTED)
+
+
+def _delete(connection: sqlite3.Connection, place: tuple[int, int, int, int]) -> int:
+    old = connection.execute(
+        "/* goal_days.old */ select website, saved_goal, field, day, value from goal_day"
+        " where website = ? and saved_goal = ? and field = ? and day = ? limit ?",
+        (*place, ROWS_PER_STEP),
+    ).fetchall()
+    _delete_rows(connection, old)
+    return len(old)
+
+
+def _delete_rows(connection: sqlite3.Connection, rows: Sequence[tuple[int, ...]]) -> None:
+    connection.executemany(
+        "/* goal_days.delete */ delete from goal_day"
+        " where website = ? and saved_goal = ? and field = ? and day = ? and value = ?",
+        rows,
+    )
+
+
+def add(
+    connection: sqlite3.Connection, website: int, goal: int, field: str, day: int, rows: Sequence[Sequence[int]]
+) -> None:
+    """Write rows of `count_day`."""
+    connection.executemany(
+        f"/* goal_days.add */ insert into goal_day (website, saved_goal, field, day, value, {', '.join(COLUMNS)})"
+        f" values ({', '.join('?' * (5 + len(COLUMNS)))})",
+        [(website, goal, _NUMBERS[field], day, *row) for row in rows],
+    )
+
+
+def finish_day(connection: sqlite3.Connection, website: int, goal: int, day: int, version: int) -> None:
+    """Complete a day whose rows are written, unless it has changed since this version."""
+    connection.execute(
+        "/* goal_days.finish */ insert into goal_day_state (website, saved_goal, day, version)"
+        " select website, ?, block, version from rollup_state"
+        " where website = ? and level = 0 and block = ? and version = ? and state >= 2",
+        (goal, website, day, version),
+    )
+
+
+def delete_others(connection: sqlite3.Connection, website: int, goals: Collection[int]) -> bool:
+    """Delete some rows of goals that are not among `goals`; return whether there were any."""
+    for goal in _stored(connection, website):
+        if goal not in goals:
+            old = connection.execute(
+                "/* goal_days.others */ select website, saved_goal, field, day, value from goal_day"
+                " where website = ? and saved_goal = ? limit ?",
+                (website, goal, ROWS_PER_STEP),
+            ).fetchall()
+            _delete_rows(connection, old)
+            if len(old) < ROWS_PER_STEP:
+                connection.execute(
+                    "/* goal_days.other_states */ delete from goal_day_state where website = ? and saved_goal = ?",
+                    (website, goal),
+                )
+            return True
+    return False
+
+
+def _stored(connection: sqlite3.Connection, website: int) -> Iterator[int]:
+    """Yield the goals that have rows: one lookup for each, rather than a scan of all rows."""
+    for table in ("goal_day", "goal_day_state"):
+        statement = (
+            f"/* goal_days.stored */ select saved_goal from {table} where website = ? and saved_goal > ?"
+            " order by 1 limit 1"
+        )
+        goal = -1
+        while row := connection.execute(statement, (website, goal)).fetchone():
+            goal = row[0]
+            yield goal
+
+
+# --- reading
+
+
+def is_correct(connection: sqlite3.Connection, website: int, day: int, goal: Goal) -> bool:
+    """Return whether the rows of a complete day are those of `count_day`."""
+    statement = (
+        f"/* goal_days.rows */ select value, {', '.join(COLUMNS)} from goal_day"
+        " where website = ? and saved_goal = ? and field = ? and day = ? order by value"
+    )
+    return all(
+        connection.execute(statement, (website, number_of(goal), number, day)).fetchall()
+        == sorted(map(tuple, count_day(connection, website, day, goal, field)))
+        for field, number in COUNTED
+    )
+
+
+def complete(connection: sqlite3.Connection, website: int, goal: Goal, days: Mapping[int, int]) -> set[int]:
+    """Return those of some days, by their versions, that are complete for a goal."""
+    if not days:
+        return set()
+    rows = connection.execute(
+        "/* goal_days.complete */ select day, version from goal_day_state"
+        " where website = ? and saved_goal = ? and day >= ? and day <= ?",
+        (website, number_of(goal), min(days), max(days)),
+    )
+    return {day for day, version in rows if days.get(day) == version}
+
+
+def sums(
+    connection: sqlite3.Connection,
+    website: int,
+    goal: Goal,
+    field: str,
+    days: Iterable[int],
+    by: str = "value",
+    labels: Sequence[int] | None = None,
+) -> Iterable[Sequence[int]]:
+    """Yield (value, or day where `by` is "day"; and the sums of COLUMNS) over complete days.
+
+    labels: the values that are asked for; None for all.
+    """
+    if by not in ("value", "day"):
+        raise KeyError(by)
+    of_labels = "" if labels is None else f" and {is_among('goal_day.value', labels)}"
+    return connection.execute(
+        f"/* goal_days.sums */ select goal_day.{by}, {', '.join(f'sum({name})' for name in COLUMNS)}"
+        " from json_each(?) as asked cross join goal_day"
+        f" where website = ? and saved_goal = ? and field = ? and day = asked.value{of_labels} group by goal_day.{by}",
+        [
+            *(orjson.dumps(sorted(days)).decode(), website, number_of(goal), _NUMBERS[field]),
+            *([] if labels is None else [orjson.dumps(list(labels)).decode()]),
+        ],
+    )

@@ -1,0 +1,92 @@
+"""Packed days: the events of final days by column (tally/storage/day_columns.py), for reports with filters.
+
+A day is packed once it is final, in one transaction, beside its rows (tally/rollups/day_packing.py). Table packed_day
+has the version of the day (tally/rollups/rollup_state.py) that was packed: an import or a late event increases the
+day's version, so that reports read its rows until it is packed again. A day that cannot be packed has 0 events there.
+
+Nothing here needs numpy, which takes 16 MB of memory: it is imported when the first day is packed or read.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tally.storage.sql.day_columns import LAYOUT, delete, write
+
+
+class Packed(NamedTuple):
+    """The columns of a day, and how many visits and events they are of."""
+
+    visits: int
+    events: int
+    columns: dict[str, bytes]
+
+
+NOT_PACKED = Packed(0, 0, {})
+
+
+def next_day(connection: sqlite3.Connection, website: int) -> tuple[int, int] | None:
+    """Return the newest final day that is not packed, and the day's version."""
+    row = connection.execute(
+        "/* packed_days.next */ select block, version from rollup_state as day where website = ? and level = 0"
+        " and block >= 0 and state = 2 and not exists (select 1 from packed_day as own"
+        " where own.website = day.website and own.day = day.block and own.version = day.version and own.layout = ?)"
+        " order by block desc limit 1",
+        (website, LAYOUT),
+    ).fetchone()
+    return None if row is None else (int(row[0]), int(row[1]))
+
+
+def store(connection: sqlite3.Connection, website: int, day: int, version: int, packed: Packed) -> None:
+    """Write the columns of a day, unless it has changed since this version."""
+    is_same = connection.execute(
+        "/* packed_days.is_same */ select 1 from rollup_state"
+        " where website = ? and level = 0 and block = ? and version = ? and state = 2",
+        (website, day, version),
+    ).fetchone()
+    if is_same:
+        # Also the columns of an earlier version of a day that cannot be packed any more.
+        delete(connection, website, day)
+        write(connection, website, day, packed.columns)
+        connection.execute(
+            "/* packed_days.store */ insert or replace into packed_day (website, day, version, layout, visits, events)"
+            " values (?, ?, ?, ?, ?, ?)",
+            (website, day, version, LAYOUT, packed.visits, packed.events),
+        )
+
+
+def sizes(connection: sqlite3.Connection, website: int, versions: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """Return (visits, events) of those of some final days, given with their versions, that are packed."""
+    if not versions:
+        return {}
+    rows = connection.execute(
+        "/* packed_days.sizes */ select day, version, visits, events from packed_day"
+        " where website = ? and day >= ? and day <= ? and layout = ? and events > 0",
+        (website, min(versions), max(versions), LAYOUT),
+    )
+    return {day: (visits, events) for day, version, visits, events in rows if versions.get(day) == version}
+
+
+def stored(connection: sqlite3.Connection, website: int) -> list[int]:
+    """Return the days that have been packed, whether or not they have changed since."""
+    rows = connection.execute("/* packed_days.stored */ select day from packed_day where website = ?", (website,))
+    return [day for (day,) in rows]
+
+
+def delete_before(connection: sqlite3.Connection, website: int, end: int) -> bool:
+    """Delete the columns of the oldest packed day before a day; return whether there was one."""
+    row = connection.execute(
+        "/* packed_days.oldest */ select day from packed_day where website = ? and day < ? order by day limit 1",
+        (website, end),
+    ).fetchone()
+    if row is not None:
+        delete(connection, website, row[0])
+        invalidate(connection, website, row[0])
+    return row is not None
+
+
+def invalidate(connection: sqlite3.Connection, website: int, day: int) -> None:
+    """Have a day packed again."""
+    connection.execute(
+        "/* packed_days.invalidate */ delete from packed_day where website = ? and day = ?", (website, day)
+    )

@@ -1,0 +1,108 @@
+"""SQL of packed days: the columns of a day, from its rows and in table day_column.
+
+The rows of a packed day are sorted by (visitor, visit, ts, id), so that the events of a visit, and the visits of a
+visitor, lie together. A column has a number for each event or, where all events of each visit agree, as in nearly all
+dimensions, one for each visit: a third of the numbers.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from zlib import crc32
+
+from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
+from tally.storage import bulk_insert
+from tally.storage.sql.filters import Query
+from tally.timestamps import DAY_MS
+
+NUMBERS = ("offset_ms", "start_ms", "duration_ms", "pageviews", "events", "is_first")
+"""Columns without labels. offset_ms: of an event from the start of its visit; start_ms: of a visit from the start of
+the day; is_first: 1 for the first visit of each visitor. All but the first have a number for each visit."""
+COLUMNS = {
+    **{name: number for number, name in enumerate(FIELDS)},
+    "event_name": EVENT_NAME,
+    "entry_page": 110,
+    "exit_page": 111,
+    "type": 112,
+    **{name: 120 + place for place, name in enumerate(NUMBERS)},
+}
+"""The number of each column in the database; those of dimensions and event_name are as in rollup."""
+# Increased with each change of how columns are computed or encoded (tally/storage/day_columns.py).
+_ENCODING = 1
+LAYOUT = crc32(repr((_ENCODING, sorted(COLUMNS.items()))).encode())
+"""Stored with each packed day: days of another layout, such as one without a new dimension, are packed again."""
+OF_VISITS = frozenset((*VISIT_FIELDS, *NUMBERS[1:]))
+"""The columns that always have a number for each visit."""
+OF_EVENTS = (*EVENT_FIELDS, "event_name", "type")
+"""The columns with labels that may differ between the events of a visit."""
+_NAMES = {number: name for name, number in COLUMNS.items()}
+
+
+def number_of_events(website: int, day: int, most: int) -> Query:
+    """One number: the traffic events of a UTC day, counted up to `most`."""
+    return (
+        "/* day_columns.number_of_events */ select count(*) from"
+        " (select 1 from event where website = ? and ts >= ? and ts < ? limit ?)",
+        [website, day * DAY_MS, (day + 1) * DAY_MS, most],
+    )
+
+
+def event_column(website: int, day: int, column: str) -> Query:
+    """One JSON array: a column with numbers of the traffic events of a UTC day, by (ts, id)."""
+    if column not in bulk_insert.COLUMNS["event"][:-1]:
+        raise KeyError(column)
+    return (
+        f"/* day_columns.event_column */ select json_group_array({column}) from (select {column} from event"
+        " where website = ? and ts >= ? and ts < ? order by ts, id)",
+        [website, day * DAY_MS, (day + 1) * DAY_MS],
+    )
+
+
+def visit_column(website: int, day: int, column: str) -> Query:
+    """One JSON array: a column of the visits of a UTC day, by (visitor, visit)."""
+    if column not in bulk_insert.COLUMNS["visit"]:
+        raise KeyError(column)
+    return (
+        f"/* day_columns.visit_column */ select json_group_array({column}) from (select {column} from visit"
+        " where website = ? and day = ? order by visitor, visit)",
+        [website, day],
+    )
+
+
+def write(connection: sqlite3.Connection, website: int, day: int, columns: dict[str, bytes]) -> None:
+    """Write the columns of a day that has none."""
+    connection.executemany(
+        "/* day_columns.write */ insert into day_column (website, field, day, content) values (?, ?, ?, ?)",
+        [(website, COLUMNS[name], day, content) for name, content in columns.items()],
+    )
+
+
+def read(
+    connection: sqlite3.Connection, website: int, names: Sequence[str], first: int, last: int
+) -> Iterator[tuple[str, int, bytes]]:
+    """Yield (column, day, content) for some columns of the days from `first` to `last`, those of a column in order."""
+    for name in names:
+        rows = connection.execute(
+            "/* day_columns.read */ select day, content from day_column"
+            " where website = ? and field = ? and day >= ? and day <= ? order by day",
+            (website, COLUMNS[name], first, last),
+        )
+        for day, content in rows:
+            yield name, day, content
+
+
+def delete(connection: sqlite3.Connection, website: int, day: int) -> None:
+    """Delete the columns of a day."""
+    connection.executemany(
+        "/* day_columns.delete */ delete from day_column where website = ? and field = ? and day = ?",
+        [(website, field, day) for field in _NAMES],
+    )
+
+
+def stored(connection: sqlite3.Connection, website: int, day: int) -> dict[str, bytes]:
+    """Return the columns of a day."""
+    rows = connection.execute(
+        f"/* day_columns.stored */ select field, content from day_column where website = ? and day = ?"
+        f" and field in ({', '.join(map(str, _NAMES))})",
+        (website, day),
+    )
+    return {_NAMES[field]: content for field, content in rows}

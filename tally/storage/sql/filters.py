@@ -1,0 +1,184 @@
+"""SQL of filters (tally/events/filters.py): one condition for each, joined by `and`.
+
+FILTERS has every name a filter may use: a name that is not in it never reaches SQL, and values are always parameters.
+
+A filter by a field with labels becomes a comparison of label numbers, never of texts row by row. `=` and `!=` look
+their texts up in the index of table label. The other operators compare the texts of the values that the website has
+used in the field (table field_value), once for each statement. A report that reads days one by one compares them once
+for all days instead: `labels_of`, whose result a `LabelFilter` holds.
+
+A property of event_data is compared with the value in each event's JSON.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from tally.events.dimensions import FIELDS, PAGES, field_number
+from tally.events.filters import Filter
+from tally.events.validation import TYPE_NUMBERS
+from tally.storage.event_data import STORED
+from tally.storage.value_limits import OTHER
+
+Query = tuple[str, list[Any]]
+
+LABELLED = (*FIELDS, *PAGES, "event_name")
+"""The fields whose values are labels."""
+FILTERS = (*LABELLED, "type")
+"""The fields that filter_<field> accepts, besides properties: the dimensions, entry_page, exit_page, event_name and
+type."""
+
+# The values that a website has used in a field, with `(other)`, which is stored in place of values beyond the limits.
+_USED = (
+    "(select value from field_value where website = ? and field = ? and value > 0"
+    " union select id from label where text = ?) cross join label on label.id = value"
+)
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_MAX_INTEGER = (1 << 63) - 1
+_MAX_DIGITS = len(str(-_MAX_INTEGER))
+
+
+@dataclass(frozen=True, slots=True)
+class LabelFilter(Filter):
+    """A filter whose labels are known: the field has one of them, or none of them where `is_not`."""
+
+    labels: Sequence[int]
+    is_not: bool
+
+
+class Condition(NamedTuple):
+    """A filter by numbers: a column has one of some values, or none of them where `is_not`."""
+
+    column: str
+    labels: Sequence[int]
+    is_not: bool
+
+
+def conditions(website: int, filters: Sequence[Filter], fixed: dict[str, str]) -> Query:
+    """Return ` and ...` for each filter. `fixed` has an expression for each column that the table lacks."""
+    sql = ""
+    parameters: list[Any] = []
+    for of in filters:
+        condition, values = _condition(website, of, fixed)
+        sql += f" and {condition}"
+        parameters += values
+    return sql, parameters
+
+
+def _condition(website: int, of: Filter, fixed: dict[str, str]) -> Query:
+    column = fixed.get(of.field, of.field)
+    if isinstance(of, LabelFilter):
+        labels = orjson.dumps(list(of.labels)).decode()
+        return f"{column} {'not ' * of.is_not}in (select value from json_each(?))", [labels]
+    if of.property_name is not None:
+        return _property_condition(of, of.property_name, fixed.get("event_data", STORED))
+    if of.field == "type":
+        numbers = type_numbers(of)
+        return f"{column} in ({_marks(numbers)})", numbers
+    if of.field not in LABELLED:
+        raise KeyError(of.field)
+    if of.is_exact:
+        is_not = "not " * (of.operator == "!=")
+        return f"{column} {is_not}in (select id from label where text in ({_marks(of.values)}))", [*of.values]
+    condition, values = _text_condition(of, "text")
+    return f"{column} in (select id from {_USED} where {condition})", [website, _values_of(of.field), OTHER, *values]
+
+
+def type_numbers(of: Filter) -> list[int]:
+    """Return the numbers of the event types that a filter on `type` accepts."""
+    return [number for name, number in TYPE_NUMBERS.items() if of.accepts(name)]
+
+
+def labels_with(texts: Sequence[str]) -> Query:
+    """The labels of some texts, those that are stored: (label)."""
+    return f"/* filters.labels_with */ select id from label where text in ({_marks(texts)})", [*texts]
+
+
+def _values_of(field: str) -> int:
+    """Return the number of the field under which table field_value has the values of a field."""
+    return field_number("pathname" if field in PAGES else field)
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _text_condition(of: Filter, text: str) -> Query:
+    """Return the condition of a filter on an SQL expression of a text.
+
+    Parts of texts are compared as bytes: SQL functions of characters end at a NUL, and LIKE ignores case and knows
+    wildcards.
+    """
+    if of.is_exact:
+        return f"{text} {'not ' * (of.operator == '!=')}in ({_marks(of.values)})", [*of.values]
+    sql: list[str] = []
+    parameters: list[Any] = []
+    for part in (value.encode() for value in of.values):
+        if of.operator == "*=":
+            sql.append(f"instr(cast({text} as blob), ?)")
+        else:
+            span = f"1, {len(part)}" if of.operator == "^=" else f"{-len(part)}"
+            sql.append(f"substr(cast({text} as blob), {span}) = ?")
+        parameters.append(part)
+    return f"({' or '.join(sql)})", parameters
+
+
+def labels_of(website: int, of: Filter) -> Query:
+    """One row of two JSON arrays of labels: the values of a field that match a filter, and those that do not.
+
+    Without the unset value, which is no value that a website has used.
+    """
+    condition, values = _text_condition(of, "text")
+    return (
+        f"/* filters.labels_of */ with known as materialized (select id, {condition} as matches from {_USED})"
+        " select (select json_group_array(id) from known where matches),"
+        " (select json_group_array(id) from known where not matches)",
+        [*values, website, _values_of(of.field), OTHER],
+    )
+
+
+# --- properties of event_data
+
+
+def _property_condition(of: Filter, name: str, data: str) -> Query:
+    """Return the condition on a property: texts as they are; numbers, booleans and null by the value that is written.
+
+    An event without the property has the empty text. Most events have no event_data: these are decided first.
+    """
+    if of.operator == "!=":
+        condition, parameters = _property_condition(Filter(of.field, "=", of.values), name, data)
+        return f"not {condition}", parameters
+    matches, values = _value_condition(of)
+    present = f"exists (select 1 from json_each({data}) where key = ? and {matches})"
+    if not of.accepts(""):
+        return f"({data} is not null and {present})", [name, *values]
+    absent = f"not exists (select 1 from json_each({data}) where key = ?)"
+    return f"({data} is null or {absent} or {present})", [name, name, *values]
+
+
+def _value_condition(of: Filter) -> Query:
+    """Return the condition on a row of json_each."""
+    if not of.is_exact:
+        condition, values = _text_condition(of, "atom")
+        return f"(type = 'text' and {condition})", values
+    sql = [f"type = 'text' and atom in ({_marks(of.values)})"]
+    parameters: list[Any] = [*of.values]
+    numbers = [_number(value) for value in of.values if _NUMBER.fullmatch(value)]
+    if numbers:
+        sql.append(f"type in ('integer', 'real') and atom in ({_marks(numbers)})")
+        parameters += numbers
+    named = [value for value in of.values if value in ("true", "false", "null")]
+    if named:
+        sql.append(f"type in ({_marks(named)})")
+        parameters += named
+    return f"({' or '.join(f'({one})' for one in sql)})", parameters
+
+
+def _number(text: str) -> int | float:
+    """Return a JSON number as SQLite reads it: whole numbers beyond 64 bits are doubles."""
+    if len(text) <= _MAX_DIGITS and text.lstrip("-").isdigit() and abs(int(text)) <= _MAX_INTEGER:
+        return int(text)
+    return float(text)

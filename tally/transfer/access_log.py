@@ -1,0 +1,243 @@
+"""Read access logs of web servers: a successful GET of a page by a browser is a pageview.
+
+- Formats, recognized line by line: combined and common of Apache and nginx, each with or without the virtual host in
+  front, and the JSON of Caddy.
+- A page is a path without the extension of an asset; with Caddy also the type of the response decides. Skipped are
+  other methods, redirects and errors, assets, crawlers, and programs that are no browser.
+- Browser, system, device, country and the rest are computed as for a collected event. The address and the User-Agent
+  are not kept. A visitor is an address and a User-Agent of a UTC day, as without `session_id` in collect.
+- The key of a line has all of it but the address, of which it has 12 bits: enough to tell requests of the same second
+  apart, too few to find the address.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import blake2b
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+
+import orjson
+
+from tally.events.client import client_address
+from tally.events.dimensions import first_language
+from tally.events.geoip import Places
+from tally.events.request_context import Place
+from tally.events.urls import BadUrl, belongs_to, parse_page_url
+from tally.events.user_agent import Agents
+from tally.events.validation import Rejection
+from tally.timestamps import event_time_ms
+from tally.transfer.files import Source
+from tally.transfer.records import NOT_UTF_8, Record, Site, Skip, lines
+from tally.transfer.values import campaign, referrer
+
+BAD_LINE = Rejection("invalid_line", "The line is neither in the common or combined format nor JSON of Caddy.")
+BAD_TIME = Rejection("invalid_field", "The time is not like 10/Oct/2000:13:55:36 -0700.", "timestamp")
+_NOT_GET = (Skip("requests other than GET"),)
+_NO_SUCCESS = (Skip("redirects and errors"),)
+_ASSET = (Skip("assets"),)
+_ROBOT = (Skip("requests of crawlers and programs"),)
+_OTHER_HOST = (Skip("requests to other hosts"),)
+_OTHER_ENTRY = (Skip("entries that are no requests"),)
+
+_QUOTED = r'"((?:[^"\\]++|\\.)*+)"'
+_LINE = re.compile(
+    rf'((?:[^\s\["]++ ){{2,4}}[^\s\["]++) \[([^\]"]++)\] {_QUOTED} ([0-9]{{3}}) (\S++)(?: {_QUOTED} {_QUOTED})?'
+)
+_GET = re.compile(r"GET (\S++)(?: HTTP/[0-9.]++)?")
+_TIME = re.compile(r"([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-5][0-9]):([0-5][0-9]) ([+-][0-9]{4})")
+_TENS, _DIGITS = frozenset("012345"), frozenset("0123456789")
+_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
+# 304: the browser shows the page that it has.
+_SUCCESS = frozenset((200, 203, 304))
+_ESCAPED_BYTE = re.compile(r"\\x([0-9A-Fa-f]{2})")
+_ASSETS = frozenset(
+    (
+        *("7z", "apk", "appcache", "atom", "avi", "avif", "bak", "bin", "bmp", "br", "bz2", "cfg", "conf", "css"),
+        *("csv", "cur", "deb", "dmg", "doc", "docx", "env", "eot", "epub", "exe", "flac", "flv", "gif", "gz", "heic"),
+        *("ico", "ics", "ini", "iso", "jar", "jpeg", "jpg", "js", "json", "jsonld", "log", "m3u8", "m4a", "m4v"),
+        *("map", "mjs", "mkv", "mov", "mp3", "mp4", "mpeg", "mpg", "msi", "ods", "odt", "ogg", "ogv", "opus", "otf"),
+        *("pdf", "png", "ppt", "pptx", "rar", "rdf", "rpm", "rss", "sql", "svg", "swf", "tar", "tgz", "tif", "tiff"),
+        *("toml", "ts", "ttf", "txt", "vtt", "wasm", "wav", "webm", "webmanifest", "webp", "wmv", "woff", "woff2"),
+        *("xls", "xlsx", "xml", "xz", "yaml", "yml", "zip"),
+    )
+)
+_PAGE_TYPES = ("text/html", "application/xhtml+xml")
+_CACHED = 16_384
+
+
+class _Request(NamedTuple):
+    """A GET request. agent: the User-Agent, None in the common format, which has none."""
+
+    ts_ms: int
+    status: int
+    uri: str
+    host: str
+    address: str
+    referrer: str
+    agent: str | None
+    size: str
+
+
+class AccessLog:
+    """Reads the lines of an access log."""
+
+    def __init__(self, source: Source, site: Site) -> None:
+        """Raises CountryDataError."""
+        self._source, self._domain = source, site.domain
+        self._agents, self._places = Agents(), Places(site.geoip_db)
+        self._client = lru_cache(_CACHED)(self._read_client)
+
+    def records(self, start: int) -> Iterator[Record]:
+        """Yield the lines of the file."""
+        return lines(self._source, start)
+
+    def read(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
+        """Return the pageview of a line, or why it is none."""
+        if value[:1] == b"{":
+            return self._caddy(value)
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            return (NOT_UTF_8,)
+        found = _LINE.match(text)
+        if found is None:
+            return (BAD_LINE,) if text.strip() else ()
+        before, time, request, status, size, referrer_, agent = found.groups()
+        get = _GET.fullmatch(request)
+        if get is None:
+            return _NOT_GET
+        host, address = _host_and_address(before.split(" "))
+        try:
+            ts_ms = _log_time_ms(time)
+        except ValueError:
+            return (BAD_TIME,)
+        return self._pageview(_Request(ts_ms, int(status), get[1], host, address, referrer_ or "", agent, size))
+
+    def _caddy(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
+        try:
+            entry = orjson.loads(value)
+        except ValueError:
+            return (BAD_LINE,)
+        request, status, time = entry.get("request"), entry.get("status"), entry.get("ts")
+        if not isinstance(request, dict) or not isinstance(status, int):
+            return _OTHER_ENTRY
+        uri, headers = request.get("uri"), request.get("headers")
+        if not isinstance(uri, str):
+            return _OTHER_ENTRY
+        if request.get("method") != "GET":
+            return _NOT_GET
+        answered = _first(entry.get("resp_headers"), "Content-Type")
+        if status in _SUCCESS and answered and not answered.lower().startswith(_PAGE_TYPES):
+            return _ASSET
+        try:
+            ts_ms = int(time * 1_000) if isinstance(time, int | float) else event_time_ms(time)
+        except (ValueError, OverflowError):
+            return (Rejection("invalid_field", "ts is seconds since 1970, or ISO 8601 text.", "timestamp"),)
+        address = request.get("client_ip") or request.get("remote_ip")
+        if not isinstance(address, str):
+            address = str(request.get("remote_addr", "")).rpartition(":")[0].strip("[]")
+        host, agent = request.get("host"), _first(headers, "User-Agent")
+        size, before = str(entry.get("size")), _first(headers, "Referer")
+        host = host if isinstance(host, str) else ""
+        found = self._pageview(_Request(ts_ms, status, uri, host, address, before, agent, size))
+        if isinstance(found[0], dict) and (language := first_language(_first(headers, "Accept-Language"))):
+            found[0]["language"] = language
+        return found
+
+    def _pageview(self, request: "_Request") -> tuple[dict[str, Any] | Skip | Rejection, ...]:
+        """Return the event of a request."""
+        if request.status not in _SUCCESS:
+            return _NO_SUCCESS
+        host = request.host
+        path, _, query = request.uri.partition("?")
+        if not path.startswith("/"):
+            try:
+                host, path, query, _ = parse_page_url(request.uri)
+            except BadUrl:
+                return (BAD_LINE,)
+        name, dot, extension = path.rpartition(".")
+        if dot and extension.lower() in _ASSETS and name:
+            return _ASSET
+        agent = self._agents.of(request.agent or "")
+        if request.agent is not None and (agent.crawler or not agent.browser):
+            return _ROBOT
+        hostname = _host_name(host) if host else self._domain
+        if host and not belongs_to(hostname, self._domain):
+            return _OTHER_HOST
+        place, bits = self._client(request.address)
+        event: dict[str, Any] = {
+            "type": "pageview",
+            "timestamp": request.ts_ms,
+            "hostname": hostname,
+            "pathname": _ESCAPED_BYTE.sub(r"%\1", path) if "\\x" in path else path,
+            "referrer": referrer(request.referrer) if request.referrer != "-" else "",
+            "country": place.country,
+            "region": place.region,
+            "city": place.city,
+            "browser": agent.browser,
+            "browser_version": agent.browser_version,
+            "os": agent.os,
+            "os_version": agent.os_version,
+            "device": agent.device,
+            "visitor": f"{request.address} {request.agent}",
+            "id": f"{bits} {request.status} {request.size} {host} {request.uri} {request.referrer} {request.agent}",
+        }
+        return (event | campaign(query) if query else event,)
+
+    def _read_client(self, text: str) -> tuple[Place, int]:
+        """Return the place of an address, and 12 bits of its hash. Logs may have a host's name in its place."""
+        # A text that is no address becomes 127.0.0.1, which has no place.
+        place = self._places.of(client_address(text, (), ()))
+        return place, int.from_bytes(blake2b(text.encode(), digest_size=2).digest(), "little") & 0xFFF
+
+
+def _host_and_address(before: list[str]) -> tuple[str, str]:
+    """Return the virtual host, "" where there is none, and the address, from what precedes the time.
+
+    That is the address, a dash and the user, with or without the host in front; a user's name may have a space.
+    """
+    if len(before) == 3 or (len(before) == 4 and _is_address(before[0]) and not _is_address(before[1])):
+        return "", before[0]
+    return before[0], before[1]
+
+
+@lru_cache(_CACHED)
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+@lru_cache(1_024)
+def _host_name(text: str) -> str:
+    """Return the host of host[:port], "" where it is none."""
+    try:
+        return parse_page_url(f"https://{text}/").host
+    except BadUrl:
+        return ""
+
+
+def _first(headers: Any, name: str) -> str:
+    """Return the first value of a header in a log of Caddy, "" where there is none."""
+    values = headers.get(name) if isinstance(headers, dict) else None
+    first = values[0] if isinstance(values, list) and values else ""
+    return first if isinstance(first, str) else ""
+
+
+def _log_time_ms(text: str) -> int:
+    """Return the milliseconds of `10/Oct/2000:13:55:36 -0700`. Raises ValueError."""
+    if text[17:18] == ":" and text[18:19] in _TENS and text[19:20] in _DIGITS and text[20:21] == " ":
+        return _log_minute_ms(text[:17], text[21:]) + int(text[18:20]) * 1_000
+    raise ValueError(text)
+
+
+@lru_cache(_CACHED)
+def _log_minute_ms(minute: str, offset: str) -> int:
+    found = _TIME.fullmatch(f"{minute}:00 {offset}")
+    if found is None or found[2] not in _MONTHS:
+        raise ValueError(minute)
+    return event_time_ms(f"{found[3]}-{_MONTHS[found[2]]:02}-{found[1]}T{found[4]}:{found[5]}:00{found[7]}")

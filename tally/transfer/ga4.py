@@ -1,0 +1,151 @@
+"""Read rows of GA4's BigQuery export as JSON: an object per event, one per line or in arrays.
+
+A row has the event's parameters as a list of keys with typed values; integers are texts, as BigQuery writes them. Web
+pages and apps are read. Sessions and engagement, which GA4 stores as events, are skipped. A row is known by its time
+in microseconds, name, user, page and position in its batch.
+"""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from tally.events.urls import BadUrl, WebUrl, parse_page_url
+from tally.events.validation import Rejection
+from tally.transfer import values
+from tally.transfer.countries import CODE_OF_COUNTRY
+from tally.transfer.files import Source
+from tally.transfer.records import Record, Site, Skip, json_objects
+
+_BAD_JSON = Rejection("invalid_json", "The row is not JSON in UTF-8.")
+_BAD_ROW = Rejection("invalid_row", "A row has event_name and event_timestamp in microseconds.")
+_BAD_PAGE = Rejection("invalid_url", "page_location is the full URL of a page.", "page_location")
+_ENGAGEMENT = Skip("events of sessions and engagement")
+_SESSION_EVENTS = frozenset(("session_start", "first_visit", "first_open", "user_engagement", "session_end"))
+# Parameters that are no properties of an event: those about its page, session and source.
+_OWN = ("ga_", "page_", "firebase_", "engagement_", "session_", "engaged_", "gclid", "dclid", "srsltid", "batch_")
+_OWN_PARAMETERS = frozenset(("source", "medium", "campaign", "term", "content", "campaign_id", "entrances"))
+_MANUAL = {
+    "utm_source": "manual_source",
+    "utm_medium": "manual_medium",
+    "utm_campaign": "manual_campaign_name",
+    "utm_term": "manual_term",
+    "utm_content": "manual_content",
+}
+
+
+class GA4:
+    """Reads the rows of an export."""
+
+    def __init__(self, source: Source, site: Site) -> None:
+        self._source, self._domain = source, site.domain
+
+    def records(self, start: int) -> Iterator[Record]:
+        """Yield the rows of the file. Raises BadFile."""
+        return json_objects(self._source, start)
+
+    def read(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
+        """Return the event of a row."""
+        try:
+            row = orjson.loads(value)
+        except ValueError:
+            return (_BAD_JSON,)
+        name, user = row.get("event_name"), row.get("user_pseudo_id")
+        try:
+            time_us = int(row["event_timestamp"])
+        except (KeyError, ValueError, TypeError):
+            return (_BAD_ROW,)
+        if not isinstance(name, str) or not name:
+            return (_BAD_ROW,)
+        if name in _SESSION_EVENTS:
+            return (_ENGAGEMENT,)
+        parameters = _parameters(row.get("event_params"))
+        page = parameters.get("page_location")
+        try:
+            url = _url(page) if isinstance(page, str) and page else None
+        except BadUrl:
+            return (_BAD_PAGE,)
+        event: dict[str, Any] = {"timestamp": time_us // 1_000, "visitor": user if isinstance(user, str) else None}
+        event["id"] = f"{time_us} {name} {page} {row.get('event_bundle_sequence_id')} {row.get('batch_event_index')}"
+        event |= self._place_and_device(row)
+        if url:
+            event |= {"pathname": url.path, "hostname": url.host, **values.campaign(url.query)}
+        event["referrer"] = values.referrer(str(parameters.get("page_referrer") or ""))
+        source = _object(row, "collected_traffic_source")
+        for field, key in _MANUAL.items():
+            text = source.get(key)
+            if isinstance(text, str) and text and not text.startswith("("):
+                event[field] = text[: values.MAX_LABEL]
+        return (_typed(event, name, parameters),)
+
+    def _place_and_device(self, row: dict[str, Any]) -> dict[str, Any]:
+        device, geo = _object(row, "device"), _object(row, "geo")
+        web = _object(device, "web_info")
+        os, _ = values.system(_text(device, "operating_system"))
+        version = values.split_version(_text(device, "operating_system_version"))
+        return {
+            "browser": values.browser(_text(web, "browser") or _text(device, "browser")),
+            "browser_version": values.major(_text(web, "browser_version") or _text(device, "browser_version")),
+            "os": os,
+            "os_version": values.os_version(os, version[1] or version[0]),
+            "device": values.device(_text(device, "category")),
+            "language": values.language(_text(device, "language")),
+            "country": CODE_OF_COUNTRY.get(_text(geo, "country"), ""),
+            "city": values.label(_text(geo, "city")),
+            "hostname": _text(web, "hostname") or self._domain,
+            "platform": {"ANDROID": "android", "IOS": "ios"}.get(_text(row, "platform"), ""),
+            "app_version": values.label(_text(_object(row, "app_info"), "version")),
+        }
+
+
+def _typed(event: dict[str, Any], name: str, parameters: dict[str, Any]) -> dict[str, Any] | Rejection:
+    """Return the event with its type and what that type has."""
+    if name == "page_view":
+        return event | {"type": "pageview"} if "pathname" in event else _BAD_PAGE
+    screen = parameters.get("firebase_screen") or parameters.get("firebase_screen_class")
+    if name == "screen_view" and isinstance(screen, str):
+        return event | {"type": "screen_view", "pathname": f"/{screen}"}
+    data = {
+        key: value
+        for key, value in parameters.items()
+        if value is not None and key not in _OWN_PARAMETERS and not key.startswith(_OWN)
+    }
+    return event | {"type": "event", "event_name": name[: values.MAX_EVENT_NAME], "event_data": data or None}
+
+
+def _parameters(found: Any) -> dict[str, str | int | float | None]:
+    """Return the parameters of a row by their names."""
+    parameters: dict[str, str | int | float | None] = {}
+    for one in found if isinstance(found, list) else ():
+        key, value = (one.get("key"), one.get("value")) if isinstance(one, dict) else (None, None)
+        if isinstance(key, str) and isinstance(value, dict):
+            parameters[key] = _value(value)
+    return parameters
+
+
+def _value(typed: dict[str, Any]) -> str | int | float | None:
+    text, number = typed.get("string_value"), typed.get("int_value")
+    if isinstance(text, str):
+        return text
+    if isinstance(number, str) and len(number) <= 20 and number.removeprefix("-").isdecimal():
+        return int(number)
+    for value in (number, typed.get("double_value"), typed.get("float_value")):
+        if isinstance(value, int | float):
+            return value
+    return None
+
+
+def _object(of: dict[str, Any], name: str) -> dict[str, Any]:
+    value = of.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(of: dict[str, Any], name: str) -> str:
+    value = of.get(name)
+    return value if isinstance(value, str) and value != "(not set)" else ""
+
+
+@lru_cache(4_096)
+def _url(text: str) -> WebUrl:
+    return parse_page_url(text)

@@ -1,0 +1,113 @@
+"""Read the CSV export of GoatCounter, version 2: one row per hit.
+
+The file has 14 columns, the first of which begins with the version. It has no hostname and no row ids; a row is known
+by all of its text, so two equal rows (same second, page, session) are one event.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tally.events.user_agent import Agents
+from tally.events.validation import Rejection
+from tally.transfer import values
+from tally.transfer.files import BadFile, Source
+from tally.transfer.records import Record, Site, Skip, Table
+
+COLUMNS = (
+    *("2Path", "Title", "Event", "UserAgent", "Browser", "System", "Session", "Bot", "Referrer", "Referrer scheme"),
+    *("Screen size", "Location", "FirstVisit", "Date"),
+)
+_YES = ("1", "true")
+_CRAWLER = (Skip("requests of crawlers"),)
+# GoatCounter names these instead of the hosts of the referrer (scheme g).
+_HOSTS = {
+    "Baidu": "baidu.com",
+    "Bing": "bing.com",
+    "DuckDuckGo": "duckduckgo.com",
+    "Facebook": "facebook.com",
+    "Google": "google.com",
+    "Hacker News": "news.ycombinator.com",
+    "Instagram": "instagram.com",
+    "LinkedIn": "linkedin.com",
+    "Pinterest": "pinterest.com",
+    "Reddit": "reddit.com",
+    "Telegram Messenger": "telegram.org",
+    "Twitter": "twitter.com",
+    "Yahoo": "search.yahoo.com",
+    "Yandex": "yandex.com",
+    "YouTube": "youtube.com",
+}
+
+
+class GoatCounter:
+    """Reads the rows of an export."""
+
+    def __init__(self, source: Source, site: Site) -> None:
+        self._name, self._domain = source.name, site.domain
+        self._table, self._agents = Table(source, self._check), Agents()
+
+    def records(self, start: int) -> Iterator[Record]:
+        """Yield the rows of the file. Raises BadFile."""
+        return self._table.records(start)
+
+    def _check(self, columns: Sequence[str]) -> None:
+        if tuple(columns) == COLUMNS:
+            return
+        if columns[0].startswith("1"):
+            raise BadFile(f"{self._name} is version 1 of GoatCounter's export: update GoatCounter and export again.")
+        raise BadFile(f"{self._name} is no CSV export of GoatCounter (version 2): its first line is another one.")
+
+    def read(self, value: Sequence[str]) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
+        """Return the event of a row."""
+        path, _, is_event, agent_text, browser, system, session, bot, referrer, scheme, size, place, _, date = value
+        if bot not in ("", "0"):
+            return _CRAWLER
+        try:
+            ts_ms = values.utc_ms(date)
+        except ValueError:
+            return (Rejection("invalid_field", "Date is like 2024-11-18T09:00:00Z.", "Date"),)
+        os, os_version = values.system(system)
+        name, version = values.split_version(browser)
+        event: dict[str, Any] = {
+            "type": "pageview",
+            "timestamp": ts_ms,
+            "visitor": session,
+            "hostname": self._domain,
+            "os": os,
+            "os_version": os_version,
+            "browser": values.browser(name),
+            "browser_version": values.major(version),
+            "device": values.device_of(os, _width(size)),
+            "id": "\n".join(value),
+        }
+        if not (browser or system) and agent_text:
+            agent = self._agents.of(agent_text)
+            if agent.crawler:
+                return _CRAWLER
+            event |= {"browser": agent.browser, "browser_version": agent.browser_version, "os": agent.os}
+            event |= {"os_version": agent.os_version, "device": agent.device}
+        if is_event.lower() in _YES:
+            event |= {"type": "event", "event_name": path[: values.MAX_EVENT_NAME]}
+        else:
+            pathname, _, query = path.partition("?")
+            event["pathname"] = values.pathname(pathname)
+            event |= values.campaign(query)
+        if referrer:
+            event |= _source(referrer, scheme)
+        country = values.country(place[:2])
+        event["country"], event["region"] = country, values.region(country, place[3:])
+        return (event,)
+
+
+def _source(referrer: str, scheme: str) -> dict[str, str]:
+    """Return where a hit came from: a host, the host of a generated name, or a campaign."""
+    if scheme == "c":
+        return {"utm_source": values.label(referrer)}
+    if scheme == "g":
+        return {"referrer": _HOSTS.get(referrer, "")}
+    return {"referrer": values.referrer(referrer)} if scheme != "o" else {}
+
+
+def _width(size: str) -> int:
+    width = size.partition(",")[0].partition(".")[0]
+    return int(width) if width.isascii() and width.isdecimal() and len(width) < 6 else 0

@@ -1,0 +1,237 @@
+"""Divide a file into records: lines, rows of CSV or TSV, JSON objects. Within bounded memory.
+
+A record is (value, bytes, lines): its value, or a Rejection where it cannot be read; its size in the (uncompressed)
+file and its number of lines, with what separates it from the record before. So the sum of the sizes is a place at which
+reading can start again.
+
+- Rows of CSV follow RFC 4180: a quoted field may have newlines and doubled quotes. A row is over where the number of
+  quotes is even. If that gives no row of the header's width, an unclosed quote has joined lines: the first line is
+  rejected and reading continues with the second one. So every line is looked at twice at most.
+- Rows of TSV are lines, with the escapes of ClickHouse, PostgreSQL and MySQL: `\\t`, `\\n`. Arrays, `[...]`, keep
+  their escapes. In CSV and TSV, a field `\\N` is empty.
+- JSON objects may be one per line, in an array, or both; each is at most MAX_LINE_BYTES long.
+"""
+
+import csv
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tally.events.validation import Rejection
+from tally.transfer.files import MAX_LINE_BYTES, BadFile, Source
+
+Record = tuple[Any, int, int]
+
+
+class Site(NamedTuple):
+    """What a reader may use: the website's domain, and the database of places (None: the bundled one)."""
+
+    domain: str
+    geoip_db: Path | None = None
+
+
+class Skip(NamedTuple):
+    """What is skipped on purpose, such as a crawler's request. `reason` is a short text in the plural."""
+
+    reason: str
+
+
+TOO_LONG = Rejection("line_too_long", "A line must be at most 1 MiB long.")
+NOT_UTF_8 = Rejection("invalid_text", "The line is not UTF-8.")
+UNCLOSED = Rejection("invalid_csv", "A quoted field is not closed, or is followed by more than a separator.")
+
+# A line and what is read beyond its end to find the end of a row.
+_MAX_ROW_BYTES = MAX_LINE_BYTES
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "N": ""}
+# A JSON value in brackets, as far as needed to find its end: brackets are not matched by kind. Quantifiers are
+# possessive, so that time is linear. Values in events are at most 8 deep.
+_STRING = rb'"(?:[^"\\]++|\\.)*+"'
+_DEEPEST = rb"[{\[](?:[^{}\[\]\"]++|" + _STRING + rb")*+[}\]]"
+
+
+def _nested(levels: int) -> bytes:
+    pattern = _DEEPEST
+    for _ in range(levels - 1):
+        pattern = rb"[{\[](?:[^{}\[\]\"]++|" + _STRING + rb"|" + pattern + rb")*+[}\]]"
+    return pattern
+
+
+_OBJECT = re.compile(_nested(8), re.DOTALL)
+_BETWEEN = re.compile(rb"[\s,\[\]]*+")
+
+
+def lines(source: Source, start: int = 0) -> Iterator[Record]:
+    """Yield each line as bytes."""
+    for raw, size in source.lines(start):
+        yield (TOO_LONG if raw is None else raw), size, 1
+
+
+class Table:
+    """A CSV or TSV file with a header: `columns` are its names once `records` has begun."""
+
+    def __init__(self, source: Source, check: Callable[[Sequence[str]], None], *, allow_nul: bool = False) -> None:
+        """`check` is called with the columns and raises BadFile if they are not those of the format."""
+        self._source, self._check, self._allow_nul = source, check, allow_nul
+        self.columns: list[str] = []
+
+    @classmethod
+    def with_columns(cls, source: Source, needed: Collection[str], hint: str, *, allow_nul: bool = False) -> "Table":
+        """Return a table that has at least these columns. hint: what file it should be, for the error."""
+
+        def check(columns: Sequence[str]) -> None:
+            missing = [name for name in needed if name not in columns]
+            if missing:
+                raise BadFile(f"{source.name} has no column {', '.join(missing)} in its first line: {hint}")
+
+        return cls(source, check, allow_nul=allow_nul)
+
+    def records(self, start: int = 0) -> Iterator[Record]:
+        """Yield each row as a list of fields, and None for the header. Raises BadFile."""
+        found = self._source.lines(0, allow_nul=self._allow_nul)
+        raw, size = next(found, (b"", 0))
+        header = _text(raw or b"")
+        if isinstance(header, Rejection) or not raw:
+            raise BadFile(f"{self._source.name} has no header: its first line must name the columns.")
+        is_tsv = "\t" in header and "," not in header
+        self.columns = header.split("\t") if is_tsv else _row(header) or []
+        self._check(self.columns)
+        if start:
+            found = self._source.lines(start, allow_nul=self._allow_nul)
+        else:
+            yield None, size, 1
+        yield from self._escaped(found) if is_tsv else self._quoted(found)
+
+    def _escaped(self, found: Iterator[tuple[bytes | None, int]]) -> Iterator[Record]:
+        for raw, size in found:
+            text = TOO_LONG if raw is None else _text(raw)
+            if isinstance(text, Rejection) or not text:
+                yield text or None, size, 1
+                continue
+            fields = text.split("\t")
+            if "\\" in text:
+                fields = [unescaped(field) if "\\" in field and field[0] != "[" else field for field in fields]
+            yield (fields if len(fields) == len(self.columns) else self._width(len(fields))), size, 1
+
+    def _quoted(self, found: Iterator[tuple[bytes | None, int]]) -> Iterator[Record]:
+        again: deque[tuple[bytes | None, int]] = deque()
+
+        def following() -> tuple[bytes | None, int]:
+            return again.popleft() if again else next(found, (None, 0))
+
+        while True:
+            raw, size = following()
+            if raw is None:
+                if not size:
+                    return
+                yield TOO_LONG, size, 1
+                continue
+            if not raw.count(b'"') & 1:
+                yield self._fields(raw), size, 1
+                continue
+            parts, whole, is_open = [(raw, size)], size, True
+            while is_open and whole <= _MAX_ROW_BYTES:
+                more, more_size = following()
+                if more is None:
+                    if more_size:
+                        again.appendleft((more, more_size))
+                    break
+                parts.append((more, more_size))
+                whole += more_size
+                is_open = not more.count(b'"') & 1
+            value = UNCLOSED if is_open else self._fields(b"\n".join(part for part, _ in parts))
+            if isinstance(value, Rejection):
+                again.extendleft(reversed(parts[1:]))
+                yield UNCLOSED, size, 1
+            else:
+                yield value, whole, len(parts)
+
+    def _fields(self, raw: bytes) -> list[str] | Rejection | None:
+        text = _text(raw)
+        if isinstance(text, Rejection) or not text:
+            return text or None
+        fields = _row(text)
+        if fields is None:
+            return UNCLOSED
+        if "\\N" in text:
+            fields = ["" if field == "\\N" else field for field in fields]
+        return fields if len(fields) == len(self.columns) else self._width(len(fields))
+
+    def _width(self, fields: int) -> Rejection:
+        return Rejection("invalid_csv", f"The row has {fields:,} fields; the header has {len(self.columns):,}.")
+
+
+def unescaped(text: str) -> str:
+    """Return a text without its escapes by backslashes."""
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), text)
+
+
+def _text(raw: bytes) -> str | Rejection:
+    try:
+        return raw.removesuffix(b"\r").decode()
+    except UnicodeDecodeError:
+        return NOT_UTF_8
+
+
+def _row(text: str) -> list[str] | None:
+    """Return the fields of a row of CSV, None where it is none."""
+    if '"' not in text:
+        return text.split(",")
+    try:
+        found = list(csv.reader([text], strict=True))
+    except csv.Error:
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def json_objects(source: Source, start: int = 0) -> Iterator[Record]:
+    """Yield each JSON object as bytes: of lines, of arrays, or of both. Raises BadFile where there is anything else."""
+    blocks = source.blocks(start)
+    rest, at, is_over, position, newline = b"", 0, False, start, -1
+    while True:
+        begin = _BETWEEN.match(rest, at).end()  # type: ignore[union-attr]
+        is_object = rest[begin : begin + 1] == b"{"
+        if 0 <= newline < begin:
+            newline = rest.find(b"\n", begin)
+        end = 0
+        if is_object and rest[newline - 1 : newline + 2] == b"}\n{":
+            # Only between objects is there a line that begins with a brace after one that ends with one: 20 µs less
+            # for a line of 1 KB.
+            end = newline
+        elif is_object and (is_over or newline != len(rest) - 1):
+            found = _OBJECT.match(rest, begin)
+            end = found.end() if found else 0
+        if end and end - begin <= MAX_LINE_BYTES:
+            yield rest[begin:end], end - at, rest.count(b"\n", at, end)
+            position += end - at
+            at = end
+            continue
+        if is_over and begin == len(rest):
+            if begin > at:
+                yield None, begin - at, rest.count(b"\n", at)
+            return
+        is_other = begin < len(rest) and not is_object
+        if is_other or is_over or len(rest) - begin > MAX_LINE_BYTES or begin - at > MAX_LINE_BYTES:
+            raise BadFile(_json_fault(source, rest[begin : begin + 20], position + begin - at))
+        # The beginning of an object is looked at again when there is twice as much of it.
+        pieces, missing = [rest[at:]], len(rest) - at
+        while missing >= 0:
+            block = next(blocks, b"")
+            is_over = not block
+            if is_over:
+                break
+            pieces.append(block)
+            missing -= len(block)
+        rest, at = b"".join(pieces), 0
+        newline = rest.find(b"\n")
+
+
+def _json_fault(source: Source, shown: bytes, byte: int) -> str:
+    if not shown.startswith(b"{"):
+        return f"{source.name} is not JSON with an object per event or visit: byte {byte:,} begins {shown!r}."
+    return (
+        f"The JSON object at byte {byte:,} of {source.name} is not closed, is longer than 1 MiB or has more than 8"
+        " levels. Use a complete file."
+    )

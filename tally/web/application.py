@@ -1,0 +1,83 @@
+"""The web application: `build_app` returns it, with its middlewares, its routes, and the state that handlers use.
+
+Nothing is opened before the application starts: that is done, and undone at its end, by tally/web/components.py. The
+routes are in tally/web/routes.py.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from aiohttp import web
+
+from tally.api.reports import REPORTS, Report
+from tally.clock import Clock
+from tally.events.client import is_proxy, parse_proxies
+from tally.events.geoip import Places
+from tally.events.validation import MAX_BODY_BYTES
+from tally.http.connection_reuse import refuse_uncertain
+from tally.http.connections import CONNECTIONS, Connections, track_requests
+from tally.http.middleware import ACTIVE_REQUESTS, ERROR_COUNTS, NOT_FOUND_PAGE, RESPONSE_COUNTS, handle_errors
+from tally.http.request_paths import BASE_PATH, COLLECT_PATH, IS_PROXY
+from tally.ingest.collector import COLLECTOR
+from tally.ingest.sqlite_reports import SqliteReports
+from tally.resources import asset
+from tally.settings import Settings
+from tally.timeranges import zone
+from tally.web import pages, status, tracker
+from tally.web.components import IngestEngine, ReportEngine, components, group_commit
+from tally.web.routes import FIXED_ROUTES, add_routes, report_routes
+
+_MIDDLEWARES = (track_requests, handle_errors, status.detect_hidden_proxy, refuse_uncertain)
+
+
+def build_app(
+    settings: Settings,
+    clock: Clock | None = None,
+    *,
+    engine: ReportEngine = SqliteReports,
+    ingest: IngestEngine = group_commit,
+    reports: Sequence[Report[Any]] = REPORTS,
+    opening: "Future[Places] | None" = None,
+) -> web.Application:
+    """Return the application over the database of `settings`, which is open while the application runs.
+
+    `engine` makes the engine that answers `reports` (tally/reports/report_engine.py), `ingest` the one that
+    stores events (tally/ingest/ingest_engine.py). `opening` is the country database, if a thread opens it already.
+    """
+    clock = clock or Clock()
+    trusted = parse_proxies(settings.trusted_proxy)
+    zone("UTC")  # raises ZoneDataError at the start where the time zone data is damaged
+    app = web.Application(middlewares=_MIDDLEWARES, client_max_size=MAX_BODY_BYTES)
+    app[ACTIVE_REQUESTS] = set()
+    app[RESPONSE_COUNTS], app[ERROR_COUNTS] = Counter(), Counter()
+    limits = settings.max_connections, settings.client_connections
+    app[CONNECTIONS] = Connections(*limits, settings.idle_seconds, trusted)
+    app[status.OPENAPI] = asset("static/openapi.yaml").read_bytes()
+    app[pages.FILES] = pages.Files()
+    app[NOT_FOUND_PAGE] = pages.not_found
+    app[tracker.TRACKER] = tracker.tracker_files(settings)
+    app[COLLECT_PATH] = settings.collect_path
+    app[BASE_PATH] = settings.base_path
+    app[IS_PROXY] = lambda peer: is_proxy(peer, trusted)
+    app[status.METRICS_TOKEN] = settings.metrics_token
+    context = partial(
+        components, settings=settings, clock=clock, engine=engine, ingest=ingest, reports=reports, opening=opening
+    )
+    app.cleanup_ctx.append(context)
+    add_routes(app, settings, (*FIXED_ROUTES, *report_routes(reports)))
+    return app
+
+
+def load_rest(app: web.Application) -> None:
+    """Load what listening does not need and first requests do; takes 0.1 s and is called in a thread.
+
+    A request that arrives meanwhile waits for the part that it needs, or loads it itself. That is no later than if the
+    server had loaded it before it listened.
+    """
+    app[COLLECTOR].agents.load()
+    pages.sources()
+    import_module("tally.web.metrics")

@@ -1,0 +1,201 @@
+"""What the dashboard shows where, in a real Chromium: what leads, what is hidden while empty, what is on request."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.browsers import OpenPage
+from tests.browser.history import SampleServer, sample_server
+from tests.browser.owner import faults, faults_in_each_scheme
+
+Dashboard = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
+    """The sample website, with one measurement of web vitals."""
+    with sample_server(tmp_path_factory.mktemp("layout")) as one:
+        url = "https://example.com/measured"
+        vitals = {"type": "vitals", "website_id": one.website, "url": url, "vitals": {"lcp": 1800}}
+        origin = {"Origin": "https://example.com", "Content-Type": "text/plain"}
+        answer = one.server.request("POST", "/api/collect", vitals, origin)
+        assert answer.status == 202, answer.text
+        yield one
+
+
+@pytest.fixture
+def dashboard(site: SampleServer, open_page: OpenPage) -> Dashboard:
+    """Opens the website's dashboard, drawn."""
+
+    def show(query: str = "period=30d", **options: Any) -> Any:
+        page = site.log_in(open_page(**options))
+        page.goto(f"{site.url}/websites/{site.website}?{query}")
+        expect(page.locator("canvas")).to_have_count(1)
+        expect(page.locator(".list-card .card-foot .csv")).to_have_count(6)
+        expect(page.locator("[aria-busy=true]")).to_have_count(0)
+        return page
+
+    return show
+
+
+def query_of(page: Any) -> dict[str, str]:
+    return dict(page.evaluate("[...new URL(location.href).searchParams]"))
+
+
+def test_lists_without_values_hold_no_space(dashboard: Dashboard) -> None:
+    page = dashboard()
+    tabs = page.locator(".card-places").get_by_role("tab")
+    expect(tabs).to_have_text(["Countries", "Languages"])
+    # One hostname and no apps. Whether there are visitors now depends on the time of day.
+    expect(page.locator(".card-apps")).not_to_be_visible()
+    expect(page.locator(".card-names")).to_be_visible()
+    page.goto(f"{page.url}&tab_places=region&tab_apps=platform")
+    expect(tabs).to_have_text(["Countries", "Regions", "Languages"])
+    expect(page.locator(".card-apps")).to_be_visible()
+
+
+def test_without_events_there_is_no_card_of_events(dashboard: Dashboard) -> None:
+    page = dashboard("from=2001-01-01&to=2001-01-07")
+    expect(page.locator(".card-names")).not_to_be_visible()
+
+
+def test_lists_of_campaigns_share_a_menu(dashboard: Dashboard) -> None:
+    page = dashboard()
+    card = page.locator(".card-sources")
+    expect(card.get_by_role("tab")).to_have_text(["Channels", "Referrers"])
+    menu = card.get_by_label("Campaigns")
+    menu.focus()
+    menu.select_option("UTM source")
+    page.wait_for_function("() => location.search.includes('tab_sources=utm_source')")
+    expect(card.get_by_role("tab", selected=True)).to_have_count(0)
+    expect(card.locator(".bar").first).to_have_attribute("data-key", "utm_source=news")
+    expect(menu).to_be_focused()
+    assert faults(page) == []
+    card.get_by_role("tab", name="Referrers").click()
+    expect(menu).to_have_value("")
+
+
+@pytest.mark.parametrize("width", [390, 768, 1100, 1280, 1920])
+def test_no_tab_is_cut(dashboard: Dashboard, width: int) -> None:
+    page = dashboard("period=30d&tab_places=region&tab_sources=utm_campaign", viewport={"width": width, "height": 900})
+    # One call, since cards may be drawn again meanwhile.
+    cut = "(all) => all.filter((tabs) => tabs.scrollWidth > tabs.clientWidth).map((tabs) => tabs.innerText)"
+    assert page.locator(".tabs:visible").evaluate_all(cut) == []
+
+
+def test_values_have_marks_from_this_server_alone(site: SampleServer, dashboard: Dashboard) -> None:
+    page = dashboard("period=30d&tab_sources=referrer")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.reload()
+    expect(page.locator(".card-sources .bar").first).to_be_visible()
+    for key, kind in (
+        ("referrer=google.com", "img.brand-mark"),
+        ("referrer=news.ycombinator.com", "img.brand-mark"),
+        ("country=DE", "img.flag"),
+        ("browser=Firefox", "img.brand-mark"),
+    ):
+        mark = page.locator(f".bar[data-key='{key}'] {kind}")
+        mark.scroll_into_view_if_needed()
+        page.wait_for_function("(image) => image.naturalWidth > 0", arg=mark.element_handle())
+    expect(page.locator(".bar[data-key='referrer='] img")).to_have_count(0)
+    assert all(url.startswith(site.url) for url in asked if not url.startswith("data:"))
+    # Only what is shown is loaded.
+    assert sum("/circle-flags-" in url for url in asked) < 20
+
+
+def test_the_map_is_loaded_when_it_comes_near_the_visible_area(site: SampleServer, open_page: OpenPage) -> None:
+    page = site.log_in(open_page(viewport={"width": 1280, "height": 500}))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{site.url}/websites/{site.website}?period=30d")
+    expect(page.locator(".card-places .bar").first).to_be_visible()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    assert not [url for url in asked if "world-atlas" in url]
+    place = page.locator(".map")
+    before = place.bounding_box()
+    card = page.locator(".card-places").bounding_box()
+    place.scroll_into_view_if_needed()
+    expect(place.locator("path[class^=land]").first).to_be_visible()
+    page.evaluate("scrollTo(0, 0)")
+    assert (place.bounding_box(), page.locator(".card-places").bounding_box()) == (before, card)
+    # A list that is drawn again has its map at once.
+    page.get_by_role("button", name="7 d:").click()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    expect(place.locator("path[class^=land]").first).to_be_attached()
+    assert len([url for url in asked if "world-atlas" in url]) == 1
+
+
+def test_the_map_is_on_paper_though_it_was_not_near(dashboard: Dashboard) -> None:
+    page = dashboard(viewport={"width": 1280, "height": 500})
+    expect(page.locator(".map path")).to_have_count(0)
+    page.pdf()
+    assert page.locator(".map path").count() > 100
+
+
+def test_leading_figures_are_larger(dashboard: Dashboard) -> None:
+    page = dashboard()
+    size = "(value) => parseFloat(getComputedStyle(value).fontSize)"
+    sizes = [one.evaluate(size) for one in page.locator(".figure-value").all()]
+    assert sizes == [28, 28, 28, 16, 16, 16, 16]
+
+
+@pytest.mark.parametrize("width", [320, 390])
+def test_figures_are_in_two_columns_on_phones(dashboard: Dashboard, width: int) -> None:
+    page = dashboard(viewport={"width": width, "height": 800})
+    boxes = [one.bounding_box() for one in page.locator(".figures > li").all()]
+    assert len({round(box["x"]) for box in boxes}) == 2
+    assert all(box["x"] + box["width"] <= width for box in boxes)
+    cut = "(figure) => figure.scrollWidth > figure.clientWidth"
+    assert [one.inner_text() for one in page.locator(".figure").all() if one.evaluate(cut)] == []
+
+
+def test_recent_events_show_measurements_on_request(site: SampleServer, dashboard: Dashboard) -> None:
+    page = dashboard()
+    card = page.locator(".card-events")
+    expect(card.locator("tbody tr")).to_have_count(12)
+    assert "/measured" not in card.inner_text()
+    assert "filter_type=app_event" in card.locator(".csv").get_attribute("href")
+    card.get_by_role("button", name="All types").click()
+    expect(card.locator("tbody tr").first).to_contain_text("/measured")
+    assert query_of(page)["recent"] == "all"
+    assert "filter_type" not in card.locator(".csv").get_attribute("href")
+    page.goto(f"{site.url}/websites/{site.website}?period=30d&filter_type=vitals")
+    expect(card.locator("tbody tr")).to_have_count(1)
+    expect(card.get_by_role("button", name="All types")).to_have_count(0)
+
+
+def test_all_values_are_sorted_by_any_figure(dashboard: Dashboard) -> None:
+    page = dashboard()
+    page.locator(".card-pages").get_by_role("button", name="All pages").click()
+    heads = page.locator("dialog thead th")
+    expect(heads).to_have_text(
+        ["Pages", "Visitors", "Pageviews", "Events", "Visits", "Bounce rate", "Visit duration", "Share"]
+    )
+    views = page.locator("dialog tbody tr td:nth-child(3)")
+
+    def shown() -> list[int]:
+        return [int(text.replace(",", "")) for text in views.all_inner_texts()]
+
+    page.locator("dialog").get_by_role("button", name="Pageviews", exact=True).click()
+    expect(heads.nth(2)).to_have_attribute("aria-sort", "descending")
+    assert shown() == sorted(shown(), reverse=True)
+    expect(heads.nth(2).get_by_role("button")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(heads.nth(2)).to_have_attribute("aria-sort", "ascending")
+    assert shown() == sorted(shown())
+    page.locator("dialog").get_by_role("button", name="Pages", exact=True).click()
+    names = page.locator("dialog tbody th").all_inner_texts()
+    assert names == page.evaluate("(names) => [...names].sort((a, b) => a.localeCompare(b))", names)
+
+
+@pytest.mark.parametrize("width", [390, 768, 1920])
+def test_axe_finds_nothing_in_the_table_of_all_values(dashboard: Dashboard, width: int) -> None:
+    page = dashboard("period=30d&recent=all", viewport={"width": width, "height": 900})
+    assert faults_in_each_scheme(page) == []
+    page.keyboard.press("/")
+    expect(page.locator("dialog tbody tr").first).to_be_visible()
+    page.locator("dialog").get_by_role("button", name="Events", exact=True).click()
+    assert faults_in_each_scheme(page) == []

@@ -1,0 +1,193 @@
+"""Filters with operators, several values and properties; segments: chosen, saved and deleted in the filter row."""
+
+import re
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.browser.browsers import OpenPage
+from tests.browser.history import SampleServer
+from tests.support.process import until
+
+pytestmark = pytest.mark.usefixtures("journeys")
+
+
+def query_of(page: Any) -> list[tuple[str, str]]:
+    """Return the filters and the segment of the address."""
+    sent = parse_qsl(urlsplit(page.url).query, keep_blank_values=True)
+    return [(name, value) for name, value in sent if name.startswith("filter_") or name == "segment"]
+
+
+def visitors(site: SampleServer, *filters: str) -> str:
+    """Return what the API counts over seven days with these filters."""
+    written = [quote(name) + "=" + quote(value) for name, _, value in (one.partition("=") for one in filters)]
+    return str(site.ask("stats?" + "&".join(["period=7d", *written]))["data"]["visitors"])
+
+
+def shows(page: Any, count: str) -> None:
+    expect(page.locator("[data-figure=visitors]")).to_have_attribute("data-value", count)
+
+
+def chips(page: Any) -> Any:
+    return page.locator(".chips .chip")
+
+
+def opened(site: SampleServer, open_page: OpenPage, query: str = "", **options: Any) -> Any:
+    page = site.log_in(open_page(timezone_id="UTC", **options))
+    page.goto(f"{site.url}/websites/{site.website}?period=7d{query}")
+    expect(page.locator(".figure").first).to_be_visible()
+    return page
+
+
+def test_a_filter_with_an_operator_and_several_values(site: SampleServer, open_page: OpenPage) -> None:
+    page = opened(site, open_page)
+    page.get_by_role("button", name="Filter", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Add a filter")
+    dialog.get_by_label("Field").select_option("pathname")
+    dialog.get_by_label("Operator").select_option(label="is not")
+    # One from the suggestions, another one typed.
+    dialog.locator(".suggestions .bar", has_text="/pricing").click()
+    expect(dialog.locator(".suggestions .bar[aria-pressed=true]")).to_contain_text("/pricing")
+    dialog.get_by_label("Value", exact=True).fill("/elsewhere")
+    dialog.get_by_role("button", name="Or", exact=True).click()
+    expect(dialog.locator(".filter-values .chip")).to_have_count(2)
+    assert Axe().run(page).response["violations"] == []
+    dialog.get_by_role("button", name="Add filter").click()
+    expect(page.locator("dialog")).to_have_count(0)
+    assert query_of(page) == [("filter_pathname!", "/pricing"), ("filter_pathname!", "/elsewhere")]
+    assert "filter_pathname!=/pricing" in page.url
+    expect(chips(page)).to_have_text(["Page is not /pricing or /elsewhere"])
+    shows(page, visitors(site, "filter_pathname!=/pricing"))
+
+    # Its chip opens it again, and another operator takes its place.
+    page.get_by_role("button", name="Page is not /pricing or /elsewhere", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Change the filter")
+    expect(dialog.get_by_label("Operator")).to_have_value("!")
+    dialog.get_by_role("button", name="Remove /elsewhere").click()
+    dialog.get_by_label("Operator").select_option(label="begins with")
+    dialog.get_by_role("button", name="Change filter").click()
+    expect(page.locator("dialog")).to_have_count(0)
+    assert query_of(page) == [("filter_pathname^", "/pricing")]
+    expect(chips(page)).to_have_text(["Page begins with /pricing"])
+    shows(page, visitors(site, "filter_pathname^=/pricing"))
+    page.get_by_role("button", name="Remove filter: Page begins with /pricing").press("Delete")
+    expect(page.locator(".chip")).to_have_count(0)
+
+
+def test_a_filter_by_a_property(site: SampleServer, open_page: OpenPage) -> None:
+    page = opened(site, open_page, viewport={"width": 390, "height": 844})
+    page.get_by_role("button", name="Filter", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Field").select_option(label="Property of event data")
+    expect(dialog.locator("datalist option[value=plan]")).to_have_count(1)
+    dialog.get_by_label("Property of event data").fill("plan")
+    dialog.get_by_label("Property of event data").press("Tab")
+    dialog.locator(".suggestions .bar", has_text="pro").click()
+    assert Axe().run(page).response["violations"] == []
+    dialog.get_by_role("button", name="Add filter").click()
+    expect(page.locator("dialog")).to_have_count(0)
+    expect(chips(page)).to_have_text(["Plan is pro"])
+    shows(page, visitors(site, "filter_prop.plan=pro"))
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+
+
+def test_a_country_is_chosen_by_name_and_has_no_parts(site: SampleServer, open_page: OpenPage) -> None:
+    page = opened(site, open_page)
+    page.keyboard.press("f")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Field").select_option("country")
+    expect(dialog.get_by_label("Operator").locator("option")).to_have_text(["is", "is not"])
+    dialog.locator(".suggestions .bar", has_text="Unknown country").click()
+    dialog.get_by_label("Value", exact=True).press("Enter")
+    expect(page.locator("dialog")).to_have_count(0)
+    expect(chips(page)).to_have_text(["Country is Unknown country"])
+    assert query_of(page) == [("filter_country", "")]
+
+
+def test_a_value_that_is_typed_before_the_suggestions_arrive_is_found_among_them(
+    site: SampleServer, open_page: OpenPage
+) -> None:
+    """And the key that opens the dialog, pressed twice while its module loads, opens one dialog."""
+    page = opened(site, open_page)
+    held: list[Any] = []
+    modules, suggestions = "**/filter_dialog.js", re.compile("/top/browser.*limit=200")
+    page.route(modules, lambda route: held.append(route))
+    page.keyboard.press("f")
+    page.keyboard.press("f")
+    release(page, modules, held)
+    dialog = page.get_by_role("dialog")
+    page.route(suggestions, lambda route: held.append(route))
+    dialog.get_by_label("Field").select_option("browser")
+    dialog.get_by_label("Value", exact=True).fill("firefox")
+    dialog.get_by_label("Value", exact=True).press("Enter")
+    expect(dialog).to_have_count(1)
+    release(page, suggestions, held)
+    expect(page.locator("dialog")).to_have_count(0)
+    expect(chips(page)).to_have_text(["Browser is Firefox"])
+    assert query_of(page) == [("filter_browser", "Firefox")]
+
+
+def release(page: Any, pattern: Any, held: list[Any]) -> None:
+    """Let requests continue that were held back, once there is one."""
+    # Playwright receives requests only while a command runs.
+    until(lambda: page.evaluate("1") and held)
+    while held:
+        held.pop().continue_()
+    page.unroute(pattern)
+
+
+def test_a_segment_is_saved_chosen_and_deleted(site: SampleServer, open_page: OpenPage) -> None:
+    page = opened(site, open_page, "&filter_pathname*=pric&filter_browser!=Firefox")
+    counted = visitors(site, "filter_pathname*=pric", "filter_browser!=Firefox")
+    shows(page, counted)
+    page.get_by_role("button", name="Segments", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Segments")
+    expect(dialog).to_contain_text("Page contains pric, Browser is not Firefox")
+    dialog.get_by_role("button", name="Save as segment").click()
+    expect(dialog.get_by_text("Enter a name.")).to_be_visible()
+    dialog.get_by_label("Name").fill("Price readers")
+    dialog.get_by_role("button", name="Save as segment").click()
+    expect(page.locator("dialog")).to_have_count(0)
+    (saved,) = site.ask("segments")["data"]
+    assert saved["filters"] == ["filter_pathname*=pric", "filter_browser!=Firefox"]
+    expect(chips(page)).to_have_text(["Segment Price readers"])
+    assert query_of(page) == [("segment", saved["id"])]
+    shows(page, counted)
+
+    # The link shows the same, and the segment goes along to other pages of the website.
+    page.reload()
+    expect(page.locator(".chip", has_text="Segment Price readers")).to_be_visible()
+    page.get_by_role("link", name="Funnels").click()
+    expect(page).to_have_url(re.compile(f"segment={saved['id']}"))
+    page.get_by_role("button", name="Remove filter: Segment Price readers").click()
+    expect(page.locator(".chips .chip")).to_have_count(0)
+
+    page.get_by_role("button", name="Segments", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Segments")
+    expect(dialog).to_contain_text("To save a segment, add filters first.")
+    dialog.get_by_role("button", name="Price readers Page contains").click()
+    expect(page.locator("dialog")).to_have_count(0)
+    assert query_of(page) == [("segment", saved["id"])]
+    page.get_by_role("button", name="Segments", exact=True).click()
+    expect(page.locator(".segment-choice[aria-pressed=true]")).to_have_count(1)
+    assert Axe().run(page).response["violations"] == []
+    page.get_by_role("button", name="Delete Price readers").click()
+    page.get_by_role("button", name="Delete segment").click()
+    expect(page.get_by_text("No segments yet.")).to_be_visible()
+    assert (site.ask("segments")["data"], query_of(page)) == ([], [])
+
+
+def test_share_links_have_no_segments(site: SampleServer, open_page: OpenPage) -> None:
+    page = opened(site, open_page)
+    answer = page.request.post(
+        f"{site.url}/api/account/websites/{site.website}/share", data={}, headers={"Sec-Fetch-Site": "same-origin"}
+    )
+    page.goto(f"{site.url}{answer.json()['data']['share']}?period=7d&filter_pathname$=ing&filter_prop.plan=pro")
+    expect(page.locator(".chip")).to_have_text("Page ends with ing")
+    shows(page, visitors(site, "filter_pathname$=ing"))
+    expect(page.get_by_role("button", name="Segments", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Filter", exact=True).click()
+    expect(page.get_by_role("dialog").locator("#filter-field option[value='prop.']")).to_have_count(0)

@@ -1,0 +1,139 @@
+"""Goals in a website's settings and on its dashboard, and saved funnels: saved, shown, chosen, changed, deleted."""
+
+import re
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.browser.browsers import OpenPage
+from tests.browser.history import SampleServer
+
+pytestmark = pytest.mark.usefixtures("journeys")
+
+
+def names(site: SampleServer, path: str) -> list[str]:
+    return [row["name"] for row in site.ask(path)["data"]]
+
+
+def add_goal(site: SampleServer, page: Any) -> None:
+    """Add a goal of the event signup in the settings."""
+    page.goto(f"{site.url}/websites/{site.website}#settings")
+    page.get_by_role("button", name="Add goal").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Add goal").click()
+    expect(dialog.get_by_text("Enter a name.")).to_be_visible()
+    dialog.get_by_label("Name", exact=True).fill("Signup")
+    dialog.get_by_role("button", name="Add goal").click()
+    expect(dialog.get_by_text("Enter a name or a path.")).to_be_visible()
+    dialog.get_by_label("Text").fill("signup")
+    dialog.get_by_role("button", name="Add goal").click()
+    expect(page.get_by_role("button", name="Edit Signup")).to_be_visible()
+
+
+def test_a_goal_from_the_settings_to_the_lists(site: SampleServer, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    add_goal(site, page)
+    assert Axe().run(page).response["violations"] == []
+    (own,) = site.ask("goals")["data"]
+    assert (own["type"], own["match"]) == ("event", ["filter_event_name=signup"])
+
+    page.goto(f"{site.url}/websites/{site.website}?period=7d")
+    goal = page.locator(".goal")
+    expect(goal).to_contain_text("Signup")
+    expect(goal.locator(".goal-count")).to_have_text("10")
+    goal.click()
+    expect(goal).to_have_attribute("aria-pressed", "true")
+    expect(page).to_have_url(re.compile(f"goal={own['id']}"))
+    first = page.locator(".card-pages .bar").first
+    expect(first.locator(".bar-aside")).to_have_text(re.compile("%"))
+    assert Axe().run(page).response["violations"] == []
+    goal.press("Enter")
+    expect(goal).to_have_attribute("aria-pressed", "false")
+    expect(page.locator(".card-pages .columns", has_text="Converted")).to_have_count(0)
+
+    page.goto(f"{site.url}/websites/{site.website}#settings")
+    page.get_by_role("button", name="Edit Signup").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Text")).to_have_value("signup")
+    dialog.get_by_label("Name", exact=True).fill("Registration")
+    dialog.get_by_role("button", name="Save goal").click()
+    page.get_by_role("button", name="Edit Registration").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Delete goal").click()
+    expect(page.get_by_text("No goals yet.")).to_be_visible()
+    assert names(site, "goals") == []
+
+
+def test_a_funnel_is_saved_shown_and_deleted(site: SampleServer, open_page: OpenPage) -> None:
+    page = site.log_in(open_page(viewport={"width": 390, "height": 844}))
+    page.goto(f"{site.url}/websites/{site.website}/funnels?step=pathname:/&step=event_name:signup")
+    expect(page.locator(".step")).to_have_count(2)
+    page.get_by_role("button", name="Save funnel").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("Signups")
+    page.get_by_role("dialog").get_by_role("button", name="Save funnel").click()
+    expect(page.get_by_role("button", name="Signups", exact=True)).to_be_visible()
+    assert names(site, "funnels") == ["Signups"]
+
+    page.goto(f"{site.url}/websites/{site.website}/funnels")
+    page.get_by_role("button", name="Signups", exact=True).click()
+    expect(page.locator(".step")).to_have_count(2)
+    assert Axe().run(page).response["violations"] == []
+    page.get_by_role("button", name="Delete Signups").click()
+    page.get_by_role("button", name="Delete funnel").click()
+    expect(page.get_by_role("button", name="Signups", exact=True)).to_have_count(0)
+    assert names(site, "funnels") == []
+
+
+def add_by_api(site: SampleServer, page: Any, **fields: Any) -> str:
+    """Save a goal and return its id."""
+    answer = page.request.post(
+        f"{site.url}/api/account/websites/{site.website}/goals",
+        data={"value": None, "currency": None} | fields,
+        headers={"Sec-Fetch-Site": "same-origin"},
+    )
+    assert answer.status == 201, answer.text()
+    return str(answer.json()["data"]["id"])
+
+
+def test_filters_on_events_and_goals_count_conversions(site: SampleServer, open_page: OpenPage) -> None:
+    page = site.log_in(open_page(timezone_id="UTC"))
+    dashboard = f"{site.url}/websites/{site.website}?period=7d"
+    page.goto(f"{dashboard}&filter_event_name=signup&figure=pageviews")
+    figure = page.locator("[data-figure=events]")
+    expect(figure).to_contain_text("Conversions")
+    expect(figure).to_have_attribute("data-value", "10")
+    # The chart shows them in place of the pageviews that there are not.
+    expect(figure).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("[data-figure=pageviews]")).to_have_count(0)
+    expect(page.locator(".legend-item").first).to_contain_text("Conversions, ")
+    page.get_by_text("Table of this chart").click()
+    heads = page.locator(".series-table thead th")
+    expect(heads.first).to_be_visible()
+    assert heads.all_inner_texts()[:4] == ["Day", "Visitors", "Visits", "Conversions"]
+    page.locator(".card-browsers .bar").first.hover()
+    expect(page.locator(".hint")).to_contain_text("conversions")
+    expect(page.locator(".hint")).not_to_contain_text("pageview")
+    assert Axe().run(page).response["violations"] == []
+
+    # A goal of pages: its conversions are pageviews.
+    goal = add_by_api(site, page, name="Prices", type="page", match=["filter_pathname=/pricing"])
+    page.goto(f"{dashboard}&filter_goal={goal}")
+    expect(page.locator(".chip")).to_have_text("Goal is Prices")
+    figure = page.locator("[data-figure=pageviews]")
+    expect(figure).to_contain_text("Conversions")
+    expect(figure).to_have_attribute("data-value", "20")
+    expect(page.locator("[data-figure=events]")).to_have_count(0)
+
+    # A chosen goal adds its rate to every list, entry pages too.
+    page.goto(f"{dashboard}&goal={goal}")
+    for card, tab in (("pages", "Entry"), ("pages", "Exit"), ("browsers", "OS")):
+        page.locator(f".card-{card}").get_by_role("tab", name=tab, exact=True).click()
+        expect(page.locator(f".card-{card} .columns")).to_contain_text("Converted")
+        expect(page.locator(f".card-{card} .bar-aside").first).to_contain_text("%")
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    exits = site.ask(f"top/exit_page?period=7d&goal={goal}")["data"]
+    shown = page.locator(".card-pages .bar").all()
+    rates = [f"{row['conversion_rate']:.1f}".removesuffix(".0") for row in exits]
+    assert [one.locator(".bar-aside").inner_text().split("%")[0] for one in shown][: len(rates)] == rates

@@ -1,0 +1,105 @@
+"""The journeys page: the diagram, its table and its keys, against the read API."""
+
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from tests.browser.browsers import OpenPage
+from tests.browser.history import SampleServer
+
+pytestmark = pytest.mark.usefixtures("journeys")
+
+
+def opened(site: SampleServer, open_page: OpenPage, query: str = "", **options: Any) -> Any:
+    page = site.log_in(open_page(timezone_id="UTC", **options))
+    page.goto(f"{site.url}/websites/{site.website}/journeys?{query}")
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    return page
+
+
+def query_of(page: Any) -> dict[str, str]:
+    return dict(parse_qsl(urlsplit(page.url).query))
+
+
+def labels(page: Any) -> list[str]:
+    return [str(one.get_attribute("aria-label")) for one in page.locator(".journey-node").all()]
+
+
+def test_the_diagram_and_its_table_are_those_of_the_api(site: SampleServer, open_page: OpenPage) -> None:
+    page = opened(site, open_page)
+    # Without a start it is the page on which most visits begin.
+    expect(page.locator(".sum")).to_have_text("40 visits with /")
+    answer = site.ask("journeys?period=7d&start=pathname:/")
+    assert answer["meta"]["visits"] == 40
+    assert page.locator(".journey-link").count() == len(answer["data"])
+    assert "/pricing, page, step 1: 20 visits, 50%" in labels(page)
+    assert "signup, event, step 2: 10 visits, 25%" in labels(page)
+    page.get_by_text("Table of this diagram").click()
+    rows = page.locator(".series-table tbody tr")
+    expect(rows).to_have_count(len(answer["data"]))
+    shown = [int(one.locator("td.num").first.inner_text()) for one in rows.all()]
+    assert shown == [row["visits"] for row in answer["data"]]
+    assert Axe().run(page).response["violations"] == []
+    with page.expect_download() as download:
+        page.locator(".journey-foot .csv").click()
+    assert len(download.value.path().read_text().splitlines()) == 1 + len(answer["data"])
+
+
+def test_start_direction_and_steps_are_in_the_address(site: SampleServer, open_page: OpenPage) -> None:
+    page = opened(site, open_page, "period=7d")
+    page.get_by_role("button", name="Page /", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Start of the journeys")
+    dialog.get_by_label("Event", exact=True).check()
+    dialog.get_by_label("Exact event name").fill("signup")
+    dialog.get_by_role("button", name="Show journeys").click()
+    expect(page.locator(".sum")).to_have_text("10 visits with signup")
+    page.get_by_label("Direction").select_option(label="What comes before")
+    page.get_by_label("Steps", exact=True).select_option(label="2 steps")
+    page.wait_for_url("**steps=2**")
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    assert {name: query_of(page)[name] for name in ("start", "direction", "steps")} == {
+        "start": "event_name:signup",
+        "direction": "previous",
+        "steps": "2",
+    }
+    expect(page.locator(".journey-node").first).to_have_attribute("aria-label", "signup, event, start: 10 visits, 100%")
+    assert "/pricing, page, step 1: 10 visits, 100%" in labels(page)
+    assert "/, page, step 2: 10 visits, 100%" in labels(page)
+    page.reload()
+    expect(page.locator(".journey-node")).to_have_count(3)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_by_keyboard_on_a_phone(site: SampleServer, open_page: OpenPage, scheme: str) -> None:
+    page = opened(
+        site, open_page, "period=7d&start=pathname:/", viewport={"width": 390, "height": 844}, color_scheme=scheme
+    )
+    page.locator(".journey-node[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    on = page.locator(".journey-node:focus")
+    expect(page.locator(".journey.lit .journey-link.on")).not_to_have_count(0)
+    # Up to the first node of the step, and on from it.
+    for _ in range(6):
+        page.keyboard.press("ArrowUp")
+    expect(on).to_have_attribute("aria-label", "/pricing, page, step 1: 20 visits, 50%")
+    expect(page.locator(".hint")).to_contain_text("20 after /")
+    assert Axe().run(page).response["violations"] == []
+    assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+    page.keyboard.press("Enter")
+    expect(page.locator(".sum")).to_have_text("20 visits with /pricing")
+    assert query_of(page)["start"] == "pathname:/pricing"
+
+
+def test_filters_and_nothing_to_show(site: SampleServer, open_page: OpenPage) -> None:
+    page = opened(site, open_page, "period=7d&start=pathname:/&filter_browser=Firefox")
+    visits = site.ask("journeys?period=7d&start=pathname:/&filter_browser=Firefox")["meta"]["visits"]
+    expect(page.locator(".sum")).to_have_text(f"{visits} visits with /")
+    page.goto(f"{site.url}/websites/{site.website}/journeys?period=7d&start=pathname:/nowhere")
+    expect(page.get_by_text("No visit has the page /nowhere.")).to_be_visible()
+    page.goto(f"{site.url}/websites/{site.website}/journeys?from=2020-01-01&to=2020-01-02")
+    expect(page.get_by_text("No visits in this range")).to_be_visible()
+    page.get_by_role("link", name="Journeys", exact=True).click()
+    expect(page.locator(".nav-item[aria-current=page]")).to_have_text("Journeys")

@@ -1,0 +1,397 @@
+"""tally/maintenance/rollup_builder.py: kills and changes before any of its steps, and kills of a real server.
+
+Rollups are exact, can be rebuilt while their raw events exist, are built in short steps, are marked stale in the
+transaction of a late event, and are correct after a kill at any point.
+"""
+
+import asyncio
+import random
+import shutil
+import sqlite3
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from tally.accounts.accounts import find_account
+from tally.accounts.api_keys import create_api_key
+from tally.accounts.websites import all_websites
+from tally.clock import Clock
+from tally.events.dimensions import FIELDS
+from tally.events.filters import Filter
+from tally.maintenance import rollup_builder
+from tally.rollups import field_values, rollup_state, visit_pages
+from tally.storage.database import open_database, transaction
+from tally.storage.sql import day_columns
+from tally.timeranges import Range, buckets
+from tests.support.app import ManualClock
+from tests.support.process import Serve, Server, until
+from tests.support.rollup_database import (
+    DAY_MS,
+    HOUR_MS,
+    MINUTE_MS,
+    RollupHarness,
+    fill,
+    make_file,
+    table_errors,
+    unfinished_work,
+)
+
+DAY = 20_772  # a multiple of 4
+DAY_0_MS = DAY * DAY_MS
+NOW_MS = DAY_0_MS + 40 * DAY_MS + 15 * HOUR_MS
+ROLL_UP_EVENTS, ROWS_PER_STEP = 3, 4
+
+
+def event(day: int, minute: int, session: int = 0, value: str = "/a") -> tuple[int, int, str, tuple[str, ...]]:
+    """A traffic event; every fourth minute's is a custom one."""
+    texts = (value, *("x" if minute % 3 else "" for _ in FIELDS[1:]), "signup" if minute % 4 == 0 else "")
+    return DAY_0_MS + day * DAY_MS + minute * MINUTE_MS, 2 if minute % 4 == 0 else 0, f"session-{session}", texts
+
+
+def history() -> list[tuple[int, int, str, tuple[str, ...]]]:
+    """Imported days: two neighbours, one further on, and one on which events still arrive."""
+    return [
+        event(day, minute, minute % 3, f"/{minute % 7}")
+        for day in (0, 1, 3, 39)
+        for minute in (1, 2, 14, 15, 16, 60, 75, 1_100, 1_439)
+    ]
+
+
+def recent() -> list[tuple[int, int, str, tuple[str, ...]]]:
+    """Events of today, yesterday and the day before."""
+    return [event(day, minute, minute % 4) for day in (38, 39, 40) for minute in (3, 33, 34, 64, 65, 300, 600, 840)]
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a database with all kinds of work: stale past days, a stale open day, open days, blocks."""
+    path = tmp_path_factory.mktemp("building") / "begun.db"
+    make_file(path)
+    harness = RollupHarness(path, ManualClock(NOW_MS))
+    harness.send(*recent())
+    harness.build()
+    harness.import_events(*history())
+    harness.send(event(39, 345, 7), event(38, 61, 2), event(40, 880, 1))
+    harness.close()
+    return path
+
+
+Start = Callable[[], RollupHarness]
+
+
+@pytest.fixture
+def start(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Copies of that file at work, with the smallest limits."""
+    monkeypatch.setattr(field_values, "ROLL_UP_EVENTS", ROLL_UP_EVENTS)
+    monkeypatch.setattr(field_values, "ROWS_PER_STEP", ROWS_PER_STEP)
+    monkeypatch.setattr(rollup_state, "ROWS_PER_STEP", ROWS_PER_STEP)
+    monkeypatch.setattr(visit_pages, "MAX_PAGES", 2)
+    started: list[RollupHarness] = []
+
+    def new() -> RollupHarness:
+        path = tmp_path / f"{len(started)}.db"
+        shutil.copyfile(begun, path)
+        started.append(RollupHarness(path, ManualClock(NOW_MS)))
+        return started[-1]
+
+    yield new
+    for harness in started:
+        harness.close()
+
+
+RANGES = (
+    (DAY_0_MS - DAY_MS, NOW_MS + DAY_MS),
+    (DAY_0_MS, DAY_0_MS + 4 * DAY_MS),
+    (DAY_0_MS + 15 * MINUTE_MS + 1, NOW_MS - 7 * MINUTE_MS),
+    (DAY_0_MS + 39 * DAY_MS + 16 * MINUTE_MS, DAY_0_MS + 39 * DAY_MS + 345 * MINUTE_MS + 1),
+)
+
+
+def same(harness: RollupHarness) -> None:
+    """The figures of some ranges are those of plain counting."""
+    reference = harness.reference()
+    for from_ms, to_ms in RANGES:
+        for filters in ((), (Filter("os", "=", ("x", "")),), (Filter("os", "=", ("x",)),)):
+            scope = harness.scope(from_ms, to_ms, filters)
+            assert harness.stats(scope) == reference.stats(scope)
+            assert harness.top(scope, "pathname", 10) == reference.top(scope, "pathname", 10)
+        span = Range(from_ms, to_ms, ZoneInfo("America/New_York"), None)
+        edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, "day")]
+        scope = harness.scope(from_ms, to_ms)
+        assert harness.series(scope, edges) == reference.series(scope, edges)
+
+
+def all_right(harness: RollupHarness) -> None:
+    """Assert that all rollups are built and equal newly built ones."""
+    number = harness.websites[0].number
+    harness.build_all()
+    assert table_errors(harness.reader, number) == []
+    assert unfinished_work(harness.reader, number) == []
+    same(harness)
+
+
+def steps_of(harness: RollupHarness) -> int:
+    """Return the number of remaining steps."""
+    taken: list[None] = []
+    harness.before_steps = [lambda: taken.append(None)] * 100_000
+    assert harness.build()
+    harness.before_steps = []
+    return len(taken)
+
+
+def test_the_work_has_many_steps(start: Start) -> None:
+    """The tests below interrupt at each of them."""
+    harness = start()
+    assert steps_of(harness) > 200
+    assert steps_of(harness) < 30
+    states = Counter(day.state for day in harness.days().values())
+    assert states == {rollup_state.FINAL: 3, rollup_state.OPEN: 3}
+
+
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.slow
+def test_killed_at_any_step(start: Start, part: int) -> None:
+    """After a kill at any step the figures are correct at once, and rollups are complete in the end."""
+    steps = steps_of(start())
+    for stop in range(4 * part, steps, 16):
+        harness = start()
+        assert not harness.build(stop)
+        same(harness)
+        harness.build(stop // 2 + 1)
+        same(harness)
+        all_right(harness)
+        harness.close()
+
+
+def send(harness: RollupHarness) -> None:
+    harness.send(event(40, 890, 1, "/new"), event(39, 5, 1), event(39, 346, 7), event(38, 62, 2, "/1"))
+
+
+def bring_to_a_final_day(harness: RollupHarness) -> None:
+    harness.import_events(event(0, 500, 0, "/0"))
+
+
+def bring_to_a_gap(harness: RollupHarness) -> None:
+    harness.import_events(event(2, 500, 0, "/0"), event(4, 500, 0, "/0"))
+
+
+def bring_to_open_days(harness: RollupHarness) -> None:
+    harness.import_events(event(40, 500), event(39, 500), event(37, 500))
+
+
+@pytest.mark.parametrize("what", [send, bring_to_a_final_day, bring_to_a_gap, bring_to_open_days])
+@pytest.mark.slow
+def test_changed_at_any_step(start: Start, what: Callable[[RollupHarness], None]) -> None:
+    """Counts are added to a day only if it has not been marked stale again meanwhile."""
+    steps = steps_of(start())
+    for step in range(0, steps, 13):
+        harness = start()
+
+        def happen(harness: RollupHarness = harness) -> None:
+            what(harness)
+            same(harness)
+
+        harness.before_steps = [*([lambda: None] * step), happen]
+        harness.build()
+        assert not harness.before_steps
+        same(harness)
+        harness.build()
+        assert not [day for day in harness.days().values() if day.state == rollup_state.STALE]
+        same(harness)
+        all_right(harness)
+        harness.close()
+
+
+# --- how much a step writes
+
+FIELDS_A_ROLLUP = len(field_values.NUMBERS) + 1  # the last one is all of the traffic, and event_name
+# What one transaction may write, by step. A fold writes a value of each field and of its visitor for each event,
+# gathers the events and empties what was gathered before; a day has 96 quarters.
+MAX_ROWS = {
+    "_websites": 0,
+    "unfinished": 0,
+    "next_block": 0,
+    "expire": 0,
+    "delete_values": ROWS_PER_STEP,
+    "delete_visitors": ROWS_PER_STEP,
+    "add_values": ROWS_PER_STEP,
+    "merge": ROWS_PER_STEP + 2,
+    "_next_to_close": 0,
+    "finish_day": 1,
+    "finish_block": 1,
+    "_begin_day": 97,
+    "_finish_day": 97,
+    # tally/rollups/web_vitals.py's own are weighed by test_web_vitals.py.
+    "pack_end": 0,  # and tally/rollups/heatmaps.py's by test_heatmaps.py
+    # tally/rollups/visit_pages.py
+    **dict.fromkeys(("drop", "add"), ROWS_PER_STEP),
+    **dict.fromkeys(("version", "next_day"), 0),
+    # tally/rollups/goal_days.py: no goal is saved here
+    "delete_others": ROWS_PER_STEP,
+    "_roll_up": ROLL_UP_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
+    # Each column is deleted and written, with a row for the day.
+    "store": 2 * len(day_columns.COLUMNS) + 1,
+}
+
+
+class Weighed(rollup_builder.RollupBuilder):
+    """A builder that records how many rows each step writes."""
+
+    most: Counter[str]
+
+    async def _write(self, step: Any, *what: Any, **named: Any) -> Any:
+        def weighed(connection: sqlite3.Connection, *what: Any, **named: Any) -> Any:
+            before = connection.total_changes
+            result = step(connection, *what, **named)
+            self.most[step.__name__] = max(self.most[step.__name__], connection.total_changes - before)
+            return result
+
+        return await super()._write(weighed, *what, **named)
+
+
+def test_writes_per_step_are_bounded(start: Start) -> None:
+    """A step rolls up ROLL_UP_EVENTS events, or deletes or writes ROWS_PER_STEP rows."""
+    harness = start()
+    harness.builder.__class__ = Weighed
+    harness.builder.most = most = Counter()  # type: ignore[attr-defined]
+    harness.build()
+    for _ in range(3):
+        harness.advance(200 * DAY_MS)
+        harness.build()
+    harness.import_events(event(0, 500), event(3, 500), event(39, 700))
+    harness.build()
+    assert most.keys() == MAX_ROWS.keys()
+    assert {name: rows for name, rows in most.items() if rows > MAX_ROWS[name]} == {}
+    # It is the limits that hold them: without, these would write more.
+    assert all(most[name] > ROWS_PER_STEP / 2 for name in ("delete_values", "delete_visitors", "add_values", "merge"))
+
+
+def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client may invent a million pages. All pages of this test in memory would take 2 MB."""
+    monkeypatch.setattr(visit_pages, "MAX_PAGES", 1_000)
+    path = tmp_path / "analytics.db"
+    make_file(path, 1)
+    harness = RollupHarness(path, ManualClock(NOW_MS))
+    harness._steps = 1 << 30
+    day, pages = DAY_0_MS // DAY_MS >> 6 << 6, 7_000
+    with transaction(harness.writer):
+        harness.writer.executemany(
+            "insert into rollup_state values (1, 0, ?, 2, 0, 0)", [(day + n,) for n in range(64)]
+        )
+        # What it goes by: how many paths these days have.
+        paths = ((day >> 6, value) for value in range(1, pages))
+        harness.writer.executemany("insert into rollup values (1, 0, 6, ?, ?, 1, 1, 0)", paths)
+        for n in range(8):
+            rows = ((n, value, value % 7 + n) for value in range(pages))
+            harness.writer.executemany(
+                f"insert into visit_page values (1, 3, {day >> 3} + ?, ?, 1, 0, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0)", rows
+            )
+    tracemalloc.start()
+    assert asyncio.run(harness.builder._build_pages(1, 6, day >> 6))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+    statement = "select count(*), min(entries), max(entries), sum(entry_pageviews) from visit_page where level = 6"
+    assert harness.writer.execute(statement).fetchall() == [
+        (pages, 8, 8, sum(8 * (value % 7) + 28 for value in range(pages)))
+    ]
+    assert visit_pages.is_correct(harness.reader, 1, 6, day >> 6)
+    for value in (0, 1, pages - 1):
+        with transaction(harness.writer):
+            harness.writer.execute("update visit_page set exits = 1 where level = 6 and value = ?", (value,))
+        assert not visit_pages.is_correct(harness.reader, 1, 6, day >> 6)
+        with transaction(harness.writer):
+            harness.writer.execute("update visit_page set exits = 0 where level = 6 and value = ?", (value,))
+    harness.close()
+
+
+def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:
+    """With the limits as they are: 2,500 values of a field, each of a visitor of its own."""
+    make_file(tmp_path / "analytics.db")
+    harness = RollupHarness(tmp_path / "analytics.db", ManualClock(NOW_MS))
+    fill(tmp_path / "analytics.db", harness.websites[0].number, range(DAY, DAY + 2), 2_500)
+    harness.builder.__class__ = Weighed
+    harness.builder.most = most = Counter()  # type: ignore[attr-defined]
+    harness.build()
+    assert 500 <= most["add_values"] <= rollup_state.ROWS_PER_STEP
+    assert 500 <= most["merge"] <= rollup_state.ROWS_PER_STEP + 2
+    assert table_errors(harness.reader, harness.websites[0].number) == []
+    harness.close()
+
+
+# --- a real server
+
+
+@pytest.mark.slow
+def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:
+    """SIGKILL five times while it builds: the figures are those of the raw rows; in the end all is built."""
+    path = tmp_path / "analytics.db"
+    make_file(path)
+    now_ms = Clock().wall_ms()
+    first = now_ms // DAY_MS // 8 * 8 - 24
+    days = range(first, first + 12)
+    reader = open_database(path, create=False)
+    website = all_websites(reader)[0]
+    with transaction(reader):
+        owner = find_account(reader, "owner@example.com")
+        key = create_api_key(reader, owner, "", now_ms)
+    fill(path, website.number, days, 1_200)
+    expected = {"visitors": len(days) * 1_200, "visits": len(days) * 1_200, "pageviews": len(days) * 1_200}
+    rng = random.Random(11)
+
+    def progress() -> int:
+        """Changes with nearly every step: rows of rollup and moment, and of what is built."""
+        counts = (
+            "select (select count(*) from rollup) + (select count(*) from total_15m) + (select count(*)"
+            " from rollup_state)"
+        )
+        return int(reader.execute(counts).fetchone()[0])
+
+    def figures_are_right(server: Server) -> None:
+        span = f"from={iso_day(first)}&to={iso_day(first + len(days) - 1)}"
+        for question, seen in ((f"stats?{span}", expected["visitors"]), (f"top/os?{span}", expected["visitors"])):
+            answer = server.request(
+                "GET", f"/api/v1/websites/{website.id}/{question}", headers={"Authorization": f"Bearer {key}"}
+            )
+            assert answer.status == 200, answer.text
+            data = answer.json["data"]
+            visitors = data["visitors"] if isinstance(data, dict) else sum(row["visitors"] for row in data)
+            assert visitors == seen
+            if isinstance(data, dict):
+                assert {name: data[name] for name in expected} == expected
+
+    for _ in range(5):
+        server = serve(db=path)
+        figures_are_right(server)
+        begun, enough = progress(), rng.randrange(1, 4_000)
+        until(lambda begun=begun, enough=enough: progress() - begun > enough or is_built(reader, website.number))
+        figures_are_right(server)
+        server.kill()
+        assert table_errors(reader, website.number) == []
+    server = serve(db=path)
+    until(lambda: is_built(reader, website.number), 60)
+    figures_are_right(server)
+    assert server.terminate() == 0
+    assert table_errors(reader, website.number) == []
+    reader.close()
+
+
+def is_built(connection: sqlite3.Connection, website: int) -> bool:
+    """Return whether no day is stale and both blocks of 8 days exist."""
+    stale = connection.execute(
+        "select count(*) from rollup_state where website = ? and state = 0", (website,)
+    ).fetchone()[0]
+    blocks = connection.execute(
+        "select count(*) from rollup_state where website = ? and level = 3", (website,)
+    ).fetchone()[0]
+    return not stale and blocks == 2
+
+
+def iso_day(day: int) -> str:
+    """Return a UTC day as a date."""
+    return next(iter(sqlite3.connect(":memory:").execute("select date(?, 'unixepoch')", (day * 86_400,))))[0]

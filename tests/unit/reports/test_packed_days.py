@@ -1,0 +1,246 @@
+"""tally/reports/packed_days.py compared with the statements that count the same in rows.
+
+Days are drawn at random, with visits whose events differ in any field, and packed by the builder. Each figure of whole
+days and of parts of days, with filters of every kind, is compared with the sum of what the rows of each day give.
+"""
+
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tally.events.dimensions import FIELDS, PAGES
+from tally.events.filters import Filter, Operator
+from tally.reports import funnels, journeys, packed_days
+from tally.reports.coverage import Coverage, coverage_of
+from tally.reports.packed_days import PackedDays
+from tally.rollups.day_packing import pack_day
+from tally.rollups.packed_days import store
+from tally.rollups.visit_pages import count_pages
+from tally.storage.database import interrupted_when, snapshot
+from tally.storage.sql import behaviour
+from tally.storage.sql import events as sql
+from tally.storage.sql import goals as goals_sql
+from tally.storage.sql.events import Scope
+from tally.storage.sql.filters import Condition
+from tally.timestamps import DAY_MS, HOUR_MS
+from tests.support.app import ManualClock
+from tests.support.rollup_database import RollupHarness, make_file
+from tests.support.selection import examples
+
+DAY = 20_772
+DAYS = 4
+LISTED = (*FIELDS, *PAGES, "event_name")
+# Fields in which events of a visit differ.
+VARIES = ("pathname", "browser", "city", "event_name")
+Row = tuple[int, ...]
+Span = tuple[int, int]
+
+
+def drawn(draw: random.Random) -> list[tuple[int, int, str, tuple[str, ...]]]:
+    """Return events of some days; on the last day only the path differs within a visit."""
+    facts = []
+    for day in range(DAYS):
+        varies = VARIES[: 1 if day == DAYS - 1 else len(VARIES)]
+        for visitor in range(draw.randint(1, 6)):
+            texts = {field: draw.choice(("", "x", "y", "z")) for field in (*FIELDS, "event_name")}
+            ts = (DAY + day) * DAY_MS + draw.randint(0, 20) * HOUR_MS
+            for _ in range(draw.randint(1, 7)):
+                texts |= {field: draw.choice(("", "x", "y", "z")) for field in varies}
+                type_ = draw.randint(0, 3)
+                name = texts["event_name"] if type_ > 1 else ""
+                facts.append((ts, type_, f"{day}-{visitor}", (*(texts[field] for field in FIELDS), name)))
+                ts += draw.choice((0, 1, 1_000, 20 * 60_000, 40 * 60_000))
+    return facts
+
+
+@pytest.fixture(scope="module", params=range(examples(6, default=2)))
+def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RollupHarness]:
+    folder: Path = tmp_path_factory.mktemp("packed")
+    make_file(folder / "analytics.db")
+    harness = RollupHarness(folder / "analytics.db", ManualClock((DAY + 60) * DAY_MS))
+    harness.import_events(*drawn(random.Random(request.param)))
+    harness.build()
+    yield harness
+    harness.close()
+
+
+@pytest.fixture(params=[5, 1_000], ids=["batches of a day", "one batch"])
+def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_days, "MAX_EVENTS", request.param)
+
+
+def filters_of(draw: random.Random) -> tuple[Filter, ...]:
+    """Return up to three filters on any fields."""
+    operators: tuple[Operator, ...] = ("=", "!=", "*=", "^=", "$=")
+    found = []
+    for _ in range(draw.randint(0, 3)):
+        field = draw.choice((*LISTED, *VARIES, "type"))
+        operator = draw.choice(operators)
+        values = ("pageview", "app_event") if field == "type" else draw.sample(("x", "y", "z", "", "unknown"), 2)
+        known = [value for value in values if value or operator in ("=", "!=")]
+        found.append(Filter(field, operator if field != "type" else "=", tuple(known)))
+    return tuple(found)
+
+
+def spans_of(draw: random.Random) -> list[Span]:
+    """Return whole days or, for some, the first and the last cut."""
+    days = sorted(draw.sample(range(DAY, DAY + DAYS), draw.randint(1, DAYS)))
+    spans = [(day * DAY_MS, (day + 1) * DAY_MS) for day in days]
+    if draw.random() < 0.5:
+        spans[0] = (spans[0][0] + draw.randint(0, 20) * HOUR_MS + 1, spans[0][1])
+        begin_ms, end_ms = spans[-1]
+        spans[-1] = (begin_ms, max(begin_ms + 1, end_ms - draw.randint(0, 20) * HOUR_MS))
+    return spans
+
+
+def added(rows: Iterable[Sequence[int]]) -> dict[int, Row]:
+    """Return the sums of rows (label, figures); rows of zeros are omitted."""
+    found: dict[int, Row] = {}
+    for label, *figures in rows:
+        found[label] = tuple(a + b for a, b in zip(found.get(label, (0,) * len(figures)), figures, strict=True))
+    return {label: figures for label, figures in found.items() if any(figures)}
+
+
+def asked(harness: RollupHarness, draw: random.Random) -> tuple[Coverage, list[Span], list[PackedDays]]:
+    """Return some spans with filters: their coverage, and as packed days: whole ones, and parts."""
+    spans = spans_of(draw)
+    scope = harness.scope(spans[0][0], spans[-1][1], filters_of(draw))
+    coverage = coverage_of(harness.reader, scope)
+    packed, rest = coverage.packed(spans, filtered=True)
+    assert rest == []
+    is_whole = {end_ms - begin_ms == DAY_MS for begin_ms, end_ms in spans}
+    assert [columns.key() is not None for columns in packed] == sorted(is_whole, reverse=True)
+    return coverage, spans, packed
+
+
+def all_of(packed: Sequence[PackedDays], count: Callable[[PackedDays], Iterable[Sequence[int]]]) -> dict[int, Row]:
+    """Return the sums of the rows of some packed days."""
+    return added(row for columns in packed for row in count(columns))
+
+
+def rows_of(coverage: Coverage, spans: Sequence[Span], query: Callable[[Scope], tuple[str, list[object]]]) -> list[Row]:
+    """Return the rows that a statement gives for each span."""
+    return [row for span in spans for row in coverage.rows(query(coverage.raw(span, filtered=True)))]
+
+
+@pytest.mark.usefixtures("batches")
+def test_figures_are_those_of_the_rows(harness: RollupHarness) -> None:
+    draw = random.Random(1)
+    for _ in range(examples(20, default=10)):
+        with snapshot(harness.reader):
+            coverage, spans, packed = asked(harness, draw)
+            counted = rows_of(coverage, spans, sql.stats)
+            found = zip(*(columns.stats() for columns in packed), strict=True)
+            assert list(map(sum, found)) == [sum(column) for column in zip(*counted, strict=True)]
+            for field in LISTED:
+                counted = rows_of(coverage, spans, lambda scope, field=field: sql.counts(scope, field))
+                assert all_of(packed, partial(PackedDays.counts, field=field)) == added(counted), field
+                counted = rows_of(coverage, spans, lambda scope, field=field: sql.visit_figures(scope, field))
+                assert all_of(packed, partial(PackedDays.visit_figures, field=field)) == added(counted), field
+            for side in ("entry", "exit"):
+                pages = [
+                    row
+                    for span in spans
+                    for row in count_pages(harness.reader, coverage.raw(span, filtered=True), side)
+                ]
+                assert all_of(packed, partial(PackedDays.pages, field=f"{side}_page")) == added(pages)
+
+
+@pytest.mark.usefixtures("batches")
+def test_series_and_conversions_are_those_of_the_rows(harness: RollupHarness) -> None:
+    draw = random.Random(2)
+    for _ in range(examples(20, default=10)):
+        with snapshot(harness.reader):
+            coverage, spans, packed = asked(harness, draw)
+            length = draw.choice((HOUR_MS, 5 * HOUR_MS, DAY_MS, 2 * DAY_MS))
+            edges = [(ms, ms + length) for ms in range(DAY * DAY_MS, (DAY + DAYS) * DAY_MS, length)]
+            found = (
+                all_of(packed, partial(PackedDays.series, edges=edges)),
+                all_of(packed, partial(PackedDays.conversions, field="", edges=edges)),
+                all_of(packed, partial(PackedDays.conversions, field="browser", edges=())),
+            )
+            series, conversions, browsers = list[Row](), list[Row](), list[Row]()
+            for span in spans:
+                scope = coverage.raw(span, filtered=True)
+                clipped = [
+                    (n, (max(begin, span[0]), min(end, span[1])))
+                    for n, (begin, end) in enumerate(edges)
+                    if begin < span[1] and end > span[0]
+                ]
+                cut = [edge for _, edge in clipped]
+                series += [(clipped[n][0], *row) for n, *row in coverage.rows(sql.series(scope, cut))]
+                rows = coverage.rows(goals_sql.conversions(scope, "", cut))
+                conversions += [(clipped[n][0], *row) for n, *row in rows]
+                browsers += coverage.rows(goals_sql.conversions(scope, "browser"))
+            assert found == (added(series), added(conversions), added(browsers))
+
+
+@pytest.mark.usefixtures("batches")
+def test_the_order_of_events_is_that_of_the_rows(harness: RollupHarness) -> None:
+    draw = random.Random(3)
+    label = {text: id_ for id_, text in harness.reader.execute("select id, text from label")}
+    for _ in range(examples(20, default=10)):
+        with snapshot(harness.reader):
+            coverage, spans, packed = asked(harness, draw)
+            steps = [(draw.choice(behaviour.STEP_FIELDS), label[draw.choice("xyz")]) for _ in range(3)]
+            types = {"pathname": [0, 1], "event_name": [2, 3]}
+            conditions = [
+                [Condition("type", types[field], False), Condition(field, [own], False)] for field, own in steps
+            ]
+            found = zip(*(columns.funnel(conditions) for columns in packed), strict=True)
+            totals = [[0, 0, 0] for _ in steps]
+            journeys_of = {direction: Counter[Row]() for direction in ("next", "previous")}
+            chosen = behaviour.step_code(*steps[0])
+            for span in spans:
+                scope = coverage.raw(span, filtered=True)
+                counted = funnels._counted(coverage, scope, [behaviour.labelled_step(*step) for step in steps])
+                totals = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(totals, counted, strict=True)]
+                for direction, journey in journeys_of.items():
+                    for rows in journeys._counted(coverage, scope, chosen, direction, 3):  # type: ignore[arg-type]
+                        for visits, *codes in rows:
+                            journey[tuple(codes)] += visits
+            assert [[sum(column) for column in zip(*rows, strict=True)] for rows in found] == totals
+            for direction, journey in journeys_of.items():
+                by_column = Counter[Row]()
+                for rows in chain.from_iterable(columns.journeys(chosen, direction == "next", 3) for columns in packed):
+                    for visits, *codes in rows:
+                        by_column[tuple(codes)] += visits
+                assert by_column == journey
+
+
+def test_a_report_whose_time_is_over_is_interrupted(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two batches; the statements that read columns are too short for SQLite to notice."""
+    monkeypatch.setattr(packed_days, "MAX_EVENTS", 1)
+    scope = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS)
+    with snapshot(harness.reader):
+        coverage = coverage_of(harness.reader, scope)
+        spans = [(day * DAY_MS, (day + 1) * DAY_MS) for day in range(DAY, DAY + DAYS)]
+        [columns], _ = coverage.packed(spans, filtered=True)
+        with interrupted_when(harness.reader, lambda: True), pytest.raises(sqlite3.OperationalError) as failure:
+            columns.stats()
+        assert failure.value.sqlite_errorname == "SQLITE_INTERRUPT"
+        assert columns.stats()[0] > 0
+
+
+def test_a_day_that_has_changed_meanwhile_is_not_stored(tmp_path: Path) -> None:
+    """Such as one of a website that was deleted while it was packed: nothing of it may stay."""
+    make_file(tmp_path / "analytics.db")
+    harness = RollupHarness(tmp_path / "analytics.db", ManualClock((DAY + 60) * DAY_MS))
+    harness.import_events(*drawn(random.Random(1)))
+    harness.build()
+    website, version = harness.websites[0].number, harness.days()[DAY].version
+    with snapshot(harness.reader):
+        packed = pack_day(harness.reader, website, DAY)
+    assert packed.events
+    for table in ("rollup_state", "packed_day", "day_column"):
+        harness.writer.execute(f"delete from {table}")
+    store(harness.writer, website, DAY, version, packed)
+    for table in ("packed_day", "day_column"):
+        assert harness.writer.execute(f"select count(*) from {table}").fetchone() == (0,)
+    harness.close()

@@ -1,0 +1,412 @@
+"""verify: a correct database passes; every kind of damage is found, reported and repaired.
+
+`verify` recomputes rollups from raw events and compares; it skips days of which only rollups are kept, and says so.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from analytics_server import main
+from tally.accounts.definitions import add_definition, all_definitions
+from tally.api.params import goals_of
+from tally.events.dimensions import EVENT_NAME
+from tally.rollups import field_values, goal_days, rollup_state, totals
+from tally.rollups.rollup_state import KEPT, OPEN, STALE
+from tally.rollups.verify import Verdict, verdicts
+from tally.storage.database import connect_reader, transaction
+from tally.timestamps import iso
+from tests.support.aged_database import (
+    DAY_MS,
+    QUIET,
+    TODAY,
+    Output,
+    build,
+    built_database,
+    keep,
+    make,
+    past_events,
+    rollup_states,
+    rows,
+    run_in_process,
+    sql,
+    writing_connection,
+)
+from tests.support.process import Command, Serve, until
+
+BUILT = ("rollup", "total_15m", "rollup_state")
+# A final day in the middle, and the open one before today.
+FINAL_DAY, OPEN_DAY = TODAY - 22, TODAY - 1
+LEVELS_ABOVE = [level for level in rollup_state.LEVELS[1:] if level <= 5]
+
+
+Verify = Callable[..., Output]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return built_database(tmp_path)
+
+
+@pytest.fixture
+def verify(db: Path, capsys: pytest.CaptureFixture[str]) -> Verify:
+    return lambda *words: run_in_process(main, capsys, "verify", "--db", str(db), *words)
+
+
+def found(path: Path, website: int = 1) -> list[Verdict]:
+    """Return the faults found."""
+    connection = connect_reader(path)
+    try:
+        return [verdict for verdict in verdicts(connection, website) if verdict.fault]
+    finally:
+        connection.close()
+
+
+def date(day: int) -> str:
+    return iso(day * DAY_MS)[:10]
+
+
+def test_a_correct_database_passes(db: Path, verify: Verify) -> None:
+    before = rows(db, *BUILT)
+    done = verify()
+    assert (done.status, done.out) == (0, "")
+    built_blocks = sql(db, "select count(*) from rollup_state where website = 1")[0][0]
+    assert f"1.example.com: {built_blocks} days and blocks of days are right, 0 are wrong" in done.err
+    assert "2.example.com: " in done.err
+    assert "skipped" not in done.err
+    assert verify("--repair").status == 0
+    assert rows(db, *BUILT) == before
+
+
+@pytest.mark.parametrize("how", ["id", "domain"])
+def test_one_website_alone(db: Path, verify: Verify, how: str) -> None:
+    sql(db, "update total_15m set pageviews = pageviews + 1 where website = 1")
+    (name,) = sql(db, f"select {how} from website where number = 2")[0]
+    done = verify(name)
+    assert done.status == 0
+    assert "1.example.com" not in done.err
+    assert verify().status == 1
+
+
+def test_an_unknown_website(verify: Verify) -> None:
+    done = verify("nosuch.example.com")
+    assert (done.status, done.out) == (1, "")
+    assert "website list" in done.err
+
+
+def test_a_database_without_websites(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    writing_connection(tmp_path / "empty.db", create=True).close()
+    assert run_in_process(main, capsys, "verify", "--db", str(tmp_path / "empty.db"))[:2] == (0, "")
+
+
+# --- damage
+
+
+class Damage(NamedTuple):
+    """A statement with the numbers of a day, and the blocks (level, number) that must be reported."""
+
+    statement: str
+    day: int = FINAL_DAY
+    level: int = 0
+
+
+def a_moment(day: int = FINAL_DAY) -> str:
+    """Select one row of a day's totals."""
+    first = day * totals.QUARTERS_PER_DAY
+    chosen = f"(select max(quarter) from total_15m where website = 1 and quarter between {first} and {first + 95})"
+    return f"website = 1 and quarter = {chosen}"
+
+
+def a_value(field: int, level: int = 0, day: int = FINAL_DAY) -> str:
+    """Select one value of a field."""
+    place = f"website = 1 and field = {field} and level = {level} and block = {day >> level}"
+    return f"{place} and value = (select max(value) from rollup where {place})"
+
+
+EMPTY_QUARTER = (
+    f"(select q.key from json_each('[{', '.join(['0'] * 96)}]') as q where q.key not in"
+    f" (select quarter - {FINAL_DAY * 96} from total_15m where website = 1))"
+)
+
+DAMAGES = {
+    **{
+        f"total_15m: {name}": Damage(f"update total_15m set {name} = {name} + 1 where {a_moment()}")
+        for name in totals.COLUMNS
+    },
+    "total_15m: one less": Damage(f"update total_15m set visit_duration_ms = visit_duration_ms - 1 where {a_moment()}"),
+    "total_15m: a missing row": Damage(f"delete from total_15m where {a_moment()}"),
+    "total_15m: a whole day missing": Damage(f"delete from total_15m where website = 1 and quarter / 96 = {FINAL_DAY}"),
+    "total_15m: an extra row": Damage(
+        f"insert into total_15m select 1, {FINAL_DAY * 96} + {EMPTY_QUARTER}, 1, 0, 0, 0, 0, 0, 0, 0, 0"
+    ),
+    "total_15m: a row on another quarter": Damage(
+        f"update total_15m set quarter = {FINAL_DAY * 96} + {EMPTY_QUARTER} where {a_moment()}"
+    ),
+    "total_15m: of an open day": Damage(
+        f"update total_15m set first_seen = first_seen + 1 where {a_moment(OPEN_DAY)}", OPEN_DAY
+    ),
+    "total_15m: of a day without traffic": Damage(
+        f"insert into total_15m values (1, {(TODAY - QUIET) * 96}, 1, 0, 1, 1, 1, 1, 1, 1, 0)", TODAY - QUIET
+    ),
+    **{
+        f"values: {name}": Damage(f"update rollup set {name} = {name} + 1 where {a_value(0)}")
+        for name in ("visitors", "pageviews", "events")
+    },
+    **{
+        f"values: of {field_values.field_name(field)}": Damage(
+            f"update rollup set visitors = visitors - 1 where {a_value(field)}"
+        )
+        for field in field_values.NUMBERS
+    },
+    "values: one missing": Damage(f"delete from rollup where {a_value(3)}"),
+    "values: all missing": Damage(f"delete from rollup where website = 1 and level = 0 and block = {FINAL_DAY}"),
+    "values: an extra one": Damage(f"insert into rollup values (1, 0, 0, {FINAL_DAY}, 0, 1, 1, 0)"),
+    "values: under another label": Damage(f"update rollup set value = 0 where {a_value(0)}"),
+    "values: of an open day": Damage(
+        f"update rollup set pageviews = pageviews + 1 where {a_value(0, 0, OPEN_DAY)}", OPEN_DAY
+    ),
+    "values: of a day without traffic": Damage(
+        f"insert into rollup values (1, 0, 0, {TODAY - QUIET}, 1, 1, 1, 0)", TODAY - QUIET
+    ),
+    **{
+        f"level {level}: a number": Damage(
+            f"update rollup set visitors = visitors + 1 where {a_value(0, level)}", FINAL_DAY, level
+        )
+        for level in LEVELS_ABOVE
+    },
+    "level 2: a missing value": Damage(f"delete from rollup where {a_value(3, 2)}", FINAL_DAY, 2),
+    "level 3: all values missing": Damage(
+        f"delete from rollup where website = 1 and level = 3 and block = {FINAL_DAY >> 3}", FINAL_DAY, 3
+    ),
+    "level 2: an extra value": Damage(
+        f"insert into rollup values (1, {EVENT_NAME}, 2, {FINAL_DAY >> 2}, 99, 1, 1, 0)", FINAL_DAY, 2
+    ),
+    "built: a day with traffic has no row": Damage(
+        f"delete from rollup_state where website = 1 and level = 0 and block = {FINAL_DAY}"
+    ),
+}
+by_damage = pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+
+
+@by_damage
+def test_damage_is_found_reported_and_repaired(db: Path, verify: Verify, damage: Damage) -> None:
+    right, before = rows(db, "rollup", "total_15m"), rows(db, *BUILT)
+    sql(db, damage.statement)
+    damaged = rows(db, *BUILT)
+    assert damaged != before
+    wrong = found(db)
+    assert (damage.level, damage.day >> damage.level) in {(one.level, one.block) for one in wrong}
+    # Only blocks that contain the day are reported.
+    assert {(one.level, one.block) for one in wrong} <= {(level, damage.day >> level) for level in rollup_state.LEVELS}
+    done = verify("1.example.com")
+    assert (done.status, done.out) == (1, "")
+    assert f"{len(wrong)} are wrong" in done.err
+    assert done.err.count("  wrong: ") == len(wrong)
+    assert date((damage.day >> damage.level) << damage.level) in done.err
+    assert "verify --repair" in done.err
+    assert rows(db, *BUILT) == damaged, "without --repair nothing is changed"
+    repairing = verify("1.example.com", "--repair")
+    assert (repairing.status, repairing.out) == (0, "")
+    assert build(db)
+    assert found(db) == []
+    assert rows(db, "rollup", "total_15m") == right
+
+
+@pytest.mark.parametrize("event", ["an event more", "an event less"])
+def test_unrecorded_changes_of_events_are_found(db: Path, verify: Verify, event: str) -> None:
+    some = f"website = 1 and ts / {DAY_MS} = {FINAL_DAY} limit 1"
+    if event == "an event less":
+        sql(db, f"delete from event where (website, ts, id) in (select website, ts, id from event where {some})")
+    else:
+        columns = [row[1] for row in sql(db, "pragma table_info(event)")]
+        values = ", ".join("id + 1000000" if name == "id" else name for name in columns)
+        sql(db, f"insert into event select {values} from event where {some}")
+    assert verify().status == 1
+    assert verify("--repair").status == 0
+    assert build(db)
+    assert verify().status == 0
+
+
+def test_nulls_and_zeros_are_equal(db: Path, verify: Verify) -> None:
+    """Deltas that cancel out leave a row of zeros."""
+    sql(db, f"insert into total_15m select 1, {FINAL_DAY * 96} + {EMPTY_QUARTER}, 0, 0, 0, 0, 0, 0, 0, 0, 0")
+    assert verify().status == 0
+
+
+def test_many_errors_are_counted_and_some_are_listed(db: Path, verify: Verify) -> None:
+    sql(db, "update total_15m set pageviews = pageviews + 1 where website = 1")
+    done = verify()
+    days = len(rollup_states(db))
+    assert days > 20
+    assert f"{days} are wrong" in done.err
+    assert done.err.count("  wrong: totals") == 20
+    assert verify("--repair").status == 0
+    assert build(db)
+    assert verify().status == 0
+
+
+GOALS = (
+    {"name": "Buy", "type": "event", "match": ["filter_event_name=buy"], "value": None, "currency": None},
+    {"name": "Page", "type": "page", "match": ["filter_pathname^=/1"], "value": "price", "currency": "EUR"},
+)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update goal_day set value_low = value_low + 1 where rowid_of",
+        "delete from goal_day where rowid_of",
+        "insert into goal_day select website, saved_goal, 3, day, 9999, 1, 1, 0, 0, 0 from goal_day where rowid_of",
+    ],
+)
+def test_conversions_of_goals_are_compared(db: Path, verify: Verify, damage: str) -> None:
+    connection = writing_connection(db)
+    with transaction(connection):
+        for content in GOALS:
+            add_definition(connection, 1, "goal", content, 1)
+        goals = [saved.goal for saved in goals_of(all_definitions(connection)[1])]
+    connection.close()
+    assert build(db, goals=goals)
+    right = rows(db, "goal_day")
+    assert sql(db, "select count(distinct saved_goal) from goal_day") == [(len(GOALS),)]
+    assert verify().status == 0
+    chosen = f"website = 1 and saved_goal = {goal_days.number_of(goals[1])} and day = {FINAL_DAY} and field = 0"
+    first = f"(select min(value) from goal_day where {chosen})"
+    sql(db, damage.replace("rowid_of", f"{chosen} and value = {first}"))
+    done = verify()
+    assert (done.status, done.err.count("  wrong: ")) == (1, 1)
+    assert f"  wrong: conversions of goals of 1 days from {date(FINAL_DAY)} on" in done.err
+    assert verify("--repair").status == 0
+    assert build(db, goals=goals)
+    assert verify().status == 0
+    assert rows(db, "goal_day") == right
+    # Rows of goals that are no longer saved are not read.
+    sql(db, "delete from definition")
+    sql(db, "update goal_day set conversions = conversions + 1")
+    assert verify().status == 0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update day_column set content = (select content from day_column where {place} and field = 2)"
+        " where {place} and field = 1",
+        "delete from day_column where {place} and field = 0",
+    ],
+    ids=["another column's content", "a column is missing"],
+)
+def test_columns_of_days_are_compared(db: Path, verify: Verify, damage: str) -> None:
+    right = rows(db, "day_column")
+    assert verify().status == 0
+    sql(db, damage.format(place=f"website = 1 and day = {FINAL_DAY}"))
+    assert rows(db, "day_column") != right
+    done = verify()
+    assert (done.status, done.err.count("  wrong: ")) == (1, 1)
+    assert f"  wrong: columns of 1 days from {date(FINAL_DAY)} on" in done.err
+    assert verify("--repair").status == 0
+    assert build(db)
+    assert verify().status == 0
+    assert rows(db, "day_column") == right
+
+
+# --- skipped days
+
+
+def test_stale_days_are_not_compared(db: Path, verify: Verify) -> None:
+    connection = writing_connection(db)
+    with transaction(connection):
+        rollup_state.mark_stale(connection, 1, [FINAL_DAY, FINAL_DAY + 1])
+    connection.close()
+    sql(db, f"update total_15m set pageviews = pageviews + 1 where {a_moment()}")
+    done = verify()
+    assert done.status == 0, "no question uses a stale day"
+    assert "skipped 2 days: it is rebuilt in the background" in done.err
+    assert build(db)
+    assert "skipped" not in verify().err
+
+
+def test_kept_days_are_not_compared(db: Path, verify: Verify) -> None:
+    keep(db)
+    assert build(db)
+    kept = [day for day, state in rollup_states(db).items() if state == KEPT]
+    before = rows(db, *BUILT)
+    done = verify("--repair")
+    assert done.status == 0
+    assert f"skipped {len(kept)} days" in done.err
+    assert "expired" in done.err
+    assert f"{len(sql(db, 'select 1 from rollup_state where website = 1')) - len(kept)} days and blocks" in done.err
+    assert rows(db, *BUILT) == before, "they are kept"
+
+
+def test_blocks_of_kept_days_are_repaired_from_them(db: Path, verify: Verify) -> None:
+    keep(db)
+    assert build(db)
+    right = rows(db, "rollup", "total_15m")
+    sql(db, f"update rollup set pageviews = pageviews + 1 where {a_value(0, 4)}")
+    assert verify().status == 1
+    assert verify("--repair").status == 0
+    assert rollup_states(db)[FINAL_DAY] == KEPT
+    assert build(db)
+    assert verify().status == 0
+    assert rows(db, "rollup", "total_15m") == right
+
+
+def test_open_days_are_compared(db: Path) -> None:
+    """The current day is compared up to the time to which it is folded."""
+    assert rollup_states(db)[TODAY] == OPEN
+    sql(db, f"update rollup set pageviews = pageviews + 1 where {a_value(0, 0, TODAY)}")
+    assert [(one.level, one.block) for one in found(db)] == [(0, TODAY)]
+
+
+def test_only_wrong_days_are_marked(db: Path, verify: Verify) -> None:
+    sql(db, f"update total_15m set pageviews = pageviews + 1 where {a_moment()}")
+    assert verify("--repair").status == 0
+    assert [day for day, state in rollup_states(db).items() if state == STALE] == [FINAL_DAY]
+    above = set(sql(db, "select level, block from rollup_state where website = 1 and level > 0"))
+    assert not above & {(level, FINAL_DAY >> level) for level in rollup_state.LEVELS[1:]}
+    assert above
+
+
+# --- beside a running server
+
+
+@pytest.mark.slow
+def test_verify_while_a_server_runs(serve: Serve, command: Command, tmp_path: Path) -> None:
+    """Each day is compared in one snapshot while events arrive and are folded."""
+    now_ms = time.time_ns() // 1_000_000
+    today = now_ms // DAY_MS
+    db = make(tmp_path / "analytics.db", past_events(today, range(12, -1, -1), now_ms), now_ms=now_ms)
+    server = serve("--website-per-minute", "1000000", "--client-per-minute", "1000000")
+    (id,) = sql(db, "select id from website")[0]
+    statuses: list[int] = []
+    over = threading.Event()
+
+    def send() -> None:
+        while not over.is_set():
+            number = len(statuses)
+            body = {"type": "pageview", "website_id": id, "url": f"https://1.example.com/{number % 7}"}
+            late = {"timestamp": now_ms - number % 50 * 3_600_000, "session_id": f"session-{number % 30}"}
+            statuses.append(server.request("POST", "/api/collect", body | late).status)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        for _ in range(4):
+            sent = len(statuses)
+            done = command("verify")
+            assert done.returncode == 0, done.stderr
+            assert " 0 are wrong" in done.stderr
+            until(lambda sent=sent: len(statuses) > sent + 20)
+    finally:
+        over.set()
+        sender.join()
+    assert set(statuses) == {202}
+    sql(db, f"update total_15m set pageviews = pageviews + 1 where website = 1 and quarter / 96 = {today - 8}")
+    assert command("verify").returncode == 1
+    assert command("verify", "--repair").returncode == 0
+    until(lambda: "skipped" not in (done := command("verify")).stderr and done.returncode == 0)
+    assert server.terminate() == 0

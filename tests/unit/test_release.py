@@ -1,0 +1,97 @@
+"""deploy/release.sh: what it refuses, and the commit, tag and files that it makes in a clone of this repository.
+
+Nothing is pushed: the clone is in a temporary directory, and its origin stays as it is. The build installs its tools
+with pip, so the test of a whole release needs a package registry. .ci/run makes a dry run of the same script.
+"""
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.support.app import ROOT
+
+VERSION = "97.98.99"
+Done = subprocess.CompletedProcess[str]
+
+
+def run(clone: Path, *words: str) -> Done:
+    return subprocess.run(words, cwd=clone, capture_output=True, text=True)
+
+
+def git(clone: Path, *words: str) -> str:
+    done = run(clone, "git", "-c", "user.name=a", "-c", "user.email=a@example.com", *words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def release(clone: Path, *words: str) -> Done:
+    return run(clone, "bash", "deploy/release.sh", *words)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """Return a clone whose changelog has a section for VERSION."""
+    if shutil.which("git") is None or run(ROOT, "git", "rev-parse", "HEAD").returncode:
+        pytest.skip("NOT TESTED: releases (needs git, and a clone of the repository)")
+    path = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", str(ROOT), str(path))
+    changelog = path / "CHANGELOG.md"
+    changelog.write_text(f"# Changelog\n\n## {VERSION} (unreleased)\n\nNew.\n" + changelog.read_text())
+    git(path, "commit", "--quiet", "--all", "--message", "Describe the release")
+    return path
+
+
+def test_a_release_that_cannot_be_made_changes_nothing(clone: Path) -> None:
+    before = git(clone, "rev-parse", "HEAD"), git(clone, "tag")
+    (clone / "new.txt").touch()
+    for words, said in (
+        ((), "VERSION is like 1.2.0"),
+        (("v1",), "VERSION is like 1.2.0 (got 'v1')"),
+        ((VERSION,), "there are uncommitted changes"),
+        (("97.98.100", "--dry-run"), "CHANGELOG.md has no line"),
+    ):
+        done = release(clone, *words)
+        assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+    (clone / "new.txt").unlink()
+    git(clone, "tag", f"v{VERSION}")
+    done = release(clone, VERSION)
+    assert (done.returncode, f"the tag v{VERSION} exists already" in done.stderr) == (1, True), done.stderr
+    git(clone, "tag", "--delete", f"v{VERSION}")
+    assert (git(clone, "rev-parse", "HEAD"), git(clone, "tag")) == before
+    assert git(clone, "status", "--porcelain") == ""
+
+
+@pytest.mark.slow
+def test_a_release_is_committed_tagged_and_built(clone: Path, tmp_path: Path) -> None:
+    if run(tmp_path, sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "hatchling").returncode:
+        pytest.skip("NOT TESTED: a whole release (needs a package registry)")
+    before, tags = git(clone, "rev-parse", "HEAD"), git(ROOT, "tag")
+    done = release(clone, VERSION, "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert git(clone, "log", "-1", "--format=%s %P") == f"Release {VERSION} {before}"
+    assert git(clone, "rev-parse", f"v{VERSION}") == git(clone, "rev-parse", "HEAD")
+    assert git(clone, "status", "--porcelain") == ""
+    assert git(clone, "diff", "--name-only", before).split() == [
+        "CHANGELOG.md",
+        "pyproject.toml",
+        "static/openapi.yaml",
+    ]
+    assert f'\nversion = "{VERSION}"\n' in (clone / "pyproject.toml").read_text()
+    today = datetime.now(UTC).date()
+    dated = re.search(rf"^## {re.escape(VERSION)} \((.*)\)$", (clone / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert dated is not None
+    assert 0 <= (today - datetime.fromisoformat(dated[1]).date()).days <= 1
+    sums = dict(reversed(line.split()) for line in (tmp_path / "out" / "SHA256SUMS").read_text().splitlines())
+    made = {path.name: path for path in (tmp_path / "out").iterdir() if path.name != "SHA256SUMS"}
+    assert sums == {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in made.items()}
+    assert sorted(name.rpartition(".")[2] for name in made) == ["gz", "pyz", "whl"]
+    assert all(VERSION in name for name in made)
+    assert git(ROOT, "tag") == tags, "nothing is pushed"
+    again = release(clone, VERSION)
+    assert (again.returncode, "exists already" in again.stderr) == (1, True)

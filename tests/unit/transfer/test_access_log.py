@@ -1,0 +1,255 @@
+"""tally/transfer/access_log.py: logs are imported by the command, and the figures of the API are those of the log."""
+
+import contextlib
+import gzip
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tally.storage.database import open_database
+from tally.transfer import importer
+from tally.transfer.files import open_source
+from tally.transfer.importer import Sizes, import_events
+from tally.transfer.records import Skip
+from tests.support.app import NOON_MS, unpacked_countries
+from tests.support.cases import cases
+from tests.support.imports import Imports
+
+CHROME = (
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36"
+)
+IPHONE = (
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)"
+    " Version/17.5 Mobile/15E148 Safari/604.1"
+)
+GERMAN, AMERICAN = "193.99.144.80", "8.8.8.8"
+
+
+def combined(
+    uri: str = "/",
+    *,
+    address: str = GERMAN,
+    time: str = "18/Nov/2024:09:00:00 +0000",
+    method: str = "GET",
+    status: int = 200,
+    referrer: str = "-",
+    agent: str = CHROME,
+    before: str = "",
+) -> str:
+    return f'{before}{address} - - [{time}] "{method} {uri} HTTP/1.1" {status} 512 "{referrer}" "{agent}"'
+
+
+def caddy(uri: str = "/", **more: Any) -> str:
+    request = {
+        "remote_ip": "10.0.0.1",
+        "client_ip": GERMAN,
+        "method": more.pop("method", "GET"),
+        "host": more.pop("host", "example.com:443"),
+        "uri": uri,
+        "headers": {"User-Agent": [more.pop("agent", CHROME)], "Accept-Language": ["de-de,de;q=0.8"]},
+    }
+    entry = {
+        "level": "info",
+        "ts": 1731924000.25,
+        "msg": "handled request",
+        "request": request,
+        "status": 200,
+        "size": 9,
+    }
+    return json.dumps(entry | {"resp_headers": {"Content-Type": ["text/html; charset=utf-8"]}} | more)
+
+
+LOG = [
+    combined("/?utm_source=news&utm_medium=email", referrer="https://mail.example.org/x"),
+    combined("/pricing", time="18/Nov/2024:10:10:00 +0100", referrer="https://example.com/"),
+    combined("/pricing", address=AMERICAN, time="18/Nov/2024:09:20:00 +0000", agent=IPHONE),
+    combined("/docs/v1.2", address=AMERICAN, time="18/Nov/2024:23:30:00 -0100", agent=IPHONE),
+    combined("/style.css"),
+    combined("/pricing", method="POST"),
+    combined("/old", status=301),
+    combined("/missing", status=404),
+    combined("/", agent="Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"),
+    combined("/", agent="curl/8.0"),
+    combined("/", agent="-"),
+    "not a line of a log",
+]
+
+
+def test_figures_are_those_of_the_log(imports: Imports) -> None:
+    assert imports.take("access-log", "\n".join(LOG)) == "4"
+    assert (
+        "skipped: 3 requests of crawlers and programs, 2 redirects and errors, 1 assets, 1 requests other than GET"
+        in imports.errors
+    )
+    assert "line 12: invalid_line" in imports.errors
+    assert imports.totals() == {"pageviews": 4, "visitors": 3, "visits": 3, "events": 0}
+    # 23:30 -0100 is the next day in UTC, so the visitor is another one.
+    assert imports.by_day() == {"2024-11-18": 3, "2024-11-19": 1}
+    assert imports.list("pathname") == {"/": 1, "/pricing": 2, "/docs/v1.2": 1}
+    assert imports.list("country") == {"DE": 2, "US": 2}
+    assert imports.list("browser") == {"Chrome": 2, "Safari": 2}
+    assert imports.list("device") == {"desktop": 2, "mobile": 2}
+    assert imports.list("channel") == {"Email": 2, "Direct": 2}
+    assert imports.list("referrer") == {"mail.example.org": 2}
+    # Again, together with a new line: only that is new.
+    assert imports.take("access-log", "\n".join([*LOG, combined("/new")])) == "1"
+
+
+def test_a_log_is_compressed_or_zipped(imports: Imports, tmp_path: Path) -> None:
+    text = "\n".join(LOG).encode()
+    assert imports.take("access-log", gzip.compress(text)) == "4"
+    with zipfile.ZipFile(tmp_path / "log.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("../../var/log/access.log", text)
+    assert imports.take("access-log", (tmp_path / "log.zip").read_bytes()) == "0"
+
+
+LINES: dict[str, tuple[str, Any]] = {
+    "common": (f'{GERMAN} - - [18/Nov/2024:09:00:00 +0000] "GET / HTTP/1.1" 200 12', {"browser": ""}),
+    "virtual host": (combined("/a", before="example.com:443 "), {"hostname": "example.com", "pathname": "/a"}),
+    "subdomain": (combined(before="shop.example.com "), {"hostname": "shop.example.com"}),
+    "other host": (combined(before="example.org "), Skip("requests to other hosts")),
+    "user": (combined().replace("- -", "- ann lee"), {"hostname": "example.com", "country": "DE"}),
+    "more fields": (combined() + ' 0.003 "10.0.0.1"', {"pathname": "/"}),
+    "not modified": (combined(status=304), {"pathname": "/"}),
+    "escaped": (combined(r"/caf\xC3\xA9"), {"pathname": "/caf%C3%A9"}),
+    "quote in agent": (combined(agent=CHROME + r" \"x\""), {"browser": "Chrome"}),
+    "absolute": (combined("http://example.com/a?b=1"), {"pathname": "/a"}),
+    "a dot in a folder": (combined("/a.b/c"), {"pathname": "/a.b/c"}),
+    "a page's extension": (combined("/index.php"), {"pathname": "/index.php"}),
+    "IPv6": (combined(address="2a02:2e0:3fe:1001:302::"), {"country": "DE"}),
+    "a host's name": (combined(address="host.example"), {"country": ""}),
+    "TLS on a plain port": (combined().replace("GET / HTTP/1.1", r"\x16\x03\x01"), Skip("requests other than GET")),
+    "Caddy": (caddy("/a?utm_source=x"), {"pathname": "/a", "utm_source": "x", "language": "de-DE", "country": "DE"}),
+    "Caddy's milliseconds": (caddy(), {"timestamp": 1731924000250}),
+    "Caddy's text time": (caddy(ts="2024-11-18T10:00:00.25Z"), {"timestamp": 1731924000250}),
+    "Caddy's other types": (caddy(resp_headers={"Content-Type": ["image/png"]}), Skip("assets")),
+    "Caddy's crawlers": (caddy(agent="GPTBot/1.0"), Skip("requests of crawlers and programs")),
+    "Caddy's POST": (caddy(method="POST"), Skip("requests other than GET")),
+    "Caddy's other entries": ('{"level":"info","msg":"serving"}', Skip("entries that are no requests")),
+    "Caddy's odd values": (caddy(ts=[]), "invalid_field"),
+    "cut JSON": (caddy()[:40], "invalid_line"),
+    "a bad time": (combined(time="99/Foo/2024:09:00:00 +0000"), "invalid_field"),
+}
+
+
+@cases(("line", "expected"), LINES.values(), ids=LINES)
+def test_lines(imports: Imports, line: str, expected: Any) -> None:
+    (found,) = imports.items("access-log", line)
+    if isinstance(expected, dict):
+        assert {name: found[name] for name in expected} == expected
+    else:
+        assert expected in (found, getattr(found, "code", None))
+
+
+def test_addresses_are_not_stored(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A visitor's number is another one in the next import, so that no address can be tried; the line stays known."""
+    imports.take("access-log", combined())
+    first = imports.sql("select visitor from event")
+    assert imports.sql("select count(*) from meta where name like 'import%'") == [(0,)]
+    imports.take("access-log", combined("/b"))
+    assert len({visitor for (visitor,) in imports.sql("select visitor from event")}) == 2
+    # With the same secret, it would be the same one.
+    monkeypatch.setattr(importer.secrets, "token_hex", lambda size: "ab" * size)
+    imports.take("access-log", combined("/c"))
+    imports.take("access-log", combined("/d"))
+    visitors = [visitor for (visitor,) in imports.sql("select visitor from event")]
+    assert len(set(visitors)) == 3
+    assert first[0][0] in visitors
+    stored = imports.db.read_bytes()
+    assert GERMAN.encode() not in stored
+    assert b"Mozilla" not in stored
+
+
+def test_a_dry_run_stores_nothing(imports: Imports) -> None:
+    imports.take("access-log", LOG[0])
+    before = list(imports.sql("select * from event"))
+    assert imports.take("access-log", "\n".join(LOG), "--dry-run") == "2024-11-18\t3\n2024-11-19\t1"
+    assert "nothing was imported: 4 events of 2 days would be, of which 1 have been imported before" in imports.errors
+    assert "1 invalid of 12 lines" in imports.errors
+    assert "2 redirects and errors" in imports.errors
+    assert list(imports.sql("select * from event")) == before
+    assert imports.sql("select name from meta where name like 'import%'") == []
+
+
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "NUL": (b"\0" * 1_000, "is not UTF-8 text"),
+    "a bomb": (gzip.compress(b" " * 100_000_000), "decompresses to more than 500 times its size"),
+    "another encoding": (combined("/caf\xe9").encode("latin-1"), "invalid_text: The line is not UTF-8"),
+    "a huge line": (b"x" * 3_000_000, "line_too_long"),
+    "quotes": (b'"' * 900_000, "invalid_line"),
+    "words": (b"a " * 450_000, "invalid_line"),
+    "backslashes": (b'a - - [b] "' + b"\\x" * 400_000, "invalid_line"),
+    "a time beyond all calendars": (caddy(ts=1e300).encode(), "invalid_field (timestamp)"),
+    "nested": (b"{" * 900_000, "invalid_line"),
+}
+
+
+@cases(("content", "message"), HOSTILE.values(), ids=HOSTILE)
+def test_hostile_files(imports: Imports, content: bytes, message: str) -> None:
+    assert imports.take("access-log", content, status=1) == ""
+    assert message in imports.errors
+    assert imports.totals()["pageviews"] == 0
+
+
+def archive(change: Callable[[zipfile.ZipFile], None]) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+            change(file)
+
+    return write
+
+
+ARCHIVES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a bomb": (archive(lambda file: file.writestr("a", b" " * 100_000_000)), "more than 500 times its size"),
+    "nothing": (archive(lambda file: file.writestr("a/", b"")), "a zip archive of 0 files"),
+    "two files": (archive(lambda file: [file.writestr(name, b"x") for name in "ab"]), "a zip archive of 2 files"),
+    "another method": (archive(lambda file: file.writestr("a", b"x", zipfile.ZIP_LZMA)), "is not deflate"),
+}
+
+
+@cases(("write", "message"), ARCHIVES.values(), ids=ARCHIVES)
+def test_hostile_archives(imports: Imports, tmp_path: Path, write: Callable[[Path], None], message: str) -> None:
+    write(tmp_path / "log.zip")
+    assert imports.take("access-log", (tmp_path / "log.zip").read_bytes(), status=1) == ""
+    assert message in imports.errors
+
+
+def test_an_interrupted_import_keeps_its_visitors(imports: Imports) -> None:
+    """The second run continues with the visitors of the first one."""
+    log = [combined(f"/{n}", time=f"18/Nov/2024:09:00:{n:02} +0000") for n in range(12)]
+    path = imports.file("\n".join([*log, *[combined("/x.css")] * 5]))
+    stops = iter((False, False, True))
+
+    def progress(position: int) -> None:
+        if next(stops, False):
+            raise KeyboardInterrupt
+
+    def take() -> None:
+        with (
+            contextlib.closing(open_database(imports.db, create=False)) as connection,
+            open_source(str(path)) as source,
+        ):
+            import_events(
+                connection,
+                1,
+                source,
+                now_ms=NOON_MS,
+                format="access-log",
+                geoip_db=unpacked_countries(),
+                sizes=Sizes(chunk_lines=4, part_lines=2),
+                report=messages.append,
+                progress=progress,
+            )
+
+    messages: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        take()
+    assert imports.sql("select count(*) from event") == [(6,)]
+    take()
+    assert messages[-1] == "skipped: 5 assets"
+    imports.sync_app.run(imports.sync_app.app.store.refresh())
+    assert imports.totals() == {"pageviews": 12, "visitors": 1, "visits": 1, "events": 0}
