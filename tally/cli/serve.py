@@ -96,9 +96,7 @@ async def serve(app: Application, settings: Settings) -> None:
         ending = _signals()
         supervisor.ready(_listen(runner, settings))
         is_listening = True
-        loading = asyncio.get_running_loop().run_in_executor(None, _load_rest, app)
-        await ending.wait()
-        await loading
+        await asyncio.gather(asyncio.get_running_loop().run_in_executor(None, _load_rest, app), ending.wait())
     finally:
         supervisor.stopping()
         await runner.cleanup()
