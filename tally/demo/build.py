@@ -1,4 +1,5 @@
-"""Write the demo's database: accounts and websites, imported events, heatmap points and rejected events.
+"""Write the demo's database: accounts and websites with what is saved for them, imported events, heatmap points and
+rejected events.
 
 The file is written as `<name>.unfinished` and renamed when it is complete, so that an interrupted run leaves no
 database. Events go through the importer (tally/transfer/importer.py), so that everything derived from them is what an
@@ -20,6 +21,7 @@ import orjson
 
 from tally.accounts import passwords
 from tally.accounts.accounts import Account, create_account
+from tally.accounts.definitions import add_definition
 from tally.accounts.usage import month_of
 from tally.accounts.websites import add_website, all_websites
 from tally.demo.sites import SITES, Site
@@ -111,6 +113,7 @@ def _fill(
         )
         stored += summary.accepted
         with transaction(connection):
+            _add_saved(connection, number, site, until_ms)
             _add_usage(connection, owner, feed.months)
             _add_heat(connection, number, site, until_ms, scale)
             _add_rejected(connection, number, site, until_ms, scale)
@@ -147,6 +150,22 @@ class _Feed(io.RawIOBase):
         some, self._rest = whole[: len(buffer)], whole[len(buffer) :]
         buffer[: len(some)] = some
         return len(some)
+
+
+def _add_saved(connection: sqlite3.Connection, website: int, site: Site, until_ms: int) -> None:
+    """Save the website's goals, segments, funnels and annotations."""
+    goals = {
+        f"goal:{goal['name']}": f"goal:{add_definition(connection, website, 'goal', dict(goal), until_ms)}"
+        for goal in site.saved.goals
+    }
+    for segment in site.saved.segments:
+        add_definition(connection, website, "segment", dict(segment), until_ms)
+    for funnel in site.saved.funnels:
+        steps = [goals.get(step, step) for step in funnel["steps"]]
+        add_definition(connection, website, "funnel", {**funnel, "steps": steps}, until_ms)
+    for begin, words, end in site.saved.annotations:
+        first, last = (None if age is None else iso(until_ms - age * DAY_MS)[:10] for age in (begin, end))
+        add_definition(connection, website, "annotation", {"from": first, "to": last, "text": words}, until_ms)
 
 
 def _add_usage(connection: sqlite3.Connection, owner: Account, months: Counter[int]) -> None:

@@ -5,7 +5,7 @@ exists. Weights are relative; tally/demo/traffic.py draws from them.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 EXIT = ""
 """In Page.onward: the visit ends here."""
@@ -57,6 +57,26 @@ class Trial(NamedTuple):
     value: float | None = None
 
 
+class Annotation(NamedTuple):
+    """A text on the chart: the days before the end on which it begins and, of a range, ends."""
+
+    age: int
+    text: str
+    last: int | None = None
+
+
+class Saved(NamedTuple):
+    """What the owner of a website has saved, as tally/api/definitions.py describes it.
+
+    A step `goal:` of a funnel has the name of a goal in place of its id.
+    """
+
+    goals: tuple[Mapping[str, Any], ...]
+    segments: tuple[Mapping[str, Any], ...]
+    funnels: tuple[Mapping[str, Any], ...]
+    annotations: tuple[Annotation, ...]
+
+
 class Site(NamedTuple):
     """A website of the demo; `visits` is the mean of a day at the end of the half year, at 200,000 events in all."""
 
@@ -71,6 +91,7 @@ class Site(NamedTuple):
     sources: tuple[Campaign, ...]
     clients: tuple[Client, ...]
     bounce: float
+    saved: Saved
     trials: tuple[Trial, ...] = ()
     spike: tuple[int, float, str] | None = None
     """Days before the end, how many times the usual visits, and the referrer of the additional ones."""
@@ -132,6 +153,12 @@ _WEB_CLIENTS = (
     Client(1, "tablet", "Chrome", "Android"),
 )
 
+
+def _goal(name: str, match: str, value: str | None = None, currency: str | None = None) -> Mapping[str, Any]:
+    kind = "page" if match.startswith("filter_pathname") else "event"
+    return {"name": name, "type": kind, "match": [match], "value": value, "currency": currency}
+
+
 _SHOP = Site(
     name="Demo: Coffee shop",
     domain="coffee.example",
@@ -186,6 +213,28 @@ _SHOP = Site(
     ),
     clients=_WEB_CLIENTS,
     bounce=0.34,
+    saved=Saved(
+        goals=(
+            _goal("Order", "filter_event_name=order", "value", "EUR"),
+            _goal("Added to cart", "filter_event_name=add_to_cart"),
+            _goal("Checkout", "filter_pathname=/checkout"),
+            _goal("Newsletter", "filter_event_name=newsletter_signup"),
+        ),
+        segments=(
+            {"name": "Paid campaigns", "filters": ["filter_channel=Paid search", "filter_channel=Paid social"]},
+            {"name": "Phones", "filters": ["filter_device=mobile"]},
+        ),
+        funnels=(
+            {
+                "name": "From coffee to order",
+                "steps": ["pathname:/coffee", "event_name:add_to_cart", "pathname:/checkout", "goal:Order"],
+            },
+        ),
+        annotations=(
+            Annotation(58, "Instagram ads for the new harvest", 30),
+            Annotation(4, "Free shipping from 40 euros"),
+        ),
+    ),
     trials=(Trial("checkout-layout", "/cart", "order", {"control": 0.40, "one-page": 0.485}, 62, 31.0),),
 )
 
@@ -234,6 +283,19 @@ _BLOG = Site(
     ),
     clients=_WEB_CLIENTS,
     bounce=0.46,
+    saved=Saved(
+        goals=(
+            _goal("Newsletter", "filter_event_name=newsletter_signup"),
+            _goal("Link to a partner", "filter_event_name=outbound"),
+            _goal("Post shared", "filter_event_name=share"),
+        ),
+        segments=({"name": "Readers from search", "filters": ["filter_channel=Organic search"]},),
+        funnels=({"name": "Newsletter", "steps": ["pathname:/", "pathname:/newsletter", "goal:Newsletter"]},),
+        annotations=(
+            Annotation(47, "Night trains on the front page of Hacker News"),
+            Annotation(5, "New post: Lisbon on foot"),
+        ),
+    ),
     trials=(Trial("newsletter-headline", "/newsletter", "signup", {"original": 0.31, "question": 0.33}, 90),),
     spike=(47, 3.4, "news.ycombinator.com"),
 )
@@ -270,6 +332,17 @@ _APP = Site(
         Client(5, "tablet", "", "iOS", "26.0", "ios"),
     ),
     bounce=0.12,
+    saved=Saved(
+        goals=(
+            _goal("Habit created", "filter_event_name=habit_created"),
+            _goal("Upgrade", "filter_event_name=upgrade"),
+        ),
+        segments=({"name": "iOS", "filters": ["filter_platform=ios"]},),
+        funnels=(
+            {"name": "Onboarding", "steps": ["pathname:/onboarding", "pathname:/new-habit", "goal:Habit created"]},
+        ),
+        annotations=(Annotation(21, "Release 2.5.0"), Annotation(3, "Push notifications repaired")),
+    ),
     trials=(Trial("onboarding-tour", "/onboarding", "habit_created", {"control": 0.44, "skip-tour": 0.52}, 45),),
     is_app=True,
 )

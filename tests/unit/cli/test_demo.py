@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from tally.demo.sites import SITES
+from tally.demo.sites import SITES, Site
 from tally.demo.traffic import DAYS, heat_points, lines, rejected
 from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
 from tally.timestamps import DAY_MS
@@ -146,6 +146,41 @@ def test_every_page_has_data(demo: Demo) -> None:
     assert demo.get(f"{shop}/rejected")["data"]["events"] > 0
     usage = demo.get("/api/account")["data"]["events_this_month"]
     assert 0 < usage < 4_600
+
+
+@pytest.mark.parametrize("site", SITES, ids=lambda site: site.domain)
+def test_goals_and_funnels_name_what_the_website_has(site: Site) -> None:
+    of_events = {f"event_name:{name}" for page in site.pages.values() for name, _ in page.events}
+    known = of_events | {f"pathname:{path}" for path in site.pages}
+    matched = {one.removeprefix("filter_").replace("=", ":") for goal in site.saved.goals for one in goal["match"]}
+    assert matched <= known
+    steps = {step for funnel in site.saved.funnels for step in funnel["steps"]}
+    assert steps <= known | {f"goal:{goal['name']}" for goal in site.saved.goals}
+
+
+def test_goals_segments_funnels_and_annotations_are_saved(demo: Demo) -> None:
+    """The server accepts each of them as it is, reports take them, and annotations are of the last 60 days."""
+    for website in demo.get("/api/account/websites")["data"]:
+        base = f"/api/account/websites/{website['id']}"
+        saved = {kind: demo.get(f"{base}/{kind}")["data"] for kind in ("goals", "segments", "funnels", "annotations")}
+        assert all(saved.values()), saved
+        for kind, own in saved.items():
+            for one in own:
+                id, content = one["id"], {name: value for name, value in one.items() if name != "id"}
+                answer = request(demo.url, "PATCH", f"{base}/{kind}/{id}", content, demo.cookie)
+                assert (answer.status, answer.json) == (200, {"data": {"id": id, **content}})
+        assert any(row["conversions"] for row in demo.get(f"{base}/goals/report?period=6mo")["data"])
+        for segment in saved["segments"]:
+            assert demo.get(f"{base}/stats?period=6mo&segment={segment['id']}")["data"]["visitors"]
+        for funnel in saved["funnels"]:
+            steps = "&".join(f"step={step}" for step in funnel["steps"])
+            assert demo.get(f"{base}/funnel?period=6mo&{steps}")["data"][0]["visits"]
+        assert len(saved["annotations"]) == 2
+        day = (datetime.now(UTC) - timedelta(days=60)).date().isoformat()
+        assert all(day <= one["from"] for one in saved["annotations"])
+    shop = demo.get("/api/account/websites")["data"][0]["id"]
+    order = demo.get(f"/api/account/websites/{shop}/goals/report?period=6mo")["data"][0]
+    assert (order["name"], order["currency"], float(order["value"]) > 0) == ("Order", "EUR", True)
 
 
 def test_the_pages_are_marked_as_a_demo(demo: Demo) -> None:
