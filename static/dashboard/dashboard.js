@@ -108,7 +108,8 @@ function build(given) {
       }
       totals = stats;
       drawFigures(nodes.figures, {
-        ...{ stats, previous: answer.previous, change: answer.change, span, count: countOf([stats]) },
+        ...{ stats, previous: stats.previous || null, change: stats.change || null },
+        ...{ span: comparedUntil(span, answer.meta.previous_to), count: countOf([stats]) },
         chosen: shownFigure(board.view().figure, countOf([stats])),
         choose: (name) => board.go({ ...board.view(), figure: name }),
       });
@@ -185,26 +186,28 @@ function build(given) {
 }
 
 /**
- * Fetches the key figures and those of the range that is compared with. Where this range is not over, as much of the range before is
- * compared as of this one.
+ * Fetches the key figures and those of the range that is compared with; without the latter where its events have expired.
  *
  * @param {Board} board
  * @param {AbortSignal} signal
  */
 async function fetchFigures(board, signal) {
-  const [view, span] = [board.view(), board.span()];
-  if (!span.before || !span.beforeUntil) {
-    const answer = await board.request("stats", comparisonOf(view, span), signal);
-    if (!answer.ok) return answer;
-    return { ...answer, previous: answer.data.previous || null, change: answer.data.change || null };
-  }
-  const until = { from: span.before.from, to: span.beforeUntil };
-  const [answer, before] = await Promise.all([
-    board.request("stats", {}, signal),
-    get(`${board.base}/stats?${reportQuery(view, until)}`, { signal }),
-  ]);
-  // The range before may be older than the retention period: then there is nothing to compare with.
-  return { ...answer, previous: before.ok ? before.data : null, change: null };
+  const comparison = comparisonOf(board.view(), board.span());
+  const answer = await board.request("stats", comparison, signal);
+  return answer.error?.code === "beyond_retention" && comparison.compare ? board.request("stats", {}, signal) : answer;
+}
+
+/**
+ * Returns the span with the time up to which the read API has counted the range before: its end, where the events of a
+ * part of a day have expired.
+ *
+ * @param {Span} span
+ * @param {string} [until]  in ISO 8601
+ * @returns {Span}
+ */
+function comparedUntil(span, until) {
+  if (!span.before || !span.beforeUntil || !until) return span;
+  return { ...span, beforeUntil: until.slice(0, 10) > span.before.to ? null : until.slice(0, 19) };
 }
 
 /**

@@ -3,17 +3,17 @@
 import { fill, h, icon, refill } from "../shared/dom.js";
 import { duration, number, percent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
-import { KINDS, MIN_STEPS, MAX_STEPS, largestLoss, stepKeys } from "./steps.js";
+import { FUNNEL_KINDS, MIN_STEPS, MAX_STEPS, largestLoss, stepKeys } from "./steps.js";
 
 const t = await texts("funnels");
 const shared = await texts("shared");
 
 /**
- * Draws the list. `rows`: the read API's, or null while there are none; then `isWaiting` reserves their space. `all`: the
+ * Draws the list. `steps` with their values as they are shown, in `text`. `rows`: the read API's, or null while there are none; then `isWaiting` reserves their space. `all`: the
  * visits of the range, or null. `act`: { change(i), move(i, to), remove(i), add() }.
  *
  * @param {HTMLElement} root
- * @param {{ steps: FunnelStep[], rows: FunnelRow[] | null, all: number | null, act: FunnelActions, isWaiting: boolean }} options
+ * @param {{ steps: ShownStep[], rows: FunnelRow[] | null, all: number | null, act: FunnelActions, isWaiting: boolean }} options
  */
 export function drawFunnel(root, { steps, rows, all, act, isWaiting }) {
   const keys = stepKeys(steps);
@@ -37,7 +37,7 @@ export function drawFunnel(root, { steps, rows, all, act, isWaiting }) {
 }
 
 /**
- * @param {FunnelStep} step
+ * @param {ShownStep} step
  * @param {string} key
  * @param {number} i
  * @param {number} count
@@ -53,8 +53,8 @@ function nameButton(step, key, i, count, act) {
       dataset: { key: `name ${key}` },
       onclick: () => act.change(i),
     },
-    h("span", { class: "soft" }, `${KINDS[step.field]} `),
-    h("bdi", null, step.value),
+    h("span", { class: "soft" }, `${FUNNEL_KINDS[step.field]} `),
+    h("bdi", null, step.text),
   );
   button.addEventListener("keydown", (event) => {
     const by = event.altKey ? { ArrowUp: -1, ArrowDown: 1 }[event.key] : 0;
@@ -70,13 +70,13 @@ function nameButton(step, key, i, count, act) {
 }
 
 /**
- * @param {{ value: string }} options
+ * @param {{ text: string }} options
  * @param {string} key
  * @param {number} i
  * @param {number} count
  * @param {FunnelActions} act
  */
-function tools({ value }, key, i, count, act) {
+function tools({ text }, key, i, count, act) {
   const tool = (
     /** @type {string} */ sign,
     /** @type {string} */ words,
@@ -89,7 +89,7 @@ function tools({ value }, key, i, count, act) {
       {
         class: `button small square quiet ${kind}`,
         type: "button",
-        "aria-label": t("action_on_step", { action: words, step: value }),
+        "aria-label": t("action_on_step", { action: words, step: text }),
         title: words,
         // A disabled button would lose the focus.
         "aria-disabled": can ? null : "true",
@@ -242,7 +242,7 @@ export function summaryWords(rows, isFiltered = false) {
  * Draws the table.
  *
  * @param {HTMLElement} root
- * @param {FunnelStep[]} steps
+ * @param {ShownStep[]} steps
  * @param {FunnelRow[]} rows
  */
 export function drawTable(root, steps, rows) {
@@ -277,7 +277,7 @@ export function drawTable(root, steps, rows) {
           h(
             "tr",
             null,
-            h("th", { scope: "row", class: "wrap" }, `${i + 1}. `, h("bdi", null, steps[i].value)),
+            h("th", { scope: "row", class: "wrap" }, `${i + 1}. `, h("bdi", null, steps[i].text)),
             cells(rows, row, i).map((text) => h("td", { class: "num" }, text)),
           ),
         ),

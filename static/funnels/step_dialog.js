@@ -1,5 +1,5 @@
-// The dialog for a step of a funnel: a page or an event, with the most frequent ones of the range to choose from. Others
-// can be typed.
+// The dialog for a step of a funnel or of journeys: a page, an event or a saved goal, with the most frequent ones of the
+// range to choose from. Other pages and events can be typed.
 
 import { splitKey } from "../shared/filter_words.js";
 import { reportQuery } from "../shared/view_state.js";
@@ -8,33 +8,42 @@ import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { barList } from "../shared/bar_list.js";
 import { texts } from "../shared/messages.js";
-import { KINDS, typedStep } from "./steps.js";
+import { KINDS, shownValue, typedStep } from "./steps.js";
 
 const t = await texts("funnels");
 const shared = await texts("shared");
 const SUGGESTED = 8;
-/** @type {Record<string, [report: string, limit: number]>} */
-const ASKED = { pathname: ["top/pathname", 200], event_name: ["event-names", 200] };
+/** @type {Record<string, [report: string, parameters: Record<string, number>]>} */
+const ASKED = {
+  pathname: ["top/pathname", { limit: 200 }],
+  event_name: ["event-names", { limit: 200 }],
+  goal: ["goals/report", {}],
+};
 /** @type {Record<string, [label: string, hint: string]>} */
 const WORDS = {
   pathname: [t("exact_path"), t("exact_path_hint")],
   event_name: [t("exact_event"), t("exact_event_hint")],
+  goal: [shared("goal"), t("goal_hint")],
 };
+/** @type {Record<string, string>} */
+const NOTHING = { pathname: t("no_pageviews"), event_name: t("no_events"), goal: t("no_goals") };
 
 /**
- * Opens the dialog. `step`: the current step, or null; `action` labels the button; `take(step)` receives the choice.
+ * Opens the dialog. `kinds`: the kinds of steps to choose from, with their names; `step`: the current step, or null;
+ * `action` labels the button; `take(step)` receives the choice.
  *
  * @param {Board} board
- * @param {{ step: FunnelStep | null, title: string, action: string, take: (step: FunnelStep) => void }} options
+ * @param {{ kinds?: Record<string, string>, step: FunnelStep | null, title: string, action: string, take: (step: FunnelStep) => void }} options
  */
-export function stepDialog(board, { step, title, action, take }) {
+export function stepDialog(board, { kinds = KINDS, step, title, action, take }) {
+  const own = step ? shownValue(step, board.saved()) : "";
   let field = step ? step.field : "pathname";
   /** @type {BarRow[]} */
   let values = [];
   const text = h("input", {
     id: "step-value",
     type: "text",
-    value: step ? step.value : "",
+    value: own,
     autocomplete: "off",
     spellcheck: "false",
     "aria-describedby": "step-hint",
@@ -42,7 +51,7 @@ export function stepDialog(board, { step, title, action, take }) {
   const label = h("label", { for: "step-value" });
   const words = h("p", { class: "field-hint", id: "step-hint" });
   const found = h("div", { class: "suggestions", "aria-live": "polite" });
-  const kinds = Object.entries(KINDS).map(([name, kind]) =>
+  const choices = Object.entries(kinds).map(([name, kind]) =>
     h(
       "label",
       { class: "kind" },
@@ -59,7 +68,7 @@ export function stepDialog(board, { step, title, action, take }) {
   const form = h(
     "form",
     { id: "step-form" },
-    h("fieldset", { class: "row kinds" }, h("legend", { class: "visually-hidden" }, t("type_of_step")), kinds),
+    h("fieldset", { class: "row kinds" }, h("legend", { class: "visually-hidden" }, t("type_of_step")), choices),
     h("div", { class: "field" }, label, text, words),
     found,
   );
@@ -76,8 +85,8 @@ export function stepDialog(board, { step, title, action, take }) {
   function show() {
     const typed = text.value.trim().toLowerCase();
     // The current value does not filter the suggestions.
-    const isOwn = step && step.field === field && text.value === step.value;
-    const hits = values.filter((row) => !typed || isOwn || row.value.toLowerCase().includes(typed));
+    const isOwn = step && step.field === field && text.value === own;
+    const hits = values.filter((row) => !typed || isOwn || row.text.toLowerCase().includes(typed));
     const bars = hits.slice(0, SUGGESTED);
     fill(
       found,
@@ -108,14 +117,15 @@ export function stepDialog(board, { step, title, action, take }) {
    */
   function turn(name) {
     field = name;
-    if (step) text.value = step.field === field ? step.value : "";
+    if (step) text.value = step.field === field ? own : "";
     [label.textContent, words.textContent] = WORDS[field];
     read();
   }
   text.addEventListener("input", show);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const chosen = typedStep(field, text.value);
+    const named = values.find((row) => row.text.toLowerCase() === text.value.trim().toLowerCase());
+    const chosen = field !== "goal" ? typedStep(field, text.value) : named && { field, value: named.value };
     if (chosen) done(chosen);
     else text.focus();
   });
@@ -131,7 +141,7 @@ export function stepDialog(board, { step, title, action, take }) {
  */
 function nothingWords(field, values, typed) {
   if (typed && values.length) return shared("no_matching_value");
-  return field === "pathname" ? t("no_pageviews") : t("no_events");
+  return NOTHING[field];
 }
 
 /**
@@ -141,16 +151,17 @@ function nothingWords(field, values, typed) {
 async function suggestions(field, board) {
   // Without filters of the same field, so that other values are suggested too.
   const view = { ...board.view(), filters: board.view().filters.filter(([key]) => splitKey(key).field !== field) };
-  const [path, limit] = ASKED[field];
-  const answer = await get(`${board.base}/${path}?${reportQuery(view, board.span(), { limit })}`);
+  const [path, parameters] = ASKED[field];
+  const answer = await get(`${board.base}/${path}?${reportQuery(view, board.span(), parameters)}`);
   if (!answer.ok) return { error: answer.error };
   const most = Math.max(1, ...answer.data.map((/** @type {any} */ row) => row.visitors));
   return {
+    // A goal's `value` is the sum of its conversions.
     rows: answer.data.map((/** @type {any} */ row) => ({
-      ...row,
-      key: row.value,
-      label: row.value,
-      text: row.value,
+      key: row.id ?? row.value,
+      value: row.id ?? row.value,
+      label: row.name ?? row.value,
+      text: row.name ?? row.value,
       count: row.visitors,
       share: null,
       bar: row.visitors / most,

@@ -1,21 +1,29 @@
 // The steps of a funnel in the address: ?step=pathname:/pricing&step=event_name:signup. Pure.
 //
-// A step: { field, value }; field is pathname (a pageview of that path) or event_name (an event with that name).
+// A step: { field, value }; field is pathname (a pageview of that path), event_name (an event with that name) or goal (a
+// conversion of the saved goal with that id).
 
 import { texts } from "../shared/messages.js";
 
 const t = await texts("funnels");
+const shared = await texts("shared");
 // The read API's limits of a funnel.
 export const MIN_STEPS = 2;
 export const MAX_STEPS = 8;
 /** @type {Record<string, string>} */
 export const KINDS = { pathname: t("page"), event_name: t("event") };
+/** @type {Record<string, string>} */
+export const FUNNEL_KINDS = { ...KINDS, goal: shared("goal") };
 
 /** The page's part of the address; invalid steps and steps beyond the maximum are ignored. */
 /** @type {ViewState} */
 export const STEPS_STATE = {
   read: (/** @type {URLSearchParams} */ query) => ({
-    steps: query.getAll("step").map(readStep).filter(Boolean).slice(0, MAX_STEPS),
+    steps: query
+      .getAll("step")
+      .map((text) => readStep(text, FUNNEL_KINDS))
+      .filter(Boolean)
+      .slice(0, MAX_STEPS),
   }),
   write: ({ steps }) => steps.map((/** @type {FunnelStep} */ step) => ["step", stepText(step)]),
 };
@@ -24,11 +32,12 @@ export const STEPS_STATE = {
  * Returns the step of a text as in the address; null for an invalid one.
  *
  * @param {string} text
+ * @param {Record<string, string>} [kinds]
  */
-export function readStep(text) {
+export function readStep(text, kinds = KINDS) {
   const at = text.indexOf(":");
   const [field, value] = [text.slice(0, at), text.slice(at + 1)];
-  return at > 0 && Object.hasOwn(KINDS, field) && value ? { field, value } : null;
+  return at > 0 && Object.hasOwn(kinds, field) && value ? { field, value } : null;
 }
 
 /**
@@ -38,6 +47,17 @@ export function readStep(text) {
  */
 export function stepText({ field, value }) {
   return `${field}:${value}`;
+}
+
+/**
+ * Returns a step's value as it is shown: of a goal its name, once the board's saved goals are loaded.
+ *
+ * @param {FunnelStep} step
+ * @param {SavedFilters} saved
+ */
+export function shownValue({ field, value }, { goals, isLoaded }) {
+  if (field !== "goal") return value;
+  return goals[value] ?? (isLoaded ? t("deleted_goal") : value);
 }
 
 /**

@@ -1,4 +1,4 @@
-// The funnels page (/websites/{id}/funnels): two to eight pages or events, how many visits reach each of them in order,
+// The funnels page (/websites/{id}/funnels): two to eight pages, events or goals, how many visits reach each of them in order,
 // and how many drop off between them.
 //
 // The steps are in the address: a link or a bookmark keeps a funnel; it can also be saved under a name.
@@ -6,7 +6,7 @@
 import { stepDialog } from "../funnels/step_dialog.js";
 import { drawFunnel, drawTable, summaryWords } from "../funnels/funnel_chart.js";
 import { savedFunnels } from "../funnels/saved_funnels.js";
-import { KINDS, MIN_STEPS, STEPS_STATE, moveStep, stepText } from "../funnels/steps.js";
+import { FUNNEL_KINDS, MIN_STEPS, STEPS_STATE, moveStep, shownValue, stepText } from "../funnels/steps.js";
 import { copyButton } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
@@ -47,6 +47,7 @@ const setSteps = (/** @type {Board} */ board, /** @type {FunnelStep[]} */ steps)
 function add(board) {
   const { steps } = board.view();
   stepDialog(board, {
+    kinds: FUNNEL_KINDS,
     step: null,
     title: steps.length ? t("step_number", { number: steps.length + 1 }) : t("first_step"),
     action: t("add_step"),
@@ -63,6 +64,7 @@ function actions(board) {
     add: () => add(board),
     change: (/** @type {number} */ i) =>
       stepDialog(board, {
+        kinds: FUNNEL_KINDS,
         step: steps()[i],
         title: t("step_number", { number: i + 1 }),
         action: t("change_step"),
@@ -110,12 +112,15 @@ function build(board) {
     draw: ({ data }) => fill(nodes.page, proposalNode(board, data)),
   });
 
+  const shownSteps = () =>
+    board.view().steps.map((/** @type {FunnelStep} */ step) => ({ ...step, text: shownValue(step, board.saved()) }));
+
   /**
    * @param {any[]} rows
    * @param {number} all
    */
   function drawAll(rows, all) {
-    const { steps } = board.view();
+    const steps = shownSteps();
     const [first, rest] = summaryWords(rows, isFiltered(board.view()));
     fill(nodes.summary, h("p", { class: "sum" }, h("strong", null, first), " ", h("span", { class: "soft" }, rest)));
     board.say(`${first} ${rest}`);
@@ -131,13 +136,17 @@ function build(board) {
    */
   function drawSteps(isWaiting) {
     nodes.behind.hidden = true;
-    drawFunnel(nodes.funnel, { steps: board.view().steps, rows: null, all: null, act, isWaiting });
+    drawFunnel(nodes.funnel, { steps: shownSteps(), rows: null, all: null, act, isWaiting });
   }
 
   /**
    * @param {{ quietly: boolean, last: View | null }} options
    */
   async function load({ quietly, last }) {
+    // The names of goals; without them their ids are shown.
+    const { goals } = board.saved();
+    const isUnnamed = (/** @type {FunnelStep} */ { field, value }) => field === "goal" && !goals[value];
+    if (board.view().steps.some(isUnnamed)) await board.loadSaved();
     const { steps } = board.view();
     isQuiet = quietly;
     if (!steps.length) return loadProposal({ quietly });
@@ -269,7 +278,7 @@ function proposalNode(board, steps) {
     h(
       "span",
       { class: "chip proposal-step" },
-      h("span", { class: "chip-text" }, h("span", { class: "soft" }, `${KINDS[field]} `), h("bdi", null, value)),
+      h("span", { class: "chip-text" }, h("span", { class: "soft" }, `${FUNNEL_KINDS[field]} `), h("bdi", null, value)),
     ),
   ]);
   const take = h(

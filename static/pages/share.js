@@ -7,6 +7,7 @@ import { h, loadStylesheet, logo, refill } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { form, passwordField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
+import { themePicker } from "../shared/theme.js";
 import { websitePage } from "../shared/website_page.js";
 
 const t = await texts("dashboard");
@@ -35,7 +36,8 @@ export async function show(root, context) {
   }
   const { name, domain, time_zone: zone, demo, filters, hides_events: hidesEvents } = answer.data;
   const words = demo ? t("demo_shared_with_tally") : t("shared_with_tally");
-  const banner = h("p", { class: "share-home small-text soft" }, logo(), words);
+  const home = h("p", { class: "share-home small-text soft" }, logo(), words);
+  const banner = h("div", { class: "share-head" }, home, h("div", { class: "no-print" }, themePicker()));
   return websitePage(root, context, DASHBOARD, { base, name: name || domain, zone, banner, filters, hidesEvents });
 }
 

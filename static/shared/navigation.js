@@ -8,7 +8,7 @@ import { LANGUAGES, chooseLanguage, chosenLanguage } from "./language.js";
 import { send } from "./api.js";
 import { menu } from "./menu.js";
 import { texts } from "./messages.js";
-import { THEMES, chooseTheme, chosenTheme } from "./theme.js";
+import { themePicker } from "./theme.js";
 import { websiteSwitcher } from "./website_switcher.js";
 import { at } from "./paths.js";
 
@@ -195,26 +195,6 @@ function userMenu(context) {
     }
   };
   return { element, mark };
-}
-
-function themePicker() {
-  const mark = () => {
-    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.theme === chosenTheme()));
-  };
-  const buttons = THEMES.map(([name, label]) =>
-    h(
-      "button",
-      {
-        class: "segment",
-        type: "button",
-        dataset: { theme: name },
-        onclick: () => (chooseTheme(name), mark()),
-      },
-      label,
-    ),
-  );
-  mark();
-  return h("div", { class: "segments small theme-picker", role: "group", "aria-label": t("theme") }, buttons);
 }
 
 function languagePicker() {

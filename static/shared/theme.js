@@ -8,14 +8,34 @@ const KEY = "tally.theme";
 const system = () => matchMedia("(prefers-color-scheme: dark)");
 
 /** @type {[name: string, label: string][]} */
-export const THEMES = [
+const THEMES = [
   ["system", t("theme_system")],
   ["light", t("theme_light")],
   ["dark", t("theme_dark")],
 ];
 
-/** Returns the name of the chosen theme. */
-export function chosenTheme() {
+/** Returns buttons that choose the theme. */
+export function themePicker() {
+  const mark = () => {
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.theme === chosenTheme()));
+  };
+  const buttons = THEMES.map(([name, label]) =>
+    h(
+      "button",
+      {
+        class: "segment",
+        type: "button",
+        dataset: { theme: name },
+        onclick: () => (chooseTheme(name), mark()),
+      },
+      label,
+    ),
+  );
+  mark();
+  return h("div", { class: "segments small theme-picker", role: "group", "aria-label": t("theme") }, buttons);
+}
+
+function chosenTheme() {
   return document.documentElement.dataset.theme || "system";
 }
 
@@ -24,7 +44,7 @@ export function chosenTheme() {
  *
  * @param {string} name
  */
-export function chooseTheme(name) {
+function chooseTheme(name) {
   const { dataset } = document.documentElement;
   if (name === "system") delete dataset.theme;
   else dataset.theme = name;

@@ -636,6 +636,11 @@ interface FunnelStep {
   value: string;
 }
 
+/** A step with its value as it is shown: a goal's name in place of its id. */
+interface ShownStep extends FunnelStep {
+  text: string;
+}
+
 /** A width class of heatmaps. */
 interface WidthClass {
   device: string;

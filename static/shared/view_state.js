@@ -333,7 +333,7 @@ function rangeBefore({ period, compare, matchWeekday, compareFrom, compareTo }, 
 }
 
 /**
- * Returns the parameters with which the read API compares a range that is over; {} where nothing is compared.
+ * Returns the parameters with which the read API compares the range; {} where nothing is compared.
  *
  * @param {View} view
  * @param {Span} span

@@ -157,6 +157,29 @@ def test_a_range_that_is_over_is_compared_with_the_one_before_as_the_api_does(
     assert ("↑" in words) is (change > 0)
 
 
+def test_key_figures_are_one_request(site: SampleServer, open_page: OpenPage) -> None:
+    """Of a range that is not over, with as much of the one before; without it where its events have expired."""
+    page = site.log_in(open_page())
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/stats?" in request.url else None)
+    page.goto(f"{site.url}/websites/{site.website}?period=30d&tz={ZONE}")
+    drawn(page)
+    assert len(asked) == 1, asked
+    assert "compare=previous" in asked[0]
+    change = site.ask(f"stats?period=30d&tz={ZONE}&compare=previous")["data"]["change"]["pageviews"]
+    words = page.locator("[data-figure=pageviews] .figure-change").inner_text()
+    assert float(re.search(r"[\d.]+", words)[0]) == pytest.approx(abs(change), abs=0.5)  # type: ignore[index]
+
+    expired = {"ok": False, "error": {"code": "beyond_retention", "message": "The raw events have expired."}}
+    page.route(re.compile("/stats.*compare="), lambda route: route.fulfill(status=400, json=expired))
+    page.reload()
+    drawn(page)
+    visitors = site.ask(f"stats?period=30d&tz={ZONE}")["data"]["visitors"]
+    expect(page.locator("[data-figure=visitors]")).to_have_attribute("data-value", str(visitors))
+    expect(page.locator("[data-figure=visitors] .figure-change")).to_have_text("\u00a0")
+    page.problems.forgive("status of 400")
+
+
 def test_the_table_behind_the_chart_is_the_series(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=7d")
     page.get_by_text("Table of this chart").click()

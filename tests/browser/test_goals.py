@@ -97,6 +97,42 @@ def add_by_api(site: SampleServer, page: Any, **fields: Any) -> str:
     return str(answer.json()["data"]["id"])
 
 
+def test_a_goal_is_a_step_of_a_funnel(site: SampleServer, open_page: OpenPage) -> None:
+    page = site.log_in(open_page(viewport={"width": 390, "height": 844}))
+    goal = add_by_api(site, page, name="Joined", type="event", match=["filter_event_name=signup"])
+    page.goto(f"{site.url}/websites/{site.website}/funnels?period=7d&step=pathname:/")
+    page.get_by_role("button", name="Add step").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("radio", name="Goal").check()
+    expect(dialog.locator(".suggestions .bar")).to_have_text("Joined10 visitors")
+    assert Axe().run(page).response["violations"] == []
+    # What is typed has to be a goal's name.
+    dialog.get_by_label("Goal", exact=True).last.fill("join")
+    dialog.get_by_role("button", name="Add step").click()
+    expect(dialog.locator(".suggestions .bar")).to_have_count(1)
+    dialog.get_by_label("Goal", exact=True).last.fill("joined")
+    dialog.get_by_role("button", name="Add step").click()
+    expect(page).to_have_url(re.compile(f"step=goal:{goal}"))
+    step = page.locator(".step").last
+    expect(step).to_have_attribute("data-visits", "10")
+    expect(step.locator(".step-name")).to_have_text("Goal Joined")
+    expect(page.get_by_role("button", name="Remove this step: Joined")).to_be_visible()
+    page.get_by_text("Table of this funnel").click()
+    expect(page.locator("tbody th").last).to_have_text("2. Joined")
+
+    # The name comes with the page too, and a deleted goal can be removed from the steps.
+    page.reload()
+    expect(step.locator(".step-name")).to_have_text("Goal Joined")
+    page.request.delete(
+        f"{site.url}/api/account/websites/{site.website}/goals/{goal}", headers={"Sec-Fetch-Site": "same-origin"}
+    )
+    page.reload()
+    expect(page.locator(".notice")).to_contain_text("must be followed by the id of a goal")
+    page.get_by_role("button", name="Remove this step: (deleted goal)").click()
+    expect(page.locator(".step")).to_have_count(1)
+    page.problems.forgive("status of 400")
+
+
 def test_filters_on_events_and_goals_count_conversions(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page(timezone_id="UTC"))
     dashboard = f"{site.url}/websites/{site.website}?period=7d"

@@ -52,6 +52,21 @@ def drawn(page: Any) -> None:
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
 
 
+def test_a_reader_of_the_link_chooses_a_theme(site: SampleServer, open_page: OpenPage) -> None:
+    link = Link(site, site.log_in(open_page()))
+    page = open_page(link.url, color_scheme="light", viewport={"width": 390, "height": 844})
+    drawn(page)
+    themes = page.get_by_role("group", name="Theme")
+    expect(themes.get_by_role("button", name="System")).to_have_attribute("aria-pressed", "true")
+    themes.get_by_role("button", name="Dark").press("Enter")
+    expect(themes.get_by_role("button", name="Dark")).to_have_attribute("aria-pressed", "true")
+    page.reload()
+    drawn(page)
+    background = page.locator("body").evaluate("(body) => getComputedStyle(body).backgroundColor")
+    assert int(background.partition("(")[2].partition(",")[0]) < 128, background
+    assert faults(page) == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_page_of_another_site_shows_the_link_in_a_frame(
     site: SampleServer, open_page: OpenPage, pages: Pages, scheme: str

@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { betweenWords, summaryWords } from "../../../static/funnels/funnel_chart.js";
-import { STEPS_STATE, largestLoss, moveStep, stepKeys, typedStep } from "../../../static/funnels/steps.js";
+import {
+  STEPS_STATE,
+  largestLoss,
+  moveStep,
+  readStep,
+  shownValue,
+  stepKeys,
+  typedStep,
+} from "../../../static/funnels/steps.js";
 import { cases } from "./cases.js";
 
 const read = (query) => STEPS_STATE.read(new URLSearchParams(query)).steps;
@@ -17,6 +25,25 @@ cases("steps of an address", read, [
     ],
   ],
   [["step=os:Linux&step=pathname:&step=:/a&step=pathname"], []],
+]);
+
+test("a goal is a step of a funnel, not of journeys", () => {
+  assert.deepEqual(read("step=goal:91be02d7c3f8a655"), [{ field: "goal", value: "91be02d7c3f8a655" }]);
+  assert.equal(readStep("goal:91be02d7c3f8a655"), null);
+});
+
+const saved = { segments: [], goals: { 1: "Order" }, isLoaded: true };
+cases("shownValue", shownValue, [
+  [[{ field: "goal", value: "1" }, saved], "Order"],
+  [[{ field: "goal", value: "2" }, saved], "(deleted goal)"],
+  [
+    [
+      { field: "goal", value: "2" },
+      { ...saved, goals: {}, isLoaded: false },
+    ],
+    "2",
+  ],
+  [[{ field: "pathname", value: "1" }, saved], "1"],
 ]);
 
 test("steps beyond the maximum are ignored", () => {
