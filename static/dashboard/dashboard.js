@@ -19,6 +19,7 @@ import { recentEvents } from "./recent_events.js";
 import { rejectedLink } from "./rejected_link.js";
 import { timeSeriesChart } from "./time_series.js";
 import { listCard } from "./top_lists.js";
+import { topRequests } from "./top_requests.js";
 import { worldMap } from "./world_map.js";
 
 const t = await texts("dashboard");
@@ -28,6 +29,7 @@ const shared = await texts("shared");
  * What the cards of the dashboard share beside the board.
  *
  * @typedef {Board & {
+ *   top: ReturnType<typeof topRequests>,
  *   total(figure: string): number,
  *   figuresLoaded(): Promise<void> | null,
  *   allLoaded(): Promise<any>,
@@ -59,6 +61,7 @@ function build(given) {
   let allLoaded = Promise.resolve();
   /** @type {DashboardBoard} */
   const board = Object.assign(given, {
+    top: topRequests(given.base),
     total: (/** @type {string} */ figure) => totals?.[figure] || 0,
     figuresLoaded: () => figuresLoaded,
     allLoaded: () => allLoaded,

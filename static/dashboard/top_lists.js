@@ -160,9 +160,10 @@ export function listCard(card, board, beside = null) {
     request: async (signal) => {
       const list = shown();
       const limit = beside && list.name === card.fields[0] ? MAX_ROWS : SHOWN + 1;
-      const answer = await get(`${board.base}/${list.path}?${listQuery(board, list, { limit })}`, {
-        signal,
-      });
+      const query = listQuery(board, list, { limit });
+      const answer = await (list.path === `top/${list.field}`
+        ? board.top(list.field, query, signal)
+        : get(`${board.base}/${list.path}?${query}`, { signal }));
       // Shares are relative to the visitors or visits of the key figures.
       await board.figuresLoaded();
       return { ...answer, list };
@@ -215,9 +216,7 @@ function optionalLists({ optional = [] }, board) {
     const query = reportQuery(withoutFilters(board.view()), board.span(), { limit: 1 });
     if (known === query) return;
     known = query;
-    const answers = await Promise.all(
-      optional.map((name) => get(`${board.base}/${listNamed(name).path}?${query}`, { signal: board.signal })),
-    );
+    const answers = await Promise.all(optional.map((name) => board.top(name, query, board.signal)));
     if (known !== query) return;
     found.clear();
     for (const [i, name] of optional.entries()) if (answers[i].ok && answers[i].data.length) found.add(name);

@@ -444,11 +444,13 @@ def chosen(sent: Sent, name: str, choices: Sequence[str], default: str = "") -> 
     return given
 
 
-def choices(name: str, allowed: Sequence[str], default: Sequence[str]) -> Any:
-    """Declare a comma-separated list of fixed values, each at most once."""
+def choices(name: str, allowed: Sequence[str], default: Sequence[str] = ()) -> Any:
+    """Declare a comma-separated list of fixed values, each at most once; it is required where there is no default."""
 
     def read_choices(sent: Sent) -> tuple[str, ...]:
         given = sent.value(name)
+        if given is None and not default:
+            raise invalid(name, f"{name} is required: some of {', '.join(allowed)}, separated by commas.")
         if given is None:
             return tuple(default)
         found = tuple(given.split(",", len(allowed)))

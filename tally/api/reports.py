@@ -87,6 +87,7 @@ class Report(Generic[P]):
 REPORTS: tuple[Report[Any], ...] = (
     Report("stats", traffic.StatsParameters, traffic.stats, access=EVERYONE),
     Report("timeseries", traffic.TimeseriesParameters, traffic.timeseries, traffic.TIMESERIES_COLUMNS, EVERYONE),
+    Report("top", traffic.TopListsParameters, traffic.top_lists, access=EVERYONE),
     Report("top/{field}", traffic.TopParameters, traffic.top, traffic.TOP_COLUMNS, EVERYONE),
     Report("event-names", traffic.ListParameters, traffic.event_names, traffic.EVENT_NAME_COLUMNS, EVERYONE),
     Report("entry-pages", traffic.ListParameters, traffic.entry_pages, traffic.PAGE_COLUMNS, EVERYONE),

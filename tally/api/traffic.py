@@ -56,8 +56,8 @@ class ListParameters(Ranged):
 
 
 @dataclass(frozen=True, slots=True)
-class TopParameters(ListParameters):
-    """Of a list of a field's values."""
+class _RankedParameters(ListParameters):
+    """Of lists of values, each with key figures."""
 
     offset: int = params.offset()
     compare: Comparison | None = params.comparison()
@@ -65,7 +65,20 @@ class TopParameters(ListParameters):
     metrics: tuple[str, ...] = params.choices("metrics", KEY_FIGURES, TOP_METRICS)
     sort: str = params.choice("sort", KEY_FIGURES)
     order: str = params.choice("order", ("desc", "asc"))
+
+
+@dataclass(frozen=True, slots=True)
+class TopParameters(_RankedParameters):
+    """Of a list of a field's values."""
+
     field: str = params.path_part("field", (*FIELDS, *PAGES))
+
+
+@dataclass(frozen=True, slots=True)
+class TopListsParameters(_RankedParameters):
+    """Of the lists of several fields, for the same range and filters."""
+
+    fields: tuple[str, ...] = params.choices("fields", (*FIELDS, *PAGES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,29 +194,52 @@ async def top(api: ReadApi, request: ReportRequest[TopParameters]) -> Answer:
     """Return the values of a field with the most visitors, or in another order; with `compare`, also their figures in
     another range."""
     own, goal = request.parameters, request.parameters.goal
-
-    async def count(other: Scope | None) -> Top:
-        query = TopQuery(
-            *(own.field, own.limit, own.offset, other, None if goal is None else goal.goal),
-            has_visits=not {*own.metrics, own.sort} <= {*TOP_METRICS, ""},
-            order=own.sort or ("visitors" if own.order == "asc" else ""),
-            ascending=own.order == "asc",
-        )
-        return await api.reports.top(request.scope, query, request.requester)
-
-    meta, found = await _compared(request, own.compare, count)
-    meta |= request.meta() | {"field": own.field, "limit": own.limit, "offset": own.offset, "total": found.total}
-    if own.sort or own.order:
-        meta |= {"sort": own.sort or "visitors", "order": own.order or "desc"}
-    unset = _shown(found.unset, own.metrics, goal)
-    del unset["value"]
-    meta |= {"unset": unset} | goal_meta(goal)
+    meta, (found,) = await _lists(api, request, [own.field])
+    meta |= {"field": own.field} | found
+    data = meta.pop("data")
     names = columns(("value", *own.metrics), goal)
-    data = [_shown(row, own.metrics, goal) for row in found.rows]
     if own.compare is None:
         return Answer(meta, (tuple(row.values()) for row in data), data, names)
     rows = ((*list(row.values())[:-1], *row["previous"].values()) for row in data)
     return Answer(meta, rows, data, (*names, *(f"previous_{name}" for name in names[1:])))
+
+
+async def top_lists(api: ReadApi, request: ReportRequest[TopListsParameters]) -> Answer:
+    """Return the lists of several fields, each with `field`, `total`, `unset` and `data` as `top` returns them."""
+    fields = request.parameters.fields
+    meta, found = await _lists(api, request, fields)
+    return Answer(meta, data=[{"field": field} | one for field, one in zip(fields, found, strict=True)])
+
+
+async def _lists(
+    api: ReadApi, request: ReportRequest[Any], fields: Sequence[str]
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what meta says about all lists, and of each list `total`, `unset` and `data`."""
+    own, goal = request.parameters, request.parameters.goal
+
+    async def count(other: Scope | None) -> list[Top]:
+        queries = [
+            TopQuery(
+                *(field, own.limit, own.offset, other, None if goal is None else goal.goal),
+                has_visits=not {*own.metrics, own.sort} <= {*TOP_METRICS, ""},
+                order=own.sort or ("visitors" if own.order == "asc" else ""),
+                ascending=own.order == "asc",
+            )
+            for field in fields
+        ]
+        return await api.reports.top(request.scope, queries, request.requester)
+
+    meta, found = await _compared(request, own.compare, count)
+    meta |= request.meta() | {"limit": own.limit, "offset": own.offset}
+    if own.sort or own.order:
+        meta |= {"sort": own.sort or "visitors", "order": own.order or "desc"}
+    lists = []
+    for one in found:
+        unset = _shown(one.unset, own.metrics, goal)
+        del unset["value"]
+        data = [_shown(row, own.metrics, goal) for row in one.rows]
+        lists.append({"total": one.total, "unset": unset, "data": data})
+    return meta | goal_meta(goal), lists
 
 
 def _shown(row: TopRow, metrics: Sequence[str], goal: SavedGoal | None) -> dict[str, Any]:

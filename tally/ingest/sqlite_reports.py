@@ -165,9 +165,9 @@ class SqliteReports:
 
         return await self._read(requester, all_of_them)
 
-    async def top(self, scope: Scope, query: TopQuery, requester: Requester) -> Top:
+    async def top(self, scope: Scope, queries: Sequence[TopQuery], requester: Requester) -> list[Top]:
         """Return some values of a field."""
-        return await self._read(requester, lambda run: top.top(run, scope, query, self.cache))
+        return await self._read(requester, lambda run: top.top(run, scope, queries, self.cache))
 
     async def goals(self, scope: Scope, wanted: Sequence[Goal], requester: Requester) -> GoalFigures:
         """Return the visitors of a scope, and the conversions of each goal."""

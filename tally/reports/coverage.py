@@ -117,7 +117,7 @@ class Coverage:
             return [], [*spans]
         stored = [span for span in spans if span[0] // DAY_MS in sizes]
         whole = [span for span in stored if span[1] - span[0] == DAY_MS]
-        parts = [span for span in stored if span not in whole]
+        parts = [span for span in stored if span[1] - span[0] < DAY_MS]
         key = (self.website, self.scope.filters if filtered else (), self.versions(whole))
         found = []
         for some, base in ((whole, key), (parts, None)):

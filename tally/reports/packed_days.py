@@ -264,20 +264,24 @@ class PackedDays:
             total += [visitors, views, events, len(begun), *rest]
         return total.tolist()
 
-    def counts(self, field: str) -> list[tuple[int, ...]]:
-        """Return the rows of sql.counts: (label, visitors, pageviews, events)."""
-        sums = _Sums(3)
-        for batch in self._batches():
+    def counts(self, fields: Sequence[str]) -> list[list[tuple[int, ...]]]:
+        """Return the rows of sql.counts for each field: (label, visitors, pageviews, events)."""
+        sums = [_Sums(3) for _ in fields]
+        for batch in self._batches() if fields else ():
             matched = self._matched(batch)
-            column = batch.column(field)
-            if column.is_of_visits:
-                which, visits, figures = matched.visits, matched.visits, (matched.pageviews, matched.events)
-            else:
-                which, visits, figures = _events_of(batch, matched)
-            codes = column.codes[which]
-            visitors = _distinct(column, codes, batch.visitor_of_visit[visits])
-            sums.add(column, visitors, *_totals(column, codes, *figures))
-        return [row for row in sums.rows() if row[0] or field != "event_name"]
+            for field, own in zip(fields, sums, strict=True):
+                column = batch.column(field)
+                if column.is_of_visits:
+                    which, visits, figures = matched.visits, matched.visits, (matched.pageviews, matched.events)
+                else:
+                    which, visits, figures = _events_of(batch, matched)
+                codes = column.codes[which]
+                visitors = _distinct(column, codes, batch.visitor_of_visit[visits])
+                own.add(column, visitors, *_totals(column, codes, *figures))
+        return [
+            [row for row in own.rows() if row[0] or field != "event_name"]
+            for field, own in zip(fields, sums, strict=True)
+        ]
 
     def visit_figures(self, field: str) -> list[tuple[int, ...]]:
         """Return the rows of sql.visit_figures: (label, visits, bounces, pageviews, ms)."""

@@ -205,8 +205,8 @@ class Reports(Protocol):
     ) -> tuple[Stats, Stats, list[Sequence[int]]]:
         """Return the key figures of two scopes and the time series of the first, all from one snapshot."""
 
-    async def top(self, scope: Scope, query: TopQuery, requester: Requester) -> Top:
-        """Return some values of a field, all from one snapshot."""
+    async def top(self, scope: Scope, queries: Sequence[TopQuery], requester: Requester) -> list[Top]:
+        """Return some values of a field for each query, all from one snapshot."""
 
     async def goals(self, scope: Scope, goals: Sequence[Goal], requester: Requester) -> GoalFigures:
         """Return the visitors of a scope, and the conversions of each goal."""

@@ -6,7 +6,8 @@ them.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from tally.events.dimensions import PAGES, VISIT_FIELDS, field_number
@@ -68,9 +69,28 @@ class Top(NamedTuple):
     total: int
 
 
-def top(connection: sqlite3.Connection, scope: Scope, query: TopQuery, cache: ResultCache) -> Top:
-    """Return some values of a field."""
-    sums = _figures(connection, scope, query, cache)
+def top(connection: sqlite3.Connection, scope: Scope, queries: Sequence[TopQuery], cache: ResultCache) -> list[Top]:
+    """Return some values of a field for each query. What packed days have of several fields is counted together."""
+    found: dict[Scope, tuple[Coverage, Plan]] = {}
+
+    def planned(scope: Scope) -> tuple[Coverage, Plan]:
+        if scope not in found:
+            coverage = coverage_of(connection, scope)
+            found[scope] = coverage, plan_of(coverage)
+            _count_together(*found[scope], [query.field for query in queries], cache)
+        return found[scope]
+
+    return [_top(connection, scope, query, cache, planned) for query in queries]
+
+
+def _top(
+    connection: sqlite3.Connection,
+    scope: Scope,
+    query: TopQuery,
+    cache: ResultCache,
+    planned: Callable[[Scope], tuple[Coverage, Plan]],
+) -> Top:
+    sums = _figures(*planned(scope), query, cache)
     ranked: Labelled = _Ordered(sums, query) if query.order else sums
     _, found = first(connection, ranked, query.offset + query.limit, ranks=4 if query.order else 3)
     shown = [(0, ""), *((row.value, row.text) for row in found[query.offset :])]
@@ -80,11 +100,23 @@ def top(connection: sqlite3.Connection, scope: Scope, query: TopQuery, cache: Re
     if query.goal is not None:
         columns[2] = goals.by_label(connection, scope, query.goal, query.field, labels, cache)
     if query.compare is not None:
-        columns[3] = _of(labels, _figures(connection, query.compare, query, cache))
+        columns[3] = _of(labels, _figures(*planned(query.compare), query, cache))
         if query.goal is not None:
             columns[4] = goals.by_label(connection, query.compare, query.goal, query.field, labels, cache)
     unset, *rows = (TopRow(*row) for row in zip(*columns, strict=True))
     return Top(unset, rows, sum(1 for row in sums if row[0]))
+
+
+def _count_together(coverage: Coverage, plan: Plan, fields: Sequence[str], cache: ResultCache) -> None:
+    """Cache the counts of several fields of packed days, read once."""
+    if len(fields) == 1:
+        return
+    packed_days, _ = coverage.packed(plan.raw, filtered=True)
+    for columns in packed_days:
+        keys = {field: columns.key("counts", field) for field in fields}
+        missing = [field for field, key in keys.items() if key is not None and cache.get(key) is None]
+        for field, rows in zip(missing, columns.counts(missing), strict=True):
+            Sums(3).add_cached(cache, keys[field], partial(Sums.add, rows=rows))
 
 
 def _of(labels: Sequence[int], sums: Sums) -> list[Stats]:
@@ -117,21 +149,19 @@ class _Ordered:
 _LAST = 1 << 192
 
 
-def _figures(connection: sqlite3.Connection, scope: Scope, query: TopQuery, cache: ResultCache) -> Sums:
+def _figures(coverage: Coverage, plan: Plan, query: TopQuery, cache: ResultCache) -> Sums:
     """Return the sums of Stats by label; of visitors, pageviews and events alone unless the query asks for more."""
-    counts = _sums(connection, scope, query.field, cache)
+    counts = _sums(coverage, plan, query.field, cache)
     if not query.has_visits:
         return counts
     both = Sums(len(Stats._fields))
     both.add((label, *figures, 0, 0, 0, 0) for label, *figures in counts)
-    both.add((label, 0, 0, 0, *figures) for label, *figures in _visit_sums(connection, scope, query.field, cache))
+    both.add((label, 0, 0, 0, *figures) for label, *figures in _visit_sums(coverage, plan, query.field, cache))
     return both
 
 
-def _visit_sums(connection: sqlite3.Connection, scope: Scope, field: str, cache: ResultCache) -> Sums:
+def _visit_sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sums:
     """Return visits, bounces, their pageviews and ms by label, from raw rows; sums of complete days are cached."""
-    coverage = coverage_of(connection, scope)
-    plan = plan_of(coverage)
     sums = Sums(4)
     for spans, filtered in ((list(days_of(coverage, plan.rolled)), False), (plan.raw, True)):
         add_days(
@@ -150,13 +180,12 @@ def _visit_sums(connection: sqlite3.Connection, scope: Scope, field: str, cache:
 def names(connection: sqlite3.Connection, scope: Scope, limit: int, cache: ResultCache) -> list[tuple[str, int, int]]:
     """Return the first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
     # In the rollup the unset value stands for all traffic; it is not in the list.
-    _, rows = first(connection, _sums(connection, scope, NAMES, cache), limit, ranks=3)
+    coverage = coverage_of(connection, scope)
+    _, rows = first(connection, _sums(coverage, plan_of(coverage), NAMES, cache), limit, ranks=3)
     return [(text, visitors, events) for _, text, (visitors, _, events) in rows]
 
 
-def _sums(connection: sqlite3.Connection, scope: Scope, field: str, cache: ResultCache) -> Sums:
-    coverage = coverage_of(connection, scope)
-    plan = plan_of(coverage)
+def _sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sums:
     if field in PAGES:
         sums, left = visit_pages.counts(coverage, plan, SIDES[PAGES.index(field)], cache)
     else:
@@ -177,7 +206,7 @@ def _sums(connection: sqlite3.Connection, scope: Scope, field: str, cache: Resul
             cache,
             ("counts", field),
             by_row=lambda scope: coverage.rows(sql.counts(scope, field)),
-            by_column=lambda columns: columns.counts(field),
+            by_column=lambda columns: columns.counts([field])[0],
             filtered=filtered,
         )
     return sums

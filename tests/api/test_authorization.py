@@ -52,11 +52,12 @@ LOGIN = {"email": OTHER, "password": "not the password"}
 
 # The only reports that share links show, written out, so that a row in REPORTS alone does not publish another one.
 SHOWN_BY_LINKS = {
-    *("stats", "timeseries", "top", "event-names", "entry-pages", "exit-pages", "events", "realtime"),
+    *("stats", "timeseries", "top", "top/{field}", "event-names", "entry-pages", "exit-pages", "events", "realtime"),
     "annotations",
 }
 # Required parameters of reports.
 QUERIES = {
+    "top": "?fields=os,pathname",
     "funnel": "?step=pathname:/&step=pathname:/a",
     "journeys": "?start=pathname:/",
     "event-data": "?event_name=signup",
@@ -67,10 +68,10 @@ QUERIES = {
 def report_rows() -> Iterator[Row]:
     """Yield the rows of all reports: keys and sessions may read all of them, share links some."""
     for report in REPORTS:
-        query = QUERIES.get(report.name, "")
+        query = QUERIES.get(report.path, "")
         yield Row(f"GET /api/v1/websites/{{id}}/{report.path}", READING, query=query)
         yield Row(f"GET /api/account/websites/{{id}}/{report.path}", OWN_WEBSITE, query=query)
-        if report.name in SHOWN_BY_LINKS:
+        if report.path in SHOWN_BY_LINKS:
             yield Row(f"GET /api/share/{{token}}/{report.path}", (404, 404, 404, 404, 404, 200), query=query)
 
 

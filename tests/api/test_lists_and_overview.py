@@ -85,6 +85,29 @@ def test_unknown_figures_are_rejected(site: Site, query: str) -> None:
     assert site.invalid_field(f"top/pathname?{query}") == query.partition("=")[0]
 
 
+@pytest.mark.parametrize(
+    "query",
+    ["", "&filter_pathname!=/c", "&limit=1&offset=1", "&sort=visits&order=asc&metrics=visits", "&compare=previous"],
+)
+def test_lists_of_several_fields_are_those_of_each(site: Site, query: str) -> None:
+    fields = ("country", "pathname", "entry_page", "utm_source", "browser")
+    together = site.json(f"top?{ALL_DAY}&fields={','.join(fields)}{query}")
+    assert [one["field"] for one in together["data"]] == list(fields)
+    for one in together["data"]:
+        alone = site.json(f"top/{one['field']}?{ALL_DAY}{query}")
+        assert one["data"] == alone["data"]
+        of_list = {name: alone["meta"][name] for name in ("field", "total", "unset")}
+        assert {name: one[name] for name in of_list} == of_list
+        assert together["meta"] == {name: value for name, value in alone["meta"].items() if name not in of_list}
+
+
+@pytest.mark.parametrize(
+    "fields", ["", "&fields=", "&fields=os,os", "&fields=os,event_data", "&fields=os&fields=browser"]
+)
+def test_lists_of_unknown_fields_are_rejected(site: Site, fields: str) -> None:
+    assert site.invalid_field(f"top?{ALL_DAY}{fields}") == "fields"
+
+
 # --- the overview
 
 

@@ -70,7 +70,7 @@ FIELDS = (
 )
 # Paths with the parameters filter_<field>.
 FILTERED = (
-    *("stats", "timeseries", "top/{field}", "events", "event-names", "entry-pages", "exit-pages"),
+    *("stats", "timeseries", "top", "top/{field}", "events", "event-names", "entry-pages", "exit-pages"),
     "goals/report",
 )
 # Reports on vitals and experiments: filtered by dimensions only.
@@ -80,6 +80,7 @@ HEATMAPS = ("heatmap", "heatmap-pages")
 # Reports on visits and events, which have a type.
 VISIT_REPORTS = ("funnel", "journeys", "event-data")
 REQUIRED_PARAMETERS: dict[str, dict[str, Any]] = {
+    "top": {"fields": "pathname,country"},
     "funnel": {"step": ["pathname:/", "event_name:signup"]},
     "journeys": {"start": "pathname:/pricing"},
     "event-data": {"event_name": "signup"},
@@ -528,6 +529,9 @@ READ_CASES = [
     pytest.param(f"{SITE}/timeseries", {"interval": "hour", "tz": "Asia/Kolkata"}, {}, 200, id="hours"),
     pytest.param(f"{SITE}/timeseries", {"format": "csv"}, {}, 200, id="timeseries as csv"),
     pytest.param(f"{SITE}/top/platform", {"limit": 1}, {}, 200, id="top"),
+    pytest.param(
+        f"{SITE}/top", {"fields": "os,exit_page", "compare": "previous"}, {}, 200, id="lists of several fields"
+    ),
     *(
         pytest.param(f"{SITE}/{name}", {**more, "limit": 1}, {}, 200, id=f"{name}{more}")
         for name in ("event-names", "entry-pages", "exit-pages")

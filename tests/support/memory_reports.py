@@ -37,7 +37,10 @@ class MemoryReports:
     async def stats(self, scopes: Sequence[Scope], requester: Requester) -> list[Stats]:
         return [self._stats(scope) for scope in scopes]
 
-    async def top(self, scope: Scope, query: TopQuery, requester: Requester) -> Top:
+    async def top(self, scope: Scope, queries: Sequence[TopQuery], requester: Requester) -> list[Top]:
+        return [self._top(scope, query) for query in queries]
+
+    def _top(self, scope: Scope, query: TopQuery) -> Top:
         unset, rows = self._values(scope, query.field)
         ranked = sorted(rows.items(), key=lambda row: (*(-figure for figure in row[1]), row[0]))
         shown = [("", unset), *ranked[query.offset : query.offset + query.limit]]

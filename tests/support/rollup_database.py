@@ -514,8 +514,8 @@ class RollupHarness:
         return [(row[0], row[1], row[2], row[3]) for row in found]
 
     def top(self, scope: Scope, field: str, limit: int) -> tuple[tuple[int, ...], list[tuple[str, int, int, int]]]:
-        query = top_report.TopQuery(field, limit)
-        found = self.query(lambda connection: top_report.top(connection, scope, query, self.cache))
+        queries = [top_report.TopQuery(field, limit)]
+        (found,) = self.query(lambda connection: top_report.top(connection, scope, queries, self.cache))
         return tuple(found.unset.figures[:3]), [(row.value, *row.figures[:3]) for row in found.rows]
 
     def names(self, scope: Scope, limit: int) -> list[tuple[str, int, int]]:
