@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -495,8 +496,8 @@ def test_the_chart_can_be_read_by_keyboard(dashboard: Dashboard) -> None:
     [
         ("stats", "The key figures cannot be shown."),
         ("timeseries", "The chart cannot be shown."),
-        ("top/pathname", "Pages cannot be shown."),
-        ("top/country", "Countries cannot be shown."),
+        (r"top\?fields=pathname", "Pages cannot be shown."),
+        (r"top\?fields=country", "Countries cannot be shown."),
         ("event-names", "Events cannot be shown."),
         ("events", "Recent events cannot be shown."),
         ("realtime", "Visitors now cannot be shown."),
@@ -506,7 +507,24 @@ def test_what_fails_says_so_and_recovers(site: SampleServer, open_page: OpenPage
     page = site.log_in(open_page())
     address = f"{site.url}/websites/{site.website}"
     fail_and_recover(page, address, re.compile(f"/api/account/websites/[^/]+/{part}"), words)
+    # Lists that came in the same request.
+    for notice in page.locator(".notice").all()[::-1]:
+        notice.get_by_role("button", name="Try again").click()
     drawn(page)
+
+
+def test_lists_come_in_one_request(dashboard: Dashboard) -> None:
+    """For the range and filters of the page; countries, of which the map shows all, by themselves."""
+    page = dashboard("period=7d")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.locator(".card-browsers .bar").first.click()
+    page.wait_for_url("**&filter_browser=*")
+    drawn(page)
+    lists = sorted(query["fields"][0] for url in asked if "/top?" in url and (query := parse_qs(urlsplit(url).query)))
+    assert [fields for fields in lists if "browser" in fields] == ["pathname,channel,browser,hostname"]
+    assert "country" in lists
+    assert not [url for url in asked if "/top/" in url]
 
 
 def test_events_that_are_no_longer_kept_are_told_in_the_servers_words(site: SampleServer, open_page: OpenPage) -> None:
