@@ -31,6 +31,7 @@ from tally.events.client import (
     is_proxy,
     page_origin,
     page_origin_of,
+    plain_address,
 )
 from tally.events.geoip import Places
 from tally.events.request_context import Place
@@ -170,6 +171,14 @@ class ClientResolver:
         if proxy is not None:
             self.networks.add(str(proxy))
         return Client(address, bucket_key(address), self._places.of(address), proxy)
+
+    def visitor(self, sender: Sender, address: str, user_agent: str) -> Sender:
+        """Return the sender for a visitor whom a server names by address and User-Agent; "" and what is no address are
+        the server's own. Rate limits remain the server's."""
+        client, found = sender.client, plain_address(address.strip())
+        if found is not None and found != client.address:
+            client = Client(found, client.key, self._places.of(found), None)
+        return sender._replace(client=client, user_agent=user_agent or sender.user_agent)
 
     def page(self, origin: str | None, referer: str | None, fetch_site: str | None) -> PageOrigin | None:
         """Return the page of a web request, by its three headers."""

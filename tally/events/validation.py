@@ -14,7 +14,7 @@ Keep in step: the field tables of docs/reference/collect-api.md, static/openapi.
 
 from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -23,6 +23,9 @@ from tally.events.event_types import EVENT_TYPES
 from tally.events.json_scalars import compact
 from tally.events.urls import BadUrl, WebUrl, app_page_url, parse_page_url, referrer_host
 from tally.timestamps import event_time_ms
+
+if TYPE_CHECKING:  # which loads the country database's reader
+    from tally.events.sender import Sender
 
 # The limits of docs/reference/limits.md.
 MAX_BODY_BYTES = 65_536
@@ -79,11 +82,15 @@ class Fault(ValueError):
 
 
 class Batch(NamedTuple):
-    """A request: its items as they came, with the website_id and the context they share."""
+    """A request: its items as they came, with the website_id and the context they share.
+
+    `visitors` has the sender of each item where a server sends for visitors, and is empty where the sender is one.
+    """
 
     items: list[Any]
     website_id: Any
     context: dict[str, Any]
+    visitors: "tuple[Sender, ...]" = ()
 
 
 class Point(NamedTuple):
@@ -134,7 +141,7 @@ def parse_body(body: bytes) -> Batch:
     if not (context is None or isinstance(context, dict)):
         raise BadBody("invalid_body")
     if "events" not in value:
-        return tuple.__new__(Batch, ([value], None, context or {}))
+        return tuple.__new__(Batch, ([value], None, context or {}, ()))
     items = value["events"]
     if not isinstance(items, list) or not items:
         raise BadBody("invalid_body")

@@ -15,7 +15,18 @@ import orjson
 from aiohttp import web
 
 from tally.errors import ApiError
-from tally.http.request_paths import ACCOUNT_PATHS, COLLECT_PATH, COLLECT_PATHS, READ_PATHS, local_path
+from tally.http.request_paths import (
+    ACCOUNT_PATHS,
+    COLLECT_PATH,
+    COLLECT_PATHS,
+    COMPAT_PATHS,
+    COUNT_PATH,
+    READ_PATHS,
+    local_path,
+)
+
+# An image of one transparent pixel.
+GIF = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
 
 # Headers that a handler adds to its response, whether it succeeds or fails.
 RESPONSE_HEADERS = web.RequestKey("response_headers", dict[str, str])
@@ -71,10 +82,15 @@ def serialize(response: web.Response, headers: Mapping[str, str]) -> bytes:
     return f"HTTP/1.1 {response.status} {response.reason}\r\n{lines}\r\n".encode() + body
 
 
+def _names_website(path: str) -> bool:
+    """Return whether a path is /count/{website}, and not that of a part of /count.js."""
+    return path.startswith(COUNT_PATH) and not path.endswith(".js")
+
+
 def common_headers(request: web.Request) -> dict[str, str]:
     """Return the headers of every response to this request's path, with those that its handler added."""
     path = local_path(request)
-    if path in COLLECT_PATHS or path == request.app[COLLECT_PATH]:
+    if path in COLLECT_PATHS or path == request.app[COLLECT_PATH] or path in COMPAT_PATHS or _names_website(path):
         return COLLECT_HEADERS
     added: dict[str, str] = request.get(RESPONSE_HEADERS, {})
     if path.startswith(READ_PATHS):

@@ -38,6 +38,7 @@ from tally.events.dimensions import dimensions, first_language
 from tally.events.identity import Salts
 from tally.events.request_context import RequestContext
 from tally.events.sender import ClientResolver, Sender
+from tally.events.urls import BadHost, normal_host
 from tally.events.user_agent import Agents
 from tally.events.validation import (
     WITH_VISITOR,
@@ -68,7 +69,9 @@ from tally.rate_limit import Buckets
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _CRAWLER = Rejection("crawler", "The User-Agent is a crawler's: crawlers are not counted.")
 _NO_WEBSITE = Rejection("missing_field", "website_id says which website the event belongs to.", "website_id")
-_BAD_WEBSITE = Rejection("invalid_website_id", "website_id is a UUID, as `website list` shows it.", "website_id")
+_BAD_WEBSITE = Rejection(
+    "invalid_website_id", "website_id is a UUID, as `website list` shows it, or the website's domain.", "website_id"
+)
 _UNKNOWN_WEBSITE = Rejection("unknown_website", errors.UNKNOWN_WEBSITE.message, "website_id")
 _REFUSED_ORIGIN = Rejection("origin_not_allowed", errors.ORIGIN_NOT_ALLOWED.message, "website_id")
 
@@ -88,6 +91,14 @@ _make = tuple.__new__
 
 Place = Website | Rejection
 """The website of an item, or why it has none."""
+
+
+class Visitor(NamedTuple):
+    """Whose events they are: the sender, what its headers and address say, and whether it is a crawler."""
+
+    sender: Sender
+    context: RequestContext
+    is_crawler: bool
 
 
 class Claim(NamedTuple):
@@ -211,9 +222,21 @@ class Collector:
     def _place(self, id: Any) -> Place | None:
         if id is None or id == "":
             return _NO_WEBSITE
-        if not isinstance(id, str) or not _UUID.fullmatch(id):
+        if not isinstance(id, str):
             return _BAD_WEBSITE
-        return self.store.website(id.lower())
+        if _UUID.fullmatch(id):
+            return self.store.website(id.lower())
+        try:
+            host = normal_host(id)
+        except BadHost:
+            return _BAD_WEBSITE
+        # A text without a dot is more likely a mistyped id than a host.
+        return self.store.website_of(host) or (None if "." in host else _BAD_WEBSITE)
+
+    def domain_of(self, id: str) -> str:
+        """Return the domain of the website with an id, or of a host; "" for an unknown one."""
+        place = self._place(id)
+        return place.domain if isinstance(place, Website) else ""
 
     def _claim(self, batch: Batch, given: Sequence[Place], sender: Sender) -> Claim:
         """Checks 5 to 7. Raises ApiError; Refusal where no event is valid."""
@@ -228,20 +251,21 @@ class Collector:
         self._check_limits(client, bucket_keys, websites, len(places), now_ms, now_ns)
         if self.budgets.month_share:
             places = self._within_share(client, places, now_ms)
-        context = self._context(sender)
         # Only on web requests: apps and servers send with HTTP libraries, which look like crawlers.
-        is_crawler = sender.page is not None and context.agent.crawler
+        visitors = [self._visitor(sender, sender.page is not None)] * len(places)
+        if batch.visitors:
+            visitors = [self._visitor(visitor, True) for visitor in batch.visitors]
         verdicts: list[PreparedEvent | Rejection] = []
         events: list[PreparedEvent] = []
-        for item, place in zip(batch.items, places, strict=True):
-            verdict = self._judge(item, place, batch, sender, context, is_crawler, now_ms, large_skew_ms)
+        for item, place, visitor in zip(batch.items, places, visitors, strict=True):
+            verdict = self._judge(item, place, batch, visitor, now_ms, large_skew_ms)
             verdicts.append(verdict)
             if type(verdict) is PreparedEvent:
                 events.append(verdict)
         sources = [] if len(events) == len(verdicts) else _sources(given, batch)
         request = _make(WriteRequest, (events, now_ms, client))
         claim = _make(Claim, (sender, websites, bucket_keys, verdicts, request, now_ns, sources))
-        if not events and not is_crawler:
+        if not events and not any(visitor.is_crawler for visitor in visitors):
             raise _no_valid_event(claim, verdicts)
         return claim
 
@@ -278,19 +302,18 @@ class Collector:
             for place in places
         ]
 
-    def _context(self, sender: Sender) -> RequestContext:
-        """Return what the request says about all its events."""
-        language = self._language_of(sender.accept_language[:200])
-        return _make(RequestContext, (self.agents.of(sender.user_agent), sender.client.place, language))
+    def _visitor(self, sender: Sender, is_browser: bool) -> Visitor:
+        """Return a visitor, with what its request says about its events."""
+        language, agent = self._language_of(sender.accept_language[:200]), self.agents.of(sender.user_agent)
+        context = _make(RequestContext, (agent, sender.client.place, language))
+        return _make(Visitor, (sender, context, is_browser and agent.crawler))
 
     def _judge(
         self,
         item: Any,
         place: Place,
         batch: Batch,
-        sender: Sender,
-        context: RequestContext,
-        is_crawler: bool,
+        visitor: Visitor,
         now_ms: int,
         large_skew_ms: int,
     ) -> PreparedEvent | Rejection:
@@ -303,10 +326,11 @@ class Collector:
         event = read_event(item, type_, batch.context, now_ms, large_skew_ms, place.origins)
         if isinstance(event, Rejection):
             return event
-        if is_crawler:
+        if visitor.is_crawler:
             return _CRAWLER
-        identity = self._identity(place, event, sender)
-        return _make(PreparedEvent, (place, event, dimensions(event, context, place.domain, place.origins), identity))
+        identity = self._identity(place, event, visitor.sender)
+        values = dimensions(event, visitor.context, place.domain, place.origins)
+        return _make(PreparedEvent, (place, event, values, identity))
 
     def _identity(self, website: Website, event: Event, sender: Sender) -> bytes:
         if event.type not in WITH_VISITOR:

@@ -138,6 +138,13 @@ class Store:
         """Return the website with that id, None where there is none."""
         return self.registry.websites.get(id)
 
+    def website_of(self, host: str) -> Website | None:
+        """Return the website of a normal host, by its domain or the nearest domain above it, None if there is none."""
+        domains = self.registry.domains
+        while host and host not in domains:
+            host = host.partition(".")[2]
+        return domains.get(host)
+
     def key(self, value: str) -> ApiKey | None:
         """Return the API key of that value, None where there is none."""
         return self.registry.keys.get(key_digest(value, self.key_salt))

@@ -6,6 +6,8 @@ with every commit.
 """
 
 import sqlite3
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from tally.accounts import logins
@@ -22,7 +24,7 @@ from tally.storage import meta
 class AccountCache(NamedTuple):
     """Websites by id, API keys by digest, usage by (account, month), accounts by number, share links by token,
     sessions and device cookies by digest; definitions by website number; the end of a demo's traffic
-    (tally/demo/build.py), None for other files."""
+    (tally/demo/build.py), None for other files; websites by domain, the oldest of several."""
 
     websites: dict[str, Website]
     keys: dict[bytes, ApiKey]
@@ -33,6 +35,7 @@ class AccountCache(NamedTuple):
     devices: dict[bytes, Login]
     definitions: dict[int, tuple[Definition, ...]]
     demo_until: str | None = None
+    domains: Mapping[str, Website] = MappingProxyType({})
 
 
 def registry(connection: sqlite3.Connection, month: int) -> AccountCache:
@@ -42,8 +45,11 @@ def registry(connection: sqlite3.Connection, month: int) -> AccountCache:
     keys, usage = all_api_keys(connection), usage_of_month(connection, month)
     devices = logins.stored_devices(connection)
     definitions, demo_until = all_definitions(connection), meta.demo_until(connection)
+    domains: dict[str, Website] = {}
+    for website in websites.values():
+        domains.setdefault(website.domain, website)
     return AccountCache(
-        websites, keys, usage, owners, shares, logins.stored(connection), devices, definitions, demo_until
+        websites, keys, usage, owners, shares, logins.stored(connection), devices, definitions, demo_until, domains
     )
 
 

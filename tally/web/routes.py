@@ -17,6 +17,8 @@ from tally.api.endpoints import endpoint
 from tally.api.reports import REPORTS, Access, Report
 from tally.http.middleware import handle_expect
 from tally.ingest import collector
+from tally.ingest.compat import endpoint as compat
+from tally.ingest.compat.formats import FORMATS
 from tally.settings import Settings
 from tally.web import pages, status, tracker
 
@@ -60,6 +62,10 @@ def definition_routes() -> Iterator[Route]:
 FIXED_ROUTES = (
     Route("POST", "/api/collect", collector.collect, collector.preflight),
     Route("POST", "/api/v1/collect", collector.collect, collector.preflight),
+    *(
+        Route(form.method, form.path, compat.endpoint(form), compat.preflight if form.method == "POST" else None)
+        for form in FORMATS
+    ),
     Route("GET", "/api/v1/websites", read.websites, read.preflight),
     Route("GET", "/api/account/state", account.state),
     Route("GET", "/api/account/setup", account.setup_state),

@@ -23,6 +23,7 @@ from tally.errors import ApiError
 from tally.events.validation import Batch
 from tally.http.middleware import ERROR_COUNTS, to_api_error
 from tally.http.request_paths import COLLECT_PATHS, local_path
+from tally.http.responses import GIF
 from tally.ingest.collector import COLLECTOR, collect, preflight, sender_of, take
 from tally.resources import asset
 from tally.settings import BadSetting, Settings
@@ -43,8 +44,6 @@ _COLLECT = b'"api/collect"'
 # An update of the server reaches every page within a day, and a visit takes one request for the script.
 _CACHE = "public, max-age=86400"
 _OPEN = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
-# 1 by 1 pixel, transparent.
-GIF = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
 
 ConfiguredRoute = tuple[str, str, Handler, Handler | None]
 """Method, path, handler, and the handler of OPTIONS."""

@@ -5,6 +5,7 @@ from hashlib import sha256
 
 import pytest
 
+from tally.http.responses import GIF
 from tally.web import tracker
 from tally.web.minifier import compact
 from tests.support.app import CHROME, ROOT, SAFARI_IPHONE, App, MakeApp
@@ -126,7 +127,7 @@ def test_invalid_custom_paths(command: Command, option: str, value: str, words: 
 
 async def pixel(app: App, website: str, **headers: str) -> None:
     answer = await app.get("/pixel.gif", params={"website_id": website}, headers=PAGE | headers)
-    assert (answer.status, answer.body) == (200, tracker.GIF)
+    assert (answer.status, answer.body) == (200, GIF)
     assert answer.headers["Content-Type"] == "image/gif"
     assert answer.headers["Cache-Control"] == "no-store"
     assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
@@ -191,7 +192,7 @@ async def test_invalid_utf_8_in_headers_does_not_reach_the_writer(app: App, page
         *(b"Origin: https://example.com", b"Referer: " + page, b"", b""),
     )
     answer = await raw(app, b"\r\n".join(lines))
-    assert (answer.status, answer.body) == (200, tracker.GIF)
+    assert (answer.status, answer.body) == (200, GIF)
     assert app.store.counters.failed_commits == 0
     assert app.store.check_health() == "well"
     views = app.sql("select count(*) from event")[0][0]

@@ -1,0 +1,141 @@
+"""A request in another system's format, what is made of it, and conversions of values that several formats share.
+
+A translator is a function from Received to Translation. It converts and drops values; whether an event is valid, and
+whether its website accepts it, is decided by admission alone. It raises ApiError where nothing can be made of the
+request. Values of the wrong type count as absent, so that no body can raise anything else.
+
+Texts that Tally would refuse and that other systems take (a referrer that is no URL) are left out rather than sent on:
+the event counts without them.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote
+
+import orjson
+from aiohttp import web
+from multidict import CIMultiDictProxy
+
+from tally import errors
+from tally.errors import ApiError
+from tally.events.sender import Sender
+from tally.events.urls import BadUrl, referrer_host
+from tally.events.validation import Batch
+from tally.ingest.collector import Accepted
+
+# Of an object in an object; deeper ones become their JSON.
+_MAX_DEPTH = 5
+_MAX_QUERY_FIELDS = 100
+
+
+class Received(NamedTuple):
+    """A request. `path_website` is the website's id or domain where the path has one, otherwise ""."""
+
+    headers: CIMultiDictProxy[str]
+    query: Mapping[str, str]
+    body: bytes
+    host: str
+    path_website: str
+    sender: Sender
+    visitor: Callable[[Sender, str, str], Sender]
+    """tally.events.sender.ClientResolver.visitor."""
+    domain_of: Callable[[str], str]
+    """The domain of a website by its id or host; "" for an unknown one."""
+
+
+class Translation(NamedTuple):
+    """The events of a request, which may be none, and the function that makes the answer once they are stored."""
+
+    batch: Batch
+    answer: Callable[[Accepted], web.Response]
+
+
+def json_value(body: bytes) -> Any:
+    """Return the JSON value of a body. Raises ApiError."""
+    try:
+        return orjson.loads(body)
+    except ValueError:
+        raise ApiError(errors.INVALID_JSON) from None
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object of a body. Raises ApiError."""
+    value = json_value(body)
+    if not isinstance(value, dict):
+        raise ApiError(errors.INVALID_BODY)
+    return value
+
+
+def text(value: Any) -> str:
+    """Return a text as it is, "" for any other value."""
+    return value if isinstance(value, str) else ""
+
+
+def first(value: Mapping[str, Any], *names: str) -> Any:
+    """Return the first value that is not null, None if there is none."""
+    return next((value[name] for name in names if value.get(name) is not None), None)
+
+
+def referrer(value: Any, most: int = 2_000) -> str | None:
+    """Return a referrer as collect takes it; None where it is no URL."""
+    found = text(value).strip()[:most]
+    try:
+        referrer_host(found)
+    except BadUrl:
+        return None
+    return found
+
+
+def session(value: Any) -> str | None:
+    """Return the session_id of a user's or visit's id of any length; None where there is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        return None
+    return blake2b(str(value).encode(), digest_size=16).hexdigest()
+
+
+def scalars(value: Any) -> dict[str, Any]:
+    """Return the event_data of an object: nested keys joined by dots, lists as JSON, without nulls and empty texts."""
+    found: dict[str, Any] = {}
+    if isinstance(value, dict):
+        _flatten("", value, _MAX_DEPTH, found)
+    return found
+
+
+def _flatten(prefix: str, value: Mapping[str, Any], depth: int, found: dict[str, Any]) -> None:
+    for name, one in value.items():
+        key = prefix + name
+        if isinstance(one, dict) and depth:
+            _flatten(key + ".", one, depth - 1, found)
+        elif isinstance(one, dict | list):
+            # orjson reads deeper nesting than it writes.
+            with contextlib.suppress(orjson.JSONEncodeError):
+                found[key] = orjson.dumps(one).decode()
+        elif one is not None and one != "":
+            found[key] = one
+
+
+def with_utm(url: str, query: str, names: Mapping[str, Iterable[str]]) -> str:
+    """Return a URL with utm values that it lacks: of each name, the first of the other parameters that `query` has."""
+    given: dict[str, str] = {}
+    try:
+        pairs = parse_qsl(query[:8_192], max_num_fields=_MAX_QUERY_FIELDS)
+    except ValueError:
+        return url
+    for name, value in pairs:
+        given.setdefault(name, value)
+    added = [
+        f"{utm}={quote(value, safe='')}"
+        for utm, others in names.items()
+        if utm not in given and (value := next((given[name] for name in others if name in given), ""))
+    ]
+    if not added:
+        return url
+    page, hash_, fragment = url.partition("#")
+    return page + ("&" if "?" in page else "?") + "&".join(added) + hash_ + fragment
+
+
+def query_of(url: str) -> str:
+    """Return the query of a URL, without "?"."""
+    return url.partition("#")[0].partition("?")[2]

@@ -1,0 +1,22 @@
+"""Websites and stored events for the tests of other systems' wire formats."""
+
+from typing import Any
+
+from tests.support.app import App
+
+
+async def website_of(app: App, domain: str = "example.com") -> str:
+    """Return the id of the domain's website, which is created by the first call: rows of a table share an application."""
+    known = app.sql("select id from website where domain = ?", domain)
+    return str(known[0][0]) if known else await app.website(domain)
+
+
+async def stored(app: App, website: str) -> list[dict[str, Any]]:
+    """Return a website's events, oldest first."""
+    answer = await app.get(f"/api/v1/websites/{website}/events", await app.key(), params={"limit": "1000"})
+    return list(reversed(answer.json["data"]))
+
+
+async def newest(app: App, website: str) -> dict[str, Any]:
+    """Return the event of a website that was stored last."""
+    return (await stored(app, website))[-1]
