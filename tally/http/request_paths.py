@@ -21,9 +21,9 @@ PREFIX_HEADER = "X-Forwarded-Prefix"
 
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
 # The endpoints of other systems' formats (tally/ingest/compat/formats.py).
-COMPAT_PATHS = frozenset(("/api/event", "/api/send", "/api/batch", "/count", "/api/v0/count"))
-# Such an endpoint with the website in its path.
-COUNT_PATH = "/count/"
+COMPAT_PATHS = frozenset(("/api/event", "/api/send", "/api/batch", "/api/v0/count"))
+# The one that also answers images; with a website below it.
+COUNT_PATH = "/count"
 # The additional path of collect from the settings, '' where there is none.
 COLLECT_PATH = web.AppKey("collect_path", str)
 READ_PATHS = "/api/v1/websites"

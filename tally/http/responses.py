@@ -54,6 +54,7 @@ DEFAULT_HEADERS = _MINIMAL | {
 # Collect and the read API need no cookies, so every origin may call them. Collect's responses are read by scripts and
 # never shown, so they omit Permissions-Policy: its 450 bytes would be half of each response.
 COLLECT_HEADERS = _MINIMAL | {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
+_COUNT_HEADERS = COLLECT_HEADERS | {"Cross-Origin-Resource-Policy": "cross-origin"}
 _READ_HEADERS = DEFAULT_HEADERS | {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": "Retry-After, ETag, Link, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset",
@@ -82,16 +83,14 @@ def serialize(response: web.Response, headers: Mapping[str, str]) -> bytes:
     return f"HTTP/1.1 {response.status} {response.reason}\r\n{lines}\r\n".encode() + body
 
 
-def _names_website(path: str) -> bool:
-    """Return whether a path is /count/{website}, and not that of a part of /count.js."""
-    return path.startswith(COUNT_PATH) and not path.endswith(".js")
-
-
 def common_headers(request: web.Request) -> dict[str, str]:
     """Return the headers of every response to this request's path, with those that its handler added."""
     path = local_path(request)
-    if path in COLLECT_PATHS or path == request.app[COLLECT_PATH] or path in COMPAT_PATHS or _names_website(path):
+    if path in COLLECT_PATHS or path == request.app[COLLECT_PATH] or path in COMPAT_PATHS:
         return COLLECT_HEADERS
+    # Not the parts of /count.js.
+    if path == COUNT_PATH or (path.startswith(COUNT_PATH + "/") and not path.endswith(".js")):
+        return _COUNT_HEADERS
     added: dict[str, str] = request.get(RESPONSE_HEADERS, {})
     if path.startswith(READ_PATHS):
         return _READ_HEADERS | added

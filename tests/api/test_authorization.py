@@ -42,6 +42,7 @@ READING = (401, 200, 404, 401, 401, 401)
 OWNERS = (401, 401, 401, 200, 200, 401)
 OWN_WEBSITE = (401, 401, 401, 404, 200, 401)
 PAGE = {"type": "pageview", "url": "https://example.com/a"}
+COLLECTING = ("/api/collect", "/api/v1/collect", "/api/event", "/api/send", "/api/batch", "/api/v0/count")
 CONTENTS: dict[str, dict[str, Any]] = {
     "annotations": {"from": "2026-11-20", "text": "Launch"},
     "segments": {"name": "Germany", "filters": ["filter_country=DE"]},
@@ -89,6 +90,16 @@ TABLE = (
     *report_rows(),
     Row("POST /api/collect", (202,) * 6, PAGE),
     Row("POST /api/v1/collect", (202,) * 6, PAGE),
+    Row("POST /api/event", (202,) * 6, {"n": "pageview", "u": PAGE["url"], "d": "example.com"}),
+    Row("POST /api/send", OPEN, {"type": "event", "payload": {"website": "example.com", "url": "/a"}}),
+    Row("POST /api/batch", OPEN, [{"type": "event", "payload": {"website": "example.com", "url": "/a"}}]),
+    # The website is that of the page or the request's host, which here has none.
+    Row("GET /count", (404,) * 6, query="?p=/a"),
+    Row("POST /count", (400,) * 6),
+    Row("GET /count/{website}", OPEN, query="?p=/a"),
+    Row("POST /count/{website}", (400,) * 6),
+    # The token is a website's id: an API key is none.
+    Row("POST /api/v0/count", (401, 400, 400, 401, 401, 401), {"hits": [{"path": "/a"}]}),
     Row("GET /api/v1/websites", (401, 200, 200, 401, 401, 401)),
     Row("GET /api/account/state", OPEN),
     Row("GET /api/account/setup", (404,) * 6),
@@ -199,14 +210,15 @@ class Scenario:
         method, _, path = name.partition(" ")
         token = self.token if client == "guest" else "x" * 24
         values = {"id": self.website, "number": self.number, "token": token, "field": "os", "section": "keys"}
-        values |= {"definition": self.definition}
+        values |= {"definition": self.definition, "website": self.website}
         values |= {"path": "app.css", "part": "heatmap"}
         browser = {"owner": self.owner, "other": self.other}.get(client, PageClient(self.app))
         keys = {"key": self.key, "other_key": self.other_key}
         headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[client]}"} if client in keys else {}
-        if path.startswith(("/api/collect", "/api/v1/collect", "/js/send")):
+        if path.startswith((*COLLECTING, "/js/send", "/count")):
             # Sent as by an app, since the origin of a page would have to be allowed.
             headers |= {"Sec-Fetch-Site": None}
+        if path.startswith(("/api/collect", "/api/v1/collect", "/js/send")):
             body = body | {"website_id": self.website}
         query = BY_ROUTE.get(f"GET {DEFAULT_PATHS.get(path, path)}", BY_ROUTE["GET /"]).query
         return await browser(method, path.format(**values) + query, body, headers=headers)
@@ -275,7 +287,8 @@ async def test_options_needs_no_credentials(scenario_with_paths: Scenario) -> No
     """A preflight is answered the same for all clients where other origins are allowed, and refused elsewhere."""
     for path in sorted({path for _, path in ROUTER}):
         is_open = ("OPTIONS", path) in ROUTER
-        assert is_open is (path == "/js/send" or path.startswith(("/api/collect", "/api/v1/collect", "/api/v1/web")))
+        open_paths = (*COLLECTING, "/js/send", "/count", "/count/{website}")
+        assert is_open is (path in open_paths or path.startswith("/api/v1/web"))
         answers: list[Answer] = [
             await scenario_with_paths.request_as(client, f"OPTIONS {path}", {}) for client in CLIENTS
         ]

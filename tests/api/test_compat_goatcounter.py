@@ -145,7 +145,7 @@ async def test_hits_of_a_server(app: App) -> None:
     website = await website_of(app)
     hits = [
         {"path": "/a", "ip": "81.2.69.160", "user_agent": FIREFOX, "ref": "https://duckduckgo.com/", "title": "A"},
-        {"path": "/b", "ip": "81.2.69.160", "user_agent": FIREFOX, "query": "?ref=hn"},
+        {"path": "/b", "ip": "81.2.69.161", "user_agent": FIREFOX, "query": "?ref=hn"},
         {"path": "buy", "event": True, "session": "s1", "created_at": "2026-11-18T11:00:00Z"},
         {"path": "/crawler", "user_agent": GOOGLEBOT},
         {"path": "/marked", "bot": 1},
@@ -160,7 +160,7 @@ async def test_hits_of_a_server(app: App) -> None:
     assert {(event["country"], event["browser"]) for event in events[2:]} == {("GB", "Firefox")}
     assert {event["utm_source"] for event in events[4:]} == {"hn"}
     stats = await app.get(f"/api/v1/websites/{website}/stats", await app.key())
-    assert stats.json["data"]["visitors"] == 2
+    assert stats.json["data"]["visitors"] == 3
     one = await app.collect({"hits": hits[:1]}, path="/api/v0/count", headers=headers)
     assert (one.status, one.json) == (202, {"status": "ok"})
 

@@ -179,7 +179,7 @@ async def test_a_number_as_the_name(app: App) -> None:
 async def test_a_referrer_that_is_no_url_costs_the_referrer(app: App, referrer: Any) -> None:
     website = await website_of(app)
     assert is_stored(await send(app, VIEW | {"r": referrer}))
-    assert (await newest(app, website))["referrer"] == None
+    assert (await newest(app, website))["referrer"] is None
 
 
 @cases(

@@ -109,7 +109,7 @@ async def test_web_vitals(app: App) -> None:
     website = await website_of(app)
     await accepted(app, kind="performance", lcp=1840.5, inp=88, cls=0.02, fcp=None, ttfb=210, duration=12)
     vitals = await app.get(f"/api/v1/websites/{website}/vitals", await app.key())
-    assert {name: found["p75"] for name, found in vitals.json["data"]["metrics"].items() if found["p75"] is not None}
+    assert {row["metric"]: row["p75"] for row in vitals.json["data"] if row["p75"] is not None}
 
 
 async def test_identify_is_accepted_and_not_stored(app: App) -> None:
@@ -213,7 +213,7 @@ async def test_a_batch(app: App) -> None:
     counts = {name: answer.json[name] for name in ("size", "processed", "errors", "cache")}
     assert counts == {"size": 5, "processed": 3, "errors": 2, "cache": ""}
     codes = [(one["index"], one["response"]["error"]["code"]) for one in answer.json["details"]]
-    assert codes == [(2, "invalid_field"), (4, "invalid_type")]
+    assert codes == [(2, "missing_field"), (4, "invalid_type")]
     assert [(event["type"], event["country"]) for event in await stored(app, website)] == [
         ("pageview", None),
         ("event", "GB"),

@@ -33,6 +33,7 @@ SAME_ORIGIN = {"Cross-Origin-Resource-Policy": "same-origin"}
 ANY_ORIGIN = {"Access-Control-Allow-Origin": "*"}
 
 COLLECT = BASE | ANY_ORIGIN | {"Access-Control-Expose-Headers": "Retry-After"}
+COUNT = COLLECT | {"Cross-Origin-Resource-Policy": "cross-origin"}
 RATE_HEADERS = "RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset"
 READ = ALWAYS | ANY_ORIGIN | {"Access-Control-Expose-Headers": f"Retry-After, ETag, Link, {RATE_HEADERS}"}
 ACCOUNT = ALWAYS | SAME_ORIGIN
@@ -60,7 +61,8 @@ TRACKER = ALWAYS | ANY_ORIGIN | {"Cross-Origin-Resource-Policy": "cross-origin"}
 
 # Patterns of route paths in the router's notation.
 TABLE: dict[str, Mapping[str, str]] = {
-    r"/(js/send|api/(v1/)?collect)": COLLECT,
+    r"/(js/send|api/((v1/)?collect|event|send|batch|v0/count))": COLLECT,
+    r"/count(/{website})?": COUNT,
     r"/api/v1/websites(/{id}/(stats|timeseries|top/{field}|events|realtime|vitals|experiments|rejected))?": READ,
     r"/api/v1/websites/{id}/(heatmap(-pages)?|event-names|entry-pages|exit-pages)": READ,
     r"/api/v1/websites/{id}/(funnel|event-data)": READ,
@@ -129,7 +131,7 @@ class OwnerSession(NamedTuple):
         own.setdefault("Authorization", f"Bearer {self.key}")
         row = BY_ROUTE.get(f"{method} {path}")
         body = row and row.body
-        if "website_id" not in (body or {"website_id": 0}) and row_of(path) is COLLECT:
+        if isinstance(body, dict) and "website_id" not in body and row_of(path) is COLLECT:
             body = body | {"website_id": self.names["id"]}
             own |= {"Sec-Fetch-Site": None}
         return await self.owner(method, path.format(**self.names), body, headers=own)
@@ -144,7 +146,8 @@ async def owner_session(make_app: MakeApp) -> OwnerSession:
     token = link.json["data"]["share"].removeprefix("/share/")
     await owner("PATCH", f"/api/account/websites/{website}/share", {"badges": True})
     names = {"id": website, "number": "1", "token": token, "field": "os", "section": "keys", "path": "icon.svg"}
-    return OwnerSession(app, owner, names | {"part": "heatmap", "definition": "1" * 16}, key)
+    names |= {"part": "heatmap", "definition": "1" * 16, "website": website}
+    return OwnerSession(app, owner, names, key)
 
 
 async def test_every_route_is_in_the_table(owner_session: OwnerSession) -> None:

@@ -6,7 +6,7 @@ from tests.support.app import App
 
 
 async def website_of(app: App, domain: str = "example.com") -> str:
-    """Return the id of the domain's website, which is created by the first call: rows of a table share an application."""
+    """Return the id of the domain's website, created by the first call: rows of a table share an application."""
     known = app.sql("select id from website where domain = ?", domain)
     return str(known[0][0]) if known else await app.website(domain)
 

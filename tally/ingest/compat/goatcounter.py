@@ -23,7 +23,7 @@ from tally.ingest.collector import Accepted
 from tally.ingest.compat import requests
 from tally.ingest.compat.requests import Received, Translation, text
 
-_HEADERS = {"Content-Type": "image/gif", "Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "cross-origin"}
+_HEADERS = {"Content-Type": "image/gif", "Cache-Control": "no-store"}
 _UTM = {"utm_source": ("ref", "src", "source"), "utm_campaign": ("campaign",)}
 _TRUE = frozenset(("true", "1", "on"))
 _MAX_PATH = 2_048
