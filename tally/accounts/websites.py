@@ -89,10 +89,19 @@ def find_website(connection: sqlite3.Connection, text: str) -> Website:
 
 
 def add_website(
-    connection: sqlite3.Connection, owner: Account, domain: str, name: str, origins: Iterable[str], now_ms: int
+    connection: sqlite3.Connection,
+    owner: Account,
+    domain: str,
+    name: str,
+    origins: Iterable[str],
+    now_ms: int,
+    id: str | None = None,
 ) -> str:
-    """Create a website of an account and return its id."""
-    id = str(uuid.uuid4())
+    """Create a website of an account and return its id, by default a random one. Raises AccountError for a known id."""
+    if id is None:
+        id = str(uuid.uuid4())
+    elif connection.execute("/* websites.has_id */ select 1 from website where id = ?", (id,)).fetchone():
+        raise AccountError(f"There is already a website with the id {id}.")
     # The number of a deleted website is not assigned again: tables may still have its rows.
     row = connection.execute(
         "/* websites.add */ insert into website (number, id, account, domain, name, created_ms)"

@@ -5,6 +5,7 @@ deleted in the background by the server (tally/maintenance/deletion.py).
 """
 
 import argparse
+import uuid
 
 from tally.accounts import websites
 from tally.accounts.accounts import FIRST_ACCOUNT, check_name, create_account, find_account, has_account
@@ -53,6 +54,12 @@ def add_website(parser: argparse.ArgumentParser) -> None:
         help="also accept events from this exact origin, such as capacitor://localhost; repeatable",
     )
     add.add_argument(
+        "--id",
+        type=argument(_website_id),
+        metavar="UUID",
+        help="its id, such as the one it has in Umami (default: a random one)",
+    )
+    add.add_argument(
         "--again", action="store_true", help="add it even if the account already has a website for the domain"
     )
     add_command(website, "list", _list_websites, "list websites: id, domain, name")
@@ -64,6 +71,13 @@ def add_website(parser: argparse.ArgumentParser) -> None:
     remove.add_argument(
         "--yes", action="store_true", help="delete it; without this option, only show what would be deleted"
     )
+
+
+def _website_id(text: str) -> str:
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise ValueError(f"an id is a UUID, such as {uuid.UUID(int=0)} (got {text!r})") from None
 
 
 def _new_name(text: str) -> str:
@@ -89,7 +103,8 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
                 check_domain_unused(connection, owner.number, domain)
             except DomainTaken as taken:
                 raise Failure(f"{taken}. Use that id, or add a second website for the domain with --again.") from None
-        id = websites.add_website(connection, owner, domain, given.name or domain, given.allow_origin, now_ms())
+        name, origins = given.name or domain, given.allow_origin
+        id = websites.add_website(connection, owner, domain, name, origins, now_ms(), given.id)
     for note in notes:
         say(note)
     print(id)

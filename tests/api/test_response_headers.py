@@ -87,7 +87,7 @@ TABLE: dict[str, Mapping[str, str]] = {
 CONTENT_HEADERS = frozenset(
     (
         *("content-type", "content-length", "content-encoding", "transfer-encoding", "date", "connection", "allow"),
-        *("etag", "cache-control", "vary", "link", "set-cookie", "www-authenticate"),
+        *("x-goatcounter", "etag", "cache-control", "vary", "link", "set-cookie", "www-authenticate"),
         *("retry-after", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"),
     )
 )

@@ -8,10 +8,20 @@ working.
 from aiohttp import web
 
 from tally.errors import ApiError
+from tally.events.sender import Sender
 from tally.events.validation import Batch
 from tally.http.body import read_body
 from tally.http.middleware import ERROR_COUNTS, Handler
-from tally.ingest.collector import COLLECTOR, PREFLIGHT, Accepted, accepted_response, read_batch, sender_of, take
+from tally.ingest.collector import (
+    COLLECTOR,
+    PREFLIGHT,
+    Accepted,
+    Collector,
+    accepted_response,
+    read_batch,
+    sender_of,
+    take,
+)
 from tally.ingest.compat.formats import Format
 from tally.ingest.compat.requests import Received
 
@@ -59,9 +69,19 @@ async def _collect(request: web.Request, form: Format) -> web.Response:
         collector.domain_of,
     )
     translation = form.translate(received)
-    is_empty = request.method == "HEAD" or not translation.batch.items
-    accepted = Accepted(0, []) if is_empty else await take(collector, translation.batch, sender)
+    accepted = Accepted(0, [])
+    if request.method == "HEAD":
+        _check(collector, translation.batch, sender)
+    elif translation.batch.items:
+        accepted = await take(collector, translation.batch, sender)
     return translation.answer(accepted)
+
+
+def _check(collector: Collector, batch: Batch, sender: Sender) -> None:
+    """Raise the ApiError that GET would be answered with; store nothing."""
+    admitted = collector.admit(batch, sender, is_refreshed=True) if batch.items else None
+    if isinstance(admitted, ApiError):
+        raise admitted
 
 
 def _own_batch(body: bytes) -> Batch | None:

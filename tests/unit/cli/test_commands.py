@@ -1408,3 +1408,15 @@ def test_a_closed_terminal_stops_a_server_cleanly(serve: Serve) -> None:
     server = serve()
     server.process.send_signal(signal.SIGHUP)
     assert server.process.wait(timeout=60) == 0
+
+
+def test_website_add_with_an_id(command: Command, db: Path) -> None:
+    """`--id` takes a UUID in any spelling; another website cannot have the same."""
+    id = "c66653dc-e3f4-4325-a39f-da606931a543"
+    assert succeeded(command("website", "add", "example.com", "--id", id.upper())).strip() == id
+    again = command("website", "add", "example.org", "--id", id)
+    assert (again.returncode, again.stdout) == (1, "")
+    assert f"There is already a website with the id {id}" in again.stderr
+    wrong = command("website", "add", "example.org", "--id", "example")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "an id is a UUID" in wrong.stderr
