@@ -77,7 +77,7 @@ def _website_id(text: str) -> str:
     try:
         return str(uuid.UUID(text))
     except ValueError:
-        raise ValueError(f"an id is a UUID, such as {uuid.UUID(int=0)} (got {text!r})") from None
+        raise ValueError(f"an id is a UUID, such as c66653dc-e3f4-4325-a39f-da606931a543 (got {text!r})") from None
 
 
 def _new_name(text: str) -> str:

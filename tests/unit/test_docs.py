@@ -13,6 +13,7 @@ from tally import errors
 from tally.cli import main
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
+from tally.ingest.compat.formats import FORMATS
 from tally.settings import SETTINGS, option_name, variable_name
 from tally.web.routes import ROUTES
 from tests.support.app import ROOT
@@ -58,10 +59,15 @@ def test_every_setting_is_documented_with_its_default(setting: object) -> None:
     assert f"| {shown} |" in row, f"docs/configuration.md: the default, {shown}, is not in {row!r}"
 
 
+COMPAT = {form.path for form in FORMATS}
+
+
 def page_of(path: str) -> str:
     """Return the page that documents a route."""
     if path.startswith(("/api/account", "/api/share")):
         return "reference/account-api.md"
+    if path in COMPAT:
+        return "migrating-trackers.md"
     if path.startswith("/api/") or path in ("/healthz", "/metrics"):
         return "reference/collect-api.md" if path.endswith("/collect") else "reference/read-api.md"
     return "tracker.md" if path.startswith(("/tracker", "/pixel")) else "dashboard.md"
