@@ -15,7 +15,7 @@ from tally.accounts.accounts import PLANS_WITH_KEYS, Account, AccountError
 
 # Shown in lists to tell keys apart: `tly_` and 8 characters, 48 bits of the key's 256.
 PREFIX_LENGTH = 12
-_KEY_START = "tly_"
+KEY_START = "tly_"
 
 
 class ApiKey(NamedTuple):
@@ -58,7 +58,7 @@ def create_api_key(connection: sqlite3.Connection, owner: Account, name: str, no
             f"{owner.email} is on the {owner.plan} plan, which has no API keys:"
             f" change it with `account plan {owner.email} pro`."
         )
-    value = _KEY_START + secrets.token_urlsafe(32)
+    value = KEY_START + secrets.token_urlsafe(32)
     connection.execute(
         "/* api_keys.create */ insert into api_key (account, name, prefix, digest, created_ms) values (?, ?, ?, ?, ?)",
         (owner.number, name, value[:PREFIX_LENGTH], key_digest(value, key_salt(connection)), now_ms),
@@ -68,8 +68,8 @@ def create_api_key(connection: sqlite3.Connection, owner: Account, name: str, no
 
 def check_prefix(text: str) -> str:
     """Return the beginning of an API key. Raises AccountError for a text with which no key begins."""
-    if not re.fullmatch(rf"{_KEY_START}[A-Za-z0-9_-]*", text):
-        raise AccountError(f"An API key begins with {_KEY_START} (got {text!r}): list them with `key list`.")
+    if not re.fullmatch(rf"{KEY_START}[A-Za-z0-9_-]*", text):
+        raise AccountError(f"An API key begins with {KEY_START} (got {text!r}): list them with `key list`.")
     return text
 
 

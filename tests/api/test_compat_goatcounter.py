@@ -193,7 +193,7 @@ async def test_an_api_key_is_no_token(app: App) -> None:
     await website_of(app)
     headers = {"Authorization": f"Bearer {await app.key()}"}
     answer = await app.collect({"hits": [{"path": "/"}]}, path="/api/v0/count", headers=headers)
-    assert (answer.status, answer.json["error"]["code"]) == (400, "no_valid_event")
+    assert (answer.status, answer.json["error"]["code"]) == (401, "missing_api_key")
 
 
 async def test_a_batch_of_tallys_own(app: App) -> None:

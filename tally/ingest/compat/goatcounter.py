@@ -15,6 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from tally import errors
+from tally.accounts.api_keys import KEY_START
 from tally.errors import ApiError
 from tally.events.sender import host_name
 from tally.events.validation import MAX_EVENTS, Batch
@@ -60,7 +61,7 @@ def refused(error: ApiError) -> web.Response:
 def translate_hits(received: Received) -> Translation:
     """Return the events of POST /api/v0/count. Raises ApiError."""
     scheme, _, website = received.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not website.strip():
+    if scheme.lower() != "bearer" or not website.strip() or website.startswith(KEY_START):
         raise ApiError(errors.MISSING_API_KEY, "Send the website's id: Authorization: Bearer <WEBSITE_ID>.")
     hits = requests.json_object(received.body).get("hits")
     if not isinstance(hits, list) or not hits:
