@@ -100,7 +100,7 @@ def add_website(
     """Create a website of an account and return its id, by default a random one. Raises AccountError for a known id."""
     if id is None:
         id = str(uuid.uuid4())
-    elif connection.execute("/* websites.has_id */ select 1 from website where id = ?", (id,)).fetchone():
+    elif any(website.id == id for website in all_websites(connection)):
         raise AccountError(f"There is already a website with the id {id}.")
     # The number of a deleted website is not assigned again: tables may still have its rows.
     row = connection.execute(
