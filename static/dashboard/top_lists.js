@@ -1,14 +1,15 @@
-// The cards with top lists: tabs for the lists of a card, ten rows that filter, and all rows in a dialog.
+// The cards with top lists: tabs for the lists of a card, ten rows that filter, and a button that opens all rows in a dialog
+// (all_values.js).
 
 import { hasFilter, isFiltered, reportQuery, withoutFilters } from "../shared/view_state.js";
-import { failureNotice } from "../shared/dialog.js";
+import { openWhenLoaded } from "../shared/dialog.js";
 import { h, refill, visuallyHidden } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { fieldName, fieldTitle, valueNode, valueText } from "../shared/fields.js";
+import { fieldName, valueNode, valueText } from "../shared/fields.js";
 import { decimal, duration, number, percent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
-import { barList, listDialog, sortHead } from "../shared/bar_list.js";
+import { barList } from "../shared/bar_list.js";
 import { createPanel } from "../shared/panel.js";
 import { conversionCount, withConversions } from "./conversions.js";
 import { spoken } from "./key_figures.js";
@@ -19,13 +20,11 @@ const t = await texts("dashboard");
 const shared = await texts("shared");
 const SHOWN = 10;
 // The read API's maximum of `limit`.
-const MAX_ROWS = 1000;
-// The figures of a value in the table of all values.
-const METRICS = "visitors,pageviews,events,visits,bounce_rate,visit_duration";
+export const MAX_ROWS = 1000;
 const valueOrNone = (/** @type {string | null} */ sum) => sum ?? "–";
 // The figures of a value: [name, text in a row's tooltip, table column, format in the table].
 /** @type {Record<string, [string, ((value: any) => string) | null, string, (value: any) => string][]>} */
-const COLUMNS = {
+export const COLUMNS = {
   visitors: [
     [
       "visitors",
@@ -106,7 +105,7 @@ const ASIDE = {
 };
 // What the lists of entry and exit pages say of a row: its visits, and what a click does.
 /** @type {Record<string, { visits: (count: number) => string, click: string }>} */
-const VISIT_EDGES = {
+export const VISIT_EDGES = {
   entry: { visits: (count) => t("visits_began_here", { count }), click: t("click_for_entry") },
   exit: { visits: (count) => t("visits_ended_here", { count }), click: t("click_for_exit") },
 };
@@ -139,7 +138,7 @@ export function listCard(card, board, beside = null) {
   let endSparks = () => {};
   const open = () => board.view().tabs[card.name] || card.fields[0];
   const shown = () => listOf(open(), board);
-  const all = () => allDialog(shown(), board);
+  const all = () => openWhenLoaded(import("./all_values.js"), ({ allDialog }) => allDialog(shown(), board));
   const optional = optionalLists(card, board);
   const isShown = (/** @type {string} */ name) =>
     name === open() || !card.optional?.includes(name) || optional.has(name);
@@ -246,7 +245,7 @@ function listOf(name, board) {
  * @param {{ path: string }} list
  * @param {Record<string, any>} more
  */
-function listQuery(board, { path }, more) {
+export function listQuery(board, { path }, more) {
   const { goal } = board.view();
   return reportQuery(board.view(), board.span(), goal && path.startsWith("top/") ? { ...more, goal } : more);
 }
@@ -344,7 +343,7 @@ function tabMenu({ name }, { title, fields }, open, board) {
  * @param {any} unset
  * @param {import("./dashboard.js").DashboardBoard} board
  */
-function rowsOf({ name, field, path, counts }, data, unset, board) {
+export function rowsOf({ name, field, path, counts }, data, unset, board) {
   const count = path.startsWith("top/") ? conversionCount(board.view(), board.saved().segments, data) : null;
   const total = board.total(counts);
   const most = Math.max(1, ...data.map((row) => row[counts]));
@@ -437,84 +436,4 @@ function footOf({ name, path, title, all: words }, hasRows, all, board) {
       "CSV",
     ),
   ];
-}
-
-/**
- * Opens the dialog with all values of a list.
- *
- * @param {any} list
- * @param {import("./dashboard.js").DashboardBoard} board
- */
-export function allDialog(list, board) {
-  const { field, path, title } = list;
-  const dialog = listDialog({
-    title: VISIT_EDGES[list.name] ? fieldTitle(field) : title,
-    load: async () => {
-      const fetchRows = (/** @type {Record<string, any>} */ more) =>
-        get(`${board.base}/${path}?${listQuery(board, { path }, { limit: MAX_ROWS, ...more })}`);
-      const isTop = path.startsWith("top/");
-      let answer = await fetchRows(isTop ? { metrics: METRICS } : {});
-      // Figures about visits need events that are still kept.
-      if (!answer.ok && isTop) answer = await fetchRows({});
-      if (!answer.ok) return { error: answer.error };
-      const rows = rowsOf(list, answer.data, answer.meta.unset, board);
-      return { rows, note: answer.data.length === MAX_ROWS ? ` ${shared("first_rows", { count: MAX_ROWS })}` : "" };
-    },
-    matches: (row, text) => row.text.toLowerCase().includes(text) || row.value.toLowerCase().includes(text),
-    full: true,
-    sorts: { value: (row) => row.text, share: (row) => row.share, ...figuresOf(list) },
-    draw: (rows, sort) =>
-      allTable(list, rows, sort, (row) => {
-        dialog.close();
-        board.toggle(field, row.value);
-      }),
-    failed: (error, again) => failureNotice(t("list_failed", { list: title }), error, again),
-  });
-  return dialog;
-}
-
-/**
- * Returns what each figure of a list is sorted by.
- *
- * @param {TopList} list
- * @returns {Record<string, (row: BarRow) => number | null>}
- */
-function figuresOf({ counts }) {
-  const valueOf = (/** @type {any} */ value) => (value === null || value === undefined ? null : Number(value));
-  return Object.fromEntries(COLUMNS[counts].map(([name]) => [name, (row) => valueOf(row[name])]));
-}
-
-/**
- * @param {TopList} list
- * @param {BarRow[]} rows
- * @param {Sort} sort
- * @param {(row: BarRow) => void} choose
- */
-function allTable({ counts, title }, rows, sort, choose) {
-  const shown = COLUMNS[counts].filter((/** @type {any[]} */ [what]) => rows[0][what] !== undefined);
-  const hasShare = rows.some(({ share }) => share !== null);
-  const body = rows.map((row) =>
-    h(
-      "tr",
-      null,
-      h(
-        "th",
-        { scope: "row" },
-        h(
-          "button",
-          { class: "link-button wrap", type: "button", onclick: () => choose(row) },
-          h("bdi", null, row.label),
-        ),
-      ),
-      shown.map((/** @type {any[]} */ [what, , , say]) => h("td", { class: "num" }, say(row[what]))),
-      hasShare ? h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share, 1, 1)) : null,
-    ),
-  );
-  /** @type {[string, string][]} */
-  const heads = [
-    ["value", title],
-    ...shown.map(([what, , words]) => /** @type {[string, string]} */ ([what, words])),
-    .../** @type {[string, string][]} */ (hasShare ? [["share", shared("share")]] : []),
-  ];
-  return h("table", { class: "table all-table" }, sortHead(heads, sort), h("tbody", null, body));
 }

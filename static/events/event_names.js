@@ -7,7 +7,8 @@ import { get } from "../shared/api.js";
 import { number } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
-import { barList, listDialog, numbersHead } from "../shared/bar_list.js";
+import { barList } from "../shared/bar_list.js";
+import { listDialog, numbersHead } from "../shared/list_dialog.js";
 
 const t = await texts("events");
 const shared = await texts("shared");

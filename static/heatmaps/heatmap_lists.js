@@ -3,7 +3,8 @@
 import { failureNotice } from "../shared/dialog.js";
 import { h, visuallyHidden } from "../shared/dom.js";
 import { number } from "../shared/formats.js";
-import { barList, listDialog } from "../shared/bar_list.js";
+import { barList } from "../shared/bar_list.js";
+import { listDialog } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
 import { cellWords, cellsByClicks, shareOf } from "./heatmap_grid.js";
 

@@ -2,7 +2,7 @@
 // website.
 
 import { openDialog } from "../shared/dialog.js";
-import { sorted } from "../shared/bar_list.js";
+import { sorted } from "../shared/list_dialog.js";
 import { fill, h, icon, loadStylesheet, refill } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { field, form } from "../shared/forms.js";

@@ -7,7 +7,7 @@ import { h, visuallyHidden } from "../shared/dom.js";
 import { percent, shortNumber } from "../shared/formats.js";
 import { fieldName, fieldTitle, valueNode, valueText } from "../shared/fields.js";
 import { addTooltip } from "../shared/tooltip.js";
-import { listDialog } from "../shared/bar_list.js";
+import { listDialog } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
 import { ratingNode, shareBar } from "./metric_cards.js";
 import { hasFewSamples, rating, formatMetric } from "./web_vitals.js";

@@ -138,18 +138,33 @@ SERVED = [path for path in FILES if Path(path).suffix in pages._TYPES and not pa
 
 
 def as_served(path: str) -> bytes:
-    """Return a file of static/; scripts of the pages without their leading comments and documentation blocks."""
+    """Return a file of static/; scripts and style sheets of the pages without comments and indentation."""
     body = (STATIC / path).read_bytes()
-    if not path.endswith(".js") or path.startswith("vendor/"):
+    if not path.endswith((".js", ".css")) or path.startswith("vendor/"):
         return body
-    lines, is_block, is_head = list[bytes](), False, True
+    opening = b"/**" if path.endswith(".js") else b"/*"
+    lines, is_block = list[bytes](), False
     for line in body.split(b"\n"):
         text = line.strip()
-        is_head = is_head and line.startswith(b"//")
-        starts = text.startswith(b"/**") and b"*/" not in text[:-2]
-        lines.append(b"" if is_block or starts or is_head else line)
+        while not is_block and (b"/** @" if path.endswith(".js") else opening) in text and b"*/" in text:
+            before, _, rest = text.partition(opening)
+            text = before + rest.partition(b"*/")[2].removeprefix(b" " if path.endswith(".js") else b"")
+        starts = text.startswith(opening)
+        is_comment = is_block or starts or (path.endswith(".js") and text.startswith(b"//"))
         is_block = (is_block or starts) and not text.endswith(b"*/")
+        lines.append(b"" if is_comment else text)
     return b"\n".join(lines)
+
+
+@cases("path", [path for path in SERVED if path.endswith(".js") and not path.startswith("vendor/")])
+def test_no_text_of_a_script_is_taken_for_a_comment(path: str) -> None:
+    """Scripts are served without the lines that begin as a comment, and without indentation."""
+    for number, line in enumerate((STATIC / path).read_text().splitlines(), 1):
+        is_comment = line.lstrip().startswith(("//", "*", "/*"))
+        assert is_comment or line.count("`") % 2 == 0, f"{path}:{number} has a part of a template: write it on one line"
+        before, comment, _ = line.partition("/** @")
+        is_in_text = bool(comment) and not is_comment and any(before.count(quote) % 2 for quote in "\"'`")
+        assert not is_in_text, f"{path}:{number} has a type in a text"
 
 
 @cases("path", SERVED)
@@ -198,7 +213,7 @@ async def test_gzip_only_where_accepted(app: App, accepted: str, is_gzip: bool) 
         body = await response.read()
         assert (response.headers.get("Content-Encoding") == "gzip") is is_gzip
         tag = response.headers["ETag"]
-    plain = (STATIC / "app.css").read_bytes()
+    plain = as_served("app.css")
     assert (gzip.decompress(body) if is_gzip else body) == plain
     # Two representations, two tags.
     assert tag.endswith('-gzip"') is is_gzip
@@ -245,7 +260,7 @@ async def test_other_paths_are_not_served(app: App, path: str) -> None:
         # The client itself resolves dots, so the path may be that of an asset.
         if response.status == 200:
             assert str(response.url.path).startswith("/assets/")
-            assert await response.read() == (STATIC / "app.css").read_bytes()
+            assert await response.read() == as_served("app.css")
         else:
             assert response.status == 404
             assert (await response.json())["error"]["code"] == "not_found"

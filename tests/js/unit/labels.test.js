@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { DASHBOARD_STATE } from "../../../static/dashboard/dashboard_view.js";
 import { CARDS, listNamed } from "../../../static/dashboard/list_cards.js";
 import { changeOf, isNotable } from "../../../static/dashboard/key_figures.js";
-import { sorted } from "../../../static/shared/bar_list.js";
+import { sorted } from "../../../static/shared/list_dialog.js";
 import { axisTicks, bucketDays, bucketLabel, bucketLabels } from "../../../static/shared/buckets.js";
 import { FILTERS, fieldName, fieldTitle, valueText } from "../../../static/shared/fields.js";
 import { allZones, zoneLabel } from "../../../static/shared/time_zones.js";

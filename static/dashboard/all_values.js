@@ -1,0 +1,95 @@
+// The dialog with all values of a top list: their figures in a table, to search and to sort.
+
+import { failureNotice } from "../shared/dialog.js";
+import { h } from "../shared/dom.js";
+import { get } from "../shared/api.js";
+import { fieldTitle } from "../shared/fields.js";
+import { percent } from "../shared/formats.js";
+import { listDialog, sortHead } from "../shared/list_dialog.js";
+import { texts } from "../shared/messages.js";
+import { COLUMNS, MAX_ROWS, VISIT_EDGES, listQuery, rowsOf } from "./top_lists.js";
+
+const t = await texts("dashboard");
+const shared = await texts("shared");
+// The figures of a value.
+const METRICS = "visitors,pageviews,events,visits,bounce_rate,visit_duration";
+
+/**
+ * Opens the dialog with all values of a list.
+ *
+ * @param {any} list
+ * @param {import("./dashboard.js").DashboardBoard} board
+ */
+export function allDialog(list, board) {
+  const { field, path, title } = list;
+  const dialog = listDialog({
+    title: VISIT_EDGES[list.name] ? fieldTitle(field) : title,
+    load: async () => {
+      const fetchRows = (/** @type {Record<string, any>} */ more) =>
+        get(`${board.base}/${path}?${listQuery(board, { path }, { limit: MAX_ROWS, ...more })}`);
+      const isTop = path.startsWith("top/");
+      let answer = await fetchRows(isTop ? { metrics: METRICS } : {});
+      // Figures about visits need events that are still kept.
+      if (!answer.ok && isTop) answer = await fetchRows({});
+      if (!answer.ok) return { error: answer.error };
+      const rows = rowsOf(list, answer.data, answer.meta.unset, board);
+      return { rows, note: answer.data.length === MAX_ROWS ? ` ${shared("first_rows", { count: MAX_ROWS })}` : "" };
+    },
+    matches: (row, text) => row.text.toLowerCase().includes(text) || row.value.toLowerCase().includes(text),
+    full: true,
+    sorts: { value: (row) => row.text, share: (row) => row.share, ...figuresOf(list) },
+    draw: (rows, sort) =>
+      allTable(list, rows, sort, (row) => {
+        dialog.close();
+        board.toggle(field, row.value);
+      }),
+    failed: (error, again) => failureNotice(t("list_failed", { list: title }), error, again),
+  });
+  return dialog;
+}
+
+/**
+ * Returns what each figure of a list is sorted by.
+ *
+ * @param {TopList} list
+ * @returns {Record<string, (row: BarRow) => number | null>}
+ */
+function figuresOf({ counts }) {
+  const valueOf = (/** @type {any} */ value) => (value === null || value === undefined ? null : Number(value));
+  return Object.fromEntries(COLUMNS[counts].map(([name]) => [name, (row) => valueOf(row[name])]));
+}
+
+/**
+ * @param {TopList} list
+ * @param {BarRow[]} rows
+ * @param {Sort} sort
+ * @param {(row: BarRow) => void} choose
+ */
+function allTable({ counts, title }, rows, sort, choose) {
+  const shown = COLUMNS[counts].filter((/** @type {any[]} */ [what]) => rows[0][what] !== undefined);
+  const hasShare = rows.some(({ share }) => share !== null);
+  const body = rows.map((row) =>
+    h(
+      "tr",
+      null,
+      h(
+        "th",
+        { scope: "row" },
+        h(
+          "button",
+          { class: "link-button wrap", type: "button", onclick: () => choose(row) },
+          h("bdi", null, row.label),
+        ),
+      ),
+      shown.map((/** @type {any[]} */ [what, , , say]) => h("td", { class: "num" }, say(row[what]))),
+      hasShare ? h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share, 1, 1)) : null,
+    ),
+  );
+  /** @type {[string, string][]} */
+  const heads = [
+    ["value", title],
+    ...shown.map(([what, , words]) => /** @type {[string, string]} */ ([what, words])),
+    .../** @type {[string, string][]} */ (hasShare ? [["share", shared("share")]] : []),
+  ];
+  return h("table", { class: "table all-table" }, sortHead(heads, sort), h("tbody", null, body));
+}
