@@ -80,6 +80,7 @@ function allTable({ counts, title }, rows, sort, choose) {
           { class: "link-button wrap", type: "button", onclick: () => choose(row) },
           h("bdi", null, row.label),
         ),
+        row.link || null,
       ),
       shown.map((/** @type {any[]} */ [what, , , say]) => h("td", { class: "num" }, say(row[what]))),
       hasShare ? h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share, 1, 1)) : null,

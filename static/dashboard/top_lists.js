@@ -8,6 +8,7 @@ import { get } from "../shared/api.js";
 import { fieldName, valueNode, valueText } from "../shared/fields.js";
 import { decimal, duration, number, percent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
+import { pageLink } from "../shared/page_link.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { barList } from "../shared/bar_list.js";
 import { createPanel } from "../shared/panel.js";
@@ -359,6 +360,7 @@ export function rowsOf({ name, field, path, counts }, data, unset, board) {
     ...(row.conversion_rate === undefined ? null : { more: rateNode(row.conversion_rate), share: null }),
     bar: row.value === "" ? 0 : row[counts] / most,
     pressed: hasFilter(board.view(), field, row.value),
+    link: pageLink(field, row.value, board.site.domain),
   }));
 }
 

@@ -38,7 +38,15 @@ export async function show(root, context) {
   const words = demo ? t("demo_shared_with_tally") : t("shared_with_tally");
   const home = h("p", { class: "share-home small-text soft" }, logo(), words);
   const banner = h("div", { class: "share-head" }, home, h("div", { class: "no-print" }, themePicker()));
-  return websitePage(root, context, DASHBOARD, { base, name: name || domain, zone, banner, filters, hidesEvents });
+  return websitePage(root, context, DASHBOARD, {
+    base,
+    domain,
+    name: name || domain,
+    zone,
+    banner,
+    filters,
+    hidesEvents,
+  });
 }
 
 /**

@@ -5,7 +5,7 @@ import { number, percent } from "./formats.js";
 
 /**
  * Returns a list of bars. `rows`: [{ key, label (nodes), text, count, share (of all, 0 to 1, or null), bar (0 to 1),
- * pressed, more (a node beside the figures) }]. `choose(row)` is called on a click; null where rows are not buttons.
+ * pressed, more (a node beside the figures), link (a node at the end of the row) }]. `choose(row)` is called on a click; null where rows are not buttons.
  * `unit` names what is counted.
  *
  * @param {BarRow[]} rows
@@ -15,7 +15,7 @@ export function barList(rows, { choose, unit }) {
   return h(
     "ol",
     { class: "bars" },
-    rows.map((row) => h("li", null, bar(row, choose, unit))),
+    rows.map((row) => h("li", null, bar(row, choose, unit), row.link || null)),
   );
 }
 

@@ -133,6 +133,7 @@ const ICONS = {
   copy: "M9 9h10v10H9zM15 9V5H5v10h4",
   check: "M5 12.5l4.5 4.5L19 7.5",
   warning: "M12 4 3 19.5h18zM12 10v4.5M12 17h.01",
+  open: "M9 5H5v14h14v-4M13 5h6v6M19 5l-8.5 8.5",
   print: "M7 9V4h10v5M7 17H4v-7h16v7h-3M7 14h10v6H7z",
 };
 

@@ -427,6 +427,7 @@ type Load = (options?: LoadOptions) => Promise<boolean>;
 /** Where a website's reports come from and what belongs to its pages: the owner's website or a shared one. */
 interface Site {
   base: string;
+  domain: string;
   name: string;
   zone: string | null;
   website?: Website;
@@ -505,6 +506,7 @@ interface BarRow {
   bar: number;
   pressed?: boolean;
   more?: Child;
+  link?: Child;
   [figure: string]: any;
 }
 

@@ -200,6 +200,7 @@ export function ownSite({ account, websites, params }) {
   if (!website) return null;
   return {
     base: `/api/account/websites/${website.id}`,
+    domain: website.domain,
     name: website.name || website.domain,
     zone: website.time_zone || account.time_zone,
     website,

@@ -158,6 +158,30 @@ def test_a_range_that_is_over_is_compared_with_the_one_before_as_the_api_does(
     assert ("↑" in words) is (change > 0)
 
 
+def test_rows_of_pages_and_hosts_have_a_link_to_them(dashboard: Dashboard) -> None:
+    page = dashboard("period=30d")
+    rows = page.locator(".card-pages .bars > li")
+    link = rows.filter(has=page.locator(".bar-label", has_text=re.compile("^/pricing$"))).get_by_role("link")
+    expect(link).to_have_attribute("href", "https://example.com/pricing")
+    expect(link).to_have_attribute("target", "_blank")
+    expect(link).to_have_attribute("rel", "noopener noreferrer")
+    expect(link).to_have_attribute("aria-label", "Open /pricing in a new tab")
+    # By keyboard right after its row, and seen then.
+    rows.filter(has=link).get_by_role("button").focus()
+    page.keyboard.press("Tab")
+    expect(link).to_be_focused()
+    expect(link).to_have_css("opacity", "1")
+    page.locator(".card-sources").get_by_role("tab", name="Referrers").click()
+    hosts = page.locator(".card-sources .bars > li")
+    expect(hosts.filter(has_text="google.com").get_by_role("link")).to_have_attribute("href", "https://google.com/")
+    expect(hosts.filter(has_text="Direct / None").get_by_role("link")).to_have_count(0)
+    assert faults(page) == []
+    page.get_by_role("button", name="All pages").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("link", name="Open /pricing in a new tab")).to_have_count(1)
+    assert faults(page) == []
+
+
 def test_key_figures_are_one_request(site: SampleServer, open_page: OpenPage) -> None:
     """Of a range that is not over, with as much of the one before; without it where its events have expired."""
     page = site.log_in(open_page())
