@@ -161,13 +161,14 @@ def test_a_range_that_is_over_is_compared_with_the_one_before_as_the_api_does(
 def test_rows_of_pages_and_hosts_have_a_link_to_them(dashboard: Dashboard) -> None:
     page = dashboard("period=30d")
     rows = page.locator(".card-pages .bars > li")
-    link = rows.filter(has=page.locator(".bar-label", has_text=re.compile("^/pricing$"))).get_by_role("link")
+    row = rows.filter(has=page.locator(".bar-label", has_text=re.compile("^/pricing$")))
+    link = row.get_by_role("link")
     expect(link).to_have_attribute("href", "https://example.com/pricing")
     expect(link).to_have_attribute("target", "_blank")
     expect(link).to_have_attribute("rel", "noopener noreferrer")
     expect(link).to_have_attribute("aria-label", "Open /pricing in a new tab")
     # By keyboard right after its row, and seen then.
-    rows.filter(has=link).get_by_role("button").focus()
+    row.get_by_role("button").focus()
     page.keyboard.press("Tab")
     expect(link).to_be_focused()
     expect(link).to_have_css("opacity", "1")
