@@ -17,8 +17,10 @@ import pytest
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter, Operator
 from tally.reports import funnels, journeys, packed_days
+from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, coverage_of
 from tally.reports.packed_days import PackedDays
+from tally.reports.top import Top, TopQuery, top
 from tally.rollups.day_packing import pack_day
 from tally.rollups.packed_days import store
 from tally.rollups.visit_pages import count_pages
@@ -213,6 +215,25 @@ def test_the_order_of_events_is_that_of_the_rows(harness: RollupHarness) -> None
                     for visits, *codes in rows:
                         by_column[tuple(codes)] += visits
                 assert by_column == journey
+
+
+def test_lists_of_several_fields_are_counted_together(harness: RollupHarness) -> None:
+    """They are those of each field, and the columns that they share are read once."""
+    fields, reads = (*FIELDS, *PAGES), Counter[str]()
+    scope = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS, (Filter("pathname", "!=", ("x",)),))
+
+    def lists(asked: Sequence[tuple[str, ...]], name: str) -> list[Top]:
+        """Return the lists, with nothing cached before."""
+        cache = ResultCache()
+        harness.reader.set_trace_callback(lambda sql: reads.update([name] if "/* day_columns.read */" in sql else []))
+        with snapshot(harness.reader):
+            queries = [[TopQuery(field, 10) for field in some] for some in asked]
+            found = [one for some in queries for one in top(harness.reader, scope, some, cache)]
+        harness.reader.set_trace_callback(None)
+        return found
+
+    assert lists([fields], "together") == lists([(field,) for field in fields], "alone")
+    assert 0 < 2 * reads["together"] < reads["alone"]
 
 
 def test_a_report_whose_time_is_over_is_interrupted(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
