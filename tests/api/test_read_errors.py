@@ -144,12 +144,18 @@ INVALID_IDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
-def test_anothers_website_is_unknown(sync_app: SyncApp, endpoint: str) -> None:
-    """An unknown website and one of another account get the same 404 `unknown_website`."""
-    site = sync_app.site()
-    other = sync_app.site(account=f"{uuid.uuid4()}@example.com")
+@pytest.fixture
+def sites(sync_app: SyncApp) -> tuple[Site, Site]:
+    """Two websites of different accounts; the second has an event."""
+    site, other = sync_app.site(), sync_app.site(account=f"{uuid.uuid4()}@example.com")
     other.send(view("10:00:00"))
+    return site, other
+
+
+@cases("endpoint", ENDPOINTS)
+def test_anothers_website_is_unknown(sync_app: SyncApp, sites: tuple[Site, Site], endpoint: str) -> None:
+    """An unknown website and one of another account get the same 404 `unknown_website`."""
+    site, other = sites
     invalid = [form.format(id=site.id, plain=site.id.replace("-", "")) for form in INVALID_IDS]
     responses = set()
     for id_ in (other.id, other.id.upper(), *invalid):

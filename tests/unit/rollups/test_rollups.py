@@ -45,7 +45,7 @@ from tests.support.rollup_database import (
 )
 from tests.support.selection import examples
 
-EXAMPLES = int(os.environ.get("ROLLUP_EXAMPLES") or examples(250, default=30))
+EXAMPLES = int(os.environ.get("ROLLUP_EXAMPLES") or examples(250, default=20))
 # tests/mutation/faults.py needs only a failure, not the smallest one.
 PHASES = [phase for phase in Phase if phase is not Phase.shrink or not os.environ.get("TALLY_FAULT")]
 # So low that almost every row is a step of its own.
