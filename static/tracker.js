@@ -40,6 +40,7 @@
     // Pages without a host (file:, about:, data:) are not counted.
     /** @type {any} */
     let off = !location.host || shelf["tally.ignore"] || ("respectGpc" in dataset && navigator.globalPrivacyControl);
+    // compat: off ||= "off" in dataset;
 
     const on = (type, work) => addEventListener(type, safe(work), 1);
     const part = safe(async (name) =>
@@ -56,6 +57,7 @@
       "hash" in dataset ? location.href.replace(/\/?(\?[^#]*)?(#!?\/?(.*))?$/, "/$3$1") : location.href.split("#")[0];
 
     const add = safe((event) => {
+      // compat: if ("manual" in dataset && event.type == "pageview" && !event.url) return;
       const key =
         own + JSON.stringify({ url: here(), ...event, event_id: crypto.getRandomValues(new Uint32Array(4)).join() });
       if (!off && key.length < 19e3) queue.push(key);
@@ -157,6 +159,7 @@
         tally.track(node.dataset.track, data);
       };
 
+    // compat: tally.add = add;
     tally.track = (event_name, event_data) => add({ type: "event", event_name, event_data });
     tally.convert = (experiment, data) =>
       add({ variant: tab["tally." + experiment], ...data, type: "ab_convert", experiment });

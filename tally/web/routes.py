@@ -62,6 +62,13 @@ def definition_routes() -> Iterator[Route]:
 FIXED_ROUTES = (
     Route("POST", "/api/collect", collector.collect, collector.preflight),
     Route("POST", "/api/v1/collect", collector.collect, collector.preflight),
+    Route("GET", "/script.js", tracker.compat_script),
+    Route("GET", "/script/{part}.js", tracker.compat_script),
+    Route("GET", "/js/{script}", tracker.compat_script),
+    Route("GET", "/js/{stem}/{part}.js", tracker.compat_script),
+    # Before /count/{website}.
+    Route("GET", "/count.js", tracker.compat_script),
+    Route("GET", "/count/{part}.js", tracker.compat_script),
     *(
         Route(form.method, form.path, compat.endpoint(form), compat.preflight if form.method == "POST" else None)
         for form in FORMATS
@@ -135,5 +142,8 @@ def add_routes(app: web.Application, settings: Settings, routes: Iterable[Route]
 def _pattern(path: str) -> str:
     # aiohttp's default pattern excludes braces, so that such a path would get aiohttp's own 404.
     pattern = re.sub(r"{(\w+)}", r"{\1:[^/]+}", path).replace("{path:[^/]+}", "{path:.+}")
+    # The names of Plausible's scripts alone: a configured script path may be below /js/ too.
+    pattern = pattern.replace("{script:[^/]+}", r"{script:(?:script|plausible|pa-)[\w.-]*\.js}")
+    pattern = pattern.replace("{stem:[^/]+}", r"{stem:(?:script|plausible|pa-)[\w.-]*}")
     # goals/report is no definition: other methods than GET are answered 405 there.
     return pattern.replace("{definition:[^/]+}", "{definition:(?!report$)[^/]+}")

@@ -13,6 +13,7 @@ always answers the same GIF: an image cannot report an error, and a page should 
 """
 
 import posixpath
+import re
 from collections.abc import Iterable
 
 from aiohttp import web
@@ -39,6 +40,14 @@ PARTS = {
     "vitals": "static/tracker/vitals.js",
     "web-vitals": "static/vendor/web-vitals-6.2.3/web-vitals.js",
 }
+# Other systems' names of scripts, and what their own script's endpoint is there (tally/ingest/compat/formats.py takes
+# the tracker's batches too), so that a proxy which passes on these two paths alone keeps working. All names of
+# Plausible's scripts, such as /js/script.hash.js, have one file.
+_PLAUSIBLE = "/js/script.js"
+_COMPAT = {"/script.js": "/api/send", "/count.js": "/count", _PLAUSIBLE: "/api/event"}
+# What is a comment in the tracker and code in these.
+_COMPAT_LINE = "// compat: "
+_PLAUSIBLE_NAME = re.compile(r"/js/(?:script|plausible|pa-)")
 # The text in static/tracker.js that is replaced by the configured path.
 _COLLECT = b'"api/collect"'
 # An update of the server reaches every page within a day, and a visit takes one request for the script.
@@ -60,6 +69,18 @@ def tracker_files(settings: Settings) -> dict[str, File]:
         collect_path = posixpath.relpath(settings.collect_path, posixpath.dirname(path))
         files[path] = packed_file(source.replace(_COLLECT, f'"{collect_path}"'.encode()), ".js")
         files |= {part_path(path).replace("{part}", name): part for name, part in parts.items()}
+    return files | _compat_files()
+
+
+def _compat_files() -> dict[str, File]:
+    """Return the tracker under other systems' names, by their paths."""
+    first = compact(asset("static/tracker/compat.js").read_text("utf-8"))
+    source = compact(asset("static/tracker.js").read_text("utf-8").replace(_COMPAT_LINE, ""))
+    files: dict[str, File] = {}
+    for path, endpoint in _COMPAT.items():
+        collect_path = posixpath.relpath(endpoint, posixpath.dirname(path))
+        script = f"{first}\n{source}".encode().replace(_COLLECT, f'"{collect_path}"'.encode())
+        files[path] = packed_file(script, ".js")
     return files
 
 
@@ -75,9 +96,11 @@ def configured_routes(settings: Settings, taken: Iterable[str]) -> list[Configur
         routes += [("GET", path, script, None) for path in (settings.script_path, part_path(settings.script_path))]
     if settings.collect_path != COLLECT_PATHS[0]:
         routes.append(("POST", settings.collect_path, collect, preflight))
-    ours = {path.split("/")[1].removesuffix(".js") for path in taken}
+    # Paths below /js/ are free but for the names of Plausible's scripts.
+    ours = {path.split("/")[1].removesuffix(".js") for path in taken if not path.startswith("/js/")}
     for _, path, _, _ in routes:
-        if path.split("/")[1].removesuffix(".js") in ours or settings.collect_path == settings.script_path:
+        is_taken = path.split("/")[1].removesuffix(".js") in ours or _PLAUSIBLE_NAME.match(path)
+        if is_taken or settings.collect_path == settings.script_path:
             raise BadSetting(f"{path} collides with other paths of the server: choose another first part")
     return routes
 
@@ -86,6 +109,20 @@ async def script(request: web.Request) -> web.Response:
     """GET /tracker.js and its parts."""
     request.app[COLLECTOR].resolver.record_headers(request.headers)
     file = request.app[TRACKER].get(local_path(request))
+    if file is None:
+        raise ApiError(errors.NOT_FOUND)
+    return answer(request, file, _OPEN, _CACHE)
+
+
+async def compat_script(request: web.Request) -> web.Response:
+    """GET /script.js, /js/script.js and /count.js, other names of Plausible's scripts, and their parts."""
+    request.app[COLLECTOR].resolver.record_headers(request.headers)
+    names, path = request.match_info, local_path(request)
+    if "part" in names:
+        path = part_path(SCRIPT).replace("{part}", names["part"])
+    elif "script" in names:
+        path = _PLAUSIBLE
+    file = request.app[TRACKER].get(path)
     if file is None:
         raise ApiError(errors.NOT_FOUND)
     return answer(request, file, _OPEN, _CACHE)

@@ -150,6 +150,12 @@ TABLE = (
     Row("GET /tracker.js", OPEN),
     Row("GET /tracker/{part}.js", OPEN),
     Row("GET /pixel.gif", OPEN),
+    Row("GET /script.js", OPEN),
+    Row("GET /script/{part}.js", OPEN),
+    Row("GET /js/{script}", OPEN),
+    Row("GET /js/{stem}/{part}.js", OPEN),
+    Row("GET /count.js", OPEN),
+    Row("GET /count/{part}.js", OPEN),
 )
 BY_ROUTE = {row.route: row for row in TABLE}
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
@@ -210,7 +216,7 @@ class Scenario:
         method, _, path = name.partition(" ")
         token = self.token if client == "guest" else "x" * 24
         values = {"id": self.website, "number": self.number, "token": token, "field": "os", "section": "keys"}
-        values |= {"definition": self.definition, "website": self.website}
+        values |= {"definition": self.definition, "website": self.website, "script": "script.js", "stem": "script.hash"}
         values |= {"path": "app.css", "part": "heatmap"}
         browser = {"owner": self.owner, "other": self.other}.get(client, PageClient(self.app))
         keys = {"key": self.key, "other_key": self.other_key}

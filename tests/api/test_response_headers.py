@@ -79,7 +79,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/websites/{id}(/(events|funnels|journeys|vitals|experiments|rejected))?": SHELL,
     r"/websites/{id}/heatmaps": FRAMING,
     r"/assets/{path}": FILE,
-    r"/(tracker|js/site)(/{part})?\.js": TRACKER,
+    r"/(tracker|script|count|js/site)(/{part})?\.js|/js/{script}|/js/{stem}/{part}\.js": TRACKER,
     r"/pixel\.gif": TRACKER,
     r"/api/v1/openapi\.yaml|/healthz|/metrics": ALWAYS,
 }
@@ -146,7 +146,7 @@ async def owner_session(make_app: MakeApp) -> OwnerSession:
     token = link.json["data"]["share"].removeprefix("/share/")
     await owner("PATCH", f"/api/account/websites/{website}/share", {"badges": True})
     names = {"id": website, "number": "1", "token": token, "field": "os", "section": "keys", "path": "icon.svg"}
-    names |= {"part": "heatmap", "definition": "1" * 16, "website": website}
+    names |= {"part": "heatmap", "definition": "1" * 16, "website": website, "script": "script.js", "stem": "script"}
     return OwnerSession(app, owner, names, key)
 
 

@@ -197,3 +197,29 @@ async def test_invalid_utf_8_in_headers_does_not_reach_the_writer(app: App, page
     assert app.store.check_health() == "well"
     views = app.sql("select count(*) from event")[0][0]
     assert views == (1 if page.startswith(b"https") else 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "endpoint"),
+    [
+        *(("/script.js", "api/send"), ("/count.js", "count"), ("/js/script.js", "../api/event")),
+        *(("/js/plausible.js", "../api/event"), ("/js/script.hash.outbound-links.js", "../api/event")),
+        ("/js/pa-x7_Y.js", "../api/event"),
+    ],
+)
+async def test_the_script_under_names_of_other_systems(app: App, path: str, endpoint: str) -> None:
+    """It is followed by the tracker, whose collect path is that of the system's own script."""
+    answer = await app.get(path, headers=GZIP)
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/javascript; charset=utf-8")
+    assert answer.headers["Cross-Origin-Resource-Policy"] == "cross-origin"
+    assert int(answer.headers["Content-Length"]) <= 3_500
+    assert f'"{endpoint}"'.encode() in answer.body
+    assert b"compat" not in answer.body
+    part = await app.get(path.removesuffix(".js") + "/links.js")
+    assert (part.status, part.body) == (200, (ROOT / tracker.PARTS["links"]).read_bytes())
+    assert (await app.get(path.removesuffix(".js") + "/other.js")).status in (400, 404)
+
+
+@pytest.mark.parametrize("path", ["/js/other.js", "/js/script", "/js/x/script.js", "/js/script.css"])
+async def test_other_names_are_not_found(app: App, path: str) -> None:
+    assert (await app.get(path)).status == 404

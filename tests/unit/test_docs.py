@@ -66,7 +66,7 @@ def page_of(path: str) -> str:
     """Return the page that documents a route."""
     if path.startswith(("/api/account", "/api/share")):
         return "reference/account-api.md"
-    if path in COMPAT:
+    if path in COMPAT or path.startswith(("/script", "/js/", "/count")):
         return "migrating-trackers.md"
     if path.startswith("/api/") or path in ("/healthz", "/metrics"):
         return "reference/collect-api.md" if path.endswith("/collect") else "reference/read-api.md"
