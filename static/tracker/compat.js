@@ -56,7 +56,7 @@
   set("hash", isPlausible && (/hash/.test(file) || own.hashBasedRouting));
   set("links", isPlausible && /outbound|downloads/.test(file), file);
   set("vitals", isUmami && dataset.performance === "true");
-  set("api", isUmami && dataset.hostUrl, (dataset.hostUrl || "").replace(/\/$/, "") + "/api/send");
+  set("api", isUmami && dataset.hostUrl, `${(dataset.hostUrl || "").replace(/\/$/, "")}/api/send`);
   set("api", goat, goat);
   const domain = (dataset.domain || own.domain || "").split(",")[0].trim();
   set("websiteId", !isUmami, domain || (/\/count\/([^/?]+)/.exec(goat || "") || [])[1] || location.hostname);
@@ -64,7 +64,7 @@
   if (isPlausible) {
     page.plausible = (name, options) => {
       const { props, revenue, callback, u, url } = options || {};
-      const money = revenue ? { value: +revenue.amount, currency: revenue.currency } : {};
+      const money = revenue ? { value: Number(revenue.amount), currency: revenue.currency } : {};
       if (name === "pageview") sendView(u || url);
       else sendEvent(name, { ...props, ...money });
       if (callback) callback({ status: 202 });
@@ -86,7 +86,7 @@
       const given = typeof path === "function" ? path(location.pathname + location.search) : path;
       if (given === null) return;
       if (event) sendEvent(given, {});
-      else sendView(given && "/" + given.replace(/^\/+/, ""));
+      else sendView(given && `/${given.replace(/^\/+/, "")}`);
     };
     page.goatcounter = { ...counter, count, bind_events: () => {} };
   }
@@ -96,8 +96,9 @@
     if (!node) return;
     const values = {};
     let name = node.dataset.umamiEvent || node.dataset.goatcounterClick;
-    for (const attribute of node.attributes)
+    for (const attribute of node.attributes) {
       if (/^data-umami-event-/.test(attribute.name)) values[attribute.name.slice(17)] = attribute.value;
+    }
     for (const one of node.classList) {
       const found = /^plausible-event-(.+?)(?:=|--)(.+)/.exec(one);
       const value = found && found[2].replace(/\+/g, " ");
