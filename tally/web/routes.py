@@ -66,7 +66,6 @@ FIXED_ROUTES = (
     Route("GET", "/script/{part}.js", tracker.compat_script),
     Route("GET", "/js/{script}", tracker.compat_script),
     Route("GET", "/js/{stem}/{part}.js", tracker.compat_script),
-    # Before /count/{website}.
     Route("GET", "/count.js", tracker.compat_script),
     Route("GET", "/count/{part}.js", tracker.compat_script),
     *(
@@ -145,5 +144,7 @@ def _pattern(path: str) -> str:
     # The names of Plausible's scripts alone: a configured script path may be below /js/ too.
     pattern = pattern.replace("{script:[^/]+}", r"{script:(?:script|plausible|pa-)[\w.-]*\.js}")
     pattern = pattern.replace("{stem:[^/]+}", r"{stem:(?:script|plausible|pa-)[\w.-]*}")
+    # /count/links.js is a part of /count.js.
+    pattern = pattern.replace("{website:[^/]+}", r"{website:(?!.*\.js$)[^/]+}")
     # goals/report is no definition: other methods than GET are answered 405 there.
     return pattern.replace("{definition:[^/]+}", "{definition:(?!report$)[^/]+}")
