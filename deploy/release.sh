@@ -98,7 +98,9 @@ wait "$server"
 server=
 
 cd "$work/dist"
-sha256sum ./* | sed 's# \./# #' >SHA256SUMS
+# Not in one pipeline: the shell may create the file before it expands the pattern.
+sums=$(sha256sum ./*)
+sed 's# \./# #' <<<"$sums" >SHA256SUMS
 cp ./* "$out/"
 ls -l "$out"
 if [ -n "$dry_run" ]; then
