@@ -85,12 +85,14 @@ class Batch(NamedTuple):
     """A request: its items as they came, with the website_id and the context they share.
 
     `visitors` has the sender of each item where a server sends for visitors, and is empty where the sender is one.
+    `takes_domains`: a website_id may be the website's domain or a host below it, as in formats of other systems.
     """
 
     items: list[Any]
     website_id: Any
     context: dict[str, Any]
     visitors: "tuple[Sender, ...]" = ()
+    takes_domains: bool = False
 
 
 class Point(NamedTuple):
@@ -141,7 +143,7 @@ def parse_body(body: bytes) -> Batch:
     if not (context is None or isinstance(context, dict)):
         raise BadBody("invalid_body")
     if "events" not in value:
-        return tuple.__new__(Batch, ([value], None, context or {}, ()))
+        return tuple.__new__(Batch, ([value], None, context or {}, (), False))
     items = value["events"]
     if not isinstance(items, list) or not items:
         raise BadBody("invalid_body")

@@ -69,9 +69,7 @@ from tally.rate_limit import Buckets
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _CRAWLER = Rejection("crawler", "The User-Agent is a crawler's: crawlers are not counted.")
 _NO_WEBSITE = Rejection("missing_field", "website_id says which website the event belongs to.", "website_id")
-_BAD_WEBSITE = Rejection(
-    "invalid_website_id", "website_id is a UUID, as `website list` shows it, or the website's domain.", "website_id"
-)
+_BAD_WEBSITE = Rejection("invalid_website_id", "website_id is a UUID, as `website list` shows it.", "website_id")
 _UNKNOWN_WEBSITE = Rejection("unknown_website", errors.UNKNOWN_WEBSITE.message, "website_id")
 _REFUSED_ORIGIN = Rejection("origin_not_allowed", errors.ORIGIN_NOT_ALLOWED.message, "website_id")
 
@@ -216,16 +214,18 @@ class Collector:
                 id = batch.website_id
             # Nearly every id is written as `website list` shows it; no other check is needed then.
             known = website(id) if isinstance(id, str) else None
-            places.append(known or self._place(id))
+            places.append(known or self._place(id, batch.takes_domains))
         return places
 
-    def _place(self, id: Any) -> Place | None:
+    def _place(self, id: Any, takes_domains: bool) -> Place | None:
         if id is None or id == "":
             return _NO_WEBSITE
         if not isinstance(id, str):
             return _BAD_WEBSITE
         if _UUID.fullmatch(id):
             return self.store.website(id.lower())
+        if not takes_domains:
+            return _BAD_WEBSITE
         try:
             host = normal_host(id)
         except BadHost:
@@ -235,7 +235,7 @@ class Collector:
 
     def domain_of(self, id: str) -> str:
         """Return the domain of the website with an id, or of a host; "" for an unknown one."""
-        place = self._place(id)
+        place = self._place(id, takes_domains=True)
         return place.domain if isinstance(place, Website) else ""
 
     def _claim(self, batch: Batch, given: Sequence[Place], sender: Sender) -> Claim:

@@ -56,7 +56,7 @@ async def _collect(request: web.Request, form: Format) -> web.Response:
     body = await read_body(request)
     own = _own_batch(body)
     if own is not None:
-        return accepted_response(await take(collector, own, sender))
+        return accepted_response(await take(collector, own._replace(takes_domains=True), sender))
     website = request.match_info.get("website", "")
     received = Received(
         request.headers,
@@ -69,11 +69,11 @@ async def _collect(request: web.Request, form: Format) -> web.Response:
         collector.domain_of,
     )
     translation = form.translate(received)
-    accepted = Accepted(0, [])
+    batch, accepted = translation.batch._replace(takes_domains=True), Accepted(0, [])
     if request.method == "HEAD":
-        _check(collector, translation.batch, sender)
-    elif translation.batch.items:
-        accepted = await take(collector, translation.batch, sender)
+        _check(collector, batch, sender)
+    elif batch.items:
+        accepted = await take(collector, batch, sender)
     return translation.answer(accepted)
 
 
