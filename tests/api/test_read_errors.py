@@ -338,7 +338,14 @@ PATHS = sorted({route.path for route in ROUTES})
 
 
 def filled(path: str, site: Site) -> str:
-    values = {"id": site.id, "field": "os", "path": "app.css", "part": "vitals"}
+    values = {
+        "id": site.id,
+        "field": "os",
+        "path": "app.css",
+        "part": "vitals",
+        "script": "script.js",
+        "stem": "script",
+    }
     return re.sub(r"{(\w+)}", lambda place: values.get(place[1], "x"), path)
 
 
