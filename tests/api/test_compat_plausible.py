@@ -246,4 +246,5 @@ async def test_a_batch_of_tallys_own(app: App) -> None:
     assert (answer.status, answer.json) == (202, {"ok": True, "accepted": 1, "rejected": 0})
     assert [event["pathname"] for event in await stored(app, website)] == ["/x"]
     # At our own endpoint a website has its id alone.
-    assert (await app.collect(batch, ua=CHROME)).json["error"]["code"] == "invalid_website_id"
+    (error,) = (await app.collect(batch, ua=CHROME)).json["errors"]
+    assert (error["index"], error["code"]) == (0, "invalid_website_id")
