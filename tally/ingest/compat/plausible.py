@@ -81,8 +81,7 @@ def _invalid(field: str, message: str) -> ApiError:
 
 def _page(url: str, value: dict[str, Any]) -> str:
     url = url.strip()
-    hash_mode = first(value, "h", "hashMode")
-    if hash_mode and hash_mode != "0":
+    if first(value, "h", "hashMode") not in (None, 0, "", "0"):
         match = _HASH.search(url)
         if match is not None:
             url = f"{url[: match.start()]}/{match[2] or ''}{match[1] or ''}"
