@@ -753,4 +753,4 @@ def test_the_first_load_is_at_most_120_kb(site: SampleServer, open_page: OpenPag
     page.wait_for_load_state("networkidle")
     assert f"/assets/messages/{locale[:2]}/dashboard.json" in sizes
     assert all(url.startswith(("/assets/", "/websites/")) for url in sizes)
-    assert sum(sizes.values()) <= 120_000, sorted(sizes.items(), key=lambda one: -one[1])
+    assert sum(sizes.values()) <= 120 * 1_024, sorted(sizes.items(), key=lambda one: -one[1])

@@ -144,6 +144,7 @@ def test_no_request_keeps_a_snapshot_open(running: RunningServer) -> None:
     names = [f"{route.method} {route.path}" for route in ROUTES]
     names.sort(key=lambda name: name.endswith(LAST))
     values = {"id": running.website, "field": "os", "number": 99, "token": running.token, "section": "keys"}
+    values |= {"script": "script.js", "stem": "script", "website": running.website}
     values |= {"path": "app.css", "part": "heatmap", "definition": "0000000000000000"}
     for name in names:
         method, _, path = name.partition(" ")
