@@ -252,9 +252,8 @@ class Collector:
         if self.budgets.month_share:
             places = self._within_share(client, places, now_ms)
         # Only on web requests: apps and servers send with HTTP libraries, which look like crawlers.
-        visitors = [self._visitor(sender, sender.page is not None)] * len(places)
-        if batch.visitors:
-            visitors = [self._visitor(visitor, True) for visitor in batch.visitors]
+        own = self._visitor(sender, sender.page is not None)
+        visitors: Sequence[Visitor | Sender] = batch.visitors or (own,) * len(places)
         verdicts: list[PreparedEvent | Rejection] = []
         events: list[PreparedEvent] = []
         for item, place, visitor in zip(batch.items, places, visitors, strict=True):
@@ -265,7 +264,7 @@ class Collector:
         sources = [] if len(events) == len(verdicts) else _sources(given, batch)
         request = _make(WriteRequest, (events, now_ms, client))
         claim = _make(Claim, (sender, websites, bucket_keys, verdicts, request, now_ns, sources))
-        if not events and not any(visitor.is_crawler for visitor in visitors):
+        if not events and _CRAWLER not in verdicts and (batch.visitors or not own.is_crawler):
             raise _no_valid_event(claim, verdicts)
         return claim
 
@@ -313,7 +312,7 @@ class Collector:
         item: Any,
         place: Place,
         batch: Batch,
-        visitor: Visitor,
+        visitor: Visitor | Sender,
         now_ms: int,
         large_skew_ms: int,
     ) -> PreparedEvent | Rejection:
@@ -326,6 +325,10 @@ class Collector:
         event = read_event(item, type_, batch.context, now_ms, large_skew_ms, place.origins)
         if isinstance(event, Rejection):
             return event
+        if isinstance(visitor, Sender):
+            # Not before the event is known to be valid: a new User-Agent takes longer than all other checks, and a
+            # request without a valid event takes no token.
+            visitor = self._visitor(visitor, True)
         if visitor.is_crawler:
             return _CRAWLER
         identity = self._identity(place, event, visitor.sender)

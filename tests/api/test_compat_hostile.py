@@ -3,10 +3,13 @@
 import itertools
 import json
 import random
+import tracemalloc
 from typing import Any
 from urllib.parse import quote
 
+from tally.ingest.collector import COLLECTOR
 from tally.ingest.compat.formats import FORMATS
+from tally.ingest.compat.requests import scalars
 from tests.support.app import App
 from tests.support.compat import stored, website_of
 
@@ -79,6 +82,7 @@ def bodies(path: str) -> list[bytes]:
     """Return every value in every place of a valid body, and random bodies, the same in each run."""
     rng = random.Random(18)
     made = [text.encode("utf-8", "surrogatepass") for text in TEXTS] + [
+        b"\xef\xbb\xbf" + json.dumps(_wrapped(path, VALID.get(path, {}))).encode(),
         b"\xff\xfe",
         b"\0" * 100,
         b'{"n":"\xed\xa0\x80"}',
@@ -133,6 +137,35 @@ async def test_no_body_gives_a_500(app: App) -> None:
         assert statuses & {200, 202}, "nothing was accepted: the bodies test less than they should"
         assert 400 in statuses
     assert await stored(app, website)
+
+
+async def test_keys_that_are_repeated_by_many_values(app: App) -> None:
+    """60 KB of nested data would be 90 MB with joined keys."""
+    website = await website_of(app)
+    inner = {"k" * 25_000: {f"{n:x}": 1 for n in range(3_000)}, "l" * 5_000: {f"{n:x}": {} for n in range(300)}}
+    tracemalloc.start()
+    try:
+        assert scalars(inner) == inner
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    body = {"type": "event", "payload": VALID["/api/send"] | {"website": website, "data": inner}}
+    assert (await app.collect(body, path="/api/send")).json["errors"][0]["code"] == "invalid_event_data"
+
+
+async def test_user_agents_of_invalid_events_are_not_parsed(app: App) -> None:
+    """A request without a valid event takes no token, and a new User-Agent takes longer than all other checks."""
+    website = await website_of(app)
+    agents = [f"Mozilla/5.0 (X11; Linux x86_64; rv:{n}.0) Gecko/20100101 Firefox/{n}.0" for n in range(50)]
+    known = [{"website": website, "url": 7, "userAgent": agent} for agent in agents]
+    parsed = app.application[COLLECTOR].agents._cached.cache_info
+    for path, body in (
+        ("/api/batch", [{"type": "event", "payload": payload} for payload in known]),
+        ("/api/v0/count", {"hits": [{"path": "", "user_agent": agent} for agent in agents]}),
+    ):
+        before = parsed().misses
+        await app.collect(body, path=path, headers={"Authorization": "Bearer example.com"})
+        assert parsed().misses - before <= 1
 
 
 async def test_no_query_gives_a_500(app: App) -> None:

@@ -9,6 +9,7 @@ the event counts without them.
 """
 
 import contextlib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from tally import errors
 from tally.errors import ApiError
 from tally.events.sender import Sender
 from tally.events.urls import BadUrl, referrer_host
-from tally.events.validation import Batch
+from tally.events.validation import MAX_BODY_BYTES, Batch
 from tally.ingest.collector import Accepted
 
 # Of an object in an object; deeper ones become their JSON.
@@ -46,16 +47,20 @@ class Received(NamedTuple):
 
 
 class Translation(NamedTuple):
-    """The events of a request, which may be none, and the function that makes the answer once they are stored."""
+    """The events of a request, which may be none, and the function that makes the answer once they are stored.
+
+    `refused` replaces the format's where the answer to a refusal depends on the request.
+    """
 
     batch: Batch
     answer: Callable[[Accepted], web.Response]
+    refused: Callable[[ApiError], web.Response] | None = None
 
 
 def json_value(body: bytes) -> Any:
     """Return the JSON value of a body. Raises ApiError."""
     try:
-        return orjson.loads(body)
+        return orjson.loads(body.removeprefix(BOM_UTF8))
     except ValueError:
         raise ApiError(errors.INVALID_JSON) from None
 
@@ -96,24 +101,33 @@ def session(value: Any) -> str | None:
 
 
 def scalars(value: Any) -> dict[str, Any]:
-    """Return the event_data of an object: nested keys joined by dots, lists as JSON, without nulls and empty texts."""
+    """Return the event_data of an object: nested keys joined by dots, lists as JSON, without nulls and empty texts.
+
+    An object whose joined keys are longer than a body is returned as it is, for admission to reject: each value repeats
+    the keys around it, so that 64 KB of JSON would become 100 MB.
+    """
     found: dict[str, Any] = {}
-    if isinstance(value, dict):
-        _flatten("", value, _MAX_DEPTH, found)
+    if isinstance(value, dict) and _flatten("", value, _MAX_DEPTH, found, MAX_BODY_BYTES) < 0:
+        return value
     return found
 
 
-def _flatten(prefix: str, value: Mapping[str, Any], depth: int, found: dict[str, Any]) -> None:
+def _flatten(prefix: str, value: Mapping[str, Any], depth: int, found: dict[str, Any], room: int) -> int:
+    """Add the values of an object; return the characters of keys that are left of `room`, negative if it ends early."""
     for name, one in value.items():
         key = prefix + name
+        room -= len(key)
+        if room < 0:
+            break
         if isinstance(one, dict) and depth:
-            _flatten(key + ".", one, depth - 1, found)
+            room = _flatten(key + ".", one, depth - 1, found, room)
         elif isinstance(one, dict | list):
             # orjson reads deeper nesting than it writes.
             with contextlib.suppress(orjson.JSONEncodeError):
                 found[key] = orjson.dumps(one).decode()
         elif one is not None and one != "":
             found[key] = one
+    return room
 
 
 def with_utm(url: str, query: str, names: Mapping[str, Iterable[str]]) -> str:
