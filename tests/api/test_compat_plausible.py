@@ -96,6 +96,8 @@ async def test_several_domains(app: App) -> None:
     answer = await send(app, VIEW | {"d": "www.example.com, example.org,example.com,unknown.test"}, {})
     assert (answer.status, answer.headers["x-plausible-dropped"]) == (202, "1")
     assert [len(await stored(app, website)) for website in (one, two)] == [1, 1]
+    answer = await send(app, VIEW | {"d": "unknown.test,other.test"}, {})
+    assert (answer.status, answer.headers["x-plausible-dropped"]) == (202, "2")
 
 
 @cases(
@@ -245,6 +247,10 @@ async def test_a_batch_of_tallys_own(app: App) -> None:
     answer = await send(app, batch)
     assert (answer.status, answer.json) == (202, {"ok": True, "accepted": 1, "rejected": 0})
     assert [event["pathname"] for event in await stored(app, website)] == ["/x"]
+    # The tracker sends events again that are refused for their number, so it is not told that they are stored.
+    answers = [await send(app, batch) for _ in range(120)]
+    assert [answer.status for answer in answers] == [202] * 119 + [429]
+    assert answers[-1].headers["Retry-After"] == "1"
     # At our own endpoint a website has its id alone.
     (error,) = (await app.collect(batch, ua=CHROME)).json["errors"]
     assert (error["index"], error["code"]) == (0, "invalid_website_id")

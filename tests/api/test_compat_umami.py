@@ -68,6 +68,9 @@ async def test_a_pageview_of_the_script(app: App) -> None:
         ({"url": "/a", "hostname": "shop.example.com"}, ("shop.example.com", "/a")),
         ({"url": "a", "hostname": None}, ("example.com", "/a")),
         ({"url": "/login?next=https://example.com/"}, ("example.com", "/login")),
+        ({"url": "/proxy/https://example.com/"}, ("example.com", "/proxy/https://example.com/")),
+        ({"url": "/app#https://example.com/"}, ("example.com", "/app")),
+        ({"url": " HTTPS://example.com/b"}, ("example.com", "/b")),
         ({"url": ""}, ("example.com", "/")),
     ],
 )
@@ -150,8 +153,9 @@ async def test_a_crawler_that_a_server_names(app: App) -> None:
     assert await stored(app, website) == []
 
 
-async def test_a_timestamp_in_seconds(app: App) -> None:
-    await accepted(app, timestamp=NOON_MS // 1000 - 60)
+@cases("seconds", [NOON_MS // 1000 - 60, str(NOON_MS // 1000 - 60), NOON_MS / 1000 - 60])
+async def test_a_timestamp_in_seconds(app: App, seconds: Any) -> None:
+    await accepted(app, timestamp=seconds)
     assert (await newest(app, await website_of(app)))["timestamp"].startswith("2026-11-18T11:59:00")
 
 
@@ -227,3 +231,12 @@ async def test_limits_of_a_batch(app: App) -> None:
     many = [{"type": "event", "payload": {"website": website, "url": "/"}}] * 51
     assert (await send(app, many, path="/api/batch")).json["error"]["code"] == "too_many_events"
     assert (await send(app, {}, path="/api/batch")).json["error"]["code"] == "invalid_body"
+
+
+async def test_a_batch_without_a_valid_event(app: App) -> None:
+    website = await website_of(app)
+    faulty = {"type": "event", "payload": payload(website, url=7)}
+    answer = await send(app, [{"type": "identify", "payload": payload(website)}, faulty], path="/api/batch")
+    assert (answer.status, answer.json["processed"], answer.json["errors"]) == (200, 1, 1)
+    assert answer.json["details"][0]["index"] == 1
+    assert await counted(app, website) == {"missing_field": 1}

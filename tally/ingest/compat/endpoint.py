@@ -34,11 +34,21 @@ def endpoint(form: Format) -> Handler:
 
     async def handle(request: web.Request) -> web.Response:
         collector = request.app[COLLECTOR]
+        refused = form.refused
         try:
-            return await _collect(request, form)
+            sender = sender_of(collector, request)
+            body = await read_body(request)
+            own = _own_batch(body) if request.method == "POST" else None
+            if own is not None:
+                # The tracker keeps events that are refused for a while, so it needs the statuses of collect.
+                refused = _raised
+                return accepted_response(await take(collector, own._replace(takes_domains=True), sender))
+            translation = form.translate(_received(request, body, sender))
+            refused = translation.refused or refused
+            return translation.answer(await _taken(request, translation.batch._replace(takes_domains=True), sender))
         except ApiError as error:
             collector.count_refusal(error)
-            response = form.refused(error)
+            response = refused(error)
             request.app[ERROR_COUNTS][error.kind.code] += 1
             return response
 
@@ -50,31 +60,24 @@ async def preflight(request: web.Request) -> web.Response:
     return web.Response(status=204, headers=_PREFLIGHT)
 
 
-async def _collect(request: web.Request, form: Format) -> web.Response:
+def _raised(error: ApiError) -> web.Response:
+    raise error
+
+
+def _received(request: web.Request, body: bytes, sender: Sender) -> Received:
+    collector, website = request.app[COLLECTOR], request.match_info.get("website", "")
+    visitor, domain_of = collector.resolver.visitor, collector.domain_of
+    return Received(request.headers, request.query, body, request.host, website, sender, visitor, domain_of)
+
+
+async def _taken(request: web.Request, batch: Batch, sender: Sender) -> Accepted:
+    """Store the events of a batch; of a HEAD request only check them. Raises ApiError."""
     collector = request.app[COLLECTOR]
-    sender = sender_of(collector, request)
-    body = await read_body(request)
-    own = _own_batch(body)
-    if own is not None:
-        return accepted_response(await take(collector, own._replace(takes_domains=True), sender))
-    website = request.match_info.get("website", "")
-    received = Received(
-        request.headers,
-        request.query,
-        body,
-        request.host,
-        website,
-        sender,
-        collector.resolver.visitor,
-        collector.domain_of,
-    )
-    translation = form.translate(received)
-    batch, accepted = translation.batch._replace(takes_domains=True), Accepted(0, [])
     if request.method == "HEAD":
         _check(collector, batch, sender)
     elif batch.items:
-        accepted = await take(collector, batch, sender)
-    return translation.answer(accepted)
+        return await take(collector, batch, sender)
+    return Accepted(0, [])
 
 
 def _check(collector: Collector, batch: Batch, sender: Sender) -> None:

@@ -55,7 +55,8 @@ def refused(error: ApiError) -> web.Response:
     """Return the GIF with the error's status and reason. Raises errors of the server."""
     if error.kind.status >= 500:
         raise error
-    return _gif(error.kind.status, error.message)
+    faults = error.more.get("errors")
+    return _gif(error.kind.status, faults[0]["message"] if faults else error.message)
 
 
 def translate_hits(received: Received) -> Translation:
@@ -68,23 +69,32 @@ def translate_hits(received: Received) -> Translation:
         raise ApiError(errors.INVALID_BODY, "The body must be a JSON object with a list of hits.")
     if len(hits) > MAX_EVENTS:
         raise ApiError(errors.TOO_MANY_EVENTS)
-    people = [hit for hit in hits if not (isinstance(hit, dict) and hit.get("bot"))]
+    places = [place for place, hit in enumerate(hits) if not (isinstance(hit, dict) and hit.get("bot"))]
+    people = [hits[place] for place in places]
     items = [_item(received, website.strip(), hit) if isinstance(hit, dict) else hit for hit in people]
     values = [hit if isinstance(hit, dict) else {} for hit in people]
     visitors = tuple(
         received.visitor(received.sender, text(hit.get("ip")), text(hit.get("user_agent"))) for hit in values
     )
-    return Translation(Batch(items, None, {}, visitors), _hits_answer)
+
+    def answer(accepted: Accepted) -> web.Response:
+        # A client that sends a hit again after an error must not do so with a crawler's.
+        faults = {
+            str(places[fault["index"]]): fault["message"] for fault in accepted.errors if fault["code"] != "crawler"
+        }
+        return json_response({"errors": faults}, 400) if faults else json_response({"status": "ok"}, 202)
+
+    def refused(error: ApiError) -> web.Response:
+        if error.kind is not errors.NO_VALID_EVENT:
+            raise error
+        return answer(Accepted(0, error.more["errors"]))
+
+    return Translation(Batch(items, None, {}, visitors), answer, refused)
 
 
 def refused_hits(error: ApiError) -> web.Response:
     """Raise the error: it is JSON, as GoatCounter's are."""
     raise error
-
-
-def _hits_answer(accepted: Accepted) -> web.Response:
-    faults = {str(fault["index"]): fault["message"] for fault in accepted.errors}
-    return json_response({"errors": faults} if faults else {"status": "ok"}, 202)
 
 
 def _answer(accepted: Accepted) -> web.Response:

@@ -49,10 +49,11 @@ def translate(received: Received) -> Translation:
     else:
         item |= {"type": "event", "event_name": name, "event_data": _data(value)}
     items = [item | {"website_id": domain} for domain in _domains(value, url)]
-    return Translation(Batch(items, None, {}, _visitors(received, len(items))), _answer)
+    visitors = _visitors(received, len(items))
+    return Translation(Batch(items, None, {}, visitors), _answer, lambda error: refused(error, len(items)))
 
 
-def refused(error: ApiError) -> web.Response:
+def refused(error: ApiError, events: int = 1) -> web.Response:
     """Return the answer to a refused request. Raises the error where it is the server's, or the body is unreadable."""
     if error.kind is errors.NO_VALID_EVENT:
         faults: dict[str, list[str]] = {}
@@ -63,7 +64,7 @@ def refused(error: ApiError) -> web.Response:
     if error.kind in (errors.INVALID_JSON, errors.INVALID_BODY):
         return json_response({"errors": {"request": [error.message]}}, 400)
     if error.kind in (errors.UNKNOWN_WEBSITE, errors.ORIGIN_NOT_ALLOWED, errors.RATE_LIMITED, errors.MONTHLY_LIMIT):
-        return _ok(1)
+        return _ok(events)
     raise error
 
 

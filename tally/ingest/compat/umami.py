@@ -9,6 +9,7 @@ Differences from collect:
   same for everybody, so that no client can be recognised by them.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ _STORED = {"cache": "", "sessionId": _NIL, "visitId": _NIL}
 _CRAWLER = {"beep": "boop"}
 _DEVICES = dict.fromkeys(DEVICES) | {"laptop": "desktop"}
 _MAX_LABEL = 100
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def translate(received: Received) -> Translation:
@@ -51,7 +53,10 @@ def translate_batch(received: Received) -> Translation:
         counts = {"size": len(bodies), "processed": len(bodies) - len(faults), "errors": len(faults)}
         return json_response(counts | {"details": details, "cache": ""})
 
-    return Translation(batch, answer)
+    def refused_batch(error: ApiError) -> web.Response:
+        return answer(Accepted(0, error.more["errors"])) if error.kind is errors.NO_VALID_EVENT else refused(error)
+
+    return Translation(batch, answer, refused_batch)
 
 
 def refused(error: ApiError) -> web.Response:
@@ -114,7 +119,7 @@ def _item(received: Received, body: Any, payload: Mapping[str, Any]) -> Any:
 def _url(received: Received, payload: Mapping[str, Any]) -> str | None:
     """Return the page's URL: a path is one of `hostname`, or else of the website's domain."""
     url = payload.get("url")
-    if not isinstance(url, str) or "://" in url.partition("?")[0]:
+    if not isinstance(url, str) or _SCHEME.match(url.strip()):
         return text(url) or None
     host = text(payload.get("hostname")) or received.domain_of(text(payload.get("website")))
     if not host:
@@ -123,7 +128,9 @@ def _url(received: Received, payload: Mapping[str, Any]) -> str | None:
 
 
 def _timestamp(seconds: Any) -> Any:
-    """Return the milliseconds of seconds since 1970; what is no such number as it is."""
+    """Return the milliseconds of seconds since 1970, a number or its text; what is no such number as it is."""
+    if isinstance(seconds, str) and seconds.isascii() and seconds.isdecimal() and len(seconds) <= 12:
+        seconds = int(seconds)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or abs(seconds) > 1e12:
         return seconds
     return int(seconds * 1_000)
