@@ -137,7 +137,8 @@ def _show_preview(preview: Preview) -> None:
         print(f"{iso(day * DAY_MS)[:10]}\t{preview.days[day]}")
     say(
         f"nothing was imported: {events:,} events of {len(preview.days):,} days would be,"
-        f" of which {preview.known:,} have been imported before; {preview.bad:,} invalid of {preview.lines:,} lines"
+        f" of which {preview.known:,} have been imported before; {preview.copies:,} copies in the file,"
+        f" {preview.bad:,} invalid of {preview.lines:,} lines"
     )
 
 

@@ -260,6 +260,20 @@ class Check:
             "/* import_writer.promised */ create temp table if not exists promised (key integer primary key)"
         )
         connection.execute("/* import_writer.none_promised */ delete from temp.promised")
+        connection.execute(
+            "/* import_writer.checked */ create temp table if not exists checked"
+            " (ts integer, key integer, primary key (ts, key)) without rowid"
+        )
+        connection.execute("/* import_writer.none_checked */ delete from temp.checked")
+
+    def is_copy(self, line: Line) -> bool:
+        """Return whether the file has had the line before."""
+        if line.key is None:
+            return False
+        new = self._connection.execute(
+            "/* import_writer.check */ insert or ignore into temp.checked values (?, ?)", (line.ts_ms, line.key)
+        )
+        return not new.rowcount
 
     def rejection(self, line: Line) -> Rejection | None:
         """Return why a line will be rejected; None where it will not."""

@@ -72,11 +72,12 @@ class Summary(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """What an import would store: valid events by UTC day, how many of them were imported before,
-    the number of invalid lines, and that of all lines."""
+    """What an import would store: valid events by UTC day, how many of them were imported before, the number of further
+    copies of events in the file, of invalid lines, and of all lines."""
 
     days: Mapping[int, int]
     known: int
+    copies: int
     bad: int
     lines: int
 
@@ -190,7 +191,7 @@ class _Import:
         """Return what would be imported; report invalid lines."""
         check = Check(self._connection, self._website)
         days: Counter[int] = Counter()
-        known = 0
+        known = copies = 0
         chunks = _Chunks(self._records, self._read, self._lines, self._sizes, (0, 0))
         skipped: Counter[str] = Counter()
         while chunk := chunks.next():
@@ -199,17 +200,19 @@ class _Import:
             bad = chunk.bad
             for line in chunk.lines:
                 rejection = check.rejection(line)
-                if rejection is None:
-                    good.append(line)
-                else:
+                if rejection is not None:
                     bad.append((line.number, rejection))
+                elif check.is_copy(line):
+                    copies += 1
+                else:
+                    good.append(line)
             for number, rejection in sorted(bad, key=itemgetter(0)):
                 self._bad.add(number, rejection)
             days.update(line.ts_ms // DAY_MS for line in good)
             known += Part(self._connection, self._website, self._labels, self._visits).known(good)
             self._progress(self._source.position)
         self._end_reports(skipped)
-        return Preview(days, known, self._bad.seen, chunks.lines)
+        return Preview(days, known, copies, self._bad.seen, chunks.lines)
 
     def take(self) -> Summary:
         """Import the lines that have not been imported yet."""
