@@ -82,7 +82,13 @@ class Source:
         if begin[:2] == b"\x1f\x8b":
             unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=cast(BinaryIO, packed)))
         elif begin == b"PK\x03\x04":
-            unpacked = self._member()
+            try:
+                unpacked = self._member()
+            except (BadFile, zipfile.BadZipFile):
+                raise
+            except Exception as fault:
+                # zipfile raises OSError, IndexError, UnicodeDecodeError and NotImplementedError for damaged archives.
+                raise zipfile.BadZipFile from fault
         else:
             unpacked = self._file
         if start and unpacked is self._file:

@@ -26,6 +26,7 @@ _SESSION_EVENTS = frozenset(("session_start", "first_visit", "first_open", "user
 # Parameters that are no properties of an event: those about its page, session and source.
 _OWN = ("ga_", "page_", "firebase_", "engagement_", "session_", "engaged_", "gclid", "dclid", "srsltid", "batch_")
 _OWN_PARAMETERS = frozenset(("source", "medium", "campaign", "term", "content", "campaign_id", "entrances"))
+_INT64 = 1 << 63
 _MANUAL = {
     "utm_source": "manual_source",
     "utm_medium": "manual_medium",
@@ -129,7 +130,8 @@ def _value(typed: dict[str, Any]) -> str | int | float | None:
     if isinstance(text, str):
         return text
     if isinstance(number, str) and len(number) <= 20 and number.removeprefix("-").isdecimal():
-        return int(number)
+        # An INT64 in BigQuery; orjson, which writes event_data, has no larger ones either.
+        return whole if -_INT64 <= (whole := int(number)) < _INT64 else number
     for value in (number, typed.get("double_value"), typed.get("float_value")):
         if isinstance(value, int | float):
             return value

@@ -189,6 +189,8 @@ class LineReader:
             return None, None
         if isinstance(id, bool | list | dict):
             raise _Wrong("invalid_field", "id is a number or text.", "id")
+        if not isinstance(visitor, str | None):
+            raise _Wrong("invalid_field", "visitor is text.", "visitor")
         # Web vitals have no visitor: their values stand for it.
         who_sent = item.get("vitals") if type_ == VITALS else None if self._secret else visitor
         sent = orjson.dumps((type_, id, who_sent), option=orjson.OPT_SORT_KEYS)

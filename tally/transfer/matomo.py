@@ -62,7 +62,7 @@ class Matomo:
         return found
 
     def _event(self, action: dict[str, Any]) -> dict[str, Any] | Skip | Rejection:
-        kind, timestamp, address = action.get("type"), action.get("timestamp"), _text(action, "url")
+        kind, timestamp, address = _text(action, "type"), action.get("timestamp"), _text(action, "url")
         if kind != "action" and kind != "event" and kind not in _NAMED:
             return _OTHER
         try:

@@ -14,7 +14,7 @@ reading can start again.
 
 import csv
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +44,8 @@ UNCLOSED = Rejection("invalid_csv", "A quoted field is not closed, or is followe
 
 # A line and what is read beyond its end to find the end of a row.
 _MAX_ROW_BYTES = MAX_LINE_BYTES
+# csv refuses fields of more than 128 KiB by default.
+csv.field_size_limit(2 * _MAX_ROW_BYTES)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "0": "\0", "N": ""}
 # A JSON value in brackets, as far as needed to find its end: brackets are not matched by kind. Quantifiers are
@@ -85,6 +87,10 @@ class Table:
             missing = [name for name in needed if name not in columns]
             if missing:
                 raise BadFile(f"{source.name} has no column {', '.join(missing)} in its first line: {hint}")
+            # As `select *` from several tables writes them: which of the two is meant cannot be known.
+            twice = [name for name, times in Counter(columns).items() if times > 1]
+            if twice:
+                raise BadFile(f"{source.name} has column {', '.join(twice[:3])} more than once: {hint}")
 
         return cls(source, check, allow_nul=allow_nul)
 

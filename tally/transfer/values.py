@@ -211,7 +211,7 @@ def major(version: str) -> str:
 def os_version(system: str, version: str) -> str:
     """Return the version of a system where browsers send the true one (tally/events/user_agent.py), else ""."""
     parts = version.split(".")
-    if not parts[0].isdecimal():
+    if not major(version):
         return ""
     if system == "Windows":
         return version if version in ("7", "8", "8.1") else ""

@@ -90,6 +90,10 @@ def test_figures_are_those_of_the_rows(imports: Imports, written: str) -> None:
         (row(geo={"country": "Atlantis"}), {"country": ""}),
         (row("/", name="scroll", parameters={"percent_scrolled": 90}), {"event_data": {"percent_scrolled": 90}}),
         (row(name="click"), {"event_data": None}),
+        (
+            row(name="click", parameters={"a": 2**63 - 1, "b": 2**63, "c": -(2**63), "d": -(2**63) - 1}),
+            {"event_data": {"a": 2**63 - 1, "b": str(2**63), "c": -(2**63), "d": str(-(2**63) - 1)}},
+        ),
         (row(None), "invalid_url"),
         (row(None, parameters={"page_location": "about:blank"}), "invalid_url"),
         (row(event_timestamp="late"), "invalid_row"),

@@ -79,11 +79,13 @@ def test_figures_are_those_of_the_actions(imports: Imports, written: str) -> Non
     [
         (visit(1, action("/"), operatingSystemName="GNU/Linux"), {"os": "Linux"}),
         (visit(1, action("/"), operatingSystemName="Mac", operatingSystemVersion="10.15"), {"os_version": ""}),
+        (visit(1, action("/"), operatingSystemName="Mac", operatingSystemVersion="1" * 5_000), {"os_version": ""}),
         (visit(1, action("/"), visitorId=None), {"visitor": "1"}),
         (visit(1, action("/", url="example.com/x")), {"pathname": "/x", "hostname": "example.com"}),
         (visit(1, action("/", timestamp="soon")), "invalid_action"),
         (visit(1, action(None)), "invalid_action"),
         (visit(1, action("/", url="https://exa mple/")), "invalid_action"),
+        (visit(1, action("/", type=["action"])), Skip("goal conversions, orders and other actions")),
         (visit(1, action("/", type="ecommerceOrder")), Skip("goal conversions, orders and other actions")),
         (visit(1, 7), "invalid_action"),  # type: ignore[arg-type]
         (visit(1, actionDetails=None), "invalid_visit"),

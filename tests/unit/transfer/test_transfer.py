@@ -18,6 +18,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,6 +120,8 @@ def test_times_up_to_now_are_accepted(timestamp: Any, ms: int) -> None:
     assert read(line_with(timestamp=timestamp), now_ms=max(NOON_MS, min(ms, NOON_MS + 500))).ts_ms == ms
 
 
+# orjson reads deeper nesting than it writes.
+DEEP = json.loads("[" * 300 + "]" * 300)
 BAD_LINES: dict[str, tuple[Any, str, str]] = {
     "no JSON": (b"{", "invalid_json", ""),
     "not UTF-8": (b'{"type": "pageview", "pathname": "\xff"}', "invalid_json", ""),
@@ -159,6 +162,7 @@ BAD_LINES: dict[str, tuple[Any, str, str]] = {
     "unknown vitals": (line_with(type="vitals", vitals={"fid": 1}), "invalid_field", "vitals"),
     "a text for a value": (line_with(type="ab_convert", experiment="e", value="1"), "invalid_field", "value"),
     "a number for a visitor": (line_with(visitor=1), "invalid_field", "visitor"),
+    "a deep list for a heatmap's visitor": (line_with(type="heatmap", id=1, visitor=DEEP), "invalid_field", "visitor"),
     "a list for an id": (line_with(id=[1]), "invalid_field", "id"),
     "true for an id": (line_with(id=True), "invalid_field", "id"),
 }
@@ -271,6 +275,18 @@ def test_blank_lines_are_skipped(raw: bytes) -> None:
 # --- files
 
 
+def zip_with(changes: dict[int, bytes]) -> bytes:
+    """Return a zip archive of one file with some bytes of its directory's entry replaced."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a", b"a\n")
+    content = bytearray(packed.getvalue())
+    entry = content.rindex(b"PK\x01\x02")
+    for at, replaced in changes.items():
+        content[entry + at : entry + at + len(replaced)] = replaced
+    return bytes(content)
+
+
 def lines_of(path: Path, start: int = 0) -> list[tuple[bytes | None, int]]:
     with open_source(str(path)) as source:
         return list(source.lines(start))
@@ -318,8 +334,17 @@ def test_a_source_is_identified_by_its_beginning_and_size(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("content", "expected_error"),
-    [("a\n".encode("utf-16"), "not UTF-8 text"), (b"PK\x03\x04\0\0", "damaged or incomplete")],
-    ids=["UTF-16", "zip"],
+    [
+        ("a\n".encode("utf-16"), "not UTF-8 text"),
+        (b"PK\x03\x04\0\0", "damaged or incomplete"),
+        # For these zipfile raises OSError, UnicodeDecodeError and NotImplementedError.
+        (zip_with({63: b"\xff\x03"}), "damaged or incomplete"),
+        (zip_with({9: b"\x08", 46: b"\xff"}), "damaged or incomplete"),
+        (zip_with({6: b"\xff"}), "damaged or incomplete"),
+        (zip_with({8: b"\x20"}), "damaged or incomplete"),
+        (zip_with({8: b"\x40"}), "damaged or incomplete"),
+    ],
+    ids=["UTF-16", "zip", "place", "name", "version", "patched", "encryption"],
 )
 def test_binary_files_are_refused(tmp_path: Path, content: bytes, expected_error: str) -> None:
     (tmp_path / "file").write_bytes(content)

@@ -75,6 +75,7 @@ def test_figures_are_those_of_the_rows(imports: Imports) -> None:
         (row("1", created_at="2024-11-18T09:00:00.5Z"), {"timestamp": 1731920400500}),
         (row("1", os="Windows XP"), {"os": "Windows"}),
         (row("1", os="Mac OS", browser="safari"), {"os": "macOS", "browser": "Safari"}),
+        (row("1", os="Mac OS " + "1" * 5_000), {"os": "macOS", "os_version": ""}),
         (row("1", os="Android OS", browser="samsung"), {"os": "Android", "browser": "Samsung Internet"}),
         (row("1", browser="edge-chromium"), {"browser": "Edge"}),
         (row("1", browser=r"\N", country=r"\N"), {"browser": "", "country": ""}),
@@ -98,6 +99,12 @@ def test_rows(imports: Imports, given: dict[str, str], expected: Any) -> None:
 def test_a_file_without_the_columns_is_refused(imports: Imports) -> None:
     assert imports.take("umami", "x,y\n/,3\n", status=1) == ""
     assert "has no column event_id, session_id, created_at, url_path, event_type in its first line" in imports.errors
+
+
+def test_a_column_that_occurs_twice_is_refused(imports: Imports) -> None:
+    """`select *` of both tables has the time of the session too, which must not become that of its events."""
+    assert imports.take("umami", export(ROWS[:1], [*COLUMNS, "created_at"]), status=1) == ""
+    assert "has column created_at more than once" in imports.errors
 
 
 def test_rows_of_the_table_alone(imports: Imports) -> None:
