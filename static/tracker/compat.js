@@ -40,7 +40,9 @@
         value && typeof value === "object" ? JSON.stringify(value) : value,
       ]),
     );
-  const sendEvent = (event_name, values) => send({ type: "event", event_name, event_data: flat(values) });
+  const tag = isUmami && dataset.tag ? { tag: dataset.tag } : {};
+  const sendEvent = (event_name, values) =>
+    send({ type: "event", event_name, event_data: { ...tag, ...flat(values) } });
   const sendView = (url) => send({ type: "pageview", url: new URL(url || location.href, location.href).href });
 
   const isLocal = /^(localhost|127\.[\d.]+|\[::1\])$/.test(location.hostname);
@@ -74,9 +76,10 @@
   } else if (isUmami) {
     const track = async (what, values) => {
       const given = typeof what === "function" ? what({ url: location.href }) : what;
-      const tag = dataset.tag ? { tag: dataset.tag } : {};
-      if (typeof given === "string") sendEvent(given, { ...tag, ...values });
-      else if (given && given.name) sendEvent(given.name, { ...tag, ...given.data });
+      // A function returns nothing for what is not to be counted.
+      if (typeof what === "function" && !given) return;
+      if (typeof given === "string") sendEvent(given, values);
+      else if (given && given.name) sendEvent(given.name, given.data);
       else sendView(given && given.url);
     };
     page.umami ||= { track, identify: async () => {} };
@@ -91,9 +94,12 @@
     page.goatcounter = { ...counter, count, bind_events: () => {} };
   }
 
-  const click = (target) => {
-    const node = target.closest("[data-umami-event],[data-goatcounter-click],[class*=plausible-event-name]");
-    if (!node) return;
+  const act = ({ target, type }) => {
+    // The target of an event that a script dispatches may be the document, which has no closest().
+    const node =
+      target.closest && target.closest("[data-umami-event],[data-goatcounter-click],[class*=plausible-event-name]");
+    // Plausible counts a form when it is submitted, and no clicks in it.
+    if (!node || (isPlausible && (node.tagName === "FORM") !== (type === "submit"))) return;
     const values = {};
     let name = node.dataset.umamiEvent || node.dataset.goatcounterClick;
     for (const attribute of node.attributes) {
@@ -107,5 +113,6 @@
     }
     if (name) sendEvent(name, values);
   };
-  addEventListener("click", (event) => click(event.target), true);
+  addEventListener("click", act, true);
+  if (isPlausible) addEventListener("submit", act, true);
 })();
