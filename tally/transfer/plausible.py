@@ -1,7 +1,8 @@
 """Read rows of Plausible's table events_v2, as CSV or TSV with a header: one row per event.
 
-Columns are found by their names. Rows have no ids: a row is known by its time, visitor, session, name, page and
-properties, so equal ones of one second are one event. ClickHouse writes unknown countries as two NULs in CSV.
+Columns are found by their names. Rows have no ids: a row is known by its time, visitor, session, name, page,
+properties and revenue, so equal ones of one second are one event. ClickHouse writes unknown countries as two NULs in
+CSV. Revenue becomes the properties `value` and `currency`, as where it is collected (tally/ingest/compat/plausible.py).
 """
 
 import re
@@ -20,6 +21,8 @@ _BAD_TIME = Rejection("invalid_field", "timestamp is like 2024-11-18 09:00:00.",
 _BAD_DATA = Rejection("invalid_event_data", "meta.key and meta.value have different lengths.", "meta.key")
 # An array of texts: ['a','b\'c'].
 _TEXT = re.compile(r"'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
+# A Decimal64(3).
+_AMOUNT = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 _NO_SOURCE = frozenset(("", "Direct / None"))
 
 
@@ -48,11 +51,12 @@ class Plausible:
         os, _ = values.system(get("operating_system", ""))
         path, hostname = row["pathname"], get("hostname") or self._domain
         keys, contents = get("meta.key", ""), get("meta.value", "")
+        amount = get("revenue_source_amount", "")
         event: dict[str, Any] = {
             "type": "pageview",
             "timestamp": ts_ms,
             "visitor": row["user_id"],
-            "id": "\n".join((get("session_id", ""), name, hostname, path, keys, contents)),
+            "id": "\n".join((get("session_id", ""), name, hostname, path, keys, contents, *filter(None, (amount,)))),
             "hostname": hostname,
             "pathname": values.pathname(path),
             "referrer": values.referrer(get("referrer", "")),
@@ -76,6 +80,10 @@ class Plausible:
             if len(names) != len(texts):
                 return (_BAD_DATA,)
             event["event_data"] = dict(zip(names, texts, strict=True))
+        if _AMOUNT.fullmatch(amount):
+            event["event_data"] = event.get("event_data", {}) | {"value": float(amount)}
+            if currency := get("revenue_source_currency", "").strip("\0"):
+                event["event_data"]["currency"] = currency
         return (event,)
 
 

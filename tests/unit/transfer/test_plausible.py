@@ -15,7 +15,7 @@ COLUMNS = (
     *("timestamp", "name", "site_id", "user_id", "session_id", "hostname", "pathname", "referrer", "referrer_source"),
     *("country_code", "screen_size", "operating_system", "browser", "utm_medium", "utm_source", "utm_campaign"),
     *("meta.key", "meta.value", "browser_version", "operating_system_version", "subdivision1_code", "utm_content"),
-    "utm_term",
+    *("utm_term", "revenue_source_amount", "revenue_source_currency"),
 )
 
 
@@ -79,6 +79,8 @@ def test_figures_are_those_of_the_rows(imports: Imports, written: Callable[[Sequ
     assert imports.list("utm_source") == {"letter": 1, "partner": 1}
     event = imports.site.data("events?from=2024-01-01&to=2024-12-31&filter_event_name=Sign%09up")[0]
     assert event["event_data"] == {"plan": "pro", "it's": r"a\b"}
+    orders = [row(name="Order", revenue_source_amount=amount) for amount in ("1.5", "2", "2")]
+    assert imports.take("plausible", written(orders)) == "2"
 
 
 @cases(
@@ -90,6 +92,21 @@ def test_figures_are_those_of_the_rows(imports: Imports, written: Callable[[Sequ
         (row(screen_size="Laptop"), {"device": "desktop"}),
         (row(referrer="Direct / None"), {"referrer": ""}),
         (row(timestamp="now"), "invalid_field"),
+        (
+            row(
+                name="a",
+                meta_key="['x']",
+                meta_value="['y']",
+                revenue_source_amount="9.99",
+                revenue_source_currency="EUR",
+            ),
+            {"event_data": {"x": "y", "value": 9.99, "currency": "EUR"}},
+        ),
+        (
+            row(name="a", revenue_source_amount="-7", revenue_source_currency="\0\0\0"),
+            {"event_data": {"value": -7.0}},
+        ),
+        (row(name="a", revenue_source_amount=r"\N", meta_key="['x']", meta_value="['y']"), {"event_data": {"x": "y"}}),
         (row(name="a", meta_key="['x']"), "invalid_event_data"),
         (row(name="pageleave"), Skip("engagement events")),
     ],
