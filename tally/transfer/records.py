@@ -102,7 +102,7 @@ class Table:
         if isinstance(header, Rejection) or not raw:
             raise BadFile(f"{self._source.name} has no header: its first line must name the columns.")
         is_tsv = "\t" in header and "," not in header
-        self.columns = header.split("\t") if is_tsv else _row(header) or []
+        self.columns = header.split("\t") if is_tsv else _row(header) or [""]
         self._check(self.columns)
         if start:
             found = self._source.lines(start, allow_nul=self._allow_nul)

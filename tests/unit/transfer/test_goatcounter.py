@@ -99,6 +99,7 @@ HEAD = export([])
 GOOD = export([row()])[len(HEAD) :]
 BROKEN: dict[str, tuple[str | bytes, int, str]] = {
     "no header": (GOOD, 1, "is no CSV export of GoatCounter (version 2)"),
+    "a header that is not closed": ('"' + HEAD + GOOD, 1, "is no CSV export of GoatCounter (version 2)"),
     "version 1": (HEAD.replace("2Path", "1Path"), 1, "is version 1 of GoatCounter's export"),
     "nothing": ("", 1, "has no header"),
     "a short row": (HEAD + "/,a\n" + GOOD, 0, "line 2: invalid_csv: The row has 2 fields; the header has 14."),
