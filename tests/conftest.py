@@ -20,7 +20,7 @@ from tally.settings import Settings
 from tally.web.components import IngestEngine, ReportEngine, group_commit
 from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countries
 from tests.support.process import Command, Serve, Server, accept_interrupts, clean_environment
-from tests.support.selection import Amount, amount, examples, is_worker, seconds_of, set_amount
+from tests.support.selection import Amount, amount, is_worker, seconds_of, set_amount
 
 # Examples have no deadline: the speed of the machine decides nothing.
 hypothesis.settings.register_profile(
@@ -79,7 +79,7 @@ def is_selected(item: pytest.Item) -> bool:
     runs_by_default = not reason_not_to_run(item)
     if amount() is Amount.default:
         return runs_by_default
-    return amount() is not Amount.rest or not runs_by_default or has_random_examples(item)
+    return amount() is not Amount.rest or not runs_by_default or bool(item.get_closest_marker("random_examples"))
 
 
 def reason_not_to_run(item: pytest.Item) -> str:
@@ -91,11 +91,6 @@ def reason_not_to_run(item: pytest.Item) -> str:
     if isinstance(item, pytest.Function) and REAL_PROCESS & set(item.fixturenames):
         return "tests of the command as a process"
     return next((f"tests/{kind}" for kind in NOT_BY_DEFAULT if item.get_closest_marker(kind)), "")
-
-
-def has_random_examples(item: pytest.Item) -> bool:
-    """Return whether a test is in a file whose random tests run with fewer examples by default."""
-    return isinstance(item, pytest.Function) and any(value is examples for value in vars(item.module).values())
 
 
 def pytest_testnodedown(node: Any) -> None:

@@ -61,9 +61,13 @@ def fail_and_recover(page: Any, address: str, requests: re.Pattern[str], words: 
     page.problems.forgive("status of 503")
 
 
-def chromium_path() -> str:
-    """Return the path of Chromium. Without it skip the test; with TALLY_MUST_BROWSE, as in .ci/run, fail it."""
-    found = os.environ.get("TALLY_CHROMIUM") or shutil.which("/usr/bin/chromium") or shutil.which("chromium")
+def chromium_path(*programs: str) -> str:
+    """Return the path of Chromium, or of the first of some other programs that is installed.
+
+    Without any skip the test; with TALLY_MUST_BROWSE, as in .ci/run, fail it.
+    """
+    names = (*programs, "/usr/bin/chromium", "chromium")
+    found = os.environ.get("TALLY_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if found is None:
         assert not os.environ.get("TALLY_MUST_BROWSE"), "install Chromium: apt-get install chromium"
         pytest.skip("NOT TESTED: the pages and the tracker are only seen through Chromium (apt-get install chromium)")
@@ -72,8 +76,11 @@ def chromium_path() -> str:
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """Yield a headless Chromium."""
-    path = chromium_path()
+    """Yield a headless Chromium, without the parts of a desktop browser where that build is installed.
+
+    Pages take 0.6 of the processor time there (31 s against 50 s for 37 tests). The tracker is tested in the full one.
+    """
+    path = chromium_path("chromium-headless-shell")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         browser.idle = defaultdict(list)

@@ -462,6 +462,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         )
 
 
+@pytest.mark.random_examples
 # The two health checks object to large scenarios, which are intended here.
 @pytest.mark.parametrize("subject", ["traffic", "lists"])
 @settings(

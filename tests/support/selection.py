@@ -2,8 +2,8 @@
 
 `python -m pytest` alone runs the default part: random tests with few examples, and no test that is marked `robustness`,
 `browser` or `slow` or that starts the command as a process, except those marked `by_default`. `--rest` runs what the
-default part leaves out: these tests, and random tests with every example. `--all` runs every test with every example.
-Naming files, tests or markers runs these alone, with every example.
+default part leaves out: these tests, and those marked `random_examples` with every example. `--all` runs every test
+with every example. Naming files, tests or markers runs these alone, with every example.
 """
 
 import os
@@ -80,7 +80,10 @@ def amount() -> Amount:
 
 
 def examples(full: int, default: int) -> int:
-    """Return the number of random examples: `default` in the default run, else `full`."""
+    """Return the number of random examples: `default` in the default run, else `full`.
+
+    A test that uses it is marked `random_examples`, so that `--rest` runs it again.
+    """
     return default if amount() is Amount.default else full
 
 

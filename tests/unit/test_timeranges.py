@@ -551,6 +551,7 @@ def ranges(draw: st.DrawFn) -> Range:
     return Range(from_ms, from_ms + length_ms, tz, None)
 
 
+@pytest.mark.random_examples
 @settings(deadline=None, max_examples=examples(250, default=80))
 @given(ranges(), st.sampled_from(["day", "hour"]))
 def test_buckets_equal_the_slow_walk(range_of: Range, interval: Interval) -> None:

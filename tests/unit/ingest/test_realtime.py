@@ -569,6 +569,7 @@ def run_steps(database: RealtimeDatabase, steps: Sequence[tuple[str, Any]]) -> C
     return answers
 
 
+@pytest.mark.random_examples
 @settings(
     max_examples=examples(300, default=60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -35,6 +35,8 @@ from tests.support.app import ManualClock
 from tests.support.rollup_database import RollupHarness, make_file
 from tests.support.selection import examples
 
+pytestmark = pytest.mark.random_examples
+
 DAY = 20_772
 DAYS = 4
 LISTED = (*FIELDS, *PAGES, "event_name")

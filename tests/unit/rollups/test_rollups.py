@@ -336,6 +336,7 @@ def seen() -> Iterator[Counter[str]]:
     print(dict(counter))
 
 
+@pytest.mark.random_examples
 @pytest.mark.usefixtures("small_limits")
 @settings(max_examples=EXAMPLES, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
 @given(integers_below(len(NAMES)), integers_below(4), st.sampled_from((1_000, 1_000, 2)), STEPS, QUERIES)

@@ -85,6 +85,7 @@ def test_deltas_in_any_order(events: list[Event]) -> None:
     assert by_deltas(events) == by_deltas(events[::-1]) == expected_rows(events)
 
 
+@pytest.mark.random_examples
 @settings(max_examples=examples(300, default=60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(

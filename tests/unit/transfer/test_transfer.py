@@ -1022,6 +1022,7 @@ def expected(sent: Sent) -> dict[tuple[Any, ...], int]:
     return counts
 
 
+@pytest.mark.random_examples
 @settings(max_examples=examples(120, default=25), deadline=None)
 @given(random_imports())
 def test_random_imports_store_all_lines_once(sent: Sent) -> None:
