@@ -1,14 +1,16 @@
 // Draws a heatmap on canvases: cells coloured by clicks, a scroll overlay over what few pageviews reached, a profile of
 // the scroll depth. Canvases have a few samples per cell and are scaled by the style sheet.
 //
-// Soft edges keep the data exact: the centre of a cell has the colour of its own count, and a cell fades out at the
-// centres of its neighbours. Colours follow the logarithm of the count and change steadily in lightness, so that their
+// The soft drawing keeps the data exact where it is: the centre of a clicked cell has the colour of its own count. Around
+// clicks, colours blend and fade out to that of one click and to nothing, within SOFT_PX in every direction. Colours follow the logarithm of the count and change steadily in lightness, so that their
 // order is visible without colour.
 
 import { coloursAt } from "../shared/theme.js";
 
-// Samples per cell and direction with soft edges; odd, so that one is in the centre.
+// Samples per cell and direction of the soft drawing; odd, so that one is in the centre.
 const SAMPLES = 5;
+// About the half of what a pointer or a finger aims at. Cells are at most 26 px wide, and 20 px high.
+const SOFT_PX = 36;
 const COLOURS = 256;
 const STOPS = ["--heat-0", "--heat-1", "--heat-2", "--heat-3", "--heat-4"];
 
@@ -47,27 +49,28 @@ function channelsOf(colour) {
 }
 
 /**
- * Draws the clicks of the first `rows` rows; `isSoft`: with soft edges, else with sharp cells.
+ * Draws the clicks of the first `rows` rows; `isSoft`: softly, else as sharp cells. `width`: of the page in CSS pixels.
  *
  * @param {HTMLCanvasElement} canvas
  * @param {Heatmap} map
  * @param {number} rows
- * @param {{ isSoft: boolean, ramp: number[][] }} options
+ * @param {{ isSoft: boolean, ramp: number[][], width: number }} options
  */
-export function drawClicks(canvas, map, rows, { isSoft, ramp }) {
+export function drawClicks(canvas, map, rows, { isSoft, ramp, width: pageWidth }) {
   const samples = isSoft ? SAMPLES : 1;
   const [width, height] = [map.bins_x * samples, rows * samples];
   const shown = map.grid.filter(([, y]) => y < rows);
   const most = maxClicks(map);
-  const field = isSoft ? softField(shown, most, width, height) : plainField(shown, most, width, height);
+  const kernel = isSoft ? softKernel(pageWidth / map.bins_x, map.bin_height) : [];
+  const field = isSoft ? softField(shown, most, width, height, kernel) : plainField(shown, most, width, height);
   Object.assign(canvas, { width, height });
   const image = new ImageData(width, height);
-  for (let i = 0; i < field.weight.length; i++) {
-    const weight = field.weight[i];
-    if (!weight) continue;
-    const level = field.level[i] / weight;
+  for (let i = 0; i < field.opacity.length; i++) {
+    const opacity = Math.min(1, field.opacity[i]);
+    if (!opacity) continue;
+    const level = opacity * field.level[i];
     image.data.set(ramp[Math.round(level * (COLOURS - 1))], 4 * i);
-    image.data[4 * i + 3] = Math.round(255 * Math.min(1, weight) * (0.6 + 0.35 * level));
+    image.data[4 * i + 3] = Math.round(255 * opacity * (0.6 + 0.35 * level));
   }
   canvas.getContext("2d")?.putImageData(image, 0, 0);
 }
@@ -88,57 +91,60 @@ export function maxClicks(map) {
  * @param {number} height
  */
 function plainField(cells, most, width, height) {
-  const field = { level: new Float32Array(width * height), weight: new Float32Array(width * height) };
+  const field = { level: new Float32Array(width * height), opacity: new Float32Array(width * height) };
   for (const [x, y, count] of cells) {
     field.level[y * width + x] = levelOf(count, most);
-    field.weight[y * width + x] = 1;
+    field.opacity[y * width + x] = 1;
   }
   return field;
 }
 
 /**
- * Returns for each sample the sums of weight and of level times weight; their quotient blends from cell to cell.
+ * Returns for each sample its level, the mean of the cells around it by inverse squared distance, and its opacity.
  *
  * @param {Cell[]} cells
  * @param {number} most
  * @param {number} width
  * @param {number} height
+ * @param {ReturnType<typeof softKernel>} kernel
  */
-function softField(cells, most, width, height) {
-  const field = { level: new Float32Array(width * height), weight: new Float32Array(width * height) };
-  const kernel = softKernel();
+function softField(cells, most, width, height, kernel) {
+  const [level, opacity, sums] = [0, 0, 0].map(() => new Float32Array(width * height));
   for (const [x, y, count] of cells) {
-    const level = levelOf(count, most);
-    for (const [dx, dy, weight] of kernel) {
+    const own = levelOf(count, most);
+    for (const { dx, dy, fade, weight } of kernel) {
       const [column, row] = [x * SAMPLES + dx, y * SAMPLES + dy];
       if (column < 0 || row < 0 || column >= width || row >= height) continue;
-      field.level[row * width + column] += level * weight;
-      field.weight[row * width + column] += weight;
+      const i = row * width + column;
+      opacity[i] += fade;
+      sums[i] += weight;
+      level[i] += own * weight;
     }
   }
-  return field;
-}
-
-/** Returns the samples in and around a cell: [[dx, dy, weight], ...] from its upper left. Weights of all cells add up to 1. */
-function softKernel() {
-  const found = [];
-  for (let dy = -SAMPLES; dy < 2 * SAMPLES; dy++) {
-    for (let dx = -SAMPLES; dx < 2 * SAMPLES; dx++) {
-      const weight = edgeWeight(dx) * edgeWeight(dy);
-      if (weight) found.push([dx, dy, weight]);
-    }
-  }
-  return found;
+  for (let i = 0; i < level.length; i++) if (sums[i]) level[i] /= sums[i];
+  return { level, opacity };
 }
 
 /**
- * Returns a weight: 1 at the centre of a cell, 0.5 at its edge, 0 at the centres of its neighbours.
+ * Returns the samples around the centre of a cell that it reaches, by their distance from the cell's first sample. `fade`: 1 at
+ * the centre, 0 from SOFT_PX on; `weight`: infinite at the centre but for rounding, so that the level there is the cell's own.
  *
- * @param {number} offset
+ * @param {number} cellWidth  in CSS pixels
+ * @param {number} cellHeight
  */
-function edgeWeight(offset) {
-  const left = Math.max(0, 1 - Math.abs((offset + 0.5) / SAMPLES - 0.5));
-  return left * left * (3 - 2 * left);
+function softKernel(cellWidth, cellHeight) {
+  const [reachX, reachY] = [cellWidth, cellHeight].map((size) => Math.ceil((SOFT_PX * SAMPLES) / size));
+  const centre = (SAMPLES - 1) / 2;
+  const found = [];
+  for (let dy = -reachY; dy <= reachY; dy++) {
+    for (let dx = -reachX; dx <= reachX; dx++) {
+      const distance = Math.hypot(dx * cellWidth, dy * cellHeight) / SAMPLES / SOFT_PX;
+      const left = Math.max(0, 1 - distance);
+      const fade = left * left * (3 - 2 * left);
+      if (fade) found.push({ dx: centre + dx, dy: centre + dy, fade, weight: fade / (distance ** 2 + 1e-6) });
+    }
+  }
+  return found;
 }
 
 /**

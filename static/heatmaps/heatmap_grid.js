@@ -15,6 +15,14 @@ export const CLASSES = [
   { device: "tablet", title: t("tablet"), many: t("tablets"), says: t("tablet_width"), width: 820, screen: 1_080 },
   { device: "desktop", title: t("desktop"), many: t("desktops"), says: t("desktop_width"), width: 1_280, screen: 720 },
 ];
+// How far from its cell with the most clicks a hot spot reaches. Buttons and links are wider than high.
+const SPOT_PX = { x: 64, y: 32 };
+/** Names of the thirds of a screen, from the upper left. */
+const PLACES = [
+  [t("top_left"), t("top_center"), t("top_right")],
+  [t("left"), t("center"), t("right")],
+  [t("bottom_left"), t("bottom_center"), t("bottom_right")],
+];
 // About 28 screens of a desktop. Deeper cells are only in the tables.
 const MAX_HEIGHT_PX = 20_000;
 
@@ -37,17 +45,76 @@ export function pixels(count) {
 }
 
 /**
- * Returns the position of a cell: "32 to 34% from the left, 640 to 660 px from the top".
+ * Returns the exact position of an area: "32 to 34% from the left, 640 to 660 px from the top".
  *
- * @param {any[]} options
+ * @param {Area} area
  * @param {Heatmap} map
  */
-export function cellWords([x, y], map) {
-  const share = 100 / map.bins_x;
-  const [left, right] = [x * share, (x + 1) * share].map((value) => Math.round(value * 10) / 10);
-  const top = y * map.bin_height;
-  const bottom = pixels(top + map.bin_height);
-  return t("cell", { left: number(left), right: percent(right, 1), top: number(top), bottom });
+export function areaWords({ left, right, top, bottom }, map) {
+  const [from, to] = [left, right].map((x) => Math.round((1_000 * x) / map.bins_x) / 10);
+  const [first, last] = [top, bottom].map((y) => y * map.bin_height);
+  return t("cell", { left: number(from), right: percent(to, 1), top: number(first), bottom: pixels(last) });
+}
+
+/**
+ * Returns the area of one cell.
+ *
+ * @param {number[]} cell
+ * @returns {Area}
+ */
+export function areaOf([x, y, count = 0]) {
+  return { left: x, right: x + 1, top: y, bottom: y + 1, count };
+}
+
+/**
+ * Returns the name of an area's position: "Top left, 120 px from the top", and below the first screen "Center of screen 2,
+ * 1,080 px from the top". Screens have the typical height of the width class.
+ *
+ * @param {Area} area
+ * @param {Heatmap} map
+ * @param {WidthClass} kind
+ */
+export function placeWords({ left, right, top, bottom }, map, kind) {
+  const screens = (((top + bottom) / 2) * map.bin_height) / kind.screen;
+  const screen = Math.floor(screens) + 1;
+  const third = (/** @type {number} */ share) => Math.min(2, Math.floor(3 * share));
+  const position = PLACES[third(screens % 1)][third((left + right) / 2 / map.bins_x)];
+  const depth = pixels(top * map.bin_height);
+  return screen === 1 ? t("spot", { position, depth }) : t("spot_on_screen", { position, screen, depth });
+}
+
+/**
+ * Returns the hot spots: areas of clicked cells around the cell with the most clicks of each, which belong to no spot
+ * before. By clicks, descending; equal ones from the upper left.
+ *
+ * @param {Heatmap} map
+ * @param {WidthClass} kind
+ * @returns {Area[]}
+ */
+export function hotSpots(map, kind) {
+  const reachX = (SPOT_PX.x * map.bins_x) / kind.width;
+  const reachY = SPOT_PX.y / map.bin_height;
+  const left = new Map(cellsByClicks(map).map((cell) => [cell[1] * map.bins_x + cell[0], cell]));
+  const spots = [];
+  for (const [, [x, y]] of left) {
+    /** @type {Area} */
+    const spot = { left: x, right: x, top: y, bottom: y, count: 0 };
+    for (let row = Math.max(0, Math.ceil(y - reachY)); row <= y + reachY; row++) {
+      for (let column = Math.max(0, Math.ceil(x - reachX)); column <= x + reachX; column++) {
+        const key = row * map.bins_x + column;
+        const cell = column >= 0 && column < map.bins_x ? left.get(key) : undefined;
+        if (!cell) continue;
+        left.delete(key);
+        spot.count += cell[2];
+        spot.left = Math.min(spot.left, column);
+        spot.right = Math.max(spot.right, column + 1);
+        spot.top = Math.min(spot.top, row);
+        spot.bottom = Math.max(spot.bottom, row + 1);
+      }
+    }
+    spots.push(spot);
+  }
+  return spots.sort((one, other) => other.count - one.count || one.top - other.top || one.left - other.left);
 }
 
 /**

@@ -1,4 +1,4 @@
-// The lists beside the heatmap: pages with data, and the positions with the most clicks on the selected page.
+// The lists beside the heatmap: pages with data, and the hot spots of the selected page, named by their position.
 
 import { failureNotice } from "../shared/dialog.js";
 import { h, visuallyHidden } from "../shared/dom.js";
@@ -6,12 +6,12 @@ import { number } from "../shared/formats.js";
 import { barList } from "../shared/bar_list.js";
 import { listDialog } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
-import { cellWords, cellsByClicks, shareOf } from "./heatmap_grid.js";
+import { areaWords, hotSpots, placeWords, shareOf } from "./heatmap_grid.js";
 
 const t = await texts("heatmaps");
 const shared = await texts("shared");
 const FIRST_PAGES = 8;
-const FIRST_PLACES = 10;
+export const FIRST_PLACES = 10;
 // The read API's maximum of `limit`.
 export const MAX_PAGES = 1_000;
 
@@ -70,30 +70,29 @@ function weight(page) {
 }
 
 /**
- * Returns the content of the card of positions. `show(x, y)` shows one on the heatmap; `csv`: the path of all positions.
+ * Returns the content of the card of hot spots. `show(spot)` shows one on the heatmap; `csv`: the path of all cells.
  *
  * @param {Heatmap} map
- * @param {{ show: (x: number, y: number) => void, csv: string }} options
+ * @param {WidthClass} kind
+ * @param {{ show: (spot: Area) => void, csv: string }} options
  */
-export function placesCard(map, { show, csv }) {
-  const all = cellsByClicks(map);
+export function placesCard(map, kind, { show, csv }) {
+  const all = hotSpots(map, kind).map((spot, i) => ({
+    ...{ spot, rank: i + 1, name: placeWords(spot, map, kind), exact: areaWords(spot, map) },
+  }));
   const openAll = () => {
     const dialog = listDialog({
       title: t("positions_by_clicks"),
-      load: async () => ({ rows: all.map((cell, i) => [...cell, i + 1]) }),
-      draw: (some) => placesTable(some, map, (x, y) => (dialog.close(), show(x, y))),
-      matches: ([x, y], text) => cellWords([x, y], map).includes(text),
+      load: async () => ({ rows: all }),
+      draw: (some) => placesTable(some, map, (spot) => (dialog.close(), show(spot)), true),
+      matches: ({ name, exact }, text) => `${name} ${exact}`.toLowerCase().includes(text),
       failed: () => null,
     });
   };
   return [
     head("places-title", t("most_clicked"), h("span", { class: "soft small-text" }, t("clicks_share"))),
     all.length
-      ? placesTable(
-          all.slice(0, FIRST_PLACES).map((cell, i) => [...cell, i + 1]),
-          map,
-          show,
-        )
+      ? placesTable(all.slice(0, FIRST_PLACES), map, show)
       : h("p", { class: "nothing soft" }, t("no_clicks_in_range")),
     h(
       "div",
@@ -107,15 +106,17 @@ export function placesCard(map, { show, csv }) {
 }
 
 /**
- * @param {number[][]} cells
+ * @param {{ spot: Area, rank: number, name: string, exact: string }[]} spots
  * @param {Heatmap} map
- * @param {(x: number, y: number) => void} show
+ * @param {(spot: Area) => void} show
+ * @param {boolean} [hasExact]  whether the exact positions are shown; else they are the hints of the rows
  */
-function placesTable(cells, map, show) {
-  const row = (/** @type {any[]} */ [x, y, count, place]) =>
+function placesTable(spots, map, show, hasExact = false) {
+  const row = (/** @type {typeof spots[0]} */ { spot, rank, name, exact }) =>
     h(
       "tr",
-      { dataset: { cell: `${x},${y}` } },
+      null,
+      h("td", { class: "spot-rank soft", "aria-hidden": "true" }, number(rank)),
       h(
         "th",
         { scope: "row" },
@@ -124,15 +125,16 @@ function placesTable(cells, map, show) {
           {
             class: "plain-button",
             type: "button",
-            title: t("show_on_heatmap"),
-            dataset: { key: `place-${place}` },
-            onclick: () => show(x, y),
+            title: hasExact ? t("show_on_heatmap") : exact,
+            dataset: { key: `place-${rank}` },
+            onclick: () => show(spot),
           },
-          cellWords([x, y], map),
+          name,
         ),
+        hasExact ? h("span", { class: "soft small-text spot-exact" }, exact) : null,
       ),
-      h("td", { class: "num" }, h("strong", null, number(count))),
-      h("td", { class: "num soft" }, shareOf(count, map.clicks)),
+      h("td", { class: "num" }, h("strong", null, number(spot.count))),
+      h("td", { class: "num soft" }, shareOf(spot.count, map.clicks)),
     );
   return h(
     "table",
@@ -144,10 +146,11 @@ function placesTable(cells, map, show) {
       h(
         "tr",
         null,
+        h("td", { "aria-hidden": "true" }),
         [t("position"), t("clicks"), t("share")].map((text) => h("th", { scope: "col" }, text)),
       ),
     ),
-    h("tbody", null, cells.map(row)),
+    h("tbody", null, spots.map(row)),
   );
 }
 

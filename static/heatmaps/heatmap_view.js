@@ -6,11 +6,12 @@
 // for the keyboard.
 
 import { fill, h } from "../shared/dom.js";
-import { percent } from "../shared/formats.js";
+import { number, percent } from "../shared/formats.js";
 import { coloursAt, onColourChange } from "../shared/theme.js";
 import { texts } from "../shared/messages.js";
 import { drawClicks, drawScrollOverlay, drawScrollProfile, rampOf } from "./heatmap_canvas.js";
-import { cellWords, depthReachedBy, extentOf, pixels, reached, shareOf } from "./heatmap_grid.js";
+import { FIRST_PLACES } from "./heatmap_lists.js";
+import { areaOf, areaWords, depthReachedBy, extentOf, hotSpots, pixels, reached, shareOf } from "./heatmap_grid.js";
 
 const t = await texts("heatmaps");
 
@@ -22,11 +23,11 @@ const STEPS_PX = [100, 200, 500, 1_000, 2_000, 5_000];
 const QUARTERS = [75, 50, 25];
 
 /**
- * Returns the view: { element, draw(state), show(x, y), goTo(y), end() }. state:
+ * Returns the view: { element, draw(state), show(area), goTo(y), end() }. state:
  *   map, kind        the API's answer and its width class
  *   title            a label for screen readers
  *   clicks, scroll   whether these are drawn
- *   isSoft           whether cells have soft edges
+ *   isSoft           whether clicks are drawn softly
  *   url              the page to frame; null for the plain background
  */
 export function heatmapView() {
@@ -43,7 +44,8 @@ export function heatmapView() {
     nodes.clicks.hidden = !state.clicks;
     nodes.clicks.classList.toggle("cells", !state.isSoft);
     nodes.fog.hidden = nodes.reach.hidden = !state.scroll || !map.samples;
-    drawClicks(nodes.clicks, map, extent.rows, { isSoft: state.isSoft, ramp: rampOf(nodes.element) });
+    const { isSoft, kind } = state;
+    drawClicks(nodes.clicks, map, extent.rows, { isSoft, ramp: rampOf(nodes.element), width: kind.width });
     drawScrollOverlay(nodes.fog, map, extent.rows, colour("--fog"));
     drawScrollProfile(nodes.reach, map, extent.rows, colour("--data-bar"));
   }
@@ -59,25 +61,24 @@ export function heatmapView() {
     const frame = nodes.under.querySelector("iframe");
     if (frame) frame.style.transform = `scale(${own.scale})`;
     fill(nodes.depths, depthsOf(extent.height, own.scale));
-    fill(nodes.lines, linesOf(state, extent.height, own.scale));
+    fill(nodes.lines, linesOf(state, extent.height, own.scale), spotsOf(state, own.scale));
   }
 
   /**
-   * @param {number} x
-   * @param {number} y
+   * @param {Area} area
    */
-  function show(x, y) {
+  function show(area) {
     const { state, scale } = own;
     const { map } = state;
     const size = { width: (state.kind.width / map.bins_x) * scale, height: map.bin_height * scale };
     Object.assign(nodes.mark.style, {
-      left: `${x * size.width}px`,
-      top: `${y * size.height}px`,
-      width: `${size.width}px`,
-      height: `${size.height}px`,
+      left: `${area.left * size.width}px`,
+      top: `${area.top * size.height}px`,
+      width: `${(area.right - area.left) * size.width}px`,
+      height: `${(area.bottom - area.top) * size.height}px`,
     });
     nodes.mark.hidden = nodes.tip.hidden = false;
-    fill(nodes.tip, tipOf(state, x, y));
+    fill(nodes.tip, tipOf(state, area));
     const [cell, box] = [nodes.mark.getBoundingClientRect(), nodes.element.getBoundingClientRect()];
     const right = cell.right - box.left + 10;
     const fits = right + nodes.tip.offsetWidth < box.width - 16;
@@ -102,7 +103,7 @@ export function heatmapView() {
 
   /**
    * @param {PointerEvent} event
-   * @returns {[x: number, y: number] | null}
+   * @returns {Area | null}
    */
   function under(event) {
     if (!own.state) return null;
@@ -110,13 +111,14 @@ export function heatmapView() {
     const box = nodes.paper.getBoundingClientRect();
     const x = Math.floor(((event.clientX - box.left) / box.width) * map.bins_x);
     const y = Math.floor((event.clientY - box.top) / own.scale / map.bin_height);
-    return x >= 0 && y >= 0 && x < map.bins_x && y < own.extent.rows ? [x, y] : null;
+    if (x < 0 || y < 0 || x >= map.bins_x || y >= own.extent.rows) return null;
+    return areaOf(map.grid.find((/** @type {Cell} */ [column, row]) => column === x && row === y) || [x, y]);
   }
 
   for (const name of ["pointermove", "pointerdown"]) {
     nodes.scroller.addEventListener(name, (/** @type {PointerEvent} */ event) => {
       const cell = under(event);
-      if (cell) show(...cell);
+      if (cell) show(cell);
       else hide();
     });
   }
@@ -139,10 +141,10 @@ export function heatmapView() {
       paint();
       if (isOther) nodes.scroller.scrollTop = 0;
     },
-    show(/** @type {number} */ x, /** @type {number} */ y) {
-      goTo(y);
+    show(/** @type {Area} */ area) {
+      goTo(area.top);
       // The scroll event of goTo() arrives up to two frames later and would hide the tooltip.
-      requestAnimationFrame(() => requestAnimationFrame(() => nodes.element.isConnected && show(x, y)));
+      requestAnimationFrame(() => requestAnimationFrame(() => nodes.element.isConnected && show(area)));
     },
     goTo,
     end() {
@@ -250,13 +252,28 @@ function partWords(share, depth) {
 }
 
 /**
- * @param {{ map: Heatmap, clicks: boolean }} options
- * @param {number} x
- * @param {number} y
+ * Returns the ranks of the hot spots that are in the list beside the heatmap, at their upper right.
+ *
+ * @param {{ map: Heatmap, kind: WidthClass, clicks: boolean }} options
+ * @param {number} scale
  */
-function tipOf({ map, clicks }, x, y) {
-  const count = map.grid.find(([column, row]) => column === x && row === y)?.[2] || 0;
-  const share = reached(map, y);
+function spotsOf({ map, kind, clicks }, scale) {
+  if (!clicks) return [];
+  const shown = hotSpots(map, kind).slice(0, FIRST_PLACES);
+  return shown.map(({ right, top }, i) => {
+    const place = { left: (right / map.bins_x) * kind.width * scale, top: top * map.bin_height * scale };
+    const style = { left: `${place.left}px`, top: `${place.top}px` };
+    return h("span", { class: right > 0.9 * map.bins_x ? "sheet-spot inside" : "sheet-spot", style }, number(i + 1));
+  });
+}
+
+/**
+ * @param {{ map: Heatmap, clicks: boolean }} options
+ * @param {Area} area
+ */
+function tipOf({ map, clicks }, area) {
+  const { count } = area;
+  const share = reached(map, area.top);
   return [
     clicks
       ? h(
@@ -268,7 +285,7 @@ function tipOf({ map, clicks }, x, y) {
             : null,
         )
       : null,
-    h("p", { class: "soft" }, cellWords([x, y], map)),
+    h("p", { class: "soft" }, areaWords(area, map)),
     share === null ? null : h("p", { class: "soft" }, t("reach_this", { share: percent(share) })),
   ];
 }

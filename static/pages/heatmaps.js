@@ -204,7 +204,7 @@ function drawParts({ board, nodes, heatmap, depth }, { data, meta }) {
   const question = board.question({ pathname, filter_device: kind.device, format: "csv" });
   refill(
     nodes.hottest,
-    placesCard(map, { show: (x, y) => heatmap.show(x, y), csv: `${board.base}/heatmap?${question}` }),
+    placesCard(map, kind, { show: (spot) => heatmap.show(spot), csv: `${board.base}/heatmap?${question}` }),
   );
   depth.draw(map, kind);
   board.say(t("said", { title, ...countsOf(map) }));

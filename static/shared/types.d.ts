@@ -280,6 +280,15 @@ interface Heatmap {
   cells: number;
 }
 
+/** Cells of a heatmap: columns `left` to `right`, rows `top` to `bottom`, the ends excluded; and their clicks. */
+interface Area {
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+  count: number;
+}
+
 interface HeatmapPage {
   value: string;
   clicks: number;

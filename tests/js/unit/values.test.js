@@ -2,10 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { coverWords, measure, numberWords, scalarText } from "../../../static/events/scalars.js";
 import {
-  cellWords,
+  areaOf,
+  areaWords,
   cellsByClicks,
   depthReachedBy,
   extentOf,
+  hotSpots,
+  placeWords,
   reached,
   shareOf,
   widthClass,
@@ -71,9 +74,37 @@ test("a summary of numbers", () => {
   );
 });
 
-cases("cellWords", (cell) => cellWords(cell, MAP), [
+cases("areaWords", (cell) => areaWords(areaOf(cell), MAP), [
   [[[16, 32]], "32 to 34% from the left, 640 to 660 px from the top"],
 ]);
+cases("placeWords", (cell) => placeWords(areaOf(cell), MAP, widthClass("desktop")), [
+  [[[0, 0]], "Top left, 0 px from the top"],
+  [[[25, 6]], "Top center, 120 px from the top"],
+  [[[40, 18]], "Right, 360 px from the top"],
+  [[[49, 35]], "Bottom right, 700 px from the top"],
+  [[[25, 36]], "Top center of screen 2, 720 px from the top"],
+]);
+
+test("hot spots take the cells around the one with the most clicks, once each", () => {
+  // On desktops, a spot reaches two cells to the sides and one up and down; on phones eight to the sides.
+  const grid = [
+    [0, 0, 3],
+    [2, 1, 2],
+    [3, 0, 4],
+    [5, 0, 1],
+    [6, 9, 1],
+  ];
+  const map = { ...MAP, clicks: 11, grid };
+  assert.deepEqual(hotSpots(map, widthClass("desktop")), [
+    { left: 2, right: 6, top: 0, bottom: 2, count: 7 },
+    { left: 0, right: 1, top: 0, bottom: 1, count: 3 },
+    { left: 6, right: 7, top: 9, bottom: 10, count: 1 },
+  ]);
+  assert.deepEqual(
+    hotSpots(map, widthClass("mobile")).map(({ count }) => count),
+    [10, 1],
+  );
+});
 cases("reached", (y) => reached(MAP, y), [
   [[2], 75],
   [[9], 0],
