@@ -7,7 +7,9 @@ import { fieldTitle } from "../shared/fields.js";
 import { percent } from "../shared/formats.js";
 import { listDialog, sortHead } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
-import { COLUMNS, MAX_ROWS, VISIT_EDGES, listQuery, rowsOf } from "./top_lists.js";
+import { toggleFilter } from "../shared/view_state.js";
+import { NO_TABLE } from "./dashboard_view.js";
+import { COLUMNS, MAX_ROWS, VISIT_EDGES, listOf, listQuery, rowsOf } from "./top_lists.js";
 
 const t = await texts("dashboard");
 const shared = await texts("shared");
@@ -15,14 +17,19 @@ const shared = await texts("shared");
 const METRICS = "visitors,pageviews,events,visits,bounce_rate,visit_duration";
 
 /**
- * Opens the dialog with all values of a list.
+ * Opens the dialog with all values of the list that the view names.
  *
- * @param {any} list
  * @param {import("./dashboard.js").DashboardBoard} board
+ * @param {() => void} onclose
  */
-export function allDialog(list, board) {
+export function allDialog(board, onclose) {
+  const view = board.view();
+  const list = listOf(view.all, board);
   const { field, path, title } = list;
-  const dialog = listDialog({
+  return listDialog({
+    sorted: view.sort,
+    onsort: (sort) => void board.go({ ...board.view(), sort }, { replace: true }),
+    onclose,
     title: VISIT_EDGES[list.name] ? fieldTitle(field) : title,
     load: async () => {
       const fetchRows = (/** @type {Record<string, any>} */ more) =>
@@ -32,6 +39,8 @@ export function allDialog(list, board) {
       // Figures about visits need events that are still kept.
       if (!answer.ok && isTop) answer = await fetchRows({});
       if (!answer.ok) return { error: answer.error };
+      // Shares are relative to the key figures.
+      await board.figuresLoaded();
       const rows = rowsOf(list, answer.data, answer.meta.unset, board);
       return { rows, note: answer.data.length === MAX_ROWS ? ` ${shared("first_rows", { count: MAX_ROWS })}` : "" };
     },
@@ -39,13 +48,14 @@ export function allDialog(list, board) {
     full: true,
     sorts: { value: (row) => row.text, share: (row) => row.share, ...figuresOf(list) },
     draw: (rows, sort) =>
-      allTable(list, rows, sort, (row) => {
-        dialog.close();
-        board.toggle(field, row.value);
-      }),
+      allTable(
+        list,
+        rows,
+        sort,
+        (row) => void board.go({ ...toggleFilter(board.view(), field, row.value), ...NO_TABLE }),
+      ),
     failed: (error, again) => failureNotice(t("list_failed", { list: title }), error, again),
   });
-  return dialog;
 }
 
 /**

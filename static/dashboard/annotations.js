@@ -3,6 +3,7 @@
 // annotation instead of narrowing the range.
 
 import { localTime } from "../shared/view_state.js";
+import { isWithinDay } from "../shared/buckets.js";
 import { h, icon } from "../shared/dom.js";
 import { openDialog, openWhenLoaded } from "../shared/dialog.js";
 import { texts } from "../shared/messages.js";
@@ -63,7 +64,7 @@ export function annotationTool(board, changed) {
  * @param {Board} board
  */
 function written(ms, board) {
-  return board.span().interval === "hour" ? new Date(ms).toISOString() : localTime(ms, board.view().zone)[0];
+  return isWithinDay(board.span().interval) ? new Date(ms).toISOString() : localTime(ms, board.view().zone)[0];
 }
 
 /**

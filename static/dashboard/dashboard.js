@@ -1,6 +1,7 @@
 // The dashboard of a website: key figures, chart, top lists, visitors now, recent events. The owner's page and the shared
 // page show the same; their `site` says where reports come from and what stands in the frame.
 
+import { openWhenLoaded } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { dayRange } from "../shared/formats.js";
@@ -8,7 +9,7 @@ import { texts } from "../shared/messages.js";
 import { drawInterval, showDays } from "../shared/range_picker.js";
 import { comparisonOf, hasSameScope, reportQuery } from "../shared/view_state.js";
 import { at } from "../shared/paths.js";
-import { DASHBOARD_STATE } from "./dashboard_view.js";
+import { DASHBOARD_STATE, NO_TABLE } from "./dashboard_view.js";
 import { annotationTool } from "./annotations.js";
 import { conversionCount, shownFigure } from "./conversions.js";
 import { goalCards } from "./goal_cards.js";
@@ -127,6 +128,25 @@ function build(given) {
     },
   });
 
+  /** @type {{ name: string, dialog: Dialog | null }} */
+  const table = { name: "", dialog: null };
+  /** Opens the table of all values that the view names; closes another one, and one of another scope. */
+  function showTable(/** @type {boolean} */ isSameScope) {
+    const { all } = board.view();
+    if (isSameScope && table.name === all) return;
+    const { dialog: last } = table;
+    Object.assign(table, { name: all, dialog: null });
+    last?.close();
+    if (!all) return;
+    openWhenLoaded(import("./all_values.js"), ({ allDialog }) => {
+      if (board.view().all !== all || board.signal.aborted) return;
+      const dialog = allDialog(board, () => {
+        if (table.dialog === dialog && !board.signal.aborted) board.go({ ...board.view(), ...NO_TABLE });
+      });
+      table.dialog = dialog;
+    });
+  }
+
   async function loadAll(/** @type {LoadOptions} */ options) {
     figuresLoaded = loadFigures(options).then((isLoaded) => {
       if (!isLoaded && !options.quietly) totals = null;
@@ -176,8 +196,10 @@ function build(given) {
       csv.href = at(`${board.base}/timeseries?${query}`);
     },
     load({ quietly, last }) {
-      if (last && hasSameScope(last, board.view())) return loadChanged(last, board.view());
-      return loadAll({ quietly });
+      const isSameScope = quietly || Boolean(last && hasSameScope(last, board.view()));
+      const loading = last && isSameScope ? loadChanged(last, board.view()) : loadAll({ quietly });
+      showTable(isSameScope);
+      return loading;
     },
     leave() {
       realtime?.end();

@@ -2,12 +2,16 @@
 //   tabs      { card: list } where another tab than the first is open
 //   recent    "all" where recent events of all types are shown; ""
 //   goal      the id of the goal whose figures are in the lists; ""
+//   all       the list whose table of all values is open; ""
+//   sort      the column that the table is sorted by, after "-" in descending order; ""
 // Pure.
 
-import { CARDS } from "./list_cards.js";
+import { CARDS, isList } from "./list_cards.js";
 import { FIGURES } from "./key_figures.js";
 
 const FIRST = "visitors";
+/** The part of a view without a table of all values. */
+export const NO_TABLE = { all: "", sort: "" };
 
 /** @type {ViewState} */
 export const DASHBOARD_STATE = {
@@ -21,9 +25,16 @@ export const DASHBOARD_STATE = {
     }
     const goal = query.get("goal") || "";
     const recent = query.get("recent") === "all" ? "all" : "";
-    return { recent, figure: figure ? figure.name : FIRST, tabs, goal: /^[0-9a-f]{16}$/.test(goal) ? goal : "" };
+    const all = query.get("all") || "";
+    const table = isList(all) ? { all, sort: query.get("sort") || "" } : NO_TABLE;
+    return {
+      ...{ recent, figure: figure ? figure.name : FIRST, tabs, goal: /^[0-9a-f]{16}$/.test(goal) ? goal : "" },
+      ...table,
+    };
   },
-  write: ({ figure, tabs, goal, recent }) => [
+  write: ({ figure, tabs, goal, recent, all, sort }) => [
+    ...(all ? [["all", all]] : []),
+    ...(all && sort ? [["sort", sort]] : []),
     ...(recent ? [["recent", recent]] : []),
     ...(goal ? [["goal", goal]] : []),
     ...(figure === FIRST ? [] : [["figure", figure]]),

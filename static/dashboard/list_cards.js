@@ -80,6 +80,15 @@ const ALL = {
 };
 
 /**
+ * Returns whether there is a list of that name.
+ *
+ * @param {string} name
+ */
+export function isList(name) {
+  return Object.hasOwn(ALL, name);
+}
+
+/**
  * Returns a list: { name, path (its report), field (a click filters by it), counts ("visitors" or "visits"), title, all
  * (the button of all values), none (the empty text) }.
  *

@@ -14,6 +14,11 @@ const shared = await texts("shared");
 
 /** @type {Record<string, { title: string, chart: (values: Record<string, string>) => string, table: (values: Record<string, string>) => string }>} */
 const INTERVALS = {
+  minute: {
+    title: t("minute"),
+    chart: (values) => t("chart_by_minute", values),
+    table: (values) => t("table_by_minute", values),
+  },
   hour: {
     title: t("hour"),
     chart: (values) => t("chart_by_hour", values),
@@ -173,6 +178,8 @@ function chartData(view, span, rows, before, { pick, counts }) {
     before: before && rows.map((_, i) => before[i]?.[view.figure] ?? null),
     open,
     partial,
+    // A line of one day's hours, or of one bucket, shows little.
+    bars: rows.length === 1 || (span.days === 1 && span.interval === "hour"),
     format: shortNumber,
     when: labels.now,
     say(/** @type {number} */ i) {

@@ -2,7 +2,6 @@
 // (all_values.js).
 
 import { hasFilter, isFiltered, reportQuery, withoutFilters } from "../shared/view_state.js";
-import { openWhenLoaded } from "../shared/dialog.js";
 import { h, refill, visuallyHidden } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { fieldName, valueNode, valueText } from "../shared/fields.js";
@@ -139,7 +138,7 @@ export function listCard(card, board, beside = null) {
   let endSparks = () => {};
   const open = () => board.view().tabs[card.name] || card.fields[0];
   const shown = () => listOf(open(), board);
-  const all = () => openWhenLoaded(import("./all_values.js"), ({ allDialog }) => allDialog(shown(), board));
+  const all = () => void board.go({ ...board.view(), all: shown().name, sort: "" });
   const optional = optionalLists(card, board);
   const isShown = (/** @type {string} */ name) =>
     name === open() || !card.optional?.includes(name) || optional.has(name);
@@ -232,7 +231,7 @@ function optionalLists({ optional = [] }, board) {
  * @param {import("./dashboard.js").DashboardBoard} board
  * @returns {TopList}
  */
-function listOf(name, board) {
+export function listOf(name, board) {
   const list = listNamed(name);
   return board.view().goal && list.counts === "visits"
     ? { ...list, path: `top/${list.field}`, counts: "visitors" }

@@ -7,7 +7,7 @@ import { daysLater, localTime } from "./view_state.js";
 const t = await texts("shared");
 
 /**
- * Returns the days of a bucket within the range (of an hour its day): { from, to, isWhole }. Weeks and months begin with their first day, the
+ * Returns the days of a bucket within the range (of an hour or minute its day): { from, to, isWhole }. Weeks and months begin with their first day, the
  * first and the last bucket count only what lies in the range.
  *
  * @param {string[]} times  the buckets' local starts, in ISO 8601
@@ -17,11 +17,20 @@ const t = await texts("shared");
  */
 export function bucketDays(times, i, range, interval) {
   const start = times[i].slice(0, 10);
-  if (interval === "hour") return { from: start, to: start, isWhole: false };
+  if (isWithinDay(interval)) return { from: start, to: start, isWhole: false };
   const next = i + 1 < times.length ? times[i + 1].slice(0, 10) : followingStart(start, interval);
   const [from, end] = [start < range.from ? range.from : start, daysLater(next, -1)];
   const to = end > range.to ? range.to : end;
   return { from, to, isWhole: from === start && to === end };
+}
+
+/**
+ * Returns whether buckets are parts of a day.
+ *
+ * @param {string} interval
+ */
+export function isWithinDay(interval) {
+  return interval === "minute" || interval === "hour";
 }
 
 /**
@@ -41,7 +50,7 @@ function followingStart(start, interval) {
  * @returns {(i: number) => string}
  */
 export function bucketLabels(times, { zone, interval, range, withYear = false }) {
-  if (interval === "hour" || interval === "day") {
+  if (interval === "day" || isWithinDay(interval)) {
     return (i) => bucketLabel(Date.parse(times[i]), zone, interval, { withYear });
   }
   return (i) => {
@@ -52,7 +61,7 @@ export function bucketLabels(times, { zone, interval, range, withYear = false })
 }
 
 /**
- * Returns the label of a day or an hour: "Sat 5 Dec" or "Sat 5 Dec, 17:00 to 17:59".
+ * Returns the label of a day, an hour or a minute: "Sat 5 Dec", "Sat 5 Dec, 17:00 to 17:59", "Sat 5 Dec, 17:04".
  *
  * @param {number} start
  * @param {string} zone
@@ -65,6 +74,7 @@ export function bucketLabel(start, zone, interval, { withYear = false } = {}) {
   const day = dateFormat(zone, parts).format(start);
   if (interval === "day") return day;
   const clock = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  if (interval === "minute") return t("minute_of_day", { day, time: clock.format(start) });
   return t("hour_of_day", { day, from: clock.format(start), to: clock.format(start + 3_599_999) });
 }
 
@@ -78,12 +88,11 @@ export function bucketLabel(start, zone, interval, { withYear = false } = {}) {
  * @returns {[index: number, text: string][]}
  */
 export function axisTicks(starts, zone, interval, most) {
-  if (interval === "hour" && starts.length <= 50) {
+  if (interval === "minute" || (interval === "hour" && starts.length <= 50)) {
     const hour = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-    const step = [1, 2, 3, 6, 12, 24].find((size) => starts.length / size <= most) || 24;
-    return starts
-      .map((start, i) => /** @type {[number, string]} */ ([i, hour.format(start)]))
-      .filter(([i]) => Number(hourOf(starts[i], zone)) % step === 0);
+    const places = starts.flatMap((start, i) => (localTime(start, zone)[1].slice(3, 5) === "00" ? [i] : []));
+    const step = [1, 2, 3, 6, 12, 24].find((size) => places.length / size <= most) || 24;
+    return places.filter((i) => Number(hourOf(starts[i], zone)) % step === 0).map((i) => [i, hour.format(starts[i])]);
   }
   if (interval === "month") {
     return monthTicks(

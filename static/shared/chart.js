@@ -1,4 +1,4 @@
-// A line chart over time buckets, drawn by uPlot (vendored, loaded with the first chart) in the colours of the style
+// A line or bar chart over time buckets, drawn by uPlot (vendored, loaded with the first chart) in the colours of the style
 // sheet's custom properties; redrawn when the colour scheme or the width changes.
 //
 // The x axis counts buckets, not seconds: days of 23 and 25 hours are as wide as others, and buckets of the range before
@@ -15,6 +15,9 @@ const t = await texts("shared");
 const SOURCE = "/assets/vendor/uplot-1.6.32/uPlot.iife.min.js";
 const RULES = "/assets/vendor/uplot-1.6.32/uPlot.min.css";
 const HEIGHT_PX = 240;
+const MAX_BAR_PX = 48;
+// With more buckets than this lines are thinner, as those of minutes.
+const MANY = 500;
 
 let loading = null;
 
@@ -46,6 +49,7 @@ function load() {
  *   openMark(mark)   called when a marker is clicked; optional
  *   open             index of the bucket that is not over, or -1
  *   partial          indexes of other buckets that are not counted in full; optional
+ *   bars             whether `now` is drawn as bars, and `before` with points; optional
  *   say(i)           a bucket as text; tip(i) as nodes
  *   ticks(width)     labels of the x axis: [[bucket, text], ...]
  *   format(value)    a label of the y axis
@@ -183,13 +187,25 @@ export function chart(host) {
 /**
  * @param {ChartData} data
  */
-function rows({ now, before, open, partial = [], lines = [] }) {
+function rows({ now, before, open, partial = [], lines = [], bars = false }) {
   const isPartial = (/** @type {number} */ i) => i === open || partial.includes(i);
   const done = now.map((value, i) => (isPartial(i) ? null : value));
-  const dashed = now.map((value, i) => ([i - 1, i, i + 1].some(isPartial) ? value : null));
-  // A single bucket is drawn as wide as two, and so are the lines across it.
-  const xs = now.length > 1 ? now.map((_, i) => i) : [0, 1];
-  return [xs, before || now.map(() => null), done, dashed, ...lines.map(({ at }) => xs.map(() => at))];
+  const dashed = now.map((value, i) => ((bars ? [i] : [i - 1, i, i + 1]).some(isPartial) ? value : null));
+  // A line of a single bucket is drawn as wide as two, and so are the lines across it.
+  const xs = bars || now.length > 1 ? now.map((_, i) => i) : [0, 1];
+  const own = layers(before || now.map(() => null), [done, dashed], bars);
+  return [xs, ...own, ...lines.map(({ at }) => xs.map(() => at))];
+}
+
+/**
+ * Returns what is drawn in its order: the range before lies below lines and above bars.
+ *
+ * @param {any} before
+ * @param {any[]} now
+ * @param {boolean} bars
+ */
+function layers(before, now, bars) {
+  return bars ? [...now, before] : [before, ...now];
 }
 
 /**
@@ -223,6 +239,16 @@ function options(state, host, shown, drawn) {
     filter: (/** @type {any} */ plot, /** @type {any} */ series) =>
       isolated.filter((i) => plot.data[series][i] !== null),
   };
+  // Bars need half a bucket on both sides.
+  const side = data.bars ? 0.5 : 0;
+  const drawing = data.bars
+    ? {
+        paths: window.uPlot.paths.bars({ size: [0.7, MAX_BAR_PX] }),
+        width: 1,
+        fill: colour("--data-bar"),
+        points: { show: false },
+      }
+    : { width: last > MANY ? 1 : 2, fill: colour("--data-fill"), points };
   const axis = { stroke: colour("--soft"), font, ticks: { show: false } };
   return {
     width,
@@ -240,7 +266,7 @@ function options(state, host, shown, drawn) {
       drag: { x: true, y: false, setScale: false },
     },
     scales: {
-      x: { time: false, range: [0, Math.max(last, 1)] },
+      x: { time: false, range: [-side, Math.max(last, data.bars ? 0 : 1) + side] },
       y: {
         range: (/** @type {any} */ _, /** @type {any} */ __, /** @type {number} */ most) => [
           0,
@@ -269,9 +295,18 @@ function options(state, host, shown, drawn) {
     ],
     series: [
       {},
-      { stroke: colour("--before"), width: 1.5, points: { show: false } },
-      { stroke: colour("--data"), width: 2, fill: colour("--data-fill"), points },
-      { stroke: colour("--data"), width: 2, dash: [4, 4], fill: colour("--data-fill"), points },
+      ...layers(
+        {
+          stroke: colour("--before"),
+          width: 1.5,
+          points: { show: Boolean(data.bars), size: 5, fill: colour("--before") },
+        },
+        [
+          { stroke: colour("--data"), ...drawing },
+          { stroke: colour("--data"), ...drawing, dash: [4, 4] },
+        ],
+        Boolean(data.bars),
+      ),
       ...(data.lines || []).map((/** @type {any} */ line) => ({
         stroke: colour(line.colour),
         width: 1.5,

@@ -11,10 +11,13 @@ const PAGE_ROWS = 50;
 /**
  * Opens a dialog with all values. `load()` resolves to { rows, note } or { error }; `draw(rows, sort)` returns the
  * elements of one page; `sorts` are the values to sort by, by column: { name: (row) => number, text or null }; `matches(row, text)` returns whether a search finds a row; `failed(error, retry)` returns the failure notice.
+ * `sorted`: the column to sort by at first, after "-" in descending order; `onsort` is called with another one.
  *
  * @param {ListDialogOptions} options
  */
-export function listDialog({ title, load, draw, matches, failed, actions, sorts = {}, full = false }) {
+export function listDialog(options) {
+  const { title, load, draw, matches, failed, actions, onsort, onclose, sorts = {}, sorted: first = "" } = options;
+  const { full = false } = options;
   /** @type {{ rows: any[], page: number, text: string, note: string }} */
   const found = { rows: [], page: 0, text: "", note: "" };
   const search = searchInput(t("search_in", { list: title }), t("search"));
@@ -27,6 +30,7 @@ export function listDialog({ title, load, draw, matches, failed, actions, sorts 
     title,
     wide: !full,
     full,
+    onclose,
     body: [search.element, list, pagerRow],
     actions,
   });
@@ -54,10 +58,15 @@ export function listDialog({ title, load, draw, matches, failed, actions, sorts 
       // Numbers begin with the largest, texts with the first.
       const isText = typeof sorts[by](found.rows[0]) === "string";
       Object.assign(sort, sort.by === by ? { isDown: !sort.isDown } : { by, isDown: !isText });
-      found.rows = sorted(found.rows, sorts[by], sort.isDown);
+      arrange();
       show(0);
+      onsort?.((sort.isDown ? "-" : "") + sort.by);
     },
   };
+
+  function arrange() {
+    if (sort.by) found.rows = sorted(found.rows, sorts[sort.by], sort.isDown);
+  }
 
   /**
    * @param {number} page
@@ -91,6 +100,9 @@ export function listDialog({ title, load, draw, matches, failed, actions, sorts 
     list.removeAttribute("aria-busy");
     if (answer.error) return answer.error.code === "aborted" ? null : fill(list, failed(answer.error, read));
     Object.assign(found, { rows: answer.rows, note: answer.note || "" });
+    const by = first.replace(/^-/, "");
+    if (Object.hasOwn(sorts, by)) Object.assign(sort, { by, isDown: first !== by });
+    arrange();
     return show(0);
   }
   read();

@@ -465,7 +465,7 @@ interface Board {
   signal: AbortSignal;
   view(): View;
   span(): Span;
-  go(view: View): Promise<void> | void;
+  go(view: View, options?: { replace?: boolean }): Promise<void> | void;
   toggle(field: string, value: string): void;
   saved(): SavedFilters;
   /** Returns the error, or null. */
@@ -573,6 +573,7 @@ interface ChartData {
   marks?: ChartMark[];
   open: number;
   partial?: number[];
+  bars?: boolean;
   format(value: number): string;
   /** The days of a bucket, for its markers. */
   when?(i: number): string;
@@ -726,6 +727,10 @@ interface ListDialogOptions {
   load(): Promise<{ rows: any[]; note?: string; error?: undefined } | { error: ApiError; rows?: undefined }>;
   draw(rows: any[], sort: Sort): Child;
   sorts?: Record<string, (row: any) => number | string | null>;
+  /** The column that the rows are sorted by at first, after "-" in descending order; and a function that is called with another one. */
+  sorted?: string;
+  onsort?(sorted: string): void;
+  onclose?(): void;
   full?: boolean;
   matches(row: any, text: string): boolean;
   failed(error: ApiError, retry: () => void): Child;

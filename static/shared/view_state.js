@@ -94,6 +94,8 @@ const COMPARISONS = ["previous", "year", "custom", "off"];
 
 /** The intervals of a series, each with its title, the fewest days that it is for and from how many days on it is the default. */
 export const INTERVALS = [
+  // The read API takes it for at most 24 hours.
+  { name: "minute", title: t("minutes"), least: 1, most: 1, from: Infinity },
   { name: "hour", title: t("hours"), least: 1, most: Math.floor(MAX_BUCKETS / 25), from: 1 },
   { name: "day", title: t("days"), least: 1, most: MAX_BUCKETS, from: 3 },
   { name: "week", title: t("weeks"), least: 8, most: Infinity, from: 101 },
@@ -303,13 +305,27 @@ export function spanOf(view, now = Date.now()) {
   const [from, to] = named ? named.days(today, view) : [view.from || today, view.to || today];
   const days = dayCount(from, to);
   const isOpen = from <= today && today <= to;
-  const intervals = INTERVALS.filter(({ least, most }) => least <= days && days <= most).map(({ name }) => name);
+  const fits = INTERVALS.filter(({ least, most }) => least <= days && days <= most).map(({ name }) => name);
+  const intervals = fits[0] === "minute" && isLongDay(from, view.zone) ? fits.slice(1) : fits;
   const usual = INTERVALS.findLast(({ from: least }) => least <= days) || INTERVALS[0];
   const interval = view.interval && intervals.includes(view.interval) ? view.interval : usual.name;
   const [before, shifted] = rangeBefore(view, from, to);
   // A range that is not over is compared with the same part of the one before: up to the same time of the same day.
   const beforeUntil = isOpen && before && shifted ? `${shifted(today)}T${time}` : null;
   return { from, to, days, today, before, beforeUntil, isOpen, interval, intervals };
+}
+
+/**
+ * Returns whether a day has more than 24 hours: clocks are set back on it.
+ *
+ * @param {string} day
+ * @param {string} zone
+ */
+function isLongDay(day, zone) {
+  const offsetAt = (/** @type {number} */ moment) => Date.parse(`${localTime(moment, zone).join("T")}Z`) - moment;
+  const midnight = Date.parse(`${day}T00:00:00Z`);
+  const start = midnight - offsetAt(midnight);
+  return offsetAt(start) > offsetAt(start + DAY_MS);
 }
 
 /**

@@ -22,7 +22,7 @@
 //   site, website, name, base  where reports come from; /api/account/websites/{id} or /api/share/{token}
 //   server                     the server's public address, as snippets name it
 //   view(), span(), zone       see view_state.js; `zone` is the website's, else the account's
-//   go(view)                   changes the address to that view, then load is called
+//   go(view, { replace })      changes the address to that view, then load is called
 //   toggle(field, value)       adds or removes a filter
 //   saved(), loadSaved()       the segments and goals that filters name, see saved_filters.js
 //   question(more)             the query of a report: from, to, tz, filters, and more
@@ -104,7 +104,7 @@ export async function websitePage(root, context, page, given = ownSite(context))
     server: site.server || "",
     view: () => view,
     span: () => spanOf(view),
-    go: (next) => context.go(addressOf(next)),
+    go: (next, options) => context.go(addressOf(next), options),
     toggle: (field, value) => void board.go(toggleFilter(view, field, value)),
     question: (more) => reportQuery(view, spanOf(view), more),
     request: (report, more, signal = context.signal) =>

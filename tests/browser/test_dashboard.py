@@ -289,6 +289,30 @@ def test_all_values_of_a_list_are_in_a_dialog_with_a_search(site: SampleServer, 
     assert query_of(page)["filter_pathname"].startswith("/blog/1")
 
 
+def test_a_table_of_all_values_has_an_address(site: SampleServer, dashboard: Dashboard) -> None:
+    """With its order; it opens again, closes by Back and Esc, and follows the range."""
+    page = dashboard("period=30d")
+    page.locator(".card-pages").get_by_role("button", name="All pages").click()
+    dialog = page.get_by_role("dialog", name="Pages")
+    dialog.get_by_role("button", name="Pageviews").click()
+    page.wait_for_url("**all=pathname&sort=-pageviews")
+    values = dialog.locator("tbody th").all_inner_texts()
+    other = dashboard(urlsplit(page.url).query)
+    expect(other.get_by_role("dialog").locator("tbody th")).to_have_text(values)
+    expect(other.get_by_role("columnheader", name="Pageviews")).to_have_attribute("aria-sort", "descending")
+    page.go_back()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert "all" not in query_of(page)
+    other.keyboard.press("Escape")
+    expect(other.get_by_role("dialog")).to_have_count(0)
+    other.wait_for_function("!location.search.includes('all=')")
+    other.go_back()
+    expect(other.get_by_role("dialog").locator("tbody th")).to_have_text(values)
+    shared = page.context.new_page()
+    shared.goto(f"{shared_link(page).partition('?')[0]}?all=country")
+    expect(shared.get_by_role("dialog", name="Countries").locator("tbody tr").first).to_be_visible()
+
+
 def test_recent_events_page_by_page(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=30d")
     expect(page.locator(".events-table tbody tr")).to_have_count(12)

@@ -243,8 +243,10 @@ def test_the_soft_drawing_does_not_lie(site: Site, shown: Shown) -> None:
 
 
 def spots(sent: Counter[tuple[int, int]]) -> list[tuple[int, int, int, int, int]]:
-    """Hot spots of a desktop by plain counting, as clicks, -top, -left, right and bottom: two cells to the sides, one up
-    and down of the one with the most clicks."""
+    """Hot spots of a desktop by plain counting, as clicks, -top, -left, right and bottom.
+
+    Each has the cells within two to the sides and one up and down of the one with the most clicks.
+    """
     left, found = sorted(sent, key=lambda cell: (-sent[cell], cell[1], cell[0])), []
     while left:
         x, y = left[0]

@@ -11,6 +11,7 @@ from playwright.sync_api import expect
 
 from tests.browser.browsers import OpenPage
 from tests.browser.history import SampleServer
+from tests.support.process import until
 
 
 def drawn(page: Any) -> Any:
@@ -72,6 +73,41 @@ def test_a_period_is_chosen_in_the_dialog(site: SampleServer, open_page: OpenPag
     page.get_by_role("button", name="Next range").click()
     page.wait_for_url("**period=month**")
     assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
+
+
+def test_minutes_of_a_day(site: SampleServer, open_page: OpenPage) -> None:
+    day = f"from={date.today() - timedelta(days=1)}&to={date.today() - timedelta(days=1)}"
+    page = opened(site, open_page, day)
+    page.get_by_label("Interval").select_option("minute")
+    page.wait_for_url("**interval=minute**")
+    drawn(page)
+    assert shown_series(page) == series(site, f"{day}&interval=minute&compare=previous")
+    page.get_by_role("button", name="7 d").click()
+    expect(page.get_by_label("Interval").locator("[value=minute]")).to_be_disabled()
+
+
+# The pixels of the chart that are drawn on a line just above its x axis.
+FOOT = """() => {
+  const over = document.querySelector(".u-over"), canvas = document.querySelector(".chart canvas");
+  const y = (over.offsetTop + over.offsetHeight - 4) * devicePixelRatio;
+  const line = canvas.getContext("2d").getImageData(0, y, canvas.width, 1).data;
+  return line.filter((_, i) => i % 4 === 3 && line[i]).length / devicePixelRatio;
+}"""
+
+
+def test_one_day_is_drawn_as_bars(site: SampleServer, open_page: OpenPage) -> None:
+    """With a single bucket, which is no line, too."""
+    day = f"from={date.today() - timedelta(days=1)}&to={date.today() - timedelta(days=1)}&compare=off"
+    page = opened(site, open_page, f"{day}&interval=day")
+    wide = page.evaluate(FOOT)
+    assert 40 < wide < 60
+    page.get_by_label("Interval").select_option("hour")
+    page.wait_for_url("**interval=hour**")
+    drawn(page)
+    hours = sum(row["visitors"] > 0 for row in site.ask(f"timeseries?{day[:-12]}&interval=hour&tz=UTC")["data"])
+    assert hours
+    slot = page.locator(".u-over").bounding_box()["width"] / 24
+    until(lambda: 0.6 * slot * hours < page.evaluate(FOOT) < 0.8 * slot * hours)
 
 
 @pytest.mark.parametrize("interval", ["week", "month"])

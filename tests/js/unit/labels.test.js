@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { DASHBOARD_STATE } from "../../../static/dashboard/dashboard_view.js";
+import { DASHBOARD_STATE, NO_TABLE } from "../../../static/dashboard/dashboard_view.js";
 import { CARDS, listNamed } from "../../../static/dashboard/list_cards.js";
 import { changeOf, isNotable } from "../../../static/dashboard/key_figures.js";
 import { sorted } from "../../../static/shared/list_dialog.js";
@@ -18,6 +18,7 @@ const days = (count) => Array.from({ length: count }, (_, i) => Date.parse("2026
 cases("bucketLabel", bucketLabel, [
   [[START, "UTC", "day"], "Sat, Nov 21"],
   [[START, "UTC", "hour"], "Sat, Nov 21, 17:00 to 17:59"],
+  [[START, "UTC", "minute"], "Sat, Nov 21, 17:00"],
   [[START, "Asia/Kolkata", "hour"], "Sat, Nov 21, 22:30 to 23:29"],
   [[START, "UTC", "day", { withYear: true }], "Sat, Nov 21, 2026"],
 ]);
@@ -51,6 +52,10 @@ cases(
 cases("axisTicks", (starts, interval, most) => axisTicks(starts, "UTC", interval, most).map(([, text]) => text), [
   [
     [hours(24), "hour", 8],
+    ["00:00", "03:00", "06:00", "09:00", "12:00", "15:00", "18:00", "21:00"],
+  ],
+  [
+    [Array.from({ length: 1_440 }, (_, i) => hours(24)[0] + i * 60_000), "minute", 8],
     ["00:00", "03:00", "06:00", "09:00", "12:00", "15:00", "18:00", "21:00"],
   ],
   [
@@ -123,12 +128,20 @@ test("every list of the dashboard has a report, a title and an empty text", () =
 test("the dashboard's state keeps only what it knows", () => {
   const read = (query) => DASHBOARD_STATE.read(new URLSearchParams(query));
   const view = read("figure=visits&tab_places=language&tab_pages=pathname&tab_sources=os");
-  assert.deepEqual(view, { figure: "visits", goal: "", recent: "", tabs: { places: "language" } });
+  assert.deepEqual(view, { ...NO_TABLE, figure: "visits", goal: "", recent: "", tabs: { places: "language" } });
   assert.deepEqual(DASHBOARD_STATE.write(view), [
     ["figure", "visits"],
     ["tab_places", "language"],
   ]);
-  assert.deepEqual(read("figure=bounce_rate"), { figure: "visitors", goal: "", recent: "", tabs: {} });
+  assert.deepEqual(read("figure=bounce_rate"), {
+    ...{ ...NO_TABLE, figure: "visitors", goal: "", recent: "", tabs: {} },
+  });
+  assert.equal(read("all=toString&sort=-visits").all, "");
+  const table = read("all=entry&sort=-visits");
+  assert.deepEqual(DASHBOARD_STATE.write(table), [
+    ["all", "entry"],
+    ["sort", "-visits"],
+  ]);
 });
 
 const COUNT = { name: "visitors", inSeries: true };

@@ -128,7 +128,7 @@ cases("spanOf", (view) => spanOf({ ...VIEW, ...view }, NOW), [
       beforeUntil: "2026-11-20T23:30:00",
       isOpen: true,
       interval: "hour",
-      intervals: ["hour", "day"],
+      intervals: ["minute", "hour", "day"],
     },
   ],
   [
@@ -215,9 +215,23 @@ test("another comparison replaces the days of a custom one", () => {
   });
 });
 cases(
+  "spanOf, intervals of a day",
+  (from, zone) => spanOf({ ...VIEW, zone, period: "custom", from, to: from }, NOW).intervals[0],
+  [
+    [["2026-10-24", "Europe/Berlin"], "minute"],
+    // 25 hours; the API takes minutes for 24.
+    [["2026-10-25", "Europe/Berlin"], "hour"],
+    [["2026-03-29", "Europe/Berlin"], "minute"],
+    [["2026-04-05", "Pacific/Auckland"], "hour"],
+    [["2026-11-01", "America/Los_Angeles"], "hour"],
+  ],
+);
+cases(
   "spanOf, interval",
   (from, to, interval) => spanOf({ ...VIEW, period: "custom", from, to, interval }, NOW).interval,
   [
+    [["2026-01-01", "2026-01-01", "minute"], "minute"],
+    [["2026-01-01", "2026-01-02", "minute"], "hour"],
     [["2026-01-01", "2026-01-02", null], "hour"],
     [["2026-01-01", "2026-01-03", null], "day"],
     [["2026-01-01", "2026-04-10", null], "day"],
