@@ -7,8 +7,6 @@ import { fieldTitle } from "../shared/fields.js";
 import { percent } from "../shared/formats.js";
 import { listDialog, sortHead } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
-import { toggleFilter } from "../shared/view_state.js";
-import { NO_TABLE } from "./dashboard_view.js";
 import { COLUMNS, MAX_ROWS, VISIT_EDGES, listOf, listQuery, rowsOf } from "./top_lists.js";
 
 const t = await texts("dashboard");
@@ -47,13 +45,7 @@ export function allDialog(board, onclose) {
     matches: (row, text) => row.text.toLowerCase().includes(text) || row.value.toLowerCase().includes(text),
     full: true,
     sorts: { value: (row) => row.text, share: (row) => row.share, ...figuresOf(list) },
-    draw: (rows, sort) =>
-      allTable(
-        list,
-        rows,
-        sort,
-        (row) => void board.go({ ...toggleFilter(board.view(), field, row.value), ...NO_TABLE }),
-      ),
+    draw: (rows, sort) => allTable(list, rows, sort, (row) => board.choose(field, row.value)),
     failed: (error, again) => failureNotice(t("list_failed", { list: title }), error, again),
   });
 }

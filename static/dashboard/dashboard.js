@@ -7,7 +7,7 @@ import { get } from "../shared/api.js";
 import { dayRange } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { drawInterval, showDays } from "../shared/range_picker.js";
-import { comparisonOf, hasSameScope, reportQuery } from "../shared/view_state.js";
+import { comparisonOf, hasSameScope, reportQuery, toggleFilter } from "../shared/view_state.js";
 import { at } from "../shared/paths.js";
 import { DASHBOARD_STATE, NO_TABLE } from "./dashboard_view.js";
 import { annotationTool } from "./annotations.js";
@@ -21,7 +21,7 @@ import { rejectedLink } from "./rejected_link.js";
 import { timeSeriesChart } from "./time_series.js";
 import { listCard } from "./top_lists.js";
 import { topRequests } from "./top_requests.js";
-import { worldMap } from "./world_map.js";
+import { toggleCountry, worldMap } from "./world_map.js";
 
 const t = await texts("dashboard");
 const shared = await texts("shared");
@@ -35,6 +35,7 @@ const shared = await texts("shared");
  *   figuresLoaded(): Promise<void> | null,
  *   allLoaded(): Promise<any>,
  *   openTab(card: string, field: string): void,
+ *   choose(field: string, value: string): void,
  * }} DashboardBoard
  */
 
@@ -66,6 +67,13 @@ function build(given) {
     total: (/** @type {string} */ figure) => totals?.[figure] || 0,
     figuresLoaded: () => figuresLoaded,
     allLoaded: () => allLoaded,
+    // A row of a list or a place on the map. A table of all values is closed.
+    choose: (/** @type {string} */ field, /** @type {string} */ value) => {
+      const view = { ...board.view(), ...NO_TABLE };
+      const hasRegions = cards.some((card) => card.has("region"));
+      const isCountry = field === "country";
+      void board.go(isCountry ? toggleCountry(view, value, hasRegions) : toggleFilter(view, field, value));
+    },
     openTab: (/** @type {string} */ card, /** @type {string} */ field) =>
       void board.go({ ...board.view(), tabs: { ...board.view().tabs, [card]: field } }),
   });

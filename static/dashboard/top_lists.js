@@ -113,8 +113,8 @@ export const VISIT_EDGES = {
 const UNITS = { visitors: shared("visitors"), visits: shared("unit_visits") };
 
 /**
- * Returns a card of lists: { element, load(options), openAll(), end() }. `beside(rows)` returns what is drawn next to the
- * first list, or null.
+ * Returns a card of lists: { element, load(options), openAll(), has(name), end() }. `beside(name, rows)` returns what is
+ * drawn next to a list, or null; `has`: whether an optional list has values.
  *
  * @param {ListCard} card
  * @param {import("./dashboard.js").DashboardBoard} board
@@ -171,9 +171,9 @@ export function listCard(card, board, beside = null) {
       const rows = rowsOf(list, data, meta.unset, board);
       const most = rows.slice(0, SHOWN).map((row) => ({ ...row, ...(row.more ? null : ASIDE[list.name]?.(row)) }));
       const bars = most.length
-        ? barList(most, { choose: (row) => board.toggle(list.field, row.value), unit: UNITS[list.counts] })
+        ? barList(most, { choose: (row) => board.choose(list.field, row.value), unit: UNITS[list.counts] })
         : h("p", { class: "nothing soft" }, list.none);
-      const aside = beside && list.name === card.fields[0] ? beside(data, rows) : null;
+      const aside = beside?.(list.name, data);
       refill(body, aside ? [aside, bars] : [bars, withoutPageview(list, meta.unset)]);
       body.classList.toggle("beside", Boolean(aside));
       endSparks();
@@ -190,6 +190,7 @@ export function listCard(card, board, beside = null) {
   return {
     element,
     openAll: all,
+    has: optional.has,
     end: () => endSparks(),
     async load(/** @type {LoadOptions} */ options = {}) {
       drawHead();

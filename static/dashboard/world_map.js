@@ -1,7 +1,9 @@
-// A world map beside the list of countries: the darker, the more visitors. Its outlines are loaded when it comes near the
-// visible area, or when the page is printed. Hidden from screen readers: the list has the same figures.
+// A world map beside the list of countries: the darker, the more visitors. Beside the list of regions, the outline of the
+// country that is chosen. Outlines are loaded when the map comes near the visible area, or when the page is printed. Hidden
+// from screen readers: the lists have the same figures.
 
 import { h, svg } from "../shared/dom.js";
+import { toggleFilter } from "../shared/view_state.js";
 import { countryName } from "../shared/formats.js";
 import { flagMark } from "../shared/marks.js";
 import { texts } from "../shared/messages.js";
@@ -9,8 +11,12 @@ import { addTooltip } from "../shared/tooltip.js";
 import { at } from "../shared/paths.js";
 
 const t = await texts("shared");
+const own = await texts("dashboard");
 const SOURCE = "/assets/vendor/world-atlas-2.0.2/countries.json";
 const STEPS = 5;
+// The share of its own size that is shown around the outline of a country, and the shape of the map.
+const AROUND = 0.12;
+const PROPORTIONS = 1467 / 697;
 // How far below or above the visible area the map is drawn.
 const MARGIN = "100px 0px";
 
@@ -18,7 +24,32 @@ const MARGIN = "100px 0px";
 let outlines = null;
 
 /**
- * Returns a function for top_lists.js that returns the map of rows.
+ * Returns the country that a view is filtered by, where it is exactly one.
+ *
+ * @param {View} view
+ */
+export function chosenCountry({ filters }) {
+  const chosen = filters.filter(([key]) => key === "country");
+  return chosen.length === 1 ? chosen[0][1] : "";
+}
+
+/**
+ * Returns the view with a country chosen or, where it was, not; and with its regions where they are known.
+ *
+ * @param {View} view
+ * @param {string} country
+ * @param {boolean} hasRegions
+ * @returns {View}
+ */
+export function toggleCountry(view, country, hasRegions) {
+  const next = toggleFilter(view, "country", country);
+  const { places, ...tabs } = view.tabs;
+  if (hasRegions && country && chosenCountry(next) === country) return { ...next, tabs: { ...tabs, places: "region" } };
+  return places === "region" && !chosenCountry(next) ? { ...next, tabs } : next;
+}
+
+/**
+ * Returns a function for top_lists.js that returns what is drawn beside the rows of a list, or null.
  *
  * @param {import("./dashboard.js").DashboardBoard} board
  */
@@ -26,9 +57,11 @@ export function worldMap(board) {
   let place = h("div");
   /** @type {BarRow[]} */
   let rows = [];
+  let country = "";
   function drawNow() {
     near.disconnect();
-    draw(place, outlines, rows, board);
+    if (country) drawCountry(place, outlines, country);
+    else draw(place, outlines, rows, board);
   }
   const near = new IntersectionObserver(
     async (entries) => {
@@ -46,14 +79,19 @@ export function worldMap(board) {
     if (outlines) drawNow();
   };
   addEventListener("beforeprint", print, { signal: board.signal });
-  return (/** @type {BarRow[]} */ given) => {
-    place = h("div", { class: "map", "aria-hidden": "true" });
+  return (/** @type {string} */ list, /** @type {BarRow[]} */ given) => {
+    country = list === "region" ? chosenCountry(board.view()) : "";
+    if (list !== "country" && !country) return null;
+    place = h("div", { class: country ? "map one" : "map", "aria-hidden": "true" });
     rows = given;
     near.disconnect();
     if (outlines) drawNow();
     // Until then the cards above it are empty, and the map is higher up than it will be.
     else board.allLoaded().then(() => outlines || near.observe(place));
-    return place;
+    if (!country) return place;
+    const back = () => void board.go(toggleCountry(board.view(), country, false));
+    const button = { class: "link-button", type: "button", dataset: { key: "all-countries" }, onclick: back };
+    return h("div", null, place, h("p", { class: "no-print" }, h("button", button, own("show_all_countries"))));
   };
 }
 
@@ -83,7 +121,7 @@ function outlinesAtOnce() {
  * @param {HTMLElement} place
  * @param {any} world
  * @param {BarRow[]} rows
- * @param {Board} board
+ * @param {import("./dashboard.js").DashboardBoard} board
  */
 function draw(place, world, rows, board) {
   const found = new Map(rows.map((row) => [row.value, row]));
@@ -94,7 +132,7 @@ function draw(place, world, rows, board) {
     const path = svg("path", {
       d,
       class: `land-${step(row.visitors, most)}`,
-      onclick: () => board.toggle("country", code),
+      onclick: () => board.choose("country", code),
     });
     addTooltip(path, () => [
       h("strong", null, flagMark(code), countryName(code)),
@@ -107,6 +145,44 @@ function draw(place, world, rows, board) {
     return path;
   });
   place.replaceChildren(svg("svg", { viewBox: world.viewBox, focusable: "false" }, paths));
+}
+
+/**
+ * Draws a country among its neighbours; the smallest ones have no outline, and the whole world is drawn.
+ *
+ * @param {HTMLElement} place
+ * @param {any} world
+ * @param {string} country
+ */
+function drawCountry(place, world, country) {
+  const paths = Object.entries(world.countries).map(([code, d]) =>
+    svg("path", { d, class: code === country ? "land-4" : null }),
+  );
+  const viewBox = viewBoxOf(world.countries[country] || "") || world.viewBox;
+  place.replaceChildren(svg("svg", { viewBox, focusable: "false" }, paths));
+}
+
+/**
+ * Returns the part of the map that shows a country; null without an outline. The largest of its areas decides: others may be
+ * on the other side of the world.
+ *
+ * @param {string} outline  areas as "M811 91l1 2-1 1z": the first point, then steps
+ */
+export function viewBoxOf(outline) {
+  const boxes = (outline.match(/M[^M]+/g) || []).map((area) => {
+    const numbers = (area.match(/-?\d+/g) || []).map(Number);
+    const [xs, ys] = [0, 1].map((axis) => {
+      let sum = 0;
+      return numbers.filter((_, i) => i % 2 === axis).map((one) => (sum += one));
+    });
+    const [x, y] = [Math.min(...xs), Math.min(...ys)];
+    return { x, y, width: Math.max(...xs) - x, height: Math.max(...ys) - y };
+  });
+  if (!boxes.length) return null;
+  const box = boxes.reduce((most, one) => (one.width * one.height > most.width * most.height ? one : most));
+  const width = Math.max(box.width, box.height * PROPORTIONS) * (1 + 2 * AROUND);
+  const height = width / PROPORTIONS;
+  return [box.x + (box.width - width) / 2, box.y + (box.height - height) / 2, width, height].map(Math.round).join(" ");
 }
 
 /**

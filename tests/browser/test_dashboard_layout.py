@@ -1,13 +1,17 @@
 """What the dashboard shows where, in a real Chromium: what leads, what is hidden while empty, what is on request."""
 
+import json
+import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.browsers import OpenPage
-from tests.browser.history import SampleServer, sample_server
+from tests.browser.history import DAYS, SampleServer, run, sample_server
 from tests.browser.owner import faults, faults_in_each_scheme
 
 Dashboard = Callable[..., Any]
@@ -126,6 +130,36 @@ def test_the_map_is_loaded_when_it_comes_near_the_visible_area(site: SampleServe
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     expect(place.locator("path[class^=land]").first).to_be_attached()
     assert len([url for url in asked if "world-atlas" in url]) == 1
+
+
+def test_a_country_shows_its_regions(site: SampleServer, dashboard: Dashboard, tmp_path: Path) -> None:
+    """Chosen in the list or on the map, where a database of cities has filled them; beside its outline."""
+    at_ms = int(time.time() * 1000) - (DAYS + 9) * 86_400_000
+    events = [
+        {"type": "pageview", "timestamp": at_ms, "visitor": f"{n}", "country": region[:2], "region": region}
+        | {"pathname": "/"}
+        for n, region in enumerate(["DE-BY", "DE-BY", "DE-BE", "FR-IDF"])
+    ]
+    file = tmp_path / "regions.ndjson"
+    file.write_text("".join(json.dumps(event) + "\n" for event in events))
+    run(site.server.db, "import", str(file), "--website", site.website)
+    day = f"{datetime.fromtimestamp(at_ms / 1000, UTC).date()}"
+    page = dashboard(f"from={day}&to={day}&tz=UTC")
+    card = page.locator(".card-places")
+    card.locator(".bar", has_text="Germany").click()
+    expect(card.get_by_role("tab", name="Regions")).to_have_attribute("aria-selected", "true")
+    expect(card.locator(".bar-label")).to_have_text(["DE-BY", "DE-BE"])
+    assert query_of(page)["filter_country"] == "DE"
+    card.scroll_into_view_if_needed()
+    expect(card.locator(".map.one path[class]")).to_have_count(1)
+    assert faults(page) == []
+    box = card.locator(".map.one svg").get_attribute("viewBox")
+    assert 0 < float(str(box).split()[2]) < 200
+    card.get_by_role("button", name="Show all countries").press("Enter")
+    expect(card.get_by_role("tab", name="Countries")).to_have_attribute("aria-selected", "true")
+    assert "filter_country" not in query_of(page)
+    card.locator(".map:not(.one) .land-5").click()
+    expect(card.locator(".bar-label")).to_have_text(["DE-BY", "DE-BE"])
 
 
 def test_the_map_is_on_paper_though_it_was_not_near(dashboard: Dashboard) -> None:
