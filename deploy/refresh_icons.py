@@ -8,7 +8,7 @@ the package does not have is an error. Needs node and npm, and fetches both pack
 the rows of static/vendor/README.md. The same versions give the same files, byte for byte.
 
 Flags are copied as they are. Icons get the colour of their brand as `fill`, or grey where it would be too light on
-white: the pages draw them on a white tile in both themes.
+white: the pages draw them on a white tile in both themes. Their coordinates, of 24 units for 16 px, are rounded.
 """
 
 import json
@@ -74,8 +74,20 @@ def write_icons(package: Path, target: Path, names: list[str]) -> None:
     for name in names:
         text = (package / f"icons/{name}.svg").read_text()
         colour = colours[name] if luminance(colours[name]) <= MAX_LUMINANCE else GREY
-        (target / f"{name}.svg").write_text(text.replace("<svg ", f'<svg fill="#{colour.lower()}" ', 1))
+        (target / f"{name}.svg").write_text(rounded(text.replace("<svg ", f'<svg fill="#{colour.lower()}" ', 1)))
     (target / "LICENSE").write_bytes((package / "LICENSE.md").read_bytes())
+
+
+def rounded(icon: str) -> str:
+    """Return an icon with its coordinates rounded to two decimals.
+
+    Integer parts and points stay, since they separate numbers: ".999" becomes ".99".
+    """
+
+    def decimals(found: re.Match[str]) -> str:
+        return "." + (f"{min(float('.' + found[1]), 0.99):.2f}"[2:].rstrip("0") or "0")
+
+    return re.sub(r"\.(\d{3,})", decimals, icon)
 
 
 def emptied(target: Path) -> None:

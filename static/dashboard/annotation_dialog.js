@@ -6,7 +6,7 @@ import { h } from "../shared/dom.js";
 import { field, form } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
 
-const t = await texts("dashboard");
+const t = await texts("dashboard_dialogs");
 const shared = await texts("shared");
 
 /**

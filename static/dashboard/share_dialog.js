@@ -6,7 +6,7 @@ import { send } from "../shared/api.js";
 import { texts } from "../shared/messages.js";
 import { at } from "../shared/paths.js";
 
-const t = await texts("dashboard");
+const t = await texts("dashboard_dialogs");
 
 /**
  * Opens the dialog. `website` is one of the session's; its `share` is updated.

@@ -10,7 +10,7 @@ import { texts } from "../shared/messages.js";
 import { themePicker } from "../shared/theme.js";
 import { websitePage } from "../shared/website_page.js";
 
-const t = await texts("dashboard");
+const t = await texts("share");
 const shared = await texts("shared");
 
 /**

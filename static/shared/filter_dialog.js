@@ -9,7 +9,8 @@ import { OPERATORS, capital, filterValueText, splitKey } from "./filter_words.js
 import { barList } from "./bar_list.js";
 import { texts } from "./messages.js";
 
-const t = await texts("shared");
+const t = await texts("dialogs");
+const shared = await texts("shared");
 
 const SUGGESTED = 8;
 const PROPERTY = "prop.";
@@ -55,7 +56,7 @@ export function openFilter(board, key) {
   const textField = h(
     "div",
     { class: "field" },
-    labelOf(text, t("value")),
+    labelOf(text, shared("value")),
     h("div", { class: "row" }, h("div", { class: "grow" }, text), add),
   );
   const chosen = h("ul", { class: "chips filter-values", "aria-label": t("chosen_values") });
@@ -75,7 +76,7 @@ export function openFilter(board, key) {
     found,
   );
   const dialog = openDialog({
-    title: key ? t("change_the_filter") : t("add_a_filter"),
+    title: key ? t("change_the_filter") : shared("add_a_filter"),
     body: form,
     actions: h(
       "button",
@@ -121,7 +122,7 @@ export function openFilter(board, key) {
       redraw(value);
     };
     const nothing = h("p", { class: "soft small-text" }, noValueWords(Boolean(state.rows.length)));
-    fill(found, shown.length ? barList(shown, { choose: toggle, unit: t("visitors") }) : nothing);
+    fill(found, shown.length ? barList(shown, { choose: toggle, unit: shared("visitors") }) : nothing);
   }
 
   /** Draws again after a value was chosen; the focus stays on it. */
@@ -237,7 +238,7 @@ function changed(view, from, to, values) {
  * @param {boolean} hasValues
  */
 function noValueWords(hasValues) {
-  return hasValues ? t("no_matching_value") : t("no_values");
+  return hasValues ? shared("no_matching_value") : t("no_values");
 }
 
 /**
@@ -245,7 +246,7 @@ function noValueWords(hasValues) {
  */
 function fieldLabel(name) {
   if (name === PROPERTY) return t("event_property");
-  return name === "goal" ? t("goal") : capital(fieldName(name));
+  return name === "goal" ? shared("goal") : capital(fieldName(name));
 }
 
 /**

@@ -5,7 +5,8 @@ import { fill, h, icon, refill } from "./dom.js";
 import { texts } from "./messages.js";
 import { searchInput } from "./search_input.js";
 
-const t = await texts("shared");
+const t = await texts("dialogs");
+const shared = await texts("shared");
 const PAGE_ROWS = 50;
 
 /**
@@ -81,7 +82,7 @@ export function listDialog(options) {
       list,
       shown.length
         ? draw(shown, sort)
-        : h("p", { class: "soft" }, found.rows.length ? t("no_matches") : t("no_data_in_range")),
+        : h("p", { class: "soft" }, found.rows.length ? shared("no_matches") : t("no_data_in_range")),
     );
     list.scrollTop = 0;
     count.textContent = hits.length

@@ -3,7 +3,7 @@
 
 import { texts } from "./messages.js";
 
-const t = await texts("shared");
+const t = await texts("passwords");
 
 // The server accepts 10 to 200 characters.
 const MIN_LENGTH = 10;

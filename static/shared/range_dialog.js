@@ -7,7 +7,7 @@ import { texts } from "./messages.js";
 import { zoneLabel } from "./time_zones.js";
 import { PERIODS, daysLater, withComparison, withDays, withPeriod } from "./view_state.js";
 
-const t = await texts("shared");
+const t = await texts("dialogs");
 
 /**
  * Opens the dialog with all periods, and fields for the first and the last day.

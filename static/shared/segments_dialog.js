@@ -8,7 +8,8 @@ import { filterParameter, filterText, readFilter, valuesByKey } from "./filter_w
 import { field, form } from "./forms.js";
 import { texts } from "./messages.js";
 
-const t = await texts("shared");
+const t = await texts("dialogs");
+const shared = await texts("shared");
 
 /**
  * @param {Board} board
@@ -16,7 +17,7 @@ const t = await texts("shared");
 export async function openSegments(board) {
   const path = `/api/account/websites/${board.website.id}/segments`;
   const list = h("div", { class: "stack", "aria-busy": "true" }, h("p", { class: "soft" }, t("loading")));
-  const dialog = openDialog({ title: t("segments"), body: [list, saving()] });
+  const dialog = openDialog({ title: shared("segments"), body: [list, saving()] });
 
   async function load() {
     const error = await board.loadSaved();
@@ -50,7 +51,7 @@ export async function openSegments(board) {
         {
           class: "button small quiet square",
           type: "button",
-          "aria-label": t("delete_named", { name: segment.name }),
+          "aria-label": shared("delete_named", { name: segment.name }),
           onclick: () => remove(segment),
         },
         icon("close"),
@@ -82,10 +83,16 @@ export async function openSegments(board) {
     if (!own.length) return h("p", { class: "soft gap-above" }, t("segment_needs_filters"));
     const made = form({
       fields: [
-        field({ label: t("name"), name: "name", missing: t("enter_name"), maxlength: 100, autocomplete: "off" }),
+        field({
+          label: shared("name"),
+          name: "name",
+          missing: shared("enter_name"),
+          maxlength: 100,
+          autocomplete: "off",
+        }),
       ],
       action: t("save_as_segment"),
-      busy: t("saving"),
+      busy: shared("saving"),
       submit: async ({ name }) => {
         const answer = await send("POST", path, { name: name.trim(), filters: own.map(filterParameter) });
         if (!answer.ok) return answer;
