@@ -16,6 +16,8 @@ const SOURCE = "/assets/vendor/uplot-1.6.32/uPlot.iife.min.js";
 const RULES = "/assets/vendor/uplot-1.6.32/uPlot.min.css";
 const HEIGHT_PX = 240;
 const MAX_BAR_PX = 48;
+// Maximum width of the text of a marker that is always shown (website_page.css).
+const MARK_TEXT_PX = 160;
 // With more buckets than this lines are thinner, as those of minutes.
 const MANY = 500;
 
@@ -84,15 +86,23 @@ export function chart(host) {
     if (!data) return;
     const own = data.marks || [];
     marks.hidden = !own.length;
+    const places = own.map((mark) => plot.valToPos(mark.at, "x") + plot.over.offsetLeft);
     fill(
       marks,
-      own.map((mark) => {
-        const x = plot.valToPos(mark.at, "x") + plot.over.offsetLeft;
+      own.map((mark, i) => {
+        const x = places[i];
+        // Where nothing is near, the text is shown without pointing at the marker.
+        const isAlone = places.every((other, j) => j === i || Math.abs(other - x) > 2 * MARK_TEXT_PX);
         const label = `${mark.label}, ${data.when?.(mark.at)}`;
         const open = () => data.openMark?.(mark);
         const button = h("button", { class: "chart-mark", type: "button", "aria-label": label, onclick: open });
         const side = x > state.width / 2 ? "chart-mark-text left" : "chart-mark-text";
-        const item = h("li", { class: "chart-mark-place" }, button, h("span", { class: side }, mark.label));
+        const item = h(
+          "li",
+          { class: isAlone && state.width > 4 * MARK_TEXT_PX ? "chart-mark-place named" : "chart-mark-place" },
+          button,
+          h("span", { class: side, "aria-hidden": "true" }, mark.label),
+        );
         item.style.left = `${x}px`;
         return item;
       }),
