@@ -41,7 +41,8 @@ const SECTIONS = [
 
 /** Returns the banner of a server with generated data (`analytics-server demo`). */
 export function demoBanner() {
-  return h("p", { class: "demo-banner", role: "note" }, h("strong", null, t("demo_data")), " ", t("demo_note"));
+  const words = [h("strong", null, t("demo_data")), " ", t("demo_note")];
+  return h("aside", { class: "demo-banner", "aria-label": t("demo_data") }, words);
 }
 
 /**

@@ -595,12 +595,14 @@ def test_a_demo_says_so_on_its_pages_and_at_the_login(server: Server, browse: Br
     set_up(page, server)
     page.goto(server.url)
     expect(page.get_by_role("heading", name="No websites yet")).to_be_visible()
-    expect(page.get_by_role("note")).to_have_count(0)
+    banner = page.get_by_role("complementary", name="Demo data")
+    expect(banner).to_have_count(0)
     with closing(open_database(server.db, create=False)) as connection:
         meta.write(connection, meta.DEMO, "2026-11-21T11:00:00.000+00:00")
     until(lambda: ask(page, server, "GET", "/api/account/state")[1]["data"]["demo"])
     page.goto(server.url)
-    expect(page.get_by_role("note")).to_have_text("Demo data All traffic shown here is generated.")
+    expect(banner).to_have_text("Demo data All traffic shown here is generated.")
+    assert faults(page) == []
     ask(page, server, "POST", "/api/account/logout")
     page.goto(f"{server.url}/login")
     expect(page.get_by_text("This server shows demo data.")).to_be_visible()
