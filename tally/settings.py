@@ -182,6 +182,15 @@ class Settings:
     forwarded_header: str = _setting(
         "X-Forwarded-For", "the one header in which a trusted proxy names the client", _header_name
     )
+    tls_cert: Path | None = _setting(
+        None,
+        "certificate with its chain, in PEM format, for HTTPS; read again on SIGHUP; needs --tls-key",
+        _optional_path,
+        "file",
+    )
+    tls_key: Path | None = _setting(
+        None, "private key of the certificate, in PEM format, without a passphrase", _optional_path, "file"
+    )
     base_url: str = _setting("", "the server's public address, such as https://stats.example.com, for links", _base_url)
     base_path: str = _setting("", "the path below which everything is served, such as /stats", _base_path)
     script_path: str = _setting(

@@ -96,11 +96,13 @@ class Auth:
     # --- the origin of a request
 
     def is_secure(self, request: web.Request) -> bool:
-        """Return whether the browser's own connection is https, by a trusted proxy's header or the base URL."""
+        """Return whether the browser's own connection is https: by a trusted proxy's header, TLS, or the base URL."""
         is_proxied = is_proxy(request.remote, self._trusted)
         scheme = request.headers.get("X-Forwarded-Proto", "").partition(",")[0].strip().lower()
         if scheme and is_proxied:
             return scheme == "https"
+        if request.secure:
+            return True
         public = urlsplit(self.base_url)
         return public.scheme == "https" and (is_proxied or request.host.lower() == public.netloc.lower())
 

@@ -2,7 +2,7 @@
 
 Start: lock the database (a second server on the same file fails at once), open everything, listen, print one line per
 address. Stop, on SIGTERM, SIGINT or SIGHUP: accept no new connections, finish and commit the requests in progress, exit
-with status 0 within 10 seconds. A second signal kills the process.
+with status 0 within 10 seconds. A second signal kills the process. With TLS, SIGHUP reads the certificate again.
 
 Messages, such as the setup link, go to standard error; the lines `listening on` go to standard output.
 """
@@ -27,6 +27,7 @@ from tally.http import logging
 from tally.http.connections import CONNECTIONS
 from tally.http.listener import usable_connections
 from tally.http.sockets import CannotListen, open_sockets
+from tally.http.tls import Tls, tls_of
 from tally.maintenance import startup
 from tally.maintenance.restore import delete_leftovers
 from tally.settings import UNIX, BadSetting, Settings
@@ -40,7 +41,7 @@ from tally.web.runner import RUNNER_OPTIONS, Application, Runner
 # concurrent queries and batches were not slower with the first.
 SWITCH_S = 0.00005
 
-# Each of them stops the server in an orderly way: SIGHUP is sent when the terminal is closed.
+# Each of them stops the server in an orderly way: SIGHUP is sent when the terminal is closed. (With TLS it does not.)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 # Parameters of glibc's mallopt (<malloc.h>): one heap for all threads (7 MB less with 100,000 visitors in memory), and
@@ -87,14 +88,15 @@ async def serve(app: Application, settings: Settings) -> None:
     _tune_malloc()
     _leave_no_core()
     startup.check(settings)
+    tls = tls_of(settings)
     attempt, is_listening = startup.Attempt(settings.db), False
     lock = _lock(settings)
     runner, supervisor = Runner(app, **RUNNER_OPTIONS), Supervisor(os.environ)
     try:
         delete_leftovers(settings.db)
         await runner.setup()
-        ending = _signals()
-        supervisor.ready(_listen(runner, settings))
+        ending = _signals(tls)
+        supervisor.ready(_listen(runner, settings, tls))
         is_listening = True
         await asyncio.gather(asyncio.get_running_loop().run_in_executor(None, _load_rest, app), ending.wait())
     finally:
@@ -149,7 +151,7 @@ def _lock(settings: Settings) -> int:
         ) from None
 
 
-def _signals() -> asyncio.Event:
+def _signals(tls: Tls | None) -> asyncio.Event:
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -158,23 +160,25 @@ def _signals() -> asyncio.Event:
         loop.remove_signal_handler(number)
 
     for number in _SIGNALS:
+        if number == signal.SIGHUP and tls is not None:
+            loop.add_signal_handler(number, tls.renew)
         # Under `nohup` the signal stays ignored.
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+        elif number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             loop.add_signal_handler(number, end, number)
     return ending
 
 
-def _listen(runner: Runner, settings: Settings) -> list[str]:
+def _listen(runner: Runner, settings: Settings, tls: Tls | None) -> list[str]:
     """Listen, print the addresses and return them."""
     connections = runner.app[CONNECTIONS]
     connections.limit = usable_connections(connections.limit)
-    sockets = open_sockets(settings.host, settings.port, os.environ)
-    runner.listen(sockets)
+    sockets = open_sockets(settings.host, settings.port, os.environ, "http" if tls is None else "https")
+    runner.listen(sockets, tls)
     addresses = sockets.addresses
     gate = runner.app[AUTH]
     if gate.needs_setup:
         # After the #, so that it appears in no proxy log and no Referer.
-        start = public_url(settings.base_url, settings.base_path) or _reached(addresses) + settings.base_path
+        start = public_url(settings.base_url, settings.base_path) or _reached(addresses, tls) + settings.base_path
         link = f"{start}/setup#{gate.setup_token}"
         logging.print_notice(settings.log_format, f"set up Tally: {link}")
     for address in addresses:
@@ -184,10 +188,13 @@ def _listen(runner: Runner, settings: Settings) -> list[str]:
     return addresses
 
 
-def _reached(addresses: list[str]) -> str:
-    """Return the URL by which a browser on this machine reaches the first TCP address."""
+def _reached(addresses: list[str], tls: Tls | None) -> str:
+    """Return the URL by which a browser on this machine, or with a host name of the certificate, reaches the server."""
+    name = next((name for name in tls.names if "*" not in name), None) if tls else None
     for address in addresses:
         if not address.startswith(UNIX):
-            return re.sub(r"^http://(?:0\.0\.0\.0|\[::\]):", "http://127.0.0.1:", address)
+            if name:
+                return re.sub(r"//.*:", f"//{name}:", address)
+            return re.sub(r"//(?:0\.0\.0\.0|\[::\]):", "//127.0.0.1:", address)
     # Only the proxy reaches a Unix socket.
     return "http://localhost"

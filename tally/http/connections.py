@@ -11,6 +11,9 @@ that have been idle longest are closed, first those that have never sent a reque
 was answered just now, the new one is refused. Memory is bounded in all for incomplete heads, pipelined requests, and
 responses that are not read.
 
+A connection counts from the moment it is accepted: with TLS, its handshake must be complete within HEAD_S, and it is
+closed at a bound like one that has never sent a request.
+
 A connection is active from the moment a request's head is complete until its response is handed to the kernel; for
 aiohttp's requests the outermost middleware, `track_requests`, marks it. An active connection has no deadline, because
 writer and readers bound their own time, and is never closed because of the limit.
@@ -19,7 +22,9 @@ Only asyncio's public interfaces are used. Addresses are in memory only, as in t
 """
 
 import asyncio
+import contextlib
 import math
+import socket
 from collections.abc import Callable, Collection
 from functools import lru_cache
 from heapq import nsmallest
@@ -53,6 +58,20 @@ NEW_S = 0.5
 _EVICTED_SHARE = 64
 
 
+class _Accepted:
+    """Stands for the transport of a connection that has none yet; closing it ends its setup as if the client left."""
+
+    def __init__(self, accepted: socket.socket) -> None:
+        self._socket = accepted
+
+    def abort(self) -> None:
+        # An OSError: the client has left.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    close = abort
+
+
 class Connection(asyncio.Protocol):
     """The state of one connection. A subclass handles its bytes (tally/ingest/fast_path.py)."""
 
@@ -68,12 +87,20 @@ class Connection(asyncio.Protocol):
         self.pipelined = 0
         self.unread_since_s = self.stalled_since_s = math.inf
 
+    def begin(self, accepted: socket.socket, peer: object) -> None:
+        """Register an accepted connection, whose transport, with TLS after the handshake, follows within HEAD_S."""
+        self._register(_Accepted(accepted), peer)
+        self.deadline_s = self.idle_since_s + HEAD_S
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Register a new connection."""
+        """Start with requests; register a connection that `begin` has not."""
+        self._register(transport, transport.get_extra_info("peername"))
+        self.transport.set_write_buffer_limits(HIGH_WATER_BYTES)
+
+    def _register(self, transport: object, peer: object) -> None:
         # uvloop's transports are not subclasses of asyncio.Transport.
         self.transport, self._loop = cast(asyncio.Transport, transport), asyncio.get_running_loop()
-        self.transport.set_write_buffer_limits(HIGH_WATER_BYTES)
-        peer = transport.get_extra_info("peername")
+        # The address of a Unix socket's peer is a text, usually empty.
         self.peer: str | None = peer[0] if isinstance(peer, tuple) else None
         self._connections.add(self, self._loop)
         self.end_request()
@@ -146,8 +173,6 @@ class Connections:
         # For the metrics: refused at a bound; closed at the limit; closed past a deadline or for too much memory.
         self.refused = self.evicted = self.late = 0
         self.heads_bytes = self.unread_bytes = 0
-        # Accepted, and connection_made not called yet: each is counted either here or in `all`.
-        self.accepting = 0
         # The timeouts of bodies that are incomplete, oldest first (tally/http/body.py).
         self.bodies: dict[asyncio.Timeout, None] = {}
         self._by_client: dict[bytes, set[Connection]] = {}
@@ -168,8 +193,6 @@ class Connections:
 
     def has_new(self) -> bool:
         """Return whether a connection was accepted within NEW_S whose first request may still arrive."""
-        if self.accepting:
-            return True
         after_s = asyncio.get_running_loop().time() - NEW_S
         return any(not one.has_requested and one.idle_since_s > after_s for one in self.all)
 
@@ -178,7 +201,7 @@ class Connections:
         client = self._client_of(peer)
         same_client = self._by_client.get(client, ()) if client is not None else ()
         if (len(same_client) >= self.client_limit and not self._evict(same_client, self.client_limit)) or (
-            len(self.all) + self.accepting >= self.limit and not self.make_room()
+            len(self.all) >= self.limit and not self.make_room()
         ):
             self.refused += 1
             return False
@@ -198,8 +221,7 @@ class Connections:
         return bool(oldest)
 
     def add(self, one: Connection, loop: asyncio.AbstractEventLoop) -> None:
-        """Count a new connection."""
-        self.accepting = max(self.accepting - 1, 0)
+        """Count a new connection; a second call does nothing."""
         self.all.add(one)
         one.client = self._client_of(one.peer) if one.peer else None
         if one.client is not None:

@@ -7,6 +7,9 @@ the bound gets a 503 in the shape of all errors, if it reads it.
 The bound is set below the limit on open files, whose soft value is first raised to the hard one. If descriptors run out
 nevertheless, an idle connection is closed; where none is idle, new ones wait in the kernel's queue for a second.
 
+With TLS (tally/http/tls.py) the connections of TCP sockets begin with a handshake; Unix sockets are for a proxy on the
+same machine and stay plain.
+
 tally/http/sockets.py opens the sockets.
 """
 
@@ -16,16 +19,20 @@ import errno
 import resource
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from tally.errors import OVERLOADED, ApiError, log
-from tally.http.connections import Connections
+from tally.http.connections import Connection, Connections
 from tally.http.responses import COLLECT_HEADERS, error_response, serialize
 from tally.http.sockets import Sockets
+from tally.http.tls import Tls
 
 # The database's connections, queries, a backup and the runtime open fewer than 40 files.
 RESERVED_FILES = 64
 # Small enough that accepting does not delay requests.
 ACCEPTS_PER_TURN = 32
+# How long a connection that the server closes waits for the client's own end of TLS (RFC 8446, 6.1).
+TLS_SHUTDOWN_S = 2.0
 _PAUSE_S = 1.0
 _WARN_S = 60.0
 _OUT_OF_FILES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -56,9 +63,14 @@ class Listener:
     """Accepts connections on a server's sockets."""
 
     def __init__(
-        self, sockets: Sockets, protocol_factory: Callable[[], asyncio.BaseProtocol], connections: Connections
+        self,
+        sockets: Sockets,
+        protocol_factory: Callable[[], Connection],
+        connections: Connections,
+        tls: Tls | None = None,
     ) -> None:
         self._sockets, self._protocol_factory, self._connections = sockets, protocol_factory, connections
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._warned_s = -_WARN_S
@@ -83,20 +95,27 @@ class Listener:
                 # Otherwise no connection waits, or the client has closed it already.
                 return
             accepted.setblocking(False)
+            tls = self._tls if isinstance(address, tuple) else None
             # The address of a Unix socket's peer is a text, usually empty.
             if self._connections.admit(address[0] if isinstance(address, tuple) else None):
-                self._connections.accepting += 1
-                task = self._loop.create_task(self._connect(accepted))
+                connection = self._protocol_factory()
+                connection.begin(accepted, address)
+                task = self._loop.create_task(self._connect(accepted, connection, tls))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            else:
+            elif tls is None:
                 self._refuse(accepted)
+            else:
+                # A response would need a handshake.
+                accepted.close()
 
-    async def _connect(self, accepted: socket.socket) -> None:
+    async def _connect(self, accepted: socket.socket, connection: Connection, tls: Tls | None) -> None:
+        # The deadline of the handshake is that of the connection.
+        options: dict[str, Any] = {"ssl": tls.context, "ssl_shutdown_timeout": TLS_SHUTDOWN_S} if tls else {}
         try:
-            await self._loop.connect_accepted_socket(self._protocol_factory, accepted)
+            await self._loop.connect_accepted_socket(lambda: connection, accepted, **options)
         except OSError:
-            self._connections.accepting -= 1
+            self._connections.remove(connection)
             accepted.close()
 
     def _refuse(self, accepted: socket.socket) -> None:

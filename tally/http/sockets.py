@@ -53,9 +53,10 @@ class _File(NamedTuple):
 class Sockets:
     """The sockets of a server, and the files of its Unix sockets."""
 
-    def __init__(self) -> None:
+    def __init__(self, scheme: str = "http") -> None:
+        self._scheme = scheme
         self.all: list[socket.socket] = []
-        # http://HOST:PORT or unix:PATH of each.
+        # http://HOST:PORT, with TLS https://HOST:PORT, or unix:PATH of each.
         self.addresses: list[str] = []
         self._files: list[_File] = []
 
@@ -63,7 +64,7 @@ class Sockets:
         """Add a socket, and its file, which is removed when the socket is closed."""
         self.all.append(one)
         # The kernel reports a Unix socket under its temporary name.
-        self.addresses.append(_shown(one) if file is None else f"{UNIX}{file.path}")
+        self.addresses.append(_shown(one, self._scheme) if file is None else f"{UNIX}{file.path}")
         if file is not None:
             self._files.append(file)
 
@@ -78,13 +79,15 @@ class Sockets:
         self.all, self._files = [], []
 
 
-def open_sockets(hosts: Sequence[str], port: int, environment: MutableMapping[str, str]) -> Sockets:
-    """Return the passed sockets, or listen on each host. Raises CannotListen."""
-    passed = passed_sockets(environment)
+def open_sockets(
+    hosts: Sequence[str], port: int, environment: MutableMapping[str, str], scheme: str = "http"
+) -> Sockets:
+    """Return the passed sockets, or listen on each host. `scheme` is that of TCP sockets. Raises CannotListen."""
+    passed = passed_sockets(environment, scheme)
     if passed is not None:
         return passed
     for attempt in range(_TRIES):
-        opened = Sockets()
+        opened = Sockets(scheme)
         try:
             for host in hosts:
                 _open(opened, host, port)
@@ -182,7 +185,7 @@ def _identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def passed_sockets(environment: MutableMapping[str, str]) -> Sockets | None:
+def passed_sockets(environment: MutableMapping[str, str], scheme: str = "http") -> Sockets | None:
     """Return the sockets that systemd passed to this process, None where it passed none. Raises CannotListen.
 
     The variables are removed, so that child processes do not inherit them.
@@ -190,7 +193,7 @@ def passed_sockets(environment: MutableMapping[str, str]) -> Sockets | None:
     given = {name: environment.pop(name, "") for name in ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")}
     if given["LISTEN_PID"] != str(os.getpid()) or not given["LISTEN_FDS"].isdecimal() or int(given["LISTEN_FDS"]) == 0:
         return None
-    passed = Sockets()
+    passed = Sockets(scheme)
     for number in range(_FIRST_FD, _FIRST_FD + int(given["LISTEN_FDS"])):
         try:
             one = socket.socket(fileno=number)
@@ -207,13 +210,13 @@ def passed_sockets(environment: MutableMapping[str, str]) -> Sockets | None:
     return passed
 
 
-def _shown(one: socket.socket) -> str:
+def _shown(one: socket.socket, scheme: str) -> str:
     name = one.getsockname()
     if one.family == socket.AF_UNIX:
         text = name if isinstance(name, str) else os.fsdecode(name)
         return f"{UNIX}{text.replace(chr(0), '@')}"
     host, port = name[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _fix(failure: OSError) -> str:

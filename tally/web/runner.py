@@ -16,6 +16,7 @@ from tally.http.connections import CONNECTIONS
 from tally.http.listener import Listener
 from tally.http.middleware import ACTIVE_REQUESTS
 from tally.http.sockets import Sockets
+from tally.http.tls import Tls
 from tally.ingest.fast_path import ProtocolFactory
 
 Application = web.Application
@@ -62,11 +63,11 @@ class Runner(web.AppRunner):
             server.request_handler = close_uncertain(server.request_handler, lambda: factory.is_ending)
         return self._factory
 
-    def listen(self, sockets: Sockets) -> None:
-        """Accept connections from now on."""
+    def listen(self, sockets: Sockets, tls: Tls | None = None) -> None:
+        """Accept connections from now on, those of TCP sockets with TLS if there is a certificate."""
         factory = self.server
         assert factory is not None, "set up first"
-        self._listener = Listener(sockets, factory, factory.connections)
+        self._listener = Listener(sockets, factory, factory.connections, tls)
 
     async def cleanup(self) -> None:
         """Accept no new connections, wait for requests in progress, and close everything."""

@@ -148,6 +148,7 @@ def test_every_link_has_a_target(source: Path) -> None:
 def test_the_index_lists_every_page() -> None:
     index = page("README.md")
     names = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md") if path.name != "README.md"]
+    index += page("deployment.md")
     decisions = page("decisions/README.md")
     lacking = [
         name for name in names if f"({name})" not in index and f"({name.removeprefix('decisions/')})" not in decisions
