@@ -1,0 +1,23 @@
+"""Check deploy/compose*.yaml and deploy/kubernetes.yaml against the schemas of Compose and Kubernetes."""
+
+import sys
+from pathlib import Path
+
+import kubernetes_validate
+import yaml
+from compose_spec import PyCompose
+
+DEPLOY = Path(__file__).resolve().parent.parent / "deploy"
+
+
+def main() -> None:
+    """Raise an error that names the place where a file is not of its schema."""
+    for path in sorted(DEPLOY.glob("compose*.yaml")):
+        PyCompose.from_yaml(path.read_text()).validate()
+        print(path.name, "fits the Compose specification")
+    for one in yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()):
+        version = kubernetes_validate.validate(one, "1.31", strict=True)
+        print("kubernetes.yaml:", one["kind"], "fits Kubernetes", version)
+
+
+sys.exit(main())
