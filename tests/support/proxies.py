@@ -1,4 +1,4 @@
-"""Real reverse proxies in front of a real server: Caddy, nginx and HAProxy.
+"""Real reverse proxies in front of a real server: Caddy, nginx, HAProxy and Apache.
 
 The tests of a proxy that is not installed are skipped; with TALLY_MUST_PROXY=1, as in .ci/run, they fail.
 """
@@ -83,7 +83,31 @@ backend tally
   http-request set-header Origin ORIGIN
   server tally UPSTREAM maxconn 2
 """
+# Without its configuration of Debian. -X below is a single process.
+APACHE_BASE = (
+    "".join(
+        f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so\n"
+        for name in ("mpm_event", "authz_core", "headers", "proxy", "proxy_http", "socache_shmcb", "ssl")
+    )
+    + """ServerRoot FOLDER
+DefaultRuntimeDir FOLDER
+PidFile FOLDER/pid
+ErrorLog FOLDER/error.log
+ServerName localhost
+User www-data
+Group www-data
+Listen 127.0.0.1:PORT
+"""
+)
+APACHE = (
+    APACHE_BASE
+    + """ProxyPreserveHost On
+ProxyPass / http://UPSTREAM/ max=2
+RequestHeader set Origin ORIGIN
+"""
+)
 COMMANDS = {
+    "apache2": ["apache2", "-X", "-f"],
     "caddy": ["caddy", "run", "--adapter", "caddyfile", "--config"],
     "nginx": ["nginx", "-p", "FOLDER", "-c"],
     "haproxy": ["haproxy", "-db", "-f"],
@@ -94,7 +118,8 @@ BARE_NGINX = nginx("location / { proxy_pass http://UPSTREAM; }")
 HIDDEN_NGINX = nginx(
     'location / { proxy_pass http://UPSTREAM; proxy_http_version 1.1; proxy_set_header Connection ""; }'
 )
-SHARING = {"caddy": CADDY, "nginx": NGINX, "haproxy": HAPROXY}
+SHARING = {"caddy": CADDY, "nginx": NGINX, "haproxy": HAPROXY, "apache2": APACHE}
+PACKAGES = "apt-get install caddy nginx-light haproxy apache2"
 
 
 class Proxy:
@@ -102,8 +127,8 @@ class Proxy:
 
     def __init__(self, name: str, configuration: str, upstream: str, folder: Path) -> None:
         if shutil.which(name) is None:
-            assert not os.environ.get("TALLY_MUST_PROXY"), f"install {name}: apt-get install caddy nginx-light haproxy"
-            pytest.skip(f"NOT TESTED: {name} is not installed (apt-get install caddy nginx-light haproxy)")
+            assert not os.environ.get("TALLY_MUST_PROXY"), f"install {name}: {PACKAGES}"
+            pytest.skip(f"NOT TESTED: {name} is not installed ({PACKAGES})")
         folder.mkdir()
         self._log = folder / "log"
         user = "user root;" if os.geteuid() == 0 else ""
