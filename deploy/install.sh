@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Installs Tally as a service of systemd, or updates it. In a clone of the repository, as root:
+#
+#   deploy/install.sh
+#
+# - the user tally, if it does not exist
+# - the program in /opt/tally, with exactly the releases of requirements.lock
+# - tally.service and tally.socket in /etc/systemd/system; changes belong into `systemctl edit tally.service`
+# - /etc/tally.env for settings, if it does not exist
+# An update first backs up the database to /var/lib/tally/before-TIME.db. Where systemd runs, the service is
+# started, and its log, with the setup link, is shown.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+fail() { echo "install.sh: $1" >&2; exit 1; }
+
+[ "$(id -u)" = 0 ] || fail "run it as root: sudo deploy/install.sh"
+python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' ||
+  fail "Python 3.11 or later with venv is needed: apt-get install python3-venv"
+
+getent passwd tally >/dev/null || useradd --system --home-dir /var/lib/tally --no-create-home --shell /usr/sbin/nologin tally
+install -d -o tally -g tally -m 700 /var/lib/tally
+
+database=/var/lib/tally/analytics.db
+if [ -x /opt/tally/bin/analytics-server ] && [ -e "$database" ]; then
+  copy=/var/lib/tally/before-$(date -u +%Y%m%d-%H%M%S).db
+  setpriv --reuid=tally --regid=tally --clear-groups /opt/tally/bin/analytics-server backup --db "$database" "$copy"
+fi
+
+[ -x /opt/tally/bin/python ] || python3 -m venv /opt/tally
+/opt/tally/bin/pip install --quiet --disable-pip-version-check --require-hashes -r deploy/requirements.lock
+/opt/tally/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+
+# The group of the proxy may use /run/tally.sock.
+group=tally
+for name in www-data nginx caddy http; do
+  if getent group "$name" >/dev/null; then group=$name; break; fi
+done
+install -d /etc/systemd/system
+install -m 644 deploy/tally.service /etc/systemd/system/tally.service
+sed "s/^SocketGroup=.*/SocketGroup=$group/" deploy/tally.socket >/etc/systemd/system/tally.socket
+chmod 644 /etc/systemd/system/tally.socket
+# It may hold the metrics token.
+[ -e /etc/tally.env ] || install -m 600 /dev/null /etc/tally.env
+
+/opt/tally/bin/analytics-server --version
+if [ ! -d /run/systemd/system ]; then
+  echo "systemd does not run here: nothing was started"
+  exit 0
+fi
+systemctl daemon-reload
+systemctl enable --quiet tally.socket tally.service
+systemctl start tally.socket
+systemctl restart tally.service
+journalctl --unit=tally --since=-1min --no-pager --output=cat
