@@ -8,7 +8,7 @@
 #      "## Unreleased" gets the date.
 #   2. This becomes a commit with the tag vVERSION.
 #   3. The wheel, the sdist and the single file (for this machine's system and Python) are built, and SHA256SUMS of them.
-#   4. The single file is started, and its version is checked.
+#   4. The single file is started, and deploy/smoke_test.py uses it.
 # Without --dry-run the commit and the tag then come into this repository. Nothing is pushed or uploaded: the last lines
 # say how.
 set -euo pipefail
@@ -80,19 +80,13 @@ platform=$(python3 -c 'import sys, sysconfig; print(sysconfig.get_platform() + "
 "$work/tools/bin/shiv" --reproducible --compressed --python "/usr/bin/env python3" --site-packages "$work/site" \
   --console-script analytics-server --output-file "$work/dist/tally-$version-$platform.pyz" >/dev/null
 
-echo "== start the single file and check its version"
+echo "== start the single file and use it"
 mkdir "$work/run"
 cd "$work/run"
-SHIV_ROOT="$work/run" python3 "$work/dist/tally-$version-$platform.pyz" serve --port 0 >out 2>err &
+SHIV_ROOT="$work/run" python3 "$work/dist/tally-$version-$platform.pyz" serve --port 0 >log 2>&1 &
 server=$!
-for _ in $(seq 300); do grep -q '^listening on ' out && break; kill -0 "$server" || { cat err >&2; exit 1; }; sleep 0.2; done
-url=$(sed -n 's/^listening on //p' out)
-python3 - "$url" "$version" <<'PYTHON'
-import json, sys, urllib.request
-
-health = json.load(urllib.request.urlopen(sys.argv[1] + "/healthz"))
-assert health["version"] == sys.argv[2], health
-PYTHON
+for _ in $(seq 300); do grep -q '^listening on ' log && break; kill -0 "$server" || { cat log >&2; exit 1; }; sleep 0.2; done
+python3 "$work/tally/deploy/smoke_test.py" log "$version"
 kill "$server"
 wait "$server"
 server=

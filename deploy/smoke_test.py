@@ -1,0 +1,62 @@
+"""Check a built server that has just started: setup, a website with a time zone, an event with its country, pages.
+
+python3 deploy/smoke_test.py LOG VERSION, where LOG has what the server has printed. Used by deploy/release.sh.
+"""
+
+import datetime
+import json
+import re
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+# The bundled country database knows this public resolver.
+ADDRESS, COUNTRY = "8.8.8.8", "US"
+BROWSER = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
+
+
+def main(log: str, version: str) -> None:
+    """Raise an exception where something does not work."""
+    text = Path(log).read_text()
+    url, token = (re.findall(pattern, text)[0] for pattern in (r"listening on (\S+)", r"/setup#(\S+)"))
+    headers = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin", "User-Agent": BROWSER}
+
+    def ask(path: str, body: dict[str, Any] | None = None, method: str | None = None, **more: str) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        named = headers | {name.replace("_", "-"): value for name, value in more.items()}
+        request = urllib.request.Request(url + path, data, named, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            if "Set-Cookie" in answer.headers:
+                headers["Cookie"] = answer.headers["Set-Cookie"].partition(";")[0]
+            content = answer.read()
+            return json.loads(content) if "json" in answer.headers["Content-Type"] else content.decode()
+
+    health = ask("/healthz")
+    assert health["version"] == version, health
+    # Argon2.
+    ask("/api/account/setup", {"token": token, "email": "owner@example.com", "password": "a passphrase to be deleted"})
+    website = ask("/api/account/websites", {"domain": "example.co.uk"})["data"]["id"]
+    ask(f"/api/account/websites/{website}", {"time_zone": "Asia/Kathmandu"}, "PATCH")
+    event = {"type": "pageview", "website_id": website, "url": "https://www.example.co.uk/built"}
+    sent = ask("/api/collect", event, X_Forwarded_For=ADDRESS, Origin="https://www.example.co.uk")
+    assert sent == {"ok": True, "accepted": 1, "rejected": 0}, sent
+    today = datetime.datetime.now(datetime.UTC).date()
+    days = f"from={today - datetime.timedelta(1)}&to={today + datetime.timedelta(1)}"
+    for field, value in (("country", COUNTRY), ("browser", "Chrome"), ("pathname", "/built")):
+        rows = ask(f"/api/account/websites/{website}/top/{field}?{days}")["data"]
+        assert [row["value"] for row in rows] == [value], rows
+    series = ask(f"/api/account/websites/{website}/timeseries?{days}&interval=hour")
+    assert "+05:45" in json.dumps(series), series
+    for path, within in (
+        (f"/websites/{website}", "<!doctype html>"),
+        ("/assets/app.js", "import"),
+        ("/tracker.js", "{"),
+    ):
+        assert within in ask(path), path
+    assert "tally_" in ask("/metrics")
+    assert ask("/api/v1/openapi.yaml").startswith("openapi: 3.1")
+    print("smoke test passed:", url)
+
+
+main(*sys.argv[1:])
