@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a release: version, changelog, tag, wheel, sdist, single file, checksums.
 #
-#   deploy/release.sh VERSION [--dry-run] [--out DIRECTORY]
+#   deploy/release.sh VERSION [--dry-run] [--no-binary] [--out DIRECTORY]
 #
 # Everything is built in a temporary clone, so that only committed files are in it:
 #   1. VERSION is written to pyproject.toml and static/openapi.yaml; the changelog's section "## VERSION (unreleased)" or
@@ -9,6 +9,7 @@
 #   2. This becomes a commit with the tag vVERSION.
 #   3. The wheel, the sdist and the single file (for this machine's system and Python) are built, and SHA256SUMS of them.
 #   4. The single file is started, and deploy/smoke_test.py uses it.
+#   5. The same for a program that needs no Python (PyInstaller, for this machine's C library), unless --no-binary.
 # Without --dry-run the commit and the tag then come into this repository. Nothing is pushed or uploaded: the last lines
 # say how.
 set -euo pipefail
@@ -18,18 +19,20 @@ here=$PWD
 unset PYTHONPATH
 # The build tools of a release: the lock of the image's build has hatchling, these are bounded like pyproject.toml's.
 TOOLS=("build>=1.2,<2" "shiv>=1.0.8,<2")
+PYINSTALLER="pyinstaller>=6.16,<7"
 
-version= out=dist dry_run=
+version= out=dist dry_run= binary=1
 while [ $# -gt 0 ]; do
   case "$1" in
     --dry-run) dry_run=1 ;;
+    --no-binary) binary= ;;
     --out) out=${2:?--out needs a directory}; shift ;;
     *) version=$1 ;;
   esac
   shift
 done
 fail() { echo "release.sh: $1" >&2; exit 1; }
-[[ "$version" =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "usage: deploy/release.sh VERSION [--dry-run] [--out DIRECTORY]; VERSION is like 1.2.0 (got '$version')"
+[[ "$version" =~ ^[0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "usage: deploy/release.sh VERSION [--dry-run] [--no-binary] [--out DIRECTORY]; VERSION is like 1.2.0 (got '$version')"
 [ -n "$dry_run" ] || [ -z "$(git status --porcelain)" ] || fail "there are uncommitted changes: commit or remove them first"
 ! git rev-parse -q --verify "refs/tags/v$version" >/dev/null || fail "the tag v$version exists already"
 mkdir -p "$out"
@@ -80,16 +83,39 @@ platform=$(python3 -c 'import sys, sysconfig; print(sysconfig.get_platform() + "
 "$work/tools/bin/shiv" --reproducible --compressed --python "/usr/bin/env python3" --site-packages "$work/site" \
   --console-script analytics-server --output-file "$work/dist/tally-$version-$platform.pyz" >/dev/null
 
+# Starts a built server and uses it.
+use() {
+  rm -rf "$work/run"
+  mkdir "$work/run"
+  cd "$work/run"
+  SHIV_ROOT="$work/run" "$@" serve --port 0 >log 2>&1 &
+  server=$!
+  for _ in $(seq 300); do grep -q '^listening on ' log && break; kill -0 "$server" || { cat log >&2; exit 1; }; sleep 0.2; done
+  python3 "$work/tally/deploy/smoke_test.py" log "$version"
+  kill "$server"
+  wait "$server"
+  server=
+}
+
 echo "== start the single file and use it"
-mkdir "$work/run"
-cd "$work/run"
-SHIV_ROOT="$work/run" python3 "$work/dist/tally-$version-$platform.pyz" serve --port 0 >log 2>&1 &
-server=$!
-for _ in $(seq 300); do grep -q '^listening on ' log && break; kill -0 "$server" || { cat log >&2; exit 1; }; sleep 0.2; done
-python3 "$work/tally/deploy/smoke_test.py" log "$version"
-kill "$server"
-wait "$server"
-server=
+use python3 "$work/dist/tally-$version-$platform.pyz"
+
+if [ -n "$binary" ]; then
+  echo "== the program that needs no Python"
+  python3 -m venv "$work/frozen"
+  frozen=$work/frozen/bin
+  "$frozen/pip" install --quiet "$PYINSTALLER"
+  "$frozen/pip" install --quiet --require-hashes -r "$work/tally/deploy/requirements.lock"
+  "$frozen/pip" install --quiet --no-index --no-deps "$work"/dist/*.whl
+  cd "$work/frozen"
+  # These packages are imported, or read their own files, by name.
+  collected=()
+  for package in tally publicsuffixlist tzdata ua_parser ua_parser_builtins ua_parser_rs; do collected+=(--collect-all "$package"); done
+  "$frozen/pyinstaller" --onefile --log-level WARN --name "tally-$version-${platform%-cp*}" --distpath "$work/dist" \
+    "${collected[@]}" --hidden-import uvloop --copy-metadata tally-analytics-server \
+    "$("$frozen/python" -c 'import analytics_server; print(analytics_server.__file__)')"
+  use "$work/dist/tally-$version-${platform%-cp*}"
+fi
 
 cd "$work/dist"
 # Not in one pipeline: the shell may create the file before it expands the pattern.
