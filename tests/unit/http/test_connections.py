@@ -160,6 +160,22 @@ async def test_idle_connections_are_closed(make_app: MakeApp) -> None:
         writer.close()
 
 
+async def test_shutdown_waits_for_the_first_request_of_a_new_connection(
+    app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tally.http.connections.NEW_S", LONG_S)
+    monkeypatch.setattr("tally.web.runner.GRACE_S", LONG_S)
+    client = await connect()
+    await holds(lambda: connections(app).open)
+    runner = app.client.server.runner
+    assert runner is not None
+    ending = asyncio.create_task(runner.cleanup())
+    await holds(lambda: not runner.sites)
+    client[1].write(HEALTH)
+    assert (await answer(client))[0] == 200
+    await ending
+
+
 async def test_a_connection_waiting_for_its_commit_is_not_idle(
     app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
