@@ -4,6 +4,7 @@
 (tests/support/process.py).
 """
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -22,9 +23,13 @@ from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countrie
 from tests.support.process import Command, Serve, Server, accept_interrupts, clean_environment
 from tests.support.selection import Amount, amount, is_worker, seconds_of, set_amount
 
-# Examples have no deadline: the speed of the machine decides nothing.
+# Examples have no deadline: the speed of the machine decides nothing. With a planted fault the failing example is not
+# shrunk: only the failure is needed.
 hypothesis.settings.register_profile(
-    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "unhurried",
+    deadline=None,
+    phases=set(hypothesis.Phase) - ({hypothesis.Phase.shrink} if "TALLY_FAULT" in os.environ else set()),
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("unhurried")
 # Zones come from the package tzdata, as in the product, whatever this machine has.

@@ -5,14 +5,11 @@ from the times of events. Nothing here calls the server's code that counts.
 """
 
 import json
-import os
 import random
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from hypothesis import Phase
 
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
@@ -20,8 +17,6 @@ from tally.events.validation import TYPES
 from tally.storage.sql.events import Scope
 from tests.support.rollup_database import DAY_MS, HOUR_MS, LATE_MS, MINUTE_MS, RollupHarness, make_file, runs
 
-# With a planted fault the failing example is not shrunk: only the failure is needed.
-PHASES = [phase for phase in Phase if phase is not Phase.shrink or not os.environ.get("TALLY_FAULT")]
 PATHS, NAMES, DEVICES = ("/", "/a", "/b"), ("signup", "buy"), ("mobile", "desktop")
 PATH, DEVICE = FIELDS.index("pathname"), FIELDS.index("device")
 DATA: tuple[dict[str, Any], ...] = (

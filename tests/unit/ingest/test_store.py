@@ -137,17 +137,19 @@ async def test_a_group_waits_no_longer_than_its_limits(
     assert app.sql("select count(*) from event") == [(1 + 9 + sent,)]
 
 
-@pytest.fixture
-def poisoned(app: App) -> Iterator[None]:
-    """Make the database refuse the page /poison, as a bug would."""
+def refuse_rows(app: App, table: str, condition: str = "true") -> None:
+    """Make the database refuse new rows of a table, as a bug would."""
     connection = sqlite3.connect(app.db)
-    connection.executescript(
-        "create trigger poison before insert on event"
-        " when new.pathname = (select id from label where text = '/poison')"
-        " begin select raise(abort, 'poison'); end"
+    connection.execute(
+        f"create trigger poison before insert on {table} when {condition} begin select raise(abort, 'poison'); end"
     )
     connection.close()
-    return
+
+
+@pytest.fixture
+def poisoned(app: App) -> None:
+    """Make the database refuse the page /poison."""
+    refuse_rows(app, "event", "new.pathname = (select id from label where text = '/poison')")
 
 
 async def test_a_failing_request_does_not_fail_others(app: App, poisoned: None) -> None:
@@ -190,6 +192,15 @@ async def test_a_failing_request_is_rolled_back(app: App, poisoned: None) -> Non
     assert (data["visitors"], data["visits"], data["pageviews"], data["visit_duration"]) == (1, 1, 2, 0)
     top = (await app.get(f"/api/v1/websites/{website}/top/pathname", key)).json["data"]
     assert sorted(row["value"] for row in top) == ["/first", "/new-label"]
+
+
+async def test_a_request_is_one_transaction(app: App) -> None:
+    """What is written last fails: nothing of the request is stored."""
+    website = await app.website()
+    refuse_rows(app, "account_usage")
+    assert (await app.collect(view(website, event_id="once"))).status == 500
+    for table in ("event", "visit", "total_15m", "event_id"):
+        assert app.sql(f"select count(*) from {table}") == [(0,)]
 
 
 async def test_a_long_query_is_cancelled(make_app: MakeApp) -> None:

@@ -18,7 +18,7 @@ from tally.reports.event_data import Data
 from tally.rollups.rollup_state import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories
-from tests.support.histories import NAMES, PHASES, History, texts
+from tests.support.histories import NAMES, History, texts
 from tests.support.rollup_database import DAY_MS, RollupHarness
 
 
@@ -79,7 +79,7 @@ def check_bounds(
             assert len(true) == one.distinct
 
 
-@settings(max_examples=25, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     rng=st.randoms(use_true_random=False),
     most=st.sampled_from((2_000, 6_000, 8_000_000)),

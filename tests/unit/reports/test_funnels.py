@@ -15,7 +15,7 @@ from tally.reports.funnels import FunnelStep
 from tally.rollups.rollup_state import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories
-from tests.support.histories import NAMES, PATHS, PHASES, History, texts
+from tests.support.histories import NAMES, PATHS, History, texts
 from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, RollupHarness
 
 STEPS = [("pathname", path) for path in (*PATHS, "/never")] + [("event_name", name) for name in (*NAMES, "never")]
@@ -30,7 +30,7 @@ def ask(harness: RollupHarness, scope: Scope, steps: list[tuple[str, str]]) -> l
     ]
 
 
-@settings(max_examples=25, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(rng=st.randoms(use_true_random=False), most=st.sampled_from((2, 3, 20_000)))
 def test_funnels_equal_plain_lists(rng: random.Random, most: int) -> None:
     """With late and imported events, rolled up or not; whole days twice, since they are cached; in one statement and

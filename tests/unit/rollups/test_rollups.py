@@ -18,7 +18,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tally.events.dimensions import FIELDS, PAGES
@@ -46,8 +46,6 @@ from tests.support.rollup_database import (
 from tests.support.selection import examples
 
 EXAMPLES = int(os.environ.get("ROLLUP_EXAMPLES") or examples(250, default=20))
-# tests/mutation/faults.py needs only a failure, not the smallest one.
-PHASES = [phase for phase in Phase if phase is not Phase.shrink or not os.environ.get("TALLY_FAULT")]
 # So low that almost every row is a step of its own.
 LIMITS = {
     (field_values, "ROLL_UP_EVENTS"): 3,
@@ -338,7 +336,7 @@ def seen() -> Iterator[Counter[str]]:
 
 @pytest.mark.random_examples
 @pytest.mark.usefixtures("small_limits")
-@settings(max_examples=EXAMPLES, deadline=None, phases=PHASES, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(integers_below(len(NAMES)), integers_below(4), st.sampled_from((1_000, 1_000, 2)), STEPS, QUERIES)
 def test_figures_equal_plain_counting(
     template: Path, seen: Counter[str], zone: int, after: int, identities: int, steps: list[Any], drawn: list[Any]
