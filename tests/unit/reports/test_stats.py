@@ -18,11 +18,13 @@ import pytest
 
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
+from tally.events.validation import EVENT
 from tally.reports import ranking, stats
 from tally.reports.cache import _ENTRY_BYTES, EXPIRY_MS, ResultCache, packed, unpacked
 from tally.reports.coverage import BeyondRetention
 from tally.rollups import day_packing, visit_pages
 from tally.rollups.counts import merge
+from tally.rollups.field_values import ROLL_UP_AFTER_MS
 from tally.rollups.rollup_state import FINAL
 from tally.storage.sql.events import Scope
 from tally.timeranges import Interval, Range, buckets
@@ -451,6 +453,30 @@ def test_visitors_of_a_part_of_a_day(harness: RollupHarness, later: int) -> None
     same(harness, DAY_0_MS + 3 * MINUTE_MS, DAY_0_MS + 40 * MINUTE_MS)
     same(harness, DAY_0_MS + 15 * MINUTE_MS, DAY_0_MS + 41 * MINUTE_MS)
     same(harness, DAY_0_MS + 21 * MINUTE_MS, DAY_0_MS + 40 * MINUTE_MS)
+
+
+def test_ranges_that_begin_and_end_within_a_quarter_hour(harness: RollupHarness) -> None:
+    """From late on one day to early on the next, and within a day: visitors in, before and after the range."""
+    minutes = (-35, -28, -20, -12, -8, -3, 2, 7, 9, 12, 17, 21, 24, 29)
+    seen = [(minute, n % 5) for n, minute in enumerate(minutes)] + [(minute, 5 + n) for n, minute in enumerate(minutes)]
+    harness.send(*((DAY_0_MS + minute * MINUTE_MS, 0, f"session-{visitor}", WEB) for minute, visitor in seen))
+    for from_minute in (-30, -25, -15, -10, 0, 5, 15):
+        for to_minute in (10, 15, 20, 25):
+            if from_minute < to_minute:
+                same(harness, DAY_0_MS + from_minute * MINUTE_MS, DAY_0_MS + to_minute * MINUTE_MS)
+    series_of(harness, (-1 / 24, 1 / 24), "hour")
+
+
+def test_a_day_of_which_a_part_is_rolled_up(harness: RollupHarness) -> None:
+    """Events before the end of the part, at it, after it, and late ones."""
+    end_ms = harness.now_ms - ROLL_UP_AFTER_MS
+    harness.send(
+        *((end_ms + n, 0, f"session-{n}", texts) for n, texts in enumerate((WEB, OTHER, WEB, OTHER), start=-2))
+    )
+    harness.build()
+    same(harness)
+    harness.send(seen_on(0, OTHER, 2), (end_ms - MINUTE_MS, EVENT, "session-1", (*OTHER[:-1], "signup")))
+    same(harness)
 
 
 # --- what is gone
