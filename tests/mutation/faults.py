@@ -15,8 +15,7 @@ status 0 if every fault was detected. The same tests must pass without faults, w
 were recorded, and .ci/run gives this option where it has just run all tests of the same code.
 `--check` only checks that all patches apply and that pytest collects the tests they name.
 `--record` writes tests/mutation/detected_by.json for the faults named: the test that detected each fault. That test
-runs first, and the others run only if it passes or no longer exists. Recording all faults takes about 15 minutes, a run
-with the file about 7.
+runs first, and the others run only if it passes or no longer exists.
 `--part N/K` takes every K-th fault, from the N-th on.
 """
 
