@@ -268,6 +268,9 @@ class Settings:
     backup_dir: Path | None = _setting(None, "directory for a checked backup every night", _optional_path)
     backup_keep: int = _setting(7, "number of nightly backups that are kept", _count, "backups")
     backup_hour: int = _setting(3, "hour, in UTC, of the nightly backup", _hour, "hour")
+    upgrade_backup: str = _setting(
+        "yes", "copy the database before it is upgraded: yes, or no for an upgrade without a copy", _one_of("yes", "no")
+    )
     metrics_token: str = _setting(
         "", "bearer token that /metrics requires; without it, /metrics answers this machine alone", _token
     )

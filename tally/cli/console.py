@@ -44,7 +44,11 @@ _MAX_USAGE_LINES = 4
 
 
 class Failure(Exception):
-    """A command that failed; the message names the reason and the fix."""
+    """A command that failed; the message names the reason and the fix. Its exit status is 1 unless given."""
+
+    def __init__(self, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def say(message: str) -> None:

@@ -36,7 +36,7 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     """Add the options to the parser."""
     set_function(parser, _doctor)
     parser.add_argument("--quick", action="store_true", help="skip reading the whole database")
-    for name in ("geoip_db", "min_free_disk", "backup_dir"):
+    for name in ("geoip_db", "min_free_disk", "backup_dir", "upgrade_backup"):
         add_setting(parser, name)
 
 

@@ -18,9 +18,10 @@ from typing import NamedTuple
 from tally.accounts.accounts import AccountError
 from tally.cli.console import Failure, Parser, say, sentence
 from tally.maintenance.backup import BackupError
+from tally.maintenance.upgrade import way_back
 from tally.resources import tally_version
 from tally.settings import SETTINGS, BadSetting, settings_from
-from tally.storage.database import SQLITE_VERSION, BadDatabase, DatabaseError
+from tally.storage.database import SQLITE_VERSION, BadDatabase, DatabaseError, NewerDatabase
 
 
 class Command(NamedTuple):
@@ -64,6 +65,7 @@ GROUPS = (
         (
             Command("backup", "database", "write a consistent copy of the database"),
             Command("restore", "database", "replace the database by a backup; stop the server first"),
+            Command("upgrade", "upgrade", "upgrade the database to this release; --check shows the changes"),
             Command("verify", "database", "recount rollups from raw events and compare"),
             Command("compact", "database", "return free space of the database to the file system"),
         ),
@@ -107,7 +109,11 @@ def _run(words: list[str]) -> int:
         given.command(given, settings)
     except BadSetting as bad:
         return _fail(str(bad), 2)
-    except (Failure, BadDatabase, BackupError, AccountError) as failure:
+    except Failure as failure:
+        return _fail(str(failure), failure.status)
+    except NewerDatabase as newer:
+        return _fail(way_back(newer, settings), 1)
+    except (BadDatabase, BackupError, AccountError) as failure:
         return _fail(str(failure), 1)
     except OSError as failure:
         return _fail(f"{failure.filename or 'the system'}: {failure.strerror or failure}", 1)

@@ -18,7 +18,14 @@ from tally.errors import ApiError, log, where_it_failed
 from tally.ingest.store import TICK_S, Store
 from tally.ingest.writer import EventWriter
 from tally.storage.connections import Thread, on_thread, open_readers
-from tally.storage.database import SERVER_BUSY_S, BadDatabase, connect_reader, connect_writer, open_database
+from tally.storage.database import (
+    SERVER_BUSY_S,
+    BadDatabase,
+    BeforeMigration,
+    connect_reader,
+    connect_writer,
+    open_database,
+)
 from tally.storage.health import Health, check_for_damage
 from tally.storage.recovery import Recovery, Work
 
@@ -37,12 +44,22 @@ MakeWork = Callable[[Store, Thread, Thread], Work]
 
 @contextlib.asynccontextmanager
 async def opened(
-    path: Path, event_writer: EventWriter, clock: Clock, query_s: float, min_free_bytes: int, make_work: MakeWork
+    path: Path,
+    event_writer: EventWriter,
+    clock: Clock,
+    query_s: float,
+    min_free_bytes: int,
+    make_work: MakeWork,
+    before_migration: BeforeMigration,
 ) -> AsyncIterator[Store]:
-    """Yield the store of the database at `path`, which is created where there is none. Raises BadDatabase."""
+    """Yield the store of the database at `path`, which is created where there is none, or migrated.
+
+    Raises BadDatabase, and what `before_migration` raises.
+    """
     async with contextlib.AsyncExitStack() as closing:
         writer = await on_thread(
-            open_database(path, create=True, busy_s=SERVER_BUSY_S), lambda: connect_writer(path, SERVER_BUSY_S)
+            open_database(path, create=True, before_migration=before_migration, busy_s=SERVER_BUSY_S),
+            lambda: connect_writer(path, SERVER_BUSY_S),
         )
         closing.push_async_callback(writer.close)
         health = Health(path, min_free_bytes)

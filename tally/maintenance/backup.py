@@ -6,9 +6,10 @@ followed by a pause as long as the step, so a commit's fsync waits for at most o
 (`integrity_check`: every page and index) and only then gets its final name, which must be free. Until then its name
 is `NAME.unfinished`, and it is locked; an unlocked one is a leftover and may be deleted.
 
-Dated backups are in one directory, as `analytics-20261122T030000Z.db`, and the newest N are kept. A file is counted and
-deleted only if it has such a name, is a regular file, and is a copy of this database (it has the same key salt). No
-other file in the directory is touched.
+Dated backups are in one directory, as `analytics-20261122T030000Z.db`, and the newest N are kept. Copies made before an
+upgrade are `analytics-schema-1-20261122T030000Z.db`, from the file's schema version, and have a rule of their own
+(tally/maintenance/upgrade.py). A file is counted and deleted only if it has such a name, is a regular file, and is a
+copy of this database (it has the same key salt). No other file in the directory is touched.
 """
 
 import contextlib
@@ -36,6 +37,7 @@ RESERVED_BYTES = 64 * 1_048_576
 _PROGRESS_INSTRUCTIONS = 100_000
 _UNFINISHED = ".unfinished"
 _STAMP = "%Y%m%dT%H%M%SZ"
+_SCHEMA = r"-schema-(?P<version>\d{1,9})"
 # https://sqlite.org/fileformat2.html, bytes 18 and 19: 2 is a database in WAL mode, 1 one with a rollback journal.
 _FORMAT_OFFSET, _JOURNAL_FORMAT = 18, b"\1\1"
 
@@ -236,8 +238,31 @@ def backups(directory: Path, source: Path) -> list[tuple[int, Path]]:
     """Return this database's dated backups in a directory as (time in ms, path), oldest first."""
     with closing(open_unchanged(source)) as connection:
         salt = key_salt(connection)
-    found = [(_time_ms(match[1]), path) for path, match in _named(directory, source) if _salt(path) == salt]
+    found = [(_time_ms(match["time"]), path) for path, match in _named(directory, source) if _salt(path) == salt]
     return sorted(one for one in found if one[0])
+
+
+def upgrade_copy_name(source: Path, version: int, now_ms: int) -> str:
+    """Return the file name of a copy made before an upgrade from a schema version."""
+    return f"{source.stem}-schema-{version}-{stamp(now_ms)}{source.suffix}"
+
+
+def upgrade_copies(directory: Path, source: Path) -> list[tuple[int, Path]]:
+    """Return this database's copies made before upgrades as (schema version, path), the newest first.
+
+    Copies that this release cannot read are not among them; the database itself may be of a newer one.
+    """
+    try:
+        with closing(open_immutable(source)) as connection:
+            salt = key_salt(connection)
+    except (sqlite3.Error, TypeError, ValueError):
+        return []
+    found = [
+        (_time_ms(match["time"]), int(match["version"]), path)
+        for path, match in _named(directory, source, _SCHEMA)
+        if _salt(path) == salt
+    ]
+    return [(version, path) for _, version, path in sorted(found, reverse=True)]
 
 
 class DatedBackup(NamedTuple):
@@ -265,8 +290,9 @@ def make_dated(
     return DatedBackup(target, size, _rotate(directory, source, keep, target), leftovers)
 
 
-def _named(directory: Path, source: Path, ending: str = "") -> Iterator[tuple[Path, "re.Match[str]"]]:
-    name = re.compile(re.escape(source.stem) + r"-(\d{8}T\d{6}Z)" + re.escape(source.suffix + ending))
+def _named(directory: Path, source: Path, kind: str = "", ending: str = "") -> Iterator[tuple[Path, "re.Match[str]"]]:
+    time = r"-(?P<time>\d{8}T\d{6}Z)"
+    name = re.compile(re.escape(source.stem) + kind + time + re.escape(source.suffix + ending))
     for path in sorted(directory.iterdir()):
         match = name.fullmatch(path.name)
         if match and path.is_file() and not path.is_symlink():
@@ -302,7 +328,7 @@ def _rotate(directory: Path, source: Path, keep: int, made: Path) -> list[Path]:
 def delete_leftovers(directory: Path, source: Path) -> list[Path]:
     """Delete the unfinished files of killed backups in a directory; return their paths."""
     deleted = []
-    for path, _ in _named(directory, source, _UNFINISHED):
+    for path, _ in _named(directory, source, f"(?:{_SCHEMA})?", _UNFINISHED):
         file = _lock(path)
         if file is not None:
             path.unlink()

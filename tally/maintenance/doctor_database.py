@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 from tally.clock import CONFIRMED_AFTER_MS, MAX_STEP_MS, MAX_TRUSTED_STOP_MS
 from tally.maintenance.doctor_checks import Case, Finding, fault, fine, note, sized
+from tally.maintenance.upgrade import ADVICE, Plan, plan, way_back
 from tally.storage import meta
-from tally.storage.database import VERSION, BadDatabase, known_version, open_unchanged
+from tally.storage.database import VERSION, BadDatabase, NewerDatabase, known_version, open_unchanged
 from tally.timestamps import HOUR_MS, in_words, iso
 
 HELD = f"{CONFIRMED_AFTER_MS // HOUR_MS} hours"
@@ -28,7 +29,8 @@ def database(case: Case) -> Iterator[Finding]:
     try:
         connection = open_unchanged(case.path)
     except BadDatabase as bad:
-        words, _, todo = str(bad).partition(": ")
+        text = way_back(bad, case.settings) if isinstance(bad, NewerDatabase) else str(bad)
+        words, _, todo = text.partition(": ")
         yield fault("database", words, todo)
         return
     try:
@@ -51,7 +53,7 @@ def _in_the_file(connection: sqlite3.Connection, case: Case) -> Iterator[Finding
     version = known_version(connection, case.path)
     size = f"{sized(case.path.stat().st_size)}, version {version}"
     if version < VERSION:
-        yield note("database", f"{size}: the next start migrates it to version {VERSION}", "make a backup before")
+        yield _upgrade(size, plan(case.settings))
     for check in (_clock, _newest, _proxies, _metrics):
         yield from check(connection, case)
     if case.is_quick:
@@ -59,6 +61,14 @@ def _in_the_file(connection: sqlite3.Connection, case: Case) -> Iterator[Finding
         return
     wrong = [row[0] for row in connection.execute(f"pragma quick_check({_MAX_FAULTS})").fetchall()]
     yield fine("database", f"{size}; every page was read and is sound") if wrong == ["ok"] else _damaged(wrong[0])
+
+
+def _upgrade(size: str, upgrade: Plan) -> Finding:
+    words = f"{size}: the next start upgrades it to version {upgrade.newest}"
+    if upgrade.obstacle:
+        return fault("database", f"{words}, and is refused, because no copy could be made: {upgrade.obstacle}", ADVICE)
+    where = f"it makes a copy in {upgrade.directory}" if upgrade.directory else "it makes no copy (--upgrade-backup no)"
+    return note("database", f"{words}; {where}")
 
 
 def _damaged(words: str) -> Finding:

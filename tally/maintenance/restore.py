@@ -50,7 +50,8 @@ def restore(file: Path, db: Path, now_ms: int) -> Path | None:
         except sqlite3.DatabaseError as failure:
             raise read_error(failure, file, _HINT) from None
         if check(copy, file, _HINT) < VERSION:
-            open_database(copy, create=False).close()
+            # The backup itself stays as it is.
+            open_database(copy, create=False, before_migration=lambda version: None).close()
             check(copy, file, _HINT)
         _set_owner(copy, db)
         _sync(copy)

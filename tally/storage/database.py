@@ -1,9 +1,10 @@
 """The database file: create it, recognise it, open connections to it.
 
 `PRAGMA application_id` identifies a file of Tally, `PRAGMA user_version` its schema version. A new file gets
-schema.sql, an older one the missing migrations (tally/storage/migrations.py). Each step is one transaction together
-with its version number, so that after a crash at any point the file has one version or the other. A newer file is
-refused.
+schema.sql. An older one gets the missing migrations (tally/storage/migrations.py) where the caller passes
+`before_migration`, which makes a copy first (tally/maintenance/upgrade.py); other callers refuse it, since a server of
+the older release may be using it. Each step is one transaction together with its version number, so that after a crash
+at any point the file has one version or the other. A newer file is refused.
 
 Every connection is opened here, so that all of them have the same settings.
 """
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
-from tally.resources import asset
+from tally.resources import asset, tally_version
 from tally.storage.migrations import MIGRATIONS, Migration
 
 # From this size on the write-ahead log is truncated (tally/storage/wal.py); readers wait until that is done.
@@ -48,8 +49,24 @@ DatabaseError = sqlite3.Error
 SQLITE_VERSION = sqlite3.sqlite_version
 
 
+BeforeMigration = Callable[[int], None]
+"""Called with the schema version of a file before its first migration; an exception leaves the file as it is."""
+
+
 class BadDatabase(Exception):
     """A database file that cannot be used; the message names the file, the reason and the fix."""
+
+
+class NewerDatabase(BadDatabase):
+    """A database file of a newer release."""
+
+    def __init__(self, path: Path, version: int, newest: int) -> None:
+        self.path = path
+        self.problem = (
+            f"{path} has schema version {version} of a newer release, and this is Tally {tally_version()}, which"
+            f" supports versions up to {newest}"
+        )
+        super().__init__(f"{self.problem}: install the newer release again, or choose an older backup.")
 
 
 def _connect(path: Path, mode: str, busy_s: float) -> sqlite3.Connection:
@@ -135,9 +152,17 @@ def check_interrupt() -> None:
 
 
 def open_database(
-    path: Path, *, create: bool, migrations: Sequence[Migration] = MIGRATIONS, busy_s: float = COMMAND_BUSY_S
+    path: Path,
+    *,
+    create: bool,
+    before_migration: BeforeMigration | None = None,
+    migrations: Sequence[Migration] = MIGRATIONS,
+    busy_s: float = COMMAND_BUSY_S,
 ) -> sqlite3.Connection:
-    """Return a read-write connection to a database, created or migrated if needed. Raises BadDatabase."""
+    """Return a read-write connection to a database, created if needed, migrated if `before_migration` is given.
+
+    Raises BadDatabase, and what `before_migration` raises.
+    """
     _check_path(path, create)
     refuse_hard_link(path)
     connection = None
@@ -148,7 +173,7 @@ def open_database(
         connection = connect_writer(path, busy_s)
         if not create and _version(connection, path) == 0:
             raise BadDatabase(f"{path} is empty: start the server once, or name another file with --db.")
-        _migrate(connection, path, migrations)
+        _migrate(connection, path, migrations, before_migration)
     except (sqlite3.Error, OSError) as failure:
         if connection is not None:
             connection.close()
@@ -239,14 +264,26 @@ def explained(failure: Exception, path: Path) -> BadDatabase:
     return BadDatabase(f"{path} cannot be used: {failure}")
 
 
-def _migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
+def _migrate(
+    connection: sqlite3.Connection,
+    path: Path,
+    migrations: Sequence[Migration],
+    before_migration: BeforeMigration | None,
+) -> None:
     newest = 1 + len(migrations)
     version = _version(connection, path)
     _refuse_newer(version, newest, path)
     if version == 0:
         # Takes effect only before the first table; incremental lets free space be reclaimed in small steps.
         connection.execute("pragma auto_vacuum = incremental")
+    elif version < newest and before_migration is None:
+        raise BadDatabase(
+            f"{path} has schema version {version} of an older release, and this one needs {newest}: start the server,"
+            " or run `analytics-server upgrade`."
+        )
     _set_wal_mode(connection)
+    if 0 < version < newest and before_migration is not None:
+        before_migration(version)
     while version < newest:
         with transaction(connection):
             # Another process may have taken this step before the lock was granted.
@@ -257,10 +294,7 @@ def _migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mi
 
 def _refuse_newer(version: int, newest: int, path: Path) -> None:
     if version > newest:
-        raise BadDatabase(
-            f"{path} was written by a newer Tally (schema version {version}, this one supports {newest}): update Tally,"
-            " or restore a backup that was made before the update."
-        )
+        raise NewerDatabase(path, version, newest)
 
 
 def _set_wal_mode(connection: sqlite3.Connection) -> None:

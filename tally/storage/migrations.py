@@ -10,8 +10,9 @@ A change of schema.sql after a release appends a function here:
         connection.execute("/* migrations.add_campaign_id */ alter table event add column campaign_id integer")
 
 A released migration is never changed. It contains its statements in full, because schema.sql changes later; it does not
-commit; and it is quick, because the server accepts requests only afterwards. There is no way back: users make a backup
-before they update (docs/backup.md). Tests: tests/unit/storage/test_database.py.
+commit; and it is quick, because the server accepts requests only afterwards. `analytics-server upgrade --check` shows
+the names of the functions. There is no way back but the copy that is made before the first one
+(tally/maintenance/upgrade.py). Tests: tests/unit/storage/test_database.py.
 """
 
 import sqlite3

@@ -23,6 +23,7 @@ from tally.events.geoip import Places
 from tally.events.sender import ClientResolver
 from tally.events.sessions import Sessions
 from tally.events.user_agent import Agents
+from tally.http import logging
 from tally.ingest.budgets import Budgets
 from tally.ingest.collector import COLLECTOR, Collector
 from tally.ingest.ingest_engine import Ingest
@@ -31,6 +32,7 @@ from tally.ingest.store import Store
 from tally.ingest.writer import EventWriter
 from tally.maintenance.background_work import BackgroundWork
 from tally.maintenance.scheduled_backup import ScheduledBackup
+from tally.maintenance.upgrade import copy_first
 from tally.rate_limit import Buckets
 from tally.reports.report_engine import Reports
 from tally.settings import Settings
@@ -72,7 +74,10 @@ async def components(
         await unpacking
     event_writer, min_free_bytes = _event_writer(settings, clock), settings.min_free_disk * 1_000_000
     make_work = partial(_background_work, app, settings.keep_days, clock)
-    async with opened(settings.db, event_writer, clock, settings.query_seconds, min_free_bytes, make_work) as store:
+    copy = partial(copy_first, settings, partial(logging.print_notice, settings.log_format), clock.wall_ms())
+    async with opened(
+        settings.db, event_writer, clock, settings.query_seconds, min_free_bytes, make_work, copy
+    ) as store:
         places = await unpacking
         clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
         resolver = ClientResolver(clock, places, trusted, settings.forwarded_header)

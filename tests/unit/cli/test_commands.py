@@ -12,6 +12,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import tomllib
 from collections.abc import Sequence
 from contextlib import closing
 from hashlib import blake2b, md5, sha1, sha256, sha512
@@ -763,7 +764,18 @@ HELP = (
     ("key", "revoke"),
     *(
         (name,)
-        for name in ("backup", "restore", "verify", "compact", "retention", "import", "export", "doctor", "demo")
+        for name in (
+            "backup",
+            "restore",
+            "upgrade",
+            "verify",
+            "compact",
+            "retention",
+            "import",
+            "export",
+            "doctor",
+            "demo",
+        )
     ),
 )
 
@@ -819,7 +831,10 @@ LIGHT = (
 
 
 def test_version(command: Command) -> None:
-    assert re.fullmatch(r"analytics-server \S+ .*\n", succeeded(command("--version")))
+    """That of pyproject.toml in a clone, with its commit where git has one, without metadata of an installation."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    printed = succeeded(command("--version"))
+    assert re.fullmatch(rf"analytics-server {re.escape(project)}(\+git\.[0-9a-f]{{12}})? \(.*\)\n", printed)
 
 
 PORTS = "--port must be between 0 and 65535"
@@ -837,6 +852,8 @@ WRONG_USAGE = (
     ("serve --port", "expected one argument"),
     ("serve --port x", PORTS),
     ("--port 80.0", PORTS),
+    ("upgrade --dry-run", "there is no option --dry-run"),
+    ("upgrade --upgrade-backup maybe", "--upgrade-backup must be one of yes, no (got 'maybe')"),
     ("demo --until x", "--until: must be a date or time such as 2026-11-21T10:00:00Z (got 'x')"),
     ("demo --until 2999-01-01", "--until: must not lie in the future"),
     ("demo --events many", "--events: must be between 1,000 and 2,000,000 (got 'many')"),

@@ -277,7 +277,7 @@ for n in range(1, 10_000):
         left = n
         def trace(frame, event, argument):
             global left
-            if frame.f_code.co_filename.endswith(places):
+            if frame.f_code.co_filename.endswith(tuple(places.split())):
                 left -= event == "line"
                 if not left:
                     os.kill(os.getpid(), signal.SIGKILL)
@@ -292,12 +292,12 @@ for n in range(1, 10_000):
 """
 
 
-def killed_everywhere(module: str, template: Path, *words: str) -> Iterator[Path]:
-    """Yield copies of a directory; in the n-th a command was killed (SIGKILL) at the n-th line of `module` that it ran.
+def killed_everywhere(modules: str, template: Path, *words: str, killer: str = KILLER) -> Iterator[Path]:
+    """Yield copies of a directory; in the n-th a command was killed (SIGKILL) at the n-th line of `modules`.
 
     In the last copy it ran to its end. HERE in the command's words is the directory.
     """
-    program = [sys.executable, "-c", KILLER, str(ROOT), module, str(template), *words]
+    program = [sys.executable, "-c", killer, str(ROOT), modules, str(template), *words]
     done = subprocess.run(program, capture_output=True, text=True, env=clean_environment())
     assert done.returncode == 0, done.stderr
     last, status = map(int, done.stdout.splitlines()[-1].split())

@@ -46,7 +46,7 @@ def value(path: Path, query: str) -> Any:
 
 
 def make(path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    open_database(path, create=True, migrations=migrations).close()
+    open_database(path, create=True, before_migration=lambda version: None, migrations=migrations).close()
 
 
 def shape(path: Path) -> list[tuple[Any, ...]]:
@@ -156,6 +156,10 @@ def fail_in_sql(connection: sqlite3.Connection) -> None:
     connection.execute("insert into no_such_table values (1)")
 
 
+def refuse(version: int) -> None:
+    raise ValueError("no copy")
+
+
 def test_a_migration_runs_with_its_version(path: Path) -> None:
     make(path)
     make(path, (*MIGRATIONS, add_table))
@@ -216,6 +220,24 @@ def test_a_failed_migration_closes_the_file(path: Path) -> None:
         other.execute("begin exclusive")
 
 
+def test_an_older_file_is_refused_unchanged_unless_it_may_be_migrated(path: Path) -> None:
+    """Commands do not migrate: a server of the older release may be running."""
+    make(path)
+    before = path.read_bytes()
+    with pytest.raises(BadDatabase, match=r"older release.*start the server, or run `analytics-server upgrade`"):
+        open_database(path, create=True, migrations=(*MIGRATIONS, add_table))
+    with pytest.raises(ValueError, match="no copy"):
+        open_database(path, create=True, migrations=(*MIGRATIONS, add_table), before_migration=refuse)
+    assert path.read_bytes() == before
+
+
+def test_what_precedes_migrations_is_called_once(path: Path) -> None:
+    versions: list[int] = []
+    for migrations in (MIGRATIONS, MIGRATIONS, (*MIGRATIONS, add_table, add_column)):
+        open_database(path, create=True, migrations=migrations, before_migration=versions.append).close()
+    assert versions == [VERSION], "neither for a new file nor for one that needs none"
+
+
 def test_a_newer_file_is_refused_unchanged(path: Path) -> None:
     make(path, (*MIGRATIONS, add_table))
     before = path.read_bytes()
@@ -239,7 +261,7 @@ def slow(connection):
     connection.execute("drop table heatmap_point")
     print("all", flush=True)
 
-connection = open_database(Path(sys.argv[1]), create=True, migrations=(*MIGRATIONS, slow))
+connection = open_database(Path(sys.argv[1]), create=True, before_migration=print, migrations=(*MIGRATIONS, slow))
 print("done", flush=True)
 sys.stdin.read()
 """
@@ -329,7 +351,7 @@ def add(connection):
 
 print("ready", flush=True)
 sys.stdin.readline()
-open_database(Path(sys.argv[1]), create=True, migrations=(*MIGRATIONS, add)).close()
+open_database(Path(sys.argv[1]), create=True, before_migration=print, migrations=(*MIGRATIONS, add)).close()
 """
 # The system calls by which SQLite changes the file and its logs and flushes them.
 CALLS = ("pwrite64", "fdatasync", "unlink")
