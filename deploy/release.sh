@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Makes a release: version, changelog, tag, wheel, sdist, single file, checksums.
+# Makes a release: version, changelog, tag, wheel, sdist, single file, checksums, release notes.
 #
 #   deploy/release.sh VERSION [--dry-run] [--no-binary] [--out DIRECTORY]
 #
 # Everything is built in a temporary clone, so that only committed files are in it:
-#   1. VERSION is written to pyproject.toml and static/openapi.yaml; the changelog's section "## VERSION (unreleased)" or
-#      "## Unreleased" gets the date.
+#   1. VERSION is written to pyproject.toml; the changelog's section "## VERSION (unreleased)" or "## Unreleased" gets
+#      the date.
 #   2. This becomes a commit with the tag vVERSION.
 #   3. The wheel, the sdist and the single file (for this machine's system and Python) are built, and SHA256SUMS of them.
 #   4. The single file is started, and deploy/smoke_test.py uses it.
 #   5. The same for a program that needs no Python (PyInstaller, for this machine's C library), unless --no-binary.
+#   6. RELEASE-NOTES.md is written: the changelog's section, how to upgrade and go back, the checksums.
 # Without --dry-run the commit and the tag then come into this repository. Nothing is pushed or uploaded: the last lines
 # say how.
 set -euo pipefail
@@ -60,7 +61,6 @@ def replace(name: str, pattern: str, text: str) -> None:
 
 
 replace("pyproject.toml", r'^version = ".*"$', f'version = "{version}"')
-replace("static/openapi.yaml", r"\A(openapi: .*\ninfo:\n  title: .*\n  version: ).*$", rf"\g<1>{version}")
 day = datetime.datetime.now(datetime.UTC).date()
 replace("CHANGELOG.md", rf"^## (?:Unreleased|{re.escape(version)} \(unreleased\))$", f"## {version} ({day})")
 PYTHON
@@ -88,10 +88,14 @@ use() {
   rm -rf "$work/run"
   mkdir "$work/run"
   cd "$work/run"
-  SHIV_ROOT="$work/run" "$@" serve --port 0 >log 2>&1 &
+  export SHIV_ROOT="$work/run"
+  local found
+  found=$("$@" --version)
+  [[ "$found" == "analytics-server $version "* ]] || fail "$* is of another version: $found"
+  "$@" serve --port 0 >log 2>&1 &
   server=$!
   for _ in $(seq 300); do grep -q '^listening on ' log && break; kill -0 "$server" || { cat log >&2; exit 1; }; sleep 0.2; done
-  python3 "$work/tally/deploy/smoke_test.py" log "$version"
+  python3 "$work/tally/deploy/smoke_test.py" log
   kill "$server"
   wait "$server"
   server=
@@ -121,6 +125,44 @@ cd "$work/dist"
 # Not in one pipeline: the shell may create the file before it expands the pattern.
 sums=$(sha256sum ./*)
 sed 's# \./# #' <<<"$sums" >SHA256SUMS
+
+echo "== release notes"
+schema=$(PYTHONPATH="$work/site" python3 -c 'from tally.storage.database import VERSION; print(VERSION)')
+python3 - "$version" "$schema" "$work/tally/CHANGELOG.md" >RELEASE-NOTES.md <<'PYTHON'
+import pathlib, re, sys
+
+version, schema, changelog = sys.argv[1:]
+section = re.compile(rf"^## ({re.escape(version)} \(.*?\))$(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+heading, changes = section.search(pathlib.Path(changelog).read_text("utf-8")).groups()
+wheel, sdist, single = (next(pathlib.Path().glob(ending)).name for ending in ("*.whl", "*.tar.gz", "*.pyz"))
+print(f"""\
+# Tally {heading}
+
+{changes.strip()}
+
+## Upgrade
+
+The schema version of the database is {schema}. `analytics-server upgrade --check` of this release says whether its first
+start changes the database, and where it makes a copy before.
+
+- pip: `pip install {wheel}`, then restart the server.
+- Single file: stop the server, replace the file by `{single}`, start it.
+- Container: `docker build -t tally -f deploy/Dockerfile .` in a clone at the tag `v{version}` or in the unpacked
+  `{sdist}`, then replace the container.
+
+## Go back
+
+Install the previous release and restart the server. Where the schema version has changed, also restore the copy made
+before the upgrade, with the previous release: `analytics-server restore COPY --db FILE`. Its `doctor` names the
+command. Events collected since the upgrade are not in the copy. docs/upgrading.md has the details.
+
+## Checksums
+
+SHA-256, as in the file SHA256SUMS:
+
+```text
+{pathlib.Path("SHA256SUMS").read_text()}```""")
+PYTHON
 cp ./* "$out/"
 ls -l "$out"
 if [ -n "$dry_run" ]; then
@@ -132,4 +174,4 @@ git pull --quiet --ff-only "$work/tally" HEAD
 git fetch --quiet "$work/tally" "refs/tags/v$version:refs/tags/v$version"
 echo "committed and tagged v$version. Next:"
 echo "  git push origin HEAD v$version"
-echo "  attach the files of $out to the release v$version"
+echo "  attach the files of $out to the release v$version, with RELEASE-NOTES.md as its text"

@@ -1,6 +1,6 @@
 """Check a built server that has just started: setup, a website with a time zone, an event with its country, pages.
 
-python3 deploy/smoke_test.py LOG VERSION, where LOG has what the server has printed. Used by deploy/release.sh.
+python3 deploy/smoke_test.py LOG, where LOG has what the server has printed. Used by deploy/release.sh.
 """
 
 import datetime
@@ -16,7 +16,7 @@ ADDRESS, COUNTRY = "8.8.8.8", "US"
 BROWSER = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 
 
-def main(log: str, version: str) -> None:
+def main(log: str) -> None:
     """Raise an exception where something does not work."""
     text = Path(log).read_text()
     url, token = (re.findall(pattern, text)[0] for pattern in (r"listening on (\S+)", r"/setup#(\S+)"))
@@ -32,8 +32,7 @@ def main(log: str, version: str) -> None:
             content = answer.read()
             return json.loads(content) if "json" in answer.headers["Content-Type"] else content.decode()
 
-    health = ask("/healthz")
-    assert health["version"] == version, health
+    assert ask("/healthz")["ok"]
     # Argon2.
     ask("/api/account/setup", {"token": token, "email": "owner@example.com", "password": "a passphrase to be deleted"})
     website = ask("/api/account/websites", {"domain": "example.co.uk"})["data"]["id"]

@@ -1,8 +1,9 @@
 """Endpoints for operators: /healthz, /metrics and the OpenAPI document.
 
-/healthz needs no key and returns nothing about visitors. /metrics answers requests with the metrics token; where none
-is configured, it answers programs on the server itself until a hidden proxy is detected. Its counters are converted to
-Prometheus' text format when they are read, so that counting costs nothing more. None of them holds personal data.
+/healthz needs no key and returns neither versions nor anything about visitors. /metrics answers requests with the
+metrics token; where none is configured, it answers programs on the server itself until a hidden proxy is detected. Its
+counters are converted to Prometheus' text format when they are read, so that counting costs nothing more. None of them
+holds personal data.
 """
 
 import secrets
@@ -18,9 +19,7 @@ from tally.http.middleware import ERROR_COUNTS, RESPONSE_COUNTS, Handler
 from tally.http.request_paths import BASE_PATH, COLLECT_PATH, PREFIX_HEADER, public_prefix
 from tally.http.responses import json_response
 from tally.ingest.collector import COLLECTOR
-from tally.ingest.store import SQLITE_VERSION
 from tally.maintenance.scheduled_backup import ScheduledBackup
-from tally.resources import tally_version
 from tally.storage.health import RETRY_S, WORDS
 
 # In lower case. CDN-Loop: RFC 8586; the others are those of common proxies and content delivery networks.
@@ -37,7 +36,7 @@ async def healthz(request: web.Request) -> web.Response:
     state = store.check_health()
     if state != "well":
         raise ApiError(errors.STORAGE_UNAVAILABLE, WORDS[state], retry_after_s=RETRY_S)
-    return json_response({"ok": True, "version": tally_version(), "sqlite": SQLITE_VERSION, "queue": store.queue})
+    return json_response({"ok": True, "queue": store.queue})
 
 
 async def openapi(request: web.Request) -> web.Response:

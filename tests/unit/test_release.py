@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tally.storage.database import VERSION as SCHEMA
 from tests.support.app import ROOT
 
 VERSION = "97.98.99"
@@ -77,21 +78,23 @@ def test_a_release_is_committed_tagged_and_built(clone: Path, tmp_path: Path) ->
     assert git(clone, "log", "-1", "--format=%s %P") == f"Release {VERSION} {before}"
     assert git(clone, "rev-parse", f"v{VERSION}") == git(clone, "rev-parse", "HEAD")
     assert git(clone, "status", "--porcelain") == ""
-    assert git(clone, "diff", "--name-only", before).split() == [
-        "CHANGELOG.md",
-        "pyproject.toml",
-        "static/openapi.yaml",
-    ]
+    assert git(clone, "diff", "--name-only", before).split() == ["CHANGELOG.md", "pyproject.toml"]
     assert f'\nversion = "{VERSION}"\n' in (clone / "pyproject.toml").read_text()
     today = datetime.now(UTC).date()
     dated = re.search(rf"^## {re.escape(VERSION)} \((.*)\)$", (clone / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert dated is not None
     assert 0 <= (today - datetime.fromisoformat(dated[1]).date()).days <= 1
     sums = dict(reversed(line.split()) for line in (tmp_path / "out" / "SHA256SUMS").read_text().splitlines())
-    made = {path.name: path for path in (tmp_path / "out").iterdir() if path.name != "SHA256SUMS"}
+    texts = ("SHA256SUMS", "RELEASE-NOTES.md")
+    made = {path.name: path for path in (tmp_path / "out").iterdir() if path.name not in texts}
     assert sums == {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in made.items()}
     assert sorted(name.rpartition(".")[2] for name in made) == ["gz", "pyz", "whl"]
     assert all(VERSION in name for name in made)
+    notes = (tmp_path / "out" / "RELEASE-NOTES.md").read_text()
+    assert notes.startswith(f"# Tally {VERSION} ({dated[1]})\n\nNew.\n\n## Upgrade\n")
+    assert f"The schema version of the database is {SCHEMA}." in notes
+    assert all(name in notes for name in made)
+    assert notes.endswith("```text\n" + (tmp_path / "out" / "SHA256SUMS").read_text() + "```\n")
     assert git(ROOT, "tag") == tags, "nothing is pushed"
     again = release(clone, VERSION)
     assert (again.returncode, "exists already" in again.stderr) == (1, True)
