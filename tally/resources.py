@@ -1,4 +1,4 @@
-"""Files that are installed with the code (schema.sql, static/, data/), and the installed version.
+"""Files that are installed with the code (schema.sql, CHANGELOG.md, static/, data/), and the installed version.
 
 A wheel has them inside the package (pyproject.toml), a source tree one level up. The same rule serves wheel, source
 tree and editable install: inside the package if the file exists there, else one level up.

@@ -26,7 +26,13 @@ export function accountSection(parts, context) {
     sectionCard(t("time_zone"), zoneForm(context)),
     sectionCard(t("password"), passwordForm(context)),
     sectionCard(t("sessions"), sessions(context)),
-    h("p", { class: "soft small-text" }, t("logged_in_as", { email: account.email, version: account.version })),
+    h(
+      "p",
+      { class: "soft small-text" },
+      t("logged_in_as", { email: account.email, version: account.version }),
+      " · ",
+      h("a", { href: "/api/account/changelog", target: "_blank" }, t("release_changes")),
+    ),
   );
 }
 

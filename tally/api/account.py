@@ -38,7 +38,7 @@ from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.http.request_paths import public_prefix
 from tally.http.responses import json_response
-from tally.resources import tally_version
+from tally.resources import asset, tally_version
 from tally.timeranges import zone
 from tally.timestamps import BadTime, iso
 
@@ -175,6 +175,12 @@ async def account(request: web.Request) -> web.Response:
     """GET /api/account: the account, its usage of the month, and the state of the server."""
     auth = request.app[AUTH]
     return _data(_account(request, auth, (await auth.session(request)).owner))
+
+
+async def changelog(request: web.Request) -> web.Response:
+    """GET /api/account/changelog: what each release changed, as text that a browser shows."""
+    await request.app[AUTH].session(request)
+    return web.Response(text=asset("CHANGELOG.md").read_text("utf-8"))
 
 
 async def change(request: web.Request) -> web.Response:

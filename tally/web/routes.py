@@ -81,6 +81,7 @@ FIXED_ROUTES = (
     Route("POST", "/api/account/logout-everywhere", account.log_out_everywhere),
     Route("GET", "/api/account", account.account),
     Route("PATCH", "/api/account", account.change),
+    Route("GET", "/api/account/changelog", account.changelog),
     Route("POST", "/api/account/password", account.change_password),
     Route("GET", "/api/account/keys", account.keys),
     Route("POST", "/api/account/keys", account.create_key),

@@ -1,6 +1,7 @@
 """/api/account: setup, the account, its API keys, websites and share links."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from tally.accounts.sign_in import TRIES_A_MINUTE
 from tally.api.auth import AUTH
 from tally.api.websites import MAX_ORIGINS
 from tally.events.validation import TRAFFIC_TYPES, TYPES
+from tally.resources import tally_version
 from tests.support.app import OWNER, Answer, App, MakeApp
 from tests.support.page_client import PASSWORD, PageClient, account, logged_in
 from tests.support.process import Command, Serve
@@ -178,7 +180,11 @@ async def test_the_account(make_app: MakeApp) -> None:
     answer = await browser("GET", "/api/account")
     assert answer.headers["Cache-Control"] == "no-store"
     data = answer.json["data"]
-    assert data.pop("version")
+    version = data.pop("version")
+    assert version == tally_version()
+    changes = await browser("GET", "/api/account/changelog")
+    assert (changes.status, changes.headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
+    assert re.search(rf"^## {re.escape(version.partition('+')[0])}", changes.text, re.MULTILINE)
     assert data == {
         "email": OWNER,
         "plan": "pro",

@@ -109,6 +109,7 @@ TABLE = (
     Row("POST /api/account/logout-everywhere", (401, 401, 401, 204, 204, 401)),
     Row("GET /api/account", OWNERS),
     Row("PATCH /api/account", OWNERS, {"time_zone": "UTC"}),
+    Row("GET /api/account/changelog", OWNERS),
     Row("POST /api/account/password", (401, 401, 401, 403, 403, 401), {"current": "wrong", "new": PASSWORD}),
     Row("GET /api/account/keys", OWNERS),
     Row("POST /api/account/keys", (401, 401, 401, 201, 201, 401), {"name": "new"}),

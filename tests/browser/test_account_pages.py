@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tally.resources import tally_version
 from tally.storage import meta
 from tally.storage.database import open_database
 from tests.browser.browsers import chromium, pages_of
@@ -522,6 +523,17 @@ def test_the_time_zone_is_kept(server: Server, browse: Browse) -> None:
     expect(page.get_by_text("Time zone saved.")).to_be_visible()
     page.reload()
     expect(zone).to_have_value("Asia/Kathmandu")
+
+
+def test_the_version_links_to_its_changes(server: Server, browse: Browse) -> None:
+    page = browse()
+    set_up(page, server)
+    page.goto(server.url + "/account")
+    expect(page.get_by_text(f"Tally {tally_version()}")).to_be_visible()
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="Changes of this release").click()
+    expect(opened.value.get_by_text("# Changelog")).to_be_visible()
+    assert opened.value.url == server.url + "/api/account/changelog"
 
 
 # Websites
