@@ -81,7 +81,7 @@ def _copy_backup(file: Path, copy: Path) -> None:
     try:
         with closing(_open_backup(file)) as reader:
             known_version(reader, file, _HINT)
-            copy_database(reader, copy, descriptor, never)
+            copy_database(reader, copy, descriptor, never, is_paced=False)
     finally:
         os.close(descriptor)
 

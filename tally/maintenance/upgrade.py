@@ -109,7 +109,8 @@ def copy_first(settings: Settings, report: Callable[[str], None], now_ms: int, v
     try:
         delete_leftovers(directory, db)
         copy = _free_name(directory, db, version, now_ms)
-        size = make_backup(db, copy)
+        # No server runs, and clients wait.
+        size = make_backup(db, copy, is_paced=False)
         _prune(directory, db, version, copy)
     except (BackupError, OSError) as failure:
         raise BackupError(

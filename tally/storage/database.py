@@ -279,7 +279,7 @@ def _migrate(
     elif version < newest and before_migration is None:
         raise BadDatabase(
             f"{path} has schema version {version} of an older release, and this one needs {newest}: start the server,"
-            " or run `analytics-server upgrade`."
+            f" or run `analytics-server upgrade --db {path}`."
         )
     _set_wal_mode(connection)
     if 0 < version < newest and before_migration is not None:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def clone(tmp_path: Path) -> Path:
     path = tmp_path / "clone"
     git(tmp_path, "clone", "--quiet", str(ROOT), str(path))
     changelog = path / "CHANGELOG.md"
-    changelog.write_text(f"# Changelog\n\n## {VERSION} (unreleased)\n\nNew.\n" + changelog.read_text())
+    title, older = changelog.read_text().split("\n", 1)
+    changelog.write_text(f"{title}\n\n## {VERSION} (unreleased)\n\nNew.\n{older}")
     git(path, "commit", "--quiet", "--all", "--message", "Describe the release")
     return path
 
@@ -95,6 +97,9 @@ def test_a_release_is_committed_tagged_and_built(clone: Path, tmp_path: Path) ->
     assert f"The schema version of the database is {SCHEMA}." in notes
     assert all(name in notes for name in made)
     assert notes.endswith("```text\n" + (tmp_path / "out" / "SHA256SUMS").read_text() + "```\n")
+    (wheel,) = (tmp_path / "out").glob("*.whl")
+    with zipfile.ZipFile(wheel) as held:
+        assert held.read("tally/CHANGELOG.md") == (clone / "CHANGELOG.md").read_bytes()
     assert git(ROOT, "tag") == tags, "nothing is pushed"
     again = release(clone, VERSION)
     assert (again.returncode, "exists already" in again.stderr) == (1, True)

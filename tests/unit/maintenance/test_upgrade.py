@@ -111,8 +111,12 @@ def test_check_changes_nothing(run: Run, newer: Run, db: Path, tmp_path: Path) -
 
 def test_an_upgrade_and_the_way_back(run: Run, newer: Run, db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = content(db)
-    refused(newer("account", "list"), 1, "schema version", "older release", "analytics-server upgrade")
+    refused(newer("account", "list"), 1, "schema version", "older release", f"analytics-server upgrade --db {db}`")
     assert content(db) == before
+    found = newer("doctor", "--quick")
+    assert re.search(
+        rf"note +database .*upgrades it to version {VERSION + 1}; it makes a copy in {db.parent}\n", found.stdout
+    )
     done = newer("upgrade")
     (copy,) = copies(db.parent)
     assert COPY.fullmatch(copy.name)

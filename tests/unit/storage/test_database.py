@@ -224,7 +224,7 @@ def test_an_older_file_is_refused_unchanged_unless_it_may_be_migrated(path: Path
     """Commands do not migrate: a server of the older release may be running."""
     make(path)
     before = path.read_bytes()
-    with pytest.raises(BadDatabase, match=r"older release.*start the server, or run `analytics-server upgrade`"):
+    with pytest.raises(BadDatabase, match=r"older release.*start the server, or run `analytics-server upgrade --db /"):
         open_database(path, create=True, migrations=(*MIGRATIONS, add_table))
     with pytest.raises(ValueError, match="no copy"):
         open_database(path, create=True, migrations=(*MIGRATIONS, add_table), before_migration=refuse)
