@@ -41,6 +41,8 @@ _BUSY_RATIO = 20
 # One stall of the disk for seconds must not cause a wait of minutes.
 _MAX_WAIT_S = 5.0
 _WAIT_S = 0.25
+# Late events change a day that is over again and again: packing it takes at most a hundredth of a core.
+_PACK_RATIO = 100
 
 
 class Now(NamedTuple):
@@ -75,6 +77,7 @@ class RollupBuilder:
         self._blocks_built: set[int] = set()
         self._pages_built: set[int] = set()
         self._all_packed: set[int] = set()
+        self._pack_again_s = 0.0
         # The goals of each website whose days are all counted, by their numbers.
         self._goals_built: dict[int, set[int]] = {}
         self.goals_of = goals_of
@@ -212,16 +215,22 @@ class RollupBuilder:
         return await self._reader.run(lambda connection: visit_pages.count_block(connection, *place, part))
 
     async def pack(self, website: int, now: Now) -> bool:
-        """Pack the events of one final day by column."""
-        if website in self._all_packed:
-            return False
-        found = await self._write(packed_days.next_day, website)
-        if found is None:
+        """Pack the events of one day by column: of a final one, then of one that is over."""
+        found = None if website in self._all_packed else await self._write(packed_days.next_day, website)
+        is_open = found is None
+        if is_open:
             self._all_packed.add(website)
+            is_time = time.monotonic() >= self._pack_again_s
+            found = await self._write(packed_days.next_open_day, website, is_changed=is_time)
+        if found is None:
             return False
         day, version = found
+        begun_s = time.monotonic()
         packed = await self._reader.run(lambda connection: _packed(connection, website, day))
         await self._write(packed_days.store, website, day, version, packed)
+        if is_open:
+            ended_s = time.monotonic()
+            self._pack_again_s = ended_s + _PACK_RATIO * (ended_s - begun_s)
         return True
 
     async def goals(self, website: int, now: Now) -> bool:

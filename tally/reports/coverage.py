@@ -102,10 +102,11 @@ class Coverage:
     def packed(self, spans: Sequence[Span], *, filtered: bool) -> "tuple[list[PackedDays], list[Span]]":
         """Return those of some days, or parts of days, that are stored by column, and the others.
 
-        Whole days are separate from parts of days, whose ends may move with every question: these are not cached.
+        Apart from final days are those that may still change, and parts of days, whose ends may move with every
+        question: these are not cached.
         """
         asked = {span[0] // DAY_MS: self.known.days[span[0] // DAY_MS] for span in spans}
-        versions = {day: known.version for day, known in asked.items() if known.state == FINAL}
+        versions = {day: known.version for day, known in asked.items() if rollup_state.is_rolled_up(day, known)}
         sizes = packed_days.sizes(self.connection, self.website, versions)
         if not sizes:
             return [], [*spans]
@@ -116,14 +117,15 @@ class Coverage:
         if own is None:
             return [], [*spans]
         stored = [span for span in spans if span[0] // DAY_MS in sizes]
-        whole = [span for span in stored if span[1] - span[0] == DAY_MS]
-        parts = [span for span in stored if span[1] - span[0] < DAY_MS]
-        key = (self.website, self.scope.filters if filtered else (), self.versions(whole))
+        final = [span for span in stored if self.final(span)]
+        still_open = [span for span in stored if self.complete(span) and not self.final(span)]
+        parts = [span for span in stored if not self.complete(span)]
         found = []
-        for some, base in ((whole, key), (parts, None)):
+        for some in (final, still_open, parts):
             if some:
+                key = (self.website, self.scope.filters if filtered else (), self.versions(some))
                 days = [Day(span[0] // DAY_MS, *sizes[span[0] // DAY_MS], *span) for span in some]
-                found.append(PackedDays(self.connection, self.website, days, own, base))
+                found.append(PackedDays(self.connection, self.website, days, own, None if some is parts else key))
         return found, [span for span in spans if span[0] // DAY_MS not in sizes]
 
     def complete_day(self, span: Span) -> bool:

@@ -80,9 +80,12 @@ class Batch:
                 own = np.repeat(own, self._events_of(day))
             codes.append(own)
             sizes.append(len(part.values if part.values is not None else ()))
-        begins = np.cumsum([0, *sizes[:-1]])
-        joined = np.concatenate(codes).astype(np.int64)
-        joined += np.repeat(begins, [len(own) for own in codes])
+        joined = np.empty(sum(map(len, codes)), np.int64)
+        row, value = 0, np.int64(0)
+        for own, size in zip(codes, sizes, strict=True):
+            np.add(own, value, out=joined[row : row + len(own)])
+            row += len(own)
+            value += size
         return Column(joined, np.concatenate([part.values for part in parts if part.values is not None]), is_of_visits)
 
     def _events_of(self, day: Day) -> Array:
@@ -456,7 +459,7 @@ def _visit_figures(batch: Batch, visits: Array) -> tuple[Array, Array, Array]:
 
 
 def _distinct(column: Column, codes: Array, members: Array) -> Array:
-    """Return the number of distinct members of each value of a column, of rows with these codes."""
+    """Return the number of distinct members of each value of a column, of rows with these codes, by member."""
     return np.bincount(_pairs(codes, members)[0], minlength=len(_values(column)))
 
 
@@ -468,20 +471,23 @@ def _totals(column: Column, codes: Array, *figures: Array | None) -> Iterator[Ar
 
 
 def _pairs(codes: Array, members: Array) -> tuple[Array, Array]:
-    """Return the distinct pairs of a code and a member."""
-    span = int(members.max(initial=0)) + 1
-    pairs = codes * span + members
-    # Sorting numbers of 32 bits takes a third of the time.
-    pairs = np.sort(pairs.astype(np.uint32) if pairs.max(initial=0) < 1 << 32 else pairs)
-    return np.divmod(pairs[differs(pairs)].astype(np.int64), span)
+    """Return the distinct pairs of a code and a member, of rows in the order of members."""
+    # numpy sorts numbers of 16 bits by counting them, in a fifth of the time of others.
+    order = np.argsort(codes.astype(np.uint16), kind="stable")
+    if codes.max(initial=0) >= 1 << 16:
+        order = order[np.argsort((codes[order] >> 16).astype(np.uint16), kind="stable")]
+    codes, members = codes[order], members[order]
+    is_new = differs(codes) | differs(members)
+    return codes[is_new], members[is_new]
 
 
 class _Sums:
     """Sums of figures by value."""
 
     def __init__(self, columns: int) -> None:
-        self._values = np.empty(0, np.int64)
-        self._figures = np.zeros((columns, 0), np.int64)
+        # The unset value, so that there is one.
+        self._values = np.zeros(1, np.int64)
+        self._figures = np.zeros((columns, 1), np.int64)
 
     def add(self, column: Column, *figures: Array) -> None:
         """Add figures, each a number for each of the values of a column."""
@@ -492,13 +498,14 @@ class _Sums:
 
     def _places(self, values: Array) -> Array:
         """Return the places of values in `_values`, where they are added."""
-        is_new = np.isin(values, self._values, invert=True)
-        if is_new.any():
-            joined = np.union1d(self._values, values[is_new])
-            figures = np.zeros((len(self._figures), len(joined)), np.int64)
-            figures[:, np.searchsorted(joined, self._values)] = self._figures
-            self._values, self._figures = joined, figures
-        return np.searchsorted(self._values, values)
+        places = np.searchsorted(self._values, values)
+        if np.array_equal(self._values[np.minimum(places, len(self._values) - 1)], values):
+            return places
+        joined = np.union1d(self._values, values)
+        figures = np.zeros((len(self._figures), len(joined)), np.int64)
+        figures[:, np.searchsorted(joined, self._values)] = self._figures
+        self._values, self._figures = joined, figures
+        return np.searchsorted(joined, values)
 
     def rows(self) -> list[tuple[int, ...]]:
         """Return (value, figures ...) of each value that has any."""

@@ -1,4 +1,4 @@
-"""Pack the events of a final day by column (tally/rollups/packed_days.py).
+"""Pack the events of a past day by column (tally/rollups/packed_days.py).
 
 The columns are read one after another from the rows of one snapshot, 8 µs an event with all of them. A day is not
 packed where it has more than MAX_EVENTS, which would take too much memory, or where its events and visits do not agree.
@@ -22,7 +22,7 @@ _VISIT_COLUMNS = tuple(sorted(OF_VISITS - {"is_first"}))
 
 
 def pack_day(connection: sqlite3.Connection, website: int, day: int) -> Packed:
-    """Return the columns of a final day from its rows; `connection` must be in a read transaction."""
+    """Return the columns of a day that is over, from its rows; `connection` must be in a read transaction."""
     if connection.execute(*sql.number_of_events(website, day, MAX_EVENTS + 1)).fetchone()[0] > MAX_EVENTS:
         return NOT_PACKED
     keys = ("id", "ts", "visit", "visitor")

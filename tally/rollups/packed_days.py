@@ -1,8 +1,9 @@
-"""Packed days: the events of final days by column (tally/storage/day_columns.py), for reports with filters.
+"""Packed days: the events of past days by column (tally/storage/day_columns.py), for reports with filters.
 
-A day is packed once it is final, in one transaction, beside its rows (tally/rollups/day_packing.py). Table packed_day
-has the version of the day (tally/rollups/rollup_state.py) that was packed: an import or a late event increases the
-day's version, so that reports read its rows until it is packed again. A day that cannot be packed has 0 events there.
+A day is packed once it is over and rolled up, in one transaction, beside its rows (tally/rollups/day_packing.py). Table
+packed_day has the version of the day (tally/rollups/rollup_state.py) that was packed: an import or a late event
+increases the day's version, so that reports read its rows until it is packed again. A day that cannot be packed has 0
+events there.
 
 Nothing here needs numpy, which takes 16 MB of memory: it is imported when the first day is packed or read.
 """
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from tally.storage.sql.day_columns import LAYOUT, delete, write
+from tally.timestamps import DAY_MS
 
 
 class Packed(NamedTuple):
@@ -25,14 +27,27 @@ class Packed(NamedTuple):
 NOT_PACKED = Packed(0, 0, {})
 
 
+# The index of unfinished days needs both terms on the state.
+_IS_OVER = f"state < 2 and state = 1 and rolled_up_to_ms = (block + 1) * {DAY_MS}"
+
+
 def next_day(connection: sqlite3.Connection, website: int) -> tuple[int, int] | None:
     """Return the newest final day that is not packed, and the day's version."""
+    return _next(connection, website, "state = 2", is_changed=True)
+
+
+def next_open_day(connection: sqlite3.Connection, website: int, *, is_changed: bool) -> tuple[int, int] | None:
+    """Return the newest day that is over but not final and not packed, or that `is_changed` since; and its version."""
+    return _next(connection, website, _IS_OVER, is_changed=is_changed)
+
+
+def _next(connection: sqlite3.Connection, website: int, state: str, *, is_changed: bool) -> tuple[int, int] | None:
     row = connection.execute(
         "/* packed_days.next */ select block, version from rollup_state as day where website = ? and level = 0"
-        " and block >= 0 and state = 2 and not exists (select 1 from packed_day as own"
-        " where own.website = day.website and own.day = day.block and own.version = day.version and own.layout = ?)"
+        f" and block >= 0 and {state} and not exists (select 1 from packed_day as own where own.website = day.website"
+        " and own.day = day.block and (own.version = day.version or not ?) and own.layout = ?)"
         " order by block desc limit 1",
-        (website, LAYOUT),
+        (website, is_changed, LAYOUT),
     ).fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
 
@@ -41,7 +56,7 @@ def store(connection: sqlite3.Connection, website: int, day: int, version: int, 
     """Write the columns of a day, unless it has changed since this version."""
     is_same = connection.execute(
         "/* packed_days.is_same */ select 1 from rollup_state"
-        " where website = ? and level = 0 and block = ? and version = ? and state = 2",
+        f" where website = ? and level = 0 and block = ? and version = ? and (state = 2 or {_IS_OVER})",
         (website, day, version),
     ).fetchone()
     if is_same:
@@ -56,7 +71,7 @@ def store(connection: sqlite3.Connection, website: int, day: int, version: int, 
 
 
 def sizes(connection: sqlite3.Connection, website: int, versions: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return (visits, events) of those of some final days, given with their versions, that are packed."""
+    """Return (visits, events) of those of some days, given with their versions, that are packed."""
     if not versions:
         return {}
     rows = connection.execute(

@@ -45,6 +45,11 @@ class Day(NamedTuple):
     version: int
 
 
+def is_rolled_up(day: int, known: Day) -> bool:
+    """Return whether a day whose events are kept is rolled up to its end, so that its version grows with each event."""
+    return known.state in (OPEN, FINAL) and known.rolled_up_to_ms == (day + 1) * DAY_MS
+
+
 def is_final(day: int, now_ms: int) -> bool:
     """Return whether no event of this UTC day can arrive any more."""
     return (day + 1) * DAY_MS + FINAL_AFTER_MS <= now_ms

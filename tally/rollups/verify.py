@@ -215,7 +215,7 @@ def _columns(connection: sqlite3.Connection, website: int) -> set[int]:
     for day in packed_days.stored(connection, website):
         with snapshot(connection):
             known = rollup_state.day_state(connection, website, day)
-            versions = {day: known.version} if known is not None and known.state == FINAL else {}
+            versions = {day: known.version} if known is not None and rollup_state.is_rolled_up(day, known) else {}
             if packed_days.sizes(connection, website, versions) and not is_correct(connection, website, day):
                 wrong.add(day)
     return wrong

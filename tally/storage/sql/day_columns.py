@@ -27,7 +27,7 @@ COLUMNS = {
 }
 """The number of each column in the database; those of dimensions and event_name are as in rollup."""
 # Increased with each change of how columns are computed or encoded (tally/storage/day_columns.py).
-_ENCODING = 1
+_ENCODING = 2
 LAYOUT = crc32(repr((_ENCODING, sorted(COLUMNS.items()))).encode())
 """Stored with each packed day: days of another layout, such as one without a new dimension, are packed again."""
 OF_VISITS = frozenset((*VISIT_FIELDS, *NUMBERS[1:]))
