@@ -418,7 +418,7 @@ create table goal_day_state (
   primary key (website, saved_goal, day)
 ) strict, without rowid;
 
--- Packed days: the traffic events and visits of final days by column (tally/rollups/packed_days.py), beside their rows.
+-- Packed days: traffic events and visits of past days by column (tally/rollups/packed_days.py), beside their rows.
 -- The version of the day in rollup_state that was packed, and LAYOUT of tally/storage/sql/day_columns.py at that time;
 -- events is 0 where the day could not be packed.
 create table packed_day (

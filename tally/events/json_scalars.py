@@ -32,6 +32,11 @@ def written(value: Any) -> bytes:
     return TEXT + value.encode() if isinstance(value, str) else NUMBER + _ordered(value)
 
 
+def key_of(value: Any) -> Any:
+    """Return a JSON scalar as a key of a dictionary: for Python True equals 1, so booleans are their bytes."""
+    return value if value is not True and value is not False else TRUE if value else FALSE
+
+
 def _ordered(number: float) -> bytes:
     """Return the ordered bits of the greatest double that is not greater, and the difference to the number."""
     near = float(number) + 0.0  # no -0.0

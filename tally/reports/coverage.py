@@ -99,33 +99,35 @@ class Coverage:
         day = self.known.days[span[0] // DAY_MS]
         return day if day.state == FINAL and span[1] - span[0] == DAY_MS else None
 
-    def packed(self, spans: Sequence[Span], *, filtered: bool) -> "tuple[list[PackedDays], list[Span]]":
+    def packed(
+        self, spans: Sequence[Span], *, filtered: bool, with_data: bool = False
+    ) -> "tuple[list[PackedDays], list[Span]]":
         """Return those of some days, or parts of days, that are stored by column, and the others.
 
         Apart from final days are those that may still change, and parts of days, whose ends may move with every
-        question: these are not cached.
+        question: these are not cached. with_data: whether event_data is read.
         """
         asked = {span[0] // DAY_MS: self.known.days[span[0] // DAY_MS] for span in spans}
         versions = {day: known.version for day, known in asked.items() if rollup_state.is_rolled_up(day, known)}
-        sizes = packed_days.sizes(self.connection, self.website, versions)
+        own = conditions_of(self.connection, self.filters if filtered else ())
+        with_data |= has_data(own)
+        sizes = packed_days.sizes(self.connection, self.website, versions, with_data=with_data)
         if not sizes:
             return [], [*spans]
         # numpy is imported with the first question that needs it.
         from tally.reports.packed_days import Day, PackedDays
 
-        own = conditions_of(self.connection, self.filters if filtered else ())
-        if own is None:
-            return [], [*spans]
         stored = [span for span in spans if span[0] // DAY_MS in sizes]
         final = [span for span in stored if self.final(span)]
         still_open = [span for span in stored if self.complete(span) and not self.final(span)]
         parts = [span for span in stored if not self.complete(span)]
+        asked_of = self.website, self.scope.filters if filtered else ()
         found = []
         for some in (final, still_open, parts):
             if some:
-                key = (self.website, self.scope.filters if filtered else (), self.versions(some))
                 days = [Day(span[0] // DAY_MS, *sizes[span[0] // DAY_MS], *span) for span in some]
-                found.append(PackedDays(self.connection, self.website, days, own, None if some is parts else key))
+                key: tuple[Any, ...] | None = None if some is parts else (*asked_of, self.versions(some))
+                found.append(PackedDays(self.connection, self.website, days, own, key, with_data=with_data))
         return found, [span for span in spans if span[0] // DAY_MS not in sizes]
 
     def complete_day(self, span: Span) -> bool:
@@ -203,8 +205,8 @@ def resolved(connection: sqlite3.Connection, website: int, of: Filter) -> Filter
     return LabelFilter(of.field, of.operator, of.values, matching, is_not=False)
 
 
-def conditions_of(connection: sqlite3.Connection, filters: Iterable[Filter]) -> list[Condition] | None:
-    """Return filters, after `resolved`, as conditions on columns; None where one is about event_data."""
+def conditions_of(connection: sqlite3.Connection, filters: Iterable[Filter]) -> list[Condition]:
+    """Return filters, after `resolved`, as conditions on columns."""
     found = []
     for of in filters:
         if isinstance(of, LabelFilter):
@@ -212,11 +214,16 @@ def conditions_of(connection: sqlite3.Connection, filters: Iterable[Filter]) -> 
         elif of.field == "type":
             found.append(Condition("type", type_numbers(of), False))
         elif of.property_name is not None:
-            return None
+            found.append(Condition("event_data", (), False, of))
         else:
             labels = [label for (label,) in connection.execute(*labels_with(of.values))]
             found.append(Condition(of.field, labels, of.operator == "!="))
     return found
+
+
+def has_data(conditions: Iterable[Condition]) -> bool:
+    """Return whether a condition is on a property of event_data."""
+    return any(one.column == "event_data" for one in conditions)
 
 
 def plan_of(coverage: Coverage) -> Plan:

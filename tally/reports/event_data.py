@@ -23,15 +23,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import nsmallest
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from tally.events.json_scalars import FALSE, TRUE, nearest, read, written
+from tally.events.json_scalars import key_of, nearest, read, written
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Span, coverage_of, days_of, plan_of
+from tally.reports.coverage import Coverage, Span, coverage_of
+from tally.reports.funnels import divided
 from tally.storage.sql import behaviour as sql
 from tally.storage.sql.events import Scope
+
+if TYPE_CHECKING:
+    from tally.reports.packed_days import PackedDays, Value
 
 MAX_PROPERTIES = 50
 PERCENTILES = (50, 95)
@@ -157,8 +161,7 @@ class _Counter:
             known = of.get(name)
             if known is None:
                 known = self._new_property(name)
-            # For Python True equals 1: booleans are counted as their bytes.
-            key = value if value is not True and value is not False else TRUE if value else FALSE
+            key = key_of(value)
             counts = known.values.get(key)
             if counts is None:
                 known.values[key] = [1, 1, mark]
@@ -170,6 +173,23 @@ class _Counter:
                 counts[2] = mark
         if self.bytes > MAX_BYTES:
             self.shrink(MAX_BYTES // 2)
+
+    def add_counted(self, events: int, visitors: int, values: "Iterable[Value]") -> None:
+        """Add the counts of days of which nothing was added."""
+        self.events += events
+        self.visitors += visitors
+        for name, value, *counts in values:
+            known = self.of.get(name) or self._new_property(name)
+            own = known.values.get(value)
+            if own is None:
+                # No visitor has the mark 0.
+                known.values[value] = [*counts, 0]
+                self.bytes += _VALUE_BYTES + sys.getsizeof(value)
+            else:
+                own[0] += counts[0]
+                own[1] += counts[1]
+            if self.bytes > MAX_BYTES:
+                self.shrink(MAX_BYTES // 2)
 
     def _new_property(self, name: str) -> _Property:
         self.bytes += _PROPERTY_BYTES + sys.getsizeof(name)
@@ -302,14 +322,14 @@ def data(
 ) -> Data:
     """Return the properties of a name's events, or only one of them. Raises BeyondRetention."""
     coverage = coverage_of(connection, scope)
-    plan = plan_of(coverage)
-    spans = [(span, coverage.raw(span, filtered=True)) for span in plan.raw]
-    spans += [(span, coverage.raw(span)) for span in days_of(coverage, plan.rolled)]
+    packed_days, spans = divided(coverage, with_data=True)
     label = coverage.rows(sql.label(event_name))
     if not label:
         return Data(0, 0, 0, [], True)
     reader = _Reader(coverage, event_name, label[0][0], only, cache)
     total = reader.complete([span for span in spans if coverage.complete(span[0])])
+    for columns in packed_days:
+        reader.add_columns(columns, total)
     for _, own in [span for span in spans if not coverage.complete(span[0])]:
         reader.read(own, total)
     order = sorted((-known.all_events(), name) for name, known in total.of.items())
@@ -342,6 +362,21 @@ class _Reader(NamedTuple):
             if len(packed) <= _MAX_DAYS_BYTES:
                 self.cache.put(whole, packed)
         return total
+
+    def add_columns(self, columns: "PackedDays", total: _Counter) -> None:
+        """Add the counts of packed days."""
+        key = columns.key("data", self.event_name, self.only)
+        packed = self.cache.get(key) if key else None
+        if packed is None:
+            own = _Counter(self.only, total.mark)
+            for counted in columns.event_data(self.label, self.only):
+                own.add_counted(*counted)
+            if not own.is_exact:
+                own.shrink(_MAX_CACHED_BYTES)
+            packed = own.packed()
+            if key and len(packed) <= _MAX_DAYS_BYTES:
+                self.cache.put(key, packed)
+        total.merge_packed(packed)
 
     def _key(self, what: str, spans: Sequence[Span]) -> tuple[Any, ...]:
         versions = self.coverage.versions(spans)

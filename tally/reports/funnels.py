@@ -22,7 +22,7 @@ import orjson
 from tally.events.filters import Filter
 from tally.events.validation import PAGEVIEWS, TRAFFIC
 from tally.reports.cache import ResultCache, packed, unpacked
-from tally.reports.coverage import Coverage, Span, conditions_of, coverage_of, days_of, plan_of, resolved
+from tally.reports.coverage import Coverage, Span, conditions_of, coverage_of, days_of, has_data, plan_of, resolved
 from tally.storage.sql import behaviour as sql
 from tally.storage.sql.behaviour import MASK_BITS, VISIT_BITS, Share, Step, Stretch
 from tally.storage.sql.events import Scope
@@ -77,7 +77,7 @@ def funnel(
         known = steps
     totals = [(0, 0, 0)] * len(steps)
     conditions = [_conditions(coverage, step, labels) for step in known]
-    packed_days, days = divided(coverage, by_column=None not in conditions)
+    packed_days, days = divided(coverage, with_data=any(map(has_data, conditions)))
     counted: list[Iterable[tuple[int, ...]]] = [
         _of_columns(columns, known, conditions, cache) for columns in packed_days
     ]
@@ -88,22 +88,22 @@ def funnel(
     return [Reached(*of) for of in totals]
 
 
-def divided(coverage: Coverage, *, by_column: bool) -> "tuple[list[PackedDays], list[tuple[Span, Scope]]]":
+def divided(coverage: Coverage, *, with_data: bool) -> "tuple[list[PackedDays], list[tuple[Span, Scope]]]":
     """Return the packed days of the range, and the other days, or parts of them, with their scopes.
 
-    Without filters where all events match. `by_column`: whether packed days can be read by column.
+    Without filters where all events match. `with_data`: whether event_data is read.
     """
     plan = plan_of(coverage)
     packed_days, days = list["PackedDays"](), list[tuple[Span, Scope]]()
     for spans, filtered in ((plan.raw, True), (list(days_of(coverage, plan.rolled)), False)):
-        some, left = coverage.packed(spans, filtered=filtered) if by_column else ([], spans)
+        some, left = coverage.packed(spans, filtered=filtered, with_data=with_data)
         packed_days += some
         days += [(span, coverage.raw(span, filtered)) for span in left]
     return packed_days, days
 
 
-def _conditions(coverage: Coverage, step: FunnelStep, labels: Mapping[str, int]) -> list[Condition] | None:
-    """Return a step as conditions on columns; None where it is about event_data."""
+def _conditions(coverage: Coverage, step: FunnelStep, labels: Mapping[str, int]) -> list[Condition]:
+    """Return a step as conditions on columns."""
     if step.filters is not None:
         filters = [resolved(coverage.connection, coverage.website, of) for of in step.filters]
         return conditions_of(coverage.connection, filters)
@@ -114,11 +114,10 @@ def _conditions(coverage: Coverage, step: FunnelStep, labels: Mapping[str, int])
 def _of_columns(
     columns: "PackedDays",
     asked: Sequence[FunnelStep],
-    conditions: Sequence[Sequence[Condition] | None],
+    steps: Sequence[Sequence[Condition]],
     cache: ResultCache,
 ) -> Iterator[tuple[int, ...]]:
     """Return (visits, visitors, milliseconds) of each step on packed days."""
-    steps = [one for one in conditions if one is not None]
 
     def count() -> "array[int]":
         return packed(columns.funnel(steps))

@@ -78,9 +78,9 @@ def by_bucket(
     for day, *figures in goal_days.sums(connection, scope.website, goal, "", whole, by="day"):
         _add(found[whole[day]], figures)
     days = list(_days(_without(coverage, whole)))
-    packed_days, days = coverage.packed(days, filtered=True) if goal.value is None else ([], days)
+    packed_days, days = coverage.packed(days, filtered=True, with_data=goal.value is not None)
     for columns in packed_days:
-        for n, *figures in _packed_series(columns, edges, cache):
+        for n, *figures in _packed_series(columns, edges, goal, cache):
             _add(found[n], figures)
     for span in days:
         clipped = stats.clipped(edges, span)
@@ -138,25 +138,23 @@ def _sums(
         cache,
         ("goal", goal.value, field),
         by_row=lambda scope: goal_days.counted(connection, scope, goal.value, field),
-        # Values are in event_data, which is not stored by column.
-        by_column=None if goal.value is not None else lambda columns: _without_values(columns.conversions(field, ())),
+        by_column=lambda columns: columns.conversions(field, (), goal.value),
         filtered=True,
+        with_data=goal.value is not None,
     )
     if stored:
         sums.add(goal_days.sums(connection, scope.website, goal, field, stored, labels=labels))
     return sums
 
 
-def _packed_series(columns: "PackedDays", edges: Sequence[Span], cache: ResultCache) -> Iterator[tuple[int, ...]]:
+def _packed_series(
+    columns: "PackedDays", edges: Sequence[Span], goal: Goal, cache: ResultCache
+) -> Iterator[tuple[int, ...]]:
     parts = stats.clipped(edges, columns.span)
     cut = [bucket for _, bucket in parts]
-    rows = cache.find(columns.key("goal series", *cut), lambda: packed(columns.conversions("", cut)))
-    return _without_values((parts[n][0], *figures) for n, *figures in unpacked(rows, 3))
-
-
-def _without_values(rows: Iterable[Sequence[int]]) -> Iterator[tuple[int, ...]]:
-    """Return rows (key, events, visitors) as rows of all columns, of a goal without values."""
-    return ((key, events, visitors, 0, 0, 0) for key, events, visitors in rows)
+    key = columns.key("goal series", goal.value, *cut)
+    rows = cache.find(key, lambda: packed(columns.conversions("", cut, goal.value)))
+    return ((parts[n][0], *figures) for n, *figures in unpacked(rows, 1 + _COLUMNS))
 
 
 def _days(coverage: Coverage) -> Iterator[Span]:

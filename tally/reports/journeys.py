@@ -68,7 +68,7 @@ def journeys(
 ) -> list[Link]:
     """Return the links between the first `limit` steps at each distance from `start`. Raises BeyondRetention."""
     coverage = coverage_of(connection, scope)
-    days = divided(coverage, by_column=True)
+    days = divided(coverage, with_data=False)
     label = coverage.rows(sql.label(start[1]))
     if not label:
         return []

@@ -6,26 +6,33 @@ numpy on whole columns, which releases the interpreter's lock. A batch has its o
 values of each field, so that values of different days are not mixed and visitors of days add up.
 
 E and its visits are those of tally/storage/sql/events.py. A filter on a field that is equal for all events of a visit
-is decided for visits; only others look at events. Filters on properties of event_data are not answered here.
+is decided for visits; only others look at events. What is asked of event_data is decided for each different text.
 """
 
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 
+from tally.events.json_scalars import key_of
 from tally.events.validation import PAGEVIEWS
+from tally.rollups.goal_days import COLUMNS, PART, millionths
 from tally.storage.database import check_interrupt
-from tally.storage.day_columns import Array, Column, decoded, differs
+from tally.storage.day_columns import Array, Column, decoded, decoded_texts, differs
 from tally.storage.sql import day_columns
-from tally.storage.sql.filters import Condition
+from tally.storage.sql.filters import Condition, Query, matching_texts
+from tally.storage.sql.goals import values_of_texts
 from tally.timestamps import DAY_MS
 
 # Arrays of 1 MB, which stay in the processor's cache.
 MAX_EVENTS = 131_072
+# Where event_data is read, which has up to 1 MB a day (tally/rollups/day_packing.py).
+MAX_DAYS_WITH_DATA = 4
 
 Span = tuple[int, int]
 
@@ -124,6 +131,11 @@ class Batch:
         return np.cumsum(self.numbers("is_first")) - 1
 
     @cached_property
+    def visitor_of_event(self) -> Array:
+        """The visitor of each event."""
+        return np.repeat(self.visitor_of_visit, self.events_of_visit)
+
+    @cached_property
     def day_of_visit(self) -> Array:
         """The position of each visit's day among `days`."""
         return np.repeat(np.arange(len(self.days)), [day.visits for day in self.days])
@@ -174,12 +186,43 @@ class Batch:
     def event_mask(self, name: str, labels: Iterable[int], is_not: bool = False) -> Array:
         """Return which events have one of some labels, or none of them."""
         found, is_of_visits = self.mask(name, labels, is_not)
-        return found[self.visit_of_event] if is_of_visits else found
+        return np.repeat(found, self.events_of_visit) if is_of_visits else found
+
+    def condition(self, one: Condition) -> tuple[Array, bool]:
+        """Return which rows meet a condition, and whether these are visits."""
+        if one.of is None:
+            return self.mask(one.column, one.labels, one.is_not)
+        codes, texts = self.data
+        found = np.zeros(len(texts), bool)
+        found[_numbers(self._connection, matching_texts(one.of, orjson.dumps(texts).decode()))] = True
+        return found[codes], False
+
+    @cached_property
+    def data(self) -> tuple[Array, list[str | None]]:
+        """The number of the text of event_data of each event, and the texts; the first one is None."""
+        days = {day.day for day in self.days}
+        codes, texts = list[Array](), list[str | None]([None])
+        first, last = self.days[0].day, self.days[-1].day
+        for _, day, content in day_columns.read(self._connection, self._website, ["event_data"], first, last):
+            if day in days:
+                own, more = decoded_texts(content)
+                codes.append(np.where(own, own + np.int64(len(texts) - 1), 0))
+                texts += more
+        return np.concatenate(codes), texts
 
     def event_codes(self, name: str, events: Array | slice) -> Array:
         """Return the codes of a column for some events."""
         column = self.column(name)
         return column.codes[self.visit_of_event[events] if column.is_of_visits else events]
+
+
+class Value(NamedTuple):
+    """A value of a property of event_data (`key_of`), its events and their visitors."""
+
+    name: str
+    value: Any
+    events: int
+    visitors: int
 
 
 class Matched(NamedTuple):
@@ -195,6 +238,7 @@ class PackedDays:
     """Some packed days of a website, or parts of days, with filters.
 
     key: stands for these in the keys of cached results; None where results are not cached.
+    with_data: whether event_data is read.
     """
 
     def __init__(
@@ -204,9 +248,12 @@ class PackedDays:
         days: Sequence[Day],
         filters: Sequence[Condition],
         key: tuple[Any, ...] | None,
+        *,
+        with_data: bool,
     ) -> None:
         self._connection, self._website, self._filters = connection, website, filters
         self._days, self._key = days, key
+        self._max_days = MAX_DAYS_WITH_DATA if with_data else len(days)
 
     @property
     def span(self) -> Span:
@@ -221,7 +268,7 @@ class PackedDays:
         some: list[Day] = []
         events = 0
         for day in self._days:
-            if some and events + day.events > MAX_EVENTS:
+            if some and (events + day.events > MAX_EVENTS or len(some) == self._max_days):
                 check_interrupt()
                 yield Batch(self._connection, self._website, some)
                 some, events = [], 0
@@ -232,10 +279,10 @@ class PackedDays:
 
     def _matched(self, batch: Batch) -> Matched:
         """Return E in a batch."""
-        batch.load(["pageviews", "events", *(one.column for one in self._filters)])
+        batch.load(["pageviews", "events", *(one.column for one in self._filters if one.of is None)])
         of_visits, of_events = np.ones(batch.visits, bool), [batch.is_within] if batch.is_partial else []
         for one in self._filters:
-            found, is_of_visits = batch.mask(*one)
+            found, is_of_visits = batch.condition(one)
             if is_of_visits:
                 of_visits &= found
             else:
@@ -243,7 +290,7 @@ class PackedDays:
         if not of_events:
             visits = np.flatnonzero(of_visits)
             return Matched(visits, batch.numbers("pageviews")[visits], batch.numbers("events")[visits], None)
-        which = np.flatnonzero(np.logical_and.reduce([of_visits[batch.visit_of_event], *of_events]))
+        which = np.flatnonzero(np.logical_and.reduce([np.repeat(of_visits, batch.events_of_visit), *of_events]))
         visit_of = batch.visit_of_event[which]
         views = np.bincount(visit_of[batch.is_pageview[which]], minlength=batch.visits)
         events = np.bincount(visit_of, minlength=batch.visits)
@@ -275,12 +322,13 @@ class PackedDays:
             for field, own in zip(fields, sums, strict=True):
                 column = batch.column(field)
                 if column.is_of_visits:
-                    which, visits, figures = matched.visits, matched.visits, (matched.pageviews, matched.events)
+                    codes, members = column.codes[matched.visits], batch.visitor_of_visit[matched.visits]
+                    figures: Iterable[Array] = _totals(column, codes, matched.pageviews, matched.events)
                 else:
-                    which, visits, figures = _events_of(batch, matched)
-                codes = column.codes[which]
-                visitors = _distinct(column, codes, batch.visitor_of_visit[visits])
-                own.add(column, visitors, *_totals(column, codes, *figures))
+                    which, members = _events_of(batch, matched)
+                    codes = column.codes[which]
+                    figures = _views_and_events(column, codes, batch.is_pageview[which])
+                own.add(column, _distinct(column, codes, members), *figures)
         return [
             [row for row in own.rows() if row[0] or field != "event_name"]
             for field, own in zip(fields, sums, strict=True)
@@ -323,30 +371,61 @@ class PackedDays:
             begun = matched.visits[batch.is_begun[matched.visits]]
             buckets = _buckets(batch, starts)
             if buckets is not None:
-                visits, figures = matched.visits, (matched.pageviews, matched.events)
-                codes, begins = buckets[batch.day_of_visit[visits]], buckets[batch.day_of_visit[begun]]
+                members = batch.visitor_of_visit[matched.visits]
+                codes, begins = buckets[batch.day_of_visit[matched.visits]], buckets[batch.day_of_visit[begun]]
+                figures: Iterable[Array] = _totals(column, codes, matched.pageviews, matched.events)
             else:
-                which, visits, figures = _events_of(batch, matched)
+                which, members = _events_of(batch, matched)
                 codes, begins = _bucket_of(starts, batch.times[which]), _bucket_of(starts, batch.start_ms[begun])
+                figures = _views_and_events(column, codes, batch.is_pageview[which])
             # A bucket may hold days of several batches and several days of one: visitors of days add up.
-            visitors = _distinct(column, codes, batch.visitor_of_visit[visits])
-            sums.add(column, visitors, *_totals(column, begins, None), *_totals(column, codes, *figures))
+            sums.add(column, _distinct(column, codes, members), *_totals(column, begins, None), *figures)
         return sums.rows()
 
-    def conversions(self, field: str, edges: Sequence[Span]) -> list[tuple[int, ...]]:
-        """Return the rows of goals.conversions: (label, number of a bucket, or 0; events, visitors)."""
-        sums = _Sums(2)
+    def conversions(self, field: str, edges: Sequence[Span], value_name: str | None) -> list[tuple[int, ...]]:
+        """Return the rows of goal_days.counted: (label, number of a bucket, or 0; COLUMNS of goal_days)."""
+        sums = _Sums(len(COLUMNS))
         starts = np.array([begin for begin, _ in edges])
         for batch in self._batches():
-            which = _events(batch, self._matched(batch))
+            which, members = _events_of(batch, self._matched(batch))
             if field:
                 column, codes = batch.column(field), batch.event_codes(field, which)
             else:
                 column = _numbers_below(max(1, len(edges)))
                 codes = _bucket_of(starts, batch.times[which]) if edges else np.zeros(len(which), np.int64)
-            visitors = _distinct(column, codes, batch.visitor_of_visit[batch.visit_of_event[which]])
-            sums.add(column, *_totals(column, codes, None), visitors)
+            values: Array = np.zeros((3, len(which)), np.int64)
+            if value_name is not None:
+                texts_of, texts = batch.data
+                rows = self._connection.execute(*values_of_texts(orjson.dumps(texts).decode(), value_name))
+                amounts_of = [millionths(value) for (value,) in rows]
+                parts = [(0, 0, 1) if amount is None else (*divmod(amount, PART), 0) for amount in amounts_of]
+                values = np.array(parts, np.int64).T[:, texts_of[which]]
+            events, *amounts = _totals(column, codes, None, *values)
+            sums.add(column, events, _distinct(column, codes, members), *amounts)
         return sums.rows()
+
+    def event_data(self, event_name: int, only: str | None) -> Iterator[tuple[int, int, list[Value]]]:
+        """Yield the events of a name in some days, their visitors, and the values of their properties, or of one."""
+        for batch in self._batches():
+            which, members = _events_of(batch, self._matched(batch))
+            is_asked = batch.event_mask("event_name", [event_name])[which] & ~batch.is_pageview[which]
+            which, members = which[is_asked], members[is_asked]
+            codes, texts = batch.data
+            used, codes = np.unique(codes[which], return_inverse=True)
+            numbers: dict[tuple[str, Any], int] = {}
+            # For each text the numbers of its values; all of them one after another.
+            of_texts = [_values_in(texts[text], only, numbers) for text in used.tolist()]
+            sizes = np.array([len(own) for own in of_texts], np.int64)
+            values = np.fromiter(chain.from_iterable(of_texts), np.int64)
+            counts = sizes[codes]
+            begins = (np.cumsum(sizes) - sizes)[codes]
+            places = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+            column, codes = _numbers_below(len(numbers)), values[places]
+            (events,) = _totals(column, codes, None)
+            visitors = _distinct(column, codes, np.repeat(members, counts))
+            found = zip(numbers, events.tolist(), visitors.tolist(), strict=True)
+            rows = [Value(name, value, *figures) for (name, value), *figures in found]
+            yield len(which), int(np.count_nonzero(differs(members))), rows
 
     # --- the order of a visit's events
 
@@ -402,26 +481,38 @@ def _event_mask(batch: Batch, step: Sequence[Condition]) -> Array:
     """Return which events meet a step."""
     found = np.ones(len(batch.visit_of_event), bool)
     for one in step:
-        found &= batch.event_mask(*one)
+        own, is_of_visits = batch.condition(one)
+        found &= np.repeat(own, batch.events_of_visit) if is_of_visits else own
     return found
+
+
+def _values_in(text: str | None, only: str | None, numbers: dict[tuple[str, Any], int]) -> list[int]:
+    """Return the numbers of the values in a text of event_data; a new value gets the next one."""
+    data = {} if text is None else orjson.loads(text)
+    if only is not None:
+        data = {only: data[only]} if only in data else {}
+    return [numbers.setdefault((name, key_of(value)), len(numbers)) for name, value in data.items()]
+
+
+def _numbers(connection: sqlite3.Connection, query: Query) -> list[int]:
+    """Return the JSON array that a query selects."""
+    numbers: list[int] = orjson.loads(connection.execute(*query).fetchone()[0])
+    return numbers
 
 
 def _events(batch: Batch, matched: Matched) -> Array:
     """Return the events of E."""
     if matched.which is not None:
         return matched.which
-    counts = batch.events_of_visit[matched.visits]
-    ends = np.cumsum(counts)
-    # The first event of each visit, less the events of the visits before it that match.
-    begins = batch.first_event[matched.visits] - (ends - counts)
-    return np.repeat(begins, counts) + np.arange(counts.sum())
+    found = np.zeros(batch.visits, bool)
+    found[matched.visits] = True
+    return np.flatnonzero(np.repeat(found, batch.events_of_visit))
 
 
-def _events_of(batch: Batch, matched: Matched) -> tuple[Array, Array, tuple[Array, Array]]:
-    """Return the events of E, the visit of each, and whether it is a pageview, and whether an event."""
+def _events_of(batch: Batch, matched: Matched) -> tuple[Array, Array]:
+    """Return the events of E, and the visitor of each."""
     which = _events(batch, matched)
-    views = batch.is_pageview[which]
-    return which, batch.visit_of_event[which], (views, ~views)
+    return which, batch.visitor_of_event[which]
 
 
 def _labels(batch: Batch, name: str) -> Array:
@@ -468,6 +559,13 @@ def _totals(column: Column, codes: Array, *figures: Array | None) -> Iterator[Ar
     for of in figures:
         # Sums below 2^53, which doubles hold exactly.
         yield np.bincount(codes, weights=of, minlength=len(_values(column))).astype(np.int64)
+
+
+def _views_and_events(column: Column, codes: Array, is_view: Array) -> tuple[Array, Array]:
+    """Return the number of pageviews and of events of each value of a column, of events with these codes."""
+    end = len(_values(column))
+    both = np.bincount(codes + end * is_view, minlength=2 * end)
+    return both[end:], both[:end]
 
 
 def _pairs(codes: Array, members: Array) -> tuple[Array, Array]:

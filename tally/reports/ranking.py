@@ -111,6 +111,17 @@ class Sums:
             yield from _rows(self._summed(part))
         yield from _rows(self._in_memory)
 
+    def of(self, labels: Iterable[int]) -> dict[int, Sequence[int]]:
+        """Return the figures of those of some labels that have any."""
+        wanted = set(labels)
+        if not self._arrays:
+            return {label: self._in_memory[label] for label in wanted if label in self._in_memory}
+        return {label: figures for label, *figures in self if label in wanted}
+
+    def number_of_values(self) -> int:
+        """Return the number of labels without the unset one."""
+        return sum(1 for row in self if row[0]) if self._arrays else len(self._in_memory) - (0 in self._in_memory)
+
     def _move_to_arrays(self) -> None:
         self._arrays = self._arrays or [array("q") for _ in range(_PARTS)]
         for row in _rows(self._in_memory):
@@ -138,18 +149,18 @@ def add_days(
     cache: ResultCache,
     what: tuple[Any, ...],
     by_row: Callable[[Scope], Iterable[Sequence[int]]],
-    by_column: "Callable[[PackedDays], Iterable[Sequence[int]]] | None",
+    by_column: "Callable[[PackedDays], Iterable[Sequence[int]]]",
     *,
     filtered: bool,
+    with_data: bool = False,
 ) -> None:
     """Add figures of days, or parts of days: of packed ones by column, of others by row. Complete days are cached.
 
-    what: what is counted, for the keys of cached sums. by_column: None where columns do not have it.
+    what: what is counted, for the keys of cached sums. with_data: whether event_data is read.
     """
-    packed_days, rest = coverage.packed(spans, filtered=filtered) if by_column else ([], spans)
+    packed_days, rest = coverage.packed(spans, filtered=filtered, with_data=with_data)
     for columns in packed_days:
-        if by_column:
-            sums.add_cached(cache, columns.key(*what), partial(_add, (columns,), by_column))
+        sums.add_cached(cache, columns.key(*what), partial(_add, (columns,), by_column))
     final = [span for span in rest if coverage.final(span)]
     # A day that is not final changes with each event: it is cached by itself.
     for days in (*([final] if final else []), *([span] for span in rest if not coverage.final(span))):

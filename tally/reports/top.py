@@ -104,7 +104,7 @@ def _top(
         if query.goal is not None:
             columns[4] = goals.by_label(connection, query.compare, query.goal, query.field, labels, cache)
     unset, *rows = (TopRow(*row) for row in zip(*columns, strict=True))
-    return Top(unset, rows, sum(1 for row in sums if row[0]))
+    return Top(unset, rows, sums.number_of_values())
 
 
 def _count_together(coverage: Coverage, plan: Plan, fields: Sequence[str], cache: ResultCache) -> None:
@@ -121,9 +121,8 @@ def _count_together(coverage: Coverage, plan: Plan, fields: Sequence[str], cache
 
 def _of(labels: Sequence[int], sums: Sums) -> list[Stats]:
     """Return the figures of some labels."""
-    wanted = set(labels)
-    found = {label: Stats(*figures) for label, *figures in sums if label in wanted}
-    return [found.get(label, Stats()) for label in labels]
+    found = sums.of(labels)
+    return [Stats(*found.get(label, ())) for label in labels]
 
 
 class _Ordered:

@@ -2,6 +2,7 @@
 
 The columns are read one after another from the rows of one snapshot, 8 µs an event with all of them. A day is not
 packed where it has more than MAX_EVENTS, which would take too much memory, or where its events and visits do not agree.
+For the same reason event_data is not, where the different texts of a day are longer than MAX_TEXTS.
 """
 
 import sqlite3
@@ -11,13 +12,15 @@ import numpy as np
 import orjson
 
 from tally.rollups.packed_days import NOT_PACKED, Packed
-from tally.storage.day_columns import Array, differs, encoded
+from tally.storage.day_columns import Array, differs, encoded, encoded_texts
 from tally.storage.sql import day_columns as sql
 from tally.storage.sql.day_columns import NUMBERS, OF_EVENTS, OF_VISITS
 from tally.timestamps import DAY_MS
 
 # The largest column as a JSON text and as a list: 60 MB.
 MAX_EVENTS = 1_000_000
+# Characters.
+MAX_TEXTS = 1_000_000
 _VISIT_COLUMNS = tuple(sorted(OF_VISITS - {"is_first"}))
 
 
@@ -49,7 +52,22 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int) -> Packed:
         column = _events(connection, website, day, name)[order]
         is_of_visits = np.array_equal(np.repeat(column[begins], counts), column)
         columns[name] = encoded(column[begins] if is_of_visits else column, is_of_visits, True)
-    return Packed(len(begins), len(ids), columns)
+    texts = _texts(connection, website, day, ids[order])
+    return Packed(len(begins), len(ids), columns if texts is None else columns | {"event_data": texts})
+
+
+def _texts(connection: sqlite3.Connection, website: int, day: int, ids: Array) -> bytes | None:
+    """Return the column of event_data of events with these ids; None where its texts are too long."""
+    numbers: dict[str, int] = {}
+    codes, by_id, length = np.zeros(len(ids), np.int64), np.argsort(ids), 0
+    for some, texts in connection.execute(*sql.event_data(website, day)):
+        own = orjson.loads(texts)
+        length += sum(map(len, set(own).difference(numbers)))
+        if length > MAX_TEXTS:
+            return None
+        places = np.searchsorted(ids, orjson.loads(some), sorter=by_id)
+        codes[by_id[places]] = [numbers.setdefault(text, len(numbers) + 1) for text in own]
+    return encoded_texts(codes, list(numbers))
 
 
 def _events(connection: sqlite3.Connection, website: int, day: int, column: str) -> Array:

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tally.storage.sql.day_columns import LAYOUT, delete, write
+from tally.storage.sql.day_columns import LAYOUT, days_with, delete, write
 from tally.timestamps import DAY_MS
 
 
@@ -70,8 +70,11 @@ def store(connection: sqlite3.Connection, website: int, day: int, version: int, 
         )
 
 
-def sizes(connection: sqlite3.Connection, website: int, versions: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Return (visits, events) of those of some days, given with their versions, that are packed."""
+def sizes(
+    connection: sqlite3.Connection, website: int, versions: Mapping[int, int], *, with_data: bool = False
+) -> dict[int, tuple[int, int]]:
+    """Return (visits, events) of those of some days, given with their versions, that are packed; `with_data`: of those
+    whose event_data is packed too."""
     if not versions:
         return {}
     rows = connection.execute(
@@ -79,7 +82,11 @@ def sizes(connection: sqlite3.Connection, website: int, versions: Mapping[int, i
         " where website = ? and day >= ? and day <= ? and layout = ? and events > 0",
         (website, min(versions), max(versions), LAYOUT),
     )
-    return {day: (visits, events) for day, version, visits, events in rows if versions.get(day) == version}
+    found = {day: (visits, events) for day, version, visits, events in rows if versions.get(day) == version}
+    if with_data and found:
+        days = days_with(connection, website, "event_data", min(found), max(found))
+        found = {day: size for day, size in found.items() if day in days}
+    return found
 
 
 def stored(connection: sqlite3.Connection, website: int) -> list[int]:

@@ -9,10 +9,12 @@ The columns and the order of their rows: tally/storage/sql/day_columns.py.
 """
 
 import zlib
+from collections.abc import Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -21,6 +23,7 @@ Array = NDArray[Any]
 # there is a number for each visit, the number of distinct values, the number of rows, the least value.
 _HEADER = Struct("<BBBBIIq")
 _MAX_COMPRESSED = 0.33
+_LENGTH = Struct("<I")
 _LEVEL = 1
 # For positions of less than a byte: the 8, 4 or 2 positions that each byte holds, as one integer of so many bytes.
 _IN_BYTE = {
@@ -74,6 +77,21 @@ def decoded(content: bytes) -> Column:
     if values is None:
         codes = codes + np.int64(least)
     return Column(codes, values, bool(is_of_visits))
+
+
+def encoded_texts(codes: Array, texts: Sequence[str]) -> bytes:
+    """Return a column of texts as bytes: for each row 0, or the number of its text from 1 on."""
+    column = encoded(codes, False, True)
+    return _LENGTH.pack(len(column)) + column + zlib.compress(orjson.dumps(texts), _LEVEL)
+
+
+def decoded_texts(content: bytes) -> tuple[Array, list[str]]:
+    """Return the codes and texts that `encoded_texts` made into bytes."""
+    (length,) = _LENGTH.unpack_from(content)
+    start = _LENGTH.size + length
+    column = decoded(content[_LENGTH.size : start])
+    codes = column.codes if column.values is None else column.values[column.codes]
+    return codes, orjson.loads(zlib.decompress(content[start:]))
 
 
 def _bits(largest: int, least: int = 0) -> int:

@@ -11,6 +11,7 @@ from zlib import crc32
 
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
 from tally.storage import bulk_insert
+from tally.storage.event_data import STORED
 from tally.storage.sql.filters import Query
 from tally.timestamps import DAY_MS
 
@@ -23,11 +24,14 @@ COLUMNS = {
     "entry_page": 110,
     "exit_page": 111,
     "type": 112,
+    "event_data": 113,
     **{name: 120 + place for place, name in enumerate(NUMBERS)},
 }
 """The number of each column in the database; those of dimensions and event_name are as in rollup."""
 # Increased with each change of how columns are computed or encoded (tally/storage/day_columns.py).
 _ENCODING = 2
+# Rows of event_data that are read as one text.
+_ROWS = 1_000
 LAYOUT = crc32(repr((_ENCODING, sorted(COLUMNS.items()))).encode())
 """Stored with each packed day: days of another layout, such as one without a new dimension, are packed again."""
 OF_VISITS = frozenset((*VISIT_FIELDS, *NUMBERS[1:]))
@@ -66,6 +70,26 @@ def visit_column(website: int, day: int, column: str) -> Query:
         " where website = ? and day = ? order by visitor, visit)",
         [website, day],
     )
+
+
+def event_data(website: int, day: int) -> Query:
+    """Rows of two JSON arrays, of up to _ROWS traffic events of a UTC day by (ts, id): ids, and texts of event_data."""
+    return (
+        "/* day_columns.event_data */ select json_group_array(id), json_group_array(data) from (select id,"
+        f" {STORED} as data, (row_number() over (order by ts, id) - 1) / {_ROWS} as part from event"
+        " where website = ? and ts >= ? and ts < ? and event_data is not null) group by part order by part",
+        [website, day * DAY_MS, (day + 1) * DAY_MS],
+    )
+
+
+def days_with(connection: sqlite3.Connection, website: int, name: str, first: int, last: int) -> set[int]:
+    """Return the days from `first` to `last` that have a column which some packed days lack."""
+    rows = connection.execute(
+        "/* day_columns.days_with */ select day from day_column"
+        " where website = ? and field = ? and day >= ? and day <= ?",
+        (website, COLUMNS[name], first, last),
+    )
+    return {day for (day,) in rows}
 
 
 def write(connection: sqlite3.Connection, website: int, day: int, columns: dict[str, bytes]) -> None:

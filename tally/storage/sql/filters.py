@@ -50,11 +50,15 @@ class LabelFilter(Filter):
 
 
 class Condition(NamedTuple):
-    """A filter by numbers: a column has one of some values, or none of them where `is_not`."""
+    """A filter by numbers: a column has one of some values, or none of them where `is_not`.
+
+    of: the filter itself where it is on a property of event_data, whose values are no numbers.
+    """
 
     column: str
     labels: Sequence[int]
     is_not: bool
+    of: Filter | None = None
 
 
 def conditions(website: int, filters: Sequence[Filter], fixed: dict[str, str]) -> Query:
@@ -141,6 +145,15 @@ def labels_of(website: int, of: Filter) -> Query:
 
 
 # --- properties of event_data
+
+
+def matching_texts(of: Filter, texts: str) -> Query:
+    """One JSON array: the positions in a JSON array of the texts of event_data, or null, that match a filter on one."""
+    condition, values = _property_condition(of, of.property_name or "", "given.value")
+    return (
+        f"/* filters.matching_texts */ select json_group_array(given.key) from json_each(?) as given where {condition}",
+        [texts, *values],
+    )
 
 
 def _property_condition(of: Filter, name: str, data: str) -> Query:

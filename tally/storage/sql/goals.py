@@ -61,11 +61,19 @@ def values(scope: Scope, name: str, field: str = "", edges: Sequence[tuple[int, 
     """
     source, parameters = _matching(scope, edges)
     bucket = f"with {_BUCKETS} " if edges else ""
-    value = (
-        "(select iif(own.type in ('integer', 'real', 'text'), own.value, null)"
-        f" from json_each(coalesce({STORED}, '{{}}')) as own where own.key = ?)"
-    )
     return (
-        f"/* goals.values */ {bucket}select {_key(field, edges)}, {value}, count(*) {source} group by 1, 2",
+        f"/* goals.values */ {bucket}select {_key(field, edges)}, {_value(STORED)}, count(*) {source} group by 1, 2",
         [*([orjson.dumps(edges).decode()] if edges else []), name, *parameters],
+    )
+
+
+def values_of_texts(texts: str, name: str) -> Query:
+    """A row (value) for each text of event_data of a JSON array, as `values`."""
+    return f"/* goals.values_of_texts */ select {_value('given.value')} from json_each(?) as given", [name, texts]
+
+
+def _value(data: str) -> str:
+    return (
+        "(select iif(own.type in ('integer', 'real', 'text'), own.value, null)"
+        f" from json_each(coalesce({data}, '{{}}')) as own where own.key = ?)"
     )

@@ -16,18 +16,19 @@ import pytest
 
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter, Operator
-from tally.reports import funnels, journeys, packed_days
+from tally.reports import event_data, funnels, journeys, packed_days, stats
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, coverage_of
+from tally.reports.event_data import Data
 from tally.reports.packed_days import PackedDays
 from tally.reports.top import Top, TopQuery, top
+from tally.rollups import goal_days
 from tally.rollups.day_packing import pack_day
-from tally.rollups.packed_days import store
+from tally.rollups.packed_days import sizes, store
 from tally.rollups.visit_pages import count_pages
 from tally.storage.database import interrupted_when, snapshot
 from tally.storage.sql import behaviour
 from tally.storage.sql import events as sql
-from tally.storage.sql import goals as goals_sql
 from tally.storage.sql.events import Scope
 from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS, HOUR_MS
@@ -42,6 +43,8 @@ DAYS = 4
 LISTED = (*FIELDS, *PAGES, "event_name")
 # Fields in which events of a visit differ.
 VARIES = ("pathname", "browser", "city", "event_name")
+DATA = (None, "{}", '{"n":1,"s":"x"}', '{"n":1.0,"t":true}', '{"n":"2.5","s":"y"}', '{"n":-3,"s":"xy","t":null}')
+PROPERTIES = ("prop.n", "prop.s", "prop.t")
 Row = tuple[int, ...]
 Span = tuple[int, int]
 
@@ -68,7 +71,10 @@ def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder: Path = tmp_path_factory.mktemp("packed")
     make_file(folder / "analytics.db")
     harness = RollupHarness(folder / "analytics.db", ManualClock((DAY + 60) * DAY_MS))
-    harness.import_events(*drawn(random.Random(request.param)))
+    draw = random.Random(request.param)
+    harness.import_events(*drawn(draw))
+    for (id_,) in harness.writer.execute("select id from event").fetchall():
+        harness.writer.execute("update event set event_data = ? where id = ?", (draw.choice(DATA), id_))
     harness.build()
     yield harness
     harness.close()
@@ -84,9 +90,10 @@ def filters_of(draw: random.Random) -> tuple[Filter, ...]:
     operators: tuple[Operator, ...] = ("=", "!=", "*=", "^=", "$=")
     found = []
     for _ in range(draw.randint(0, 3)):
-        field = draw.choice((*LISTED, *VARIES, "type"))
+        field = draw.choice((*LISTED, *VARIES, "type", *PROPERTIES))
         operator = draw.choice(operators)
-        values = ("pageview", "app_event") if field == "type" else draw.sample(("x", "y", "z", "", "unknown"), 2)
+        texts = ("1", "2.5", "x", "true", "null", "") if field in PROPERTIES else ("x", "y", "z", "", "unknown")
+        values = ("pageview", "app_event") if field == "type" else draw.sample(texts, 2)
         known = [value for value in values if value or operator in ("=", "!=")]
         found.append(Filter(field, operator if field != "type" else "=", tuple(known)))
     return tuple(found)
@@ -128,6 +135,11 @@ def all_of(packed: Sequence[PackedDays], count: Callable[[PackedDays], Iterable[
     return added(row for columns in packed for row in count(columns))
 
 
+def with_values(rows: dict[int, Row]) -> dict[int, Row]:
+    """Return rows of conversions with the sum of values in place of its two parts."""
+    return {key: (*row[:2], row[2] * goal_days.PART + row[3], row[4]) for key, row in rows.items()}
+
+
 def rows_of(coverage: Coverage, spans: Sequence[Span], query: Callable[[Scope], tuple[str, list[object]]]) -> list[Row]:
     """Return the rows that a statement gives for each span."""
     return [row for span in spans for row in coverage.rows(query(coverage.raw(span, filtered=True)))]
@@ -167,10 +179,10 @@ def test_series_and_conversions_are_those_of_the_rows(harness: RollupHarness) ->
             edges = [(ms, ms + length) for ms in range(DAY * DAY_MS, (DAY + DAYS) * DAY_MS, length)]
             found = (
                 all_of(packed, partial(PackedDays.series, edges=edges)),
-                all_of(packed, partial(PackedDays.conversions, field="", edges=edges)),
-                all_of(packed, partial(PackedDays.conversions, field="browser", edges=())),
+                all_of(packed, partial(PackedDays.conversions, field="", edges=edges, value_name=None)),
+                with_values(all_of(packed, partial(PackedDays.conversions, field="os", edges=(), value_name="n"))),
             )
-            series, conversions, browsers = list[Row](), list[Row](), list[Row]()
+            series, conversions, valued = list[Row](), list[Row](), list[Row]()
             for span in spans:
                 scope = coverage.raw(span, filtered=True)
                 clipped = [
@@ -180,10 +192,10 @@ def test_series_and_conversions_are_those_of_the_rows(harness: RollupHarness) ->
                 ]
                 cut = [edge for _, edge in clipped]
                 series += [(clipped[n][0], *row) for n, *row in coverage.rows(sql.series(scope, cut))]
-                rows = coverage.rows(goals_sql.conversions(scope, "", cut))
+                rows = goal_days.counted(harness.reader, scope, None, "", cut)
                 conversions += [(clipped[n][0], *row) for n, *row in rows]
-                browsers += coverage.rows(goals_sql.conversions(scope, "browser"))
-            assert found == (added(series), added(conversions), added(browsers))
+                valued += map(tuple, goal_days.counted(harness.reader, scope, "n", "os"))
+            assert found == (added(series), added(conversions), with_values(added(valued)))
 
 
 @pytest.mark.usefixtures("batches")
@@ -217,6 +229,48 @@ def test_the_order_of_events_is_that_of_the_rows(harness: RollupHarness) -> None
                     for visits, *codes in rows:
                         by_column[tuple(codes)] += visits
                 assert by_column == journey
+
+
+@pytest.mark.usefixtures("batches")
+def test_event_data_is_that_of_the_rows(harness: RollupHarness) -> None:
+    def found() -> list[Data]:
+        draw, results = random.Random(4), list[Data]()
+        for _ in range(examples(20, default=10)):
+            spans = spans_of(draw)
+            scope = harness.scope(spans[0][0], spans[-1][1], filters_of(draw))
+            with snapshot(harness.reader):
+                for only in (None, "n"):
+                    results.append(event_data.data(harness.reader, scope, draw.choice("xyz"), only, 10, ResultCache()))
+        return results
+
+    by_column, days = found(), harness.writer.execute("select * from packed_day").fetchall()
+    harness.writer.execute("delete from packed_day")
+    by_row = found()
+    harness.writer.executemany("insert into packed_day values (?, ?, ?, ?, ?, ?)", days)
+    assert by_column == by_row
+    assert any(of.first for of in by_row)
+
+
+def test_days_that_are_over_are_packed_before_they_are_final(tmp_path: Path) -> None:
+    """A late event is counted by row until the day is packed again; a day that still goes on is not packed."""
+    make_file(tmp_path / "analytics.db")
+    harness = RollupHarness(tmp_path / "analytics.db", ManualClock((DAY + DAYS) * DAY_MS - HOUR_MS))
+    harness.import_events(*drawn(random.Random(1)))
+    harness.build()
+    website = harness.websites[0].number
+    versions = {day: of.version for day, of in harness.days().items() if day < DAY + DAYS - 1}
+    assert sizes(harness.reader, website, versions).keys() == versions.keys() == set(range(DAY, DAY + DAYS - 1))
+    scope = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS, (Filter("browser", "!=", ("x",)),))
+    cache = ResultCache()
+    for late in (False, True):
+        if late:
+            harness.send(((DAY + 2) * DAY_MS + HOUR_MS, 0, "late", ("z",) * (len(FIELDS) + 1)))
+        for packed_again in (False, True):
+            if packed_again:
+                harness.build()
+            with snapshot(harness.reader):
+                assert stats.stats(harness.reader, scope, cache) == harness.reference().stats(scope)
+    harness.close()
 
 
 def test_lists_of_several_fields_are_counted_together(harness: RollupHarness) -> None:
