@@ -13,6 +13,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import chain
 from typing import Any
 
 # 5,000 paths over a range take 160 KB, the hours of a year 280, a day of 27,000 events 30 to 170 per field.
@@ -87,11 +88,8 @@ def _weight(numbers: "array[int]") -> int:
 
 def packed(rows: Iterable[Sequence[int]]) -> "array[int]":
     """Return rows of numbers, all of the same length, as one array."""
-    numbers = array("q")
-    # A list of the numbers of a million values, which clients can send, would take 150 MB.
-    for row in rows:
-        numbers.extend(row)
-    return numbers
+    # One after another: a list of the numbers of a million values, which clients can send, would take 150 MB.
+    return array("q", chain.from_iterable(rows))
 
 
 def unpacked(numbers: "array[int]", columns: int) -> Iterator[tuple[int, ...]]:

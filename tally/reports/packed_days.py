@@ -87,10 +87,11 @@ class Batch:
                 own = np.repeat(own, self._events_of(day))
             codes.append(own)
             sizes.append(len(part.values if part.values is not None else ()))
-        joined = np.empty(sum(map(len, codes)), np.int64)
-        row, value = 0, np.int64(0)
+        # As narrow as what is stored, since most questions look at few of the rows.
+        joined = np.empty(sum(map(len, codes)), np.min_scalar_type(sum(sizes)))
+        row = value = 0
         for own, size in zip(codes, sizes, strict=True):
-            np.add(own, value, out=joined[row : row + len(own)])
+            np.add(own, joined.dtype.type(value), out=joined[row : row + len(own)])
             row += len(own)
             value += size
         return Column(joined, np.concatenate([part.values for part in parts if part.values is not None]), is_of_visits)
@@ -131,11 +132,6 @@ class Batch:
         return np.cumsum(self.numbers("is_first")) - 1
 
     @cached_property
-    def visitor_of_event(self) -> Array:
-        """The visitor of each event."""
-        return np.repeat(self.visitor_of_visit, self.events_of_visit)
-
-    @cached_property
     def day_of_visit(self) -> Array:
         """The position of each visit's day among `days`."""
         return np.repeat(np.arange(len(self.days)), [day.visits for day in self.days])
@@ -153,10 +149,11 @@ class Batch:
         times: Array = self.start_ms[self.visit_of_event] + self.numbers("offset_ms")
         return times
 
-    @cached_property
-    def is_pageview(self) -> Array:
-        """Whether each event counts as a pageview."""
-        return self.event_mask("type", PAGEVIEWS)
+    def is_pageview(self, events: Array | slice) -> Array:
+        """Return whether each of some events counts as a pageview."""
+        is_view = np.isin(_values(self.column("type")), list(PAGEVIEWS))
+        found: Array = is_view[self.event_codes("type", events)]
+        return found
 
     @cached_property
     def is_begun(self) -> Array:
@@ -292,7 +289,7 @@ class PackedDays:
             return Matched(visits, batch.numbers("pageviews")[visits], batch.numbers("events")[visits], None)
         which = np.flatnonzero(np.logical_and.reduce([np.repeat(of_visits, batch.events_of_visit), *of_events]))
         visit_of = batch.visit_of_event[which]
-        views = np.bincount(visit_of[batch.is_pageview[which]], minlength=batch.visits)
+        views = np.bincount(visit_of[batch.is_pageview(which)], minlength=batch.visits)
         events = np.bincount(visit_of, minlength=batch.visits)
         visits = np.flatnonzero(events)
         return Matched(visits, views[visits], (events - views)[visits], which)
@@ -327,7 +324,7 @@ class PackedDays:
                 else:
                     which, members = _events_of(batch, matched)
                     codes = column.codes[which]
-                    figures = _views_and_events(column, codes, batch.is_pageview[which])
+                    figures = _views_and_events(column, codes, batch.is_pageview(which))
                 own.add(column, _distinct(column, codes, members), *figures)
         return [
             [row for row in own.rows() if row[0] or field != "event_name"]
@@ -344,7 +341,7 @@ class PackedDays:
                 visits = matched.visits
                 codes = column.codes[visits]
             else:
-                which = _events(batch, matched)
+                which, _ = _events_of(batch, matched)
                 codes, visits = _pairs(column.codes[which], batch.visit_of_event[which])
             is_begun = batch.is_begun[visits]
             figures = _visit_figures(batch, visits[is_begun])
@@ -377,7 +374,7 @@ class PackedDays:
             else:
                 which, members = _events_of(batch, matched)
                 codes, begins = _bucket_of(starts, batch.times[which]), _bucket_of(starts, batch.start_ms[begun])
-                figures = _views_and_events(column, codes, batch.is_pageview[which])
+                figures = _views_and_events(column, codes, batch.is_pageview(which))
             # A bucket may hold days of several batches and several days of one: visitors of days add up.
             sums.add(column, _distinct(column, codes, members), *_totals(column, begins, None), *figures)
         return sums.rows()
@@ -408,7 +405,7 @@ class PackedDays:
         """Yield the events of a name in some days, their visitors, and the values of their properties, or of one."""
         for batch in self._batches():
             which, members = _events_of(batch, self._matched(batch))
-            is_asked = batch.event_mask("event_name", [event_name])[which] & ~batch.is_pageview[which]
+            is_asked = batch.event_mask("event_name", [event_name])[which] & ~batch.is_pageview(which)
             which, members = which[is_asked], members[is_asked]
             codes, texts = batch.data
             used, codes = np.unique(codes[which], return_inverse=True)
@@ -457,7 +454,7 @@ class PackedDays:
             is_asked = np.zeros(batch.visits, bool)
             is_asked[self._begun(batch)] = True
             codes = np.where(
-                batch.is_pageview,
+                batch.is_pageview(slice(None)),
                 _labels(batch, "pathname") * 2,
                 _labels(batch, "event_name") * 2 + 1,
             )
@@ -500,19 +497,16 @@ def _numbers(connection: sqlite3.Connection, query: Query) -> list[int]:
     return numbers
 
 
-def _events(batch: Batch, matched: Matched) -> Array:
-    """Return the events of E."""
-    if matched.which is not None:
-        return matched.which
-    found = np.zeros(batch.visits, bool)
-    found[matched.visits] = True
-    return np.flatnonzero(np.repeat(found, batch.events_of_visit))
-
-
 def _events_of(batch: Batch, matched: Matched) -> tuple[Array, Array]:
     """Return the events of E, and the visitor of each."""
-    which = _events(batch, matched)
-    return which, batch.visitor_of_event[which]
+    if matched.which is not None:
+        return matched.which, batch.visitor_of_visit[batch.visit_of_event[matched.which]]
+    counts = batch.events_of_visit[matched.visits]
+    ends = np.cumsum(counts)
+    visits = np.repeat(np.arange(len(counts)), counts)
+    # The first event of each visit, less the events of the visits before it that match.
+    begins = batch.first_event[matched.visits] - (ends - counts)
+    return begins[visits] + np.arange(len(visits)), batch.visitor_of_visit[matched.visits][visits]
 
 
 def _labels(batch: Batch, name: str) -> Array:
