@@ -17,6 +17,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tally.reports.cache import ResultCache, packed, unpacked
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 MAX_STEPS = 5
 # About 10 MB.
 MAX_JOURNEYS = 50_000
+_ROWS_AT_ONCE = 10_000
 Direction = Literal["next", "previous"]
 # In place of a step: the visit has none there; and a value that is not among the first.
 _END, _OTHER = 0, -1
@@ -74,10 +76,10 @@ def journeys(
         return []
     chosen = sql.step_code(start[0], label[0][0])
     sums = [Sums(1) for _ in range(steps)]
-    for row in _rows(coverage, days, start, chosen, direction, steps, cache):
-        for place, code in enumerate(row[1:]):
-            if code != _END:
-                sums[place].add([(code, row[0])])
+    rows = _rows(coverage, days, start, chosen, direction, steps, cache)
+    while some := list(islice(rows, _ROWS_AT_ONCE)):
+        for place, own in enumerate(sums, 1):
+            own.add((row[place], row[0]) for row in some if row[place] != _END)
     names = [_first(connection, of, limit) for of in sums]
     links: Counter[tuple[int, int, int]] = Counter()
     for visits, *codes in _rows(coverage, days, start, chosen, direction, steps, cache):

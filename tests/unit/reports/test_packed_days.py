@@ -22,7 +22,7 @@ from tally.reports.coverage import Coverage, coverage_of
 from tally.reports.event_data import Data
 from tally.reports.packed_days import PackedDays
 from tally.reports.top import Top, TopQuery, top
-from tally.rollups import goal_days
+from tally.rollups import day_packing, goal_days
 from tally.rollups.day_packing import pack_day
 from tally.rollups.packed_days import sizes, store
 from tally.rollups.visit_pages import count_pages
@@ -249,6 +249,24 @@ def test_event_data_is_that_of_the_rows(harness: RollupHarness) -> None:
     harness.writer.executemany("insert into packed_day values (?, ?, ?, ?, ?, ?)", days)
     assert by_column == by_row
     assert any(of.first for of in by_row)
+
+
+def test_event_data_of_a_day_with_long_texts_is_read_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(day_packing, "MAX_TEXTS", 40)
+    make_file(tmp_path / "analytics.db")
+    harness = RollupHarness(tmp_path / "analytics.db", ManualClock((DAY + 1) * DAY_MS - HOUR_MS))
+    texts = ("",) * len(FIELDS) + ("x",)
+    for day, length in ((DAY - 1, 1), (DAY, 40)):
+        harness.send((day * DAY_MS, 2, "a", texts), data=[f'{{"s":"{length * "y"}"}}'])
+    harness.advance(60 * DAY_MS)
+    harness.build()
+    versions = {day: of.version for day, of in harness.days().items()}
+    website = harness.websites[0].number
+    assert sizes(harness.reader, website, versions) == {DAY - 1: (1, 1), DAY: (1, 1)}
+    assert sizes(harness.reader, website, versions, with_data=True) == {DAY - 1: (1, 1)}
+    scope = harness.scope((DAY - 1) * DAY_MS, (DAY + 1) * DAY_MS, (Filter("prop.s", "*=", ("y",)),))
+    assert harness.stats(scope).events == 2
+    harness.close()
 
 
 def test_days_that_are_over_are_packed_before_they_are_final(tmp_path: Path) -> None:
