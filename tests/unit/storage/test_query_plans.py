@@ -37,6 +37,7 @@ from tally.settings import Settings
 from tally.storage import meta
 from tally.storage.database import open_database
 from tally.storage.health import FAILING
+from tally.storage.sql import goals as goals_sql
 from tally.timestamps import iso
 from tally.transfer.exporter import count_events, export_events
 from tally.transfer.files import open_source, open_target
@@ -314,6 +315,7 @@ def count_goal(connection: sqlite3.Connection, website: int, day: int) -> None:
     goal_days.add(connection, website, number, "", day, [(0, 1, 1, 0, 0, 0)])
     goal_days.drop(connection, website, number, day)
     goal_days.is_correct(connection, website, day, goal)
+    connection.execute(*goals_sql.values_of_texts('[null, "{}"]', "a")).fetchall()
     for field, _ in goal_days.COUNTED:
         goal_days.add(
             connection, website, number, field, day, goal_days.count_day(connection, website, day, goal, field)
