@@ -149,7 +149,68 @@ create table import_id (
   website  integer not null,
   ts       integer not null,
   digest   integer not null,  -- 64 bits, keyed: the line's id and type, and its visitor or values
+  import   integer not null,  -- number of the import that stored the line
   primary key (website, ts, digest)
+) strict, without rowid;
+
+-- --- Imports
+
+-- Imports of files, one row each (tally/storage/import_records.py).
+create table import (
+  website     integer not null,
+  number      integer not null check (number > 0),  -- counts the imports of the website
+  format      text    not null,                     -- name of a row of IMPORTERS, as digest identifies the file
+  digest      text    not null,                     -- '' where the file cannot be read again
+  file        text    not null,                     -- name of the file, for lists
+  state       text    not null check (state in ('running', 'interrupted', 'complete', 'undoing', 'undone')),
+  begun_ms    integer not null,
+  changed_ms  integer not null,                     -- of a running import: its newest transaction
+  events      integer not null,                     -- stored lines
+  duplicates  integer not null,
+  rejected    integer not null,
+  skipped     text    not null check (json_type(skipped) = 'object'),  -- number of lines by reason
+  first_day   integer,                              -- of the stored events, as last_day
+  last_day    integer,
+  position    integer not null,                     -- bytes of the file that were read, of size
+  size        integer not null,
+  progress    text,                                 -- JSON; null where there is nothing to continue
+  primary key (website, number)
+) strict, without rowid;
+
+-- Ids of the events of imports: an id belongs to the range with the greatest first_id up to it, if it is below end_id.
+create table import_range (
+  website   integer not null,
+  first_id  integer not null,
+  end_id    integer not null check (end_id > first_id),
+  import    integer not null,
+  primary key (website, first_id)
+) strict, without rowid;
+
+-- Visits of visitors of whom several imports have events on one day, as they would be with the events of one import
+-- alone, so that an import can be undone (tally/transfer/visit_merge.py). Columns: as in visit.
+create table import_visit (
+  website            integer not null,
+  day                integer not null,
+  visitor            integer not null,
+  import             integer not null,
+  visit              integer not null,
+  start_ms           integer not null,
+  duration_ms        integer not null check (duration_ms between 0 and 86400000),
+  pageviews          integer not null,
+  events             integer not null check (pageviews + events > 0),
+  entry_page         integer not null,
+  exit_page          integer not null,
+  entry_after_ms     integer not null check (entry_after_ms between 0 and duration_ms),
+  exit_before_ms     integer not null check (exit_before_ms between 0 and duration_ms),
+  referrer           integer not null,
+  utm_source         integer not null,
+  utm_medium         integer not null,
+  utm_campaign       integer not null,
+  utm_content        integer not null,
+  utm_term           integer not null,
+  channel            integer not null,
+  acquired_after_ms  integer not null check (acquired_after_ms between 0 and duration_ms),
+  primary key (website, day, visitor, import, visit)
 ) strict, without rowid;
 
 -- --- Events

@@ -6,7 +6,9 @@ then reports of these days read raw events.
 """
 
 import argparse
+import re
 import sys
+import time
 from functools import partial
 
 from tally.accounts.websites import find_website
@@ -23,8 +25,11 @@ from tally.cli.console import (
 )
 from tally.events.geoip import CountryDataError
 from tally.settings import Settings, path_of
-from tally.storage.database import connect_reader, open_database
+from tally.storage import import_records
+from tally.storage.database import MAX_WAL_BYTES, connect_reader, open_database, transaction
+from tally.storage.wal import truncate_wal_without_server
 from tally.timestamps import DAY_MS, iso
+from tally.transfer import undo
 from tally.transfer.exporter import count_events, export_events, json_lines
 from tally.transfer.files import STANDARD, BadFile, open_source, open_target
 from tally.transfer.formats import IMPORTERS
@@ -53,7 +58,9 @@ def add_export(parser: argparse.ArgumentParser) -> None:
 def add_import(parser: argparse.ArgumentParser) -> None:
     """Add the options of `import`."""
     set_function(parser, _import)
-    parser.add_argument("file", metavar="FILE", type=argument(_file_name), help="the file to read; - is standard input")
+    parser.add_argument(
+        "file", metavar="FILE", nargs="?", type=argument(_file_name), help="the file to read; - is standard input"
+    )
     add_website_argument(parser, "--website", required=True, help="id or domain of the website that gets the events")
     parser.add_argument(
         "--from",
@@ -70,7 +77,20 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="store nothing; print the number of events of each day (UTC), and on standard error what is skipped",
     )
+    parser.add_argument("--list", dest="is_list", action="store_true", help="list the imports of the website")
+    parser.add_argument(
+        "--undo",
+        metavar="NUMBER",
+        type=argument(_import_number),
+        help="delete the events that an import of the list has stored",
+    )
     add_setting(parser, "geoip_db")
+
+
+def _import_number(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise ValueError(f"NUMBER must be the number of an import (got {text!r}): see `import --list`")
+    return int(text)
 
 
 def _file_name(text: str) -> str:
@@ -99,6 +119,54 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _import(given: argparse.Namespace, settings: Settings) -> None:
+    if (given.file is not None) + given.is_list + (given.undo is not None) != 1:
+        given.parser.error("name a FILE to import, or give --list or --undo NUMBER")
+    if given.is_list:
+        _list(given, settings)
+    elif given.undo is not None:
+        _undo(given, settings)
+    else:
+        _import_file(given, settings)
+
+
+def _list(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        website = find_website(connection, given.website)
+        for one in import_records.records(connection, website.number):
+            days = (
+                "-"
+                if one.first_day is None or one.last_day is None
+                else f"{_date(one.first_day)}..{_date(one.last_day)}"
+            )
+            skipped = sum(one.skipped.values())
+            figures = one.events, one.duplicates, one.rejected, skipped, days, one.format, one.file
+            print(one.number, one.state_at(now_ms()), iso(one.begun_ms), *figures, sep="\t")
+
+
+def _date(day: int) -> str:
+    return iso(day * DAY_MS)[:10]
+
+
+def _undo(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings, write=False) as connection:
+        website = find_website(connection, given.website).number
+        try:
+            with transaction(connection):
+                found = undo.begin(connection, website, given.undo, now_ms())
+        except undo.CannotUndo as failure:
+            raise Failure(str(failure)) from None
+        has_more = True
+        while has_more:
+            begun = time.perf_counter()
+            with transaction(connection):
+                has_more = undo.step(connection, website, given.undo)
+            truncate_wal_without_server(connection, MAX_WAL_BYTES)
+            # The lock is left free as long as it was held.
+            time.sleep(time.perf_counter() - begun)
+    say(f"import {given.undo} is undone: deleted {found.events:,} events")
+
+
+def _import_file(given: argparse.Namespace, settings: Settings) -> None:
     try:
         with (
             database(settings, write=False) as connection,
@@ -134,7 +202,7 @@ def _import(given: argparse.Namespace, settings: Settings) -> None:
 def _show_preview(preview: Preview) -> None:
     events = sum(preview.days.values())
     for day in sorted(preview.days):
-        print(f"{iso(day * DAY_MS)[:10]}\t{preview.days[day]}")
+        print(f"{_date(day)}\t{preview.days[day]}")
     say(
         f"nothing was imported: {events:,} events of {len(preview.days):,} days would be,"
         f" of which {preview.known:,} have been imported before; {preview.copies:,} copies in the file,"

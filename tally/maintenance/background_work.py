@@ -1,6 +1,6 @@
-"""The background work of a running server on its database: rollups, retention and deletion.
+"""The background work of a running server on its database: rollups, retention, deletion and undoing imports.
 
-Rounds of the scheduler (tally/maintenance/scheduler.py) over the rollup builder and the deletion worker, with a pause
+Rounds of the scheduler (tally/maintenance/scheduler.py) over the rollup builder and what else deletes, with a pause
 after a round that left nothing to do. It can be stopped at any point and started again, as recovery does
 (tally/storage/recovery.py). Each start makes both anew, so that nothing they cached of the file survives a recovery.
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from tally.clock import Clock
 from tally.errors import log, where_it_failed
 from tally.maintenance.deletion_worker import DeletionWorker
+from tally.maintenance.import_undo import ImportUndo
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.maintenance.scheduler import Scheduler
 from tally.rollups.goal_days import Goal
@@ -77,7 +78,9 @@ class BackgroundWork:
             self._task = None
 
     async def _run(self) -> None:
-        scheduler = Scheduler((self.builder, self.deletion_worker), self._failed)
+        import_undo = ImportUndo(self.builder.write, self._changed, self._deleted)
+        # Imports are undone before days are built, so that few are built twice.
+        scheduler = Scheduler((import_undo, self.builder, self.deletion_worker), self._failed)
         has_more = False
         while True:
             await asyncio.sleep(0 if has_more else PAUSE_S)

@@ -55,6 +55,9 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("heatmap_count", ("level", "block", "pathname")),
     ("event_id", ("digest",)),
     ("import_id", ("ts", "digest")),
+    ("import_visit", ("day", "visitor", "import", "visit")),
+    ("import_range", ("first_id",)),
+    ("import", ("number",)),
     ("rejected_event", ("quarter", "reason")),
     ("rejected_sample", ("reason", "id")),
     ("field_value", ("field", "value")),
@@ -66,6 +69,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 _LABELS = (
     ("event", (*EVENT_FIELDS, "event_name")),
+    ("import_visit", VISIT_FIELDS),
     ("visit", VISIT_FIELDS),
     ("web_vitals", FIELDS),
     ("experiment_event", (*FIELDS, "experiment", "variant", "goal")),
@@ -114,11 +118,9 @@ def delete_rows(connection: sqlite3.Connection, website: int) -> bool:
                 erased = True
                 if time.perf_counter() > end_s:
                     return True
-        # The progress of imports into it, and its counter of repairs.
-        marks = f"import:{website}:"
+        # Which import wrote last, and its counter of repairs.
         connection.execute(
-            "/* deletion.marks */ delete from meta where name >= ? and name < ? or name in (?, ?)",
-            (marks, marks[:-1] + ";", f"importing:{website}", f"repairs:{website}"),
+            "/* deletion.marks */ delete from meta where name in (?, ?)", (f"importing:{website}", f"repairs:{website}")
         )
     return erased
 

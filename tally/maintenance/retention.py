@@ -28,6 +28,7 @@ _TABLES = (
     ("experiment_conversion", "day", ("website", "day", "experiment", "visitor", "goal")),
     # Lines of these days are rejected from now on, whether they were imported before or not.
     ("import_id", "ts", ("website", "ts", "digest")),
+    ("import_visit", "day", ("website", "day", "visitor", "import", "visit")),
 )
 
 

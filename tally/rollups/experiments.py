@@ -14,6 +14,8 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import orjson
+
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
 from tally.timestamps import DAY_MS
 
@@ -67,6 +69,35 @@ def convert(connection: sqlite3.Connection, converted: Iterable[tuple[Key, int]]
         variant = variant_of(connection, key) if new else 0
         if variant:
             _count(connection, key, variant, [(1, goal)])
+
+
+def recount(connection: sqlite3.Connection, keys: Iterable[Key]) -> None:
+    """Compute assignments and conversions of some keys again from raw rows, in the transaction that deletes some."""
+    of_key = "website = ? and day = ? and experiment = ? and visitor = ?"
+    left: dict[Key, None] = dict.fromkeys(sorted(keys))
+    for key in left:
+        old = variant_of(connection, key)
+        goals = connection.execute(
+            f"/* experiments.unconvert */ delete from experiment_conversion where {of_key} returning goal", key
+        ).fetchall()
+        connection.execute(f"/* experiments.unassign */ delete from experiment_assignment where {of_key}", key)
+        if old:
+            _discount(connection, key, old, [(0, 0), *((1, goal) for (goal,) in goals)])
+    for website, day in {key[:2] for key in left}:
+        visitors = orjson.dumps([key[3] for key in left if key[:2] == (website, day)]).decode()
+        rows = connection.execute(
+            "/* experiments.left */ select experiment, visitor, type, ts, id, variant, goal from experiment_event"
+            " where website = ? and ts >= ? and ts < ? and visitor in (select value from json_each(?)) order by ts, id",
+            (website, day * DAY_MS, (day + 1) * DAY_MS, visitors),
+        ).fetchall()
+        for experiment, visitor, type_, ts_ms, id, variant, goal in rows:
+            key = website, day, experiment, visitor
+            if key not in left:
+                continue
+            if type_ == AB_ASSIGN and variant:
+                assign(connection, {key: Assignment(ts_ms, id, variant)})
+            elif type_ == AB_CONVERT:
+                convert(connection, [(key, goal)])
 
 
 def variant_of(connection: sqlite3.Connection, key: Key) -> int:

@@ -74,6 +74,34 @@ def add(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
                 _invalidate(connection, website, above, day >> above)
 
 
+def remove(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
+    """Remove rows of table web_vitals from the histograms, in the transaction that deletes them."""
+    gathered = cells_by_place(rows)
+    for place, cells in gathered.items():
+        known = connection.execute(
+            "/* web_vitals.cells */ select cells from web_vitals_histogram"
+            " where website = ? and breakdown = ? and level = ? and block = ? and value = ?",
+            place,
+        ).fetchone()
+        left = Counter(dict(unpacked(known[0]))) - Counter(cells) if known else Counter()
+        if left:
+            _put(connection, {place: left})
+            continue
+        website, breakdown, level, day, value = place
+        # A block that is built again writes the values that its days have.
+        places = [place, *((website, breakdown, above, day >> above, value) for above in LEVELS[1:] if level == 0)]
+        connection.executemany(
+            "/* web_vitals.remove */ delete from web_vitals_histogram"
+            " where website = ? and breakdown = ? and level = ? and block = ? and value = ?",
+            places,
+        )
+    for website, breakdown, level, day, _ in gathered:
+        if (breakdown, level) == (ALL, 0):
+            _count_repair(connection, website)
+            for above in LEVELS[1:]:
+                _invalidate(connection, website, above, day >> above)
+
+
 def cells_by_place(rows: Iterable[Sequence[Any]]) -> dict[Place, Cells]:
     """Return the cells that rows of table web_vitals add to each place."""
     gathered: dict[Place, list[int]] = {}
@@ -351,13 +379,18 @@ def is_sum(connection: sqlite3.Connection, website: int, level: int, block: int)
     return True
 
 
-def repair(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
-    """Count a day again from raw rows; a block of days is marked as incomplete, so that it is rebuilt."""
+def _count_repair(connection: sqlite3.Connection, website: int) -> None:
+    """Change the versions of all histograms of a website, because numbers of events may become smaller."""
     connection.execute(
         "/* web_vitals.repaired */ insert into meta (name, value) values (?, 1)"
         " on conflict do update set value = value + 1",
         (_repairs(website),),
     )
+
+
+def repair(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
+    """Count a day again from raw rows; a block of days is marked as incomplete, so that it is rebuilt."""
+    _count_repair(connection, website)
     if level:
         _invalidate(connection, website, level, block)
         return

@@ -28,8 +28,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("entry_page", "exit_page", "entry_after_ms", "exit_before_ms", *ACQUISITION, "acquired_after_ms"),
     ),
     "event_id": ("website", "digest", "arrived_ms"),
-    "import_id": ("website", "ts", "digest"),
+    "import_id": ("website", "ts", "digest", "import"),
 }
+COLUMNS["import_visit"] = (*COLUMNS["visit"], "import")
 """The columns of each table that `insert` writes, in the order of the values of its rows."""
 # Up to 40 rows need one or two statements.
 _SIZES = (64, 48, 32, 24, 20, 16, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1)

@@ -62,11 +62,17 @@ _TABLES: tuple[tuple[str, str, frozenset[int]], ...] = (
 
 
 class Part:
-    """Lines to import into a website, within one transaction of the caller."""
+    """Lines to import into a website, within one transaction of the caller. `number` is that of the import."""
 
-    def __init__(self, connection: sqlite3.Connection, website: int, labels: Labels, visits: Visits) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, website: int, labels: Labels, visits: Visits, number: int
+    ) -> None:
         self._connection, self._website, self._labels, self._visits = connection, website, labels, visits
+        self._import = number
         self._assigned: dict[int, int] = {}
+        # The ids of the stored lines, and their first and last UTC day.
+        self.ids = range(0)
+        self.days: tuple[int, int] | None = None
         self.accepted = self.duplicates = 0
         self.rejected: list[tuple[int, Rejection]] = []
 
@@ -81,6 +87,9 @@ class Part:
         accepted = self._accepted(self._new(lines))
         self.accepted = len(accepted)
         if accepted:
+            self.ids = range(accepted[0][1], accepted[-1][1] + 1)
+            days = [line.ts_ms // DAY_MS for line, _ in accepted]
+            self.days = min(days), max(days)
             self._store(accepted)
 
     def _note_values(self, lines: Sequence[Line]) -> None:
@@ -229,7 +238,8 @@ class Part:
                     key = website, ts_ms // DAY_MS, labels[_EXPERIMENT], visitor
                     converted.append((key, labels[_VARIANT + 1]))
                 ab.append((website, ts_ms, id, type_, visitor, *labels, *rest))
-        insert(self._connection, "import_writer", "import_id", [(website, *key) for key in sorted(self._key_rows)])
+        keys = [(website, *key, self._import) for key in sorted(self._key_rows)]
+        insert(self._connection, "import_writer", "import_id", keys)
         insert(self._connection, "import_writer", "event", events)
         event_data.add(self._connection, data_parts)
         insert(self._connection, "import_writer", "web_vitals", measured)
@@ -246,7 +256,8 @@ class Part:
             source = packed_acquisition(map(number, _of_visit(line.texts)))
             own = News(line.ts_ms, line.type in PAGEVIEWS, number(line.texts[0]), source)
             news.setdefault(line.visitor, []).append(own)
-        return {visitor: iter(ordinals) for visitor, ordinals in self._visits.add(self._connection, news).items()}
+        added = self._visits.add(self._connection, self._import, news)
+        return {visitor: iter(ordinals) for visitor, ordinals in added.items()}
 
 
 class Check:

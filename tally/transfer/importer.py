@@ -2,8 +2,8 @@
 
 Rules:
 - Each transaction leaves the database consistent: rows, visits, assignments, stale marks of the days to rebuild, and
-  the progress in the file (a row in `meta`), so that the same command continues an interrupted import. No transaction
-  holds the write lock for much more than 50 ms.
+  the import's own row with the progress in the file (tally/storage/import_records.py), so that the same command
+  continues an interrupted import. No transaction holds the write lock for much more than 50 ms.
 - A line with an id that was imported before, or that is an export of an event of the website, changes nothing.
 - Quotas, rate limits and origins do not apply: the owner imports.
 - An invalid line is reported with its number and skipped. What the format leaves out on purpose is counted by reason.
@@ -22,6 +22,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +33,7 @@ import orjson
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import domain_and_origins, website_exists
 from tally.events.validation import TRAFFIC, Rejection
+from tally.storage import import_records
 from tally.storage.database import MAX_WAL_BYTES, transaction
 from tally.storage.labels import Labels
 from tally.storage.wal import truncate_wal_without_server
@@ -86,8 +88,8 @@ class Progress(NamedTuple):
     """The progress of an import.
 
     `lines` and `bytes` are before the current chunk, `done` counts its imported lines. `now_ms` is when the import
-    began. `secret` keys the visitors of a format with addresses; it is deleted with this row when the import is
-    complete. `skipped` counts what was skipped on purpose, by reason.
+    began. `secret` keys the visitors of a format with addresses; it is deleted when the import is complete. `skipped`
+    counts what was skipped on purpose, by reason.
     """
 
     now_ms: int
@@ -119,6 +121,7 @@ def import_events(
     now_ms: int,
     format: str = "tally",
     geoip_db: Path | None = None,
+    file: str = "",
     strict: bool = False,
     sizes: Sizes = USUAL,
     report: Callable[[str], None] = lambda words: None,
@@ -127,10 +130,10 @@ def import_events(
     """Import the lines of a file into a website; `progress` is called with the position in the file.
 
     format: the name of a row of IMPORTERS (tally/transfer/formats.py). geoip_db: a database of places, for formats with
-    addresses; None is the bundled one.
+    addresses; None is the bundled one. file: what the list of imports calls the file; its own name if empty.
     strict: nothing is imported if any line is invalid. Raises BadFile; lines that were imported before it stay.
     """
-    run = _Import(connection, website, source, now_ms, format, geoip_db, sizes, report, progress)
+    run = _Import(connection, website, source, now_ms, format, geoip_db, sizes, report, progress, file)
     if strict:
         checked = run.check()
         if checked.bad:
@@ -170,11 +173,12 @@ class _Import:
         sizes: Sizes,
         report: Callable[[str], None],
         progress: Callable[[int], None],
+        file: str = "",
     ) -> None:
         self._connection, self._website, self._source = connection, website, source
         self._progress, self._bad = progress, _BadLines(report)
         self._report = report
-        self._state = _ImportState(connection, website, source, format)
+        self._state = _ImportState(connection, website, source, format, file)
         importer = IMPORTERS[format]
         secret = secrets.token_hex(32) if importer.has_addresses else ""
         self._at = self._state.progress or Progress(now_ms, secret=secret)
@@ -209,7 +213,7 @@ class _Import:
             for number, rejection in sorted(bad, key=itemgetter(0)):
                 self._bad.add(number, rejection)
             days.update(line.ts_ms // DAY_MS for line in good)
-            known += Part(self._connection, self._website, self._labels, self._visits).known(good)
+            known += Part(self._connection, self._website, self._labels, self._visits, 0).known(good)
             self._progress(self._source.position)
         self._end_reports(skipped)
         return Preview(days, known, copies, self._bad.seen, chunks.lines)
@@ -220,7 +224,10 @@ class _Import:
             self._report(f"continuing an interrupted import after {self._at.lines + self._at.done:,} lines")
         try:
             self._take_chunks()
-        except KeyboardInterrupt:
+        except (BadFile, KeyboardInterrupt) as failure:
+            self._state.interrupt()
+            if isinstance(failure, BadFile):
+                raise
             again = "the same command continues" if self._source.digest else "lines with an id are not imported twice"
             self._report(f"interrupted: {self._at.lines + self._at.done:,} lines are imported; {again}")
             raise
@@ -267,7 +274,8 @@ class _Import:
                 self._labels = Labels()
             if self._state.another_wrote():
                 self._load_visits(chunk.lines[before.done :])
-            part = Part(self._connection, self._website, self._labels, self._visits)
+            self._state.begin(before)
+            part = Part(self._connection, self._website, self._labels, self._visits, self._state.number)
             part.take(lines)
             at = Progress(
                 before.now_ms,
@@ -278,7 +286,7 @@ class _Import:
                 before.secret,
                 before.skipped if before.done else dict(chunk.skipped + Counter(before.skipped)),
             )
-            self._state.save(at)
+            self._state.save(at, part)
         self._labels.keep()
         self._at = at
         for number, rejection in part.rejected:
@@ -300,7 +308,7 @@ class _Import:
         for line in lines:
             if line.type in TRAFFIC and line.is_named:
                 wanted.setdefault(line.ts_ms // DAY_MS, set()).add(line.visitor)
-        self._visits.load(self._connection, wanted)
+        self._visits.load(self._connection, wanted, self._state.number)
 
 
 class _Chunks:
@@ -375,24 +383,31 @@ class _Chunks:
 
 
 class _ImportState:
-    """The rows of an import in `meta`: the progress in its file, and which import wrote to the website last."""
+    """The row of an import with the progress in its file, and which import wrote to the website last."""
 
-    def __init__(self, connection: sqlite3.Connection, website: int, source: Source, format: str) -> None:
-        self._connection, self._website, self._file = connection, website, source.name
+    def __init__(self, connection: sqlite3.Connection, website: int, source: Source, format: str, file: str) -> None:
+        self._connection, self._website, self._source, self._format = connection, website, source, format
+        self._file = file or Path(source.name).name
         # Read in another format, the same file has other lines: it is another import.
-        self._name = f"import:{website}:{format}:{source.digest}" if source.digest else ""
+        self._place = website, format, source.digest
         self._token_name, self._token = f"importing:{website}", secrets.token_hex(8)
-        stored = self._value(self._name)
-        self.progress = Progress(**orjson.loads(stored)) if stored else None
+        stored = import_records.unfinished(connection, *self._place)
+        self.number = stored[0] if stored else 0
+        self._stored: str | None = stored[1] if stored else None
+        self.progress = Progress(**orjson.loads(self._stored)) if self._stored else None
+        self._ids = range(0)
         self._swept: str | None = None
 
     def another_wrote(self) -> bool:
         """Return whether another import has written to the website. Raises BadFile if it imports the same file."""
         if not website_exists(self._connection, self._website):
             raise BadFile("The website has been deleted meanwhile, with the imported lines.")
-        stored = self._value(self._name)
-        if (Progress(**orjson.loads(stored)) if stored else None) != self.progress:
-            raise BadFile(f"Another import of {self._file} into this website is running: wait until it ends.")
+        stored = import_records.unfinished(self._connection, *self._place)
+        if (stored[1] if stored else None) != self._stored:
+            raise BadFile(
+                f"Another import of {self._source.name} into this website is running, or this one is being undone:"
+                " wait until it ends."
+            )
         return self._value(self._token_name) != self._token
 
     def labels_were_swept(self) -> bool:
@@ -400,27 +415,46 @@ class _ImportState:
         before, self._swept = self._swept, self._value("swept")
         return before != self._swept
 
-    def save(self, progress: Progress) -> None:
-        """Store the progress, and that this import wrote last."""
-        self._put(self._token_name, self._token)
-        if self._name:
-            self._put(self._name, orjson.dumps(progress._asdict()).decode())
-            self.progress = progress
+    def begin(self, progress: Progress) -> None:
+        """Insert the row of a new import, in the transaction of its first part."""
+        if not self.number:
+            self.number = import_records.begin(self._connection, *self._place, self._file, progress.now_ms)
+
+    def save(self, progress: Progress, part: Part) -> None:
+        """Store the progress, the ids of the part's events, and that this import wrote last."""
+        self._connection.execute(
+            "/* importer.save */ insert or replace into meta (name, value) values (?, ?)",
+            (self._token_name, self._token),
+        )
+        self._ids = import_records.add_ids(self._connection, self._website, self.number, self._ids, part.ids)
+        stored = orjson.dumps(progress._asdict()).decode() if self._source.digest else None
+        import_records.save(
+            self._connection,
+            self._website,
+            self.number,
+            import_records.Counts(progress.accepted, progress.duplicates, progress.bad, progress.skipped),
+            part.days,
+            (self._source.position, self._source.size),
+            stored,
+        )
+        self._stored = stored
+
+    def interrupt(self) -> None:
+        """Store that the import has stopped before its end."""
+        if self.number:
+            with suppress(sqlite3.Error), transaction(self._connection):
+                import_records.end(self._connection, self._website, self.number, import_records.INTERRUPTED)
 
     def close(self) -> None:
-        """Delete the rows of a complete import. Another import that finds its token deleted reads visits again."""
+        """Store that the import is complete. Another import that finds its token deleted reads visits again."""
         with transaction(self._connection):
-            for name in (self._name, self._token_name):
-                self._connection.execute("/* importer.delete */ delete from meta where name = ?", (name,))
+            if self.number:
+                import_records.end(self._connection, self._website, self.number, import_records.COMPLETE)
+            self._connection.execute("/* importer.delete */ delete from meta where name = ?", (self._token_name,))
 
     def _value(self, name: str) -> str | None:
         row = self._connection.execute("/* importer.value */ select value from meta where name = ?", (name,)).fetchone()
         return None if row is None else str(row[0])
-
-    def _put(self, name: str, value: str) -> None:
-        self._connection.execute(
-            "/* importer.save */ insert or replace into meta (name, value) values (?, ?)", (name, value)
-        )
 
 
 class _BadLines:

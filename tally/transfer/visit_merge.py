@@ -11,7 +11,10 @@ day, because each starts more than 30 minutes after any other.
 A row of table visit has the times that decide its acquisition and its entry and exit pages, so that events of another
 part of the file, or of a later import, change them as if all had come at once.
 
-Only imports change the visits of imported visitors: the server has no identities for them.
+Only imports change the visits of imported visitors: the server has no identities for them. A visitor of whom several
+imports have events on one day is shared. What the visits of the day would be with the events of one of them alone is
+stored for each (`import_visit`), so that one import can be undone: the visits of the others are then joined again
+(`combined`), with nothing lost, because joining visits gives the same as joining their events.
 """
 
 import sqlite3
@@ -21,7 +24,9 @@ from typing import NamedTuple
 import orjson
 
 from tally.events.visits import Visit, belongs_to_visit, event_as_visit, joined
-from tally.storage import visit_rows
+from tally.storage import import_records, visit_rows
+from tally.storage.bulk_insert import insert
+from tally.timestamps import DAY_MS
 
 
 class News(NamedTuple):
@@ -99,24 +104,65 @@ class Visits:
     def __init__(self, website: int) -> None:
         self._website = website
         self._of: dict[int, list[Visit]] = {}
+        # Of shared visitors, the visits of this import alone.
+        self._own: dict[int, list[Visit]] = {}
+        # Visitors who become shared with the next event of this import, and the import that has all their events.
+        self._owner: dict[int, int] = {}
 
-    def load(self, connection: sqlite3.Connection, wanted: Mapping[int, Iterable[int]]) -> None:
-        """Replace the loaded visits by those of these visitors of each UTC day. Takes 2 µs a visitor."""
+    def load(self, connection: sqlite3.Connection, wanted: Mapping[int, Iterable[int]], number: int) -> None:
+        """Replace the loaded visits by those of these visitors of each UTC day. Takes 2 µs a visitor.
+
+        number: that of the import.
+        """
         self._of.clear()
+        self._own.clear()
+        self._owner.clear()
         for day, visitors in wanted.items():
+            sent = orjson.dumps(list(visitors)).decode()
             rows = connection.execute(
                 f"/* visit_merge.load */ select visitor, {visit_rows.READ} from json_each(?) as wanted cross join visit"
                 " where website = ? and day = ? and visitor = wanted.value",
-                (orjson.dumps(list(visitors)).decode(), self._website, day),
+                (sent, self._website, day),
             )
+            known: dict[int, list[Visit]] = {}
             for visitor, *row in rows:
-                self._of.setdefault(visitor, []).append(visit_rows.visit_of(row))
+                known.setdefault(visitor, []).append(visit_rows.visit_of(row))
+            self._of |= known
+            if known and import_records.has_events(connection, self._website, day, number):
+                self._load_shared(connection, day, number, known)
 
-    def add(self, connection: sqlite3.Connection, news: Mapping[int, Sequence[News]]) -> dict[int, list[int]]:
+    def _load_shared(
+        self, connection: sqlite3.Connection, day: int, number: int, known: Mapping[int, Sequence[Visit]]
+    ) -> None:
+        rows = connection.execute(
+            f"/* visit_merge.shared */ select visitor, import, {visit_rows.READ} from json_each(?) as wanted"
+            " cross join import_visit where website = ? and day = ? and visitor = wanted.value",
+            (orjson.dumps(list(known)).decode(), self._website, day),
+        )
+        for visitor, owner, *row in rows:
+            own = self._own.setdefault(visitor, [])
+            if owner == number:
+                own.append(visit_rows.visit_of(row))
+        first = {visitor: visits[0].begin_ms for visitor, visits in known.items() if visitor not in self._own}
+        # All visits of such a visitor are of one import, and each has an event at its start.
+        owners = connection.execute(
+            "/* visit_merge.owner */ select visitor,"
+            f" {import_records.IMPORT_OF.format(id='event.id', website='event.website')} from json_each(?) as wanted"
+            " cross join event where website = ? and ts = json_extract(wanted.value, '$[1]')"
+            " and visitor = json_extract(wanted.value, '$[0]')",
+            (orjson.dumps(list(first.items())).decode(), self._website),
+        )
+        self._owner.update((visitor, owner) for visitor, owner in owners if owner not in (None, number))
+
+    def add(
+        self, connection: sqlite3.Connection, number: int, news: Mapping[int, Sequence[News]]
+    ) -> dict[int, list[int]]:
         """Store the visits with new events, by visitor; return the numbers of the visits of these events.
 
         Renumbers stored events, so it is called before the new ones are stored.
         """
+        if self._owner or self._own:
+            self._add_shared(connection, number, news)
         ordinals: dict[int, list[int]] = {}
         rows: list[tuple[int, ...]] = []
         joined: list[visit_rows.Join] = []
@@ -127,3 +173,29 @@ class Visits:
                 joined += visit_rows.joins(self._website, visitor, now, before)
         visit_rows.store(connection, rows, joined)
         return ordinals
+
+    def _add_shared(self, connection: sqlite3.Connection, number: int, news: Mapping[int, Sequence[News]]) -> None:
+        """Store the visits of this import alone, of shared visitors."""
+        rows: list[tuple[int, ...]] = []
+        for visitor in news.keys() & self._owner.keys():
+            owner = self._owner.pop(visitor)
+            rows += ((*visit_rows.row_of(self._website, visitor, visit), owner) for visit in self._of[visitor])
+            self._own[visitor] = []
+        for visitor in news.keys() & self._own.keys():
+            visits, _, _ = cut(self._own[visitor], news[visitor])
+            self._own[visitor] = visits
+            connection.execute(
+                "/* visit_merge.drop */ delete from import_visit"
+                " where website = ? and day = ? and visitor = ? and import = ?",
+                (self._website, visits[0].begin_ms // DAY_MS, visitor, number),
+            )
+            rows += ((*visit_rows.row_of(self._website, visitor, visit), number) for visit in visits)
+        insert(connection, "visit_merge", "import_visit", rows)
+
+
+def combined(parts: Sequence[Visit]) -> list[Visit]:
+    """Return the visits that visits of several imports become, in the order of their imports."""
+    visits: list[Visit] = []
+    for ordinal, members in enumerate(_runs(parts, ()) if parts else ()):
+        visits.append(joined(ordinal, [parts[n] for n in sorted(members)]))
+    return visits

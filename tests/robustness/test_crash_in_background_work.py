@@ -241,7 +241,7 @@ def test_sigkill_during_an_import(part: int, serve: Serve, db: Path, tmp_path: P
 
     def imported() -> int:
         """Return the number of imported lines that the database records; 0 after the import."""
-        row = reader.execute("select value from meta where name like 'import:%'").fetchone()
+        row = reader.execute("select progress from import where progress is not null").fetchone()
         progress = json.loads(row[0]) if row else {"lines": 0, "done": 0}
         return int(progress["lines"] + progress["done"])
 

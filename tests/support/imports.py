@@ -45,6 +45,15 @@ class Imports:
         self.sync_app.run(self.sync_app.app.store.refresh())
         return out.getvalue().strip()
 
+    def command(self, *options: str, status: int = 0) -> str:
+        """Run `import` with options and without a file; return what it prints, on both outputs where it fails."""
+        out, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+            ended = main(["import", "--website", self.site.id, "--db", str(self.db), *options])
+        assert ended == status, errors.getvalue()
+        self.sync_app.run(self.sync_app.app.store.refresh())
+        return out.getvalue().strip() + (errors.getvalue() if status else "")
+
     def items(self, format: str, content: str | bytes) -> list[Any]:
         """Return what a reader makes of the records of a file."""
         with open_source(str(self.file(content))) as source:

@@ -135,7 +135,10 @@ def db(tmp_path: Path) -> Path:
                 connection.execute(f"insert into {table} values ({', '.join('?' * len(row))})", list(row.values()))
         connection.execute("insert into rollup values (1, 3, 0, 5, 0, 1, 1, 1)")
         connection.execute("insert into event_id values (1, zeroblob(16), 0), (2, zeroblob(16), 0)")
-        connection.execute("insert into import_id values (1, 0, 5), (2, 0, 5)")
+        connection.execute("insert into import_id values (1, 0, 5, 1), (2, 0, 5, 1)")
+        connection.execute("insert into import_range values (1, 1000000, 1000001, 1), (2, 1000001, 1000002, 1)")
+        of_import = "'canary-format', 'canary-digest', 'canary-file', 'complete', 0, 0, 0, 0, 0, '{}', 0, 0, 0, 0, null"
+        connection.execute(f"insert into import values (1, 1, {of_import}), (2, 1, {of_import.replace('canary', 'x')})")
         connection.execute("insert into goal_day values (2, 5, 100, 0, 0, 1, 1, 0, 0, 0)")
         connection.execute("insert into goal_day_state values (1, 5, 0, 1), (2, 5, 0, 1)")
         connection.execute("insert into rejected_event values (1, 5, 0, 1), (1, 6, 0, 1), (2, 5, 0, 1)")
@@ -144,10 +147,7 @@ def db(tmp_path: Path) -> Path:
         connection.execute("insert into event_data_part values (160000, 'canary-part')")  # of the event with id 10,000
         samples = "(1, 1, 1, 0, null, 'url', 'canary-host.example'), (2, 1, 1, 0, 0, '', 'other.example')"
         connection.execute(f"insert into rejected_sample values {samples}")
-        connection.execute(
-            "insert into meta values ('import:1:abc', 'x'), ('import:12:abc', 'x'), ('importing:1', 'x'),"
-            " ('repairs:1', 1)"
-        )
+        connection.execute("insert into meta values ('importing:1', 'x'), ('importing:12', 'x'), ('repairs:1', 1)")
         connection.execute("insert into allowed_origin values (1, 'app://canary-origin'), (2, 'app://other')")
         connection.execute(
             "insert into definition values (1, '0123456789abcdef', 'goal', 0, '{\"name\": \"canary-goal\"}'),"
@@ -216,7 +216,7 @@ def test_only_the_deleted_website_is_removed(db: Path) -> None:
     used = {text for (text,) in sql(db, "select text from label where id in (select pathname from event)")}
     assert used
     assert used <= shared
-    assert sql(db, "select name from meta where name like 'import%' or name like 'rep%'") == [("import:12:abc",)]
+    assert sql(db, "select name from meta where name like 'import%' or name like 'rep%'") == [("importing:12",)]
     assert sql(db, "select * from deleted_website") == [(1, NOON_MS, 1)]
     assert sql(db, "pragma integrity_check") == [("ok",)]
     assert sql(db, "pragma freelist_count") == [(0,)]

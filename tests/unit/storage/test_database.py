@@ -494,7 +494,7 @@ VIOLATIONS = {
     "key: no such account": "insert into api_key values (1, 99, '', 'tly_', zeroblob(32), 0, null)",
     "event_id: digest too long": "insert into event_id values (1, zeroblob(17), 0)",
     "event_id: twice": "insert into event_id values (1, zeroblob(16), 0), (1, zeroblob(16), 1)",
-    "import_id: twice": "insert into import_id values (1, 0, 5), (1, 0, 5)",
+    "import_id: twice": "insert into import_id values (1, 0, 5, 1), (1, 0, 5, 2)",
     "label: twice": "insert into label (text) values ('')",
     "event: type below 0": f"insert into event values (1, 0, 1, -1, 0, 0, {OF_EVENT}, 0, null)",
     "event: type below": f"insert into event values (1, 0, 1, -1, 0, 0, {OF_EVENT}, 0, null)",
@@ -523,7 +523,7 @@ VALID_ROWS = {
     "heatmap_point": "insert into heatmap_point values (1, 0, 0, 2, 1, 0, 0, 1)",
     "key": "insert into api_key values (1, 1, '', 'tly_', zeroblob(32), 0, null)",
     "event_id": "insert into event_id values (1, zeroblob(16), 0)",
-    "import_id": "insert into import_id values (1, 0, -9223372036854775808)",
+    "import_id": "insert into import_id values (1, 0, -9223372036854775808, 1)",
 }
 
 

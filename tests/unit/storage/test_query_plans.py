@@ -6,6 +6,7 @@ never executed fails a test.
 """
 
 import ast
+import json
 import re
 import sqlite3
 from collections import Counter
@@ -34,14 +35,15 @@ from tally.rollups import goal_days, heatmaps, rollup_state, visit_pages, web_vi
 from tally.rollups.traffic import traffic_of
 from tally.rollups.verify import verdicts
 from tally.settings import Settings
-from tally.storage import meta
+from tally.storage import import_records, meta
 from tally.storage.database import open_database
 from tally.storage.health import FAILING
 from tally.storage.sql import goals as goals_sql
 from tally.timestamps import iso
+from tally.transfer import undo
 from tally.transfer.exporter import count_events, export_events
 from tally.transfer.files import open_source, open_target
-from tally.transfer.importer import import_events
+from tally.transfer.importer import Sizes, import_events
 from tests.support.app import NOON_MS, App, ManualClock
 from tests.support.cases import cases
 from tests.support.page_client import PASSWORD, logged_in
@@ -77,6 +79,8 @@ GROWING = {
     "heatmap_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
     "event_id": r"PRIMARY KEY \(website=\? AND digest=\?\)|(?:COVERING )?INDEX event_id_by_arrival \(arrived_ms<\?\)",
     "import_id": r"PRIMARY KEY \(website=\? AND ts(?:[<>]|=\? AND digest=\?\))",
+    "import_range": r"PRIMARY KEY \(website=\? AND first_id[<>=]",
+    "import_visit": r"PRIMARY KEY \(website=\? AND (?:day[<>=]|\(day,visitor\)>)",
     "label": r"INTEGER PRIMARY KEY \(rowid=\?\)|(?:COVERING )?INDEX sqlite_autoindex_label_1 \(text=\?\)",
     "experiment_assignment": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\?(?: AND experiment=\? AND visitor=\?)?)\)",
     "experiment_conversion": r"PRIMARY KEY \(website=\? AND day(?:<\?|=\? AND experiment=\? AND visitor=\?(?:"
@@ -536,6 +540,30 @@ def run_commands(connection: sqlite3.Connection) -> None:
     rollup_state.mark_stale(connection, number, (NOON_MS // DAY_MS,))
     retention.set_keep_days(connection, number, 10)
     retention.plan(connection, number, retention.keep_days_of(connection, number, 0), NOON_MS)
+    run_undo(connection)
+
+
+def run_undo(connection: sqlite3.Connection) -> None:
+    """Import two files with a visitor in common, and undo the first import."""
+    number = all_websites(connection)[-1].number
+    path = Path(connection.execute("pragma database_list").fetchone()[2]).with_name("undone.ndjson")
+    common = {"timestamp": NOON_MS, "visitor": "ann", "pathname": "/"}
+    lines = [
+        common | {"type": "pageview", "id": 1},
+        common | {"type": "ab_assign", "experiment": "e", "variant": "v"},
+        common | {"type": "ab_convert", "experiment": "e", "variant": "v"},
+        common | {"type": "vitals", "vitals": {"lcp": 1}},
+    ]
+    for more in range(2):
+        path.write_text("".join(json.dumps(line | {"timestamp": NOON_MS - more}) + "\n" for line in lines))
+        with open_source(str(path)) as source:
+            import_events(connection, number, source, now_ms=NOON_MS, sizes=Sizes(part_lines=2))
+    last, first = import_records.records(connection, number)[:2]
+    assert (first.events, last.events) == (4, 4)
+    undo.begin(connection, number, first.number, NOON_MS)
+    assert undo.pending(connection) == [(number, first.number)]
+    while undo.step(connection, number, first.number):
+        pass
 
 
 @pytest.fixture

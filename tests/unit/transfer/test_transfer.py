@@ -839,7 +839,7 @@ def test_an_interrupted_import_continues(database: Database, after: int) -> None
     lines[2] = line_with(timestamp=NOON_MS + 6 * MINUTE, pathname="/ahead")
     with pytest.raises(Crash):
         database.take(lines, progress=interrupting(after, Crash()))
-    assert len(database.sql("select * from meta where name like 'import:%'")) == 1
+    assert len(database.sql("select * from import where progress is not null")) == 1
     messages = len(database.messages)
     assert database.take(lines, now_ms=NOON_MS + DAY_MS) == (15, 0, 5)
     assert "continuing an interrupted import" in database.messages[messages]
@@ -847,6 +847,7 @@ def test_an_interrupted_import_continues(database: Database, after: int) -> None
         f"/{n}" for n in range(20) if n % 5 and n != 2
     )
     assert database.sql("select * from meta where name like 'import%'") == []
+    assert database.sql("select state, progress from import") == [("complete", None)]
     check_visits(database.connection)
 
 
@@ -1388,7 +1389,7 @@ def test_a_killed_import_can_be_continued(command: Command, tmp_path: Path, end:
     )
     connection = sqlite3.connect(tmp_path / "analytics.db")
     try:
-        until(lambda: connection.execute("select 1 from meta where name like 'import:%'").fetchone())
+        until(lambda: connection.execute("select 1 from import where events > 0").fetchone())
         process.send_signal(end)
         out, errors = process.communicate(timeout=60)
         assert process.returncode == (130 if end == signal.SIGINT else -signal.SIGKILL), (out, errors)

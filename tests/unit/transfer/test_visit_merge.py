@@ -67,8 +67,8 @@ def test_visits_do_not_depend_on_parts(
             break
         if is_read_again:
             visits = Visits(W)
-            visits.load(connection, {DAY: [VISITOR]})
-        visits.add(connection, {VISITOR: part})
+            visits.load(connection, {DAY: [VISITOR]}, 1)
+        visits.add(connection, 1, {VISITOR: part})
     found = connection.execute(
         "select start_ms, duration_ms, pageviews, events, entry_page, exit_page, referrer from visit"
         " where website = ? and day = ? and visitor = ? order by start_ms",

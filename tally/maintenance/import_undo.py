@@ -1,0 +1,35 @@
+"""Background work that undoes imports (tally/transfer/undo.py).
+
+It is a source of turns (tally/maintenance/scheduler.py), one for each import that is being undone. Its transactions go
+through the builder, which waits while many events arrive and rests after each.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from tally.maintenance.deletion_worker import Write
+from tally.maintenance.scheduler import Turn
+from tally.transfer import undo
+
+
+class ImportUndo:
+    """A source of turns. `changed` is called with the website whose events were deleted, `deleted` at the end of an
+    import: what was deleted is then still in the log."""
+
+    def __init__(self, write: Write, changed: Callable[[int], None], deleted: Callable[[], None]) -> None:
+        self._write, self._changed, self._deleted = write, changed, deleted
+
+    async def turns(self) -> list[Turn]:
+        """Return a turn for each import that is being undone."""
+        pending = await self._write(undo.pending)
+        return [
+            Turn(f"undo of import {number}", website, partial(self._step, website, number))
+            for website, number in pending
+        ]
+
+    async def _step(self, website: int, number: int) -> bool:
+        has_more: bool = await self._write(undo.step, website, number)
+        self._changed(website)
+        if not has_more:
+            self._deleted()
+        return has_more

@@ -1,0 +1,177 @@
+"""Imports of files: the tables `import` and `import_range`.
+
+An import has a row from its first transaction on. The row has what the list of imports shows, and while the import is
+not complete its progress, with which the same file continues. It stays when the import is undone
+(tally/maintenance/undo.py).
+
+An event does not say which import stored it. Each transaction of an import takes its ids in one piece, and
+`import_range` has these pieces, joined where one follows the other: an import beside no other writer has one row.
+All functions run within a transaction, or on a snapshot, of the caller.
+"""
+
+import sqlite3
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import orjson
+
+RUNNING, INTERRUPTED, COMPLETE, UNDOING, UNDONE = "running", "interrupted", "complete", "undoing", "undone"
+# A transaction takes 50 ms, reading a chunk of lines a second.
+_SILENT_AFTER_MS = 30_000
+
+
+class Counts(NamedTuple):
+    """The number of stored, duplicate and rejected lines, and of lines that the format skips, by reason."""
+
+    events: int
+    duplicates: int
+    rejected: int
+    skipped: Mapping[str, int]
+
+
+class ImportRecord(NamedTuple):
+    """An import. `first_day` and `last_day` are UTC days of its events, None without any; `position` is in bytes."""
+
+    website: int
+    number: int
+    format: str
+    digest: str
+    file: str
+    state: str
+    begun_ms: int
+    changed_ms: int
+    events: int
+    duplicates: int
+    rejected: int
+    skipped: Mapping[str, int]
+    first_day: int | None
+    last_day: int | None
+    position: int
+    size: int
+
+    def state_at(self, now_ms: int) -> str:
+        """Return the state: `interrupted` where a running import has not written for long, as after a kill."""
+        is_silent = abs(now_ms - self.changed_ms) > _SILENT_AFTER_MS
+        return INTERRUPTED if self.state == RUNNING and is_silent else self.state
+
+
+_COLUMNS = ", ".join(ImportRecord._fields)
+
+
+def records(connection: sqlite3.Connection, website: int) -> list[ImportRecord]:
+    """Return the imports of a website, newest first."""
+    rows = connection.execute(
+        f"/* import_records.all */ select {_COLUMNS} from import where website = ? order by number desc", (website,)
+    )
+    return [_record(row) for row in rows]
+
+
+def record(connection: sqlite3.Connection, website: int, number: int) -> ImportRecord | None:
+    """Return an import of a website; None where there is none of that number."""
+    row = connection.execute(
+        f"/* import_records.one */ select {_COLUMNS} from import where website = ? and number = ?", (website, number)
+    ).fetchone()
+    return _record(row) if row else None
+
+
+def _record(row: tuple[object, ...]) -> ImportRecord:
+    found = ImportRecord(*row)  # type: ignore[arg-type]
+    return found._replace(skipped=orjson.loads(str(found.skipped)))
+
+
+# --- writing
+
+
+def unfinished(connection: sqlite3.Connection, website: int, format: str, digest: str) -> tuple[int, str] | None:
+    """Return the number and the progress of the import of a file that is not complete."""
+    row = connection.execute(
+        "/* import_records.unfinished */ select number, progress from import"
+        " where website = ? and format = ? and digest = ? and state in ('running', 'interrupted')"
+        " and progress is not null",
+        (website, format, digest),
+    ).fetchone()
+    return (int(row[0]), str(row[1])) if row else None
+
+
+def begin(connection: sqlite3.Connection, website: int, format: str, digest: str, file: str, now_ms: int) -> int:
+    """Insert an import; return its number."""
+    ((number,),) = connection.execute(
+        "/* import_records.begin */ insert into import (website, number, format, digest, file, state, begun_ms,"
+        " changed_ms, events, duplicates, rejected, skipped, position, size)"
+        " values (?1, (select coalesce(max(number), 0) + 1 from import where website = ?1),"
+        " ?2, ?3, ?4, 'running', ?5, ?5, 0, 0, 0, '{}', 0, 0) returning number",
+        (website, format, digest, file, now_ms),
+    ).fetchall()
+    return int(number)
+
+
+def save(
+    connection: sqlite3.Connection,
+    website: int,
+    number: int,
+    counts: Counts,
+    days: tuple[int, int] | None,
+    place: tuple[int, int],
+    progress: str | None,
+) -> None:
+    """Store how far a running import is. `days`: first and last of the new events; `place`: bytes read, and of how
+    many."""
+    first_day, last_day = days or (None, None)
+    connection.execute(
+        "/* import_records.save */ update import set state = 'running', changed_ms = ?, events = ?, duplicates = ?,"
+        " rejected = ?, skipped = ?, first_day = coalesce(min(first_day, ?), first_day, ?),"
+        " last_day = coalesce(max(last_day, ?), last_day, ?), position = ?, size = ?, progress = ?"
+        " where website = ? and number = ?",
+        (
+            *(time.time_ns() // 1_000_000, *counts[:3], orjson.dumps(dict(counts.skipped)).decode()),
+            *(first_day, first_day, last_day, last_day, *place, progress, website, number),
+        ),
+    )
+
+
+def end(connection: sqlite3.Connection, website: int, number: int, state: str) -> None:
+    """Store that a running import is interrupted or complete."""
+    connection.execute(
+        "/* import_records.end */ update import set state = ?1, progress = iif(?1 = 'complete', null, progress),"
+        " position = iif(?1 = 'complete', size, position) where website = ?2 and number = ?3 and state = 'running'",
+        (state, website, number),
+    )
+
+
+def add_ids(connection: sqlite3.Connection, website: int, number: int, before: range, ids: range) -> range:
+    """Record the ids of new events of an import; return the piece with them. `before`: the piece before."""
+    if not ids:
+        return before
+    if before and before.stop == ids.start:
+        connection.execute(
+            "/* import_records.longer */ update import_range set end_id = ? where website = ? and first_id = ?",
+            (ids.stop, website, before.start),
+        )
+        return range(before.start, ids.stop)
+    connection.execute(
+        "/* import_records.ids */ insert into import_range (website, first_id, end_id, import) values (?, ?, ?, ?)",
+        (website, ids.start, ids.stop, number),
+    )
+    return ids
+
+
+# --- which import an event belongs to
+
+IMPORT_OF = (
+    "(select iif(end_id > {id}, import, null) from import_range where website = {website} and first_id <= {id}"
+    " order by first_id desc limit 1)"
+)
+"""SQL for the number of the import that stored the event of an id; null where none did."""
+
+
+def has_events(connection: sqlite3.Connection, website: int, day: int, besides: int) -> bool:
+    """Return whether another import may have stored events of a UTC day."""
+    return (
+        connection.execute(
+            "/* import_records.other */ select 1 from import where website = ? and number != ?"
+            " and ? between first_day and last_day and state != 'undone' limit 1",
+            (website, besides, day),
+        ).fetchone()
+        is not None
+    )
