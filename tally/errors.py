@@ -69,6 +69,7 @@ WRONG_SHARE_PASSWORD = Kind(401, "wrong_share_password", "Incorrect password.")
 NOT_SHARED = Kind(403, "not_shared", "This share link does not show this.")
 UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have been revoked.")
 UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with this id: it may have been deleted.")
+UNKNOWN_IMPORT = Kind(404, "unknown_import", "The website has no import of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")
 WEBSITE_EXISTS = Kind(409, "website_exists", "There is already a website for this domain.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body is invalid.")
@@ -89,7 +90,15 @@ OVERLOADED = Kind(503, "overloaded", "The server is overloaded: retry later.")
 OF_PAGES = (
     *(CROSS_SITE, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK),
     *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD),
-    *(UNKNOWN_KEY, UNKNOWN_DEFINITION, TOO_MANY_DEFINITIONS, WEBSITE_EXISTS, INVALID_FIELD, UNSUPPORTED_MEDIA_TYPE),
+    *(
+        UNKNOWN_KEY,
+        UNKNOWN_IMPORT,
+        UNKNOWN_DEFINITION,
+        TOO_MANY_DEFINITIONS,
+        WEBSITE_EXISTS,
+        INVALID_FIELD,
+        UNSUPPORTED_MEDIA_TYPE,
+    ),
 )
 """Errors of the account API only."""
 

@@ -80,7 +80,7 @@ def _percentage(value: str) -> int:
 
 def _size_mb(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", value):
-        raise BadSetting("must be a whole number of megabytes; 0 switches the check off")
+        raise BadSetting("must be a whole number of megabytes; 0 switches it off")
     return int(value)
 
 
@@ -238,6 +238,9 @@ class Settings:
         " check off",
         _size_mb,
         "MB",
+    )
+    max_upload: int = _setting(
+        1_000, "largest file in MB that a browser may upload to be imported; 0 switches uploads off", _size_mb, "MB"
     )
     key_per_minute: int = _setting(600, "read requests per minute of one API key", _count, "requests")
     max_connections: int = _setting(

@@ -42,11 +42,15 @@ class CannotUndo(ValueError):
     """An import cannot be undone; the message has the reason and the fix."""
 
 
+class UnknownImport(CannotUndo):
+    """The website has no import of that number."""
+
+
 def begin(connection: sqlite3.Connection, website: int, number: int, now_ms: int) -> ImportRecord:
     """Mark an import to be undone; return it. Raises CannotUndo."""
     found = import_records.record(connection, website, number)
     if found is None:
-        raise CannotUndo(f"There is no import {number} of this website: see `import --list`.")
+        raise UnknownImport(f"There is no import {number} of this website: see `import --list`.")
     state = found.state_at(now_ms)
     if state not in (COMPLETE, INTERRUPTED, UNDOING):
         raise CannotUndo(f"Import {number} is {state}: only a complete or interrupted import can be undone.")

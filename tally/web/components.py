@@ -15,8 +15,10 @@ from aiohttp import web
 
 from tally.api.auth import AUTH, Auth
 from tally.api.context import READ_API, ReadApi
+from tally.api.imports import UPLOADS
 from tally.api.params import goals_of
 from tally.api.reports import Report
+from tally.api.uploads import Uploads
 from tally.clock import Clock
 from tally.events.client import parse_proxies
 from tally.events.geoip import Places
@@ -90,6 +92,8 @@ async def components(
         token = secrets.token_urlsafe(24)
         app[AUTH] = Auth(store, clock, settings.base_url, trusted, settings.key_per_minute, token)
         store.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
+        uploads = app[UPLOADS] = Uploads(settings, clock, store.want_empty_log)
+        store.each_second.append(lambda _: uploads.expire({one.number for one in store.registry.websites.values()}))
         backup = app[SCHEDULED_BACKUP] = _scheduled_backup(settings, clock)
         if backup is not None:
             store.each_second.append(backup.start_if_due)
@@ -97,6 +101,7 @@ async def components(
         if backup is not None:
             backup.close()
         app[AUTH].close()
+        await uploads.close()
     places.close()
 
 

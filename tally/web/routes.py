@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally.api import account, badges, definitions, read, sharing, websites
+from tally.api import account, badges, definitions, imports, read, sharing, websites
 from tally.api.endpoints import endpoint
 from tally.api.reports import REPORTS, Access, Report
 from tally.http.middleware import handle_expect
@@ -94,6 +94,12 @@ FIXED_ROUTES = (
     Route("POST", "/api/account/websites/{id}/share", sharing.share),
     Route("PATCH", "/api/account/websites/{id}/share", sharing.change),
     Route("DELETE", "/api/account/websites/{id}/share", sharing.unshare),
+    Route("GET", "/api/account/websites/{id}/imports", imports.imports),
+    Route("POST", "/api/account/websites/{id}/imports", imports.run_import),
+    Route("POST", "/api/account/websites/{id}/imports/upload", imports.begin_upload),
+    Route("PATCH", "/api/account/websites/{id}/imports/upload", imports.add_piece),
+    Route("DELETE", "/api/account/websites/{id}/imports/upload", imports.remove_upload),
+    Route("POST", "/api/account/websites/{id}/imports/{number}/undo", imports.undo_import),
     *definition_routes(),
     Route("GET", "/api/share/{token}", sharing.shared),
     Route("POST", "/api/share/{token}/password", sharing.unlock),

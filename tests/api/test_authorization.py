@@ -119,6 +119,17 @@ TABLE = (
     Row("GET /api/account/websites/{id}", OWN_WEBSITE),
     Row("PATCH /api/account/websites/{id}", OWN_WEBSITE, {"name": "renamed"}),
     Row("DELETE /api/account/websites/{id}", (401, 401, 401, 404, 202, 401), {"domain": "example.com"}),
+    Row("GET /api/account/websites/{id}/imports", OWN_WEBSITE),
+    # Nothing is uploaded yet when the owner asks.
+    Row("POST /api/account/websites/{id}/imports", (401, 401, 401, 404, 404, 401)),
+    Row("PATCH /api/account/websites/{id}/imports/upload", (401, 401, 401, 404, 404, 401), {}, "?offset=0"),
+    Row("DELETE /api/account/websites/{id}/imports/upload", (401, 401, 401, 404, 404, 401)),
+    Row(
+        "POST /api/account/websites/{id}/imports/upload",
+        (401, 401, 401, 404, 201, 401),
+        {"name": "f", "format": "tally", "size": 9},
+    ),
+    Row("POST /api/account/websites/{id}/imports/{number}/undo", (401, 401, 401, 404, 404, 401)),
     *definition_rows(),
     Row("POST /api/account/websites/{id}/share", (401, 401, 401, 404, 201, 401)),
     Row("PATCH /api/account/websites/{id}/share", OWN_WEBSITE, {"badges": True}),

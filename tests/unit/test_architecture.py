@@ -20,7 +20,7 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "transfer": ("rollups",),
     "maintenance": ("transfer",),
     "ingest": ("reports", "http"),
-    "api": ("ingest",),
+    "api": ("ingest", "transfer"),
     "demo": ("ingest", "transfer"),
     "web": ("api", "maintenance"),
     "cli": ("demo", "web"),

@@ -1,0 +1,149 @@
+"""/api/account/websites/{id}/imports: the imports of a website, the upload of a file, and undo.
+
+An upload (tally/api/uploads.py) is begun with a name, a format and a size; its bytes follow in pieces. It is checked
+when it is complete, and imported with POST. All of it is for the owner's session, with the rules of tally/api/auth.py.
+"""
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+from tally import errors
+from tally.accounts.websites import Website
+from tally.api.auth import AUTH, invalid, text
+from tally.api.context import READ_API
+from tally.api.uploads import MAX_PIECE_BYTES, Upload, Uploads
+from tally.errors import ApiError
+from tally.http.body import BODY_S
+from tally.http.middleware import BODY_ERRORS
+from tally.http.responses import json_response
+from tally.storage import import_records
+from tally.storage.import_records import ImportRecord
+from tally.timestamps import DAY_MS, iso
+from tally.transfer import undo
+from tally.transfer.formats import IMPORTERS
+
+UPLOADS = web.AppKey("uploads", Uploads)
+_MAX_NAME_CHARACTERS = 255
+
+
+async def imports(request: web.Request) -> web.Response:
+    """GET .../imports: the imports, newest first, the upload, and what an upload may be."""
+    website = await _website(request)
+    return await _answer(request, website)
+
+
+async def begin_upload(request: web.Request) -> web.Response:
+    """POST .../imports/upload: begin an upload."""
+    session, sent = await request.app[AUTH].session_and_body(request, ("name", "format", "size"))
+    website = await request.app[READ_API].website(request, session.owner.number)
+    name, size, format = text(sent, "name"), sent.get("size"), text(sent, "format")
+    if not 0 < len(name) <= _MAX_NAME_CHARACTERS or not name.isprintable():
+        raise invalid("name", f"name must have 1 to {_MAX_NAME_CHARACTERS} printable characters.")
+    if format not in IMPORTERS:
+        raise invalid("format", f"format must be one of {', '.join(IMPORTERS)}.")
+    if type(size) is not int or size < 1:
+        raise invalid("size", "size must be the number of bytes of the file, at least 1.")
+    request.app[UPLOADS].begin(website.number, name, format, size)
+    return await _answer(request, website, 201)
+
+
+async def add_piece(request: web.Request) -> web.Response:
+    """PATCH .../imports/upload?offset=N: append the bytes of the body, which begin at byte N of the file."""
+    website = await _website(request)
+    upload = _upload(request, website)
+    sent = request.query.get("offset", "")
+    if not sent.isascii() or not sent.isdecimal() or len(sent) > 15:
+        raise invalid("offset", f"offset must be a number of bytes (got {sent[:20]!r}).")
+    request.app[UPLOADS].add(upload, int(sent), await _piece(request))
+    return json_response({"data": {"upload": upload.shown()}})
+
+
+async def _piece(request: web.Request) -> bytes:
+    """Return the body: at most MAX_PIECE_BYTES. Raises ApiError 400, 413."""
+    piece = bytearray()
+    try:
+        async with asyncio.timeout(4 * BODY_S):
+            async for part in request.content.iter_any():
+                piece += part
+                if len(piece) > MAX_PIECE_BYTES:
+                    raise ApiError(errors.BODY_TOO_LARGE, f"A piece has at most {MAX_PIECE_BYTES:,} bytes.")
+    except (*BODY_ERRORS, TimeoutError):
+        raise invalid("body", "The piece is incomplete: send it again.") from None
+    return bytes(piece)
+
+
+async def remove_upload(request: web.Request) -> web.Response:
+    """DELETE .../imports/upload: cancel what is done with the upload and remove it; what was imported stays."""
+    session, _ = await request.app[AUTH].session_and_body(request, ())
+    website = await request.app[READ_API].website(request, session.owner.number)
+    await request.app[UPLOADS].remove(_upload(request, website))
+    return await _answer(request, website)
+
+
+async def run_import(request: web.Request) -> web.Response:
+    """POST .../imports: import the checked upload, or continue its import."""
+    session, _ = await request.app[AUTH].session_and_body(request, ())
+    website = await request.app[READ_API].website(request, session.owner.number)
+    request.app[UPLOADS].run(_upload(request, website))
+    return await _answer(request, website, 202)
+
+
+async def undo_import(request: web.Request) -> web.Response:
+    """POST .../imports/{number}/undo: delete the events that an import stored, in the background."""
+    auth = request.app[AUTH]
+    session, _ = await auth.session_and_body(request, ())
+    website = await request.app[READ_API].website(request, session.owner.number)
+    number = request.match_info["number"]
+    if not number.isascii() or not number.isdecimal() or len(number) > 9:
+        raise ApiError(errors.UNKNOWN_IMPORT)
+    try:
+        await auth.store.change(undo.begin, website.number, int(number), auth.clock.wall_ms())
+    except undo.UnknownImport:
+        raise ApiError(errors.UNKNOWN_IMPORT) from None
+    except undo.CannotUndo as failure:
+        raise invalid("number", str(failure)) from None
+    return await _answer(request, website, 202)
+
+
+async def _website(request: web.Request) -> Website:
+    session = await request.app[AUTH].session(request)
+    return await request.app[READ_API].website(request, session.owner.number)
+
+
+def _upload(request: web.Request, website: Website) -> Upload:
+    upload = request.app[UPLOADS].of(website.number)
+    if upload is None:
+        raise ApiError(errors.UNKNOWN_IMPORT, "The website has no upload: it was removed, or is imported.")
+    return upload
+
+
+async def _answer(request: web.Request, website: Website, status: int = 200) -> web.Response:
+    auth, uploads = request.app[AUTH], request.app[UPLOADS]
+    upload = uploads.of(website.number)
+    records = await auth.store.read(lambda connection: import_records.records(connection, website.number))
+    data = {
+        "imports": [_shown(record, auth.clock.wall_ms()) for record in records],
+        "upload": None if upload is None else upload.shown(),
+        "formats": list(IMPORTERS),
+        "max_bytes": uploads.max_bytes,
+        "piece_bytes": MAX_PIECE_BYTES,
+    }
+    return json_response({"data": data}, status)
+
+
+def _shown(record: ImportRecord, now_ms: int) -> dict[str, Any]:
+    return {
+        "number": record.number,
+        "format": record.format,
+        "file": record.file,
+        "state": record.state_at(now_ms),
+        "begun_at": iso(record.begun_ms),
+        "events": record.events,
+        "duplicates": record.duplicates,
+        "rejected": record.rejected,
+        "skipped": record.skipped,
+        "first_day": None if record.first_day is None else iso(record.first_day * DAY_MS)[:10],
+        "last_day": None if record.last_day is None else iso(record.last_day * DAY_MS)[:10],
+    }

@@ -1,0 +1,237 @@
+"""Files that are uploaded to be imported, one per website, and the processes that check and import them.
+
+An upload is two files in the directory `<database>.uploads`: its bytes, and its name, format and size as JSON. The
+browser sends it in pieces, each with the byte at which it begins, so that an upload continues at the byte reached, also
+after a restart of the server. When it is complete, a process checks it (tally/transfer/upload_worker.py); when the
+owner agrees, another imports it. Processes run one at a time. The files are deleted when the import is complete, when
+the upload is removed, when its website is deleted, and after KEEP_S without a change.
+
+What a process has said is in memory. After a restart a complete upload is checked again. Where its import had begun, it
+is `interrupted` and can be continued.
+"""
+
+import asyncio
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import tally
+from tally import errors
+from tally.clock import Clock
+from tally.errors import ApiError, log, where_it_failed
+from tally.settings import Settings
+from tally.storage.health import min_free_bytes
+from tally.transfer.upload_worker import Job
+
+# nginx refuses bodies of more than 1 MiB unless told otherwise.
+MAX_PIECE_BYTES = 1_000_000
+KEEP_S = 86_400
+_EXPIRED_EVERY_S = 600
+_MAX_MESSAGES = 50
+# A message of the worker quotes a field of a line.
+_MAX_LINE_BYTES = 65_536
+RECEIVING, WAITING, CHECKING, CHECKED, IMPORTING, INTERRUPTED, FAILED = (
+    *("receiving", "waiting", "checking", "checked", "importing", "interrupted", "failed"),
+)
+
+
+@dataclass
+class Upload:
+    """An upload. `position` is in bytes of the file; `preview`, `messages` and `error` are what a process has said."""
+
+    website: int
+    name: str
+    format: str
+    size: int
+    received: int = 0
+    is_begun: bool = False
+    state: str = RECEIVING
+    position: int = 0
+    preview: dict[str, Any] | None = None
+    messages: list[str] = field(default_factory=list)
+    error: str = ""
+    task: asyncio.Task[None] | None = None
+
+    def shown(self) -> dict[str, Any]:
+        """Return the upload as the API shows it."""
+        names = ("name", "format", "size", "received", "state", "position", "preview", "messages", "error")
+        return {name: getattr(self, name) for name in names}
+
+
+class Uploads:
+    """The uploads of a server. Used by the event loop alone. `done` is called after each import."""
+
+    def __init__(self, settings: Settings, clock: Clock, done: Callable[[], None]) -> None:
+        self._db, self._geoip_db, self._clock, self._done = settings.db.resolve(), settings.geoip_db, clock, done
+        self.max_bytes = settings.max_upload * 1_000_000
+        self._min_free_bytes = settings.min_free_disk * 1_000_000
+        self._directory = self._db.with_name(self._db.name + ".uploads")
+        self._uploads: dict[int, Upload] = {}
+        self._one_process = asyncio.Lock()
+        self._expired_s = 0.0
+
+    def of(self, website: int) -> Upload | None:
+        """Return the upload of a website; a complete one that a server before this one received is checked again."""
+        if website not in self._uploads:
+            with suppress(OSError, ValueError, TypeError):
+                stored = orjson.loads(self._about(website).read_bytes())
+                upload = Upload(website, **stored, received=self._file(website).stat().st_size)
+                self._uploads[website] = upload
+                if upload.is_begun:
+                    upload.state = INTERRUPTED
+                elif upload.received == upload.size:
+                    self._start(upload, is_preview=True)
+        return self._uploads.get(website)
+
+    def begin(self, website: int, name: str, format: str, size: int) -> Upload:
+        """Begin an upload. Raises ApiError 400 where there is one already, 413 and 503 where it is too large."""
+        if self.of(website) is not None:
+            raise _refused("upload", "This website has an upload already: import or remove it first.")
+        if size > self.max_bytes:
+            message = f"The file has {size:,} bytes, more than --max-upload allows ({self.max_bytes:,})."
+            raise ApiError(errors.BODY_TOO_LARGE, f"{message} Compress it, split it, or import it with the command.")
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        self._check_disk(size)
+        upload = Upload(website, name, format, size)
+        self._file(website).touch(0o600)
+        os.truncate(self._file(website), 0)
+        self._save(upload)
+        self._uploads[website] = upload
+        return upload
+
+    def add(self, upload: Upload, offset: int, piece: bytes) -> None:
+        """Append a piece that begins at a byte. Raises ApiError 400 and 503."""
+        if upload.state != RECEIVING or offset != upload.received or offset + len(piece) > upload.size:
+            message = f"offset must be the number of bytes received, {upload.received} (got {offset}), within the file."
+            raise _refused("offset", message)
+        self._check_disk(len(piece))
+        with self._file(upload.website).open("r+b") as file:
+            # After a piece that was written in part, as when the disk was full.
+            file.seek(offset)
+            file.write(piece)
+        upload.received += len(piece)
+        if upload.received == upload.size:
+            self._start(upload, is_preview=True)
+
+    def run(self, upload: Upload) -> None:
+        """Import a checked upload, or continue its import. Raises ApiError 400."""
+        if upload.state not in (CHECKED, INTERRUPTED):
+            raise _refused("upload", f"The upload is {upload.state}: wait until it is checked.")
+        upload.is_begun = True
+        self._save(upload)
+        self._start(upload, is_preview=False)
+
+    async def remove(self, upload: Upload) -> None:
+        """End the process of an upload and delete its files. What was imported stays."""
+        if upload.task is not None:
+            upload.task.cancel()
+            await asyncio.gather(upload.task, return_exceptions=True)
+        self._forget(upload)
+
+    async def close(self) -> None:
+        """End all processes: the server ends."""
+        tasks = [upload.task for upload in self._uploads.values() if upload.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def expire(self, websites: set[int]) -> None:
+        """Delete the files of websites that do not exist and those without a change for KEEP_S; now and then."""
+        if time.monotonic() - self._expired_s < _EXPIRED_EVERY_S and self._expired_s:
+            return
+        self._expired_s = time.monotonic()
+        with suppress(OSError):
+            for path in list(self._directory.iterdir()):
+                number = int(path.stem) if path.stem.isdecimal() else -1
+                upload = self._uploads.get(number)
+                is_old = abs(time.time() - path.stat().st_mtime) > KEEP_S
+                if (upload is None or upload.task is None) and (number not in websites or is_old):
+                    path.unlink()
+                    self._uploads.pop(number, None)
+
+    # --- files
+
+    def _file(self, website: int) -> Path:
+        return self._directory / f"{website}.part"
+
+    def _about(self, website: int) -> Path:
+        return self._directory / f"{website}.json"
+
+    def _save(self, upload: Upload) -> None:
+        kept = {name: getattr(upload, name) for name in ("name", "format", "size", "is_begun")}
+        self._about(upload.website).write_bytes(orjson.dumps(kept))
+
+    def _forget(self, upload: Upload) -> None:
+        for path in (self._about(upload.website), self._file(upload.website)):
+            path.unlink(missing_ok=True)
+        self._uploads.pop(upload.website, None)
+
+    def _check_disk(self, more_bytes: int) -> None:
+        disk = shutil.disk_usage(self._directory)
+        if disk.free - more_bytes < min_free_bytes(self._min_free_bytes, disk.total):
+            message = "The disk of the server has too little free space for this file (--min-free-disk): free some."
+            raise ApiError(errors.STORAGE_UNAVAILABLE, message, retry_after_s=60)
+
+    # --- processes
+
+    def _start(self, upload: Upload, *, is_preview: bool) -> None:
+        upload.state, upload.position, upload.error, upload.messages = WAITING, 0, "", []
+        upload.task = asyncio.create_task(self._process(upload, is_preview))
+
+    async def _process(self, upload: Upload, is_preview: bool) -> None:
+        try:
+            async with self._one_process:
+                upload.state = CHECKING if is_preview else IMPORTING
+                said = await self._run(upload, is_preview)
+        except (OSError, ValueError) as failure:
+            log.error("the import of an uploaded file failed: %s", where_it_failed(failure))
+            said = {}
+        upload.task = None
+        if "preview" in said:
+            upload.state, upload.preview = CHECKED, said["preview"]
+        elif "imported" in said:
+            self._forget(upload)
+        else:
+            # Where nothing was imported there is nothing to continue.
+            upload.state = FAILED if is_preview else INTERRUPTED
+            upload.error = said.get("failed", "The process that reads the file has ended unexpectedly.")
+        self._done()
+
+    async def _run(self, upload: Upload, is_preview: bool) -> dict[str, Any]:
+        """Run the process; return the last thing it said."""
+        job = Job(
+            *(str(self._db), upload.website, upload.format, str(self._file(upload.website)), upload.name),
+            *(self._clock.wall_ms(), str(self._geoip_db.resolve()) if self._geoip_db else None, is_preview),
+        )
+        words = sys.executable, "-m", "tally.transfer.upload_worker", orjson.dumps(job._asdict()).decode()
+        root = str(Path(tally.__file__).resolve().parent.parent)
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *words, stdin=pipe, stdout=pipe, limit=_MAX_LINE_BYTES, env=os.environ | {"PYTHONPATH": root}
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        said: dict[str, Any] = {}
+        try:
+            async for line in process.stdout:
+                said = orjson.loads(line)
+                upload.position = said.get("at", upload.position)
+                if "said" in said and len(upload.messages) < _MAX_MESSAGES:
+                    upload.messages.append(said["said"])
+        finally:
+            # It ends with its input.
+            process.stdin.close()
+            await asyncio.shield(process.wait())
+        return said
+
+
+def _refused(field: str, message: str) -> ApiError:
+    return ApiError(errors.INVALID_FIELD, message, field=field)
