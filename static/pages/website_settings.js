@@ -1,7 +1,8 @@
 // The settings of a website (/websites/{id}#settings): name and domain, allowed origins, time zone and currency,
-// goals, share link, snippet, deletion.
+// goals, share link, snippet, imports, deletion.
 
 import { sectionCard } from "../account/card.js";
+import { importsCard } from "../account/imports_card.js";
 import { shareOptions } from "../account/share_options.js";
 import { timeAndCurrency } from "../account/time_and_currency.js";
 import { confirmDialog, copyButton, notify, openDialog } from "../shared/dialog.js";
@@ -67,6 +68,7 @@ function draw(settings, website) {
     goalsCard(website),
     shareCard(settings),
     snippetCard(settings),
+    importsCard(website),
     deletionCard(settings),
   );
 }

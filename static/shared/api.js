@@ -36,6 +36,18 @@ export function send(method, path, body, { signal } = {}) {
 }
 
 /**
+ * Sends a request whose body is bytes.
+ *
+ * @param {string} method
+ * @param {string} path
+ * @param {Blob} bytes
+ * @returns {Promise<Answer>}
+ */
+export function sendBytes(method, path, bytes) {
+  return request(path, { method, headers: { "Content-Type": "application/octet-stream" }, body: bytes });
+}
+
+/**
  * Registers a function to call when the server answers not_logged_in; returns a function that removes it.
  *
  * @param {() => void} call

@@ -551,6 +551,20 @@ interface SavedGoal {
   currency: string | null;
 }
 
+/** The card of a website's imports: what it shows, and whether this page is sending a file. */
+interface ImportsCard {
+  path: string;
+  upload: HTMLElement;
+  list: HTMLElement;
+  said: HTMLElement;
+  shown: string;
+  sending: boolean;
+  element?: HTMLElement;
+  timer?: ReturnType<typeof setTimeout>;
+  bar?: HTMLProgressElement;
+  figure?: HTMLElement;
+}
+
 /** A saved funnel; steps as in the address. */
 interface SavedFunnel {
   id: string;

@@ -121,15 +121,15 @@ TABLE = (
     Row("DELETE /api/account/websites/{id}", (401, 401, 401, 404, 202, 401), {"domain": "example.com"}),
     Row("GET /api/account/websites/{id}/imports", OWN_WEBSITE),
     # Nothing is uploaded yet when the owner asks.
-    Row("POST /api/account/websites/{id}/imports", (401, 401, 401, 404, 404, 401)),
+    Row("POST /api/account/websites/{id}/imports", (401, 401, 401, 404, 404, 401), {}),
     Row("PATCH /api/account/websites/{id}/imports/upload", (401, 401, 401, 404, 404, 401), {}, "?offset=0"),
-    Row("DELETE /api/account/websites/{id}/imports/upload", (401, 401, 401, 404, 404, 401)),
+    Row("DELETE /api/account/websites/{id}/imports/upload", (401, 401, 401, 404, 404, 401), {}),
     Row(
         "POST /api/account/websites/{id}/imports/upload",
         (401, 401, 401, 404, 201, 401),
         {"name": "f", "format": "tally", "size": 9},
     ),
-    Row("POST /api/account/websites/{id}/imports/{number}/undo", (401, 401, 401, 404, 404, 401)),
+    Row("POST /api/account/websites/{id}/imports/{number}/undo", (401, 401, 401, 404, 404, 401), {}),
     *definition_rows(),
     Row("POST /api/account/websites/{id}/share", (401, 401, 401, 404, 201, 401)),
     Row("PATCH /api/account/websites/{id}/share", OWN_WEBSITE, {"badges": True}),
@@ -384,7 +384,9 @@ async def test_websites_of_other_accounts_are_unknown(scenario: Scenario, name: 
     method, _, path = name.partition(" ")
     answers = [
         await scenario.other(
-            method, path.format(id=id_of(scenario), field="os", definition=scenario.definition), BY_ROUTE[name].body
+            method,
+            path.format(id=id_of(scenario), field="os", definition=scenario.definition, number=1),
+            BY_ROUTE[name].body,
         )
         for id_of in UNKNOWN_IDS
     ]

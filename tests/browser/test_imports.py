@@ -1,0 +1,120 @@
+"""Imports in the settings of a website: a GoatCounter export is chosen, checked, imported and undone."""
+
+import gzip
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.browsers import chromium, pages_of
+from tests.browser.owner import add_website, ask, faults, set_up
+from tests.support.goatcounter_file import goatcounter_csv
+from tests.support.process import Serve, until
+
+SIZES = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 390, "height": 844}}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as one:
+        yield one
+
+
+Pages = Callable[..., Any]
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[Pages]:
+    with pages_of(browser) as opens:
+        yield opens
+
+
+@contextmanager
+def chosen(page: Page, path: Path, format: str) -> Iterator[None]:
+    page.get_by_label("Format").select_option(label=format)
+    page.get_by_label("File", exact=True).set_input_files(path)
+    yield
+    page.get_by_role("button", name="Upload and check").press("Enter")
+
+
+def test_a_file_is_imported_and_undone_on_the_page(serve: Serve, open_page: Pages, tmp_path: Path) -> None:
+    """Below a base path, by keyboard, on both sizes and in both colours."""
+    server = serve("--base-path", "/stats")
+    page = open_page(viewport=SIZES["wide"], color_scheme="light", locale="en-GB")
+    set_up(page, server)
+    website = add_website(page, server)
+    path = f"/api/account/websites/{website['id']}"
+    page.goto(f"{server.url}/websites/{website['id']}#settings")
+    card = page.locator(".imports-card")
+    wrong = tmp_path / "wrong.csv"
+    wrong.write_text("no,export\n1,2\n")
+    with chosen(page, wrong, "GoatCounter"):
+        assert faults(page) == []
+    expect(card.get_by_text("The file cannot be imported", exact=True).last).to_be_visible()
+    expect(card.locator(".notice.bad")).to_contain_text("wrong.csv")
+    card.get_by_role("button", name="Remove file").press("Enter")
+    # More than one piece: 3 MB.
+    export = tmp_path / "goatcounter-export.csv"
+    export.write_bytes(goatcounter_csv(30_000))
+    with chosen(page, export, "GoatCounter"):
+        pass
+    expect(card.get_by_text(re.compile("30,000 new events: 18.{1,3}19 Nov 2024"))).to_be_visible()
+    expect(card.get_by_text("1 of 30,003 lines are invalid and are skipped")).to_be_visible()
+    card.locator("summary").press("Enter")
+    expect(card.get_by_text("skipped: 1 ")).to_be_visible()
+    for name, size in SIZES.items():
+        for scheme in ("light", "dark"):
+            page.set_viewport_size(size)
+            page.emulate_media(color_scheme=scheme)
+            assert faults(page) == [], (name, scheme)
+    card.get_by_role("button", name="Import", exact=True).press("Enter")
+    undo = card.get_by_role("button", name="Undo import of goatcounter-export.csv")
+    expect(undo).to_be_visible()
+    expect(card.get_by_text("30,000 events · 1 invalid line")).to_be_visible()
+    assert ask(page, server, "GET", f"{path}/stats?from=2024-11-01&to=2024-11-30")[1]["data"]["pageviews"] == 30_000
+    for name, size in SIZES.items():
+        for scheme in ("light", "dark"):
+            page.set_viewport_size(size)
+            page.emulate_media(color_scheme=scheme)
+            assert faults(page) == [], (name, scheme)
+    undo.press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Undo import").press("Enter")
+    expect(card.get_by_text("Undone")).to_be_visible()
+    assert ask(page, server, "GET", f"{path}/stats?from=2024-11-01&to=2024-11-30")[1]["data"]["pageviews"] == 0
+
+
+def test_an_upload_continues_at_the_byte_reached(serve: Serve, open_page: Pages, tmp_path: Path) -> None:
+    """The page was left in the middle: the same file, and no other, continues."""
+    server = serve()
+    page = open_page(viewport=SIZES["wide"], locale="en-GB")
+    set_up(page, server)
+    website = add_website(page, server)
+    content = gzip.compress(goatcounter_csv(3_000))
+    path = f"/api/account/websites/{website['id']}/imports/upload"
+    about = {"name": "export.csv.gz", "format": "goatcounter", "size": len(content)}
+    assert ask(page, server, "POST", path, about)[0] == 201
+    sent = page.context.request.fetch(
+        f"{server.url}{path}?offset=0",
+        method="PATCH",
+        data=content[:1000],
+        headers={"Sec-Fetch-Site": "same-origin", "Content-Type": "application/octet-stream"},
+    )
+    assert sent.json()["data"]["upload"]["received"] == 1000
+    page.goto(f"{server.url}/websites/{website['id']}#settings")
+    card = page.locator(".imports-card")
+    again = card.get_by_label("The same file again")
+    (tmp_path / "other.csv.gz").write_bytes(content)
+    again.set_input_files(tmp_path / "other.csv.gz")
+    card.get_by_role("button", name="Continue upload").click()
+    expect(card.get_by_text("This is not export.csv.gz")).to_be_visible()
+    (tmp_path / "export.csv.gz").write_bytes(content)
+    again.set_input_files(tmp_path / "export.csv.gz")
+    card.get_by_role("button", name="Continue upload").click()
+    expect(card.get_by_text("3,000 new events")).to_be_visible()
+    card.get_by_role("button", name="Remove file").click()
+    expect(card.get_by_role("button", name="Upload and check")).to_be_visible()
+    until(lambda: not list(server.db.with_name("analytics.db.uploads").iterdir()))
