@@ -51,7 +51,7 @@ export function importsCard(website) {
   const card = {
     path,
     upload: h("div", { class: "stack" }),
-    list: h("div", { class: "gap-above" }),
+    list: h("div"),
     said: h("p", { class: "visually-hidden", role: "status" }),
     shown: "",
     sending: false,
@@ -60,9 +60,7 @@ export function importsCard(website) {
   const element = sectionCard(
     t("imports"),
     h("p", { class: "soft" }, t("imports_lead")),
-    card.upload,
-    card.said,
-    card.list,
+    h("div", { class: "stack" }, card.upload, card.said, card.list),
   );
   element.classList.add("imports-card");
   card.element = element;
@@ -107,7 +105,7 @@ function draw(card, data) {
     refill(card.upload, upload ? uploadParts(card, upload, data) : chooser(card, data));
   } else if (upload) showProgress(card, upload);
   const rows = imports.map((/** @type {any} */ one) => importRow(card, one));
-  refill(card.list, imports.length ? h("ul", { class: "plain-list stack", "aria-label": t("imports") }, rows) : null);
+  refill(card.list, imports.length ? h("ul", { class: "stack", "aria-label": t("imports") }, rows) : null);
 }
 
 /**
