@@ -100,7 +100,7 @@ def _shown(result: Preview | Summary) -> dict[str, Any]:
         "days": len(days),
         "first_day": iso(days[0] * DAY_MS)[:10] if days else None,
         "last_day": iso(days[-1] * DAY_MS)[:10] if days else None,
-        "known": result.known,
+        "known": result.known + result.copies,
         "rejected": result.bad,
         "lines": result.lines,
     }
