@@ -625,7 +625,7 @@ async def test_no_growing_table_is_scanned(statement_log: StatementLog, tmp_path
     """No statement scans a table that grows; each reads a range of its primary key."""
     connection = open_database(tmp_path / "analytics.db", create=False)
     try:
-        for name in ("field_values.fresh", "import_writer.promised"):
+        for name in ("field_values.fresh", "import_writer.promised", "import_writer.checked"):
             for statement in statement_log.by_name[name]:
                 connection.execute(statement)  # creates a temporary table that other statements use
         poor = {
