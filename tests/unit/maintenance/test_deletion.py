@@ -138,7 +138,7 @@ def db(tmp_path: Path) -> Path:
         connection.execute("insert into import_id values (1, 0, 5, 1), (2, 0, 5, 1)")
         connection.execute("insert into import_range values (1, 1000000, 1000001, 1), (2, 1000001, 1000002, 1)")
         of_import = "'canary-format', 'canary-digest', 'canary-file', 'complete', 0, 0, 0, 0, 0, '{}', 0, 0, 0, 0, null"
-        connection.execute(f"insert into import values (1, 1, {of_import}), (2, 1, {of_import.replace('canary', 'x')})")
+        connection.execute(f"insert into import values (1, 9, {of_import}), (2, 9, {of_import.replace('canary', 'x')})")
         connection.execute("insert into goal_day values (2, 5, 100, 0, 0, 1, 1, 0, 0, 0)")
         connection.execute("insert into goal_day_state values (1, 5, 0, 1), (2, 5, 0, 1)")
         connection.execute("insert into rejected_event values (1, 5, 0, 1), (1, 6, 0, 1), (2, 5, 0, 1)")
