@@ -7,8 +7,8 @@
 # - the program in /opt/tally, with exactly the releases of requirements.lock
 # - tally.service and tally.socket in /etc/systemd/system; changes belong into `systemctl edit tally.service`
 # - /etc/tally.env for settings, if it does not exist
-# An update first backs up the database to /var/lib/tally/before-TIME.db. Where systemd runs, the service is
-# started, and its log, with the setup link, is shown.
+# Where systemd runs, the service is started, and its log, with the setup link, is shown. The start of a release that
+# changes the database makes a copy of it first (docs/upgrading.md).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fail() { echo "install.sh: $1" >&2; exit 1; }
@@ -19,12 +19,6 @@ python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' |
 
 getent passwd tally >/dev/null || useradd --system --home-dir /var/lib/tally --no-create-home --shell /usr/sbin/nologin tally
 install -d -o tally -g tally -m 700 /var/lib/tally
-
-database=/var/lib/tally/analytics.db
-if [ -x /opt/tally/bin/analytics-server ] && [ -e "$database" ]; then
-  copy=/var/lib/tally/before-$(date -u +%Y%m%d-%H%M%S).db
-  setpriv --reuid=tally --regid=tally --clear-groups /opt/tally/bin/analytics-server backup --db "$database" "$copy"
-fi
 
 [ -x /opt/tally/bin/python ] || python3 -m venv /opt/tally
 /opt/tally/bin/pip install --quiet --disable-pip-version-check --require-hashes -r deploy/requirements.lock
