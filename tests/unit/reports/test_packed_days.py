@@ -251,21 +251,27 @@ def test_event_data_is_that_of_the_rows(harness: RollupHarness) -> None:
     assert any(of.first for of in by_row)
 
 
-def test_event_data_of_a_day_with_long_texts_is_read_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(day_packing, "MAX_TEXTS", 40)
+def test_event_data_of_long_texts_or_without_copies_is_read_by_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day of one short text, one of a long one, one of different texts, and one of as many that repeat."""
+    monkeypatch.setattr(day_packing, "MAX_TEXTS", 60)
+    monkeypatch.setattr(day_packing, "FEW_TEXTS", 20)
     make_file(tmp_path / "analytics.db")
     harness = RollupHarness(tmp_path / "analytics.db", ManualClock((DAY + 1) * DAY_MS - HOUR_MS))
     texts = ("",) * len(FIELDS) + ("x",)
-    for day, length in ((DAY - 1, 1), (DAY, 40)):
-        harness.send((day * DAY_MS, 2, "a", texts), data=[f'{{"s":"{length * "y"}"}}'])
+    days = {DAY - 3: ["yyyyyy", "yz", "yx"], DAY - 2: ["yyyyyy", "yyyyyy", "yyyyyy"], DAY - 1: ["y"], DAY: [60 * "y"]}
+    for day, values in days.items():
+        for n, value in enumerate(values):
+            harness.send((day * DAY_MS + n, 2, "a", texts), data=[f'{{"s":"{value}"}}'])
     harness.advance(60 * DAY_MS)
     harness.build()
     versions = {day: of.version for day, of in harness.days().items()}
     website = harness.websites[0].number
-    assert sizes(harness.reader, website, versions) == {DAY - 1: (1, 1), DAY: (1, 1)}
-    assert sizes(harness.reader, website, versions, with_data=True) == {DAY - 1: (1, 1)}
-    scope = harness.scope((DAY - 1) * DAY_MS, (DAY + 1) * DAY_MS, (Filter("prop.s", "*=", ("y",)),))
-    assert harness.stats(scope).events == 2
+    assert sizes(harness.reader, website, versions) == {day: (1, len(values)) for day, values in days.items()}
+    assert sizes(harness.reader, website, versions, with_data=True).keys() == {DAY - 2, DAY - 1}
+    scope = harness.scope((DAY - 3) * DAY_MS, (DAY + 1) * DAY_MS, (Filter("prop.s", "*=", ("y",)),))
+    assert harness.stats(scope).events == 8
     harness.close()
 
 
