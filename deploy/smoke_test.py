@@ -1,4 +1,5 @@
-"""Check a built server that has just started: setup, a website with a time zone, an event with its country, pages.
+"""Check a built server that has just started: setup, a website with a time zone, an event with its country, an upload,
+pages.
 
 python3 deploy/smoke_test.py LOG, where LOG has what the server has printed. Used by deploy/release.sh.
 """
@@ -7,7 +8,9 @@ import datetime
 import json
 import re
 import sys
+import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +25,8 @@ def main(log: str) -> None:
     url, token = (re.findall(pattern, text)[0] for pattern in (r"listening on (\S+)", r"/setup#(\S+)"))
     headers = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin", "User-Agent": BROWSER}
 
-    def ask(path: str, body: dict[str, Any] | None = None, method: str | None = None, **more: str) -> Any:
-        data = None if body is None else json.dumps(body).encode()
+    def ask(path: str, body: dict[str, Any] | bytes | None = None, method: str | None = None, **more: str) -> Any:
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         named = headers | {name.replace("_", "-"): value for name, value in more.items()}
         request = urllib.request.Request(url + path, data, named, method=method)
         with urllib.request.urlopen(request, timeout=60) as answer:
@@ -47,6 +50,14 @@ def main(log: str) -> None:
         assert [row["value"] for row in rows] == [value], rows
     series = ask(f"/api/account/websites/{website}/timeseries?{days}&interval=hour")
     assert "+05:45" in json.dumps(series), series
+    upload = f"/api/account/websites/{website}/imports"
+    line = json.dumps({"type": "pageview", "timestamp": f"{today}T00:00:00Z", "pathname": "/imported"}).encode() + b"\n"
+    ask(f"{upload}/upload", {"name": "events.ndjson", "format": "tally", "size": len(line)})
+    ask(f"{upload}/upload?offset=0", line, "PATCH")
+    until(lambda: ask(upload)["data"]["upload"]["state"] == "checked")
+    ask(upload, {})
+    until(lambda: ask(upload)["data"]["upload"] is None)
+    assert [one["events"] for one in ask(upload)["data"]["imports"]] == [1]
     for path, within in (
         (f"/websites/{website}", "<!doctype html>"),
         ("/assets/app.js", "import"),
@@ -56,6 +67,14 @@ def main(log: str) -> None:
     assert "tally_" in ask("/metrics")
     assert ask("/api/v1/openapi.yaml").startswith("openapi: 3.1")
     print("smoke test passed:", url)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until a condition holds; raise AssertionError after a minute."""
+    end_s = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end_s
+        time.sleep(0.1)
 
 
 main(*sys.argv[1:])

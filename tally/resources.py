@@ -1,20 +1,30 @@
-"""Files that are installed with the code (schema.sql, CHANGELOG.md, static/, data/), and the installed version.
+"""What is installed: files beside the code (schema.sql, CHANGELOG.md, static/, data/), the version, the program itself.
 
 A wheel has them inside the package (pyproject.toml), a source tree one level up. The same rule serves wheel, source
 tree and editable install: inside the package if the file exists there, else one level up.
 """
 
 import re
+import sys
 from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent
+# The command of the processes that the server starts for uploads (tally/api/uploads.py). It is in no help.
+UPLOAD_WORKER = "upload-worker"
 
 
 def asset(name: str) -> Path:
     """Return the path of an installed file such as `schema.sql` or `static/openapi.yaml`."""
     inside = _PACKAGE / name
     return inside if inside.exists() else _PACKAGE.parent / name
+
+
+def program() -> tuple[list[str], Path]:
+    """Return the words that start this program with a command, and the directory where Python has to find it."""
+    # A program made by PyInstaller is its own interpreter, and starts analytics_server by itself.
+    rest = [] if getattr(sys, "frozen", False) else ["-m", "analytics_server"]
+    return [sys.executable, *rest], _PACKAGE.parent
 
 
 @cache

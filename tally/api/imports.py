@@ -5,6 +5,7 @@ when it is complete, and imported with POST. All of it is for the owner's sessio
 """
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -21,8 +22,6 @@ from tally.http.responses import json_response
 from tally.storage import import_records
 from tally.storage.import_records import ImportRecord
 from tally.timestamps import DAY_MS, iso
-from tally.transfer import undo
-from tally.transfer.formats import IMPORTERS
 
 UPLOADS = web.AppKey("uploads", Uploads)
 _MAX_NAME_CHARACTERS = 255
@@ -41,8 +40,8 @@ async def begin_upload(request: web.Request) -> web.Response:
     name, size, format = text(sent, "name"), sent.get("size"), text(sent, "format")
     if not 0 < len(name) <= _MAX_NAME_CHARACTERS or not name.isprintable():
         raise invalid("name", f"name must have 1 to {_MAX_NAME_CHARACTERS} printable characters.")
-    if format not in IMPORTERS:
-        raise invalid("format", f"format must be one of {', '.join(IMPORTERS)}.")
+    if format not in _formats():
+        raise invalid("format", f"format must be one of {', '.join(_formats())}.")
     if type(size) is not int or size < 1:
         raise invalid("size", "size must be the number of bytes of the file, at least 1.")
     request.app[UPLOADS].begin(website.number, name, format, size)
@@ -92,6 +91,8 @@ async def run_import(request: web.Request) -> web.Response:
 
 async def undo_import(request: web.Request) -> web.Response:
     """POST .../imports/{number}/undo: delete the events that an import stored, in the background."""
+    from tally.transfer import undo  # here: a server that starts does not need it
+
     auth = request.app[AUTH]
     session, _ = await auth.session_and_body(request, ())
     website = await request.app[READ_API].website(request, session.owner.number)
@@ -112,6 +113,12 @@ async def _website(request: web.Request) -> Website:
     return await request.app[READ_API].website(request, session.owner.number)
 
 
+def _formats() -> list[str]:
+    from tally.transfer.formats import IMPORTERS  # here: a server that starts does not need it
+
+    return list(IMPORTERS)
+
+
 def _upload(request: web.Request, website: Website) -> Upload:
     upload = request.app[UPLOADS].of(website.number)
     if upload is None:
@@ -122,11 +129,11 @@ def _upload(request: web.Request, website: Website) -> Upload:
 async def _answer(request: web.Request, website: Website, status: int = 200) -> web.Response:
     auth, uploads = request.app[AUTH], request.app[UPLOADS]
     upload = uploads.of(website.number)
-    records = await auth.store.read(lambda connection: import_records.records(connection, website.number))
+    records = await auth.store.read(partial(import_records.records, website=website.number))
     data = {
         "imports": [_shown(record, auth.clock.wall_ms()) for record in records],
         "upload": None if upload is None else upload.shown(),
-        "formats": list(IMPORTERS),
+        "formats": _formats(),
         "max_bytes": uploads.max_bytes,
         "piece_bytes": MAX_PIECE_BYTES,
     }

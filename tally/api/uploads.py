@@ -13,7 +13,6 @@ is `interrupted` and can be continued.
 import asyncio
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,13 +22,12 @@ from typing import Any
 
 import orjson
 
-import tally
 from tally import errors
 from tally.clock import Clock
 from tally.errors import ApiError, log, where_it_failed
+from tally.resources import UPLOAD_WORKER, program
 from tally.settings import Settings
 from tally.storage.health import min_free_bytes
-from tally.transfer.upload_worker import Job
 
 # nginx refuses bodies of more than 1 MiB unless told otherwise.
 MAX_PIECE_BYTES = 1_000_000
@@ -207,15 +205,24 @@ class Uploads:
 
     async def _run(self, upload: Upload, is_preview: bool) -> dict[str, Any]:
         """Run the process; return the last thing it said."""
-        job = Job(
-            *(str(self._db), upload.website, upload.format, str(self._file(upload.website)), upload.name),
-            *(self._clock.wall_ms(), str(self._geoip_db.resolve()) if self._geoip_db else None, is_preview),
-        )
-        words = sys.executable, "-m", "tally.transfer.upload_worker", orjson.dumps(job._asdict()).decode()
-        root = str(Path(tally.__file__).resolve().parent.parent)
+        job = {
+            "db": str(self._db),
+            "website": upload.website,
+            "format": upload.format,
+            "file": str(self._file(upload.website)),
+            "name": upload.name,
+            "now_ms": self._clock.wall_ms(),
+            "geoip_db": str(self._geoip_db.resolve()) if self._geoip_db else None,
+            "is_preview": is_preview,
+        }
+        start, directory = program()
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            *words, stdin=pipe, stdout=pipe, limit=_MAX_LINE_BYTES, env=os.environ | {"PYTHONPATH": root}
+            *(*start, UPLOAD_WORKER, orjson.dumps(job).decode()),
+            stdin=pipe,
+            stdout=pipe,
+            limit=_MAX_LINE_BYTES,
+            env=os.environ | {"PYTHONPATH": str(directory)},
         )
         assert process.stdin is not None
         assert process.stdout is not None

@@ -19,7 +19,7 @@ from tally.accounts.accounts import AccountError
 from tally.cli.console import Failure, Parser, say, sentence
 from tally.maintenance.backup import BackupError
 from tally.maintenance.upgrade import way_back
-from tally.resources import tally_version
+from tally.resources import UPLOAD_WORKER, tally_version
 from tally.settings import SETTINGS, BadSetting, settings_from
 from tally.storage.database import SQLITE_VERSION, BadDatabase, DatabaseError, NewerDatabase
 
@@ -89,6 +89,9 @@ serve is also an environment variable: ANALYTICS_PORT for --port.
 def run(arguments: Sequence[str]) -> int:
     """Run a command and return its exit status."""
     try:
+        if arguments[:1] == [UPLOAD_WORKER]:
+            import_module("tally.transfer.upload_worker").main(arguments[1:])
+            return 0
         return _run(list(arguments))
     except KeyboardInterrupt:
         return 130

@@ -9,7 +9,7 @@ from functools import partial
 
 from tally.maintenance.deletion_worker import Write
 from tally.maintenance.scheduler import Turn
-from tally.transfer import undo
+from tally.storage import import_records
 
 
 class ImportUndo:
@@ -21,13 +21,15 @@ class ImportUndo:
 
     async def turns(self) -> list[Turn]:
         """Return a turn for each import that is being undone."""
-        pending = await self._write(undo.pending)
+        pending = await self._write(import_records.undoing)
         return [
             Turn(f"undo of import {number}", website, partial(self._step, website, number))
             for website, number in pending
         ]
 
     async def _step(self, website: int, number: int) -> bool:
+        from tally.transfer import undo  # here: a server that starts does not need it
+
         has_more: bool = await self._write(undo.step, website, number)
         self._changed(website)
         if not has_more:

@@ -156,6 +156,14 @@ def add_ids(connection: sqlite3.Connection, website: int, number: int, before: r
     return ids
 
 
+def undoing(connection: sqlite3.Connection) -> list[tuple[int, int]]:
+    """Return (website, number) of the imports that are being undone."""
+    return connection.execute(
+        "/* import_records.undoing */ select website, number from import where state = 'undoing'"
+        " order by website, number"
+    ).fetchall()
+
+
 # --- which import an event belongs to
 
 IMPORT_OF = (

@@ -59,13 +59,6 @@ def begin(connection: sqlite3.Connection, website: int, number: int, now_ms: int
     return found
 
 
-def pending(connection: sqlite3.Connection) -> list[tuple[int, int]]:
-    """Return (website, number) of the imports that are being undone."""
-    return connection.execute(
-        "/* undo.pending */ select website, number from import where state = 'undoing' order by website, number"
-    ).fetchall()
-
-
 def step(connection: sqlite3.Connection, website: int, number: int) -> bool:
     """Do the next step; return whether there is more to do."""
     row = connection.execute(

@@ -1,8 +1,9 @@
 """The process that checks or imports an uploaded file (tally/api/uploads.py).
 
 A process of its own, because reading lines would delay requests in the server's. It writes to the database as the
-command `import` does, beside the server. Its argument is a Job as JSON. It prints JSON lines: {"at": position in the
-file}, {"said": a message}, and at its end {"preview": ...}, {"imported": ...} or {"failed": reason}.
+command `import` does, beside the server. It is the command UPLOAD_WORKER (tally/resources.py), whose
+argument is a Job as JSON. It prints JSON lines: {"at": position in the file}, {"said": a message}, and at its end
+{"preview": ...}, {"imported": ...} or {"failed": reason}.
 
 It ends as on Ctrl-C when its standard input ends: the server has cancelled it, or has itself ended. What was imported
 stays, and the import is interrupted.
@@ -110,7 +111,3 @@ def _shown(result: Preview | Summary) -> dict[str, Any]:
 def _print(what: dict[str, Any]) -> None:
     sys.stdout.buffer.write(orjson.dumps(what) + b"\n")
     sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -118,6 +118,9 @@ CHANGES = [
         for kind in ("annotations", "segments", "goals", "funnels")
         for method, own in (("POST", ""), ("PATCH", "/0000000000000000"), ("DELETE", "/0000000000000000"))
     ),
+    ("POST", "/api/account/websites/x/imports"),
+    *((method, "/api/account/websites/x/imports/upload") for method in ("POST", "PATCH", "DELETE")),
+    ("POST", "/api/account/websites/x/imports/1/undo"),
     ("POST", "/api/share/x/password"),
 ]
 REFUSED_SITES = ["cross-site", "same-site", "", "SAME-ORIGIN", "same-origin, none"]

@@ -72,6 +72,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/api/account/websites(/{id}(/(share|stats|timeseries|top(/{field})?|events|realtime))?)?": ACCOUNT,
     r"/api/account/websites/{id}/(vitals|experiments|rejected|heatmap(-pages)?|funnel|event-data)": ACCOUNT,
     r"/api/account/websites/{id}/(journeys|goals/report|(annotations|segments|goals|funnels)(/{definition})?)": ACCOUNT,
+    r"/api/account/websites/{id}/imports(/(upload|{number}/undo))?": ACCOUNT,
     r"/api/(account/websites/{id}|share/{token})/(event-names|entry-pages|exit-pages)": ACCOUNT,
     r"/api/share/{token}/(badge|counter)\.svg": BADGE,
     r"/api/share/{token}(/(password|stats|timeseries|top(/{field})?|events|realtime|annotations))?": ACCOUNT,

@@ -230,7 +230,7 @@ MAX_ROWS = {
     "pack_end": 0,  # and tally/rollups/heatmaps.py's by test_heatmaps.py
     # tally/rollups/visit_pages.py
     **dict.fromkeys(("drop", "add"), ROWS_PER_STEP),
-    **dict.fromkeys(("version", "next_day"), 0),
+    **dict.fromkeys(("version", "next_day", "next_open_day"), 0),
     # tally/rollups/goal_days.py: no goal is saved here
     "delete_others": ROWS_PER_STEP,
     "_roll_up": ROLL_UP_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,

@@ -473,7 +473,7 @@ async def run_rollups(app: App, key: str, website: str, statement_log: Statement
     assert not [verdict for verdict in verdicts(connection, number) if verdict.fault or verdict.skipped]
     copy = app.db.with_name("copy.db")
     with copy.open("xb") as empty:
-        backup.copy_database(connection, copy, empty.fileno(), lambda: False)
+        backup.copy_database(connection, copy, empty.fileno(), lambda: False, is_paced=False)
     connection.close()
     await send_queries(app, key, website, (*STATS_QUERIES, *LIST_QUERIES, *PARTIAL_RANGE_QUERIES, *MEASUREMENT_QUERIES))
     repair_measurements(app, statement_log, number, day)
@@ -561,7 +561,7 @@ def run_undo(connection: sqlite3.Connection) -> None:
     last, first = import_records.records(connection, number)[:2]
     assert (first.events, last.events) == (4, 4)
     undo.begin(connection, number, first.number, NOON_MS)
-    assert undo.pending(connection) == [(number, first.number)]
+    assert import_records.undoing(connection) == [(number, first.number)]
     while undo.step(connection, number, first.number):
         pass
 

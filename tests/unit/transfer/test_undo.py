@@ -181,7 +181,7 @@ def test_an_undo_continues_after_every_step(imports: Imports, monkeypatch: pytes
         for _ in range(4):
             with transaction(connection):
                 assert undo.step(connection, 1, 1)
-            assert undo.pending(connection) == [(1, 1)]
+            assert import_records.undoing(connection) == [(1, 1)]
     assert imports.sql("select count(*) from event") < before
     # The command continues it, and then there is nothing to undo.
     imports.command("--undo", "1")
