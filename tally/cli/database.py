@@ -27,14 +27,14 @@ from tally.cli.console import (
 from tally.maintenance import backup as backup_module
 from tally.maintenance import restore as restore_module
 from tally.maintenance import retention
-from tally.maintenance.compact import compact, free_pages, size_bytes
+from tally.maintenance.compact import compact, free_pages
 from tally.rollups.goal_days import Goal
 from tally.rollups.repair import invalidate
 from tally.rollups.verify import Verdict, verdicts
 from tally.settings import Settings, path_of
 from tally.storage.database import Connection, open_unchanged, transaction
 from tally.storage.file_lock import lock_file
-from tally.storage.wal import truncate_wal_without_server
+from tally.storage.wal import size_bytes, truncate_wal_without_server
 from tally.timestamps import DAY_MS, iso
 
 _MAX_SHOWN = 20

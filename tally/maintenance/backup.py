@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 from tally.accounts.api_keys import key_salt
 from tally.storage.database import BadDatabase, known_version, open_unchanged
+from tally.storage.wal import size_bytes
 from tally.timestamps import SECOND_MS
 
 # 4 MB, about 40 ms of a slow disk.
@@ -91,7 +92,7 @@ def make_backup(
 
 def require_free_space(source: Path, directory: Path) -> None:
     """Raise BackupError where a copy would fill the disk, which would stop a server that writes to the same disk."""
-    needed, free = source.stat().st_size, shutil.disk_usage(directory).free
+    needed, free = size_bytes(source), shutil.disk_usage(directory).free
     if source.stat().st_dev == directory.stat().st_dev:
         needed += RESERVED_BYTES
     if free < needed:

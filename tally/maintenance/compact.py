@@ -7,10 +7,8 @@ SQLite keeps the pages of deleted rows for new ones. With auto_vacuum = incremen
 import sqlite3
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from tally.storage.database import BadDatabase
-from tally.storage.wal import wal_bytes
 
 # 2 MB, about 10 ms: the server's commits run between two steps.
 _PAGES_PER_STEP = 512
@@ -38,8 +36,3 @@ def compact(connection: sqlite3.Connection, progress: Callable[[int], None]) -> 
         left = free_pages(connection)
         progress(pages - left)
         time.sleep(time.monotonic() - begun_s)
-
-
-def size_bytes(path: Path) -> int:
-    """Return the size of a database together with its log."""
-    return path.stat().st_size + wal_bytes(path) if path.exists() else 0

@@ -35,6 +35,7 @@ from tally.storage.database import (
     open_unchanged,
 )
 from tally.storage.migrations import MIGRATIONS, Migration
+from tally.storage.wal import size_bytes
 from tally.timestamps import SECOND_MS
 
 # The copy of this upgrade, and that of the one before.
@@ -76,7 +77,7 @@ def plan(settings: Settings, migrations: Sequence[Migration] = MIGRATIONS) -> Pl
             obstacle = str(failure)
         except OSError as failure:
             obstacle = f"{directory} cannot be used: {failure.strerror}."
-    return Plan(version, 1 + len(migrations), missing, directory, db.stat().st_size, free_bytes, obstacle)
+    return Plan(version, 1 + len(migrations), missing, directory, size_bytes(db), free_bytes, obstacle)
 
 
 def _version(path: Path) -> int:

@@ -46,3 +46,8 @@ def wal_bytes(path: Path) -> int:
     """Return the size of a database's log, 0 if it has none."""
     log = path.with_name(path.name + "-wal")
     return log.stat().st_size if log.exists() else 0
+
+
+def size_bytes(path: Path) -> int:
+    """Return the size of a database together with its log, 0 where there is none. A copy is at most so large."""
+    return path.stat().st_size + wal_bytes(path) if path.exists() else 0

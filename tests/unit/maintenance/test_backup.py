@@ -190,8 +190,11 @@ def test_free_space_is_required(run: Run, db: Path, folder: Path, tmp_path: Path
     """A full disk would stop the server. The sources are sparse files as large as the free space."""
     shutil.copy(db, tmp_path / "good.db")
     free = shutil.disk_usage(tmp_path).free
+    log = db.with_name(f"{db.name}-wal")
+    log.touch()
     for path, words in (
         (db, ("backup", folder / "copy.db")),
+        (log, ("backup", folder / "copy.db")),
         (tmp_path / "good.db", ("restore", tmp_path / "good.db")),
     ):
         size = path.stat().st_size
