@@ -63,8 +63,10 @@ class _Accepted:
 
     def __init__(self, accepted: socket.socket) -> None:
         self._socket = accepted
+        self.is_closed = False
 
     def abort(self) -> None:
+        self.is_closed = True
         # An OSError: the client has left.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -78,6 +80,8 @@ class Connection(asyncio.Protocol):
     def __init__(self, connections: "Connections") -> None:
         self._connections = connections
         self.client: bytes | None = None
+        # Until there is a transport.
+        self.accepted: _Accepted | None = None
         self.is_active = self.has_requested = False
         # Times of the event loop's clock.
         self.deadline_s = self.idle_since_s = math.inf
@@ -87,13 +91,21 @@ class Connection(asyncio.Protocol):
         self.pipelined = 0
         self.unread_since_s = self.stalled_since_s = math.inf
 
-    def begin(self, accepted: socket.socket, peer: object) -> None:
-        """Register an accepted connection, whose transport, with TLS after the handshake, follows within HEAD_S."""
-        self._register(_Accepted(accepted), peer)
+    def begin(self, accepted: socket.socket, peer: object, *, has_handshake: bool) -> None:
+        """Register an accepted connection, whose transport follows at once, or after the handshake within HEAD_S."""
+        self.accepted = _Accepted(accepted)
+        self._register(self.accepted, peer)
         self.deadline_s = self.idle_since_s + HEAD_S
+        # Otherwise new connections would close each other before any of them could send.
+        self.is_active = not has_handshake
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start with requests; register a connection that `begin` has not."""
+        if self.accepted is not None and self.accepted.is_closed:
+            # What the client has sent already could still be read, but no response could be sent.
+            cast(asyncio.Transport, transport).abort()
+            return
+        self.accepted = None
         self._register(transport, transport.get_extra_info("peername"))
         self.transport.set_write_buffer_limits(HIGH_WATER_BYTES)
 

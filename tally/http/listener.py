@@ -99,7 +99,7 @@ class Listener:
             # The address of a Unix socket's peer is a text, usually empty.
             if self._connections.admit(address[0] if isinstance(address, tuple) else None):
                 connection = self._protocol_factory()
-                connection.begin(accepted, address)
+                connection.begin(accepted, address, has_handshake=tls is not None)
                 task = self._loop.create_task(self._connect(accepted, connection, tls))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
