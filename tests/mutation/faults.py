@@ -37,6 +37,8 @@ PATCHES = ROOT / "tests" / "mutation" / "patches"
 DETECTED_BY = ROOT / "tests" / "mutation" / "detected_by.json"
 # One per core of the smallest machine on which this runs.
 WORKERS = 2
+# All tests that a fault names take a minute or two. A test that waits for ever detects nothing and must not block CI.
+MAX_RUN_S = 900
 # Lines of context that may have changed before and after a change.
 MAX_FUZZ = 3
 
@@ -269,7 +271,7 @@ def passes(copy: Path, tests: list[str]) -> bool:
 
 
 def run(copy: Path, tests: list[str]) -> "subprocess.CompletedProcess[str]":
-    """Run some tests of the copy with pytest."""
+    """Run some tests of the copy with pytest; status -1 where they do not end within MAX_RUN_S."""
     # The plugin of schemathesis takes a third of the time in which pytest starts.
     options = ["-q", "-x", "--no-header", "-n", "0", "-p", "no:cacheprovider", "-p", "no:schemathesis"]
     # Random tests fail with a fault always or never.
@@ -278,9 +280,18 @@ def run(copy: Path, tests: list[str]) -> "subprocess.CompletedProcess[str]":
     # Python keeps compiled modules for the next run: otherwise each compiles all of them.
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment = kept | {"TALLY_FAULT": "1", "COLUMNS": "500"}
-    return subprocess.run(
-        words, cwd=copy, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+    try:
+        return subprocess.run(
+            words,
+            cwd=copy,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=MAX_RUN_S,
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(words, -1, f"not at its end after {MAX_RUN_S} seconds")
 
 
 if __name__ == "__main__":

@@ -375,9 +375,9 @@ def test_10_000_pipelined_requests(serve: Serve, website: str) -> None:
 
 
 def one_answer(stream: Any) -> int:
-    """Read one response; return its status."""
+    """Read one response; return its status. Raises IndexError where the connection is closed."""
     first, length = stream.readline(), 0
-    while (line := stream.readline()) != b"\r\n":
+    while (line := stream.readline()).strip():
         if line.lower().startswith(b"content-length:"):
             length = int(line.split(b":")[1])
     stream.read(length)
