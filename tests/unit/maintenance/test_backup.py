@@ -48,18 +48,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "backups"
 
 
-@pytest.fixture
-def run(db: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command on the database, in this process."""
-
-    def run(*words: object) -> Done:
-        capsys.readouterr()
-        status = main([*map(str, words), "--db", str(db)])
-        return subprocess.CompletedProcess(words, status, *capsys.readouterr())
-
-    return run
-
-
 def content(path: Path) -> list[str]:
     """Return the content of a database as SQL."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:

@@ -49,18 +49,6 @@ def db(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def run(db: Path, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command of this release."""
-
-    def run(*words: object) -> Done:
-        capsys.readouterr()
-        status = main([*map(str, words), "--db", str(db)])
-        return subprocess.CompletedProcess(words, status, *capsys.readouterr())
-
-    return run
-
-
-@pytest.fixture
 def newer(db: Path) -> Run:
     """Run a command of the newer release."""
 
