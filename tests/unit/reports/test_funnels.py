@@ -12,6 +12,7 @@ from tally.events.filters import Filter
 from tally.reports import funnels
 from tally.reports.coverage import BeyondRetention
 from tally.reports.funnels import FunnelStep
+from tally.rollups import packed_days
 from tally.rollups.rollup_state import KEPT
 from tally.storage.sql.events import Scope
 from tests.support import histories
@@ -130,8 +131,11 @@ def test_unknown_texts_are_not_searched(harness: RollupHarness) -> None:
     assert ask(harness, day_of(harness), [("pathname", "/"), ("pathname", "/never"), ("pathname", "/")])[0] == (1, 1, 0)
 
 
-def test_finished_days_are_cached(harness: RollupHarness) -> None:
+@pytest.mark.parametrize("is_packed", [True, False], ids=["by column", "by row"])
+def test_finished_days_are_cached(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch, is_packed: bool) -> None:
     """A repeated query reads none of their events; a late event invalidates the day."""
+    if not is_packed:
+        monkeypatch.setattr(packed_days, "sizes", lambda *_, **__: {})
     scope = day_of(harness)
     harness.send(view(scope.from_ms + 600 * MINUTE_MS, "session-1"), view(scope.from_ms, "session-2", "/a"))
     harness.build()

@@ -22,7 +22,7 @@ from tally.events.validation import EVENT
 from tally.reports import ranking, stats
 from tally.reports.cache import _ENTRY_BYTES, EXPIRY_MS, ResultCache, packed, unpacked
 from tally.reports.coverage import BeyondRetention
-from tally.rollups import day_packing, visit_pages
+from tally.rollups import day_packing, packed_days, visit_pages
 from tally.rollups.counts import merge
 from tally.rollups.field_values import ROLL_UP_AFTER_MS
 from tally.rollups.rollup_state import FINAL
@@ -138,9 +138,17 @@ def test_cached_figures_follow_every_change(
     same(harness)
 
 
-@pytest.mark.parametrize("cut_ms", [0, 6 * HOUR_MS], ids=["whole days", "a day that is cut"])
-def test_cached_filtered_figures_and_partial_days_follow_every_change(harness: RollupHarness, cut_ms: int) -> None:
-    """Whole final days that a filter covers in part are remembered one by one, cut ones as lists: under a version."""
+@pytest.mark.parametrize(
+    ("cut_ms", "is_packed"),
+    [(0, True), (6 * HOUR_MS, True), (0, False)],
+    ids=["whole days", "a day that is cut", "whole days by row"],
+)
+def test_cached_filtered_figures_and_partial_days_follow_every_change(
+    harness: RollupHarness, monkeypatch: pytest.MonkeyPatch, cut_ms: int, is_packed: bool
+) -> None:
+    """Figures of whole days that a filter covers in part are cached with the version of their days."""
+    if not is_packed:
+        monkeypatch.setattr(packed_days, "sizes", lambda *_, **__: {})
     harness.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 800))
     harness.import_events(seen_on(1, OTHER, 700), seen_on(1, WEB, 700), seen_on(3))
     harness.advance(40 * DAY_MS)
