@@ -430,7 +430,7 @@ def test_usage_stands_against_the_limit(serve: Serve, browse: Browse) -> None:
 
 
 def test_another_password_can_revoke_keys_and_share_links(server: Server, browse: Browse) -> None:
-    """Issue 14.9: both are offered, off at first, and done only where they are ticked."""
+    """Both are offered, off at first, and done only where they are ticked."""
     page = browse()
     set_up(page, server)
     path = f"/api/account/websites/{add_website(page, server)['id']}/share"
