@@ -29,7 +29,7 @@ from tally.resources import UPLOAD_WORKER, program
 from tally.settings import Settings
 from tally.storage.health import min_free_bytes
 
-# nginx refuses bodies of more than 1 MiB unless told otherwise.
+# nginx refuses bodies of more than 1 MiB by default.
 MAX_PIECE_BYTES = 1_000_000
 KEEP_S = 86_400
 _EXPIRED_EVERY_S = 600

@@ -1,8 +1,8 @@
 """Undo an import: delete the events that it stored, and what was computed of them, in steps.
 
 `begin` marks the import. Each `step` is a transaction of the caller, bounded in rows, and stores its place in the
-import's row: whoever calls next continues, after a crash too, and a command beside a running server. After the last
-step the figures are those of a database that never had the import:
+import's row: the next call continues there, also after a crash, and from a command beside a running server. After the
+last step the figures are those of a database that never had the import:
 
 1. Events, and the days with them become stale, so that they are rebuilt in the background.
 2. Visits of visitors that several imports share: those of the other imports are joined again.

@@ -112,22 +112,22 @@ def scalars(value: Any) -> dict[str, Any]:
     return found
 
 
-def _flatten(prefix: str, value: Mapping[str, Any], depth: int, found: dict[str, Any], room: int) -> int:
-    """Add the values of an object; return the characters of keys that are left of `room`, negative if it ends early."""
+def _flatten(prefix: str, value: Mapping[str, Any], depth: int, found: dict[str, Any], left: int) -> int:
+    """Add the values of an object; return the characters that are left for keys, negative if it ends early."""
     for name, one in value.items():
         key = prefix + name
-        room -= len(key)
-        if room < 0:
+        left -= len(key)
+        if left < 0:
             break
         if isinstance(one, dict) and depth:
-            room = _flatten(key + ".", one, depth - 1, found, room)
+            left = _flatten(key + ".", one, depth - 1, found, left)
         elif isinstance(one, dict | list):
             # orjson reads deeper nesting than it writes.
             with contextlib.suppress(orjson.JSONEncodeError):
                 found[key] = orjson.dumps(one).decode()
         elif one is not None and one != "":
             found[key] = one
-    return room
+    return left
 
 
 def with_utm(url: str, query: str, names: Mapping[str, Iterable[str]]) -> str:
