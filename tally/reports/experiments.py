@@ -85,7 +85,11 @@ class _Totals(NamedTuple):
 
 def experiments(connection: sqlite3.Connection, scope: Scope) -> tuple[list[Experiment], int]:
     """Return the experiments of a scope by name, and how many are not returned. Raises BeyondRetention."""
-    trials = Trials(_parts(connection, scope))
+    days = _days(connection, scope)
+    trials = Trials(_parts(connection, scope, days))
+    # Counting rows first takes a tenth of reading as many.
+    if connection.execute(*sql.number_of_trials(scope.website, days, MAX_ROWS + 1)).fetchone()[0] > MAX_ROWS:
+        return _largest(connection, trials)
     counts = connection.execute(*trials.counts(MAX_ROWS + 1)).fetchall()
     if len(counts) > MAX_ROWS:
         return _largest(connection, trials)
@@ -132,17 +136,29 @@ def _by_name(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 def rows(connection: sqlite3.Connection, scope: Scope) -> list[Row]:
     """Return the counts of each day of a scope, in order. Raises BeyondRetention."""
-    counts = connection.execute(*Trials(_parts(connection, scope)).counts(-1)).fetchall()
+    counts = connection.execute(*Trials(_parts(connection, scope, _days(connection, scope))).counts(-1)).fetchall()
     return _named(connection, counts)
 
 
-def _parts(connection: sqlite3.Connection, scope: Scope) -> list[Query]:
-    first, end = -(-scope.from_ms // DAY_MS), scope.to_ms // DAY_MS
+def _whole_days(scope: Scope) -> tuple[int, int]:
+    return -(-scope.from_ms // DAY_MS), scope.to_ms // DAY_MS
+
+
+def _days(connection: sqlite3.Connection, scope: Scope) -> list[int]:
+    """Return the whole days of a scope that have counts; none where there are filters."""
+    if scope.filters:
+        return []
+    rows = connection.execute(*sql.trial_days(scope.website, *_whole_days(scope)))
+    return [day for (day,) in rows if day is not None]
+
+
+def _parts(connection: sqlite3.Connection, scope: Scope, days: Sequence[int]) -> list[Query]:
+    first, end = _whole_days(scope)
     if scope.filters or first >= end:
         spans, parts = [(scope.from_ms, scope.to_ms)], []
     else:
         spans = [(scope.from_ms, first * DAY_MS), (end * DAY_MS, scope.to_ms)]
-        parts = [sql.trials(scope.website, first, end)]
+        parts = [sql.trials(scope.website, days)]
     for from_ms, to_ms in spans:
         if from_ms < to_ms:
             part = scope._replace(from_ms=from_ms, to_ms=to_ms)

@@ -56,12 +56,26 @@ def vital_ranks(scope: Scope, field: str, metric: str, poor_above: float) -> Que
     return f"/* measurements.vital_ranks */ {sql} group by 1", [poor_above, *parameters]
 
 
-def trials(website: int, first: int, end: int) -> Query:
-    """(day, experiment, variant, converted, goal, visitors) of the days in [first, end), as labels; for Trials."""
+def trial_days(website: int, first: int, end: int) -> Query:
+    """The days in [first, end) that have counts, and null behind them."""
+    next_day = "select min(day) from experiment_total where website = ? and day"
+    return (
+        f"/* measurements.trial_days */ with recursive found (day) as ({next_day} >= ? and day < ?"
+        f" union all select ({next_day} > found.day and day < ?) from found where day is not null)"
+        " select day from found",
+        [website, first, end, website, end],
+    )
+
+
+def trials(website: int, days: Sequence[int]) -> Query:
+    """(day, experiment, variant, converted, goal, visitors) of some days, as labels; for Trials.
+
+    Days one by one: so some experiments of each are found by the key, which a range of days does not allow.
+    """
     return (
         "select day, experiment, variant, converted, goal, visitors"
-        " from experiment_total where website = ? and day >= ? and day < ?",
-        [website, first, end],
+        " from experiment_total where website = ? and day in (select value from json_each(?))",
+        [website, orjson.dumps(days).decode()],
     )
 
 
@@ -87,6 +101,12 @@ def trials_of(scope: Scope) -> Query:
     )
 
 
+def number_of_trials(website: int, days: Sequence[int], most: int) -> Query:
+    """One number: the rows of `trials`, counted up to `most`."""
+    sql, parameters = trials(website, days)
+    return f"/* measurements.number_of_trials */ select count(*) from ({sql} limit ?)", [*parameters, most]
+
+
 class Trials(NamedTuple):
     """Counts of several parts of a range, as `trials` and `trials_of` give them; perhaps of some pairs alone.
 
@@ -103,8 +123,9 @@ class Trials(NamedTuple):
             return f"({sql})", parameters
         return (
             f"(with kept as materialized (select value ->> 0, value ->> 1, value ->> 2 from json_each(?)) select * from"
-            f" ({sql}) where (experiment, 0, variant) in kept and (not converted or (experiment, 1, goal) in kept))",
-            [orjson.dumps(self.kept).decode(), *parameters],
+            f" ({sql}) where experiment in (select value from json_each(?))"
+            " and (experiment, 0, variant) in kept and (not converted or (experiment, 1, goal) in kept))",
+            [orjson.dumps(self.kept).decode(), *parameters, orjson.dumps(list({row[0] for row in self.kept})).decode()],
         )
 
     def counts(self, limit: int) -> Query:
@@ -119,8 +140,10 @@ class Trials(NamedTuple):
         """(experiment, number of experiments) of those with the most visitors, in that order, then by name."""
         rows, parameters = self._rows()
         return (
-            f"/* measurements.experiments */ select experiment, count(*) over () from {rows} group by experiment"
-            " order by sum(iif(converted, 0, visitors)) desc, (select text from label where id = experiment) limit ?",
+            # By day first, in the order of the key: all rows at once would be sorted.
+            "/* measurements.experiments */ select experiment, count(*) over () from (select experiment,"
+            f" sum(iif(converted, 0, visitors)) as visitors from {rows} group by day, experiment) group by experiment"
+            " order by sum(visitors) desc, (select text from label where id = experiment) limit ?",
             [*parameters, limit],
         )
 
