@@ -5,6 +5,7 @@ registers a table with an application, below the configured base path; GET answe
 docs/reference, openapi.yaml and the tests of authorisation are checked against ROUTES.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -145,6 +146,7 @@ def add_routes(app: web.Application, settings: Settings, routes: Iterable[Route]
             resource.add_route("OPTIONS", route.preflight, expect_handler=handle_expect)
 
 
+@functools.cache
 def _pattern(path: str) -> str:
     # aiohttp's default pattern excludes braces, so that such a path would get aiohttp's own 404.
     pattern = re.sub(r"{(\w+)}", r"{\1:[^/]+}", path).replace("{path:[^/]+}", "{path:.+}")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
@@ -18,13 +17,13 @@ from tally.api.reports import EVERYONE, OWNER, REPORTS, Report
 from tally.settings import Settings
 from tally.web.components import ReportEngine
 from tally.web.routes import report_routes
-from tests.support.app import ROOT, App, ManualClock
+from tests.support.app import App, ManualClock
 from tests.support.cases import cases
+from tests.support.openapi import DOCUMENT
 from tests.support.page_client import PageClient, logged_in
 from tests.support.read_api import view
 
 DAY = "from=2026-11-17&to=2026-11-17"
-DOCUMENT = yaml.safe_load((ROOT / "static" / "openapi.yaml").read_text())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,11 @@
 import math
 import random
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from tally.reports.significance import (
     MIN_OF_A_KIND,
@@ -23,6 +23,14 @@ from tally.reports.significance import (
 COUNTS = st.integers(0, 2_000_000)
 
 
+@pytest.fixture(scope="module")
+def stats() -> Any:
+    """scipy.stats, which takes a second to import: by the process that runs these tests alone."""
+    from scipy import stats
+
+    return stats
+
+
 @st.composite
 def rates(draw: st.DrawFn) -> tuple[int, int]:
     trials = draw(st.integers(1, 2_000_000))
@@ -30,7 +38,7 @@ def rates(draw: st.DrawFn) -> tuple[int, int]:
 
 
 @given(rates())
-def test_wilson(rate: tuple[int, int]) -> None:
+def test_wilson(stats: Any, rate: tuple[int, int]) -> None:
     found = wilson(*rate)
     right = stats.binomtest(*rate).proportion_ci(0.95, method="wilson")
     assert found == pytest.approx((right.low, right.high), abs=1e-9)
@@ -64,7 +72,7 @@ def test_no_visitors() -> None:
 
 
 @given(rates(), rates())
-def test_pooled(one: tuple[int, int], other: tuple[int, int]) -> None:
+def test_pooled(stats: Any, one: tuple[int, int], other: tuple[int, int]) -> None:
     """The square of z is the chi-square of the table of both, without a correction for continuity."""
     found = pooled_p_value((one[0], other[0]), (one[1], other[1]))
     table = [[one[0], one[1] - one[0]], [other[0], other[1] - other[0]]]
@@ -74,7 +82,7 @@ def test_pooled(one: tuple[int, int], other: tuple[int, int]) -> None:
         assert found == pytest.approx(stats.chi2_contingency(table, correction=False).pvalue, rel=1e-7, abs=1e-300)
 
 
-def test_pooled_as_published() -> None:
+def test_pooled_as_published(stats: Any) -> None:
     """The aspirin arm of the Physicians' Health Study (New England Journal of Medicine 321:129, 1989): heart attacks
     in 104 of 11,037 against 189 of 11,034; z = 5.00."""
     found = pooled_p_value((189, 104), (11_034, 11_037))
@@ -82,7 +90,7 @@ def test_pooled_as_published() -> None:
 
 
 @given(st.lists(st.integers(0, 1_000_000), min_size=2, max_size=8).filter(any))
-def test_split(visitors: list[int]) -> None:
+def test_split(stats: Any, visitors: list[int]) -> None:
     assert split_p_value(visitors) == pytest.approx(stats.chisquare(visitors).pvalue, rel=1e-8, abs=1e-12)
 
 
@@ -127,7 +135,7 @@ def test_sequential_never_grows(looks: list[tuple[tuple[int, int], tuple[int, in
     assert all(0 <= later <= earlier <= 1 for earlier, later in pairwise(found))
 
 
-def test_sequential_by_its_mixture() -> None:
+def test_sequential_by_its_mixture(stats: Any) -> None:
     """The inverse of the likelihood ratio of a difference, mixed over a normal prior of effects, to no difference."""
     successes, trials, spread = (500, 580), (10_000, 10_000), 0.02
     rate = sum(successes) / sum(trials)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pytest
@@ -36,6 +37,7 @@ from tests.support.aged_database import (
     sql,
     writing_connection,
 )
+from tests.support.cases import cases
 from tests.support.process import Command, Serve, until
 
 BUILT = ("rollup", "total_15m", "rollup_state")
@@ -133,10 +135,6 @@ EMPTY_QUARTER = (
 )
 
 DAMAGES = {
-    **{
-        f"total_15m: {name}": Damage(f"update total_15m set {name} = {name} + 1 where {a_moment()}")
-        for name in totals.COLUMNS
-    },
     "total_15m: one less": Damage(f"update total_15m set visit_duration_ms = visit_duration_ms - 1 where {a_moment()}"),
     "total_15m: a missing row": Damage(f"delete from total_15m where {a_moment()}"),
     "total_15m: a whole day missing": Damage(f"delete from total_15m where website = 1 and quarter / 96 = {FINAL_DAY}"),
@@ -152,16 +150,7 @@ DAMAGES = {
     "total_15m: of a day without traffic": Damage(
         f"insert into total_15m values (1, {(TODAY - QUIET) * 96}, 1, 0, 1, 1, 1, 1, 1, 1, 0)", TODAY - QUIET
     ),
-    **{
-        f"values: {name}": Damage(f"update rollup set {name} = {name} + 1 where {a_value(0)}")
-        for name in ("visitors", "pageviews", "events")
-    },
-    **{
-        f"values: of {field_values.field_name(field)}": Damage(
-            f"update rollup set visitors = visitors - 1 where {a_value(field)}"
-        )
-        for field in field_values.NUMBERS
-    },
+    "values: one more": Damage(f"update rollup set visitors = visitors + 1 where {a_value(0)}"),
     "values: one missing": Damage(f"delete from rollup where {a_value(3)}"),
     "values: all missing": Damage(f"delete from rollup where website = 1 and level = 0 and block = {FINAL_DAY}"),
     "values: an extra one": Damage(f"insert into rollup values (1, 0, 0, {FINAL_DAY}, 0, 1, 1, 0)"),
@@ -189,10 +178,31 @@ DAMAGES = {
         f"delete from rollup_state where website = 1 and level = 0 and block = {FINAL_DAY}"
     ),
 }
-by_damage = pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+# One more or less in each column and each field.
+WRONG_NUMBERS = {
+    **{f"total_15m: {name}": f"update total_15m set {name} = {name} + 1 where {a_moment()}" for name in totals.COLUMNS},
+    **{
+        f"rollup: {name}": f"update rollup set {name} = {name} + 1 where {a_value(0)}"
+        for name in ("visitors", "pageviews", "events")
+    },
+    **{
+        f"rollup: {field_values.field_name(field)}": f"update rollup set visitors = visitors - 1 where {a_value(field)}"
+        for field in field_values.NUMBERS
+    },
+}
 
 
-@by_damage
+@cases("statement", WRONG_NUMBERS.values(), ids=WRONG_NUMBERS)
+def test_each_number_is_compared(tmp_path: Path, statement: str) -> None:
+    with TemporaryDirectory(dir=tmp_path) as directory:
+        db = built_database(Path(directory))
+        sql(db, statement)
+        wrong = {(one.level, one.block) for one in found(db)}
+    assert (0, FINAL_DAY) in wrong
+    assert wrong <= {(level, FINAL_DAY >> level) for level in rollup_state.LEVELS}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damage_is_found_and_repaired(db: Path, verify: Verify, damage: Damage) -> None:
     right, before = rows(db, "rollup", "total_15m"), rows(db, *BUILT)
     sql(db, damage.statement)
