@@ -2,7 +2,8 @@
 
 Nothing here depends on events. A line is the bytes between newlines; one longer than MAX_LINE_BYTES is skipped and
 reported as None. An input file is gzip or zip if its first bytes say so, because files are renamed; an output file is
-gzip if its name ends with .gz. A zip archive has one file, which is read from the archive: nothing is written.
+gzip if its name ends with .gz. A zip archive of events has one file; one of sums has several (`members`). They are read
+from the archive: nothing is written.
 
 Text compresses to a tenth or so. A file that decompresses to more than MAX_RATIO times its size is refused once
 RATIO_FREE_BYTES have been read.
@@ -23,7 +24,9 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Generator, Iterator
+from functools import partial
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -36,6 +39,8 @@ _HEAD_BYTES = 65_536
 MAX_RATIO = 500
 RATIO_FREE_BYTES = 16 * 1_048_576
 _BLOCK_BYTES = 262_144
+# The exports of other systems have 7 to 20.
+MAX_MEMBERS = 100
 # Level 1 is 3 times as fast as 6, the default, and files are a fifth larger.
 _GZIP_LEVEL = 1
 
@@ -68,27 +73,16 @@ class Source:
         """Yield the bytes from an (uncompressed) byte on, in pieces, without a byte order mark. Raises BadFile."""
         if start or self.size:
             self._file.seek(0)
-        try:
-            with contextlib.closing(self._blocks(start, allow_nul)) as blocks:
-                yield from blocks
-        except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile):
-            raise BadFile(
-                f"{self.name} is damaged or incomplete: its compressed data cannot be decompressed any further."
-                " Use a complete copy."
-            ) from None
+        with self._unpacking(), contextlib.closing(self._blocks(start, allow_nul)) as blocks:
+            yield from blocks
 
     def _blocks(self, start: int, allow_nul: bool) -> Generator[bytes]:
         begin, packed = self._file.peek(4)[:4], _Counted(self._file)  # type: ignore[attr-defined]
         if begin[:2] == b"\x1f\x8b":
             unpacked = cast(BinaryIO, gzip.GzipFile(fileobj=cast(BinaryIO, packed)))
         elif begin == b"PK\x03\x04":
-            try:
+            with _damaged_archives():
                 unpacked = self._member()
-            except (BadFile, zipfile.BadZipFile):
-                raise
-            except Exception as fault:
-                # zipfile raises OSError, IndexError, UnicodeDecodeError and NotImplementedError for damaged archives.
-                raise zipfile.BadZipFile from fault
         else:
             unpacked = self._file
         if start and unpacked is self._file:
@@ -111,20 +105,88 @@ class Source:
         if not self.size:
             raise BadFile(f"{self.name} is a zip archive, which cannot be read from a pipe: name a file.")
         archive = zipfile.ZipFile(self._file)
-        members = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX/")]
+        members = _files_of(archive)
         if len(members) != 1:
             raise BadFile(f"{self.name} is a zip archive of {len(members):,} files: unpack it and name one of them.")
-        if members[0].flag_bits & 1:
+        return self._opened(archive, members[0])
+
+    def _opened(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> BinaryIO:
+        if member.flag_bits & 1:
             raise BadFile(f"{self.name} is an encrypted zip archive: unpack it and name its file.")
-        if members[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise BadFile(f"{self.name} is a zip archive whose compression is not deflate: unpack it.")
         # zipfile reads no more than the size that the archive names.
-        if members[0].file_size > max(RATIO_FREE_BYTES, MAX_RATIO * members[0].compress_size):
+        if member.file_size > max(RATIO_FREE_BYTES, MAX_RATIO * member.compress_size):
             raise BadFile(self._too_large())
-        return cast(BinaryIO, archive.open(members[0]))
+        return cast(BinaryIO, archive.open(member))
+
+    def members(self) -> list[str]:
+        """Return the names of the files of a zip archive; [] where it is none, or standard input. Raises BadFile."""
+        if not self.size:
+            return []
+        self._file.seek(0)
+        if self._file.read(4) != b"PK\x03\x04":
+            return []
+        with self._unpacking(), _damaged_archives():
+            members = _files_of(zipfile.ZipFile(self._file))
+            # Several members may have the same compressed data.
+            if sum(member.file_size for member in members) > max(RATIO_FREE_BYTES, MAX_RATIO * self.size):
+                raise BadFile(self._too_large())
+            if len(members) > MAX_MEMBERS:
+                raise BadFile(f"{self.name} is a zip archive of {len(members):,} files, more than {MAX_MEMBERS:,}.")
+            return [member.filename for member in members]
+
+    def member_lines(self, name: str) -> Iterator[tuple[bytes | None, int]]:
+        """Yield each line of a file of a zip archive as `lines` does. Raises BadFile."""
+        with self._unpacking():
+            with _damaged_archives():
+                archive = zipfile.ZipFile(self._file)
+                opened = self._opened(archive, archive.getinfo(name))
+            with opened as file:
+                blocks = iter(partial(file.read, _BLOCK_BYTES), b"")
+                first = next(blocks, b"").removeprefix(b"\xef\xbb\xbf")
+                yield from _lines(chain((first,), blocks))
+
+    @contextlib.contextmanager
+    def _unpacking(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile):
+            raise BadFile(
+                f"{self.name} is damaged or incomplete: its compressed data cannot be decompressed any further."
+                " Use a complete copy."
+            ) from None
 
     def _too_large(self) -> str:
         return f"{self.name} decompresses to more than {MAX_RATIO} times its size: it is no file of events."
+
+
+class Member:
+    """A file of a zip archive, read as a Source of lines."""
+
+    def __init__(self, source: Source, file: str) -> None:
+        self.name = f"{file} in {source.name}"
+        self._source, self._file = source, file
+
+    def lines(self, start: int = 0, *, allow_nul: bool = False) -> Iterator[tuple[bytes | None, int]]:
+        """Yield each line as Source.lines does, from the beginning alone. Raises BadFile."""
+        return self._source.member_lines(self._file)
+
+
+@contextlib.contextmanager
+def _damaged_archives() -> Iterator[None]:
+    """Raise BadZipFile for all that zipfile raises for damaged archives: OSError, IndexError, UnicodeDecodeError,
+    NotImplementedError."""
+    try:
+        yield
+    except (BadFile, zipfile.BadZipFile):
+        raise
+    except Exception as fault:
+        raise zipfile.BadZipFile from fault
+
+
+def _files_of(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    return [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX/")]
 
 
 class _Counted:
