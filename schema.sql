@@ -7,7 +7,7 @@
 -- * A dimension is the id of a text in `label`; 0 is the empty text, that is, unset, and 1 is Direct, the channel of
 --   visits without an acquisition. `field` is the number of a dimension, its position in DIMENSIONS of
 --   tally/events/fields.py, or of another field: 100 event_name, 101 experiment, 102 variant, 103 goal, 104 property
---   name of event_data.
+--   name of event_data, 105 entry_page, 106 exit_page, 107 all traffic of imported sums.
 -- * `level` and `block` name a block of 2^level whole UTC days: block = day >> level.
 -- * `visitor` is a random number that is drawn in memory for each visitor and UTC day. No table stores an IP address, a
 --   User-Agent, a session_id or anything computed from them.
@@ -165,11 +165,12 @@ create table import (
   state       text    not null check (state in ('running', 'interrupted', 'complete', 'undoing', 'undone')),
   begun_ms    integer not null,
   changed_ms  integer not null,                     -- of a running import: its newest transaction
-  events      integer not null,                     -- stored lines
+  events      integer not null,                     -- stored lines of events
   duplicates  integer not null,
   rejected    integer not null,
+  sums        integer not null,                     -- stored lines of imported sums
   skipped     text    not null check (json_type(skipped) = 'object'),  -- number of lines by reason
-  first_day   integer,                              -- of the stored events, as last_day
+  first_day   integer,                              -- of what was stored, as last_day
   last_day    integer,
   position    integer not null,                     -- bytes of the file that were read, of size
   size        integer not null,
@@ -211,6 +212,35 @@ create table import_visit (
   channel            integer not null,
   acquired_after_ms  integer not null check (acquired_after_ms between 0 and duration_ms),
   primary key (website, day, visitor, import, visit)
+) strict, without rowid;
+
+-- Imported sums (tally/rollups/imported_sums.py): figures of a day by value of a field, as another system exports them. A
+-- day that has no events of the website is built from them. Which import they are of, and which figures it has.
+create table imported_field (
+  website  integer not null,
+  field    integer not null check (field between 0 and 107),
+  day      integer not null,  -- of the source's time zone
+  import   integer not null,  -- number of the import
+  figures  integer not null check (figures between 1 and 63),  -- bit n: the n-th figure of imported_sum
+  primary key (website, field, day)
+) strict, without rowid;
+
+-- For whether a day has sums: where website = ? and day = ?
+create index imported_field_by_day on imported_field (website, day);
+
+-- A figure that the source does not have is 0.
+create table imported_sum (
+  website      integer not null,
+  field        integer not null check (field between 0 and 107),
+  day          integer not null,
+  value        integer not null,  -- label; 0 for all traffic
+  visitors     integer not null,
+  visits       integer not null,
+  pageviews    integer not null,
+  events       integer not null,
+  bounces      integer not null,
+  duration_ms  integer not null,
+  primary key (website, field, day, value)
 ) strict, without rowid;
 
 -- --- Events
@@ -385,12 +415,12 @@ create table rollup (
 ) strict, without rowid;
 
 -- The state of each day that has traffic (level 0) and of each block that has been built: 0 stale, 1 open, 2 final, 3
--- kept (final, and raw events have expired).
+-- kept (final, and raw events have expired), 4 imported (no events; built from imported_sum).
 create table rollup_state (
   website          integer not null,
   level            integer not null,
   block            integer not null,
-  state            integer not null check (state between 0 and 3),
+  state            integer not null check (state between 0 and 4),
   rolled_up_to_ms  integer not null,  -- of an open day: events before this time are in rollup
   version          integer not null,  -- increases with every change of complete data
   primary key (website, level, block)
@@ -398,6 +428,9 @@ create table rollup_state (
 
 -- For days that are not final: where website = ? and level = 0 and state < 2
 create index rollup_state_unfinished on rollup_state (website, block) where level = 0 and state < 2;
+
+-- For days of imported sums: where website = ? and level = 0 and state = 4
+create index rollup_state_imported on rollup_state (website, block) where level = 0 and state = 4;
 
 -- Visitors of an open day whose events are in rollup, with the values of one event of each. With the next table it
 -- decides whether a visitor is new to a value (tally/storage/visitor_values.py).

@@ -205,6 +205,14 @@ def passed(requested: Range, now_ms: int) -> int | None:
     return min((now_ms // MINUTE_MS + 1) * MINUTE_MS, requested.to_ms)
 
 
+def whole_days(from_ms: int, to_ms: int, tz: ZoneInfo) -> tuple[int, int]:
+    """Return [from, to) of the whole local days in a range; empty where there are none."""
+    start_ms = _day_start_ms(_today(tz, from_ms), tz)
+    if start_ms < from_ms:
+        start_ms = _day_start_ms(_today(tz, from_ms) + timedelta(days=1), tz)
+    return start_ms, max(start_ms, _day_start_ms(_today(tz, to_ms), tz))
+
+
 def previous(requested: Range, until_ms: int | None = None) -> tuple[int, int]:
     """Return [from, to) of the previous range: directly before, of the same length or number of local days.
 

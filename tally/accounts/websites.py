@@ -19,7 +19,10 @@ if TYPE_CHECKING:  # reading time zone data takes longer than most commands
 
 
 class Website(NamedTuple):
-    """A website as the server caches it; other tables refer to it by `number`, the API by `id`."""
+    """A website as the server caches it; other tables refer to it by `number`, the API by `id`.
+
+    has_sums: whether it has imported sums (tally/rollups/imported_sums.py).
+    """
 
     number: int
     id: str
@@ -32,6 +35,7 @@ class Website(NamedTuple):
     time_zone: str | None = None
     week_start: "WeekStart" = "monday"
     currency: str | None = None
+    has_sums: bool = False
 
 
 class WebsiteSettings(NamedTuple):
@@ -57,10 +61,11 @@ def all_websites(connection: sqlite3.Connection) -> list[Website]:
         origins.setdefault(number, set()).add(origin)
     rows = connection.execute(
         "/* websites.all */ select w.number, w.id, w.domain, w.name, w.created_ms, w.account, a.plan,"
-        " w.time_zone, w.week_start, w.currency"
+        " w.time_zone, w.week_start, w.currency,"
+        " exists (select 1 from imported_field as own where own.website = w.number)"
         " from website w join account a on a.number = w.account order by w.created_ms, w.number"
     )
-    return [Website._make((*row[:7], frozenset(origins.get(row[0], ())), *row[7:])) for row in rows]
+    return [Website._make((*row[:7], frozenset(origins.get(row[0], ())), *row[7:10], bool(row[10]))) for row in rows]
 
 
 def domain_and_origins(connection: sqlite3.Connection, number: int) -> tuple[str, frozenset[str]]:

@@ -23,6 +23,7 @@ from tally import errors
 from tally.api import params, sharing
 from tally.api.auth import AUTH
 from tally.api.context import READ_API, View
+from tally.api.imported import with_sums
 from tally.api.params import Sent
 from tally.errors import ApiError
 from tally.http.responses import RESPONSE_HEADERS
@@ -120,7 +121,7 @@ async def _figures(request: web.Request, view: View, period: str) -> Stats:
     if known is not None and now_ns - known[0] < LASTS_S * 1_000_000_000:
         return known[1]
     span = _range(period, now_ms, time_zone)
-    scope = Scope(website.number, span.from_ms, span.to_ms, view.filters)
+    scope = with_sums(website, Scope(website.number, span.from_ms, span.to_ms, view.filters), span.tz)
 
     async def compute(is_gone: Callable[[], bool]) -> Stats:
         (found,) = await api.reports.stats([scope], Requester(view.claim, is_gone))

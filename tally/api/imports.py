@@ -148,6 +148,7 @@ def _shown(record: ImportRecord, now_ms: int) -> dict[str, Any]:
         "state": record.state_at(now_ms),
         "begun_at": iso(record.begun_ms),
         "events": record.events,
+        "sums": record.sums,
         "duplicates": record.duplicates,
         "rejected": record.rejected,
         "skipped": record.skipped,

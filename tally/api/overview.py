@@ -12,6 +12,7 @@ from typing import Any
 from tally.accounts.websites import Website
 from tally.api import params
 from tally.api.context import ReadApi
+from tally.api.imported import with_sums
 from tally.reports.figures import changes, rounded
 from tally.reports.report_engine import BeyondRetention, Requester, Scope, Span, Stats
 from tally.timeranges import PERIODS, Interval, Range, buckets, passed, period_range, previous
@@ -71,21 +72,25 @@ async def _counted(
         return api.overviews[key]
     series = buckets(span, interval_of(span), week_start=website.week_start)
     edges = [(bucket.from_ms, bucket.to_ms) for bucket in series]
-    scope, before = Scope(website.number, span.from_ms, span.to_ms), Scope(website.number, *other)
+    scopes = Scope(website.number, span.from_ms, span.to_ms), Scope(website.number, *other)
+    if interval_of(span) != "hour":
+        scopes = with_sums(website, scopes[0], span.tz), with_sums(website, scopes[1], span.tz)
     try:
-        now, older, rows = await api.reports.overview(scope, before, edges, requester)
+        now, older, rows = await api.reports.overview(*scopes, edges, requester)
     except BeyondRetention:
         if other == previous(span):
             return None
         # The whole period before may not need events that are no longer kept.
         return await _counted(api, website, span, previous(span), key, requester)
     change = changes(now, older)
+    sums = await api.reports.imported_days(scopes[0], (), requester) if website.has_sums else None
     return {
         "from": iso(span.from_ms, span.tz),
         "to": iso(span.to_ms, span.tz),
         **_figures(now),
         "previous": _figures(older),
         "change": {name: change[name] for name in FIGURES},
+        **({"imported": True} if sums and sums.counted else {}),
         "series": [
             {"time": bucket.time, "visitors": visitors, "pageviews": views}
             for bucket, (visitors, _, views, _) in zip(series, rows, strict=True)

@@ -6,12 +6,14 @@ makes endpoints of them is tally/api/reports.py.
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 from typing import Any, TypeVar
 
 from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.goals import added, columns, goal_meta
+from tally.api.imported import GOAL, INTERVAL, imported_meta, with_sums
 from tally.api.params import Comparison, Ranged, SavedGoal
 from tally.events.dimensions import FIELDS, PAGES
 from tally.ingest.realtime import WINDOW_MS
@@ -101,36 +103,53 @@ def _other(request: ReportRequest[Any], compare: Comparison) -> tuple[dict[str, 
     return meta, request.scope._replace(from_ms=compare.from_ms, to_ms=compare.to_ms)
 
 
-async def _compared(
-    request: ReportRequest[Any], compare: Comparison | None, compute: Callable[[Scope | None], Awaitable[T]]
-) -> tuple[dict[str, Any], T]:
-    """Return what meta says about the range to compare with, and what `compute` returns for its scope.
+def _with_sums(request: ReportRequest[Any], scope: Scope) -> Scope:
+    """Return a scope in which imported sums count, unless the conversions of a goal are asked for."""
+    if request.parameters.goal is not None:
+        return scope
+    return with_sums(request.website, scope, request.parameters.range.tz)
 
-    A part of a range may need events that are no longer kept, where the whole does not. Then the whole is compared.
+
+async def _compared(
+    api: ReadApi,
+    request: ReportRequest[Any],
+    fields: Sequence[str],
+    compute: Callable[[Scope, Scope | None], Awaitable[T]],
+) -> tuple[dict[str, Any], T]:
+    """Return what meta says about the ranges, and what `compute` returns for the scope and the one to compare with.
+
+    fields: what is counted, for what is said about imported sums. A part of a range may need events that are no longer
+    kept, where the whole does not. Then the whole is compared.
     """
+    compare, own = request.parameters.compare, _with_sums(request, request.scope)
+    of_sums = partial(imported_meta, api, request, fields=fields, reason=GOAL if request.parameters.goal else "")
+    said = await of_sums(own)
     if compare is None:
-        return {}, await compute(None)
+        return said, await compute(own, None)
     meta, scope = _other(request, compare)
+    scope = _with_sums(request, scope)
     try:
-        return meta, await compute(scope)
+        found = await compute(own, scope)
     except BeyondRetention:
         if compare.to_ms == compare.whole_to_ms:
             raise
-    meta, scope = _other(request, compare._replace(to_ms=compare.whole_to_ms))
-    return meta, await compute(scope)
+        meta, scope = _other(request, compare._replace(to_ms=compare.whole_to_ms))
+        scope = _with_sums(request, scope)
+        found = await compute(own, scope)
+    return said | meta | await of_sums(scope, name="previous_imported"), found
 
 
 async def stats(api: ReadApi, request: ReportRequest[StatsParameters]) -> Answer:
     """Return the seven key figures, and their change against another range if asked for."""
     goal = request.parameters.goal
 
-    async def count(other: Scope | None) -> Sequence[tuple[Stats, Conversions | None]]:
-        scopes = [request.scope, *([other] if other else [])]
+    async def count(own: Scope, other: Scope | None) -> Sequence[tuple[Stats, Conversions | None]]:
+        scopes = [own, *([other] if other else [])]
         if goal is None:
             return [(of, None) for of in await api.reports.stats(scopes, request.requester)]
         return await api.reports.goal_stats(scopes, goal.goal, request.requester)
 
-    meta, found = await _compared(request, request.parameters.compare, count)
+    meta, found = await _compared(api, request, ["total"], count)
     data, *before = [dict[str, Any](rounded(of)) for of, _ in found]
     if before:
         data |= {"previous": before[0], "change": changes(found[0][0], found[1][0])}
@@ -142,14 +161,20 @@ async def stats(api: ReadApi, request: ReportRequest[StatsParameters]) -> Answer
 async def timeseries(api: ReadApi, request: ReportRequest[TimeseriesParameters]) -> Answer:
     """Return figures by local minute, hour, day, week or month; with `compare`, next to those of another range."""
     own = request.parameters
-    meta, compared = _other(request, own.compare) if own.compare else (dict[str, Any](), None)
+    scope, (meta, compared) = request.scope, _other(request, own.compare) if own.compare else (dict[str, Any](), None)
+    if own.interval not in ("minute", "hour"):
+        scope, compared = _with_sums(request, scope), compared and _with_sums(request, compared)
     meta |= request.meta() | {"interval": own.interval} | goal_meta(own.goal)
     if own.interval == "week":
         meta["week_start"] = own.week_start
-    data = await _series(api, request, request.scope, own.range)
+    reason = GOAL if own.goal else "" if scope.whole_days else INTERVAL
+    of_sums = partial(imported_meta, api, request, fields=["total"], reason=reason)
+    meta |= await of_sums(scope)
+    data = await _series(api, request, scope, own.range)
     names = columns(TIMESERIES_COLUMNS, own.goal)
     if compared is None:
         return Answer(meta, (tuple(row.values()) for row in data), data, names)
+    meta |= await of_sums(compared, name="previous_imported")
     other = replace(own.range, from_ms=compared.from_ms, to_ms=compared.to_ms, days=None)
     before: list[dict[str, Any]] = await _series(api, request, compared, other)
     # The first bucket beside the first; a longer range to compare with is cut.
@@ -217,7 +242,7 @@ async def _lists(
     """Return what meta says about all lists, and of each list `total`, `unset` and `data`."""
     own, goal = request.parameters, request.parameters.goal
 
-    async def count(other: Scope | None) -> list[Top]:
+    async def count(scope: Scope, other: Scope | None) -> list[Top]:
         queries = [
             TopQuery(
                 *(field, own.limit, own.offset, other, None if goal is None else goal.goal),
@@ -227,9 +252,9 @@ async def _lists(
             )
             for field in fields
         ]
-        return await api.reports.top(request.scope, queries, request.requester)
+        return await api.reports.top(scope, queries, request.requester)
 
-    meta, found = await _compared(request, own.compare, count)
+    meta, found = await _compared(api, request, fields, count)
     meta |= request.meta() | {"limit": own.limit, "offset": own.offset}
     if own.sort or own.order:
         meta |= {"sort": own.sort or "visitors", "order": own.order or "desc"}
@@ -262,8 +287,10 @@ def _metrics(
 async def event_names(api: ReadApi, request: ReportRequest[ListParameters]) -> Answer:
     """Return the names of custom events with the most visitors."""
     limit = request.parameters.limit
-    rows = await api.reports.event_names(request.scope, limit, request.requester)
-    return Answer(request.meta() | {"limit": limit}, rows)
+    scope = with_sums(request.website, request.scope, request.parameters.range.tz)
+    rows = await api.reports.event_names(scope, limit, request.requester)
+    meta = request.meta() | {"limit": limit} | await imported_meta(api, request, scope, ["event_name"])
+    return Answer(meta, rows)
 
 
 async def entry_pages(api: ReadApi, request: ReportRequest[ListParameters]) -> Answer:
@@ -278,8 +305,10 @@ async def exit_pages(api: ReadApi, request: ReportRequest[ListParameters]) -> An
 
 async def _visit_pages(api: ReadApi, request: ReportRequest[ListParameters], side: Side) -> Answer:
     limit = request.parameters.limit
-    unset, found = await api.reports.visit_pages(request.scope, side, limit, request.requester)
+    scope = with_sums(request.website, request.scope, request.parameters.range.tz)
+    unset, found = await api.reports.visit_pages(scope, side, limit, request.requester)
     meta = request.meta() | {"limit": limit, "unset": {"visits": unset}}
+    meta |= await imported_meta(api, request, scope, [f"{side}_page"])
     return Answer(meta, [_page(one) for one in found])
 
 

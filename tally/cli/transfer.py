@@ -139,7 +139,7 @@ def _list(given: argparse.Namespace, settings: Settings) -> None:
                 else f"{_date(one.first_day)}..{_date(one.last_day)}"
             )
             skipped = sum(one.skipped.values())
-            figures = one.events, one.duplicates, one.rejected, skipped, days, one.format, one.file
+            figures = one.events, one.duplicates, one.rejected, skipped, days, one.format, one.file, one.sums
             print(one.number, one.state_at(now_ms()), iso(one.begun_ms), *figures, sep="\t")
 
 
@@ -163,7 +163,7 @@ def _undo(given: argparse.Namespace, settings: Settings) -> None:
             truncate_wal_without_server(connection, MAX_WAL_BYTES)
             # The lock is left free as long as it was held.
             time.sleep(time.perf_counter() - begun)
-    say(f"import {given.undo} is undone: deleted {found.events:,} events")
+    say(f"import {given.undo} is undone: deleted {found.events:,} events{_and_sums(found.sums)}")
 
 
 def _import_file(given: argparse.Namespace, settings: Settings) -> None:
@@ -208,13 +208,23 @@ def _show_preview(preview: Preview) -> None:
         f" of which {preview.known:,} have been imported before; {preview.copies:,} copies in the file,"
         f" {preview.bad:,} invalid of {preview.lines:,} lines"
     )
+    if preview.sums:
+        say(
+            f"sums: {sum(preview.sums.values()):,} of {len(preview.sums):,} days,"
+            f" {_date(min(preview.sums))} to {_date(max(preview.sums))};"
+            f" {preview.known_sums:,} are of fields and days that have sums already"
+        )
 
 
 def _show_summary(summary: Summary) -> None:
     say(
-        f"imported {summary.accepted:,} events, skipped {summary.duplicates:,} duplicates,"
+        f"imported {summary.accepted:,} events{_and_sums(summary.sums)}, skipped {summary.duplicates:,} duplicates,"
         f" rejected {summary.bad:,} of {sum(summary):,} lines"
     )
     if summary.bad == sum(summary) > 0:
         raise Failure("No line could be imported: fix the lines, or name the format of the file with --from.")
-    print(summary.accepted)
+    print(summary.accepted + summary.sums)
+
+
+def _and_sums(sums: int) -> str:
+    return f" and {sums:,} sums" if sums else ""

@@ -27,7 +27,7 @@ listed like by a dimension. No event has them by itself."""
 VISIT_FIELDS = (*PAGES, *ACQUISITION)
 """The fields in which all events of a visit have the same value: columns of table visit."""
 
-EVENT_NAME, EXPERIMENT, VARIANT, GOAL, PROPERTY = range(100, 105)
+EVENT_NAME, EXPERIMENT, VARIANT, GOAL, PROPERTY, ENTRY_PAGE, EXIT_PAGE, ALL_TRAFFIC = range(100, 108)
 """The numbers of other fields in the database, above those of dimensions, so that a new dimension moves none. The
 number of a dimension is its position in FIELDS."""
 

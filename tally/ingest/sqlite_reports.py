@@ -43,6 +43,7 @@ from tally.reports.report_engine import (
     GoalFigures,
     Heatmap,
     HeatmapPages,
+    ImportedDays,
     Link,
     Page,
     Place,
@@ -61,6 +62,7 @@ from tally.reports.report_engine import (
     TopQuery,
     VitalsRow,
 )
+from tally.rollups import imported_sums
 from tally.rollups.traffic import Traffic, traffic_of
 from tally.rollups.vitals_histogram import from_stored, summary
 from tally.storage import value_limits
@@ -122,6 +124,13 @@ class SqliteReports:
             return None if row[0] is None else int(row[0]) * DAY_MS
 
         return await self._read(requester, first)
+
+    async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
+        """Return the days of imported sums in a scope, and which of them count."""
+        whole_days = None if scope.filters else scope.whole_days
+        return await self._read(
+            requester, lambda run: imported_sums.days(run, scope.website, scope[1:3], whole_days, fields)
+        )
 
     async def stats(self, scopes: Sequence[Scope], requester: Requester) -> list[Stats]:
         """Return the key figures of each scope."""

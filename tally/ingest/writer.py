@@ -356,10 +356,10 @@ class _Group:
                 ]
                 if late:
                     field_values.roll_up_late(self._connection, website, day, late)
-            elif now.state == rollup_state.FINAL or (
+            elif now.state in (rollup_state.FINAL, rollup_state.IMPORTED) or (
                 now.state == rollup_state.STALE and any(row[1] < now.rolled_up_to_ms for row in rows)
             ):
-                # Happens only after the system clock was set back by days.
+                # The first event of a day of imported sums; otherwise only after the clock was set back by days.
                 rollup_state.mark_stale(self._connection, website, (day,))
 
     def _place(self, row: PreparedEvent) -> tuple[int, int, int]:

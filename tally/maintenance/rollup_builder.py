@@ -26,9 +26,19 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from tally.clock import Clock
 from tally.maintenance import retention
 from tally.maintenance.scheduler import Scheduler, Turn
-from tally.rollups import field_values, goal_days, heatmaps, packed_days, rollup_state, totals, visit_pages, web_vitals
+from tally.rollups import (
+    field_values,
+    goal_days,
+    heatmaps,
+    imported_sums,
+    packed_days,
+    rollup_state,
+    totals,
+    visit_pages,
+    web_vitals,
+)
 from tally.rollups.counts import Counts
-from tally.rollups.rollup_state import FINAL, OPEN, STALE
+from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import snapshot, transaction
 from tally.timestamps import DAY_MS
@@ -57,7 +67,7 @@ class RollupBuilder:
 
     `keep_days` applies to websites without a value of their own. `is_busy` returns whether commits keep the writer
     busy. `rest` is the pause after a transaction, in multiples of its duration. `changed` is called with a website
-    whose events were deleted. `goals_of` returns the saved goals of a website.
+    whose events were deleted or whose stale day was built. `goals_of` returns the saved goals of a website.
     """
 
     def __init__(
@@ -144,15 +154,17 @@ class RollupBuilder:
             pass
         state = FINAL if rollup_state.is_final(day, deletion_time_ms) else OPEN
         try:
-            version = await self._write(_begin_day, self._reader, website, day, state)
+            version, state = await self._write(_begin_day, self._reader, website, day, state)
             day_totals = await self._reader.run(lambda connection: totals.count_day(connection, website, day))
         finally:
             await self._reader.run(_end_snapshot)
-        if state == FINAL:
+        if state != OPEN:
             for field in field_values.NUMBERS:
                 await self._write_values(website, day, field)
         if await self._write(_finish_day, website, day, version, state, day_totals):
             self._recheck_blocks(website)
+            # Its figures have changed if it is of imported sums, or was.
+            self._changed(website)
 
     async def _write_values(self, website: int, day: int, field: int) -> None:
         """Write a field's values of a final day."""
@@ -363,19 +375,21 @@ def _next_to_close(connection: sqlite3.Connection, website: int, deletion_time_m
     return None
 
 
-def _begin_day(connection: sqlite3.Connection, reader: Thread, website: int, day: int, state: int) -> int:
-    """Take the snapshot in which a stale day is counted, and delete its totals; return the day's version."""
+def _begin_day(connection: sqlite3.Connection, reader: Thread, website: int, day: int, state: int) -> tuple[int, int]:
+    """Take the snapshot in which a stale day is counted, and delete its totals; return the day's version and the state
+    that it will have: `state`, or IMPORTED."""
     # Within a write transaction, so no commit can be between the snapshot and the deletion.
     reader.begin_snapshot()
     totals.clear(connection, website, day)
+    state = IMPORTED if imported_sums.is_used(connection, website, day) else state
     # The time up to which values will be counted: an event before it that arrives meanwhile makes the day stale again.
     connection.execute(
         "/* rollup_builder.begin */ update rollup_state set rolled_up_to_ms = ?"
         " where website = ? and level = 0 and block = ? and state = 0",
-        ((day + (state == FINAL)) * DAY_MS, website, day),
+        ((day + (state != OPEN)) * DAY_MS, website, day),
     )
     known = rollup_state.day_state(connection, website, day)
-    return -1 if known is None else known.version
+    return -1 if known is None else known.version, state
 
 
 def _end_snapshot(connection: sqlite3.Connection) -> None:

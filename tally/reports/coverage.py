@@ -22,7 +22,8 @@ import orjson
 from tally.events.dimensions import FIELDS, PAGES, VISIT_FIELDS, field_number
 from tally.events.filters import Filter
 from tally.rollups import packed_days, rollup_state
-from tally.rollups.rollup_state import FINAL, KEPT, STALE, Blocks, Day
+from tally.rollups.imported_sums import OF_DAY_MS
+from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT, STALE, Blocks, Day
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import Scope
 from tally.storage.sql.filters import LABELLED, Condition, LabelFilter, Query, labels_of, labels_with, type_numbers
@@ -97,9 +98,18 @@ class Coverage:
         return found.tobytes()
 
     def final(self, span: Span) -> Day | None:
-        """Return the day of a span that is one whole final day, otherwise None."""
+        """Return the day of a span that is one whole final day, or one of imported sums, otherwise None."""
         day = self.known.days[span[0] // DAY_MS]
-        return day if day.state == FINAL and span[1] - span[0] == DAY_MS else None
+        return day if day.state in (FINAL, IMPORTED) and span[1] - span[0] == DAY_MS else None
+
+    def is_imported(self, span: Span) -> bool:
+        """Return whether a span is a day of imported sums."""
+        return self.known.days[span[0] // DAY_MS].state == IMPORTED
+
+    def counts_sums_of(self, day: int) -> bool:
+        """Return whether a day of imported sums counts: it is within the whole days of the range, without filters."""
+        first_ms, end_ms = self.scope.whole_days or (0, 0)
+        return not self.scope.filters and first_ms <= day * DAY_MS + OF_DAY_MS < end_ms
 
     def packed(
         self, spans: Sequence[Span], *, filtered: bool, with_data: bool = False
@@ -236,7 +246,10 @@ def plan_of(coverage: Coverage) -> Plan:
     goes_on = False
     for day, known in days.items():
         span = (max(scope.from_ms, day * DAY_MS), min(scope.to_ms, (day + 1) * DAY_MS))
-        if day in none:
+        if known.state == IMPORTED:
+            # The local day of its date may begin or end on another UTC day, but it counts as a whole.
+            span = day * DAY_MS, (day + 1) * DAY_MS
+        if day in none or (known.state == IMPORTED and not coverage.counts_sums_of(day)):
             goes_on = False
         elif day not in whole or known.state == STALE:
             plan.raw.append(span)

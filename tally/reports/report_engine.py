@@ -32,6 +32,7 @@ from tally.reports.top import Top, TopQuery, TopRow
 from tally.reports.visit_pages import Page
 from tally.reports.web_vitals import Row as VitalsRow
 from tally.rollups.heatmap_grid import WIDTHS
+from tally.rollups.imported_sums import ImportedDays
 from tally.rollups.traffic import Traffic
 from tally.rollups.vitals_histogram import Summary
 from tally.storage.connections import SERVER, Claim
@@ -62,6 +63,7 @@ __all__ = [
     "GoalFigures",
     "Heatmap",
     "HeatmapPages",
+    "ImportedDays",
     "Link",
     "Page",
     "Place",
@@ -183,6 +185,9 @@ class Reports(Protocol):
 
     async def first_event_ms(self, website: int, requester: Requester) -> int | None:
         """Return the beginning of the UTC day of the first traffic event; None where there is none."""
+
+    async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
+        """Return the days of imported sums in a scope, and which of them count; None where there are none."""
 
     async def stats(self, scopes: Sequence[Scope], requester: Requester) -> list[Stats]:
         """Return the key figures of each scope, all from one snapshot."""

@@ -196,7 +196,8 @@ def clipped(edges: Sequence[Span], span: Span) -> list[tuple[int, Span]]:
 def _add_rolled(
     coverage: Coverage, edges: Sequence[Span], stretch: Span, found: list[Sequence[int]], cache: ResultCache
 ) -> None:
-    n = bisect_right(edges, stretch[0], key=itemgetter(0)) - 1
+    # A day of imported sums may begin before the range.
+    n = max(0, bisect_right(edges, stretch[0], key=itemgetter(0)) - 1)
     while n < len(edges) and edges[n][0] < stretch[1]:
         end = _run_end(edges, stretch, n)
         if end > n:

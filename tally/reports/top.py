@@ -6,7 +6,7 @@ them.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from tally.reports.figures import parts_of
 from tally.reports.goals import Conversions, Goal
 from tally.reports.ranking import Labelled, Sums, add_days, first
 from tally.reports.stats import Stats
-from tally.rollups import rollup_state
+from tally.rollups import imported_sums, rollup_state
 from tally.rollups.rollup_state import FINAL
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import Scope
@@ -169,11 +169,17 @@ def _visit_sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) 
             spans,
             cache,
             ("visit figures", field),
-            by_row=lambda scope: coverage.rows(sql.visit_figures(scope, field)),
+            by_row=lambda scope: _visit_figures(coverage, scope, field),
             by_column=lambda columns: columns.visit_figures(field),
             filtered=filtered,
         )
     return sums
+
+
+def _visit_figures(coverage: Coverage, scope: Scope, field: str) -> Iterable[Sequence[int]]:
+    if coverage.is_imported(scope[1:3]):
+        return imported_sums.visit_figures(coverage.connection, coverage.website, scope.day, field)
+    return coverage.rows(sql.visit_figures(scope, field))
 
 
 def names(connection: sqlite3.Connection, scope: Scope, limit: int, cache: ResultCache) -> list[tuple[str, int, int]]:

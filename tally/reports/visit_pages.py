@@ -110,6 +110,8 @@ def _add_cached(sums: Sums, coverage: Coverage, side: str, spans: Sequence[Span]
         for columns in packed_days:
             own.add(columns.pages(f"{side}_page"))
         for span in left:
-            own.add(rollup.count_pages(coverage.connection, coverage.raw(span), side))
+            day = coverage.raw(span).day
+            state = coverage.known.days[day].state
+            own.add(rollup.count_day(coverage.connection, coverage.website, day, state, side))
 
     sums.add_cached(cache, ("all pages", coverage.website, side, coverage.versions(spans)), count)

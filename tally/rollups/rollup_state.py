@@ -8,6 +8,8 @@ that event. Its states:
   included, none from it on. A late event, from before that time, is included in its own transaction.
 - FINAL: all events are included.
 - KEPT: final, and retention has deleted the raw events. The rollup is the only data, and is never rebuilt.
+- IMPORTED: the day has no events and is built from imported sums (tally/rollups/imported_sums.py). Its first event,
+  and a change of the sums, make it stale.
 
 Above the days are blocks of 4, 8, 16 ... 256 days, summed from the blocks below them once all their days are final. A
 day that becomes stale invalidates the blocks above it.
@@ -26,7 +28,7 @@ from typing import NamedTuple
 from tally.events.validation import AHEAD_MS, OLDEST_MS
 from tally.timestamps import DAY_MS
 
-STALE, OPEN, FINAL, KEPT = range(4)
+STALE, OPEN, FINAL, KEPT, IMPORTED = range(5)
 # Blocks of 2 days would be a quarter of all rows and save at most the reading of 2 days at either end of a range.
 LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
 # The levels of table visit_page (tally/rollups/visit_pages.py).
@@ -83,7 +85,7 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
             " (website, level, block, state, rolled_up_to_ms, version)"
             " values (?, 0, ?, ?, ?, 1) on conflict do update"
             " set state = excluded.state, rolled_up_to_ms = excluded.rolled_up_to_ms, version = version + 1"
-            " where state < 3",
+            " where state != 3",
             (website, day, STALE, day * DAY_MS),
         )
         _invalidate_blocks(connection, website, day)
@@ -128,8 +130,9 @@ def finish_day(connection: sqlite3.Connection, website: int, day: int, version: 
 
 
 def finish_rebuild(connection: sqlite3.Connection, website: int, day: int, version: int, state: int) -> bool:
-    """Make a stale day OPEN (nothing rolled up) or FINAL; return False if it was marked stale again since `version`."""
-    rolled_up_to_ms = (day + 1) * DAY_MS if state == FINAL else day * DAY_MS
+    """Give a stale day its state; return False if it was marked stale again since `version`. Of an OPEN day nothing is
+    rolled up."""
+    rolled_up_to_ms = day * DAY_MS if state == OPEN else (day + 1) * DAY_MS
     return bool(
         connection.execute(
             "/* rollup_state.finish_rebuild */ update rollup_state set state = ?, rolled_up_to_ms = ?"

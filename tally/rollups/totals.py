@@ -20,6 +20,7 @@ from collections.abc import Iterable
 
 from tally.events.sessions import SessionUpdate
 from tally.events.visits import Visit
+from tally.rollups import imported_sums
 from tally.storage.sql.events import IS_BOUNCE, IS_EVENT, IS_PAGEVIEW
 from tally.timestamps import DAY_MS, QUARTER_MS
 
@@ -146,7 +147,7 @@ def clear(connection: sqlite3.Connection, website: int, day: int) -> None:
 
 
 def count_day(connection: sqlite3.Connection, website: int, day: int) -> Totals:
-    """Return the totals of a UTC day, counted from raw rows. Takes 2.5 µs an event."""
+    """Return the totals of a UTC day, from raw rows or, if it has none, imported sums. Takes 2.5 µs an event."""
     begin, end = day * DAY_MS, (day + 1) * DAY_MS
     totals: Totals = {}
     traffic = (
@@ -170,7 +171,17 @@ def count_day(connection: sqlite3.Connection, website: int, day: int) -> Totals:
     )
     for quarter, *figures in connection.execute(visits, (website, day)):
         _at(totals, quarter)[_VISITS:] = figures
-    return totals
+    return totals or _of_sums(connection, website, day)
+
+
+def _of_sums(connection: sqlite3.Connection, website: int, day: int) -> Totals:
+    """Return the totals of a day without events, from imported sums: all in one quarter hour."""
+    of = imported_sums.total(connection, website, day)
+    if not of:
+        return {}
+    row = [of["pageviews"], of["events"], of["visitors"], of["visitors"], 0, of["visits"], of["bounces"]]
+    row += [of["pageviews"] if of["visits"] else 0, of["duration_ms"]]
+    return {(day * DAY_MS + imported_sums.OF_DAY_MS) // QUARTER_MS: row}
 
 
 def _count_whole(totals: Totals, midnight: int, mask: int) -> None:

@@ -8,7 +8,9 @@ import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tally.timestamps import DAY_MS
+from tally.rollups.imported_sums import OF_DAY_MS
+from tally.rollups.rollup_state import IMPORTED
+from tally.timestamps import DAY_MS, QUARTER_MS
 
 # Rows of stale days that one call counts, at 0.1 µs a row.
 MAX_COUNTED = 200_000
@@ -29,7 +31,11 @@ def traffic_of(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[
     found, left = {}, MAX_COUNTED
     for website in websites:
         sums = connection.execute(
-            "/* traffic.total */ select coalesce(sum(pageviews + events), 0) from total_15m where website = ?",
+            # Imported sums are no stored events.
+            "/* traffic.total */ select (select coalesce(sum(pageviews + events), 0) from total_15m where website = ?1)"
+            " - (select coalesce(sum(pageviews + events), 0) from total_15m, rollup_state as day where day.website = ?1"
+            f" and level = 0 and state = {IMPORTED} and total_15m.website = ?1"
+            f" and quarter = (block * {DAY_MS} + {OF_DAY_MS}) / {QUARTER_MS})",
             (website,),
         )
         events, is_exact = int(sums.fetchone()[0]), True

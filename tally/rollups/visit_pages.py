@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from tally.events.dimensions import FIELDS
-from tally.rollups import rollup_state
+from tally.rollups import imported_sums, rollup_state
 from tally.rollups.counts import Counts, merge
-from tally.rollups.rollup_state import FINAL_AFTER_MS, KEPT, PAGE_LEVELS
+from tally.rollups.rollup_state import FINAL_AFTER_MS, IMPORTED, KEPT, PAGE_LEVELS
 from tally.storage.sql import events as sql
 from tally.storage.sql import visits as visit_statements
 from tally.storage.sql.events import Scope
@@ -50,6 +50,15 @@ def count_pages(connection: sqlite3.Connection, scope: Scope, side: str, part: P
     Label 0 is no pageview.
     """
     return connection.execute(*visit_statements.pages(scope, side, part))
+
+
+def count_day(
+    connection: sqlite3.Connection, website: int, day: int, state: int, side: str, part: Part = WHOLE
+) -> Iterable[Sequence[int]]:
+    """Count the pages of a part of a whole day in a state, which is not KEPT, as `count_pages`."""
+    if state == IMPORTED:
+        return imported_sums.pages(connection, website, day, side, part)
+    return count_pages(connection, Scope(website, day * DAY_MS, (day + 1) * DAY_MS), side, part)
 
 
 # --- building, in steps, each within a transaction of the caller
@@ -123,9 +132,10 @@ def count_block(connection: sqlite3.Connection, website: int, level: int, block:
         (website, block << level, (block + 1) << level),
     ).fetchall()
     merge(counts, _stored(connection, website, 0, [day for day, state in days if state == KEPT], part))
-    for day in (day for day, state in days if state != KEPT):
-        scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS)
-        entries, exits = (count_pages(connection, scope, side, part) for side in ("entry", "exit"))
+    for day, state in days:
+        if state == KEPT:
+            continue
+        entries, exits = (count_day(connection, website, day, state, side, part) for side in SIDES)
         merge(counts, ((value, *figures, *_SIDE) for value, *figures in entries))
         merge(counts, ((value, *_SIDE, *figures) for value, *figures in exits))
     return counts

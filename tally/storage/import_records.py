@@ -22,16 +22,18 @@ _SILENT_AFTER_MS = 30_000
 
 
 class Counts(NamedTuple):
-    """The number of stored, duplicate and rejected lines, and of lines that the format skips, by reason."""
+    """The number of stored events, duplicate and rejected lines, stored sums, and of lines that the format skips, by
+    reason."""
 
     events: int
     duplicates: int
     rejected: int
+    sums: int
     skipped: Mapping[str, int]
 
 
 class ImportRecord(NamedTuple):
-    """An import. `first_day` and `last_day` are UTC days of its events, None without any; `position` is in bytes."""
+    """An import. `first_day` and `last_day` are UTC days of what it stored, else None; `position` is in bytes."""
 
     website: int
     number: int
@@ -44,6 +46,7 @@ class ImportRecord(NamedTuple):
     events: int
     duplicates: int
     rejected: int
+    sums: int
     skipped: Mapping[str, int]
     first_day: int | None
     last_day: int | None
@@ -98,9 +101,9 @@ def begin(connection: sqlite3.Connection, website: int, format: str, digest: str
     """Insert an import; return its number."""
     ((number,),) = connection.execute(
         "/* import_records.begin */ insert into import (website, number, format, digest, file, state, begun_ms,"
-        " changed_ms, events, duplicates, rejected, skipped, position, size)"
+        " changed_ms, events, duplicates, rejected, sums, skipped, position, size)"
         " values (?1, (select coalesce(max(number), 0) + 1 from import where website = ?1),"
-        " ?2, ?3, ?4, 'running', ?5, ?5, 0, 0, 0, '{}', 0, 0) returning number",
+        " ?2, ?3, ?4, 'running', ?5, ?5, 0, 0, 0, 0, '{}', 0, 0) returning number",
         (website, format, digest, file, now_ms),
     ).fetchall()
     return int(number)
@@ -115,26 +118,27 @@ def save(
     place: tuple[int, int],
     progress: str | None,
 ) -> None:
-    """Store how far a running import is. `days`: first and last of the new events; `place`: bytes read, and of how
+    """Store how far a running import is. `days`: first and last of what is new; `place`: bytes read, and of how
     many."""
     first_day, last_day = days or (None, None)
     connection.execute(
         "/* import_records.save */ update import set state = 'running', changed_ms = ?, events = ?, duplicates = ?,"
-        " rejected = ?, skipped = ?, first_day = coalesce(min(first_day, ?), first_day, ?),"
+        " rejected = ?, sums = ?, skipped = ?, first_day = coalesce(min(first_day, ?), first_day, ?),"
         " last_day = coalesce(max(last_day, ?), last_day, ?), position = ?, size = ?, progress = ?"
         " where website = ? and number = ?",
         (
-            *(time.time_ns() // 1_000_000, *counts[:3], orjson.dumps(dict(counts.skipped)).decode()),
+            *(time.time_ns() // 1_000_000, *counts[:4], orjson.dumps(dict(counts.skipped)).decode()),
             *(first_day, first_day, last_day, last_day, *place, progress, website, number),
         ),
     )
 
 
 def end(connection: sqlite3.Connection, website: int, number: int, state: str) -> None:
-    """Store that a running import is interrupted or complete."""
+    """Store that an import is interrupted or complete; one may be interrupted after its last line."""
     connection.execute(
         "/* import_records.end */ update import set state = ?1, progress = iif(?1 = 'complete', null, progress),"
-        " position = iif(?1 = 'complete', size, position) where website = ?2 and number = ?3 and state = 'running'",
+        " position = iif(?1 = 'complete', size, position) where website = ?2 and number = ?3"
+        " and state in ('running', 'interrupted')",
         (state, website, number),
     )
 

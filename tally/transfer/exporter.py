@@ -1,4 +1,5 @@
-"""Export the events of a website: traffic, web vitals and experiments, one line (or row) each, oldest first.
+"""Export the events of a website: traffic, web vitals and experiments, one line (or row) each, oldest first. JSON lines
+begin with its imported sums.
 
 The export reads one snapshot while the server continues, so the file is the state at one moment; SQLite cannot reset
 its write-ahead log until the export ends. Memory is bounded: rows are read a thousand at a time, and a few megabytes of
@@ -18,12 +19,13 @@ import orjson
 
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.validation import METRICS, TYPE_NAMES, VITALS
+from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
 from tally.rollups.vitals_histogram import from_stored
 from tally.storage.database import snapshot
 from tally.storage.event_data import STORED
 from tally.storage.sql.events import of_visit
-from tally.timestamps import local_iso
-from tally.transfer.line_format import COLUMNS
+from tally.timestamps import DAY_MS, local_iso
+from tally.transfer.line_format import COLUMNS, SUM_COLUMNS, SUM_TYPE
 
 # A few hundred kilobytes.
 _ROWS_AT_ONCE = 1_000
@@ -49,6 +51,7 @@ _TABLES: tuple[tuple[str, dict[str, str]], ...] = (
     ("experiment_event", {"event_name": "0"} | dict.fromkeys(("visit", "event_data", *METRICS), "null")),
 )
 _FIRST_TEXT = 2
+_FIELD_NAMES = {number: name for name, number in FIELD_NUMBERS.items()}
 _TIMESTAMP, _EVENT_DATA = COLUMNS.index("timestamp"), COLUMNS.index("event_data")
 
 
@@ -71,10 +74,15 @@ def export_events(
     progress: Callable[[int], None] = lambda rows: None,
     format: Format = json_lines,
 ) -> int:
-    """Write each event of a website; return their number. `progress` is called with the number so far."""
+    """Write each event of a website, and in JSON lines its imported sums before them; return the number of events.
+    `progress` is called with the number so far."""
     written = 0
     texts = _Texts(connection)
     with format(out) as write, snapshot(connection):
+        if format is json_lines:
+            for sums in _sums(connection, website):
+                known = texts.of_labels({row[2] for row in sums})
+                out.write(b"".join(_sum_line(row, known[row[2]]) for row in sums))
         for rows in _batches(connection, website):
             known = texts.of(rows)
             write([_values(row, known) for row in rows])
@@ -104,6 +112,18 @@ def _batches(connection: sqlite3.Connection, website: int) -> Iterator[list[tupl
         yield batch
 
 
+def _sums(connection: sqlite3.Connection, website: int) -> Iterator[list[tuple[int, ...]]]:
+    """Yield (field, day, value, bits of the known figures, FIGURES) of the imported sums, some at a time."""
+    rows = connection.execute(
+        f"/* exporter.sums */ select field, day, value, imported_field.figures, {', '.join(FIGURES)}"
+        " from imported_field join imported_sum using (website, field, day) where website = ?"
+        " order by field, day, value",
+        (website,),
+    )
+    while batch := rows.fetchmany(_ROWS_AT_ONCE):
+        yield batch
+
+
 class _Texts:
     """A cache of the texts of labels."""
 
@@ -114,10 +134,14 @@ class _Texts:
 
     def of(self, rows: Iterable[Sequence[Any]]) -> dict[int, str | None]:
         """Return a mapping with the texts of all labels of these rows; None for unset."""
+        end = _FIRST_TEXT + len(_LABELLED)
+        return self.of_labels(set().union(*[row[_FIRST_TEXT:end] for row in rows]))
+
+    def of_labels(self, labels: set[int]) -> dict[int, str | None]:
+        """Return a mapping with the texts of some labels; None for unset."""
         if self._characters > _MAX_CHARACTERS:
             self._known, self._characters = {0: None}, 0
-        end = _FIRST_TEXT + len(_LABELLED)
-        missing = set().union(*[row[_FIRST_TEXT:end] for row in rows]).difference(self._known)
+        missing = labels.difference(self._known)
         found = self._connection.execute(
             "/* exporter.texts */ select id, text from label where id in (select value from json_each(?))",
             (orjson.dumps(list(missing)).decode(),),
@@ -150,6 +174,13 @@ def _values(row: Sequence[Any], texts: dict[int, str | None]) -> list[Any]:
         value,
         who,
     ]
+
+
+def _sum_line(row: Sequence[int], text: str | None) -> bytes:
+    field, day, _, known, *figures = row
+    had = (figure if known >> n & 1 else None for n, figure in enumerate(figures))
+    values = (SUM_TYPE, local_iso(day * DAY_MS, 0)[:10], _FIELD_NAMES[field], text, *had)
+    return orjson.dumps(dict(zip(SUM_COLUMNS, values, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _line(values: list[Any]) -> bytes:

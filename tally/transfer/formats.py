@@ -8,26 +8,15 @@ Files are read again from the middle where an import was interrupted. So `read` 
 `records` reads at the beginning of a file, such as the names of columns.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import orjson
 
-from tally.events.validation import Rejection
 from tally.transfer.files import Source
 from tally.transfer.line_format import BAD_JSON
-from tally.transfer.records import Record, Site, Skip, lines
-
-
-class Reader(Protocol):
-    """Reads a file."""
-
-    def records(self, start: int) -> Iterator[Record]:
-        """Yield the records of the file from a byte on (tally/transfer/records.py). Raises BadFile."""
-
-    def read(self, value: Any) -> Iterable[dict[str, Any] | Skip | Rejection]:
-        """Return the items of a record's value: events, what is skipped on purpose, and what is invalid."""
+from tally.transfer.records import Reader, Record, Site, lines
 
 
 class Importer(NamedTuple):
@@ -61,22 +50,22 @@ class TallyLines:
 
 
 def _reader(module: str, name: str) -> Callable[[Source, Site], Reader]:
-    """Return what makes a reader of a class that is imported only then: the tables of User-Agents take 40 ms."""
+    """Return what makes a reader, from a module that is imported only then: the tables of User-Agents take 40 ms."""
 
     def make(source: Source, site: Site) -> Reader:
-        reader: Reader = getattr(import_module(f"tally.transfer.{module}"), name)(source, site)
-        return reader
+        made: Reader = getattr(import_module(f"tally.transfer.{module}"), name)(source, site)
+        return made
 
     return make
 
 
 IMPORTERS: dict[str, Importer] = {
     "tally": Importer(TallyLines),
-    "goatcounter": Importer(_reader("goatcounter", "GoatCounter")),
-    "plausible": Importer(_reader("plausible", "Plausible")),
+    "goatcounter": Importer(_reader("goatcounter_sums", "reader")),
+    "plausible": Importer(_reader("plausible_sums", "reader")),
     "umami": Importer(_reader("umami", "Umami")),
     "matomo": Importer(_reader("matomo", "Matomo")),
-    "ga4": Importer(_reader("ga4", "GA4")),
+    "ga4": Importer(_reader("ga4_sums", "reader")),
     "access-log": Importer(_reader("access_log", "AccessLog"), has_addresses=True),
 }
 """Importers by the name that `--from` accepts. `tally` is what `analytics-server export` writes."""

@@ -1,4 +1,5 @@
-"""Read rows of GA4's BigQuery export as JSON: an object per event, one per line or in arrays.
+"""Read rows of GA4's BigQuery export as JSON: an object per event, one per line or in arrays. Reports as CSV have sums:
+tally/transfer/ga4_sums.py.
 
 A row has the event's parameters as a list of keys with typed values; integers are texts, as BigQuery writes them. Web
 pages and apps are read. Sessions and engagement, which GA4 stores as events, are skipped. A row is known by its time

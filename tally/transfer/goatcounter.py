@@ -1,4 +1,4 @@
-"""Read the CSV export of GoatCounter, version 2: one row per hit.
+"""Read the CSV export of GoatCounter, version 2: one row per hit. Its JSON export: tally/transfer/goatcounter_sums.py.
 
 The file has 14 columns, the first of which begins with the version. It has no hostname and no row ids; a row is known
 by all of its text, so two equal rows (same second, page, session) are one event.
@@ -93,13 +93,13 @@ class GoatCounter:
             event["pathname"] = values.pathname(pathname)
             event |= values.campaign(query)
         if referrer:
-            event |= _source(referrer, scheme)
+            event |= source_of(referrer, scheme)
         country = values.country(place[:2])
         event["country"], event["region"] = country, values.region(country, place[3:])
         return (event,)
 
 
-def _source(referrer: str, scheme: str) -> dict[str, str]:
+def source_of(referrer: str, scheme: str) -> dict[str, str]:
     """Return where a hit came from: a host, the host of a generated name, or a campaign."""
     if scheme == "c":
         return {"utm_source": values.label(referrer)}

@@ -32,12 +32,12 @@ from tally.events.validation import (
     Rejection,
 )
 from tally.events.visits import packed_acquisition
-from tally.rollups import experiments, rollup_state, vitals_histogram, web_vitals
+from tally.rollups import experiments, imported_sums, rollup_state, vitals_histogram, web_vitals
 from tally.storage import event_data, value_limits
 from tally.storage.bulk_insert import insert
 from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS
-from tally.transfer.line_format import Line
+from tally.transfer.line_format import Line, SumLine
 from tally.transfer.visit_merge import News, Visits
 
 BEYOND_RETENTION = Rejection(
@@ -70,14 +70,40 @@ class Part:
         self._connection, self._website, self._labels, self._visits = connection, website, labels, visits
         self._import = number
         self._assigned: dict[int, int] = {}
-        # The ids of the stored lines, and their first and last UTC day.
+        # The ids of the stored events, and the first and last UTC day of all that was stored.
         self.ids = range(0)
         self.days: tuple[int, int] | None = None
-        self.accepted = self.duplicates = 0
+        self.accepted = self.sums = self.duplicates = 0
         self.rejected: list[tuple[int, Rejection]] = []
 
-    def take(self, lines: Sequence[Line]) -> None:
+    def take(self, lines: Sequence[Line | SumLine]) -> None:
         """Store the new ones of the lines. Takes 10 to 13 µs a line."""
+        events, sums = divided(lines)
+        if sums:
+            self._take_sums(sums)
+        if events:
+            self._take_events(events)
+
+    def _take_sums(self, sums: Sequence[SumLine]) -> None:
+        new = self._new_sums(sums)
+        number = self._labels.numbers_of(self._connection, {line.texts[0] for line in new})
+        imported_sums.add(
+            self._connection,
+            self._website,
+            self._import,
+            [imported_sums.Sum(one.field, one.day, number[one.texts[0]], one.known, one.figures) for one in new],
+        )
+        self.duplicates, self.sums = len(sums) - len(new), len(new)
+        if new:
+            self.days = min(line.day for line in new), max(line.day for line in new)
+
+    def _new_sums(self, sums: Sequence[SumLine]) -> list[SumLine]:
+        """Return the sums of fields and days of which no other import has any."""
+        places = {(line.field, line.day) for line in sums}
+        others = imported_sums.others(self._connection, self._website, self._import, places)
+        return [line for line in sums if (line.field, line.day) not in others]
+
+    def _take_events(self, lines: Sequence[Line]) -> None:
         lines = self._within_retention(lines)
         self._number = self._labels.numbers_of(
             self._connection, set().union(*[line.texts for line in lines])
@@ -88,7 +114,7 @@ class Part:
         self.accepted = len(accepted)
         if accepted:
             self.ids = range(accepted[0][1], accepted[-1][1] + 1)
-            days = [line.ts_ms // DAY_MS for line, _ in accepted]
+            days = [*(self.days or ()), *(line.ts_ms // DAY_MS for line, _ in accepted)]
             self.days = min(days), max(days)
             self._store(accepted)
 
@@ -119,9 +145,10 @@ class Part:
         self.rejected = [(line.number, BEYOND_RETENTION) for line in lines if line.ts_ms // DAY_MS in kept]
         return [line for line in lines if line.ts_ms // DAY_MS not in kept]
 
-    def known(self, lines: Sequence[Line]) -> int:
+    def known(self, lines: Sequence[Line | SumLine]) -> int:
         """Return how many of the lines the website has. Stores nothing."""
-        return len(lines) - len(self._unknown(lines))
+        events, sums = divided(lines)
+        return len(lines) - len(self._unknown(events)) - len(self._new_sums(sums))
 
     def _unknown(self, lines: Sequence[Line]) -> list[Line]:
         """Return the lines that the website does not have from an earlier part or as its own events."""
@@ -131,7 +158,7 @@ class Part:
 
     def _new(self, lines: Sequence[Line]) -> list[Line]:
         new = self._unknown(lines)
-        self.duplicates = len(lines) - len(new)
+        self.duplicates += len(lines) - len(new)
         return new
 
     def _accepted(self, lines: Sequence[Line]) -> list[tuple[Line, int]]:
@@ -260,6 +287,18 @@ class Part:
         return {visitor: iter(ordinals) for visitor, ordinals in added.items()}
 
 
+def divided(lines: Sequence[Line | SumLine]) -> tuple[list[Line], list[SumLine]]:
+    """Return the events and the sums among some lines."""
+    events: list[Line] = []
+    sums: list[SumLine] = []
+    for line in lines:
+        if isinstance(line, Line):
+            events.append(line)
+        else:
+            sums.append(line)
+    return events, sums
+
+
 class Check:
     """Finds lines that are valid by themselves and that `Part` would reject, in the order of the file."""
 
@@ -277,17 +316,19 @@ class Check:
         )
         connection.execute("/* import_writer.none_checked */ delete from temp.checked")
 
-    def is_copy(self, line: Line) -> bool:
-        """Return whether the file has had the line before."""
-        if line.key is None:
+    def is_copy(self, line: Line | SumLine) -> bool:
+        """Return whether the file has had the line before. Sums are added up: they have no copies."""
+        if isinstance(line, SumLine) or line.key is None:
             return False
         new = self._connection.execute(
             "/* import_writer.check */ insert or ignore into temp.checked values (?, ?)", (line.ts_ms, line.key)
         )
         return not new.rowcount
 
-    def rejection(self, line: Line) -> Rejection | None:
+    def rejection(self, line: Line | SumLine) -> Rejection | None:
         """Return why a line will be rejected; None where it will not."""
+        if isinstance(line, SumLine):
+            return None
         day = line.ts_ms // DAY_MS
         if day not in self._is_kept:
             self._is_kept[day] = is_kept(self._connection, self._website, day)

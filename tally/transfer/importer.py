@@ -40,8 +40,8 @@ from tally.storage.wal import truncate_wal_without_server
 from tally.timestamps import DAY_MS
 from tally.transfer.files import BadFile, Source
 from tally.transfer.formats import IMPORTERS
-from tally.transfer.import_writer import Check, Part
-from tally.transfer.line_format import Line, LineReader
+from tally.transfer.import_writer import Check, Part, divided
+from tally.transfer.line_format import Line, LineReader, SumLine
 from tally.transfer.records import Record, Site, Skip
 from tally.transfer.visit_merge import Visits
 
@@ -66,22 +66,26 @@ USUAL = Sizes()
 
 
 class Summary(NamedTuple):
-    """The number of imported, duplicate and invalid lines of a file."""
+    """The number of imported events, duplicate and invalid lines, and imported sums of a file."""
 
     accepted: int
     duplicates: int
     bad: int
+    sums: int = 0
 
 
 class Preview(NamedTuple):
     """What an import would store: valid events by UTC day, how many of them were imported before, the number of further
-    copies of events in the file, of invalid lines, and of all lines."""
+    copies of events in the file, of invalid lines, and of all lines; then the sums by day, and how many of them belong
+    to days and fields that have sums."""
 
     days: Mapping[int, int]
     known: int
     copies: int
     bad: int
     lines: int
+    sums: Mapping[int, int] = MappingProxyType({})
+    known_sums: int = 0
 
 
 class Progress(NamedTuple):
@@ -101,13 +105,14 @@ class Progress(NamedTuple):
     bad: int = 0
     secret: str = ""
     skipped: Mapping[str, int] = MappingProxyType({})
+    sums: int = 0
 
 
 class Chunk(NamedTuple):
     """Valid lines sorted by day, invalid ones, what was skipped by reason, and the lines and bytes of the file up to
     the end of the chunk."""
 
-    lines: list[Line]
+    lines: list[Line | SumLine]
     bad: list[tuple[int, Rejection]]
     skipped: Counter[str]
     end: tuple[int, int]
@@ -195,12 +200,13 @@ class _Import:
         """Return what would be imported; report invalid lines."""
         check = Check(self._connection, self._website)
         days: Counter[int] = Counter()
-        known = copies = 0
+        sum_days: Counter[int] = Counter()
+        known = known_sums = copies = 0
         chunks = _Chunks(self._records, self._read, self._lines, self._sizes, (0, 0))
         skipped: Counter[str] = Counter()
         while chunk := chunks.next():
             skipped += chunk.skipped
-            good: list[Line] = []
+            good: list[Line | SumLine] = []
             bad = chunk.bad
             for line in chunk.lines:
                 rejection = check.rejection(line)
@@ -212,11 +218,14 @@ class _Import:
                     good.append(line)
             for number, rejection in sorted(bad, key=itemgetter(0)):
                 self._bad.add(number, rejection)
-            days.update(line.ts_ms // DAY_MS for line in good)
-            known += Part(self._connection, self._website, self._labels, self._visits, 0).known(good)
+            events, sums = divided(good)
+            days.update(line.ts_ms // DAY_MS for line in events)
+            sum_days.update(line.day for line in sums)
+            part = Part(self._connection, self._website, self._labels, self._visits, 0)
+            known, known_sums = known + part.known(events), known_sums + part.known(sums)
             self._progress(self._source.position)
         self._end_reports(skipped)
-        return Preview(days, known, copies, self._bad.seen, chunks.lines)
+        return Preview(days, known, copies, self._bad.seen, chunks.lines, sum_days, known_sums)
 
     def take(self) -> Summary:
         """Import the lines that have not been imported yet."""
@@ -234,7 +243,7 @@ class _Import:
         finally:
             self._end_reports(self._at.skipped)
         self._state.close()
-        return Summary(self._at.accepted, self._at.duplicates, self._at.bad)
+        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums)
 
     def _end_reports(self, skipped: Mapping[str, int]) -> None:
         self._bad.close()
@@ -285,6 +294,7 @@ class _Import:
                 before.bad + len(part.rejected) + (0 if before.done else len(chunk.bad)),
                 before.secret,
                 before.skipped if before.done else dict(chunk.skipped + Counter(before.skipped)),
+                before.sums + part.sums,
             )
             self._state.save(at, part)
         self._labels.keep()
@@ -303,10 +313,10 @@ class _Import:
         self._progress(self._source.position)
         time.sleep(max(0.0, took_s / 2 - (time.perf_counter() - begun)))
 
-    def _load_visits(self, lines: Iterable[Line]) -> None:
+    def _load_visits(self, lines: Iterable[Line | SumLine]) -> None:
         wanted: dict[int, set[int]] = {}
         for line in lines:
-            if line.type in TRAFFIC and line.is_named:
+            if isinstance(line, Line) and line.type in TRAFFIC and line.is_named:
                 wanted.setdefault(line.ts_ms // DAY_MS, set()).add(line.visitor)
         self._visits.load(self._connection, wanted, self._state.number)
 
@@ -329,7 +339,7 @@ class _Chunks:
         self._begin()
 
     def _begin(self) -> None:
-        self._good: list[Line] = []
+        self._good: list[Line | SumLine] = []
         self._bad: list[tuple[int, Rejection]] = []
         self._skipped: Counter[str] = Counter()
         self.lines, self._first_byte = self._number, self._bytes
@@ -372,10 +382,10 @@ class _Chunks:
                         self._skipped[item.reason] += 1
                         continue
                     line = item if isinstance(item, Rejection) else check(number, item)
-                    if isinstance(line, Line):
-                        good.append(line)
-                    else:
+                    if isinstance(line, Rejection):
                         bad.append((number, line))
+                    else:
+                        good.append(line)
         except StopIteration:
             pass
         except BadFile as failure:
@@ -432,7 +442,9 @@ class _ImportState:
             self._connection,
             self._website,
             self.number,
-            import_records.Counts(progress.accepted, progress.duplicates, progress.bad, progress.skipped),
+            import_records.Counts(
+                progress.accepted, progress.duplicates, progress.bad, progress.sums, progress.skipped
+            ),
             part.days,
             (self._source.position, self._source.size),
             stored,

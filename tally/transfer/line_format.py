@@ -18,12 +18,16 @@ null and an empty text mean absent. An invalid line is a Rejection, so that the 
 - A referrer is a URL or a host and is stored as by collect: the host in lower case without `www.`, and nothing if it is
   the website's own.
 - The channel of a line is not read, but computed from its referrer and UTM values.
+- A line of the type SUM_TYPE has no event, but the figures of a day by one value of a field, as another system exports
+  them (tally/rollups/imported_sums.py): SUM_COLUMNS. Figures that the system does not have are absent.
 
 COLUMNS follows EVENT_COLUMNS in tally/api/events.py.
 """
 
+import re
 import secrets
 from collections.abc import Mapping
+from datetime import date
 from functools import lru_cache
 from hashlib import blake2b
 from operator import gt, itemgetter
@@ -46,6 +50,7 @@ from tally.events.validation import (
     Rejection,
     type_of,
 )
+from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
 from tally.timestamps import DAY_MS, event_time_ms
 
 COLUMNS = (
@@ -54,11 +59,21 @@ COLUMNS = (
 )
 """The keys of a line, in the order in which they are written."""
 
+SUM_TYPE = "imported_sum"
+SUM_COLUMNS = ("type", "day", "field", "value", *FIGURES)
+"""The type of a line of sums, and its keys. `day` is a date, `field` one of FIELD_NUMBERS."""
+
+# Of a website and day.
+_MAX_FIGURE = 1 << 40
+# The figures of visits go together: ratios of some visits alone would be wrong.
+_OF_VISITS = ("visits", "bounces", "duration_ms")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 # The largest integer of SQLite.
 _MAX_ID = (1 << 63) - 1
 _VISITOR_BITS = 62
 _LIMITS = tuple((one.name, one.max_characters) for one in DIMENSIONS)
 _LENGTHS = tuple(most for _, most in _LIMITS)
+_EPOCH = date(1970, 1, 1)
 _ABSENT = dict.fromkeys(FIELDS, "")
 _dimensions_of = itemgetter(*FIELDS)
 _REFERRER = FIELDS.index("referrer")
@@ -92,6 +107,22 @@ class Line(NamedTuple):
     rest: tuple[Any, ...]
 
 
+class SumLine(NamedTuple):
+    """A checked line of sums. known: bits of the figures that it has."""
+
+    number: int
+    day: int
+    field: int
+    texts: tuple[str]
+    known: int
+    figures: tuple[int, ...]
+
+    @property
+    def ts_ms(self) -> int:
+        """Return the beginning of the UTC day of the date."""
+        return self.day * DAY_MS
+
+
 class _Wrong(ValueError):
     def __init__(self, code: str, message: str, field: str) -> None:
         super().__init__(code)
@@ -118,17 +149,48 @@ class LineReader:
         self._salt, self._website, self._now_ms = salt, website, now_ms
         self._domain, self._origins, self._secret = domain, origins, secret
 
-    def line(self, number: int, item: Any) -> Line | Rejection:
+    def line(self, number: int, item: Any) -> Line | SumLine | Rejection:
         """Return the line with this number of a value, which is a dict if it is valid. Takes about 10 µs."""
         type_ = type_of(item)
         if isinstance(type_, Rejection):
-            return type_
+            is_sum = isinstance(item, dict) and item.get("type") == SUM_TYPE
+            return self._checked_sum(number, item) if is_sum else type_
         if type_ == HEATMAP and any(item.get(field) is not None for field in ("points", "x", "y")):
             return NO_HEATMAP
         try:
             return self._line(number, type_, item)
         except _Wrong as wrong:
             return wrong.rejection
+
+    def _checked_sum(self, number: int, item: dict[str, Any]) -> SumLine | Rejection:
+        try:
+            return self._sum(number, item)
+        except _Wrong as wrong:
+            return wrong.rejection
+
+    def _sum(self, number: int, item: dict[str, Any]) -> SumLine:
+        day = _day(item.get("day"))
+        if day is None or not 0 <= day <= (self._now_ms + DAY_MS) // DAY_MS:
+            # One day ahead of UTC, because of time zones.
+            raise _Wrong("invalid_field", "day is a date such as 2024-11-18, from 1970 to today.", "day")
+        name, value = item.get("field"), item.get("value") or ""
+        field = FIELD_NUMBERS.get(name) if isinstance(name, str) else None
+        if field is None:
+            raise _Wrong("invalid_field", f"field is one of {', '.join(FIELD_NUMBERS)}.", "field")
+        most = _LENGTHS[field] if field < len(_LENGTHS) else 0 if name == "total" else _LENGTHS[0]
+        if not isinstance(value, str) or len(value) > most or "\0" in value or (not value and name == "event_name"):
+            raise _Wrong("invalid_field", f"value is text of at most {most:,} characters, without NUL.", "value")
+        if field == _REFERRER:
+            value = self._referrer(value)
+        sent = {figure: item[figure] for figure in FIGURES if item.get(figure) is not None}
+        if not all(type(one) is int and 0 <= one <= _MAX_FIGURE for one in sent.values()):
+            raise _Wrong("invalid_field", f"{', '.join(FIGURES)} are whole numbers, not negative.", "visitors")
+        if not sent.keys() >= {*_OF_VISITS}:
+            sent = {figure: one for figure, one in sent.items() if figure not in _OF_VISITS}
+        if not sent:
+            raise _Wrong("missing_field", f"A sum needs some of {', '.join(FIGURES)}, those of visits together.", "")
+        known = sum(1 << n for n, figure in enumerate(FIGURES) if figure in sent)
+        return SumLine(number, day, field, (value,), known, tuple(sent.get(figure, 0) for figure in FIGURES))
 
     def _line(self, number: int, type_: int, item: dict[str, Any]) -> Line:
         for field in _REQUIRED[type_]:
@@ -202,6 +264,14 @@ class LineReader:
 
     def _number(self, what: bytes, text: bytes, secret: bytes = b"") -> int:
         return int.from_bytes(blake2b(text, digest_size=8, key=secret or self._salt, person=what).digest(), "little")
+
+
+def _day(value: Any) -> int | None:
+    """Return the number of a day from an ISO date, None where it is none."""
+    try:
+        return (date.fromisoformat(value) - _EPOCH).days if isinstance(value, str) and _DATE.fullmatch(value) else None
+    except ValueError:
+        return None
 
 
 def _stored_visitor(visitor: Any) -> int | None:

@@ -1,4 +1,5 @@
-"""Read rows of Plausible's table events_v2, as CSV or TSV with a header: one row per event.
+"""Read rows of Plausible's table events_v2, as CSV or TSV with a header: one row per event. Its export of sums:
+tally/transfer/plausible_sums.py.
 
 Columns are found by their names. Rows have no ids: a row is known by its time, visitor, session, name, page,
 properties and revenue, so equal ones of one second are one event. ClickHouse writes unknown countries as two NULs in

@@ -15,12 +15,12 @@ reading can start again.
 import csv
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tally.events.validation import Rejection
-from tally.transfer.files import MAX_LINE_BYTES, BadFile, Source
+from tally.transfer.files import MAX_LINE_BYTES, BadFile, Member, Source
 
 Record = tuple[Any, int, int]
 
@@ -36,6 +36,16 @@ class Skip(NamedTuple):
     """What is skipped on purpose, such as a crawler's request. `reason` is a short text in the plural."""
 
     reason: str
+
+
+class Reader(Protocol):
+    """Reads a file."""
+
+    def records(self, start: int) -> Iterator[Record]:
+        """Yield the records of the file from a byte on. Raises BadFile."""
+
+    def read(self, value: Any) -> Iterable[dict[str, Any] | Skip | Rejection]:
+        """Return the items of a record's value: events, what is skipped on purpose, and what is invalid."""
 
 
 TOO_LONG = Rejection("line_too_long", "A line must be at most 1 MiB long.")
@@ -74,13 +84,17 @@ def lines(source: Source, start: int = 0) -> Iterator[Record]:
 class Table:
     """A CSV or TSV file with a header: `columns` are its names once `records` has begun."""
 
-    def __init__(self, source: Source, check: Callable[[Sequence[str]], None], *, allow_nul: bool = False) -> None:
+    def __init__(
+        self, source: Source | Member, check: Callable[[Sequence[str]], None], *, allow_nul: bool = False
+    ) -> None:
         """`check` is called with the columns and raises BadFile if they are not those of the format."""
         self._source, self._check, self._allow_nul = source, check, allow_nul
         self.columns: list[str] = []
 
     @classmethod
-    def with_columns(cls, source: Source, needed: Collection[str], hint: str, *, allow_nul: bool = False) -> "Table":
+    def with_columns(
+        cls, source: Source | Member, needed: Collection[str], hint: str, *, allow_nul: bool = False
+    ) -> "Table":
         """Return a table that has at least these columns. hint: what file it should be, for the error."""
 
         def check(columns: Sequence[str]) -> None:

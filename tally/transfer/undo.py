@@ -11,6 +11,7 @@ last step the figures are those of a database that never had the import:
 5. Experiment events, and assignments and counts of their visitors.
 6. Keys of imported lines, so that the same file can be imported again.
 7. The ids of the import.
+8. Imported sums, and the days that are built from them become stale.
 
 Between the first and the last step, figures of the days of the import are between the old and the new ones. Sums of
 days whose events have expired stay: nothing is left that they could be counted from.
@@ -23,7 +24,7 @@ from typing import Any
 import orjson
 
 from tally.accounts.websites import secure_delete
-from tally.rollups import experiments, rollup_state, web_vitals
+from tally.rollups import experiments, imported_sums, rollup_state, web_vitals
 from tally.storage import event_data, import_records, visit_rows
 from tally.storage.bulk_insert import COLUMNS, insert
 from tally.storage.import_records import COMPLETE, IMPORT_OF, INTERRUPTED, UNDOING, ImportRecord
@@ -229,6 +230,10 @@ def _ids(connection: sqlite3.Connection, website: int, number: int, place: Place
     return (rows[-1][0],) if len(rows) == _ROWS else None
 
 
+def _sums(connection: sqlite3.Connection, website: int, number: int, place: Place) -> Place | None:
+    return imported_sums.delete_some(connection, website, number, (place[0], place[1]))
+
+
 _PHASES: tuple[Callable[[sqlite3.Connection, int, int, Place], Place | None], ...] = (
-    *(_events, _shared, _visits, _vitals, _experiments, _keys, _ids),
+    *(_events, _shared, _visits, _vitals, _experiments, _keys, _ids, _sums),
 )

@@ -95,13 +95,15 @@ def _run(job: Job) -> Preview | Summary:
 def _shown(result: Preview | Summary) -> dict[str, Any]:
     if isinstance(result, Summary):
         return {"imported": result._asdict()}
-    days = sorted(result.days)
+    days = sorted({*result.days, *result.sums})
     preview = {
         "events": sum(result.days.values()),
+        "sums": sum(result.sums.values()),
         "days": len(days),
         "first_day": iso(days[0] * DAY_MS)[:10] if days else None,
         "last_day": iso(days[-1] * DAY_MS)[:10] if days else None,
         "known": result.known + result.copies,
+        "known_sums": result.known_sums,
         "rejected": result.bad,
         "lines": result.lines,
     }

@@ -46,12 +46,17 @@ CUSTOM = f"coalesce(sum({IS_EVENT}), 0)"
 
 
 class Scope(NamedTuple):
-    """The events of a query: website, range and filters, all of which hold."""
+    """The events of a query: website, range and filters, all of which hold.
+
+    whole_days: the whole local days of the range, where imported sums count for these (tally/rollups/imported_sums.py);
+    they have no events, so None is for reports that need some.
+    """
 
     website: int
     from_ms: int
     to_ms: int
     filters: tuple[Filter, ...] = ()
+    whole_days: tuple[int, int] | None = None
 
     @property
     def of_visits(self) -> tuple[Filter, ...]:

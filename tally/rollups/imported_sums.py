@@ -1,0 +1,231 @@
+"""Imported sums: figures of a day by value of a field, as another system exports them, without events.
+
+Tables `imported_field` and `imported_sum` have them as imported. A day is counted from its own events or, if it has
+none, from its sums: `count_day` of tally/rollups/totals.py and tally/rollups/field_values.py read them here where the
+day has no event. So they are rolled up, added up over blocks of days and verified like any day; its state is IMPORTED
+(tally/rollups/rollup_state.py).
+
+- A day of the source, in whatever time zone, is the UTC day of the same date. Its totals are those of one quarter hour,
+  OF_DAY_MS after midnight UTC, which lies in the local day of that date in all zones from UTC-10:00 to UTC+13:45. So a
+  report by whole local days counts it in the right one. Reports leave it out where a filter holds, where a range begins
+  or ends inside the day, and by hour (`Scope.whole_days`).
+- The sums of a field on a day are those of one import. Rows of another one are duplicates.
+
+All functions run within a transaction, or on a snapshot, of the caller.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import and_
+from typing import NamedTuple
+
+import orjson
+
+from tally.events.dimensions import ALL_TRAFFIC, ENTRY_PAGE, EVENT_NAME, EXIT_PAGE, FIELDS, PAGES
+from tally.rollups import rollup_state
+from tally.rollups.rollup_state import IMPORTED, KEPT
+from tally.timestamps import DAY_MS, HOUR_MS
+
+FIGURES = ("visitors", "visits", "pageviews", "events", "bounces", "duration_ms")
+"""The figures of a sum. Bit n of imported_field.figures: whether the source has the n-th."""
+FIELD_NUMBERS = {
+    **{name: number for number, name in enumerate(FIELDS)},
+    **dict(zip((*PAGES, "event_name", "total"), (ENTRY_PAGE, EXIT_PAGE, EVENT_NAME, ALL_TRAFFIC), strict=True)),
+}
+"""The fields of sums by name; `total` are the figures of all traffic of the day."""
+OF_DAY_MS = 10 * HOUR_MS
+"""The time of a day at which its sums count."""
+
+_COLUMNS = ", ".join(FIGURES)
+# A field rarely has more than a hundred values on a day.
+_FIELDS_PER_STEP = 20
+
+
+class Sum(NamedTuple):
+    """The figures of a value (a label) of a field on a day. `known`: bits of those that the source has."""
+
+    field: int
+    day: int
+    value: int
+    known: int
+    figures: Sequence[int]
+
+
+class ImportedDays(NamedTuple):
+    """The days of imported sums in a range: how many there are, those that count, as (first, last) without gaps, the
+    figures that some sums of the fields lack, and by field how many days that count have it."""
+
+    days: int
+    counted: list[tuple[int, int]]
+    missing: tuple[str, ...]
+    by_field: dict[str, int]
+
+
+def others(
+    connection: sqlite3.Connection, website: int, number: int, places: Iterable[tuple[int, int]]
+) -> set[tuple[int, int]]:
+    """Return those places (field, day) that have sums of another import than `number`."""
+    return set(
+        connection.execute(
+            "/* imported_sums.others */ select field, day from json_each(?) as sent cross join imported_field"
+            " where website = ? and field = json_extract(sent.value, '$[0]')"
+            " and day = json_extract(sent.value, '$[1]') and import != ?",
+            (orjson.dumps(sorted(places)).decode(), website, number),
+        )
+    )
+
+
+def add(connection: sqlite3.Connection, website: int, number: int, sums: Sequence[Sum]) -> None:
+    """Add sums of an import to those that are stored; days without events become stale."""
+    known: dict[tuple[int, int], int] = {}
+    for one in sums:
+        known[one.field, one.day] = known.get((one.field, one.day), 0) | one.known
+    connection.executemany(
+        "/* imported_sums.fields */ insert into imported_field (website, field, day, import, figures)"
+        " values (?, ?, ?, ?, ?) on conflict do update set figures = figures | excluded.figures",
+        [(website, *place, number, bits) for place, bits in known.items()],
+    )
+    connection.executemany(
+        f"/* imported_sums.add */ insert into imported_sum (website, field, day, value, {_COLUMNS})"
+        f" values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do update set"
+        f" {', '.join(f'{name} = {name} + excluded.{name}' for name in FIGURES)}",
+        [(website, *one[:3], *one.figures) for one in sums],
+    )
+    _mark_stale(connection, website, {one.day for one in sums})
+
+
+def _mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> None:
+    # Days with own events do not change, nor do those whose events have expired.
+    without = [day for day in sorted(days) if not _has_events(connection, website, day)]
+    rollup_state.mark_stale(connection, website, without)
+    # A running server that finds an id taken reads again what it keeps in memory.
+    connection.execute("/* imported_sums.changed */ update meta set value = value + 1 where name = 'next_id'")
+
+
+def _has_events(connection: sqlite3.Connection, website: int, day: int) -> bool:
+    row = connection.execute(
+        "/* imported_sums.has_events */ select exists (select 1 from event where website = ?1 and ts >= ?2 and ts < ?3)"
+        f" or exists (select 1 from rollup_state where website = ?1 and level = 0 and block = ?4 and state = {KEPT})",
+        (website, day * DAY_MS, (day + 1) * DAY_MS, day),
+    ).fetchone()
+    return bool(row[0])
+
+
+def is_used(connection: sqlite3.Connection, website: int, day: int) -> bool:
+    """Return whether a day is counted from its sums: it has some, and no events."""
+    row = connection.execute(
+        "/* imported_sums.of_day */ select 1 from imported_field where website = ? and day = ? limit 1", (website, day)
+    ).fetchone()
+    return row is not None and not _has_events(connection, website, day)
+
+
+def delete_some(
+    connection: sqlite3.Connection, website: int, number: int, after: tuple[int, int]
+) -> tuple[int, int] | None:
+    """Delete some sums of an import after a place (field, day); return the last place, None at the end."""
+    rows = connection.execute(
+        "/* imported_sums.next */ select field, day, import from imported_field"
+        " where website = ? and (field, day) > (?, ?) order by field, day limit ?",
+        (website, *after, _FIELDS_PER_STEP),
+    ).fetchall()
+    own = [(website, *row[:2]) for row in rows if row[2] == number]
+    of_place = "where website = ? and field = ? and day = ?"
+    connection.executemany(f"/* imported_sums.delete */ delete from imported_sum {of_place}", own)
+    connection.executemany(f"/* imported_sums.delete_field */ delete from imported_field {of_place}", own)
+    if own:
+        _mark_stale(connection, website, {day for _, _, day in own})
+    return rows[-1][:2] if len(rows) == _FIELDS_PER_STEP else None
+
+
+# --- a day without events, as rollups have it
+
+
+def total(connection: sqlite3.Connection, website: int, day: int) -> dict[str, int]:
+    """Return the figures of all traffic of a day; {} if it has none."""
+    row = connection.execute(
+        f"/* imported_sums.total */ select {_COLUMNS} from imported_sum"
+        " where website = ? and field = ? and day = ? and value = 0",
+        (website, ALL_TRAFFIC, day),
+    ).fetchone()
+    return dict(zip(FIGURES, row, strict=True)) if row else {}
+
+
+def values(connection: sqlite3.Connection, website: int, day: int, field: int) -> list[tuple[int, int, int, int]]:
+    """Return (value, visitors, pageviews, events) of a field of table rollup on a day."""
+    rows: list[tuple[int, int, int, int]] = connection.execute(
+        "/* imported_sums.values */ select value, visitors, pageviews, events from imported_sum"
+        " where website = ? and field = ? and day = ?",
+        (website, field, day),
+    ).fetchall()
+    of_all = total(connection, website, day) if field == EVENT_NAME else {}
+    return rows + ([(0, of_all["visitors"], of_all["pageviews"], of_all["events"])] if of_all else [])
+
+
+def pages(
+    connection: sqlite3.Connection, website: int, day: int, side: str, part: tuple[int, int]
+) -> list[tuple[int, ...]]:
+    """Return (label, visits, bounces, pageviews, ms, visitors, events) of the entry or exit pages of a day.
+
+    part: (remainder, divisor) of the labels.
+    """
+    return connection.execute(
+        "/* imported_sums.pages */ select value, visits, bounces, pageviews, duration_ms, visitors, events"
+        " from imported_sum where website = ? and field = ? and day = ? and imported_sum.value % ? = ?",
+        (website, FIELD_NUMBERS[f"{side}_page"], day, part[1], part[0]),
+    ).fetchall()
+
+
+def visit_figures(connection: sqlite3.Connection, website: int, day: int, field: str) -> list[tuple[int, ...]]:
+    """Return (value, visits, bounces, their pageviews, their ms) of a field on a day."""
+    return connection.execute(
+        "/* imported_sums.visit_figures */ select value, visits, bounces, iif(visits, pageviews, 0), duration_ms"
+        " from imported_sum where website = ? and field = ? and day = ? and visits",
+        (website, FIELD_NUMBERS[field], day),
+    ).fetchall()
+
+
+# --- reading
+
+
+def days(
+    connection: sqlite3.Connection,
+    website: int,
+    span: tuple[int, int],
+    whole_days: tuple[int, int] | None,
+    fields: Sequence[str],
+) -> ImportedDays | None:
+    """Return the days of imported sums in a range, of which those in `whole_days` count; None where there are none."""
+    found = [
+        day
+        for (day,) in connection.execute(
+            f"/* imported_sums.days */ select block from rollup_state where website = ? and level = 0"
+            f" and state = {IMPORTED} and block >= ? and block <= ? order by block",
+            (website, span[0] // DAY_MS, span[1] // DAY_MS),
+        )
+        if span[0] <= day * DAY_MS + OF_DAY_MS < span[1]
+    ]
+    if not found:
+        return None
+    first_ms, end_ms = whole_days or (0, 0)
+    counted = [day for day in found if first_ms <= day * DAY_MS + OF_DAY_MS < end_ms]
+    runs: list[tuple[int, int]] = []
+    for day in counted:
+        if runs and runs[-1][1] == day - 1:
+            runs[-1] = runs[-1][0], day
+        else:
+            runs.append((day, day))
+    every = (1 << len(FIGURES)) - 1
+    common, by_field, wanted = every, dict[str, int](), set(counted)
+    for field in fields:
+        rows = connection.execute(
+            "/* imported_sums.known */ select day, figures from imported_field where website = ? and field = ?"
+            " and day >= ? and day <= ?",
+            (website, FIELD_NUMBERS[field], found[0], found[-1]),
+        )
+        known = [figures for day, figures in rows if day in wanted]
+        by_field[field] = len(known)
+        common &= reduce(and_, known, every)
+    return ImportedDays(
+        len(found), runs, tuple(name for n, name in enumerate(FIGURES) if not common >> n & 1), by_field
+    )
