@@ -222,12 +222,18 @@ function stateOf(upload) {
  * @param {any} upload
  */
 function previewOf({ preview }) {
-  if (!preview.events) return h("p", { class: "notice" }, t("preview_nothing", { lines: number(preview.lines) }));
+  if (!preview.events && !preview.sums) {
+    return h("p", { class: "notice" }, t("preview_nothing", { lines: number(preview.lines) }));
+  }
   const range = dayRange(preview.first_day, preview.last_day);
   return h(
     "ul",
     null,
-    h("li", null, t("preview_events", { events: number(preview.events - preview.known), range })),
+    preview.events
+      ? h("li", null, t("preview_events", { events: number(preview.events - preview.known), range }))
+      : null,
+    preview.sums ? h("li", null, t("preview_sums", { sums: number(preview.sums - preview.known_sums), range })) : null,
+    preview.known_sums ? h("li", null, t("preview_known_sums", { sums: number(preview.known_sums) })) : null,
     preview.known ? h("li", null, t("preview_known", { events: number(preview.known) })) : null,
     preview.rejected
       ? h("li", null, t("preview_rejected", { rejected: number(preview.rejected), lines: number(preview.lines) }))
@@ -282,7 +288,7 @@ function resume(card, upload, piece) {
  * @param {any} upload
  */
 function runButton(card, { state, preview }) {
-  if (state !== "interrupted" && !(state === "checked" && preview.events)) return null;
+  if (state !== "interrupted" && !(state === "checked" && (preview.events || preview.sums))) return null;
   const words = state === "checked" ? t("import") : t("continue_import");
   const run = () => act(card, send("POST", card.path));
   return h("button", { class: "button primary", type: "button", "data-key": "run", onclick: run }, words);
@@ -320,7 +326,8 @@ async function act(card, changed) {
  */
 function importRow(card, one) {
   const counts = [
-    t("import_events", { count: one.events }),
+    one.events || !one.sums ? t("import_events", { count: one.events }) : null,
+    one.sums ? t("import_sums", { count: one.sums }) : null,
     one.duplicates ? t("import_duplicates", { count: one.duplicates }) : null,
     one.rejected ? t("import_rejected", { count: one.rejected }) : null,
   ];
@@ -328,7 +335,12 @@ function importRow(card, one) {
   const undo = async () => {
     const agreed = await confirmDialog({
       title: t("undo_question", { file: one.file }),
-      words: t("undo_effect", { count: one.events }),
+      words: [
+        one.events || !one.sums ? t("undo_effect", { count: one.events }) : null,
+        one.sums ? t("undo_effect_sums", { count: one.sums }) : null,
+      ]
+        .filter(Boolean)
+        .join(" "),
       action: t("undo_import"),
       danger: true,
     });

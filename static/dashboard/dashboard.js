@@ -130,9 +130,10 @@ function build(given) {
   const loadChart = board.panel(nodes.chart, {
     what: () => t("chart_failed"),
     request: (signal) => fetchSeries(board, signal),
-    draw: ({ data, before, annotations }) => {
+    draw: ({ data, before, annotations, meta }) => {
       if (!nodes.chart.contains(interval)) fill(nodes.chart, chartNodes);
-      chart.draw(board.view(), board.span(), data, before, annotations, countOf([...data, ...(before || [])]));
+      const count = countOf([...data, ...(before || [])]);
+      chart.draw(board.view(), board.span(), data, before, annotations, count, meta.imported);
     },
   });
 

@@ -45,8 +45,9 @@ const LABEL_PX = 76;
  */
 
 /**
- * Draws into `root`; returns { tools, draw(view, span, rows, before, annotations, count), redraw(view), end() }. `counts`: the figures of a
- * bucket, by default those of the dashboard; `count`: which of them holds conversions, or null.
+ * Draws into `root`; returns { tools, draw(view, span, rows, before, annotations, count, imported), redraw(view), end() }. `counts`: the figures of a
+ * bucket, by default those of the dashboard; `count`: which of them holds conversions, or null; `imported`: what the
+ * answer says about imported sums.
  *
  * @param {HTMLElement} root
  * @param {{ pick: Pick, openMark?: (mark: ChartMark) => void, counts?: Figure[] }} options
@@ -64,13 +65,13 @@ export function timeSeriesChart(root, { pick, openMark, counts }) {
    */
   async function redraw(view) {
     if (!last) return;
-    const { span, rows, before, annotations, count } = last;
+    const { span, rows, before, annotations, count, imported } = last;
     const own = counts || figuresOf(count).filter(({ inSeries }) => inSeries);
     const shown = { ...view, figure: shownFigure(view.figure, count) };
-    fill(legend, legendOf(titleOf(shown.figure, own), span, before));
+    fill(legend, legendOf(titleOf(shown.figure, own), span, before), importedLegend(imported));
     await plot.draw(
       () => ({
-        ...chartData(shown, span, rows, before, { pick, counts: own }),
+        ...chartData(shown, span, rows, before, { pick, counts: own, hatched: importedBuckets(rows, span, imported) }),
         marks: marksOf(
           annotations,
           rows.map((/** @type {Bucket} */ { time }) => time),
@@ -90,8 +91,9 @@ export function timeSeriesChart(root, { pick, openMark, counts }) {
       /** @type {Bucket[] | null} */ before,
       /** @type {Annotation[]} */ annotations = [],
       /** @type {string | null} */ count = null,
+      /** @type {ImportedDays | null} */ imported = null,
     ) {
-      last = { view, span, rows, before, annotations, count };
+      last = { view, span, rows, before, annotations, count, imported };
       return redraw(view);
     },
     redraw(/** @type {View} */ view) {
@@ -135,6 +137,39 @@ function legendOf(title, span, before) {
 }
 
 /**
+ * Returns the legend of hatched buckets, and how many days of imported sums are left out.
+ *
+ * @param {ImportedDays | null} imported
+ */
+function importedLegend(imported) {
+  if (!imported) return [];
+  const leftOut = imported.days - imported.counted_days;
+  return [
+    imported.counted_days
+      ? h("span", { class: "legend-item" }, h("span", { class: "legend-hatch" }), t("imported_sums"))
+      : null,
+    leftOut ? h("span", { class: "legend-item soft" }, t("imported_left_out", { count: leftOut })) : null,
+  ];
+}
+
+/**
+ * Returns the indexes of the buckets that contain imported sums.
+ *
+ * @param {Bucket[]} rows
+ * @param {Span} span
+ * @param {ImportedDays | null} imported
+ */
+function importedBuckets(rows, span, imported) {
+  const times = rows.map(({ time }) => time);
+  return (imported?.ranges || []).flatMap((range) =>
+    times.flatMap((_, i) => {
+      const { from, to } = bucketDays(times, i, span, span.interval);
+      return from <= range.to && to >= range.from ? [i] : [];
+    }),
+  );
+}
+
+/**
  * Returns the labels of the buckets of a series and of the one before; with the year where they are of different years.
  *
  * @param {View} view
@@ -158,9 +193,9 @@ function labelsOf({ zone }, span, rows, before) {
  * @param {Span} span
  * @param {Bucket[]} rows
  * @param {Bucket[] | null} before
- * @param {{ pick: Pick, counts: Figure[] }} options
+ * @param {{ pick: Pick, counts: Figure[], hatched: number[] }} options
  */
-function chartData(view, span, rows, before, { pick, counts }) {
+function chartData(view, span, rows, before, { pick, counts, hatched }) {
   const times = rows.map((row) => row.time);
   const starts = times.map((time) => Date.parse(time));
   const now = Date.now();
@@ -178,6 +213,7 @@ function chartData(view, span, rows, before, { pick, counts }) {
     before: before && rows.map((_, i) => before[i]?.[view.figure] ?? null),
     open,
     partial,
+    hatched,
     // A line of one day's hours, or of one bucket, shows little.
     bars: rows.length === 1 || (span.days === 1 && span.interval === "hour"),
     format: shortNumber,
@@ -185,10 +221,14 @@ function chartData(view, span, rows, before, { pick, counts }) {
     say(/** @type {number} */ i) {
       const words = ahead(i) ? [t("not_yet")] : counts.map(({ name, described }) => described(rows[i][name]));
       if (i === open) words.push(t("so_far"));
+      if (hatched.includes(i)) words.push(t("imported_sums"));
       return shared("label_value", { label: labels.now(i), value: words.join(", ") });
     },
     tip: (/** @type {number} */ i) =>
-      tipOf(view, rows[i], before?.[i], { counts, labels, i, isOpen: i === open, isAhead: ahead(i) }),
+      tipOf(view, rows[i], before?.[i], {
+        ...{ counts, labels, i },
+        ...{ isOpen: i === open, isAhead: ahead(i), isImported: hatched.includes(i) },
+      }),
     ticks: (/** @type {number} */ width) =>
       axisTicks(starts, view.zone, span.interval, Math.max(2, Math.floor(width / LABEL_PX))),
     pick: (/** @type {number} */ i, /** @type {number} */ j) => {
@@ -202,9 +242,9 @@ function chartData(view, span, rows, before, { pick, counts }) {
  * @param {View} view
  * @param {Bucket} row
  * @param {Bucket | null | undefined} before
- * @param {{ counts: Figure[], labels: ReturnType<typeof labelsOf>, i: number, isOpen: boolean, isAhead: boolean }} options
+ * @param {{ counts: Figure[], labels: ReturnType<typeof labelsOf>, i: number, isOpen: boolean, isAhead: boolean, isImported: boolean }} options
  */
-function tipOf(view, row, before, { counts, labels, i, isOpen, isAhead }) {
+function tipOf(view, row, before, { counts, labels, i, isOpen, isAhead, isImported }) {
   const { described } = counts.find(({ name }) => name === view.figure) || counts[0];
   const others = counts.filter(({ name }) => name !== view.figure);
   return [
@@ -226,23 +266,30 @@ function tipOf(view, row, before, { counts, labels, i, isOpen, isAhead }) {
         )
       : null,
     isAhead ? null : h("p", { class: "soft" }, others.map((other) => other.described(row[other.name])).join(" · ")),
+    isImported ? h("p", { class: "soft" }, t("imported_sums")) : null,
   ];
 }
 
 /**
- * @param {{ rows: Bucket[], before: Bucket[] | null, span: Span }} options
+ * @param {{ rows: Bucket[], before: Bucket[] | null, span: Span, imported: ImportedDays | null }} options
  * @param {View} view
  * @param {Figure[]} counts
  */
-function tableOf({ rows, before, span }, view, counts) {
+function tableOf({ rows, before, span, imported }, view, counts) {
   const now = Date.now();
+  const hatched = importedBuckets(rows, span, imported);
   const labels = labelsOf(view, span, rows, before);
   const body = rows.map((row, i) => {
     if (Date.parse(row.time) > now) return null;
     return h(
       "tr",
       null,
-      h("th", { scope: "row" }, labels.now(i)),
+      h(
+        "th",
+        { scope: "row" },
+        labels.now(i),
+        hatched.includes(i) ? h("span", { class: "soft" }, " · ", t("imported_sums")) : null,
+      ),
       counts.map(({ name }) => h("td", { class: "num" }, number(row[name]))),
       before
         ? [

@@ -51,6 +51,7 @@ function load() {
  *   openMark(mark)   called when a marker is clicked; optional
  *   open             index of the bucket that is not over, or -1
  *   partial          indexes of other buckets that are not counted in full; optional
+ *   hatched          indexes of buckets with a hatched background; optional
  *   bars             whether `now` is drawn as bars, and `before` with points; optional
  *   say(i)           a bucket as text; tip(i) as nodes
  *   ticks(width)     labels of the x axis: [[bucket, text], ...]
@@ -325,6 +326,7 @@ function options(state, host, shown, drawn) {
       })),
     ],
     hooks: {
+      drawClear: [(/** @type {any} */ plot) => hatch(plot, data.hatched || [], colour("--hatch"))],
       draw: [drawn],
       setCursor: [
         (/** @type {any} */ plot) =>
@@ -339,6 +341,36 @@ function options(state, host, shown, drawn) {
       ],
     },
   };
+}
+
+const HATCH_PX = 6;
+
+/**
+ * Draws diagonal lines behind some buckets.
+ *
+ * @param {any} plot
+ * @param {number[]} buckets
+ * @param {string} colour
+ */
+function hatch(plot, buckets, colour) {
+  const { ctx, bbox } = plot;
+  const bottom = bbox.top + bbox.height;
+  const scale = window.devicePixelRatio || 1;
+  const at = (/** @type {number} */ x) =>
+    Math.min(Math.max(plot.valToPos(x, "x", true), bbox.left), bbox.left + bbox.width);
+  ctx.save();
+  ctx.beginPath();
+  for (const i of buckets) ctx.rect(at(i - 0.5), bbox.top, at(i + 0.5) - at(i - 0.5), bbox.height);
+  ctx.clip();
+  ctx.beginPath();
+  for (let x = bbox.left - bbox.height; buckets.length && x < bbox.left + bbox.width; x += HATCH_PX * scale) {
+    ctx.moveTo(x, bottom);
+    ctx.lineTo(x + bbox.height, bbox.top);
+  }
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = scale;
+  ctx.stroke();
+  ctx.restore();
 }
 
 const MIN_LABEL_PX = 14;

@@ -405,6 +405,15 @@ interface Days {
   to: string;
 }
 
+/** What `meta` says about the days of imported sums in a range. */
+interface ImportedDays {
+  days: number;
+  counted_days: number;
+  /** First and last day of those that count. */
+  ranges: Days[];
+  left_out?: string;
+}
+
 /** The days of a view as of now. */
 interface Span extends Days {
   days: number;
@@ -587,6 +596,7 @@ interface ChartData {
   marks?: ChartMark[];
   open: number;
   partial?: number[];
+  hatched?: number[];
   bars?: boolean;
   format(value: number): string;
   /** The days of a bucket, for its markers. */

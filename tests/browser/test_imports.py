@@ -4,6 +4,7 @@ import gzip
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.browsers import chromium, pages_of
-from tests.browser.owner import add_website, ask, faults, set_up
+from tests.browser.owner import add_website, ask, faults, send_view, set_up
+from tests.support import sums_files
 from tests.support.goatcounter_file import goatcounter_csv
 from tests.support.process import Serve, until
 
@@ -118,3 +120,50 @@ def test_an_upload_continues_at_the_byte_reached(serve: Serve, open_page: Pages,
     card.get_by_role("button", name="Remove file").click()
     expect(card.get_by_role("button", name="Upload and check")).to_be_visible()
     until(lambda: not list(server.db.with_name("analytics.db.uploads").iterdir()))
+
+
+def test_imported_sums_are_marked_on_the_dashboard(serve: Serve, open_page: Pages, tmp_path: Path) -> None:
+    """An export of Plausible is imported on the page; the chart, its slider and its table say which days it has."""
+    server = serve()
+    page = open_page(viewport=SIZES["wide"], color_scheme="light", locale="en-GB", timezone_id="UTC")
+    set_up(page, server)
+    website = add_website(page, server)
+    last = datetime.now(UTC).date() - timedelta(2)
+    some = sums_files.days(last - timedelta(19), 20)
+    path = f"/api/account/websites/{website['id']}"
+    page.goto(f"{server.url}/websites/{website['id']}#settings")
+    card = page.locator(".imports-card")
+    export = tmp_path / "example.com.zip"
+    export.write_bytes(sums_files.plausible_archive(some))
+    with chosen(page, export, "Plausible"):
+        pass
+    expect(card.get_by_text("800 new sums by day")).to_be_visible()
+    card.get_by_role("button", name="Import", exact=True).press("Enter")
+    expect(card.get_by_text("800 sums by day")).to_be_visible()
+    send_view(server, website["id"])
+    visitors = sum(sums_files.of_day(day)["visitors"] for day in some)
+    span = f"from={last - timedelta(24)}&to={datetime.now(UTC).date()}"
+
+    def is_built() -> bool:
+        return bool(ask(page, server, "GET", f"{path}/stats?{span}")[1]["data"]["visitors"] == visitors + 1)
+
+    until(is_built, 60)
+    page.goto(f"{server.url}/websites/{website['id']}?{span}")
+    expect(page.locator(".legend-hatch")).to_be_visible()
+    expect(page.locator(".legend").get_by_text("Imported sums")).to_be_visible()
+    slider = page.get_by_role("slider")
+    slider.press("End")
+    expect(slider).not_to_have_attribute("aria-valuetext", re.compile("Imported sums"))
+    for _ in range(2):
+        slider.press("ArrowLeft")
+    expect(slider).to_have_attribute("aria-valuetext", re.compile("Imported sums"))
+    page.locator(".series-table summary").press("Enter")
+    expect(page.locator(".series-table tbody tr").filter(has_text="Imported sums")).to_have_count(20)
+    for name, size in SIZES.items():
+        for scheme in ("light", "dark"):
+            page.set_viewport_size(size)
+            page.emulate_media(color_scheme=scheme)
+            assert faults(page) == [], (name, scheme)
+    page.goto(f"{server.url}/websites/{website['id']}?{span}&filter_country=DE")
+    expect(page.locator(".legend").get_by_text("20 days of imported sums are left out")).to_be_visible()
+    expect(page.locator(".legend-hatch")).to_have_count(0)
