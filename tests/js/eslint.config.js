@@ -42,5 +42,5 @@ export default [
     plugins: { tally: { rules: { "literal-text": literalText } } },
     rules: { "tally/literal-text": "error" },
   },
-  { files: ["**/tests/js/**"], languageOptions: { globals: globals.node } },
+  { files: ["**/tests/js/**", "**/clients/js/**"], languageOptions: { globals: globals.node } },
 ];
