@@ -6,11 +6,16 @@
 import { copyButton } from "./dialog.js";
 import { fill, h, icon, loadStylesheet } from "./dom.js";
 import { get, send } from "./api.js";
+import { field } from "./forms.js";
 import { relativeTime, clockTime, countryName } from "./formats.js";
 import { texts } from "./messages.js";
-import { publicUrl } from "./paths.js";
+import { at, publicUrl } from "./paths.js";
 
+/** @typedef {{ name: string, code: string, file?: string, menu?: string }} Snippet */
+
+const loading = loadSnippets();
 const t = await texts("account");
+const { url: EXAMPLE_URL, website_id: EXAMPLE_ID, snippets: SNIPPETS } = await loading;
 
 // A refused origin is shown within two seconds; 80 small requests per minute of the 600 that an account may send.
 const POLL_MS = 1500;
@@ -20,7 +25,8 @@ const HELP_AFTER_MS = 20_000;
 const NEW_MS = 600_000;
 
 /**
- * Returns the snippet of a website with a copy button. `base`: the server's public address, or ""; `attributes`: more attributes.
+ * Returns the snippet of a website with a copy button, and the choice of the system that its pages are made with.
+ * `base`: the server's public address, or ""; `attributes`: more attributes of the tag, which has no choice then.
  *
  * @param {Website} website
  * @param {string} base
@@ -28,47 +34,86 @@ const NEW_MS = 600_000;
  */
 export function snippetBox(website, base, { attributes = "" } = {}) {
   loadStylesheet("/assets/account/account.css");
-  const at = publicUrl(base);
-  const code = snippetText(website, at, attributes);
+  const address = publicUrl(base);
+  const shown = h("pre", { class: "code-block wrapped", tabindex: "0", "aria-label": t("snippet") });
+  const place = h("p", { class: "soft grow" });
+  const draw = (/** @type {Snippet} */ { code, file, menu }) => {
+    fill(shown, filledIn(code, website, address, attributes));
+    if (file) fill(place, t.rich("snippet_file", { file: h("code", { class: "breakable" }, file) }));
+    else if (menu) fill(place, t.rich("snippet_menu", { menu: h("strong", null, menu) }));
+    else fill(place, t.rich("snippet_place", { element: h("code", null, "<head>") }));
+  };
+  draw(SNIPPETS[0]);
   return h(
     "div",
     { class: "snippet" },
-    h("pre", { class: "code-block wrapped", tabindex: "0", "aria-label": t("snippet") }, code),
+    attributes ? null : systemChoice(draw),
+    shown,
     h(
       "div",
       { class: "row apart" },
-      h("p", { class: "soft grow" }, t.rich("snippet_place", { element: h("code", null, "<head>") })),
-      copyButton(code, t("copy_snippet")),
+      place,
+      copyButton(() => shown.textContent || "", t("copy_snippet")),
     ),
-    isLocal(at) ? localOnly(at) : null,
+    isLocal(address) ? localOnly(address) : null,
   );
 }
 
 /**
+ * @param {(snippet: Snippet) => void} draw
+ */
+function systemChoice(draw) {
+  const select = h(
+    "select",
+    null,
+    SNIPPETS.map(({ name }) => h("option", null, name)),
+  );
+  select.addEventListener("input", () => draw(SNIPPETS[select.selectedIndex]));
+  return field({ label: t("built_with"), name: "system", input: select }).element;
+}
+
+/**
+ * Returns the code of a snippet with the server's address and the website's id in place of those of the examples.
+ *
+ * @param {string} code
  * @param {Website} website
- * @param {string} at
+ * @param {string} address
  * @param {string} attributes
  */
-function snippetText(website, at, attributes) {
-  const own = `data-website-id="${website.id}"${attributes && ` ${attributes}`}`;
-  return `<script defer src="${at.replace(/\/$/, "")}/tracker.js"\n  ${own}></script>`;
+function filledIn(code, website, address, attributes) {
+  const own = attributes && ` ${attributes}`;
+  return code
+    .replaceAll(EXAMPLE_URL, address.replace(/\/$/, ""))
+    .replace(`${EXAMPLE_ID}"`, `${EXAMPLE_ID}"${own}`)
+    .replaceAll(EXAMPLE_ID, website.id);
 }
 
 /**
- * @param {string} at
+ * Returns the snippets of docs/snippets.md, with the address and the id that they have there.
+ *
+ * @returns {Promise<{ url: string, website_id: string, snippets: Snippet[] }>}
  */
-function isLocal(at) {
-  return /^https?:\/\/(localhost|127\.|\[::1\])/.test(at);
+async function loadSnippets() {
+  const answer = await fetch(at("/assets/shared/snippets.json"));
+  if (!answer.ok) throw new Error(`The snippets did not load: ${answer.status}`);
+  return answer.json();
 }
 
 /**
- * @param {string} at
+ * @param {string} address
  */
-function localOnly(at) {
+function isLocal(address) {
+  return /^https?:\/\/(localhost|127\.|\[::1\])/.test(address);
+}
+
+/**
+ * @param {string} address
+ */
+function localOnly(address) {
   return h(
     "p",
     { class: "field-hint" },
-    t.rich("local_only", { address: h("code", null, at), option: h("code", null, "--base-url") }),
+    t.rich("local_only", { address: h("code", null, address), option: h("code", null, "--base-url") }),
   );
 }
 

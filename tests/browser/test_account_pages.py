@@ -3,6 +3,7 @@
 Found by label and role, as a screen reader finds them, wherever a person would.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -23,12 +24,14 @@ from tests.browser.owner import (
     ask,
     command,
     faults,
+    faults_in_each_scheme,
     log_in,
     send_view,
     set_plan,
     set_up,
     setup_link,
 )
+from tests.support.app import ROOT
 from tests.support.process import Serve, Server, until
 
 SIZES = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 390, "height": 844}}
@@ -144,6 +147,31 @@ def test_the_snippet_is_copied(server: Server, browse: Browse) -> None:
     button(page, "Copy snippet").click()
     expect(button(page, "Copied")).to_be_visible()
     assert website["id"] in page.evaluate("navigator.clipboard.readText()")
+
+
+@pytest.mark.parametrize("place", ["/setup", "/websites/{id}", "/websites/{id}#settings"])
+def test_snippets_of_systems(server: Server, browse: Browse, place: str) -> None:
+    """Each is the one of the docs with the server's address and the website's id; chosen and copied by keyboard."""
+    page = browse()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    set_up(page, server)
+    website = add_website(page, server)["id"]
+    page.goto(server.url + place.format(id=website))
+    choice = field(page, "Website built with")
+    choice.focus()
+    known = json.loads((ROOT / "static" / "shared" / "snippets.json").read_text())
+    for snippet in known["snippets"]:
+        expect(choice.locator("option:checked")).to_have_text(snippet["name"])
+        code = snippet["code"].replace(known["url"], server.url).replace(known["website_id"], website)
+        expect(page.get_by_label("Snippet")).to_have_text(code, use_inner_text=True)
+        expect(page.locator(".snippet")).to_contain_text(snippet.get("file") or snippet.get("menu") or "every page")
+        page.keyboard.press("ArrowDown")
+    assert faults_in_each_scheme(page) == []
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(button(page, "Copied")).to_be_focused()
+    assert page.evaluate("navigator.clipboard.readText()") == code
 
 
 def test_a_server_without_a_password_says_where_its_link_is(unset: Server, browse: Browse) -> None:

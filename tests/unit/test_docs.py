@@ -4,6 +4,7 @@ tests/api/test_doc_examples.py runs the examples of the pages.
 """
 
 import argparse
+import json
 import re
 from pathlib import Path
 
@@ -191,3 +192,14 @@ def tracked_files() -> list[Path]:
     names = ("tally", "tests", "static", "deploy", "docs", "bench")
     found = [path for name in names for path in (ROOT / name).rglob("*") if path.is_file()]
     return [path for path in found if not {"node_modules", "__pycache__", "vendor"} & set(path.parts)]
+
+
+def test_snippets_are_those_of_the_pages() -> None:
+    """docs/snippets.md has a section of the name of each snippet, with its place and its code."""
+    text, known = page("snippets.md"), json.loads((ROOT / "static" / "shared" / "snippets.json").read_text())
+    for snippet in known["snippets"]:
+        assert f"\n## {snippet['name']}\n" in text, f"add {snippet['name']} to docs/snippets.md"
+        section = text.split(f"\n## {snippet['name']}\n")[1].split("\n## ")[0]
+        assert f"\n{snippet['code']}\n```" in section, f"docs/snippets.md: another code for {snippet['name']}"
+        for place in re.split(" → |, ", snippet.get("file") or snippet.get("menu") or "<head>"):
+            assert place in section, f"docs/snippets.md: {snippet['name']} is added to {place}"
