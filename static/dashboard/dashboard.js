@@ -18,6 +18,7 @@ import { CARDS } from "./list_cards.js";
 import { realtimePanel } from "./realtime.js";
 import { recentEvents } from "./recent_events.js";
 import { rejectedLink } from "./rejected_link.js";
+import { drawFigureSparks } from "./sparklines.js";
 import { timeSeriesChart } from "./time_series.js";
 import { listCard } from "./top_lists.js";
 import { topRequests } from "./top_requests.js";
@@ -57,6 +58,9 @@ export const DASHBOARD = {
 function build(given) {
   /** @type {Stats | null} */
   let totals = null;
+  // Those of the chart, for the sparklines of the figures.
+  /** @type {Bucket[]} */
+  let series = [];
   /** @type {Promise<void> | null} */
   let figuresLoaded = null;
   /** @type {Promise<any>} */
@@ -125,6 +129,7 @@ function build(given) {
         chosen: shownFigure(board.view().figure, countOf([stats])),
         choose: (name) => board.go({ ...board.view(), figure: name }),
       });
+      drawFigureSparks(nodes.figures, series, span.isOpen);
     },
   });
   const loadChart = board.panel(nodes.chart, {
@@ -134,6 +139,8 @@ function build(given) {
       if (!nodes.chart.contains(interval)) fill(nodes.chart, chartNodes);
       const count = countOf([...data, ...(before || [])]);
       chart.draw(board.view(), board.span(), data, before, annotations, count, meta.imported);
+      series = data;
+      drawFigureSparks(nodes.figures, series, board.span().isOpen);
     },
   });
 
@@ -157,6 +164,7 @@ function build(given) {
   }
 
   async function loadAll(/** @type {LoadOptions} */ options) {
+    if (!options.quietly) series = [];
     figuresLoaded = loadFigures(options).then((isLoaded) => {
       if (!isLoaded && !options.quietly) totals = null;
     });

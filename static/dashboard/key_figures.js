@@ -121,7 +121,12 @@ export function drawFigures(root, { stats, previous, change, span, count, chosen
     const percentage = change ? change[figure.name] : changeOf(stats[figure.name], before);
     const parts = [
       h("span", { class: "figure-name" }, figure.title),
-      h("span", { class: "figure-value" }, figure.say(stats[figure.name])),
+      h(
+        "span",
+        { class: "figure-row" },
+        h("span", { class: "figure-value" }, figure.say(stats[figure.name])),
+        figure.inSeries ? h("span", { class: "figure-spark", "aria-hidden": "true" }) : null,
+      ),
       changeNode(figure, percentage, span, isNotable(figure, percentage, stats, previous)),
     ];
     const described = visuallyHidden(figure.means);

@@ -1,5 +1,6 @@
 // Sparklines beside the pages of a list: pageviews (or conversions) by day, or by hour on short ranges. Pages are
-// requested one after the other, only for ranges of up to a month and on screens that are wide enough.
+// requested one after the other, only for ranges of up to a month and on screens that are wide enough. And those of the
+// key figures, from the series of the chart.
 
 import { AUTOMATIC_MAX_DAYS, reportQuery } from "../shared/view_state.js";
 import { h, svg } from "../shared/dom.js";
@@ -64,13 +65,46 @@ async function drawAll(list, rows, field, board, span, signal) {
  * @param {string | null} count  that holds conversions
  */
 function line(rows, count) {
-  const name = count || "pageviews";
+  const { points, most } = pointsOf(rows, count || "pageviews");
+  const words = svg("title", null, count ? t("max_conversions", { count: most }) : t("max_pageviews", { count: most }));
+  const size = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT };
+  return svg("svg", size, words, svg("polyline", { points: points.join(" ") }));
+}
+
+/**
+ * Draws the series into the key figures that it has. `isOpen`: its last bucket is not over; the line to it is dashed.
+ *
+ * @param {HTMLElement} root
+ * @param {Bucket[]} rows
+ * @param {boolean} isOpen
+ */
+export function drawFigureSparks(root, rows, isOpen) {
+  for (const figure of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("button.figure"))) {
+    const { points } = pointsOf(rows, figure.dataset.figure || "");
+    const done = isOpen ? points.slice(0, -1) : points;
+    figure
+      .querySelector(".figure-spark")
+      ?.replaceChildren(
+        svg(
+          "svg",
+          { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none" },
+          svg("polyline", { points: done.join(" ") }),
+          isOpen ? svg("polyline", { class: "unfinished", points: points.slice(-2).join(" ") }) : null,
+        ),
+      );
+  }
+}
+
+/**
+ * Returns the points of a line over the buckets that have begun, and the highest value.
+ *
+ * @param {Bucket[]} rows
+ * @param {string} name
+ */
+function pointsOf(rows, name) {
   const past = rows.filter((row) => Date.parse(row.time) <= Date.now());
   const most = Math.max(1, ...past.map((row) => row[name]));
   const step = WIDTH / Math.max(1, past.length - 1);
-  const height = (/** @type {any} */ views) => HEIGHT - 1 - (views / most) * (HEIGHT - 2);
-  const points = past.map((row, i) => `${(i * step).toFixed(1)},${height(row[name]).toFixed(1)}`).join(" ");
-  const words = svg("title", null, count ? t("max_conversions", { count: most }) : t("max_pageviews", { count: most }));
-  const size = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT };
-  return svg("svg", size, words, svg("polyline", { points }));
+  const height = (/** @type {number} */ value) => HEIGHT - 1 - (value / most) * (HEIGHT - 2);
+  return { most, points: past.map((row, i) => `${(i * step).toFixed(1)},${height(row[name]).toFixed(1)}`) };
 }

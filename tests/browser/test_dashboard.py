@@ -104,6 +104,23 @@ def faults(page: Any) -> list[str]:
 # --- what it shows
 
 
+def test_key_figures_have_lines_of_the_chart(site: SampleServer, dashboard: Dashboard) -> None:
+    """From the series that the chart requests; screen readers have the table."""
+    page = dashboard("period=7d&compare=off")
+    series = site.ask(f"timeseries?{question('7d')}")["data"]
+    lines = page.locator("[aria-hidden=true].figure-spark")
+    expect(lines.locator("polyline")).to_have_count(2 * 4)
+    for name in ("visitors", "visits", "pageviews", "events"):
+        done, unfinished = page.locator(f"[data-figure={name}] polyline").evaluate_all(
+            "all => all.map((one) => [...one.points].map(({ x, y }) => [x, y]))"
+        )
+        assert done[-1] == unfinished[0]
+        heights = [round(15 - row[name] / max(1, *(one[name] for one in series)) * 14, 1) for row in series]
+        assert [y for _, y in [*done, unfinished[1]]] == pytest.approx(heights, abs=0.06)
+    sent = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
+    assert len([url for url in sent if "/timeseries?" in url and "filter_" not in url]) == 1
+
+
 @pytest.mark.parametrize("range_", DAYS)
 def test_figures_are_those_of_the_read_api(site: SampleServer, dashboard: Dashboard, range_: str) -> None:
     page = dashboard(f"period={range_}")
