@@ -2,7 +2,7 @@
 // with its definition and its exact value.
 
 import { fill, h, visuallyHidden } from "../shared/dom.js";
-import { dayRange, decimal, duration, number, percent, shortNumber } from "../shared/formats.js";
+import { CLOCK, dateFormat, dayRange, decimal, duration, number, percent, shortNumber } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
 
@@ -233,7 +233,9 @@ export function spoken(pieces) {
 export function beforeWords({ before, beforeUntil }) {
   if (!before) return "";
   const days = dayRange(before.from, beforeUntil ? beforeUntil.slice(0, 10) : before.to);
-  return beforeUntil ? t("days_until", { days, time: beforeUntil.slice(11, 16) }) : days;
+  // A local time, without its offset.
+  const time = beforeUntil && dateFormat("UTC", CLOCK).format(Date.parse(`${beforeUntil}Z`));
+  return time ? t("days_until", { days, time }) : days;
 }
 
 /**

@@ -5,7 +5,7 @@ import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { TYPES, fieldTitle } from "../shared/fields.js";
-import { countryName, dateFormat } from "../shared/formats.js";
+import { CLOCK, countryName, dateFormat } from "../shared/formats.js";
 import { flagMark, markOf } from "../shared/marks.js";
 import { texts } from "../shared/messages.js";
 import { createPanel } from "../shared/panel.js";
@@ -153,9 +153,7 @@ function table(tbody) {
 function row(event, board) {
   const when = Date.parse(event.timestamp);
   const zone = board.view().zone;
-  const clock = dateFormat(zone, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" }).format(
-    when,
-  );
+  const clock = dateFormat(zone, { ...CLOCK, second: "2-digit" }).format(when);
   const day = dateFormat(zone, { day: "numeric", month: "short" }).format(when);
   return h(
     "tr",

@@ -10,7 +10,7 @@ import { bucketLabel, axisTicks } from "../shared/buckets.js";
 import { chart } from "../shared/chart.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill } from "../shared/dom.js";
-import { dateFormat, dayRange, number, percent, shortNumber } from "../shared/formats.js";
+import { CLOCK, dateFormat, dayRange, number, percent, shortNumber } from "../shared/formats.js";
 import { pickDays } from "../shared/range_picker.js";
 import { websitePage } from "../shared/website_page.js";
 import { texts } from "../shared/messages.js";
@@ -288,16 +288,7 @@ function reasons({ website }, { events, reasons: rows, samples }) {
  * @param {string} zone
  */
 function examples(samples, zone) {
-  /** @type {Intl.DateTimeFormatOptions} */
-  const options = {
-    day: "numeric",
-    month: "short",
-    hour: "2-digit",
-    minute: "2-digit",
-    second: "2-digit",
-    hourCycle: "h23",
-  };
-  const format = dateFormat(zone, options);
+  const format = dateFormat(zone, { day: "numeric", month: "short", ...CLOCK, second: "2-digit" });
   const row = (/** @type {RejectedSample} */ sample) =>
     h(
       "tr",

@@ -1,6 +1,6 @@
 // Labels of time buckets, on charts and in their tables. Pure.
 
-import { dateFormat, dayRange } from "./formats.js";
+import { CLOCK, FULL_HOUR, dateFormat, dayRange } from "./formats.js";
 import { texts } from "./messages.js";
 import { daysLater, localTime } from "./view_state.js";
 
@@ -61,7 +61,8 @@ export function bucketLabels(times, { zone, interval, range, withYear = false })
 }
 
 /**
- * Returns the label of a day, an hour or a minute: "Sat 5 Dec", "Sat 5 Dec, 17:00 to 17:59", "Sat 5 Dec, 17:04".
+ * Returns the label of a day, an hour or a minute: "Sat 5 Dec", "Sat 5 Dec, 17:00 to 17:59", "Sat 5 Dec, 17:04",
+ * with 12 hours where the viewer's locale has them.
  *
  * @param {number} start
  * @param {string} zone
@@ -73,7 +74,7 @@ export function bucketLabel(start, zone, interval, { withYear = false } = {}) {
   const parts = { weekday: "short", day: "numeric", month: "short", ...(withYear && { year: "numeric" }) };
   const day = dateFormat(zone, parts).format(start);
   if (interval === "day") return day;
-  const clock = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+  const clock = dateFormat(zone, CLOCK);
   if (interval === "minute") return t("minute_of_day", { day, time: clock.format(start) });
   return t("hour_of_day", { day, from: clock.format(start), to: clock.format(start + 3_599_999) });
 }
@@ -89,7 +90,7 @@ export function bucketLabel(start, zone, interval, { withYear = false } = {}) {
  */
 export function axisTicks(starts, zone, interval, most) {
   if (interval === "minute" || (interval === "hour" && starts.length <= 50)) {
-    const hour = dateFormat(zone, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    const hour = dateFormat(zone, FULL_HOUR);
     const places = starts.flatMap((start, i) => (localTime(start, zone)[1].slice(3, 5) === "00" ? [i] : []));
     const step = [1, 2, 3, 6, 12, 24].find((size) => places.length / size <= most) || 24;
     return places.filter((i) => Number(hourOf(starts[i], zone)) % step === 0).map((i) => [i, hour.format(starts[i])]);

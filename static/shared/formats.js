@@ -109,6 +109,25 @@ export function clockTime(moment) {
   return dateFormat(browserZone(), { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(moment);
 }
 
+const { hourCycle } = new Intl.DateTimeFormat(locales, { hour: "numeric" }).resolvedOptions();
+const has12Hours = hourCycle === "h12" || hourCycle === "h11";
+
+/**
+ * The parts of a time of day: of 12 hours where the viewer's locale has them (5:04 PM), else of 24 (17:04).
+ *
+ * @type {Intl.DateTimeFormatOptions}
+ */
+export const CLOCK = has12Hours
+  ? { hour: "numeric", minute: "2-digit" }
+  : { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+
+/**
+ * The parts of a full hour: 5 PM, or 17:00
+ *
+ * @type {Intl.DateTimeFormatOptions}
+ */
+export const FULL_HOUR = has12Hours ? { hour: "numeric" } : CLOCK;
+
 /**
  * Returns a date and time in a zone: 21 Nov, 17:04
  *
@@ -116,9 +135,7 @@ export function clockTime(moment) {
  * @param {string} zone
  */
 export function dateTime(moment, zone) {
-  /** @type {Intl.DateTimeFormatOptions} */
-  const options = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-  return dateFormat(zone, options).format(new Date(moment));
+  return dateFormat(zone, { day: "numeric", month: "short", ...CLOCK }).format(new Date(moment));
 }
 
 /**

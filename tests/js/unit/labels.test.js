@@ -17,9 +17,9 @@ const days = (count) => Array.from({ length: count }, (_, i) => Date.parse("2026
 
 cases("bucketLabel", bucketLabel, [
   [[START, "UTC", "day"], "Sat, Nov 21"],
-  [[START, "UTC", "hour"], "Sat, Nov 21, 17:00 to 17:59"],
-  [[START, "UTC", "minute"], "Sat, Nov 21, 17:00"],
-  [[START, "Asia/Kolkata", "hour"], "Sat, Nov 21, 22:30 to 23:29"],
+  [[START, "UTC", "hour"], "Sat, Nov 21, 5:00 PM to 5:59 PM"],
+  [[START, "UTC", "minute"], "Sat, Nov 21, 5:00 PM"],
+  [[START, "Asia/Kolkata", "hour"], "Sat, Nov 21, 10:30 PM to 11:29 PM"],
   [[START, "UTC", "day", { withYear: true }], "Sat, Nov 21, 2026"],
 ]);
 const WEEKS = ["2026-11-02T00:00:00.000+01:00", "2026-11-09T00:00:00.000+01:00", "2026-11-16T00:00:00.000+01:00"];
@@ -52,11 +52,11 @@ cases(
 cases("axisTicks", (starts, interval, most) => axisTicks(starts, "UTC", interval, most).map(([, text]) => text), [
   [
     [hours(24), "hour", 8],
-    ["00:00", "03:00", "06:00", "09:00", "12:00", "15:00", "18:00", "21:00"],
+    ["12 AM", "3 AM", "6 AM", "9 AM", "12 PM", "3 PM", "6 PM", "9 PM"],
   ],
   [
     [Array.from({ length: 1_440 }, (_, i) => hours(24)[0] + i * 60_000), "minute", 8],
-    ["00:00", "03:00", "06:00", "09:00", "12:00", "15:00", "18:00", "21:00"],
+    ["12 AM", "3 AM", "6 AM", "9 AM", "12 PM", "3 PM", "6 PM", "9 PM"],
   ],
   [
     [days(7), "day", 10],
