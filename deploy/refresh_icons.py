@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Write the flags and icons of static/vendor from the npm packages circle-flags (MIT) and simple-icons (CC0 1.0).
+"""Write the flags and icons of static/vendor from npm: circle-flags, bootstrap-icons (MIT) and simple-icons (CC0 1.0).
 
     deploy/refresh_icons.py
 
 The versions are those named in static/shared/marks.js, the icons those named in static/shared/brands.js; an icon that
-the package does not have is an error. Needs node and npm, and fetches both packages with `npm pack`. Afterwards adapt
+the package does not have is an error. Needs node and npm, and fetches the packages with `npm pack`. Afterwards adapt
 the rows of static/vendor/README.md. The same versions give the same files, byte for byte.
 
 Flags are copied as they are. Icons get the colour of their brand as `fill`, or grey where it would be too light on
@@ -19,6 +19,7 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 VENDOR = ROOT / "static/vendor"
@@ -28,12 +29,13 @@ GREY = "5d5a52"
 
 
 def main() -> None:
-    """Fetch both packages and replace the two directories."""
-    flags, icons = re.findall(r'^const \w+ = "((?:circle-flags|simple-icons)-[\d.]+)"', marks(), re.MULTILINE)
+    """Fetch the packages and replace their directories."""
+    flags, icons, more = re.findall(r'^const \w+ = "((?:\w+-flags|\w+-icons)-[\d.]+)"', marks(), re.MULTILINE)
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         write_flags(unpacked(flags, folder), VENDOR / flags)
-        write_icons(unpacked(icons, folder), VENDOR / icons, icon_names())
+        write_icons(unpacked(icons, folder), VENDOR / icons, named("ICONS"))
+        write_bootstrap_icons(unpacked(more, folder), VENDOR / more, named("BOOTSTRAP_COLOURS"))
 
 
 def marks() -> str:
@@ -41,11 +43,12 @@ def marks() -> str:
     return (ROOT / "static/shared/marks.js").read_text()
 
 
-def icon_names() -> list[str]:
-    """Return the icons that static/shared/brands.js names."""
-    code = f"import({json.dumps((ROOT / 'static/shared/brands.js').as_uri())}).then((m) => console.log(m.ICONS.join()))"
+def named(export: str) -> Any:
+    """Return the icons that static/shared/brands.js exports by a name."""
+    module = json.dumps((ROOT / "static/shared/brands.js").as_uri())
+    code = f"import({module}).then((brands) => console.log(JSON.stringify(brands.{export})))"
     done = subprocess.run(["node", "--eval", code], check=True, capture_output=True, text=True)
-    return done.stdout.strip().split(",")
+    return json.loads(done.stdout)
 
 
 def unpacked(name: str, folder: Path) -> Path:
@@ -76,6 +79,15 @@ def write_icons(package: Path, target: Path, names: list[str]) -> None:
         colour = colours[name] if luminance(colours[name]) <= MAX_LUMINANCE else GREY
         (target / f"{name}.svg").write_text(rounded(text.replace("<svg ", f'<svg fill="#{colour.lower()}" ', 1)))
     (target / "LICENSE").write_bytes((package / "LICENSE.md").read_bytes())
+
+
+def write_bootstrap_icons(package: Path, target: Path, colours: dict[str, str]) -> None:
+    """Copy the named icons in the given colours, and the licence."""
+    emptied(target)
+    for name, colour in colours.items():
+        text = (package / f"icons/{name}.svg").read_text()
+        (target / f"{name}.svg").write_text(rounded(text.replace("currentColor", f"#{colour}", 1)))
+    (target / "LICENSE").write_bytes((package / "LICENSE").read_bytes())
 
 
 def rounded(icon: str) -> str:

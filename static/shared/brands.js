@@ -1,6 +1,22 @@
-// Which icon of static/vendor/simple-icons a website, a browser or a system has. Pure.
+// Which icon of static/vendor a website, a browser or a system has: of simple-icons, or of bootstrap-icons for brands that
+// simple-icons does not have. Pure.
 //
 // After a change run deploy/refresh_icons.py, which copies the icons that are named here.
+
+/**
+ * The icons of bootstrap-icons and the colours of their brands, which that package does not have.
+ *
+ * @type {Record<string, string>}
+ */
+export const BOOTSTRAP_COLOURS = {
+  amazon: "ff9900",
+  bing: "258ffa",
+  "browser-edge": "0078d7",
+  linkedin: "0a66c2",
+  microsoft: "5e5e5e",
+  openai: "412991",
+  slack: "4a154b",
+};
 
 /**
  * Icons of hosts and their subdomains; `.*` stands for a country: google.de, google.co.uk.
@@ -8,6 +24,12 @@
  * @type {Record<string, string>}
  */
 const HOSTS = {
+  amazon: "amazon.*",
+  bing: "bing.com",
+  linkedin: "linkedin.com lnkd.in",
+  microsoft: "microsoft.com microsoftonline.com live.com office.com outlook.com msn.com sharepoint.com",
+  openai: "chatgpt.com openai.com",
+  slack: "slack.com",
   google: "google.*",
   duckduckgo: "duckduckgo.com",
   baidu: "baidu.com",
@@ -280,6 +302,7 @@ const BROWSERS = {
   Chromium: "googlechrome",
   "Android WebView": "android",
   "Android Browser": "android",
+  Edge: "browser-edge",
   Safari: "safari",
   Firefox: "firefoxbrowser",
   "Firefox Focus": "firefoxbrowser",
@@ -379,7 +402,7 @@ function own(icons, name) {
   return Object.hasOwn(icons, bare) ? icons[bare] : null;
 }
 
-/** All icons that are named here. */
-export const ICONS = [
-  ...new Set([HOSTS].flatMap(Object.keys).concat([BROWSERS, SYSTEMS].flatMap(Object.values))),
-].sort();
+/** The icons of simple-icons that are named here. */
+export const ICONS = [...new Set([HOSTS].flatMap(Object.keys).concat([BROWSERS, SYSTEMS].flatMap(Object.values)))]
+  .filter((name) => !Object.hasOwn(BOOTSTRAP_COLOURS, name))
+  .sort();

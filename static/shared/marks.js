@@ -1,13 +1,14 @@
 // Marks: the small icon before a value. Flags of countries, icons of known hosts, browsers and systems from
 // static/vendor, initials for the rest; requested when they are shown, and from this server alone.
 
-import { iconOfBrowser, iconOfHost, iconOfSystem } from "./brands.js";
+import { BOOTSTRAP_COLOURS, iconOfBrowser, iconOfHost, iconOfSystem } from "./brands.js";
 import { h, icon } from "./dom.js";
 import { initials } from "./initials.js";
 
-// deploy/refresh_icons.py reads both names.
+// deploy/refresh_icons.py reads the three names.
 const FLAGS = "circle-flags-2.8.3";
 const ICONS = "simple-icons-16.37.0";
+const MORE_ICONS = "bootstrap-icons-1.13.2";
 
 const DEVICES = ["desktop", "mobile", "tablet"];
 
@@ -25,7 +26,9 @@ export function flagMark(code) {
  * @param {string | null} found
  */
 function brandMark(name, found) {
-  return found ? image("brand-mark", `/assets/vendor/${ICONS}/${found}.svg`) : initials(name);
+  if (!found) return initials(name);
+  const set = Object.hasOwn(BOOTSTRAP_COLOURS, found) ? MORE_ICONS : ICONS;
+  return image("brand-mark", `/assets/vendor/${set}/${found}.svg`);
 }
 
 /**

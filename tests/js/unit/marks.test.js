@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 
-import { ICONS, iconOfBrowser, iconOfHost, iconOfSystem } from "../../../static/shared/brands.js";
+import { BOOTSTRAP_COLOURS, ICONS, iconOfBrowser, iconOfHost, iconOfSystem } from "../../../static/shared/brands.js";
 import { cases } from "./cases.js";
 
 const VENDOR = new URL("../../../static/vendor/", import.meta.url);
@@ -15,6 +15,8 @@ cases("iconOfHost", iconOfHost, [
   [["news.google.com"], "googlenews"],
   [["l.facebook.com"], "facebook"],
   [["GitHub.com"], "github"],
+  [["www.linkedin.com"], "linkedin"],
+  [["copilot.microsoft.com"], "microsoft"],
   [["news.ycombinator.com"], "ycombinator"],
   [["google.example.com"], null],
   [["notgoogle.com"], null],
@@ -36,14 +38,13 @@ cases("iconOfSystem", iconOfSystem, [
 ]);
 
 test("the vendored icons are those that are named", () => {
-  const files = readdirSync(new URL(`${directory("simple-icons-")}/`, VENDOR));
-  assert.deepEqual(
-    files
+  const vendored = (set) =>
+    readdirSync(new URL(`${directory(set)}/`, VENDOR))
       .filter((name) => name.endsWith(".svg"))
       .map((name) => name.slice(0, -4))
-      .sort(),
-    ICONS,
-  );
+      .sort();
+  assert.deepEqual(vendored("simple-icons-"), ICONS);
+  assert.deepEqual(vendored("bootstrap-icons-"), Object.keys(BOOTSTRAP_COLOURS).sort());
 });
 
 test("every country has a flag", () => {
