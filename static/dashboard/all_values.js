@@ -7,6 +7,7 @@ import { fieldTitle } from "../shared/fields.js";
 import { percent } from "../shared/formats.js";
 import { listDialog, sortHead } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
+import { loadRegions } from "../shared/regions.js";
 import { COLUMNS, MAX_ROWS, VISIT_EDGES, listOf, listQuery, rowsOf } from "./top_lists.js";
 
 const t = await texts("dashboard");
@@ -37,6 +38,7 @@ export function allDialog(board, onclose) {
       // Figures about visits need events that are still kept.
       if (!answer.ok && isTop) answer = await fetchRows({});
       if (!answer.ok) return { error: answer.error };
+      if (field === "region") await loadRegions();
       // Shares are relative to the key figures.
       await board.figuresLoaded();
       const rows = rowsOf(list, answer.data, answer.meta.unset, board);

@@ -8,6 +8,7 @@ import { fieldName, valueNode, valueText } from "../shared/fields.js";
 import { decimal, duration, number, percent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { pageLink } from "../shared/page_link.js";
+import { loadRegions } from "../shared/regions.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { barList } from "../shared/bar_list.js";
 import { createPanel } from "../shared/panel.js";
@@ -163,6 +164,7 @@ export function listCard(card, board, beside = null) {
       const answer = await (list.path === `top/${list.field}`
         ? board.top(list.field, query, signal)
         : get(`${board.base}/${list.path}?${query}`, { signal }));
+      if (list.field === "region") await loadRegions();
       // Shares are relative to the visitors or visits of the key figures.
       await board.figuresLoaded();
       return { ...answer, list };

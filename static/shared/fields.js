@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { countryName, languageName } from "./formats.js";
 import { markOf } from "./marks.js";
 import { texts } from "./messages.js";
+import { regionName } from "./regions.js";
 
 const t = await texts("shared");
 
@@ -117,18 +118,19 @@ export function valueText(field, value) {
   if (value === "") return UNSET[field] || t("unset");
   if (field === "country") return countryName(value);
   if (field === "language") return languageName(value);
+  if (field === "region") return regionName(value);
   const named = VALUES[field];
   return named && Object.hasOwn(named, value) ? named[value] : value;
 }
 
 /**
- * Returns a value's name as nodes: its mark before it, the tag after a language.
+ * Returns a value's name as nodes: its mark before it, the tag after a language, the code after a region.
  *
  * @param {string} field
  * @param {string} value
  */
 export function valueNode(field, value) {
   const text = valueText(field, value);
-  if (field === "language" && value && text !== value) return [text, " ", h("span", { class: "soft" }, value)];
-  return [markOf(field, value), text];
+  const isCoded = (field === "language" || field === "region") && value && text !== value;
+  return [markOf(field, value), text, isCoded ? [" ", h("span", { class: "soft" }, value)] : null];
 }

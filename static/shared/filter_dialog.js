@@ -8,6 +8,7 @@ import { TYPES, fieldName, valueNode, valueText } from "./fields.js";
 import { OPERATORS, capital, filterValueText, splitKey } from "./filter_words.js";
 import { barList } from "./bar_list.js";
 import { texts } from "./messages.js";
+import { loadRegions } from "./regions.js";
 
 const t = await texts("dialogs");
 const shared = await texts("shared");
@@ -290,6 +291,7 @@ async function suggestions(field, board) {
   const path = field === "event_name" ? "event-names" : `top/${field}`;
   const answer = await get(`${board.base}/${path}?${reportQuery(view, board.span(), { limit: 200 })}`);
   if (!answer.ok) return { error: answer.error };
+  if (field === "region") await loadRegions();
   const { unset } = answer.meta;
   const data = unset?.visitors ? [...answer.data, { value: "", ...unset }] : answer.data;
   const most = Math.max(1, ...answer.data.map((/** @type {TopRow} */ row) => row.visitors));

@@ -45,7 +45,7 @@ import {
 import { fill, h, loadStylesheet } from "./dom.js";
 import { get } from "./api.js";
 import { FILTERS } from "./fields.js";
-import { OWN_FILTERS, filterText, valuesByKey } from "./filter_words.js";
+import { OWN_FILTERS, filterText, splitKey, valuesByKey } from "./filter_words.js";
 import { drawFilters, filterDialog } from "./filters.js";
 import { dayRange, displayZone } from "./formats.js";
 import { listenForShortcuts, shortcutsDialog } from "./keyboard_shortcuts.js";
@@ -53,6 +53,7 @@ import { texts } from "./messages.js";
 import { showWebsiteNotFound } from "./website_not_found.js";
 import { createPanel } from "./panel.js";
 import { drawComparison, drawRange, drawWhen } from "./range_picker.js";
+import { loadRegions } from "./regions.js";
 import { savedFilters, takesSaved } from "./saved_filters.js";
 import { at, here, publicUrl } from "./paths.js";
 
@@ -167,6 +168,9 @@ export async function websitePage(root, context, page, given = ownSite(context))
   if (here() === context.path) history.replaceState(null, "", at(addressOf(view) + context.hash));
   body.load({ quietly: false, last: null });
   // Their names stand in the chips.
+  if (view.filters.some(([key]) => splitKey(key).field === "region")) {
+    void loadRegions().then(() => drawFilters(nodes.filters, board));
+  }
   if (takesSaved(board) && (view.segment || view.filters.some(([key]) => key === "goal"))) board.loadSaved();
   const stopShortcuts = listenForShortcuts(board, shortcutActions(page, board));
   const timer = setInterval(refresh, REFRESH_MS);

@@ -148,7 +148,7 @@ def test_a_country_shows_its_regions(site: SampleServer, dashboard: Dashboard, t
     card = page.locator(".card-places")
     card.locator(".bar", has_text="Germany").click()
     expect(card.get_by_role("tab", name="Regions")).to_have_attribute("aria-selected", "true")
-    expect(card.locator(".bar-label")).to_have_text(["DE-BY", "DE-BE"])
+    expect(card.locator(".bar-label")).to_have_text(["Bavaria DE-BY", "Berlin DE-BE"])
     assert query_of(page)["filter_country"] == "DE"
     card.scroll_into_view_if_needed()
     expect(card.locator(".map.one path[class]")).to_have_count(1)
@@ -159,7 +159,12 @@ def test_a_country_shows_its_regions(site: SampleServer, dashboard: Dashboard, t
     expect(card.get_by_role("tab", name="Countries")).to_have_attribute("aria-selected", "true")
     assert "filter_country" not in query_of(page)
     card.locator(".map:not(.one) .land-5").click()
-    expect(card.locator(".bar-label")).to_have_text(["DE-BY", "DE-BE"])
+    expect(card.locator(".bar-label")).to_have_text(["Bavaria DE-BY", "Berlin DE-BE"])
+    card.locator(".bar", has_text="Berlin").click()
+    chip = page.locator(".chips").get_by_text("Region is Berlin")
+    expect(chip).to_be_visible()
+    page.reload()
+    expect(chip).to_be_visible()
 
 
 def test_the_map_is_on_paper_though_it_was_not_near(dashboard: Dashboard) -> None:
