@@ -137,8 +137,11 @@ def db(tmp_path: Path) -> Path:
         connection.execute("insert into event_id values (1, zeroblob(16), 0), (2, zeroblob(16), 0)")
         connection.execute("insert into import_id values (1, 0, 5, 1), (2, 0, 5, 1)")
         connection.execute("insert into import_range values (1, 1000000, 1000001, 1), (2, 1000001, 1000002, 1)")
-        of_import = "'canary-format', 'canary-digest', 'canary-file', 'complete', 0, 0, 0, 0, 0, '{}', 0, 0, 0, 0, null"
+        of_import = "'canary-format', 'canary-digest', 'canary-file', 'complete', 0, 0, 0, 0, 0, 0, '{}'"
+        of_import += ", 0, 0, 0, 0, null"
         connection.execute(f"insert into import values (1, 9, {of_import}), (2, 9, {of_import.replace('canary', 'x')})")
+        connection.execute("insert into imported_field values (1, 0, 5, 9, 1), (2, 0, 5, 9, 1)")
+        connection.execute("insert into imported_sum values (2, 0, 5, 0, 1, 0, 0, 0, 0, 0)")
         connection.execute("insert into goal_day values (2, 5, 100, 0, 0, 1, 1, 0, 0, 0)")
         connection.execute("insert into goal_day_state values (1, 5, 0, 1), (2, 5, 0, 1)")
         connection.execute("insert into rejected_event values (1, 5, 0, 1), (1, 6, 0, 1), (2, 5, 0, 1)")
@@ -185,7 +188,8 @@ def test_all_tables_are_cleared(db: Path) -> None:
 def test_all_columns_of_texts_are_checked(db: Path) -> None:
     """A text is deleted if no row has its number; every column with such numbers is checked."""
     known = {*FIELDS, *VISIT_FIELDS, "event_name", "experiment", "variant", "goal"}
-    others = dict.fromkeys(("web_vitals_histogram", "rollup", "visit_page", "field_value", "goal_day"), ("value",))
+    tables = ("web_vitals_histogram", "rollup", "visit_page", "field_value", "goal_day", "imported_sum")
+    others = dict.fromkeys(tables, ("value",))
     connection = open_database(db, create=False)
     try:
         found = {

@@ -6,6 +6,8 @@ never executed fails a test.
 """
 
 import ast
+import contextlib
+import io
 import json
 import re
 import sqlite3
@@ -31,7 +33,16 @@ from tally.ingest.writer import delete_expired
 from tally.maintenance import background_work, backup, doctor_database, retention
 from tally.reports import coverage, experiments, funnels
 from tally.rollups import experiments as experiment_rollups
-from tally.rollups import goal_days, heatmaps, rollup_state, visit_pages, web_vitals
+from tally.rollups import (
+    field_values,
+    goal_days,
+    heatmaps,
+    imported_sums,
+    rollup_state,
+    totals,
+    visit_pages,
+    web_vitals,
+)
 from tally.rollups.traffic import traffic_of
 from tally.rollups.verify import verdicts
 from tally.settings import Settings
@@ -69,7 +80,8 @@ GROWING = {
     "total_15m": r"PRIMARY KEY \(website=\? AND quarter[>=]",
     "rollup": r"PRIMARY KEY \(website=\? AND field=\? AND level=\? AND block[=>]\?",
     # verify reads all days and blocks; all other statements read a range of them.
-    "rollup_state": r"PRIMARY KEY \(website=\? AND level=\?|INDEX rollup_state_unfinished \(website=\?\)",
+    "rollup_state": r"PRIMARY KEY \(website=\? AND level=\?|INDEX rollup_state_unfinished \(website=\?\)"
+    r"|(?:COVERING )?INDEX rollup_state_imported \(website=\?",
     "open_day_visitor": r"PRIMARY KEY \(website=\? AND day=\?",
     "open_day_visitor_value": r"PRIMARY KEY \(website=\? AND day=\?",
     "web_vitals": r"PRIMARY KEY \(website=\? AND (?:ts[<>=]|\(ts,id\)>)",
@@ -79,6 +91,9 @@ GROWING = {
     "heatmap_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
     "event_id": r"PRIMARY KEY \(website=\? AND digest=\?\)|(?:COVERING )?INDEX event_id_by_arrival \(arrived_ms<\?\)",
     "import_id": r"PRIMARY KEY \(website=\? AND ts(?:[<>]|=\? AND digest=\?\))",
+    "imported_field": r"PRIMARY KEY \(website=\?(?:\)| AND (?:field=\? AND day[<>=]|\(field,day\)>))|COVERING"
+    r" INDEX imported_field_by_day \(website=\?(?: AND day=\?)?\)",
+    "imported_sum": r"PRIMARY KEY \(website=\? AND field=\? AND day=\?",
     "import_range": r"PRIMARY KEY \(website=\? AND first_id[<>=]",
     "import_visit": r"PRIMARY KEY \(website=\? AND (?:day[<>=]|\(day,visitor\)>)",
     "label": r"INTEGER PRIMARY KEY \(rowid=\?\)|(?:COVERING )?INDEX sqlite_autoindex_label_1 \(text=\?\)",
@@ -563,6 +578,34 @@ def run_undo(connection: sqlite3.Connection) -> None:
     undo.begin(connection, number, first.number, NOON_MS)
     assert import_records.undoing(connection) == [(number, first.number)]
     while undo.step(connection, number, first.number):
+        pass
+    run_sums(connection, number, path)
+
+
+def run_sums(connection: sqlite3.Connection, number: int, path: Path) -> None:
+    """Import sums of a day without events, count, read and export them, and undo the import."""
+    sums = [
+        {"type": "imported_sum", "day": "2026-01-05", "field": field, "visitors": 1, "event_name": "x"}
+        for field in ("total", "pathname", "entry_page")
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in sums))
+    with open_source(str(path)) as source:
+        import_events(connection, number, source, now_ms=NOON_MS)
+    day = 20_458
+    assert imported_sums.is_used(connection, number, day)
+    assert totals.count_day(connection, number, day)
+    assert field_values.count_day(connection, number, day, 0)
+    assert imported_sums.pages(connection, number, day, "entry", (0, 1))
+    imported_sums.visit_figures(connection, number, day, "pathname")
+    assert rollup_state.finish_rebuild(connection, number, day, 1, rollup_state.IMPORTED)
+    span = day * DAY_MS, (day + 1) * DAY_MS
+    assert imported_sums.days(connection, number, span, span, ["pathname"])
+    traffic_of(connection, [number])
+    with contextlib.suppress(sqlite3.OperationalError):  # within a transaction already
+        export_events(connection, number, io.BytesIO())
+    last = import_records.records(connection, number)[0]
+    undo.begin(connection, number, last.number, NOON_MS)
+    while undo.step(connection, number, last.number):
         pass
 
 
