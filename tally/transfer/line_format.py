@@ -71,8 +71,10 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 # The largest integer of SQLite.
 _MAX_ID = (1 << 63) - 1
 _VISITOR_BITS = 62
+_NO_IDS = frozenset((bool, list, dict))
 _LIMITS = tuple((one.name, one.max_characters) for one in DIMENSIONS)
 _LENGTHS = tuple(most for _, most in _LIMITS)
+_LEAST_LENGTH = min(_LENGTHS)
 _EPOCH = date(1970, 1, 1)
 _ABSENT = dict.fromkeys(FIELDS, "")
 _dimensions_of = itemgetter(*FIELDS)
@@ -148,6 +150,9 @@ class LineReader:
     ) -> None:
         self._salt, self._website, self._now_ms = salt, website, now_ms
         self._domain, self._origins, self._secret = domain, origins, secret
+        # Copied for each number: a third of the time of a new one with its key.
+        self._of_id = blake2b(digest_size=8, key=salt, person=b"id")
+        self._of_visitor = blake2b(digest_size=8, key=secret or salt, person=b"visitor")
 
     def line(self, number: int, item: Any) -> Line | SumLine | Rejection:
         """Return the line with this number of a value, which is a dict if it is valid. Takes about 10 µs."""
@@ -235,7 +240,7 @@ class LineReader:
         if not isinstance(visitor, str):
             raise _Wrong("invalid_field", "visitor is text.", "visitor")
         text = b"%d:%d:" % (self._website, day) + visitor.encode()
-        return self._number(b"visitor", text, self._secret) >> (64 - _VISITOR_BITS)
+        return _number(self._of_visitor, text) >> (64 - _VISITOR_BITS)
 
     def _referrer(self, text: str) -> str:
         try:
@@ -249,21 +254,24 @@ class LineReader:
         id, visitor = item.get("id"), item.get("visitor") or None
         if id is None or id == "":
             return None, None
-        if isinstance(id, bool | list | dict):
+        if type(id) in _NO_IDS:
             raise _Wrong("invalid_field", "id is a number or text.", "id")
-        if not isinstance(visitor, str | None):
+        if visitor is not None and not isinstance(visitor, str):
             raise _Wrong("invalid_field", "visitor is text.", "visitor")
         # Web vitals have no visitor: their values stand for it.
         who_sent = item.get("vitals") if type_ == VITALS else None if self._secret else visitor
         sent = orjson.dumps((type_, id, who_sent), option=orjson.OPT_SORT_KEYS)
-        key = self._number(b"id", b"%d:" % self._website + sent) - (1 << 63)
+        key = _number(self._of_id, b"%d:" % self._website + sent) - (1 << 63)
         if not isinstance(id, int) or not 0 < id <= _MAX_ID:
             return key, None
         who = 0 if type_ not in WITH_VISITOR else _stored_visitor(visitor)
         return key, None if who is None else (id, who)
 
-    def _number(self, what: bytes, text: bytes, secret: bytes = b"") -> int:
-        return int.from_bytes(blake2b(text, digest_size=8, key=secret or self._salt, person=what).digest(), "little")
+
+def _number(keyed: blake2b, text: bytes) -> int:
+    digest = keyed.copy()
+    digest.update(text)
+    return int.from_bytes(digest.digest(), "little")
 
 
 def _day(value: Any) -> int | None:
@@ -284,11 +292,16 @@ def _stored_visitor(visitor: Any) -> int | None:
 
 
 def _texts(item: dict[str, Any]) -> list[str]:
-    """Return the dimensions of a line. Takes 2 µs where all present values are valid."""
-    values = _dimensions_of(_ABSENT | item)
+    """Return the dimensions of a line. Takes 1.5 µs where all present values are valid."""
+    values = [*_dimensions_of(_ABSENT | item)]
+    if None in values:
+        values = ["" if value is None else value for value in values]
     try:
-        if "\0" not in "".join(values) and not any(map(gt, map(len, values), _LENGTHS)):
-            return list(values)
+        together = "".join(values)
+        # Each limit is checked only where the texts together exceed the least one.
+        is_short = len(together) <= _LEAST_LENGTH or not any(map(gt, map(len, values), _LENGTHS))
+        if is_short and "\0" not in together:
+            return values
     except TypeError:
         pass
     texts = []
@@ -305,8 +318,11 @@ def _texts(item: dict[str, Any]) -> list[str]:
 
 def _ruled(type_: int, item: Mapping[str, Any], field: str, absent: Any) -> Any:
     """Return a field, checked by the rule for a collected event of the type."""
-    value, read = item.get(field), RULES[type_].get(field)
-    if value is None or read is None or (value == "" and absent == ""):
+    value = item.get(field)
+    if value is None or (value == "" and absent == ""):
+        return absent
+    read = RULES[type_].get(field)
+    if read is None:
         return absent
     try:
         return read(value)
