@@ -17,12 +17,13 @@ Two imports may run at the same time: a token in `meta` tells which wrote last, 
 Two imports of the same file may not: the second ends as soon as it sees the progress of the first.
 """
 
+import gc
 import secrets
 import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -232,7 +233,8 @@ class _Import:
         if self._state.progress:
             self._report(f"continuing an interrupted import after {self._at.lines + self._at.done:,} lines")
         try:
-            self._take_chunks()
+            with _without_cycles():
+                self._take_chunks()
         except (BadFile, KeyboardInterrupt) as failure:
             self._state.interrupt()
             if isinstance(failure, BadFile):
@@ -262,6 +264,8 @@ class _Import:
                 begun = time.perf_counter()
                 is_whole = self._take_part(chunk)
                 self._rest(time.perf_counter() - begun, chunks)
+            # What is not of lines may have cycles, such as a parsed User-Agent.
+            gc.collect(0)
 
     def _next_of(self, chunks: "_Chunks") -> Chunk | None:
         try:
@@ -319,6 +323,18 @@ class _Import:
             if isinstance(line, Line) and line.type in TRAFFIC and line.is_named:
                 wanted.setdefault(line.ts_ms // DAY_MS, set()).add(line.visitor)
         self._visits.load(self._connection, wanted, self._state.number)
+
+
+@contextmanager
+def _without_cycles() -> Iterator[None]:
+    """Do not look for cycles of objects while lines are read: these have none, and it takes a tenth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class _Chunks:
