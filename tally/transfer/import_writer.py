@@ -279,8 +279,13 @@ class Part:
         """Update visits; return for each visitor the numbers of the visits of its lines, in their order."""
         news: dict[int, list[News]] = {}
         number = self._number
+        # Most lines have one of a few acquisitions.
+        packed: dict[tuple[str, ...], bytes] = {}
         for line in traffic:
-            source = packed_acquisition(map(number, _of_visit(line.texts)))
+            texts = _of_visit(line.texts)
+            source = packed.get(texts)
+            if source is None:
+                source = packed[texts] = packed_acquisition(map(number, texts))
             own = News(line.ts_ms, line.type in PAGEVIEWS, number(line.texts[0]), source)
             news.setdefault(line.visitor, []).append(own)
         added = self._visits.add(self._connection, self._import, news)
