@@ -46,7 +46,6 @@ _LINE = re.compile(
 )
 _GET = re.compile(r"GET (\S++)(?: HTTP/[0-9.]++)?")
 _TIME = re.compile(r"([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-5][0-9]):([0-5][0-9]) ([+-][0-9]{4})")
-_TENS, _DIGITS = frozenset("012345"), frozenset("0123456789")
 _NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
 # 304: the browser shows the page that it has.
@@ -230,14 +229,22 @@ def _first(headers: Any, name: str) -> str:
 
 def _log_time_ms(text: str) -> int:
     """Return the milliseconds of `10/Oct/2000:13:55:36 -0700`. Raises ValueError."""
-    if text[17:18] == ":" and text[18:19] in _TENS and text[19:20] in _DIGITS and text[20:21] == " ":
-        return _log_minute_ms(text[:17], text[21:]) + int(text[18:20]) * 1_000
+    clock = text[15:17] + text[18:20]
+    if (
+        text[14:21:3] == ":: "
+        and len(clock) == 4
+        and clock.isascii()
+        and clock.isdecimal()
+        and clock[0] < "6"
+        and clock[2] < "6"
+    ):
+        return _log_hour_ms(text[:14], text[21:]) + (int(clock[:2]) * 60 + int(clock[2:])) * 1_000
     raise ValueError(text)
 
 
 @lru_cache(_CACHED)
-def _log_minute_ms(minute: str, offset: str) -> int:
-    found = _TIME.fullmatch(f"{minute}:00 {offset}")
+def _log_hour_ms(hour: str, offset: str) -> int:
+    found = _TIME.fullmatch(f"{hour}:00:00 {offset}")
     if found is None or found[2] not in _MONTHS:
-        raise ValueError(minute)
+        raise ValueError(hour)
     return event_time_ms(f"{found[3]}-{_MONTHS[found[2]]:02}-{found[1]}T{found[4]}:{found[5]}:00{found[7]}")
