@@ -512,7 +512,8 @@ create table goal_day_state (
   primary key (website, saved_goal, day)
 ) strict, without rowid;
 
--- Packed days: traffic events and visits of past days by column (tally/rollups/packed_days.py), beside their rows.
+-- Packed days: traffic events and visits of past days by column (tally/rollups/packed_days.py). Those of final days have
+-- no rows in event, event_data_part and visit any more (tally/rollups/unpacked_days.py).
 -- The version of the day in rollup_state that was packed, and LAYOUT of tally/storage/sql/day_columns.py at that time;
 -- events is 0 where the day could not be packed.
 create table packed_day (
@@ -522,6 +523,8 @@ create table packed_day (
   layout   integer not null,
   visits   integer not null,
   events   integer not null,
+  raw_rows integer not null check (raw_rows between 0 and 2),  -- 0 deleted, 1 present, 2 present and to be kept
+  checksum integer not null,                                   -- CRC-32 of the columns
   primary key (website, day)
 ) strict, without rowid;
 

@@ -18,6 +18,7 @@ from tally.ingest.store import Store
 from tally.ingest.writer import ids_end
 from tally.reports import (
     event_data,
+    event_list,
     experiments,
     funnels,
     goals,
@@ -197,8 +198,7 @@ class SqliteReports:
 
         def page(connection: sqlite3.Connection, start: Place) -> tuple[int, list[tuple[Any, ...]]]:
             check_retention(connection, scope)
-            statement = statements.events(scope, start, limit, only_traffic=only_traffic)
-            return ids_end(connection), connection.execute(*statement).fetchall()
+            return ids_end(connection), event_list.page(connection, scope, start, limit, only_traffic=only_traffic)
 
         store, catch_ups = self._store, self._store.catch_ups
         start = after or Place(_FIRST, _FIRST, store.last_id)

@@ -25,7 +25,7 @@ every moment all ids up to the last one (`WriteResult.last_id`) are committed or
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain
 from operator import itemgetter
@@ -51,7 +51,16 @@ from tally.events.validation import (
 )
 from tally.events.visits import NO_ACQUISITION, Visit, packed_acquisition
 from tally.ingest.ingest_engine import DUPLICATE, MONTH_FULL, NO_ASSIGNMENT, Outcomes, PreparedEvent, WriteRequest
-from tally.rollups import experiments, field_values, heatmap_grid, rollup_state, totals, vitals_histogram, web_vitals
+from tally.rollups import (
+    experiments,
+    field_values,
+    heatmap_grid,
+    rollup_state,
+    totals,
+    unpacked_days,
+    vitals_histogram,
+    web_vitals,
+)
 from tally.storage import event_data, visit_rows
 from tally.storage.bulk_insert import insert, marks, parts
 from tally.storage.database import transaction
@@ -306,6 +315,7 @@ class _Group:
         run = self._connection
         if self.check is not None:
             self.check.store(lambda texts: self._writer.numbers_of(run, texts))
+        days = self._states_of_days()
         insert(run, "writer", "event", self._events)
         if self._parts:
             event_data.add(run, self._parts)
@@ -316,7 +326,7 @@ class _Group:
         rows = [visit_rows.row_of(website, visitor, visit) for (website, visitor, _), visit in self.visits.items()]
         visit_rows.store(run, rows, self._joined)
         totals.add(run, self._deltas.rows())
-        self._roll()
+        self._roll(days)
         _each(
             run,
             "/* writer.heat */ insert into heatmap_point"
@@ -340,13 +350,25 @@ class _Group:
             [(*own, events) for own, events in self._of_website.items()],
         )
 
-    def _roll(self) -> None:
+    def _states_of_days(self) -> dict[tuple[int, int], rollup_state.Day | None]:
+        """Return the state of each (website, day) with new events, before any is stored.
+
+        The rows of a final day are put back where only columns are left: visits of the group replace some.
+        """
+        found = {}
+        for website, day in {(row[0], row[1] // DAY_MS) for row in self._events}:
+            now = found[website, day] = rollup_state.day_state(self._connection, website, day)
+            if now is not None and now.state == rollup_state.FINAL:
+                unpacked_days.reopen(self._connection, website, [day])
+        return found
+
+    def _roll(self, days: Mapping[tuple[int, int], rollup_state.Day | None]) -> None:
         """Open new days; add late events to the values of days that are already rolled up."""
         of_day: dict[tuple[int, int], list[tuple[Any, ...]]] = {}
         for row in self._events:
             of_day.setdefault((row[0], row[1] // DAY_MS), []).append(row)
         for (website, day), rows in of_day.items():
-            now = rollup_state.day_state(self._connection, website, day)
+            now = days[website, day]
             if now is None:
                 rollup_state.open_day(self._connection, website, day)
             elif now.state == rollup_state.OPEN:

@@ -183,7 +183,8 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:
-    """Start recording the labels in use; return the file's data version, which writes of other processes change."""
+    """Start recording the labels in use; return a number that changes with writes of other processes, and where rows
+    are put back (tally/rollups/unpacked_days.py)."""
     labels.watch()
     return _data_version(connection)
 
@@ -191,7 +192,8 @@ def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:
 def delete_labels(connection: sqlite3.Connection, labels: Labels, version: int, candidates: list[int]) -> bool:
     """Pop labels from `candidates` and delete them, for STEP_S, except those used since `watch_labels`.
 
-    Return False, without deleting, where another process has written since and may have used any of them.
+    Return False, without deleting, where another process has written since, or rows were put back, which may have any
+    of them.
     """
     if _data_version(connection) != version:
         return False
@@ -218,7 +220,11 @@ def delete_labels(connection: sqlite3.Connection, labels: Labels, version: int, 
 
 
 def _data_version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("pragma data_version").fetchone()[0])
+    reopened = connection.execute(
+        "/* deletion.reopened */ select coalesce(max(value), 0) from meta where name = 'reopened'"
+    ).fetchone()[0]
+    # 32 bits are the data version.
+    return int(reopened) << 32 | int(connection.execute("pragma data_version").fetchone()[0])
 
 
 # --- the end

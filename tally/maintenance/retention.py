@@ -11,7 +11,7 @@ and heatmap bins. Deleted are the rows of _TABLES.
 import sqlite3
 from typing import NamedTuple
 
-from tally.rollups import packed_days, visit_pages
+from tally.rollups import packed_days, unpacked_days, visit_pages
 from tally.rollups.rollup_state import FINAL, FINAL_AFTER_MS, KEPT, ROWS_PER_STEP
 from tally.storage import event_data
 from tally.timestamps import DAY_MS
@@ -51,7 +51,7 @@ def plan(connection: sqlite3.Connection, website: int, keep_days: int, now_ms: i
     for table, _, _ in _TABLES[:1] + _TABLES[2:4]:
         statement = f"/* retention.plan */ select count(*) from {table} where website = ? and ts < ?"
         events += int(connection.execute(statement, (website, from_ms)).fetchone()[0])
-    return Plan(events, from_ms)
+    return Plan(events + unpacked_days.events_without_rows(connection, website, from_ms // DAY_MS), from_ms)
 
 
 def set_keep_days(connection: sqlite3.Connection, website: int, keep_days: int | None) -> None:

@@ -34,6 +34,7 @@ from tally.rollups import (
     packed_days,
     rollup_state,
     totals,
+    unpacked_days,
     visit_pages,
     web_vitals,
 )
@@ -87,6 +88,8 @@ class RollupBuilder:
         self._blocks_built: set[int] = set()
         self._pages_built: set[int] = set()
         self._all_packed: set[int] = set()
+        # Websites none of whose rows can be deleted, as found since another day was packed or became final.
+        self._rows_deleted: set[int] = set()
         self._pack_again_s = 0.0
         # The goals of each website whose days are all counted, by their numbers.
         self._goals_built: dict[int, set[int]] = {}
@@ -106,6 +109,7 @@ class RollupBuilder:
         self._blocks_built.intersection_update(websites)
         self._pages_built.intersection_update(websites)
         self._all_packed.intersection_update(websites)
+        self._rows_deleted.intersection_update(websites)
         return [Turn(kind, one, partial(self._step, step, one, now)) for kind, step in _KINDS for one in websites]
 
     async def _step(self, step: "Step", website: int, now: Now) -> bool:
@@ -144,6 +148,7 @@ class RollupBuilder:
         self._blocks_built.discard(website)
         self._pages_built.discard(website)
         self._all_packed.discard(website)
+        self._rows_deleted.discard(website)
         self._goals_built.pop(website, None)
 
     async def _build_day(self, website: int, day: int, deletion_time_ms: int) -> None:
@@ -224,7 +229,7 @@ class RollupBuilder:
         return await self._write(visit_pages.finish_block, place, before, without_view)
 
     async def _count_pages(self, place: tuple[int, int, int], part: visit_pages.Part) -> Counts:
-        return await self._reader.run(lambda connection: visit_pages.count_block(connection, *place, part))
+        return await self._read(visit_pages.count_block, *place, part)
 
     async def pack(self, website: int, now: Now) -> bool:
         """Pack the events of one day by column: of a final one, then of one that is over."""
@@ -237,12 +242,27 @@ class RollupBuilder:
         if found is None:
             return False
         day, version = found
+        # A day of an earlier layout is packed from its rows.
+        await self._write(unpacked_days.reopen, website, [day])
         begun_s = time.monotonic()
-        packed = await self._reader.run(lambda connection: _packed(connection, website, day))
+        packed = await self._read(_packed, website, day)
         await self._write(packed_days.store, website, day, version, packed)
+        self._rows_deleted.discard(website)
         if is_open:
             ended_s = time.monotonic()
             self._pack_again_s = ended_s + _PACK_RATIO * (ended_s - begun_s)
+        return True
+
+    async def delete_rows(self, website: int, now: Now) -> bool:
+        """Delete the rows of one final day of which the columns hold all."""
+        if website in self._rows_deleted:
+            return False
+        day = await self._write(unpacked_days.next_day, website)
+        if day is None:
+            self._rows_deleted.add(website)
+            return False
+        version = await self._read(unpacked_days.compared_version, website, day)
+        await self._write(unpacked_days.delete_rows, website, day, version)
         return True
 
     async def goals(self, website: int, now: Now) -> bool:
@@ -273,7 +293,7 @@ class RollupBuilder:
         await self._write(goal_days.finish_day, website, number, day, version)
 
     async def _goal_rows(self, website: int, day: int, goal: goal_days.Goal, field: str) -> list[Sequence[int]]:
-        return await self._reader.run(lambda run: goal_days.count_day(run, website, day, goal, field))
+        return await self._read(goal_days.count_day, website, day, goal, field)
 
     async def retention(self, website: int, now: Now) -> bool:
         """Delete some of the expired events. The pages of a day are counted before its events are deleted."""
@@ -303,6 +323,17 @@ class RollupBuilder:
         # Checked before each step: today's points are packed only while there are many.
         end = await self._write(heatmaps.pack_end, website, now.wall_ms // DAY_MS)
         return end is not None and await self._write(heatmaps.pack, website, end)
+
+    async def _read(
+        self, question: Callable[Concatenate[sqlite3.Connection, P], T], *what: P.args, **named: P.kwargs
+    ) -> T:
+        """Read in one snapshot."""
+
+        def run(connection: sqlite3.Connection) -> T:
+            with snapshot(connection):
+                return question(connection, *what, **named)
+
+        return await self._reader.run(run)
 
     async def _write(
         self, step: Callable[Concatenate[sqlite3.Connection, P], T], *what: P.args, **named: P.kwargs
@@ -337,6 +368,7 @@ _KINDS: tuple[tuple[str, Step], ...] = (
     ("blocks of days", RollupBuilder.blocks),
     ("entry and exit pages", RollupBuilder.pages),
     ("columns of days", RollupBuilder.pack),
+    ("rows of packed days", RollupBuilder.delete_rows),
     ("goals", RollupBuilder.goals),
     ("web vitals", RollupBuilder.vitals),
     ("heatmaps", RollupBuilder.heatmaps),
@@ -348,8 +380,7 @@ def _packed(connection: sqlite3.Connection, website: int, day: int) -> packed_da
     # numpy is imported with the first day that is packed.
     from tally.rollups.day_packing import pack_day
 
-    with snapshot(connection):
-        return pack_day(connection, website, day)
+    return pack_day(connection, website, day)
 
 
 def _websites(connection: sqlite3.Connection) -> list[int]:

@@ -21,7 +21,7 @@ import orjson
 
 from tally.events.dimensions import FIELDS, PAGES, VISIT_FIELDS, field_number
 from tally.events.filters import Filter
-from tally.rollups import packed_days, rollup_state
+from tally.rollups import packed_days, rollup_state, unpacked_days
 from tally.rollups.imported_sums import OF_DAY_MS
 from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT, STALE, Blocks, Day
 from tally.storage.sql import events as sql
@@ -159,18 +159,34 @@ class Coverage:
     def raw(self, span: Span, filtered: bool = False) -> Scope:
         """Return a scope for the raw rows of a span. Raises BeyondRetention if they are deleted.
 
+        The rows of a day that has only columns are seen by the statements of this snapshot from then on.
+
         The beginning of a day after which the day has no event is widened to the whole day, such as today up to now:
         what is asked of whole visits is then counted from visits alone.
         """
         if any(span[0] < (day + 1) * DAY_MS and span[1] > day * DAY_MS for day in self.deleted_days):
             raise BeyondRetention((self.number(sql.last_kept(self.website)) + 1) * DAY_MS)
         from_ms, to_ms = span
+        unpacked_days.show(self.connection, self.website, self.without_rows(span))
         midnight_ms = from_ms + DAY_MS
         if from_ms % DAY_MS == 0 and to_ms < midnight_ms:
             is_rest_empty = not self.rows(sql.visitors_between(self.website, to_ms, midnight_ms, 1))
             to_ms = midnight_ms if is_rest_empty else to_ms
         filters = tuple(self._of_day(of, span) for of in self.filters) if filtered else ()
         return Scope(self.website, from_ms, to_ms, filters)
+
+    def without_rows(self, span: Span) -> list[int]:
+        """Return those days of a span that have only columns."""
+        days = [day for day in {span[0] // DAY_MS, (span[1] - 1) // DAY_MS} if day in self.known.days]
+        final = [day for day in days if self.known.days[day].state == FINAL]
+        return [day for day in final if unpacked_days.without_rows(self.connection, self.website, day, day)]
+
+    def edge(self, span: Span) -> "PackedDays | None":
+        """Return the columns of a part of a day, without filters, where these are all that is left of it."""
+        if not self.without_rows(span):
+            return None
+        found, _ = self.packed([span], filtered=False)
+        return found[0] if found else None
 
     def _of_day(self, of: Filter, span: Span) -> Filter:
         """Return a filter with the labels of a day alone, where it has many and the day's are known."""

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import orjson
@@ -23,8 +23,9 @@ from tally.events.json_scalars import key_of
 from tally.events.validation import PAGEVIEWS
 from tally.rollups.goal_days import COLUMNS, PART, millionths
 from tally.storage.database import check_interrupt
-from tally.storage.day_columns import Array, Column, decoded, decoded_texts, differs
+from tally.storage.day_columns import Array, Column, decoded, decoded_texts, differs, ids_of
 from tally.storage.sql import day_columns
+from tally.storage.sql.events import Place
 from tally.storage.sql.filters import Condition, Query, matching_texts
 from tally.storage.sql.goals import values_of_texts
 from tally.timestamps import DAY_MS
@@ -310,6 +311,32 @@ class PackedDays:
             views, events, *rest = (column.sum() for column in figures)
             total += [visitors, views, events, len(begun), *rest]
         return total.tolist()
+
+    def newest(self, limit: int, before: Place) -> Array:
+        """Return the places of the newest events of E before a place in the list of events, up to a limit.
+
+        For one day: places are those among its events.
+        """
+        (batch,) = self._batches()
+        which, _ = _events_of(batch, self._matched(batch))
+        times = batch.times
+        ids = ids_of(times, batch.numbers("first_id"), batch.numbers("id_step"))
+        times, ids = times[which], ids[which]
+        is_before = (times < before.ts) | ((times == before.ts) & (ids < before.id))
+        is_before &= ids <= before.last_id
+        which, times, ids = which[is_before], times[is_before], ids[is_before]
+        newest: Array = which[np.lexsort((ids, times))[::-1][:limit]]
+        return newest
+
+    def came(self, which: Literal["first", "last"]) -> int:
+        """Return the visitors whose first, or last, event of the day is in a part of a day, whatever the filters."""
+        (batch,) = self._batches()
+        begins = np.flatnonzero(batch.numbers("is_first"))
+        if which == "first":
+            times = np.minimum.reduceat(batch.start_ms, begins)
+        else:
+            times = np.maximum.reduceat(batch.start_ms + batch.numbers("duration_ms"), begins)
+        return int(np.count_nonzero((times >= batch.days[0].from_ms) & (times < batch.days[0].to_ms)))
 
     def counts(self, fields: Sequence[str]) -> list[list[tuple[int, ...]]]:
         """Return the rows of sql.counts for each field: (label, visitors, pageviews, events)."""

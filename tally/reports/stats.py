@@ -79,7 +79,8 @@ def _rolled_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Stats:
     found = Stats(*row)
     for margin in ((first * QUARTER_MS, from_ms), (to_ms, end * QUARTER_MS)):
         if margin[0] < margin[1]:
-            _, *off = coverage.rows(sql.stats(coverage.raw(margin)))[0]
+            columns = coverage.edge(margin)
+            _, *off = columns.stats() if columns else coverage.rows(sql.stats(coverage.raw(margin)))[0]
             found = Stats(found.visitors, *(a - b for a, b in zip(found[1:], off, strict=True)))
     if to_ms < midnight_ms:
         return found._replace(visitors=_within_a_day(coverage, span))
@@ -92,6 +93,8 @@ def _visitors_before(coverage: Coverage, from_ms: int) -> int:
     first_ms = from_ms // QUARTER_MS * QUARTER_MS
     if first_ms == from_ms:
         return 0
+    if columns := coverage.edge((first_ms, from_ms)):
+        return columns.came("last")
     coverage.raw((first_ms, from_ms))
     return coverage.number(sql.came_last(coverage.website, first_ms, from_ms))
 
@@ -101,6 +104,8 @@ def _visitors_after(coverage: Coverage, to_ms: int) -> int:
     end_ms = -(-to_ms // QUARTER_MS) * QUARTER_MS
     if end_ms == to_ms:
         return 0
+    if columns := coverage.edge((to_ms, end_ms)):
+        return columns.came("first")
     coverage.raw((to_ms, end_ms))
     return coverage.number(sql.came_first(coverage.website, to_ms, end_ms))
 
@@ -112,6 +117,8 @@ def _within_a_day(coverage: Coverage, span: Span) -> int:
     if to_ms - from_ms == HOUR_MS and from_ms % QUARTER_MS == 0:
         first = from_ms // QUARTER_MS
         return sum(visitors for _, visitors, *_ in coverage.rows(sql.hours(coverage.website, first, first + 4)))
+    if columns := coverage.edge(span):
+        return columns.stats()[0]
     scope = coverage.raw(span)
     is_little = _events_at_most(coverage, from_ms, to_ms) <= _events_at_most(coverage, to_ms, midnight_ms)
     few = [] if is_little else coverage.rows(sql.visitors_between(coverage.website, to_ms, midnight_ms, _FEW))

@@ -2,13 +2,11 @@
 
 The columns are read one after another from the rows of one snapshot, 8 µs an event with all of them. A day is not
 packed where it has more than MAX_EVENTS, which would take too much memory, or where its events and visits do not agree.
-For the same reason event_data is not, where the different texts of a day are longer than MAX_TEXTS. Nor is it where
-nearly every event has another text, such as an order's id: it would be stored twice, and reading its rows is quicker
-(2.5 s of processor time against 6.0 s for 500,000 different texts).
+For the same reason event_data is not, where the different texts of a day are longer than MAX_TEXTS. Otherwise the
+columns hold all that the rows hold (tally/rollups/unpacked_days.py).
 """
 
 import sqlite3
-from collections.abc import Iterator
 
 import numpy as np
 import orjson
@@ -17,15 +15,17 @@ from tally.rollups.packed_days import NOT_PACKED, Packed
 from tally.storage.day_columns import Array, differs, encoded, encoded_texts
 from tally.storage.sql import day_columns as sql
 from tally.storage.sql.day_columns import NUMBERS, OF_EVENTS, OF_VISITS
+from tally.storage.sql.filters import Query
 from tally.timestamps import DAY_MS
 
 # The largest column as a JSON text and as a list: 60 MB.
 MAX_EVENTS = 1_000_000
 # Characters.
 MAX_TEXTS = 1_000_000
-# So few take no time, whether they repeat or not.
-FEW_TEXTS = 10_000
 _VISIT_COLUMNS = tuple(sorted(OF_VISITS - {"is_first"}))
+_ROW_COLUMNS = ("entry_after_ms", "exit_before_ms", "acquired_after_ms")
+# Read rarely: compressed wherever that makes them smaller.
+_SMALLER = 1.0
 
 
 def pack_day(connection: sqlite3.Connection, website: int, day: int) -> Packed:
@@ -40,7 +40,9 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int) -> Packed:
     visitors, visits = visitors[order], visits[order]
     begins = np.flatnonzero(differs(visitors) | differs(visits))
     counts = np.diff(begins, append=len(ids))
-    own = {name: _visits(connection, website, day, name) for name in ("visitor", "visit", *_VISIT_COLUMNS)}
+    own = {
+        name: _visits(connection, website, day, name) for name in ("visitor", "visit", *_ROW_COLUMNS, *_VISIT_COLUMNS)
+    }
     if not (
         np.array_equal(own["visitor"], visitors[begins])
         and np.array_equal(own["visit"], visits[begins])
@@ -56,39 +58,41 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int) -> Packed:
         column = _events(connection, website, day, name)[order]
         is_of_visits = np.array_equal(np.repeat(column[begins], counts), column)
         columns[name] = encoded(column[begins] if is_of_visits else column, is_of_visits, True)
+    columns |= {name: encoded(own[name], True, True, _SMALLER) for name in ("visit", *_ROW_COLUMNS)}
+    columns["visitor"] = encoded(own["visitor"][of_visits["is_first"]], False, False, _SMALLER)
+    in_time = ids[order][np.argsort(times[order], kind="stable")]
+    columns["first_id"] = encoded(in_time[:1], False, False)
+    columns["id_step"] = encoded(np.diff(in_time, prepend=in_time[:1]), False, False, _SMALLER)
     texts = _texts(connection, website, day, ids[order])
     return Packed(len(begins), len(ids), columns if texts is None else columns | {"event_data": texts})
 
 
 def _texts(connection: sqlite3.Connection, website: int, day: int, ids: Array) -> bytes | None:
-    """Return the column of event_data of events with these ids; None where its texts are too long or seldom repeat."""
-    numbers: dict[str, int] = {}
+    """Return the column of event_data of events with these ids; None where its texts are too long."""
+    known: dict[str, int] = {}
     codes, by_id, length = np.zeros(len(ids), np.int64), np.argsort(ids), 0
-    length_with_copies = 0
     for some, texts in connection.execute(*sql.event_data(website, day)):
         own = orjson.loads(texts)
-        length += sum(map(len, set(own).difference(numbers)))
+        length += sum(map(len, set(own).difference(known)))
         if length > MAX_TEXTS:
             return None
-        length_with_copies += sum(map(len, own))
         places = np.searchsorted(ids, orjson.loads(some), sorter=by_id)
-        codes[by_id[places]] = [numbers.setdefault(text, len(numbers) + 1) for text in own]
-    if length > max(FEW_TEXTS, length_with_copies // 2):
-        return None
-    return encoded_texts(codes, list(numbers))
+        codes[by_id[places]] = [known.setdefault(text, len(known) + 1) for text in own]
+    return encoded_texts(codes, list(known))
 
 
 def _events(connection: sqlite3.Connection, website: int, day: int, column: str) -> Array:
-    return _numbers(connection.execute(*sql.event_column(website, day, column)))
+    return numbers(connection, sql.event_column(website, day, column))
 
 
 def _visits(connection: sqlite3.Connection, website: int, day: int, column: str) -> Array:
-    return _numbers(connection.execute(*sql.visit_column(website, day, column)))
+    return numbers(connection, sql.visit_column(website, day, column))
 
 
-def _numbers(rows: Iterator[tuple[str]]) -> Array:
+def numbers(connection: sqlite3.Connection, query: Query) -> Array:
+    """Return the column that a query selects as a JSON array."""
     # One text of all numbers: row by row, the interpreter's lock would be released for each.
-    (text,) = next(iter(rows))
+    (text,) = connection.execute(*query).fetchone()
     return np.array(orjson.loads(text), np.int64)
 
 

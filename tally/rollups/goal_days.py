@@ -23,6 +23,7 @@ import orjson
 
 from tally.events.dimensions import EVENT_NAME, FIELDS
 from tally.events.filters import Filter
+from tally.rollups import unpacked_days
 from tally.rollups.rollup_state import ROWS_PER_STEP
 from tally.storage.sql import goals as sql
 from tally.storage.sql.events import Scope, is_among
@@ -114,7 +115,8 @@ def next_day(connection: sqlite3.Connection, website: int, goal: int) -> tuple[i
 
 
 def count_day(connection: sqlite3.Connection, website: int, day: int, goal: Goal, field: str) -> list[Sequence[int]]:
-    """Return the rows of a field on a final day."""
+    """Return the rows of a field on a final day; `connection` must be in a read transaction."""
+    unpacked_days.show(connection, website, [day])
     scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS, goal.filters)
     return list(counted(connection, scope, goal.value, field))
 

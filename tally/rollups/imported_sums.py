@@ -106,7 +106,8 @@ def _mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int
 def _has_events(connection: sqlite3.Connection, website: int, day: int) -> bool:
     row = connection.execute(
         "/* imported_sums.has_events */ select exists (select 1 from event where website = ?1 and ts >= ?2 and ts < ?3)"
-        f" or exists (select 1 from rollup_state where website = ?1 and level = 0 and block = ?4 and state = {KEPT})",
+        f" or exists (select 1 from rollup_state where website = ?1 and level = 0 and block = ?4 and state = {KEPT})"
+        " or exists (select 1 from packed_day where website = ?1 and day = ?4 and raw_rows = 0)",
         (website, day * DAY_MS, (day + 1) * DAY_MS, day),
     ).fetchone()
     return bool(row[0])

@@ -1,6 +1,7 @@
 """Packed days: the events of past days by column (tally/storage/day_columns.py), for reports with filters.
 
-A day is packed once it is over and rolled up, in one transaction, beside its rows (tally/rollups/day_packing.py). Table
+A day is packed once it is over and rolled up, in one transaction, beside its rows (tally/rollups/day_packing.py); the
+rows of a final day are deleted afterwards (tally/rollups/unpacked_days.py). Table
 packed_day has the version of the day (tally/rollups/rollup_state.py) that was packed: an import or a late event
 increases the day's version, so that reports read its rows until it is packed again. A day that cannot be packed has 0
 events there.
@@ -12,7 +13,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tally.storage.sql.day_columns import LAYOUT, days_with, delete, write
+from tally.storage.sql.day_columns import LAYOUT, checksum, days_with, delete, write
 from tally.timestamps import DAY_MS
 
 
@@ -25,6 +26,8 @@ class Packed(NamedTuple):
 
 
 NOT_PACKED = Packed(0, 0, {})
+DELETED, PRESENT, NEEDED = range(3)
+"""The rows of a packed day: deleted, still there, or not to be deleted, because the columns do not hold all of them."""
 
 
 # The index of unfinished days needs both terms on the state.
@@ -56,17 +59,20 @@ def store(connection: sqlite3.Connection, website: int, day: int, version: int, 
     """Write the columns of a day, unless it has changed since this version."""
     is_same = connection.execute(
         "/* packed_days.is_same */ select 1 from rollup_state"
-        f" where website = ? and level = 0 and block = ? and version = ? and (state = 2 or {_IS_OVER})",
+        f" where website = ? and level = 0 and block = ? and version = ? and (state = 2 or {_IS_OVER})"
+        " and not exists (select 1 from packed_day as own where own.website = rollup_state.website"
+        " and own.day = block and own.raw_rows = 0)",
         (website, day, version),
     ).fetchone()
     if is_same:
         # Also the columns of an earlier version of a day that cannot be packed any more.
         delete(connection, website, day)
         write(connection, website, day, packed.columns)
+        rows = PRESENT if "event_data" in packed.columns else NEEDED
         connection.execute(
-            "/* packed_days.store */ insert or replace into packed_day (website, day, version, layout, visits, events)"
-            " values (?, ?, ?, ?, ?, ?)",
-            (website, day, version, LAYOUT, packed.visits, packed.events),
+            "/* packed_days.store */ insert or replace into packed_day"
+            " (website, day, version, layout, visits, events, raw_rows, checksum) values (?, ?, ?, ?, ?, ?, ?, ?)",
+            (website, day, version, LAYOUT, packed.visits, packed.events, rows, checksum(packed.columns)),
         )
 
 
@@ -103,12 +109,15 @@ def delete_before(connection: sqlite3.Connection, website: int, end: int) -> boo
     ).fetchone()
     if row is not None:
         delete(connection, website, row[0])
-        invalidate(connection, website, row[0])
+        connection.execute(
+            "/* packed_days.delete */ delete from packed_day where website = ? and day = ?", (website, row[0])
+        )
     return row is not None
 
 
 def invalidate(connection: sqlite3.Connection, website: int, day: int) -> None:
-    """Have a day packed again."""
+    """Have a day packed again, if it has rows."""
     connection.execute(
-        "/* packed_days.invalidate */ delete from packed_day where website = ? and day = ?", (website, day)
+        "/* packed_days.invalidate */ delete from packed_day where website = ? and day = ? and raw_rows > 0",
+        (website, day),
     )

@@ -14,14 +14,15 @@ from tally.storage.database import transaction
 
 def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Verdict]) -> None:
     """Mark the days and blocks of verdicts that have a fault to be rebuilt."""
-    with transaction(connection):
-        # A stale day invalidates the blocks above it.
-        days = {
-            verdict.first_day
-            for verdict in wrong
-            if verdict.fault not in (HISTOGRAMS, PAGES, EXPERIMENTS, HEATMAPS, COLUMNS)
-        }
-        rollup_state.mark_stale(connection, website, days)
+    # A stale day invalidates the blocks above it.
+    days = {
+        verdict.first_day
+        for verdict in wrong
+        if verdict.fault not in (HISTOGRAMS, PAGES, EXPERIMENTS, HEATMAPS, COLUMNS)
+    }
+    for day in sorted(days):
+        with transaction(connection):
+            rollup_state.mark_stale(connection, website, [day])
     for verdict in wrong:
         with transaction(connection):
             if verdict.fault == HISTOGRAMS:

@@ -26,6 +26,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tally.events.validation import AHEAD_MS, OLDEST_MS
+from tally.rollups import unpacked_days
 from tally.timestamps import DAY_MS
 
 STALE, OPEN, FINAL, KEPT, IMPORTED = range(5)
@@ -78,7 +79,12 @@ def open_day(connection: sqlite3.Connection, website: int, day: int) -> None:
 
 
 def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> None:
-    """Mark days as stale, in a transaction that changes their raw rows in another way than the writer's commits."""
+    """Mark days as stale, in a transaction that changes their raw rows in another way than the writer's commits.
+
+    They are counted again from their rows, which are put back where only columns are left.
+    """
+    days = [*days]
+    unpacked_days.reopen(connection, website, days)
     for day in days:
         connection.execute(
             "/* rollup_state.stale */ insert into rollup_state"

@@ -17,12 +17,13 @@ from tally.rollups import (
     packed_days,
     rollup_state,
     totals,
+    unpacked_days,
     visit_pages,
     web_vitals,
 )
 from tally.rollups.field_values import NUMBERS, OF_VISITS
 from tally.rollups.goal_days import Goal
-from tally.rollups.rollup_state import FINAL, KEPT, LEVELS, OPEN, STALE
+from tally.rollups.rollup_state import FINAL, KEPT, LEVELS, OPEN, PAGE_LEVELS, STALE
 from tally.storage.database import snapshot
 from tally.storage.sql import events
 
@@ -79,9 +80,13 @@ def verdicts(connection: sqlite3.Connection, website: int, goals: Sequence[Goal]
 
     goals: those that are saved for the website.
     """
+    # Days of which only columns are left, and these cannot be read.
+    damaged = set()
     for day in sorted(_days(connection, website)):
         with snapshot(connection):
             verdict = _day(connection, website, day)
+        if verdict.fault == COLUMNS:
+            damaged.add(day)
         yield verdict
     for level in LEVELS[1:]:
         blocks = connection.execute(
@@ -93,7 +98,7 @@ def verdicts(connection: sqlite3.Connection, website: int, goals: Sequence[Goal]
             with snapshot(connection):
                 verdict = _block(connection, website, level, block)
             yield verdict
-    yield from _pages(connection, website)
+    yield from _pages(connection, website, damaged)
     row = connection.execute(*events.last_kept(website)).fetchone()
     last_kept = -1 if row is None else row[0]
     days = {*_days_of(connection, _NEXT_VITALS, website), *_days_of(connection, _NEXT_HISTOGRAM, website)}
@@ -107,7 +112,7 @@ def verdicts(connection: sqlite3.Connection, website: int, goals: Sequence[Goal]
     for day in sorted(days):
         if day > last_kept and not _are_experiments_correct(connection, website, day):
             yield Verdict(0, day, EXPERIMENTS)
-    yield from (Verdict(0, day, CONVERSIONS) for day in sorted(_goals(connection, website, goals)))
+    yield from (Verdict(0, day, CONVERSIONS) for day in sorted(_goals(connection, website, goals, damaged)))
     yield from (Verdict(0, day, COLUMNS) for day in sorted(_columns(connection, website)))
     yield from (Verdict(*place, HEATMAPS) for place in sorted(_heatmaps(connection, website)))
 
@@ -139,6 +144,12 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         return Verdict(0, day, skipped="it is rebuilt in the background")
     if known.state == KEPT:
         return Verdict(0, day, skipped="its events have expired")
+    try:
+        unpacked_days.show(connection, website, [day])
+    except sqlite3.DatabaseError as failure:
+        if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
+            raise
+        return Verdict(0, day, COLUMNS)
     if _totals(connection, website, day) != _without_zeros(totals.count_day(connection, website, day)):
         return Verdict(0, day, "totals")
     for field in NUMBERS:
@@ -160,8 +171,9 @@ def _block(connection: sqlite3.Connection, website: int, level: int, block: int)
     return Verdict(level, block)
 
 
-def _pages(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
+def _pages(connection: sqlite3.Connection, website: int, damaged: set[int]) -> Iterator[Verdict]:
     """Yield the days and blocks whose entry or exit pages are wrong, lowest blocks first."""
+    unknown = {(level, day >> level) for day in damaged for level in PAGE_LEVELS[:-1]}
     statement = "/* verify.page_days */ select block from rollup_state where website = ? and level = 0 and block >= 0"
     days = [day for (day,) in connection.execute(statement, (website,))]
     for level, block in sorted(visit_pages.built(connection, website, days)):
@@ -170,6 +182,7 @@ def _pages(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
             # The pages of a day whose events have expired cannot be counted again.
             if (
                 (known is None or known.state != KEPT)
+                and (level, block) not in unknown
                 and visit_pages.version(connection, website, level, block) is not None
                 and not visit_pages.is_correct(connection, website, level, block)
             ):
@@ -194,10 +207,10 @@ def _are_experiments_correct(connection: sqlite3.Connection, website: int, day: 
         return experiments.stored_day(connection, website, day) == experiments.count_day(connection, website, day)
 
 
-def _goals(connection: sqlite3.Connection, website: int, goals: Sequence[Goal]) -> set[int]:
+def _goals(connection: sqlite3.Connection, website: int, goals: Sequence[Goal], damaged: set[int]) -> set[int]:
     """Return the final days whose conversions are wrong. Those of a day whose events have expired cannot be counted."""
     wrong: set[int] = set()
-    for day in _days(connection, website):
+    for day in _days(connection, website) - damaged:
         with snapshot(connection):
             known = rollup_state.day_state(connection, website, day)
             if known is not None and known.state == FINAL:
@@ -208,7 +221,7 @@ def _goals(connection: sqlite3.Connection, website: int, goals: Sequence[Goal]) 
 
 
 def _columns(connection: sqlite3.Connection, website: int) -> set[int]:
-    """Return the packed days whose columns are not those of their rows."""
+    """Return the packed days that have rows, and whose columns are not those of these."""
     from tally.rollups.day_packing import is_correct
 
     wrong: set[int] = set()
@@ -216,6 +229,8 @@ def _columns(connection: sqlite3.Connection, website: int) -> set[int]:
         with snapshot(connection):
             known = rollup_state.day_state(connection, website, day)
             versions = {day: known.version} if known is not None and rollup_state.is_rolled_up(day, known) else {}
+            if unpacked_days.without_rows(connection, website, day, day):
+                continue
             if packed_days.sizes(connection, website, versions) and not is_correct(connection, website, day):
                 wrong.add(day)
     return wrong

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from tally.events.dimensions import FIELDS
-from tally.rollups import imported_sums, rollup_state
+from tally.rollups import imported_sums, rollup_state, unpacked_days
 from tally.rollups.counts import Counts, merge
 from tally.rollups.rollup_state import FINAL_AFTER_MS, IMPORTED, KEPT, PAGE_LEVELS
 from tally.storage.sql import events as sql
@@ -120,7 +120,7 @@ def parts_of(connection: sqlite3.Connection, website: int, level: int, block: in
 def count_block(connection: sqlite3.Connection, website: int, level: int, block: int, part: Part = WHOLE) -> Counts:
     """Count a part of a block, from the blocks below or from its days: label -> the counts of ALL_COLUMNS.
 
-    The first part always has label 0.
+    The first part always has label 0. `connection` must be in a read transaction.
     """
     counts: Counts = {} if part[0] else {0: [*_NONE]}
     if level == PAGE_LEVELS[-1]:
@@ -135,6 +135,7 @@ def count_block(connection: sqlite3.Connection, website: int, level: int, block:
     for day, state in days:
         if state == KEPT:
             continue
+        unpacked_days.show(connection, website, [day])
         entries, exits = (count_day(connection, website, day, state, side, part) for side in SIDES)
         merge(counts, ((value, *figures, *_SIDE) for value, *figures in entries))
         merge(counts, ((value, *_SIDE, *figures) for value, *figures in exits))

@@ -40,8 +40,11 @@ class Column(NamedTuple):
     is_of_visits: bool
 
 
-def encoded(column: Array, is_of_visits: bool, has_values: bool) -> bytes:
-    """Return a column as bytes. `has_values`: store the distinct values, for labels; otherwise differences."""
+def encoded(column: Array, is_of_visits: bool, has_values: bool, most: float = _MAX_COMPRESSED) -> bytes:
+    """Return a column as bytes. `has_values`: store the distinct values, for labels; otherwise differences.
+
+    `most`: compressed if that leaves less than this part of the size.
+    """
     least = int(column.min())
     rest = column - least
     values = np.empty(0, np.int64)
@@ -54,9 +57,9 @@ def encoded(column: Array, is_of_visits: bool, has_values: bool) -> bytes:
         places = np.pad(rest, (0, -len(rest) % 8)).reshape(-1, 8 // bits) << np.arange(0, 8, bits)
         content += places.sum(axis=1).astype(np.uint8).tobytes()
     elif bits:
-        content += rest.astype(f"<u{bits // 8}").tobytes()
+        content += rest.astype(_integers(bits)).tobytes()
     compressed = zlib.compress(content, _LEVEL)
-    is_compressed = len(compressed) < _MAX_COMPRESSED * len(content)
+    is_compressed = len(compressed) < most * len(content)
     header = _HEADER.pack(bits, value_width, is_compressed, is_of_visits, len(values), len(column), least)
     return header + (compressed if is_compressed else content)
 
@@ -73,7 +76,7 @@ def decoded(content: bytes) -> Column:
     if bits in _IN_BYTE:
         codes = _IN_BYTE[bits][np.frombuffer(rest, np.uint8, offset=start), 0].view(np.uint8)[:rows]
     else:
-        codes = np.frombuffer(rest, f"<u{bits // 8}", rows, start) if bits else np.zeros(rows, np.uint8)
+        codes = np.frombuffer(rest, _integers(bits), rows, start) if bits else np.zeros(rows, np.uint8)
     if values is None:
         codes = codes + np.int64(least)
     return Column(codes, values, bool(is_of_visits))
@@ -94,8 +97,20 @@ def decoded_texts(content: bytes) -> tuple[Array, list[str]]:
     return codes, orjson.loads(zlib.decompress(content[start:]))
 
 
+def _integers(bits: int) -> str:
+    # Those of 64 bits have a sign: numpy adds an unsigned one to another integer as floats.
+    return f"<u{bits // 8}" if bits < 64 else "<i8"
+
+
 def _bits(largest: int, least: int = 0) -> int:
     return next(bits for bits in (0, 1, 2, 4, 8, 16, 32, 64) if bits >= least and largest < 1 << bits)
+
+
+def ids_of(times: Array, first_id: Array, steps: Array) -> Array:
+    """Return the id of each event: of these by time, the first one's, and the difference of each to the one before."""
+    ids = np.empty(len(times), np.int64)
+    ids[np.argsort(times, kind="stable")] = first_id[0] + np.cumsum(steps)
+    return ids
 
 
 def differs(column: Array) -> Array:

@@ -19,6 +19,7 @@ import orjson
 
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.validation import METRICS, TYPE_NAMES, VITALS
+from tally.rollups import unpacked_days
 from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
 from tally.rollups.vitals_histogram import from_stored
 from tally.storage.database import snapshot
@@ -52,6 +53,8 @@ _TABLES: tuple[tuple[str, dict[str, str]], ...] = (
 )
 _FIRST_TEXT = 2
 _FIELD_NAMES = {number: name for name, number in FIELD_NUMBERS.items()}
+# Above every timestamp.
+_END_MS = 1 << 62
 _TIMESTAMP, _EVENT_DATA = COLUMNS.index("timestamp"), COLUMNS.index("event_data")
 
 
@@ -97,17 +100,31 @@ def count_events(connection: sqlite3.Connection, website: int) -> int:
         f"select count(*) as events from {table} where website = :website and ts >= 0" for table, _ in _TABLES
     )
     row = connection.execute(f"/* exporter.count */ select sum(events) from ({counts})", {"website": website})
-    return int(row.fetchone()[0])
+    return int(row.fetchone()[0]) + unpacked_days.events_without_rows(connection, website, _END_MS // DAY_MS)
 
 
 def _batches(connection: sqlite3.Connection, website: int) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows, those of days that have only columns a day at a time."""
+    begin_ms = 0
+    for day in unpacked_days.without_rows(connection, website, 0, _END_MS // DAY_MS):
+        yield from _rows(connection, website, begin_ms, day * DAY_MS)
+        unpacked_days.show(connection, website, [day])
+        begin_ms = (day + 1) * DAY_MS
+        yield from _rows(connection, website, day * DAY_MS, begin_ms)
+        unpacked_days.hide(connection)
+    yield from _rows(connection, website, begin_ms, _END_MS)
+
+
+def _rows(connection: sqlite3.Connection, website: int, begin_ms: int, end_ms: int) -> Iterator[list[tuple[Any, ...]]]:
     # SQLite merges the three tables in the order of their keys, without sorting.
     parts = " union all ".join(
         f"select ts, id, {', '.join(f'{missing.get(column, column)} as {column}' for column in (*_LABELLED, *_PLAIN))}"
-        f" from {table} where website = :website and ts >= 0"
+        f" from {table} where website = :website and ts >= :begin and ts < :end"
         for table, missing in _TABLES
     )
-    rows = connection.execute(f"/* exporter.rows */ {parts} order by ts, id", {"website": website})
+    rows = connection.execute(
+        f"/* exporter.rows */ {parts} order by ts, id", {"website": website, "begin": begin_ms, "end": end_ms}
+    )
     while batch := rows.fetchmany(_ROWS_AT_ONCE):
         yield batch
 

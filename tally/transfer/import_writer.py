@@ -32,9 +32,10 @@ from tally.events.validation import (
     Rejection,
 )
 from tally.events.visits import packed_acquisition
-from tally.rollups import experiments, imported_sums, rollup_state, vitals_histogram, web_vitals
+from tally.rollups import experiments, imported_sums, rollup_state, unpacked_days, vitals_histogram, web_vitals
 from tally.storage import event_data, value_limits
 from tally.storage.bulk_insert import insert
+from tally.storage.database import snapshot
 from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS
 from tally.transfer.line_format import Line, SumLine
@@ -146,9 +147,12 @@ class Part:
         return [line for line in lines if line.ts_ms // DAY_MS not in kept]
 
     def known(self, lines: Sequence[Line | SumLine]) -> int:
-        """Return how many of the lines the website has. Stores nothing."""
+        """Return how many of the lines the website has. Stores nothing. The connection must be in no transaction."""
         events, sums = divided(lines)
-        return len(lines) - len(self._unknown(events)) - len(self._new_sums(sums))
+        with snapshot(self._connection):
+            days = sorted({line.ts_ms // DAY_MS for line in events if line.row is not None})
+            unpacked_days.show(self._connection, self._website, days)
+            return len(lines) - len(self._unknown(events)) - len(self._new_sums(sums))
 
     def _unknown(self, lines: Sequence[Line]) -> list[Line]:
         """Return the lines that the website does not have from an earlier part or as its own events."""

@@ -34,6 +34,7 @@ import orjson
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import domain_and_origins, website_exists
 from tally.events.validation import TRAFFIC, Rejection
+from tally.rollups import unpacked_days
 from tally.storage import import_records
 from tally.storage.database import MAX_WAL_BYTES, transaction
 from tally.storage.labels import Labels
@@ -258,6 +259,10 @@ class _Import:
         while chunk := self._next_of(chunks):
             for number, rejection in () if self._at.done else chunk.bad:
                 self._bad.add(number, rejection)
+            for day in _days_of(chunk.lines[self._at.done :]):
+                if unpacked_days.without_rows(self._connection, self._website, day, day):
+                    with transaction(self._connection):
+                        unpacked_days.reopen(self._connection, self._website, [day])
             self._load_visits(chunk.lines[self._at.done :])
             is_whole = False
             while not is_whole:
@@ -285,6 +290,8 @@ class _Import:
         with transaction(self._connection):
             if self._state.labels_were_swept():
                 self._labels = Labels()
+            # Again: they may have been deleted since the chunk was read.
+            unpacked_days.reopen(self._connection, self._website, _days_of(lines))
             if self._state.another_wrote():
                 self._load_visits(chunk.lines[before.done :])
             self._state.begin(before)
@@ -335,6 +342,11 @@ def _without_cycles() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _days_of(lines: Iterable[Line | SumLine]) -> set[int]:
+    """Return the UTC days of the events among some lines."""
+    return {line.ts_ms // DAY_MS for line in lines if isinstance(line, Line)}
 
 
 class _Chunks:

@@ -2,7 +2,9 @@
 
 A query sees two temporary views, v_event and v_visit, besides the tables of schema.sql. docs/sql.md describes them.
 They are SQL over the tables, so SQLite reads only the columns that a query names, and a range of one website by the key
-of the table.
+of the table. Days that have only columns (tally/rollups/unpacked_days.py) are a second part of each view: a function
+returns a value of one of their rows, and decodes the columns that a query names. SQLite chooses these days by website
+and `day`.
 
 Nothing can be written, whatever the SQL says: the file is opened read-only, and an authorizer allows to select, to read
 columns and to call functions, but for load_extension. Values are limited to MAX_VALUE_BYTES, so that a function such as
@@ -10,17 +12,21 @@ zeroblob cannot fill the memory.
 """
 
 import contextlib
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.event_types import EVENT_TYPES
 from tally.storage.database import connect_reader, interrupted_when
 from tally.storage.event_data import STORED
 from tally.storage.sql.events import of_visit
+from tally.timestamps import DAY_MS
 
 MAX_VALUE_BYTES = 16_000_000
 _ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
@@ -42,6 +48,11 @@ def _time(milliseconds: str) -> str:
 
 _TYPE = " ".join(f"when {one.number} then '{one.name}'" for one in EVENT_TYPES if one.is_traffic)
 _VISITOR = "printf('%x', {0}.visitor)"
+_ROWS = "website join {0} on {0}.website = website.number"
+_PACKED = (
+    "website join packed_day on packed_day.website = website.number and raw_rows = 0"
+    " join json_each(places(packed_day.{0}s)) as place"
+)
 
 VIEWS = {
     "v_event": {
@@ -113,12 +124,67 @@ def open_query(path: Path, sql: str, max_seconds: float) -> Iterator[Result]:
 
 def _create_views(connection: sqlite3.Connection) -> None:
     connection.execute("pragma query_only = off")
+    connection.create_function("places", 1, _places, deterministic=True)
+    connection.create_function("unpacked", 5, _Unpacked(connection).value, deterministic=True)
     for name, columns in VIEWS.items():
         table = name.removeprefix("v_")
-        selected = ", ".join(f"{sql} as {column}" for column, sql in columns.items())
-        rows = f"website join {table} on {table}.website = website.number"
-        connection.execute(f"create temp view {name} as select {selected} from {rows}")
+        parts = (columns, _ROWS.format(table)), (_packed(columns, table), _PACKED.format(table))
+        selects = (
+            f"select {', '.join(f'{sql} as {column}' for column, sql in selected.items())} from {rows}"
+            for selected, rows in parts
+        )
+        connection.execute(f"create temp view {name} as {' union all '.join(selects)}")
     connection.execute("pragma query_only = on")
+
+
+def _packed(columns: dict[str, str], table: str) -> dict[str, str]:
+    """Return the SQL of the columns of a view for days that have only columns."""
+    found = {}
+    for name, sql in columns.items():
+        if name in ACQUISITION and table == "event":
+            sql = _text(f"event.{name}")
+        if sql == STORED:
+            sql = "event.event_data"
+        found[name] = re.sub(
+            rf"\b{table}\.(\w+)", rf"unpacked('{table}', packed_day.website, packed_day.day, place.value, '\1')", sql
+        )
+    return found | {"day": f"date(packed_day.day * {DAY_MS // 1000}, 'unixepoch')"}
+
+
+def _places(rows: int) -> str:
+    return orjson.dumps(list(range(rows))).decode()
+
+
+class _Unpacked:
+    """Values of rows of packed days, of one day in memory at once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._place: tuple[int, int] | None = None
+        self._columns: dict[tuple[str, str], list[Any]] = {}
+
+    def value(self, table: str, website: int, day: int, place: int, column: str) -> Any:
+        """Return a value of a row by its place among those of its table and day."""
+        if self._place != (website, day):
+            # numpy is imported with the first day that is read.
+            from tally.rollups.day_unpacking import UnpackedDay
+
+            self._place, self._columns = (website, day), {}
+            self._day = UnpackedDay(self._connection, website, day)
+        known = self._columns.get((table, column))
+        if known is None:
+            known = self._columns[table, column] = self._read(table, column)
+        return known[place]
+
+    def _read(self, table: str, column: str) -> list[Any]:
+        day = self._day
+        if table == "visit":
+            return list(day.visit(column).tolist())
+        if column == "event_data":
+            codes, texts = day.texts
+            return [texts[code] for code in codes.tolist()]
+        own = day.visit(column)[day.visit_of_event] if column in ACQUISITION else day.event(column)
+        return list(own.tolist())
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:

@@ -4,14 +4,15 @@
 import's row: the next call continues there, also after a crash, and from a command beside a running server. After the
 last step the figures are those of a database that never had the import:
 
-1. Events, and the days with them become stale, so that they are rebuilt in the background.
-2. Visits of visitors that several imports share: those of the other imports are joined again.
-3. Visits without events: every visit has an event at its start.
-4. Web vitals and their histograms.
-5. Experiment events, and assignments and counts of their visitors.
-6. Keys of imported lines, so that the same file can be imported again.
-7. The ids of the import.
-8. Imported sums, and the days that are built from them become stale.
+1. The rows of days that have only columns are put back, a day at a time, and stay until the last step.
+2. Events, and the days with them become stale, so that they are rebuilt in the background.
+3. Visits of visitors that several imports share: those of the other imports are joined again.
+4. Visits without events: every visit has an event at its start.
+5. Web vitals and their histograms.
+6. Experiment events, and assignments and counts of their visitors.
+7. Keys of imported lines, so that the same file can be imported again.
+8. The ids of the import.
+9. Imported sums, and the days that are built from them become stale.
 
 Between the first and the last step, figures of the days of the import are between the old and the new ones. Sums of
 days whose events have expired stay: nothing is left that they could be counted from.
@@ -24,7 +25,7 @@ from typing import Any
 import orjson
 
 from tally.accounts.websites import secure_delete
-from tally.rollups import experiments, imported_sums, rollup_state, web_vitals
+from tally.rollups import experiments, imported_sums, rollup_state, unpacked_days, web_vitals
 from tally.storage import event_data, import_records, visit_rows
 from tally.storage.bulk_insert import COLUMNS, insert
 from tally.storage.import_records import COMPLETE, IMPORT_OF, INTERRUPTED, UNDOING, ImportRecord
@@ -90,6 +91,15 @@ def _save(connection: sqlite3.Connection, website: int, number: int, phase: int,
         "/* undo.save */ update import set state = 'undoing', progress = ? where website = ? and number = ?",
         (orjson.dumps([phase, *place]).decode(), website, number),
     )
+
+
+def _reopen(connection: sqlite3.Connection, website: int, number: int, place: Place) -> Place | None:
+    row = connection.execute(
+        "/* undo.days */ select first_day, last_day from import where website = ? and number = ?", (website, number)
+    ).fetchone()
+    days = [] if row[0] is None else unpacked_days.without_rows(connection, website, *row)
+    unpacked_days.reopen(connection, website, days[:1])
+    return (days[0], -1, -1) if days else None
 
 
 def _events(connection: sqlite3.Connection, website: int, number: int, place: Place) -> Place | None:
@@ -235,5 +245,5 @@ def _sums(connection: sqlite3.Connection, website: int, number: int, place: Plac
 
 
 _PHASES: tuple[Callable[[sqlite3.Connection, int, int, Place], Place | None], ...] = (
-    *(_events, _shared, _visits, _vitals, _experiments, _keys, _ids, _sums),
+    *(_reopen, _events, _shared, _visits, _vitals, _experiments, _keys, _ids, _sums),
 )

@@ -94,6 +94,7 @@ class Server:
     not_modified: int = 0
     comparisons: int = 0
     built: int = 0
+    days_without_rows: int = 0
 
     async def open(self) -> None:
         """Start a server on a new database, with rate limits that are never reached."""
@@ -113,6 +114,7 @@ class Server:
         builder._rest, builder._is_busy = 0, lambda: False
         await builder.work()
         self.built += 1
+        self.days_without_rows += self.app.sql("select count(*) from packed_day where raw_rows = 0")[0][0]
 
     async def next(self) -> None:
         """Count an example; change to a new database after EXAMPLES_PER_FILE of them."""
@@ -458,7 +460,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print(
             f"\nmodel: {server.examples} examples, {server.events} events, {server.queries} queries"
-            f" ({server.not_modified} responses 304), {server.comparisons} comparisons, built {server.built} times"
+            f" ({server.not_modified} responses 304), {server.comparisons} comparisons, built {server.built} times,"
+            f" {server.days_without_rows} days by column alone"
         )
 
 

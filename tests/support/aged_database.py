@@ -28,6 +28,7 @@ from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
 from tests.support.app import NOON_MS, OWNER, ManualClock
+from tests.support.rollup_database import keep_rows
 
 DAY_MS = 86_400_000
 TODAY = NOON_MS // DAY_MS
@@ -165,6 +166,14 @@ def built_database(folder: Path) -> Path:
     """Return a database with two websites and their past events, in a directory."""
     folder.mkdir(exist_ok=True)
     return Path(shutil.copy(_template(), folder / "analytics.db"))
+
+
+def with_rows(path: Path) -> Path:
+    """Put the rows of packed days back, to stay; return the path."""
+    connection = writing_connection(path)
+    keep_rows(connection)
+    connection.close()
+    return path
 
 
 def sql(path: Path, query: str, *parameters: Any) -> list[tuple[Any, ...]]:

@@ -15,7 +15,16 @@ from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import TYPES
 from tally.storage.sql.events import Scope
-from tests.support.rollup_database import DAY_MS, HOUR_MS, LATE_MS, MINUTE_MS, RollupHarness, make_file, runs
+from tests.support.rollup_database import (
+    DAY_MS,
+    HOUR_MS,
+    LATE_MS,
+    MINUTE_MS,
+    RollupHarness,
+    make_file,
+    runs,
+    with_all_rows,
+)
 
 PATHS, NAMES, DEVICES = ("/", "/a", "/b"), ("signup", "buy"), ("mobile", "desktop")
 PATH, DEVICE = FIELDS.index("pathname"), FIELDS.index("device")
@@ -52,11 +61,13 @@ class Fact(NamedTuple):
 def facts(harness: RollupHarness) -> list[Fact]:
     """Return every event of the first website, in order."""
     texts = ", ".join(f"(select text from label where id = {name})" for name in ("pathname", "device", "event_name"))
-    rows = harness.reader.execute(
-        f"select ts, id, type, visitor, {texts}, event_data from event where website = ? order by ts, id",
-        (harness.websites[0].number,),
-    )
-    return [Fact(*row) for row in rows]
+    website = harness.websites[0].number
+    with with_all_rows(harness.reader, website):
+        rows = harness.reader.execute(
+            f"select ts, id, type, visitor, {texts}, event_data from event where website = ? order by ts, id",
+            (website,),
+        )
+        return [Fact(*row) for row in rows]
 
 
 def matches(fact: Fact, scope: Scope) -> bool:

@@ -43,7 +43,7 @@ from tally.storage.database import open_database
 from tally.storage.sql.events import Scope
 from tests.support.app import CHROME
 from tests.support.process import Server
-from tests.support.rollup_database import DAY_MS, Reference, stored_facts, table_errors
+from tests.support.rollup_database import DAY_MS, Reference, stored_facts, table_errors, with_all_rows
 
 SEED = int(os.environ.get("TALLY_SEED") or secrets.randbelow(1 << 30))
 KILLS = int(os.environ.get("TALLY_KILLS") or 20)
@@ -301,10 +301,12 @@ def visit_errors(connection: sqlite3.Connection, website: int) -> list[str]:
         for visit in Reference(stored_facts(connection, website)).visits
     )
     pages = ", ".join(f"(select text from label where id = {page})" for page in PAGES)
-    rows = connection.execute(
-        f"select visitor, start_ms, duration_ms, pageviews, events, {pages} from visit where website = ?", (website,)
-    )
-    have = Counter(rows.fetchall())
+    with with_all_rows(connection, website):
+        rows = connection.execute(
+            f"select visitor, start_ms, duration_ms, pageviews, events, {pages} from visit where website = ?",
+            (website,),
+        )
+        have = Counter(rows.fetchall())
     return [f"visits that should not be there: {have - want}, that should: {want - have}"] if have != want else []
 
 

@@ -13,7 +13,8 @@ import random
 import sqlite3
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -34,13 +35,13 @@ from tally.reports import top as top_report
 from tally.reports import visit_pages
 from tally.reports.cache import ResultCache
 from tally.reports.stats import Stats
-from tally.rollups import field_values, rollup_state
+from tally.rollups import field_values, rollup_state, unpacked_days
 from tally.rollups import totals as quarter_totals
 from tally.rollups import visit_pages as visit_pages_rollup
 from tally.rollups.field_values import NUMBERS, OF_VISITS
 from tally.rollups.rollup_state import KEPT, LEVELS, OPEN, STALE
 from tally.storage.connections import Thread
-from tally.storage.database import connect_reader, open_database, transaction
+from tally.storage.database import connect_reader, open_database, snapshot, transaction
 from tally.storage.sql.events import Scope
 from tally.storage.value_limits import add_values
 from tests.support.app import NOON_MS, ManualClock
@@ -319,7 +320,7 @@ class RollupHarness:
         self._all_facts: dict[int, tuple[int, Fact]] = {}
         # Values of FIELDS of each event that was sent or imported, by id. The file has acquisition by visit only.
         self._sent: dict[int, tuple[str, ...]] = {}
-        self._visitor = 0
+        self._visitor = self._least_id = 0
         self._open()
 
     def _open(self) -> None:
@@ -338,6 +339,10 @@ class RollupHarness:
         self._threads = (InlineThread(self.writer, self._before), InlineThread(self.builder_reader, self._before))
         self.builder = RollupBuilder(*self._threads, self.clock, rest=0)  # type: ignore[arg-type]
         self._steps = 0
+        for website in self.websites:
+            with with_all_rows(self.reader, website.number):
+                (least,) = self.reader.execute("select coalesce(min(id), 0) from event").fetchone()
+                self._least_id = min(self._least_id, least)
         # A visitor number belongs to one day and is never used again.
         imported = "select coalesce(max(visitor), 0) from event where id < 0"
         self._visitor = max(self._visitor, self.writer.execute(imported).fetchone()[0])
@@ -418,7 +423,8 @@ class RollupHarness:
             self._visitor += session not in visitors
             visitors.setdefault(session, self._visitor)
         # Below those of all other events; of equal times the later of `known` has the greater one.
-        ids = int(connection.execute("select min(coalesce(min(id), 0), 0) from event").fetchone()[0]) - len(facts) - 1
+        # Rows of packed days are deleted, so that the file does not tell.
+        ids = self._least_id = self._least_id - len(facts) - 1
         known = sorted(Fact(ts, type_, visitors[session], texts) for ts, type_, session, texts in facts)
         ordinals: defaultdict[int, int] = defaultdict(int)
         for visit in map(Visit, runs(known)):
@@ -534,8 +540,38 @@ class RollupHarness:
         return {day: rollup_state.Day(*rest) for day, *rest in rows}
 
 
+@contextmanager
+def with_all_rows(connection: sqlite3.Connection, website: int) -> Iterator[None]:
+    """Run a read transaction in which statements see the rows of packed days too."""
+    with snapshot(connection):
+        unpacked_days.show(connection, website, unpacked_days.without_rows(connection, website, 0, 1 << 32))
+        yield
+
+
+def keep_rows(connection: sqlite3.Connection) -> None:
+    """Put the rows of all packed days back, and keep the builder from deleting them again."""
+    with transaction(connection):
+        for website in all_websites(connection):
+            unpacked_days.reopen(
+                connection,
+                website.number,
+                [
+                    day
+                    for (day,) in connection.execute(
+                        "select day from packed_day where website = ?", (website.number,)
+                    ).fetchall()
+                ],
+            )
+        connection.execute("update packed_day set raw_rows = 2")
+
+
 def stored_facts(connection: sqlite3.Connection, website: int) -> list[Fact]:
-    """Return the traffic events in a file, each with the acquisition of its visit."""
+    """Return the traffic events in a file, each with the acquisition of its visit. `connection` reads only."""
+    with with_all_rows(connection, website):
+        return _stored_facts(connection, website)
+
+
+def _stored_facts(connection: sqlite3.Connection, website: int) -> list[Fact]:
     text = dict(connection.execute("select id, text from label"))
     columns = ", ".join((*FIELDS, "event_name"))
     rows = connection.execute(
@@ -592,8 +628,13 @@ Values = dict[tuple[int, int, int], dict[int, tuple[int, ...]]]
 def table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
     """Return where total_15m, rollup and rollup_state differ from what count_day of totals and field_values counts.
 
-    Stale days and days whose raw events were deleted are not compared.
+    Stale days and days whose raw events were deleted are not compared. `connection` reads only.
     """
+    with with_all_rows(connection, website):
+        return _table_errors(connection, website)
+
+
+def _table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
     wrong = []
     days = {
         day: (state, folded_ms)

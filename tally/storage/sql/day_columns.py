@@ -6,7 +6,7 @@ dimensions, one for each visit: a third of the numbers.
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from zlib import crc32
 
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
@@ -18,6 +18,10 @@ from tally.timestamps import DAY_MS
 NUMBERS = ("offset_ms", "start_ms", "duration_ms", "pageviews", "events", "is_first")
 """Columns without labels. offset_ms: of an event from the start of its visit; start_ms: of a visit from the start of
 the day; is_first: 1 for the first visit of each visitor. All but the first have a number for each visit."""
+OF_ROWS = ("visit", "entry_after_ms", "exit_before_ms", "acquired_after_ms", "visitor", "first_id", "id_step")
+"""Columns that only rows are made from (tally/rollups/unpacked_days.py). visitor: for each visitor; first_id: of the
+events by (ts, place in the columns) the first one's id; id_step: for each of these, its id minus that of the one
+before (`ids_of` in tally/storage/day_columns.py)."""
 COLUMNS = {
     **{name: number for number, name in enumerate(FIELDS)},
     "event_name": EVENT_NAME,
@@ -25,11 +29,11 @@ COLUMNS = {
     "exit_page": 111,
     "type": 112,
     "event_data": 113,
-    **{name: 120 + place for place, name in enumerate(NUMBERS)},
+    **{name: 120 + place for place, name in enumerate((*NUMBERS, *OF_ROWS))},
 }
 """The number of each column in the database; those of dimensions and event_name are as in rollup."""
 # Increased with each change of how columns are computed or encoded (tally/storage/day_columns.py).
-_ENCODING = 2
+_ENCODING = 3
 # Rows of event_data that are read as one text.
 _ROWS = 1_000
 LAYOUT = crc32(repr((_ENCODING, sorted(COLUMNS.items()))).encode())
@@ -112,6 +116,14 @@ def read(
         )
         for day, content in rows:
             yield name, day, content
+
+
+def checksum(columns: Mapping[str, bytes]) -> int:
+    """Return a checksum of the columns of a day."""
+    found = 0
+    for name in sorted(columns):
+        found = crc32(columns[name], crc32(name.encode(), found))
+    return found
 
 
 def delete(connection: sqlite3.Connection, website: int, day: int) -> None:

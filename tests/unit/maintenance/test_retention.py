@@ -48,6 +48,7 @@ from tests.support.aged_database import (
     rows,
     run_in_process,
     sql,
+    with_rows,
     writing_connection,
 )
 from tests.support.cases import cases
@@ -67,7 +68,7 @@ def day(back: int) -> str:
 
 @pytest.fixture
 def db(tmp_path: Path) -> Path:
-    return built_database(tmp_path)
+    return with_rows(built_database(tmp_path))
 
 
 def step(path: Path, now_ms: int = TODAY * DAY_MS) -> bool:
@@ -515,7 +516,7 @@ def aged(tmp_path: Path) -> Path:
     the test changes nothing."""
     today = time.time_ns() // 1_000_000 // DAY_MS
     lines = past_events(today, [40, 39, 38, 37, 3, 2, 1], (today - 1) * DAY_MS)
-    return make(tmp_path / "analytics.db", lines, past_events(today, [40]), now_ms=today * DAY_MS)
+    return with_rows(make(tmp_path / "analytics.db", lines, past_events(today, [40]), now_ms=today * DAY_MS))
 
 
 @pytest.fixture

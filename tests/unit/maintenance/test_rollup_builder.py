@@ -24,7 +24,7 @@ from tally.clock import Clock
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.maintenance import rollup_builder
-from tally.rollups import field_values, rollup_state, visit_pages
+from tally.rollups import field_values, rollup_state, unpacked_days, visit_pages
 from tally.storage.database import open_database, transaction
 from tally.storage.sql import day_columns
 from tally.timeranges import Range, buckets
@@ -236,6 +236,9 @@ MAX_ROWS = {
     "_roll_up": ROLL_UP_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
     # Each column is deleted and written, with a row for the day.
     "store": 2 * len(day_columns.COLUMNS) + 1,
+    # tally/rollups/unpacked_days.py: a day's rows in one transaction, those of MAX_EVENTS events at most
+    "delete_rows": 2 * unpacked_days.MAX_EVENTS + 1,
+    "reopen": 0,
 }
 
 

@@ -217,7 +217,7 @@ def test_pages_of_days_that_change_while_they_are_counted(
     before = visit_pages.version(harness.writer, *place)
     happens = {"the version": nothing, "the counting": nothing, "the writing": nothing} | {after: change}
     happens["the version"](harness)
-    counts = visit_pages.count_block(harness.reader, *place)
+    counts = harness.query(lambda connection: visit_pages.count_block(connection, *place))
     happens["the counting"](harness)
     without_view = counts.pop(0)
     visit_pages.add(harness.writer, place, list(counts.items()))

@@ -35,6 +35,7 @@ from tests.support.aged_database import (
     rows,
     run_in_process,
     sql,
+    with_rows,
     writing_connection,
 )
 from tests.support.cases import cases
@@ -235,6 +236,7 @@ def test_damage_is_reported(db: Path, verify: Verify) -> None:
 
 @pytest.mark.parametrize("event", ["an event more", "an event less"])
 def test_unrecorded_changes_of_events_are_found(db: Path, verify: Verify, event: str) -> None:
+    with_rows(db)
     some = f"website = 1 and ts / {DAY_MS} = {FINAL_DAY} limit 1"
     if event == "an event less":
         sql(db, f"delete from event where (website, ts, id) in (select website, ts, id from event where {some})")
@@ -317,6 +319,7 @@ def test_conversions_of_goals_are_compared(db: Path, verify: Verify, damage: str
     ids=["another column's content", "a column is missing"],
 )
 def test_columns_of_days_are_compared(db: Path, verify: Verify, damage: str) -> None:
+    with_rows(db)
     right = rows(db, "day_column")
     assert verify().status == 0
     sql(db, damage.format(place=f"website = 1 and day = {FINAL_DAY}"))
