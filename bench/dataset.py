@@ -26,7 +26,7 @@ from tally.accounts.accounts import FIRST_ACCOUNT, create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website, all_websites
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, field_number
-from tally.rollups import packed_days, rollup_state, visit_pages, web_vitals
+from tally.rollups import packed_days, rollup_state, unpacked_days, visit_pages, web_vitals
 from tally.storage import database
 from tally.storage.bulk_insert import COLUMNS, marks
 
@@ -254,6 +254,7 @@ def _unbuilt(connection: sqlite3.Connection) -> str:
     histograms = [found for website in websites if (found := web_vitals.next_block(connection, website, now_ms))]
     pages = [found for website in websites if (found := visit_pages.next_block(connection, website, now_ms))]
     unpacked = [found for website in websites if (found := packed_days.next_day(connection, website))]
+    with_rows = [found for website in websites if (found := unpacked_days.next_day(connection, website))]
     parts = (
         (stale, "stale days"),
         (behind, "days to roll up"),
@@ -261,6 +262,7 @@ def _unbuilt(connection: sqlite3.Connection) -> str:
         (histograms, "as the next blocks of histograms"),
         (pages, "as the next blocks of entry and exit pages"),
         (unpacked, "as the next days by column"),
+        (with_rows, "as the next days whose rows are deleted"),
     )
     return ", ".join(f"{how} {what}" for how, what in parts if how)
 
