@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from tally.events.dimensions import FIELDS
+from tally.events.dimensions import ALL_TRAFFIC, FIELDS
 from tally.events.filters import Filter
 from tally.maintenance import deletion, retention
 from tally.reports import event_list
-from tally.rollups import packed_days, repair, rollup_state, unpacked_days, verify
+from tally.rollups import imported_sums, packed_days, repair, rollup_state, unpacked_days, verify
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import snapshot, transaction
@@ -356,3 +356,14 @@ def test_imports_into_days_without_rows_and_their_undo(harness: RollupHarness) -
         assert all_rows() == expected
         assert table_errors(harness.reader, 1) == []
         assert unpacked_days.without_rows(harness.reader, 1, 0, LAST) == list(range(DAY, DAY + DAYS))
+
+
+def test_sums_of_another_system_do_not_replace_columns(harness: RollupHarness) -> None:
+    """They count on days without events; a day whose rows are deleted has some."""
+    harness.build()
+    before = harness.days()
+    with transaction(harness.writer):
+        imported_sums.add(harness.writer, 1, 1, [imported_sums.Sum(ALL_TRAFFIC, DAY, 0, 63, (9, 9, 9, 9, 9, 9))])
+    assert harness.days() == before
+    assert unpacked_days.without_rows(harness.reader, 1, DAY, DAY) == [DAY]
+    assert table_errors(harness.reader, 1) == []
