@@ -8,8 +8,10 @@ To add a setting, add a line in Settings and one in docs/configuration.md (tests
 pass its value to what uses it (tally/web/components.py, tally/web/application.py).
 """
 
+import contextlib
 import difflib
 import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
@@ -25,6 +27,12 @@ MAX_PATH_BYTES = 96
 # has to fit into a limit.
 MIN_HOURLY_EVENTS = 50
 ENVIRONMENT_PREFIX = "ANALYTICS_"
+# The default of --port with --acme.
+ACME_PORT = 443
+# Let's Encrypt's, and that of most others.
+MAX_DOMAINS = 100
+# RFC 1035, 2.3.4, with a dot; no address and no wildcard.
+_DOMAIN = re.compile(r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+(?!\d+$)[a-z0-9-]{2,63}", re.IGNORECASE)
 _BASE_URL = re.compile(
     r"https?://(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?(?:/[a-z0-9._~%-]+)*/?", re.IGNORECASE
 )
@@ -51,6 +59,30 @@ def _hosts(value: str) -> tuple[str, ...]:
                 f" unix:/PATH with a path of at most {MAX_PATH_BYTES} bytes"
             )
     return hosts
+
+
+def _domains(value: str) -> tuple[str, ...]:
+    domains = tuple(dict.fromkeys(part.strip().lower().rstrip(".") for part in value.split(",") if part.strip()))
+    for domain in domains:
+        if not _DOMAIN.fullmatch(domain):
+            raise BadSetting(
+                "must be domains such as stats.example.com, in ASCII (international names as xn--), without wildcards"
+            )
+    if len(domains) > MAX_DOMAINS:
+        raise BadSetting(f"must be at most {MAX_DOMAINS} domains")
+    return domains
+
+
+def _email(value: str) -> str:
+    if value and not re.fullmatch(r"[\x21-\x7e]{1,128}@[A-Za-z0-9.-]{1,128}", value):
+        raise BadSetting("must be an email address")
+    return value
+
+
+def _https_url(value: str) -> str:
+    if not re.fullmatch(r"https://[A-Za-z0-9.-]{1,253}(?::[0-9]{1,5})?/[\x21-\x7e]{0,1000}", value):
+        raise BadSetting("must be a URL that begins with https://")
+    return value
 
 
 def _port(value: str) -> int:
@@ -191,6 +223,31 @@ class Settings:
     tls_key: Path | None = _setting(
         None, "private key of the certificate, in PEM format, without a passphrase", _optional_path, "file"
     )
+    acme: tuple[str, ...] = _setting(
+        (),
+        "domain of a certificate that the server gets and renews itself (ACME), which agrees to the terms of service of"
+        " the certificate authority; repeatable; listens on all addresses, --port 443 and port 80 unless set otherwise",
+        _domains,
+        "domain",
+    )
+    acme_email: str = _setting("", "contact for the certificate authority; optional", _email, "address")
+    acme_directory: str = _setting(
+        "https://acme-v02.api.letsencrypt.org/directory",
+        "directory URL of the certificate authority; the default is Let's Encrypt",
+        _https_url,
+        "URL",
+    )
+    acme_store: Path | None = _setting(
+        None,
+        "directory of the account keys and certificates of --acme; by default beside the database, FILE.acme",
+        _optional_path,
+        "directory",
+    )
+    acme_http_port: int = _setting(
+        80,
+        "port for the validation of --acme, which comes to port 80 of the domain; all else is redirected to HTTPS",
+        _port,
+    )
     base_url: str = _setting("", "the server's public address, such as https://stats.example.com, for links", _base_url)
     base_path: str = _setting("", "the path below which everything is served, such as /stats", _base_path)
     script_path: str = _setting(
@@ -305,7 +362,21 @@ def settings_from(options: Mapping[str, Sequence[str] | None], environment: Mapp
             raise BadSetting(
                 f"{variable} is not a setting{meant}: correct or unset it; see `analytics-server serve --help`"
             )
-    return Settings(**{setting.name: _value(setting, options, environment) for setting in SETTINGS})
+    values = {setting.name: _value(setting, options, environment) for setting in SETTINGS}
+    if values["acme"]:
+        # One option makes a server that the internet reaches.
+        for name, default in (("host", _all_hosts()), ("port", ACME_PORT)):
+            if not options.get(name) and f"{ENVIRONMENT_PREFIX}{name.upper()}" not in environment:
+                values[name] = default
+    return Settings(**values)
+
+
+def _all_hosts() -> tuple[str, ...]:
+    """Return 0.0.0.0, and :: where this machine has IPv6: listening there would fail otherwise."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as one:
+        one.bind(("::", 0))
+        return "0.0.0.0", "::"
+    return ("0.0.0.0",)
 
 
 def _value(setting: Field[Any], options: Mapping[str, Sequence[str] | None], environment: Mapping[str, str]) -> Any:

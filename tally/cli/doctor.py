@@ -11,6 +11,8 @@ import argparse
 from collections.abc import Callable, Iterator
 
 from tally.cli.console import Failure, add_setting, now_ms, say, set_function
+from tally.http.certificate_renewal import CERTIFICATE_FILE, STATE_FILE, read_state, shown, store_of
+from tally.http.tls import Tls
 from tally.maintenance.doctor_checks import (
     Case,
     Finding,
@@ -19,6 +21,7 @@ from tally.maintenance.doctor_checks import (
     country_data,
     disk,
     fault,
+    fine,
     log_size,
     permissions,
     program,
@@ -26,8 +29,9 @@ from tally.maintenance.doctor_checks import (
     zone_data,
 )
 from tally.maintenance.doctor_database import database
-from tally.settings import Settings
+from tally.settings import BadSetting, Settings
 from tally.storage.database import DatabaseError
+from tally.timestamps import SECOND_MS
 
 _MARKS = {"fine": "ok", "note": "note", "fault": "FAULT"}
 
@@ -36,7 +40,7 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     """Add the options to the parser."""
     set_function(parser, _doctor)
     parser.add_argument("--quick", action="store_true", help="skip reading the whole database")
-    for name in ("geoip_db", "min_free_disk", "backup_dir", "upgrade_backup"):
+    for name in ("geoip_db", "min_free_disk", "backup_dir", "upgrade_backup", "acme", "acme_directory", "acme_store"):
         add_setting(parser, name)
 
 
@@ -56,9 +60,32 @@ def _doctor(given: argparse.Namespace, settings: Settings) -> None:
 
 def examine(case: Case) -> Iterator[Finding]:
     """Yield the findings of all checks in the order of the output."""
-    for check in (program, agent_engine, zone_data, country_data, server, permissions, disk, log_size, backups_made):
+    of_installation = (program, agent_engine, zone_data, country_data, server, certificate, permissions)
+    for check in (*of_installation, disk, log_size, backups_made, database):
         yield from _done(check, case)
-    yield from _done(database, case)
+
+
+def certificate(case: Case) -> Iterator[Finding]:
+    """Check the certificate of --acme and its renewal, where it is or was used."""
+    directory = store_of(case.settings)
+    state = read_state(directory)
+    domains = ", ".join(case.settings.acme or state.domains)
+    if not domains:
+        return
+    words, todo = f"{domains}: no certificate was issued yet", "start the server"
+    file = directory / CERTIFICATE_FILE
+    if file.exists():
+        try:
+            found = Tls(file, file).certificate
+        except BadSetting as bad:
+            words = f"{domains}: {bad}"
+        else:
+            todo = ""
+            words = f"{domains}: valid until {shown(found.ends_s * SECOND_MS)}" if found else words
+    if state.error:
+        words = f"{words}; attempts that failed: {state.failures}, the last on {shown(state.tried_ms)}: {state.error}"
+        todo = f"the next is on {shown(state.next_ms)}; for one at once, remove {directory / STATE_FILE} and restart"
+    yield fault("certificate", words, todo) if todo else fine("certificate", words)
 
 
 def _done(check: Callable[[Case], Iterator[Finding]], case: Case) -> Iterator[Finding]:

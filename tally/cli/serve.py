@@ -2,7 +2,8 @@
 
 Start: lock the database (a second server on the same file fails at once), open everything, listen, print one line per
 address. Stop, on SIGTERM, SIGINT or SIGHUP: accept no new connections, finish and commit the requests in progress, exit
-with status 0 within 10 seconds. A second signal kills the process. With TLS, SIGHUP reads the certificate again.
+with status 0 within 10 seconds. A second signal kills the process. With TLS, SIGHUP reads the certificate again. With
+--acme the server gets its certificate itself while it listens (tally/http/certificate_renewal.py).
 
 Messages, such as the setup link, go to standard error; the lines `listening on` go to standard output.
 """
@@ -15,17 +16,19 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from tally.api.auth import AUTH
 from tally.base_path import public_url
 from tally.cli.console import Failure
 from tally.cli.service_manager import Supervisor
+from tally.clock import Clock
 from tally.events.geoip import CountryDataError, Places
 from tally.http import logging
 from tally.http.connections import CONNECTIONS
 from tally.http.listener import usable_connections
+from tally.http.plain_port import PlainPort
 from tally.http.sockets import CannotListen, open_sockets
 from tally.http.tls import Tls, tls_of
 from tally.maintenance import startup
@@ -35,6 +38,7 @@ from tally.storage.database import BadDatabase
 from tally.storage.file_lock import lock_file
 from tally.web.application import build_app, load_rest
 from tally.web.runner import RUNNER_OPTIONS, Application, Runner
+from tally.web.status import TLS
 
 # A hundredth of the default: while a query runs on one thread, an event passes through two others. With 0.05, 0.2, 1
 # and 5 ms single events reached 0.54, 0.52, 0.50 and 0.49 of a bare handler's rate (30 rounds of each in turn);
@@ -88,18 +92,27 @@ async def serve(app: Application, settings: Settings) -> None:
     _tune_malloc()
     _leave_no_core()
     startup.check(settings)
-    tls = tls_of(settings)
+    tls, renewal, renewing = tls_of(settings), None, None
     attempt, is_listening = startup.Attempt(settings.db), False
     lock = _lock(settings)
     runner, supervisor = Runner(app, **RUNNER_OPTIONS), Supervisor(os.environ)
     try:
         delete_leftovers(settings.db)
+        if settings.acme:
+            from tally.http.certificate_renewal import Renewal  # here: only --acme needs it
+
+            renewal = Renewal(settings, Clock())
+            tls = renewal.tls
+        app[TLS] = tls
         await runner.setup()
-        ending = _signals(tls)
-        supervisor.ready(_listen(runner, settings, tls))
+        ending = _signals(renewal.reload if renewal else tls.renew if tls else None)
+        supervisor.ready(_listen(runner, settings, tls, renewal.port if renewal else None))
         is_listening = True
+        renewing = asyncio.create_task(renewal.run()) if renewal else None
         await asyncio.gather(asyncio.get_running_loop().run_in_executor(None, _load_rest, app), ending.wait())
     finally:
+        if renewing is not None:
+            renewing.cancel()
         supervisor.stopping()
         await runner.cleanup()
         supervisor.close()
@@ -151,7 +164,7 @@ def _lock(settings: Settings) -> int:
         ) from None
 
 
-def _signals(tls: Tls | None) -> asyncio.Event:
+def _signals(renew: Callable[[], object] | None) -> asyncio.Event:
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -160,25 +173,36 @@ def _signals(tls: Tls | None) -> asyncio.Event:
         loop.remove_signal_handler(number)
 
     for number in _SIGNALS:
-        if number == signal.SIGHUP and tls is not None:
-            loop.add_signal_handler(number, tls.renew)
+        if number == signal.SIGHUP and renew is not None:
+            loop.add_signal_handler(number, renew)
         # Under `nohup` the signal stays ignored.
         elif number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             loop.add_signal_handler(number, end, number)
     return ending
 
 
-def _listen(runner: Runner, settings: Settings, tls: Tls | None) -> list[str]:
-    """Listen, print the addresses and return them."""
+def _listen(runner: Runner, settings: Settings, tls: Tls | None, plain: PlainPort | None = None) -> list[str]:
+    """Listen, print the addresses and return them. `plain` is beside HTTPS, on a port of its own."""
     connections = runner.app[CONNECTIONS]
     connections.limit = usable_connections(connections.limit)
     sockets = open_sockets(settings.host, settings.port, os.environ, "http" if tls is None else "https")
+    if plain is not None:
+        others = sockets.take(settings.acme_http_port)
+        if not others.all:
+            hosts = [host for host in settings.host if not host.startswith(UNIX)]
+            try:
+                others = open_sockets(hosts, settings.acme_http_port, {})
+            except CannotListen:
+                sockets.close()
+                raise
+        runner.listen_plain(others, plain)
     runner.listen(sockets, tls)
     addresses = sockets.addresses
     gate = runner.app[AUTH]
     if gate.needs_setup:
         # After the #, so that it appears in no proxy log and no Referer.
-        start = public_url(settings.base_url, settings.base_path) or _reached(addresses, tls) + settings.base_path
+        names = settings.acme or (tls.certificate.names if tls and tls.certificate else ())
+        start = public_url(settings.base_url, settings.base_path) or _reached(addresses, names) + settings.base_path
         link = f"{start}/setup#{gate.setup_token}"
         logging.print_notice(settings.log_format, f"set up Tally: {link}")
     for address in addresses:
@@ -188,13 +212,13 @@ def _listen(runner: Runner, settings: Settings, tls: Tls | None) -> list[str]:
     return addresses
 
 
-def _reached(addresses: list[str], tls: Tls | None) -> str:
+def _reached(addresses: list[str], names: Sequence[str]) -> str:
     """Return the URL by which a browser on this machine, or with a host name of the certificate, reaches the server."""
-    name = next((name for name in tls.names if "*" not in name), None) if tls else None
+    name = next((name for name in names if "*" not in name), None)
     for address in addresses:
         if not address.startswith(UNIX):
             if name:
-                return re.sub(r"//.*:", f"//{name}:", address)
+                return re.sub(r"//.*:", f"//{name}:", address).removesuffix(":443")
             return re.sub(r"//(?:0\.0\.0\.0|\[::\]):", "//127.0.0.1:", address)
     # Only the proxy reaches a Unix socket.
     return "http://localhost"

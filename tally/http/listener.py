@@ -97,7 +97,10 @@ class Listener:
             accepted.setblocking(False)
             tls = self._tls if isinstance(address, tuple) else None
             # The address of a Unix socket's peer is a text, usually empty.
-            if self._connections.admit(address[0] if isinstance(address, tuple) else None):
+            if tls is not None and tls.certificate is None:
+                # No handshake is possible before the first certificate of --acme.
+                accepted.close()
+            elif self._connections.admit(address[0] if isinstance(address, tuple) else None):
                 connection = self._protocol_factory()
                 connection.begin(accepted, address, has_handshake=tls is not None)
                 task = self._loop.create_task(self._connect(accepted, connection, tls))
@@ -111,7 +114,9 @@ class Listener:
 
     async def _connect(self, accepted: socket.socket, connection: Connection, tls: Tls | None) -> None:
         # The deadline of the handshake is that of the connection.
-        options: dict[str, Any] = {"ssl": tls.context, "ssl_shutdown_timeout": TLS_SHUTDOWN_S} if tls else {}
+        options: dict[str, Any] = {}
+        if tls is not None and tls.certificate is not None:
+            options = {"ssl": tls.certificate.context, "ssl_shutdown_timeout": TLS_SHUTDOWN_S}
         try:
             await self._loop.connect_accepted_socket(lambda: connection, accepted, **options)
         except OSError:

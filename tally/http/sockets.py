@@ -34,7 +34,8 @@ _FIRST_FD = 3
 _FIXES = {
     errno.EADDRINUSE: "stop the program that uses it, or choose another with --host and --port (0 picks a free port)",
     errno.EADDRNOTAVAIL: "this machine does not have the address: correct --host (0.0.0.0 and :: are all addresses)",
-    errno.EACCES: "this user may not: choose a port from 1024 on with --port, or a directory it may write for unix:",
+    errno.EACCES: "this user may not: choose a port from 1024 on with --port, let users open lower ones (sysctl"
+    " net.ipv4.ip_unprivileged_port_start=80), or choose a directory it may write for unix:",
     errno.ENOENT: "its directory does not exist: create it, or choose another with --host",
 }
 # Attempts to find a port that is free on all addresses.
@@ -67,6 +68,16 @@ class Sockets:
         self.addresses.append(_shown(one, self._scheme) if file is None else f"{UNIX}{file.path}")
         if file is not None:
             self._files.append(file)
+
+    def take(self, port: int) -> "Sockets":
+        """Move the TCP sockets on a port to others, for plain HTTP."""
+        taken = Sockets()
+        for one in self.all:
+            if one.family != socket.AF_UNIX and one.getsockname()[1] == port:
+                taken.add(one)
+                self.addresses.remove(_shown(one, self._scheme))
+        self.all = [one for one in self.all if one not in taken.all]
+        return taken
 
     def close(self) -> None:
         """Close all sockets and remove their files, except those that another server has replaced."""

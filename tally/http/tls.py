@@ -1,4 +1,4 @@
-"""TLS of the listening sockets: the certificate that --tls-cert and --tls-key name, and its renewal.
+"""TLS of the listening sockets: the certificate that --tls-cert and --tls-key name, or that of --acme, and its renewal.
 
 A certificate is checked when it is read: a server that starts with it answers clients. The check is a handshake in
 memory with a client that trusts this certificate alone, so an expired one, or one that is not for servers, is refused
@@ -13,8 +13,9 @@ TLS 1.2 and 1.3. OpenSSL's own choice of ciphers, in Python's restriction, has f
 import contextlib
 import re
 import ssl
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tally.errors import log
 from tally.settings import BadSetting, Settings
@@ -28,23 +29,42 @@ _FIXES = {
 }
 
 
+class Certificate(NamedTuple):
+    """A certificate in use: the context of new connections, its host names, and the seconds of its first and last."""
+
+    context: ssl.SSLContext
+    names: list[str]
+    begins_s: int
+    ends_s: int
+
+
 class Tls:
-    """The certificate of a server."""
+    """The certificate of a server: None until there is one, which only --acme allows (`is_awaited`).
 
-    def __init__(self, cert: Path, key: Path) -> None:
-        """Read both files. Raises BadSetting."""
+    `failed` counts failed renewals since the start.
+    """
+
+    def __init__(self, cert: Path, key: Path, *, is_awaited: bool = False) -> None:
+        """Read both files. Raises BadSetting, unless the certificate is awaited."""
         self._cert, self._key = cert, key
-        # `names`: the host names of the certificate. `ends`: its last second, as Python shows it.
-        self.context, self.names, self.ends = _read(cert, key)
+        self.certificate: Certificate | None = None
+        self.failed = 0
+        if not is_awaited:
+            self.certificate = _read(cert, key)
+        elif cert.exists():
+            self.renew()
 
-    def renew(self) -> None:
-        """Read both files again; keep the certificate and log an error where they cannot be used."""
+    def renew(self) -> bool:
+        """Read both files again; keep the certificate and log an error where they cannot be used. Return whether."""
         try:
-            self.context, self.names, self.ends = _read(self._cert, self._key)
+            self.certificate = found = _read(self._cert, self._key)
         except BadSetting as bad:
-            log.error("the certificate was not renewed, the one of before stays in use: %s", bad)
-        else:
-            log.info("the certificate was read again: valid until %s", self.ends)
+            self.failed += 1
+            kept = "the certificate was not renewed, the one of before stays in use"
+            log.error("%s: %s", kept if self.certificate else "the certificate cannot be used", bad)
+            return False
+        log.info("the certificate was read: valid until %s", datetime.fromtimestamp(found.ends_s, UTC))
+        return True
 
 
 def tls_of(settings: Settings) -> Tls | None:
@@ -58,8 +78,8 @@ def tls_of(settings: Settings) -> Tls | None:
     return None
 
 
-def _read(cert: Path, key: Path) -> tuple[ssl.SSLContext, list[str], str]:
-    """Return the context of new connections, the certificate's host names and its last second. Raises BadSetting."""
+def _read(cert: Path, key: Path) -> Certificate:
+    """Return the certificate. Raises BadSetting."""
     own = _CERTIFICATE.search(_bytes("--tls-cert", cert))
     if own is None:
         raise BadSetting(
@@ -92,7 +112,8 @@ def _read(cert: Path, key: Path) -> tuple[ssl.SSLContext, list[str], str]:
         reason = failure.reason or str(failure)
         raise BadSetting(f"--tls-cert: {cert} with {key} cannot be used ({reason}): name other files") from None
     alternatives: list[tuple[str, str]] = found.get("subjectAltName", [])
-    return context, [name for kind, name in alternatives if kind == "DNS"], str(found["notAfter"])
+    begins_s, ends_s = (ssl.cert_time_to_seconds(str(found[name])) for name in ("notBefore", "notAfter"))
+    return Certificate(context, [name for kind, name in alternatives if kind == "DNS"], begins_s, ends_s)
 
 
 def _bytes(option: str, path: Path) -> bytes:

@@ -63,6 +63,7 @@ def build_app(
     app[COLLECT_PATH] = settings.collect_path
     app[BASE_PATH] = settings.base_path
     app[IS_PROXY] = lambda peer: is_proxy(peer, trusted)
+    app[status.TLS] = None
     app[status.METRICS_TOKEN] = settings.metrics_token
     context = partial(
         components, settings=settings, clock=clock, engine=engine, ingest=ingest, reports=reports, opening=opening

@@ -23,6 +23,7 @@ from tally.clock import Clock
 from tally.http.connections import Connections
 from tally.http.middleware import ResponseCounts
 from tally.http.request_paths import COLLECT_PATHS
+from tally.http.tls import Tls
 from tally.ingest.collector import Collector
 from tally.ingest.rejected_events import RejectedEvents
 from tally.ingest.store import SQLITE_VERSION, Store
@@ -55,12 +56,13 @@ class ServerMetrics(MetricsCollector):
         api: ReadApi,
         connections: Connections,
         backup: ScheduledBackup | None,
+        tls: Tls | None,
         answered: ResponseCounts,
         refused: Counter[str],
         collect_path: str,
         base_path: str = "",
     ) -> None:
-        self._collector, self._api, self._backup = collector, api, backup
+        self._collector, self._api, self._backup, self._tls = collector, api, backup, tls
         self._connections = connections
         self._answered, self._refused = answered, refused
         self._base_path = base_path
@@ -106,6 +108,7 @@ class ServerMetrics(MetricsCollector):
         )
         yield from _clock(collector.clock)
         yield from _backups(self._backup, collector.clock.wall_ms())
+        yield from _certificate(self._tls)
         yield from self._process.collect()
 
     def _requests(self) -> Metric:
@@ -234,6 +237,16 @@ def _backups(backup: ScheduledBackup | None, now_ms: int) -> Iterator[Metric]:
     if backup.made:
         yield _gauge("tally_backup_bytes", "Size of the last scheduled backup.", backup.bytes)
         yield _gauge("tally_backup_seconds", "Duration of the last scheduled backup.", backup.took_ns / 1e9)
+
+
+def _certificate(tls: Tls | None) -> Iterator[Metric]:
+    """Yield the metrics of the certificate, with TLS; its end once there is one."""
+    if tls is None:
+        return
+    yield _counter("tally_certificate_renewals_failed", "Renewals of the certificate that failed.", tls.failed)
+    if tls.certificate is not None:
+        end = "End of the certificate in use."
+        yield _gauge("tally_certificate_expiry_timestamp_seconds", end, tls.certificate.ends_s)
 
 
 def _by_code(name: str, help: str, numbers: Mapping[str, int]) -> Metric:

@@ -7,6 +7,7 @@ access log and logger are disabled, because they would log data of clients (tall
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -15,6 +16,7 @@ from tally.http.connection_reuse import close_uncertain
 from tally.http.connections import CONNECTIONS
 from tally.http.listener import Listener
 from tally.http.middleware import ACTIVE_REQUESTS
+from tally.http.plain_port import PlainConnection, PlainPort
 from tally.http.sockets import Sockets
 from tally.http.tls import Tls
 from tally.ingest.fast_path import ProtocolFactory
@@ -48,7 +50,7 @@ class Runner(web.AppRunner):
     """aiohttp's runner, with connections that start on the fast path and a stop that waits for requests in progress."""
 
     _factory: ProtocolFactory | None = None
-    _listener: Listener | None = None
+    _listeners: tuple[Listener, ...] = ()
 
     def __init__(self, app: web.Application, **options: Any) -> None:
         # Idle connections are closed by tally/http/connections.py; aiohttp would start another timer for each.
@@ -67,12 +69,17 @@ class Runner(web.AppRunner):
         """Accept connections from now on, those of TCP sockets with TLS if there is a certificate."""
         factory = self.server
         assert factory is not None, "set up first"
-        self._listener = Listener(sockets, factory, factory.connections, tls)
+        self._listeners += (Listener(sockets, factory, factory.connections, tls),)
+
+    def listen_plain(self, sockets: Sockets, port: PlainPort) -> None:
+        """Accept connections of plain HTTP beside HTTPS (tally/http/plain_port.py)."""
+        connections = self.app[CONNECTIONS]
+        self._listeners += (Listener(sockets, partial(PlainConnection, connections, port), connections),)
 
     async def cleanup(self) -> None:
         """Accept no new connections, wait for requests in progress, and close everything."""
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         if self._factory is not None:
             self._factory.is_ending = True
         for site in list(self.sites):

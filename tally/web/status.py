@@ -18,6 +18,7 @@ from tally.http.connections import CONNECTIONS
 from tally.http.middleware import ERROR_COUNTS, RESPONSE_COUNTS, Handler
 from tally.http.request_paths import BASE_PATH, COLLECT_PATH, PREFIX_HEADER, public_prefix
 from tally.http.responses import json_response
+from tally.http.tls import Tls
 from tally.ingest.collector import COLLECTOR
 from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.storage.health import RETRY_S, WORDS
@@ -27,6 +28,7 @@ _PROXY_HEADERS = ("x-", "via", "forwarded", "cf-", "cdn-loop", "true-client-ip",
 
 METRICS_TOKEN = web.AppKey("metrics_token", str)
 OPENAPI = web.AppKey("openapi", bytes)
+TLS = web.AppKey[Tls | None]("tls")
 SCHEDULED_BACKUP = web.AppKey[ScheduledBackup | None]("scheduled_backup")
 
 
@@ -65,7 +67,7 @@ async def metrics(request: web.Request) -> web.Response:
 
     app = request.app
     counted = app[RESPONSE_COUNTS], app[ERROR_COUNTS], app[COLLECT_PATH], app[BASE_PATH]
-    families = ServerMetrics(collector, app[READ_API], app[CONNECTIONS], app[SCHEDULED_BACKUP], *counted)
+    families = ServerMetrics(collector, app[READ_API], app[CONNECTIONS], app[SCHEDULED_BACKUP], app[TLS], *counted)
     body, content_type = exposition(families)
     return web.Response(body=body, headers={"Content-Type": content_type})
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.app import ROOT
-from tests.support.process import Serve, need_strace, until
+from tests.support.certificate_authority import certificate_authority, need_pebble
+from tests.support.process import Serve, Server, need_strace, until
 
 UNITS = [str(ROOT / "deploy" / f"tally.{kind}") for kind in ("service", "socket")]
 # Tenths of the rating; it was 37 before the unit filtered system calls.
@@ -56,7 +57,7 @@ def allowed() -> set[str]:
 def test_a_server_keeps_within_the_sandbox(serve: Serve, tmp_path: Path) -> None:
     """System calls of setup, event, reports, metrics and stop; no memory that is both written and executed."""
     need_strace()
-    calls, trace = allowed(), tmp_path / "trace"
+    trace = tmp_path / "trace"
     unix = tmp_path.parent / "u"
     server = serve("--host", "127.0.0.1", "--host", f"unix:{unix}", prefix=["strace", "-f", "-qq", "-o", str(trace)])
     token = until(lambda: re.search(r"setup#(\S+)", server.stderr()))[1]
@@ -70,6 +71,25 @@ def test_a_server_keeps_within_the_sandbox(serve: Serve, tmp_path: Path) -> None
     for path in (f"/api/account/websites/{website}/stats?period=7d", "/login", "/healthz"):
         assert server.request("GET", path, headers=page).status == 200
     assert "process_start_time_seconds" in server.request("GET", "/metrics").text, "of /proc/stat"
+    check_sandbox(server, trace)
+
+
+def test_getting_a_certificate_keeps_within_the_sandbox(serve: Serve, tmp_path: Path) -> None:
+    need_strace()
+    need_pebble()
+    with certificate_authority(tmp_path / "authority") as authority:
+        authority.start()
+        named = "--acme", "tally.example", "--acme-directory", authority.url, "--host", "127.0.0.1"
+        port, trace = ("--acme-http-port", str(authority.http_port)), tmp_path / "trace"
+        prefix = ["strace", "-f", "-qq", "-o", str(trace)]
+        server = serve(*named, *port, env=authority.environment, prefix=prefix)
+        until(lambda: "a certificate was issued" in server.stderr(), 120)
+        check_sandbox(server, trace)
+
+
+def check_sandbox(server: Server, trace: Path) -> None:
+    """Stop the server and check the system calls of its trace."""
+    calls = allowed()
     os.kill(int(trace.read_text().split()[0]), signal.SIGTERM)
     assert server.process.wait() == 0
     server.terminate()  # the process has ended: this closes the pipe

@@ -23,7 +23,8 @@ BUILD = PYPROJECT["build-system"]["requires"]
 REQUIREMENTS = [*BUILD, *PROJECT["dependencies"], *(one for extra in EXTRAS.values() for one in extra)]
 BOUNDS = re.compile(r"([A-Za-z0-9._-]+)(?:\[[a-z]+\])?>=([0-9.]+),<([0-9.]+)(?:; .+)?")
 PINNED = re.compile(
-    r"^([A-Za-z0-9._-]+)==([0-9.]+)(?: ; [^\\]+)? \\\n((?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.MULTILINE
+    r"^([A-Za-z0-9._-]+)==([0-9.]+(?:post[0-9]+)?)(?: ; [^\\]+)? \\\n((?: +--hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)",
+    re.MULTILINE,
 )
 
 
@@ -55,7 +56,7 @@ def locked(file: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("file", "requirements"),
     [
-        ("deploy/requirements.lock", PROJECT["dependencies"]),
+        ("deploy/requirements.lock", [*PROJECT["dependencies"], *EXTRAS["acme"]]),
         ("deploy/requirements-build.lock", BUILD),
     ],
 )

@@ -56,7 +56,10 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
     "kubernetes.yaml": {one["name"]: one["value"] for one in CONTAINER["env"]},
     "Fly.io": FLY["env"],
     "Render": {one["key"]: one["value"] for one in RENDER["envVars"]},
-    **{page: variables(block(page, "ini")) for page in ("cloudflare.md", "first-party.md", "systemd.md", "tls.md")},
+    **{
+        page: variables(block(page, "ini"))
+        for page in ("cloudflare.md", "first-party.md", "systemd.md", "tls.md", "acme.md")
+    },
 }
 
 

@@ -50,7 +50,7 @@ def test_every_setting_is_documented_with_its_default(setting: object) -> None:
     assert variable_name(setting) in row, f"docs/configuration.md: add {variable_name(setting)} to the row {row!r}"
     default = setting.default
     shown = (
-        ", ".join(default)
+        ", ".join(default) or "none"
         if isinstance(default, tuple)
         else f"{default:,}"
         if isinstance(default, int) and setting.name != "port"

@@ -182,7 +182,7 @@ def test_https_of_a_process(serve: Serve, files: Files, command: Command, tmp_pa
     assert certificate(server) == first
     second = files.issue("tally.example", "localhost")
     server.process.send_signal(signal.SIGHUP)
-    until(lambda: "the certificate was read again: valid until" in server.stderr())
+    until(lambda: "the certificate was read: valid until" in server.stderr())
     assert certificate(server) == second != first
     files.key.write_text("broken")
     server.process.send_signal(signal.SIGHUP)
