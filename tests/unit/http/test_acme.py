@@ -217,6 +217,21 @@ def test_restarts_do_not_repeat_a_failed_attempt(settings: Settings) -> None:
     assert attempt(Renewal(Settings(**vars_of(settings) | {"acme": ("c.example",)}), clock))
 
 
+def test_an_attempt_that_the_end_of_the_process_interrupts_counts(settings: Settings) -> None:
+    """The authority accepts a connection and does not answer."""
+    clock = ManualClock()
+    with socket.create_server(("127.0.0.1", urlsplit(settings.acme_directory).port or 0)) as silent:
+        first = Renewal(settings, clock)
+        first.start_if_due()
+        asked = silent.accept()[0]
+        assert read_state(store_of(settings)).error == "the server ended during the attempt"
+        assert not attempt(Renewal(settings, clock))
+        asked.close()
+    assert first._thread is not None
+    first._thread.join()
+    assert "cannot be reached" in read_state(store_of(settings)).error
+
+
 def vars_of(settings: Settings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in ("db", "acme", "acme_directory")}
 
