@@ -9,8 +9,9 @@
 #   2. This becomes a commit with the tag vVERSION.
 #   3. The wheel, the sdist and the single file (for this machine's system and Python) are built, and SHA256SUMS of them.
 #   4. The single file is started, and deploy/smoke_test.py uses it.
-#   5. The same for a program that needs no Python (PyInstaller, for this machine's C library), unless --no-binary.
-#   6. RELEASE-NOTES.md is written: the changelog's section, how to upgrade and go back, the checksums.
+#   5. The Debian package, for systems with this machine's Python, where dpkg-deb is installed.
+#   6. The same as 4 for a program that needs no Python (PyInstaller, for this machine's C library), unless --no-binary.
+#   7. RELEASE-NOTES.md is written: the changelog's section, how to upgrade and go back, the checksums.
 # Without --dry-run the commit and the tag then come into this repository. Nothing is pushed or uploaded: the last lines
 # say how.
 set -euo pipefail
@@ -104,6 +105,14 @@ use() {
 echo "== start the single file and use it"
 use python3 "$work/dist/tally-$version-$platform.pyz"
 
+if command -v dpkg-deb >/dev/null; then
+  echo "== Debian package"
+  DEBFULLNAME=${DEBFULLNAME:-$(git log -1 --format=%cn)} DEBEMAIL=${DEBEMAIL:-$(git log -1 --format=%ce)} \
+    "$work/tally/deploy/deb.sh" --site "$work/site" --out "$work/dist"
+else
+  echo "== no Debian package: dpkg-deb is not installed"
+fi
+
 if [ -n "$binary" ]; then
   echo "== the program that needs no Python"
   python3 -m venv "$work/frozen"
@@ -147,6 +156,7 @@ start changes the database, and where it makes a copy before.
 
 - pip: `pip install {wheel}`, then restart the server.
 - Single file: stop the server, replace the file by `{single}`, start it.
+- Debian package: `apt install ./tally_...deb` with the file of your distribution's Python.
 - Container: `docker build -t tally -f deploy/Dockerfile .` in a clone at the tag `v{version}` or in the unpacked
   `{sdist}`, then replace the container.
 

@@ -58,7 +58,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
     "Render": {one["key"]: one["value"] for one in RENDER["envVars"]},
     **{
         page: variables(block(page, "ini"))
-        for page in ("cloudflare.md", "first-party.md", "systemd.md", "tls.md", "acme.md")
+        for page in ("cloudflare.md", "first-party.md", "systemd.md", "tls.md", "acme.md", "debian.md")
     },
 }
 

@@ -90,7 +90,8 @@ def test_a_release_is_committed_tagged_and_built(clone: Path, tmp_path: Path) ->
     texts = ("SHA256SUMS", "RELEASE-NOTES.md")
     made = {path.name: path for path in (tmp_path / "out").iterdir() if path.name not in texts}
     assert sums == {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in made.items()}
-    assert sorted(name.rpartition(".")[2] for name in made) == ["gz", "pyz", "whl"]
+    package = ["deb"] if shutil.which("dpkg-deb") else []
+    assert sorted(name.rpartition(".")[2] for name in made) == [*package, "gz", "pyz", "whl"]
     assert all(VERSION in name for name in made)
     notes = (tmp_path / "out" / "RELEASE-NOTES.md").read_text()
     assert notes.startswith(f"# Tally {VERSION} ({dated[1]})\n\nNew.\n\n## Upgrade\n")
