@@ -107,7 +107,7 @@ use python3 "$work/dist/tally-$version-$platform.pyz"
 
 if command -v dpkg-deb >/dev/null; then
   echo "== Debian package"
-  DEBFULLNAME=${DEBFULLNAME:-$(git log -1 --format=%cn)} DEBEMAIL=${DEBEMAIL:-$(git log -1 --format=%ce)} \
+  DEBFULLNAME=${DEBFULLNAME:-$(git -C "$work/tally" log -1 --format=%cn)} DEBEMAIL=${DEBEMAIL:-$(git -C "$work/tally" log -1 --format=%ce)} \
     "$work/tally/deploy/deb.sh" --site "$work/site" --out "$work/dist"
 else
   echo "== no Debian package: dpkg-deb is not installed"

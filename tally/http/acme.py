@@ -110,9 +110,10 @@ class Authority:
 
     def _note_wait(self, response: Any, *_: object, **__: object) -> None:
         """Store how long the authority asks to wait before more requests are sent."""
+        from acme.client import ClientV2
+
         if response.status_code in (429, 503) and "Retry-After" in response.headers:
-            until: datetime = self._client.retry_after(response, 0) if hasattr(self, "_client") else datetime.now()
-            self._wait_s = (until - datetime.now()).total_seconds()
+            self._wait_s = (ClientV2.retry_after(response, 0) - datetime.now()).total_seconds()
 
     def _done(self, call: Callable[[], Any]) -> Any:
         """Return the result of a call; raise AcmeError for every exception of the library."""

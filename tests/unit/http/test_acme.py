@@ -1,11 +1,13 @@
 """Certificates that the server gets itself: a real process and a real authority, and when the authority is asked."""
 
 import http.client
+import http.server
 import json
 import signal
 import socket
 import ssl
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,7 +23,7 @@ from tally.settings import BadSetting, Settings, settings_from
 from tests.support.app import ManualClock
 from tests.support.certificate_authority import ELSEWHERE, CertificateAuthority, certificate_authority, need_pebble
 from tests.support.process import Command, Serve, Server, until
-from tests.unit.http.test_tls import DAY, NOW, Files
+from tests.unit.http.test_tls import CA, DAY, NOW, Files
 
 DOMAINS = ("tally.example", "www.tally.example")
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
@@ -230,6 +232,52 @@ def test_an_attempt_that_the_end_of_the_process_interrupts_counts(settings: Sett
     assert first._thread is not None
     first._thread.join()
     assert "cannot be reached" in read_state(store_of(settings)).error
+
+
+class Busy(http.server.BaseHTTPRequestHandler):
+    """An authority that asks to wait for a day."""
+
+    def do_GET(self) -> None:
+        url = f"https://{self.headers['Host']}/"
+        body = json.dumps(dict.fromkeys(("newNonce", "newAccount", "newOrder"), url)).encode()
+        self.respond(200, "application/json", body)
+
+    def do_HEAD(self) -> None:
+        self.respond(200, "application/json", b"", "Replay-Nonce: abcd")
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        error = {"type": "urn:ietf:params:acme:error:rateLimited", "detail": "too many certificates \x1b[31m\n already"}
+        self.respond(429, "application/problem+json", json.dumps(error).encode(), "Retry-After: 86400")
+
+    def respond(self, status: int, content_type: str, body: bytes, *headers: str) -> None:
+        self.send_response(status)
+        for line in (f"Content-Type: {content_type}", f"Content-Length: {len(body)}", *headers):
+            self.send_header(*line.split(": "))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_an_authority_that_asks_to_wait(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Files(tmp_path / "cert", tmp_path / "key")
+    files.issue("127.0.0.1")
+    CA.cert_pem.write_to_path(str(tmp_path / "bundle"))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "bundle"))
+    at = "127.0.0.1", urlsplit(settings.acme_directory).port or 0
+    with http.server.ThreadingHTTPServer(at, Busy) as busy:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(files.cert, files.key)
+        busy.socket = context.wrap_socket(busy.socket, server_side=True)
+        threading.Thread(target=busy.serve_forever, daemon=True).start()
+        clock = ManualClock()
+        assert attempt(Renewal(settings, clock))
+        busy.shutdown()
+    state = read_state(store_of(settings))
+    assert state.error == "the certificate authority refused: too many certificates  [31m  already"
+    assert DAY_MS - MINUTE_MS <= state.next_ms - clock.wall_ms() <= DAY_MS
 
 
 def vars_of(settings: Settings) -> dict[str, Any]:
