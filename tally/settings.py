@@ -31,8 +31,8 @@ ENVIRONMENT_PREFIX = "ANALYTICS_"
 ACME_PORT = 443
 # Let's Encrypt's, and that of most others.
 MAX_DOMAINS = 100
-# RFC 1035, 2.3.4, with a dot; no address and no wildcard.
-_DOMAIN = re.compile(r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+(?!\d+$)[a-z0-9-]{2,63}", re.IGNORECASE)
+# RFC 1035, 2.3.4, with a dot; no address and no wildcard. In lower case.
+_DOMAIN = r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+(?!\d+$)[a-z0-9-]{2,63}"
 _BASE_URL = re.compile(
     r"https?://(?:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?(?:/[a-z0-9._~%-]+)*/?", re.IGNORECASE
 )
@@ -64,7 +64,7 @@ def _hosts(value: str) -> tuple[str, ...]:
 def _domains(value: str) -> tuple[str, ...]:
     domains = tuple(dict.fromkeys(part.strip().lower().rstrip(".") for part in value.split(",") if part.strip()))
     for domain in domains:
-        if not _DOMAIN.fullmatch(domain):
+        if not re.fullmatch(_DOMAIN, domain):
             raise BadSetting(
                 "must be domains such as stats.example.com, in ASCII (international names as xn--), without wildcards"
             )

@@ -26,9 +26,8 @@ from tally.cli.service_manager import Supervisor
 from tally.clock import Clock
 from tally.events.geoip import CountryDataError, Places
 from tally.http import logging
-from tally.http.connections import CONNECTIONS
+from tally.http.connections import CONNECTIONS, Connection, Connections
 from tally.http.listener import usable_connections
-from tally.http.plain_port import PlainPort
 from tally.http.sockets import CannotListen, open_sockets
 from tally.http.tls import Tls, tls_of
 from tally.maintenance import startup
@@ -106,7 +105,7 @@ async def serve(app: Application, settings: Settings) -> None:
         app[TLS] = tls
         await runner.setup()
         ending = _signals(renewal.reload if renewal else tls.renew if tls else None)
-        supervisor.ready(_listen(runner, settings, tls, renewal.port if renewal else None))
+        supervisor.ready(_listen(runner, settings, tls, renewal.port.connect if renewal else None))
         is_listening = True
         renewing = asyncio.create_task(renewal.run()) if renewal else None
         await asyncio.gather(asyncio.get_running_loop().run_in_executor(None, _load_rest, app), ending.wait())
@@ -181,8 +180,10 @@ def _signals(renew: Callable[[], object] | None) -> asyncio.Event:
     return ending
 
 
-def _listen(runner: Runner, settings: Settings, tls: Tls | None, plain: PlainPort | None = None) -> list[str]:
-    """Listen, print the addresses and return them. `plain` is beside HTTPS, on a port of its own."""
+def _listen(
+    runner: Runner, settings: Settings, tls: Tls | None, plain: Callable[[Connections], Connection] | None
+) -> list[str]:
+    """Listen, print the addresses and return them. `plain` makes the connections of the port beside HTTPS."""
     connections = runner.app[CONNECTIONS]
     connections.limit = usable_connections(connections.limit)
     sockets = open_sockets(settings.host, settings.port, os.environ, "http" if tls is None else "https")

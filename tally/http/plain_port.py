@@ -30,6 +30,10 @@ class PlainPort:
     tls: Tls
     challenges: Mapping[str, str] = field(default_factory=dict)
 
+    def connect(self, connections: Connections) -> "PlainConnection":
+        """Return the protocol of a new connection."""
+        return PlainConnection(connections, self)
+
     def answer(self, head: bytes) -> bytes:
         """Return the response to a request's head."""
         line = _REQUEST_LINE.match(head)

@@ -7,16 +7,15 @@ access log and logger are disabled, because they would log data of clients (tall
 import asyncio
 import contextlib
 import logging
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
 from tally.http.connection_reuse import close_uncertain
-from tally.http.connections import CONNECTIONS
+from tally.http.connections import CONNECTIONS, Connection, Connections
 from tally.http.listener import Listener
 from tally.http.middleware import ACTIVE_REQUESTS
-from tally.http.plain_port import PlainConnection, PlainPort
 from tally.http.sockets import Sockets
 from tally.http.tls import Tls
 from tally.ingest.fast_path import ProtocolFactory
@@ -71,10 +70,10 @@ class Runner(web.AppRunner):
         assert factory is not None, "set up first"
         self._listeners += (Listener(sockets, factory, factory.connections, tls),)
 
-    def listen_plain(self, sockets: Sockets, port: PlainPort) -> None:
-        """Accept connections of plain HTTP beside HTTPS (tally/http/plain_port.py)."""
+    def listen_plain(self, sockets: Sockets, connect: Callable[[Connections], Connection]) -> None:
+        """Accept connections without TLS that `connect` makes, beside those of `listen`."""
         connections = self.app[CONNECTIONS]
-        self._listeners += (Listener(sockets, partial(PlainConnection, connections, port), connections),)
+        self._listeners += (Listener(sockets, lambda: connect(connections), connections),)
 
     async def cleanup(self) -> None:
         """Accept no new connections, wait for requests in progress, and close everything."""

@@ -64,6 +64,7 @@ NOT_YET = (
     "OpenSSL",
     "tally.http.acme",
     "tally.http.certificate_renewal",
+    "tally.http.plain_port",
     "tally.web.metrics",
     "tally.demo",
     "tally.transfer",
