@@ -75,10 +75,13 @@ def store_of(settings: Settings) -> Path:
 
 def read_state(directory: Path) -> State:
     """Return what is stored; a new state where there is none, or none that can be read."""
+    new = State()
     try:
-        return State(**json.loads((directory / STATE_FILE).read_bytes()))
+        found = State(**json.loads((directory / STATE_FILE).read_bytes()))
     except (OSError, ValueError, TypeError):
-        return State()
+        return new
+    is_whole = all(type(value) is type(getattr(new, name)) for name, value in vars(found).items())
+    return found if is_whole else new
 
 
 class Renewal:

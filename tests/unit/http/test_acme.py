@@ -18,6 +18,7 @@ import pytest
 
 from tally.http.certificate_renewal import MAX_ASKED_WAIT_MS, MAX_WAIT_MS, Renewal, State, read_state, store_of
 from tally.http.plain_port import MAX_HEAD_BYTES, PlainPort
+from tally.http.sockets import open_sockets
 from tally.http.tls import Tls
 from tally.settings import BadSetting, Settings, settings_from
 from tests.support.app import ManualClock
@@ -318,7 +319,7 @@ def test_when_a_certificate_is_renewed(settings: Settings) -> None:
     assert not is_renewed(*domains, days=5, state=later)
     assert is_renewed(*domains, days=90, state=State(domains, renew_ms=clock.wall_ms()))
     assert not is_renewed("a.example", days=90, state=State(domains, next_ms=clock.wall_ms() + 1))
-    for unreadable in ("", "[]", '{"other": 1}', "\0"):
+    for unreadable in ("", "[]", '{"other": 1}', '{"next_ms": "1"}', "\0"):
         (path.parent / "state.json").write_text(unreadable)
         assert read_state(path.parent) == State()
 
@@ -346,6 +347,25 @@ def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(__import__("sys").modules, "acme", raising=False)
     with pytest.raises(BadSetting, match=r"--acme needs the extra of that name: pip install"):
         Renewal(Settings(acme=DOMAINS, port=443), clock)
+
+
+def test_of_several_sockets_those_on_the_port_of_validations_are_plain(tmp_path: Path) -> None:
+    """As systemd passes them, in any order."""
+    unix = f"unix:{tmp_path / 's'}"
+    opened, other = open_sockets(("127.0.0.1", unix), 0, {}, "https"), open_sockets(("127.0.0.1",), 0, {}, "https")
+    first = opened.addresses[0]
+    opened.add(other.all[0])
+    port = other.all[0].getsockname()[1]
+    taken = opened.take(port)
+    try:
+        assert (taken.all, taken.addresses) == (other.all, [f"http://127.0.0.1:{port}"])
+        assert opened.addresses == [first, unix]
+        assert len(opened.all) == 2
+        assert opened.take(port).all == []
+    finally:
+        opened.close()
+        taken.close()
+    assert not (tmp_path / "s").exists()
 
 
 PLAIN = {
