@@ -236,9 +236,9 @@ def test_keys_of_lines() -> None:
     lines += [line_with(id=5, type="vitals", vitals={"lcp": 1})]
     keys = [read(line).key for line in lines]
     assert keys == [read(line | {"os": "Linux", "country": "DE"}).key for line in lines]
-    assert len({*keys, read(line_with(id=5), website=2).key, LineReader(b"other", 1, NOON_MS)._number(b"id", b"")}) == (
-        len(lines) + 2
-    )
+    other_salt = LineReader(b"other", WEBSITE, NOON_MS).line(1, lines[0])
+    assert isinstance(other_salt, Line)
+    assert len({*keys, read(line_with(id=5), website=2).key, other_salt.key}) == len(lines) + 2
     assert all(-(1 << 63) <= key < 1 << 63 for key in keys)
 
 
