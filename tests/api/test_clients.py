@@ -225,6 +225,8 @@ async def test_events(app: App) -> None:
     def by_python() -> Any:
         collect = CollectClient(address(app), website, context={"app_version": "2.4.1"})
         visitor = Visitor(GERMAN, SAFARI_IPHONE, "fr-CH, fr;q=0.9")
+        # As frameworks pass on headers that are not ASCII.
+        collect.pageview("https://example.com/", visitor=Visitor(user_agent="Browser \u2013 \udce4"))
         collect.pageview("https://example.com/a", referrer="https://news.example.org/", visitor=visitor)
         collect.screen_view("b", session_id="session-of-ann")
         collect.track("c", {"plan": "pro"}, url="https://example.com/c", visitor=visitor)

@@ -32,7 +32,10 @@ class Visitor:
     def headers(self) -> dict[str, str]:
         """Return the headers of a request on behalf of the visitor."""
         named = {"X-Forwarded-For": self.address, "User-Agent": self.user_agent, "Accept-Language": self.language}
-        return {name: value for name, value in named.items() if value}
+        # The bytes that the visitor sent: http.client takes texts of Latin-1.
+        return {
+            name: value.encode("utf-8", "surrogateescape").decode("latin-1") for name, value in named.items() if value
+        }
 
 
 class CollectClient(Connection):
