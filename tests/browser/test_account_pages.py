@@ -642,6 +642,7 @@ def test_a_demo_says_so_on_its_pages_and_at_the_login(server: Server, browse: Br
     until(lambda: ask(page, server, "GET", "/api/account/state")[1]["data"]["demo"])
     page.goto(server.url)
     expect(banner).to_have_text("Demo data All traffic shown here is generated.")
+    expect(page.get_by_role("heading", name="No websites yet")).to_be_visible()
     assert faults(page) == []
     ask(page, server, "POST", "/api/account/logout")
     page.goto(f"{server.url}/login")
