@@ -1,4 +1,4 @@
-"""Ask whether an advisory is known for a release in deploy/requirements.lock; exit status 1 if one is.
+"""Ask whether an advisory is known for a release in deploy/requirements-offsite.lock; exit status 1 if one is.
 
 pip-audit asks the package index. If the index cannot be reached, this prints NOT AUDITED and passes: without network
 the rest of CI should still run. pip-audit itself passes without a message in that case.
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LOCK = Path(__file__).resolve().parent.parent / "deploy" / "requirements.lock"
+LOCK = Path(__file__).resolve().parent.parent / "deploy" / "requirements-offsite.lock"
 # A complete answer takes some seconds.
 TIMEOUT_S = 120
 
@@ -32,7 +32,7 @@ def main() -> int:
     if len(audited) < len(found):
         names = ", ".join(package["name"] for package in found if package not in audited)
         return skipped(f"the index has no answer for {len(found) - len(audited)} of {len(found)} packages: {names}")
-    print(f"no advisory is known for any of the {len(audited)} packages of requirements.lock")
+    print(f"no advisory is known for any of the {len(audited)} packages of requirements-offsite.lock")
     return 0
 
 

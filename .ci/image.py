@@ -59,6 +59,9 @@ class Image:
             for pair in shlex.split(rest):
                 name, _, value = pair.partition("=")
                 self.environment[name] = self.here(value).replace("$PATH", self.environment["PATH"])
+        elif step == "ARG":
+            name, _, value = rest.partition("=")
+            self.environment[name] = value
         elif step == "USER":
             self.user = rest
         elif step == "VOLUME":

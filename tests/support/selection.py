@@ -17,6 +17,7 @@ _VARIABLE = "TALLY_TESTS"  # pytest-xdist starts its workers with the environmen
 # a busy machine and scaled to an idle one: their order is what counts.
 _SECONDS = {
     "test_model.py": 176,
+    "test_lost_machine.py": 120,
     "test_dashboard.py": 79,
     "test_account_pages.py": 72,
     "test_process.py": 71,
@@ -56,6 +57,8 @@ _SECONDS = {
     "test_funnels_page.py": 18,
     "test_scheduler.py": 18,
     "test_overview.py": 16,
+    "test_offsite.py": 14,
+    "test_storage_servers.py": 30,
     "test_experiments_page.py": 15,
 }
 

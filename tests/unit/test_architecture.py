@@ -13,6 +13,7 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "tally": (),
     "accounts": ("tally",),
     "events": ("tally",),
+    "offsite": ("tally",),
     "storage": ("accounts", "events"),
     "http": ("events",),
     "rollups": ("storage",),

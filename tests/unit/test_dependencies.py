@@ -57,6 +57,7 @@ def locked(file: str) -> dict[str, str]:
     ("file", "requirements"),
     [
         ("deploy/requirements.lock", [*PROJECT["dependencies"], *EXTRAS["acme"]]),
+        ("deploy/requirements-offsite.lock", [*EXTRAS["s3"], *EXTRAS["sftp"], *EXTRAS["age"]]),
         ("deploy/requirements-build.lock", BUILD),
     ],
 )
@@ -66,6 +67,11 @@ def test_locks_match_pyproject(file: str, requirements: list[str]) -> None:
     for requirement in requirements:
         name, least, below = BOUNDS.fullmatch(requirement).groups()  # type: ignore[union-attr]
         assert version_of(least) <= version_of(pins[name_of(name)]) < version_of(below), name
+
+
+def test_the_lock_with_extras_has_the_same_releases() -> None:
+    """What is tested and audited is the same in both images."""
+    assert locked("deploy/requirements.lock").items() < locked("deploy/requirements-offsite.lock").items()
 
 
 def test_uvloop_is_installed_where_it_has_wheels() -> None:

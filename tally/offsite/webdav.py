@@ -1,0 +1,196 @@
+"""A directory of a WebDAV server: `https://HOST/PATH`. Uses the standard library.
+
+RFC 4918: PROPFIND lists the directory, MOVE gives an uploaded file its name, MKCOL creates the directory. A file is
+uploaded under a temporary name, read back, and renamed. Certificates are verified; redirects are not followed, so that
+credentials reach only the named host.
+
+The connection is kept, and opened again where the server has closed it.
+"""
+
+import contextlib
+import http.client
+import re
+import ssl
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+from xml.etree import ElementTree
+
+from tally.offsite.destination import (
+    BLOCK_BYTES,
+    CONNECT_S,
+    READ_S,
+    UNFINISHED,
+    Credentials,
+    DestinationError,
+    StoredFile,
+    plain,
+    require_encrypted_connection,
+    require_same,
+    size_of,
+    usable,
+)
+
+_LISTED = (
+    b'<?xml version="1.0" encoding="utf-8"?><propfind xmlns="DAV:"><prop><getcontentlength/><resourcetype/></prop>'
+    b"</propfind>"
+)
+# 20,000 files; more are not needed.
+_MAX_LISTING_BYTES = 16 * 1_048_576
+_FIXES = {
+    401: "check user and password of the credentials",
+    403: "check the permissions of the user",
+    404: "check the path of --backup-to",
+    409: "create the directory above it",
+    507: "free space there",
+}
+
+
+class WebDav:
+    """Files of one directory, which is created if it does not exist."""
+
+    def __init__(self, url: SplitResult, credentials: Credentials) -> None:
+        require_encrypted_connection(url.scheme, url.hostname or "", "--backup-to")
+        self._url, self._base = url, unquote(url.path).rstrip("/") + "/"
+        self._credentials = credentials._replace(user=unquote(url.username or "") or credentials.user)
+        self._where = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
+        login = f"{self._credentials.user}:{credentials.password}".encode()
+        self._headers = {"Authorization": f"Basic {b64encode(login).decode()}"} if self._credentials.user else {}
+        self._connection: http.client.HTTPConnection | None = None
+
+    def put(self, name: str, file: BinaryIO) -> None:
+        """Store a complete copy of an open file."""
+        what, temporary = f"{name} cannot be uploaded", name + UNFINISHED
+        headers = {"Content-Length": str(size_of(file)), "Content-Type": "application/octet-stream"}
+        if self._status(what, "PUT", temporary, file, headers, also=(404, 409)) in (404, 409):
+            # The answer for a directory that does not exist.
+            self._status("the directory cannot be created", "MKCOL", "", also=(405,))
+            self._status(what, "PUT", temporary, file, headers)
+        require_same(name, file, self.get(temporary))
+        self._status(what, "MOVE", temporary, headers={"Destination": self._where + self._path(name), "Overwrite": "T"})
+
+    def files(self) -> list[StoredFile]:
+        """Return the files whose names this program may have given."""
+        what = "the directory cannot be listed"
+        headers = {"Depth": "1", "Content-Type": "application/xml"}
+        with self._response(what, "PROPFIND", "", _LISTED, headers, also=(404,)) as response:
+            if response.status == 404:
+                return []
+            body = response.read(_MAX_LISTING_BYTES + 1)
+        if len(body) > _MAX_LISTING_BYTES:
+            raise DestinationError(f"{self._where}: the directory has too many files: use one for Tally alone.")
+        return usable(self._listed(body))
+
+    def _listed(self, body: bytes) -> Iterator[StoredFile]:
+        try:
+            responses = ElementTree.fromstring(body).iterfind("{DAV:}response")
+        except ElementTree.ParseError as failure:
+            raise DestinationError(f"{self._where}: the listing is not XML ({failure}): is this WebDAV?") from None
+        for one in responses:
+            path = unquote(urlsplit(one.findtext("{DAV:}href", "").strip()).path)
+            size = one.findtext(".//{DAV:}getcontentlength") or ""
+            if path.startswith(self._base) and re.fullmatch("[0-9]{1,18}", size):
+                yield StoredFile(path.removeprefix(self._base), int(size))
+
+    def get(self, name: str) -> Iterator[bytes]:
+        """Yield the bytes of a file in blocks."""
+        what = f"{name} cannot be downloaded"
+        with self._response(what, "GET", name) as response, self._errors(what):
+            while block := response.read(BLOCK_BYTES):
+                yield block
+            # http.client reports a body that ends early for read() without a size only.
+            if response.length:
+                raise http.client.IncompleteRead(b"", response.length)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it exists."""
+        self._status(f"{name} cannot be deleted", "DELETE", name, also=(404,))
+
+    def close(self) -> None:
+        """Close the connection, if one is open."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _path(self, name: str) -> str:
+        return quote(self._base + name)
+
+    def _status(
+        self,
+        what: str,
+        method: str,
+        name: str,
+        body: bytes | BinaryIO | None = None,
+        headers: dict[str, str] | None = None,
+        also: tuple[int, ...] = (),
+    ) -> int:
+        with self._response(what, method, name, body, headers, also) as response:
+            return response.status
+
+    @contextlib.contextmanager
+    def _response(
+        self,
+        what: str,
+        method: str,
+        name: str,
+        body: bytes | BinaryIO | None = None,
+        headers: dict[str, str] | None = None,
+        also: tuple[int, ...] = (),
+    ) -> Iterator[http.client.HTTPResponse]:
+        """Send a request; yield the response. `also`: statuses that are no error besides 2xx."""
+        with self._errors(what):
+            response = self._send(method, self._path(name), body, self._headers | (headers or {}))
+        try:
+            if response.status not in also and not 200 <= response.status < 300:
+                fix = _FIXES.get(response.status, "check --backup-to")
+                raise DestinationError(f"{self._where}: {what}: {response.status} {response.reason[:100]}: {fix}.")
+            yield response
+        finally:
+            # A connection whose response was not read to its end cannot be used again.
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                response.read(BLOCK_BYTES)
+            if not response.isclosed():
+                self.close()
+
+    def _send(
+        self, method: str, path: str, body: bytes | BinaryIO | None, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        is_kept = self._connection is not None
+        try:
+            return self._send_once(method, path, body, headers)
+        except (ConnectionError, http.client.HTTPException):
+            self.close()
+            if not is_kept:
+                raise
+            # The server may close a connection that is idle; every request can be repeated.
+            return self._send_once(method, path, body, headers)
+
+    def _send_once(
+        self, method: str, path: str, body: bytes | BinaryIO | None, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        connection = self._connection or self._connect()
+        if body is not None and not isinstance(body, bytes):
+            body.seek(0)
+        connection.request(method, path, body, headers)
+        return connection.getresponse()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        options: dict[str, Any] = {"port": self._url.port, "timeout": CONNECT_S, "blocksize": BLOCK_BYTES}
+        kind: type[http.client.HTTPConnection] = http.client.HTTPConnection
+        if self._url.scheme == "https":
+            kind, options["context"] = http.client.HTTPSConnection, ssl.create_default_context()
+        connection = kind(self._url.hostname or "", **options)
+        # Before it is open, so that it is closed where its certificate is refused.
+        self._connection = connection
+        connection.connect()
+        connection.sock.settimeout(READ_S)
+        return connection
+
+    @contextlib.contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, http.client.HTTPException) as failure:
+            self.close()
+            raise DestinationError(f"{self._where}: {what}: {plain(failure, self._credentials)}.") from None
