@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from tally.base_path import normal_prefix
 
@@ -132,6 +133,12 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
     return read
 
 
+def _seconds(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", value):
+        raise BadSetting("must be a whole number of seconds; 0 switches it off")
+    return int(value)
+
+
 def _hour(value: str) -> int:
     if not re.fullmatch(r"[0-9]{1,2}", value) or int(value) > 23:
         raise BadSetting("must be an hour between 0 and 23, in UTC")
@@ -147,6 +154,30 @@ def path_of(value: str) -> Path:
 
 def _optional_path(value: str) -> Path | None:
     return path_of(value) if value else None
+
+
+def backup_url(value: str) -> str:
+    """Return the URL of a place for backups. Raises BadSetting, without the URL, which may contain a password."""
+    try:
+        url = urlsplit(value)
+        is_valid = url.scheme in ("s3", "sftp", "https", "http") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        is_valid = False
+    if value and (not is_valid or not re.fullmatch(r"[\x21-\x7e]+", value) or url.fragment):
+        raise BadSetting(
+            "must be a URL such as s3://BUCKET/PREFIX, sftp://USER@HOST/PATH or https://HOST/PATH (WebDAV)"
+        )
+    if value and url.password is not None:
+        raise BadSetting("must not contain a password: see docs/backup.md, Credentials")
+    return value
+
+
+def _age_recipients(value: str) -> tuple[str, ...]:
+    recipients = tuple(part.strip() for part in value.split(",") if part.strip())
+    for recipient in recipients:
+        if not re.fullmatch("age1[02-9ac-hj-np-z]{58}", recipient):
+            raise BadSetting("must be public keys of age, which begin with age1 and have 62 characters")
+    return recipients
 
 
 def _networks(value: str) -> tuple[str, ...]:
@@ -328,6 +359,22 @@ class Settings:
     backup_dir: Path | None = _setting(None, "directory for a checked backup every night", _optional_path)
     backup_keep: int = _setting(7, "number of nightly backups that are kept", _count, "backups")
     backup_hour: int = _setting(3, "hour, in UTC, of the nightly backup", _hour, "hour")
+    backup_to: str = _setting(
+        "",
+        "a place on another machine for a backup every night: s3://BUCKET/PREFIX, sftp://USER@HOST/PATH or"
+        " https://HOST/PATH (WebDAV)",
+        backup_url,
+        "url",
+    )
+    backup_credentials: Path | None = _setting(
+        None, "file with the user and password for --backup-to", _optional_path, "file"
+    )
+    backup_encrypt_to: tuple[str, ...] = _setting(
+        (), "public key of age for which backups to --backup-to are encrypted; repeatable", _age_recipients, "recipient"
+    )
+    backup_increment_seconds: int = _setting(
+        0, "time after which new events are sent to --backup-to; 0 sends them with the nightly backup alone", _seconds
+    )
     upgrade_backup: str = _setting(
         "yes", "copy the database before it is upgraded: yes, or no for an upgrade without a copy", _one_of("yes", "no")
     )
@@ -391,6 +438,6 @@ def _value(setting: Field[Any], options: Mapping[str, Sequence[str] | None], env
     try:
         return setting.metadata["read"](text)
     except BadSetting as bad:
-        # The token is a secret.
-        given_text = "" if setting.name == "metrics_token" else f" (got {text!r})"
+        # The token is a secret, and the URL may contain one.
+        given_text = "" if setting.name in ("metrics_token", "backup_to") else f" (got {text!r})"
         raise BadSetting(f"{source} {bad}{given_text}") from None

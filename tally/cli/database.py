@@ -9,6 +9,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 from tally.accounts.definitions import Definition, all_definitions
@@ -31,7 +33,7 @@ from tally.maintenance.compact import compact, free_pages
 from tally.rollups.goal_days import Goal
 from tally.rollups.repair import invalidate
 from tally.rollups.verify import Verdict, verdicts
-from tally.settings import Settings, path_of
+from tally.settings import Settings, backup_url, path_of
 from tally.storage.database import Connection, open_unchanged, transaction
 from tally.storage.file_lock import lock_file
 from tally.storage.wal import size_bytes, truncate_wal_without_server
@@ -43,19 +45,33 @@ _MAX_SHOWN = 20
 def add_backup(parser: argparse.ArgumentParser) -> None:
     """Add the options of `backup`."""
     set_function(parser, _backup)
-    _add_file(parser, "the new file; with --keep, an existing directory")
+    _add_file(parser, "the new file; with --keep, an existing directory; without it, the place of --backup-to", "?")
     parser.add_argument(
         "--keep",
         metavar="N",
         type=argument(_how_many),
         help="make a dated backup in the directory FILE, and delete all but the newest N of this database",
     )
+    for name in ("backup_to", "backup_credentials", "backup_encrypt_to"):
+        add_setting(parser, name)
 
 
 def add_restore(parser: argparse.ArgumentParser) -> None:
     """Add the options of `restore`."""
     set_function(parser, _restore)
-    _add_file(parser, "the backup; it is copied, and the previous database is kept")
+    _add_file(parser, "the backup; it is copied, and the previous database is kept", "?")
+    parser.add_argument(
+        "--from",
+        dest="url",
+        metavar="URL",
+        type=argument(backup_url),
+        help="get the newest backup, and the events after it, from a place that --backup-to has named; with /NAME at"
+        " its end, that backup",
+    )
+    parser.add_argument(
+        "--identity", metavar="FILE", type=argument(path_of), help="private key of age, for an encrypted backup"
+    )
+    add_setting(parser, "backup_credentials")
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:
@@ -92,8 +108,8 @@ def add_retention(parser: argparse.ArgumentParser) -> None:
     add_setting(parser, "keep_days")
 
 
-def _add_file(parser: argparse.ArgumentParser, help: str) -> None:
-    parser.add_argument("file", metavar="FILE", type=argument(path_of), help=help)
+def _add_file(parser: argparse.ArgumentParser, help: str, nargs: str | None = None) -> None:
+    parser.add_argument("file", metavar="FILE", type=argument(path_of), help=help, nargs=nargs)
 
 
 # --- backup and restore
@@ -106,9 +122,14 @@ def _how_many(text: str) -> int:
 
 
 def _backup(given: argparse.Namespace, settings: Settings) -> None:
+    if given.file is None and not settings.backup_to:
+        given.parser.error("name a FILE, or give --backup-to URL")
     say(f"database: {settings.db.resolve()}")
     # Tells a path without a database apart from a damaged one.
     open_unchanged(settings.db).close()
+    if given.file is None:
+        _backup_offsite(settings if given.keep is None else replace(settings, backup_keep=given.keep))
+        return
     if given.keep is not None:
         _backup_into(given.file, given.keep, settings.db)
         return
@@ -130,17 +151,65 @@ def _backup_into(directory: Path, keep: int, db: Path) -> None:
     print(made.path.resolve())
 
 
+def _backup_offsite(settings: Settings) -> None:
+    # here: most installations do not need it, as below
+    from tally.maintenance.offsite_backup import make_offsite, offsite_of
+    from tally.offsite.destination import DestinationError
+
+    offsite = offsite_of(settings)
+    try:
+        with closing(offsite.connect()) as destination:
+            made, _, _ = make_offsite(offsite, destination, None, now_ms())
+    except DestinationError as failure:
+        raise Failure(str(failure)) from None
+    say(f"backup: {made.size:,} bytes, checked, uploaded and compared; deleted {made.deleted} older ones")
+    print(made.name)
+
+
 def _restore(given: argparse.Namespace, settings: Settings) -> None:
+    if (given.file is None) == (given.url is None):
+        given.parser.error("name a FILE, or give --from URL")
     say(f"database: {settings.db.resolve()}")
-    restore_module.check_paths(given.file, settings.db)
+    if given.url is None:
+        restore_module.check_paths(given.file, settings.db)
     lock = lock_file(settings.db)
     try:
-        kept = restore_module.restore(given.file, settings.db, now_ms())
+        if given.url is None:
+            kept, source = restore_module.restore(given.file, settings.db, now_ms()), str(given.file.resolve())
+        else:
+            kept, source = _restore_offsite(given, settings)
     finally:
         os.close(lock)
-    say(f"restored from {given.file.resolve()}, checked")
+    say(f"restored from {source}, checked")
     if kept is not None:
         say(f"the previous database is kept as {kept}: delete it when it is no longer needed")
+
+
+def _restore_offsite(given: argparse.Namespace, settings: Settings) -> tuple[Path | None, str]:
+    """Restore from another machine; return the path of the previous database, and the name of the backup."""
+    from tally.maintenance.offsite_backup import work_directory
+    from tally.maintenance.offsite_restore import fetch, split_name
+    from tally.offsite.destination import DestinationError, open_destination
+
+    url, name = split_name(given.url)
+    try:
+        with (
+            closing(open_destination(url, settings.backup_credentials, os.environ)) as destination,
+            work_directory(settings.db) as directory,
+        ):
+            fetched = fetch(destination, url, name, given.identity, directory, now_ms(), say)
+            restored, increments = fetched.restored, len(fetched.increments)
+            say(f"imported {restored.events:,} events of {increments:,} increments after the backup")
+            for domain in restored.websites:
+                say(f"created the website {domain}, which is newer than the backup: check its settings")
+            if restored.invalid:
+                say(f"{restored.invalid:,} lines of increments are invalid and left out, see above")
+                say("find the cause, such as the clock, before you start a server: its next backup deletes increments")
+            for after, to in fetched.gaps:
+                say(f"an increment is missing: events with ids from {after + 1} to {to} may be lost")
+            return restore_module.restore(fetched.path, settings.db, now_ms()), fetched.backup.name
+    except DestinationError as failure:
+        raise Failure(str(failure)) from None
 
 
 # --- verify

@@ -10,7 +10,7 @@ Findings go to standard output, one line each, with the fix on the next line. Th
 import argparse
 from collections.abc import Callable, Iterator
 
-from tally.cli.console import Failure, add_setting, now_ms, say, set_function
+from tally.cli.console import Failure, add_setting, argument, now_ms, say, set_function
 from tally.http.certificate_renewal import CERTIFICATE_FILE, STATE_FILE, read_state, shown, store_of
 from tally.http.tls import Tls
 from tally.maintenance.doctor_checks import (
@@ -29,7 +29,7 @@ from tally.maintenance.doctor_checks import (
     zone_data,
 )
 from tally.maintenance.doctor_database import database
-from tally.settings import BadSetting, Settings
+from tally.settings import BadSetting, Settings, path_of
 from tally.storage.database import DatabaseError
 from tally.timestamps import SECOND_MS
 
@@ -40,16 +40,25 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     """Add the options to the parser."""
     set_function(parser, _doctor)
     parser.add_argument("--quick", action="store_true", help="skip reading the whole database")
-    for name in ("geoip_db", "min_free_disk", "backup_dir", "upgrade_backup", "acme", "acme_directory", "acme_store"):
+    parser.add_argument(
+        "--restore-drill",
+        action="store_true",
+        help="also get the newest backup from --backup-to into a temporary directory, and check it",
+    )
+    parser.add_argument("--identity", metavar="FILE", type=argument(path_of), help="private key of age, for the drill")
+    of_backups = ("backup_dir", "backup_to", "backup_credentials", "upgrade_backup")
+    for name in ("geoip_db", "min_free_disk", *of_backups, "acme", "acme_directory", "acme_store"):
         add_setting(parser, name)
 
 
 def _doctor(given: argparse.Namespace, settings: Settings) -> None:
     path = settings.db.resolve()
     say(f"database: {path}")
-    case = Case(settings, path, now_ms(), is_quick=given.quick)
+    if given.restore_drill and not settings.backup_to:
+        given.parser.error("--restore-drill needs --backup-to URL")
+    case = Case(settings, path, now_ms(), is_quick=given.quick, identity=given.identity)
     faults = 0
-    for finding in examine(case):
+    for finding in examine(case, is_drill=given.restore_drill):
         print(f"{_MARKS[finding.mark]:<6} {finding.topic:<11}  {finding.words}", flush=True)
         if finding.todo:
             print(f"{'->':>18}  {finding.todo}", flush=True)
@@ -58,11 +67,18 @@ def _doctor(given: argparse.Namespace, settings: Settings) -> None:
         raise Failure(f"{faults} problem{'' if faults == 1 else 's'} found: see FAULT above.")
 
 
-def examine(case: Case) -> Iterator[Finding]:
+def examine(case: Case, *, is_drill: bool = False) -> Iterator[Finding]:
     """Yield the findings of all checks in the order of the output."""
     of_installation = (program, agent_engine, zone_data, country_data, server, certificate, permissions)
-    for check in (*of_installation, disk, log_size, backups_made, database):
+    for check in (*of_installation, disk, log_size, backups_made):
         yield from _done(check, case)
+    if case.settings.backup_to:
+        from tally.maintenance import doctor_offsite  # here: most installations do not need it
+
+        yield from _done(doctor_offsite.offsite, case)
+        if is_drill:
+            yield from _done(doctor_offsite.restore_drill, case)
+    yield from _done(database, case)
 
 
 def certificate(case: Case) -> Iterator[Finding]:

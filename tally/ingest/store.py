@@ -38,6 +38,7 @@ from tally.storage.database import MAX_WAL_BYTES, transaction
 from tally.storage.health import RETRY_S, Health, refusal
 from tally.storage.recovery import Recovery
 from tally.storage.wal import truncate_wal
+from tally.timestamps import QUARTER_MS
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -84,6 +85,8 @@ class Store:
         self.rejected_events = RejectedEvents(clock)
         # Functions to call every second, with the wall time in milliseconds.
         self.each_second: list[Callable[[int], None]] = [self.clock_watch.check, self.live.sweep]
+        # Called with each commit: the quarter hours of its events, as (website, quarter).
+        self.committed: Callable[[set[tuple[int, int]]], None] | None = None
         self._writer = writer
         self.path, self.health = health.path, health
         self.recovery: Recovery
@@ -328,6 +331,10 @@ class Store:
         for number in {event.website.number for request in requests for event in request.events}:
             self._changes[number] = self._changes.get(number, 0) + 1
         self.last_id = written.last_id
+        if self.committed is not None:
+            self.committed(
+                {(event.website.number, event.event.ts_ms // QUARTER_MS) for one in requests for event in one.events}
+            )
         self._warn_of_usage(written.used)
         self.registry.usage.update(written.used)
         self.live.hand_over(written.visits)

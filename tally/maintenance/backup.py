@@ -138,6 +138,17 @@ def _lock(path: Path, flags: int = 0) -> int | None:
         os.close(file)
 
 
+def lock_directory(path: Path) -> int | None:
+    """Return the descriptor of a directory, locked; None where another process has locked it."""
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(directory)
+        return None
+    return directory
+
+
 def copy_database(
     reader: sqlite3.Connection, path: Path, file: int, is_cancelled: IsCancelled, *, is_paced: bool
 ) -> None:

@@ -78,6 +78,7 @@ class Case:
     path: Path
     now_ms: int
     is_quick: bool = False
+    identity: Path | None = None
     pid: int | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -351,9 +352,11 @@ def _command(pid: int) -> str:
 def backups_made(case: Case) -> Iterator[Finding]:
     """Check the nightly backups, where --backup-dir is set."""
     directory = case.settings.backup_dir
+    if directory is None and case.settings.backup_to:
+        return  # tally/maintenance/doctor_offsite.py
     if directory is None:
-        todo = "set --backup-dir DIRECTORY for the server and for doctor, if possible on another disk"
-        yield note("backups", "--backup-dir is not set", todo)
+        todo = "set --backup-to URL (another machine) or --backup-dir DIRECTORY, for the server and for doctor"
+        yield note("backups", "neither --backup-to nor --backup-dir is set", todo)
         return
     if not directory.is_dir():
         words = f"the directory {directory} does not exist"

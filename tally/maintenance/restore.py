@@ -27,6 +27,7 @@ from tally.maintenance.backup import (
     stamp,
     sync_directory,
 )
+from tally.storage import meta
 from tally.storage.database import VERSION, known_version, open_database
 from tally.timestamps import SECOND_MS
 
@@ -53,6 +54,7 @@ def restore(file: Path, db: Path, now_ms: int) -> Path | None:
             # The backup itself stays as it is.
             open_database(copy, create=False, before_migration=lambda version: None).close()
             check(copy, file, _HINT)
+        _end_series(copy)
         _set_owner(copy, db)
         _sync(copy)
         return _replace(copy, db, now_ms)
@@ -84,6 +86,13 @@ def _copy_backup(file: Path, copy: Path) -> None:
             copy_database(reader, copy, descriptor, never, is_paced=False)
     finally:
         os.close(descriptor)
+
+
+def _end_series(copy: Path) -> None:
+    """Have the next backup to another machine begin a new series: ids of events will be assigned again."""
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        if meta.read(connection, meta.BACKUP_SERIES) is not None:
+            meta.delete(connection, meta.BACKUP_SERIES)
 
 
 def _open_backup(file: Path) -> sqlite3.Connection:

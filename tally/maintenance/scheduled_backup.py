@@ -1,8 +1,9 @@
 """The nightly backup, made by the server on its own thread and connections.
 
 A backup is due once a day from the hour of the settings (UTC) on, and the server checks every second: if it was not
-running at that hour, the backup is made at its next start. The file names in the directory show which backups exist, so
-a restart does not repeat one. A backup that fails is logged, counted, and retried after an hour.
+running at that hour, the backup is made at its next start. The file names in the directory, or at the destination, show
+which backups exist, so a restart does not repeat one. A backup that fails is logged, counted, and retried after a
+pause.
 
 The thread does not delay the end of the process: it cancels the backup, and the next one deletes the unfinished file.
 """
@@ -12,6 +13,7 @@ import os
 import sys
 import threading
 from pathlib import Path
+from typing import NamedTuple
 
 from tally.clock import Clock
 from tally.errors import fields, log, where_it_failed
@@ -25,26 +27,56 @@ RETRY_NS = 3_600_000_000_000
 _CLOSE_S = 1.0
 
 
-class ScheduledBackup:
-    """Makes backups of `db` in `directory` and keeps the newest `keep`.
+class Made(NamedTuple):
+    """A new backup: its name and size in bytes, the number of older ones deleted for it, and of leftovers deleted."""
+
+    name: str
+    size: int
+    deleted: int
+    leftovers: int
+
+
+class Nightly:
+    """Makes a backup each night, on a thread. A subclass says which exist (`newest_ms`) and makes one (`make`).
 
     For the metrics: `last_ms` is the time of the newest backup (0: unknown), `made` and `failed` count since the start.
     """
 
-    def __init__(self, db: Path, directory: Path, keep: int, hour: int, clock: Clock) -> None:
-        self._db, self._directory, self._keep, self._hour, self._clock = db, directory, keep, hour, clock
+    title = "nightly backup"
+    """Its name in the log."""
+    known: tuple[type[Exception], ...] = (BackupError, BadDatabase)
+    """Exceptions whose messages contain nothing of the database's content, and no secret."""
+
+    def __init__(self, db: Path, hour: int, clock: Clock) -> None:
+        self._db, self._hour, self._clock = db, hour, clock
         self.last_ms = self.made = self.failed = self.bytes = self.took_ns = 0
         self._thread: threading.Thread | None = None
-        self._retry_ns = 0
+        self._retry_ns = self._failures = 0
         self._is_cancelled = threading.Event()
+
+    def newest_ms(self, now_ms: int) -> int:
+        """Return the time of the newest backup up to now, 0 where there is none. Runs on the thread."""
+        raise NotImplementedError
+
+    def make(self, now_ms: int) -> Made:
+        """Make a backup. Runs on the thread."""
+        raise NotImplementedError
+
+    def pause_ns(self, failures: int) -> int:
+        """Return how long to wait after so many failures in a row."""
+        return RETRY_NS
 
     def start_if_due(self, now_ms: int) -> None:
         """Start a backup if one is due. Called every second."""
         if self._thread is not None and self._thread.is_alive():
             return
         if self.last_ms < self._due_ms(now_ms) and self._clock.monotonic_ns() >= self._retry_ns:
-            self._thread = threading.Thread(target=self._work, args=(now_ms,), name="backup", daemon=True)
-            self._thread.start()
+            self.start(now_ms)
+
+    def start(self, now_ms: int) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._work, args=(now_ms,), name=self.title, daemon=True)
+        self._thread.start()
 
     def close(self) -> None:
         """Cancel the backup that is running, if any."""
@@ -59,40 +91,61 @@ class ScheduledBackup:
     def _work(self, now_ms: int) -> None:
         begun_ns = self._clock.monotonic_ns()
         try:
-            if not self._directory.is_dir():
-                raise BackupError(f"{self._directory.resolve()} is not a directory: create it, or mount its disk.")
-            # Names in the future, from when the clock was wrong, do not show that last night's backup was made.
-            times = [time for time, _ in backups(self._directory, self._db) if time <= now_ms]
-            self.last_ms = max(times, default=0)
+            self.last_ms = self.newest_ms(now_ms)
             if self.last_ms < self._due_ms(now_ms):
                 self._make(now_ms, begun_ns)
+            self._failures = 0
         except Cancelled:
             pass
         except Exception as failure:
             self.failed += 1
-            self._retry_ns = begun_ns + RETRY_NS
-            # Messages of these two errors contain nothing of the database's content.
-            error = failure if isinstance(failure, BackupError | BadDatabase) else where_it_failed(failure)
-            log.error("nightly backup failed, the next attempt is in an hour", extra=fields(error=error))
+            self._failures += 1
+            pause_ns = self.pause_ns(self._failures)
+            self._retry_ns = begun_ns + pause_ns
+            error = failure if isinstance(failure, self.known) else where_it_failed(failure)
+            minutes = pause_ns // 60_000_000_000
+            pause = {1: "a minute", 60: "an hour"}.get(minutes, f"{minutes} minutes")
+            log.error("%s failed, the next attempt is in %s", self.title, pause, extra=fields(error=error))
 
     def _make(self, now_ms: int, begun_ns: int) -> None:
-        is_cancelled = self._is_cancelled.is_set
-        made = make_dated(self._db, self._directory, self._keep, now_ms, is_cancelled, _lower_priority)
+        made = self.make(now_ms)
         self.took_ns = self._clock.monotonic_ns() - begun_ns
         self.last_ms, self.made, self.bytes = now_ms, self.made + 1, made.size
         log.info(
-            "nightly backup completed",
+            "%s completed",
+            self.title,
             extra=fields(
-                file=made.path.name,
+                file=made.name,
                 bytes=made.size,
                 seconds=round(self.took_ns / 1e9, 3),
-                deleted=len(made.rotated),
-                leftovers=len(made.leftovers),
+                deleted=made.deleted,
+                leftovers=made.leftovers,
             ),
         )
 
 
-def _lower_priority() -> None:
+class ScheduledBackup(Nightly):
+    """Makes backups of `db` in `directory` and keeps the newest `keep`."""
+
+    def __init__(self, db: Path, directory: Path, keep: int, hour: int, clock: Clock) -> None:
+        super().__init__(db, hour, clock)
+        self._directory, self._keep = directory, keep
+
+    def newest_ms(self, now_ms: int) -> int:
+        """Return the time of the newest backup in the directory."""
+        if not self._directory.is_dir():
+            raise BackupError(f"{self._directory.resolve()} is not a directory: create it, or mount its disk.")
+        # Names in the future, from when the clock was wrong, do not show that last night's backup was made.
+        return max((time for time, _ in backups(self._directory, self._db) if time <= now_ms), default=0)
+
+    def make(self, now_ms: int) -> Made:
+        """Make a dated backup in the directory."""
+        is_cancelled = self._is_cancelled.is_set
+        made = make_dated(self._db, self._directory, self._keep, now_ms, is_cancelled, lower_priority)
+        return Made(made.path.name, made.size, len(made.rotated), len(made.leftovers))
+
+
+def lower_priority() -> None:
     """Give this thread the lowest CPU priority: checking a large copy takes seconds of CPU time.
 
     Copying runs at normal priority, because SQLite's log grows until it is done.

@@ -30,6 +30,12 @@ def check(settings: Settings) -> None:
     refuse_hard_link(settings.db)
     if settings.backup_dir is not None:
         _check_backup_dir(settings.backup_dir)
+    if settings.backup_to:
+        from tally.maintenance.offsite_backup import check_settings  # here: most servers do not need it
+
+        check_settings(settings)
+    elif settings.backup_increment_seconds or settings.backup_encrypt_to:
+        raise BadSetting("--backup-increment-seconds and --backup-encrypt-to need --backup-to: set it, or unset them")
 
 
 def _check_file(path: Path) -> None:

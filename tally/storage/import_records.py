@@ -160,6 +160,14 @@ def add_ids(connection: sqlite3.Connection, website: int, number: int, before: r
     return ids
 
 
+def forget(connection: sqlite3.Connection, website: int, number: int) -> None:
+    """Delete what is stored of an import but for its events, which then count as collected ones."""
+    for table, column in (("import", "number"), ("import_range", "import"), ("import_id", "import")):
+        connection.execute(
+            f"/* import_records.forget */ delete from {table} where website = ? and {column} = ?", (website, number)
+        )
+
+
 def undoing(connection: sqlite3.Connection) -> list[tuple[int, int]]:
     """Return (website, number) of the imports that are being undone."""
     return connection.execute(

@@ -13,6 +13,8 @@ import orjson
 from tally.clock import ClockState
 
 CLOCK, PROXIES = "clock", "proxies"
+BACKUP_SERIES = "backup_series"
+"""The series of backups at a destination (tally/maintenance/offsite_backup.py)."""
 DEMO = "demo"
 """Marks a demo (tally/demo/build.py); its value is the end of the invented traffic, as ISO 8601."""
 
@@ -30,6 +32,11 @@ def read(connection: sqlite3.Connection, name: str) -> Any:
         return None if row is None else orjson.loads(row[0])
     except (ValueError, TypeError):
         return None
+
+
+def delete(connection: sqlite3.Connection, name: str) -> None:
+    """Delete a value, if it is stored."""
+    connection.execute("/* meta.delete */ delete from meta where name = ?", (name,))
 
 
 def demo_until(connection: sqlite3.Connection) -> str | None:

@@ -13,7 +13,7 @@ The columns here follow COLUMNS in tally/transfer/line_format.py; tally/api/read
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
@@ -24,6 +24,7 @@ from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
 from tally.rollups.vitals_histogram import from_stored
 from tally.storage.database import snapshot
 from tally.storage.event_data import STORED
+from tally.storage.import_records import IMPORT_OF
 from tally.storage.sql.events import of_visit
 from tally.timestamps import DAY_MS, local_iso
 from tally.transfer.line_format import COLUMNS, SUM_COLUMNS, SUM_TYPE
@@ -60,6 +61,19 @@ _TIMESTAMP, _EVENT_DATA = COLUMNS.index("timestamp"), COLUMNS.index("event_data"
 
 Write = Callable[[Sequence[list[Any]]], object]
 """Writes rows: values of COLUMNS, with the time in milliseconds and event_data as JSON text."""
+
+
+class Part(NamedTuple):
+    """A part of a website's events: those with ids in (after, to] and times in one of the ranges [from_ms, to_ms).
+
+    Events of imports are left out.
+    """
+
+    after: int
+    to: int
+    ranges: Sequence[tuple[int, int]]
+
+
 Format = Callable[[BinaryIO], AbstractContextManager[Write]]
 """Yields the function that writes rows to a file, which is complete when the block ends."""
 
@@ -86,12 +100,24 @@ def export_events(
             for sums in _sums(connection, website):
                 known = texts.of_labels({row[2] for row in sums})
                 out.write(b"".join(_sum_line(row, known[row[2]]) for row in sums))
-        for rows in _batches(connection, website):
-            known = texts.of(rows)
-            write([_values(row, known) for row in rows])
+        for rows in _exported(texts, _batches(connection, website)):
+            write(rows)
             written += len(rows)
             progress(written)
     return written
+
+
+def part_lines(connection: sqlite3.Connection, website: int, part: Part) -> Iterator[bytes]:
+    """Yield the lines of a part of a website's events, many at once, within a snapshot of the caller."""
+    for rows in _exported(_Texts(connection), _batches_of_part(connection, website, part)):
+        yield b"".join(map(_line, rows))
+
+
+def _exported(texts: "_Texts", batches: Iterable[list[tuple[Any, ...]]]) -> Iterator[list[list[Any]]]:
+    """Yield rows of the database as rows of COLUMNS."""
+    for rows in batches:
+        known = texts.of(rows)
+        yield [_values(row, known) for row in rows]
 
 
 def count_events(connection: sqlite3.Connection, website: int) -> int:
@@ -116,15 +142,30 @@ def _batches(connection: sqlite3.Connection, website: int) -> Iterator[list[tupl
 
 
 def _rows(connection: sqlite3.Connection, website: int, begin_ms: int, end_ms: int) -> Iterator[list[tuple[Any, ...]]]:
+    named = {"website": website, "begin": begin_ms, "end": end_ms}
+    yield from _fetched(connection.execute(f"/* exporter.rows */ {_select('ts >= :begin and ts < :end')}", named))
+
+
+def _batches_of_part(connection: sqlite3.Connection, website: int, part: Part) -> Iterator[list[tuple[Any, ...]]]:
+    # New events are of days that have rows (tally/rollups/unpacked_days.py).
+    is_own = f"{IMPORT_OF.format(id='id', website=':website')} is null"
+    select = _select(f"ts >= :from_ms and ts < :to_ms and id > :after and id <= :to and {is_own}")
+    for from_ms, to_ms in part.ranges:
+        named = {"website": website, "after": part.after, "to": part.to, "from_ms": from_ms, "to_ms": to_ms}
+        yield from _fetched(connection.execute(f"/* exporter.part */ {select}", named))
+
+
+def _select(condition: str) -> str:
     # SQLite merges the three tables in the order of their keys, without sorting.
     parts = " union all ".join(
         f"select ts, id, {', '.join(f'{missing.get(column, column)} as {column}' for column in (*_LABELLED, *_PLAIN))}"
-        f" from {table} where website = :website and ts >= :begin and ts < :end"
+        f" from {table} where website = :website and {condition}"
         for table, missing in _TABLES
     )
-    rows = connection.execute(
-        f"/* exporter.rows */ {parts} order by ts, id", {"website": website, "begin": begin_ms, "end": end_ms}
-    )
+    return f"{parts} order by ts, id"
+
+
+def _fetched(rows: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
     while batch := rows.fetchmany(_ROWS_AT_ONCE):
         yield batch
 

@@ -130,6 +130,7 @@ def import_events(
     geoip_db: Path | None = None,
     file: str = "",
     strict: bool = False,
+    keeps_visitors: bool = False,
     sizes: Sizes = USUAL,
     report: Callable[[str], None] = lambda words: None,
     progress: Callable[[int], None] = lambda position: None,
@@ -138,9 +139,10 @@ def import_events(
 
     format: the name of a row of IMPORTERS (tally/transfer/formats.py). geoip_db: a database of places, for formats with
     addresses; None is the bundled one. file: what the list of imports calls the file; its own name if empty.
-    strict: nothing is imported if any line is invalid. Raises BadFile; lines that were imported before it stay.
+    strict: nothing is imported if any line is invalid. keeps_visitors: the lines were exported from this website, and
+    visitors keep their numbers. Raises BadFile; lines that were imported before it stay.
     """
-    run = _Import(connection, website, source, now_ms, format, geoip_db, sizes, report, progress, file)
+    run = _Import(connection, website, source, now_ms, format, geoip_db, sizes, report, progress, file, keeps_visitors)
     if strict:
         checked = run.check()
         if checked.bad:
@@ -181,6 +183,7 @@ class _Import:
         report: Callable[[str], None],
         progress: Callable[[int], None],
         file: str = "",
+        keeps_visitors: bool = False,
     ) -> None:
         self._connection, self._website, self._source = connection, website, source
         self._progress, self._bad = progress, _BadLines(report)
@@ -193,7 +196,13 @@ class _Import:
         reader = importer.reader(source, Site(domain, geoip_db))
         self._records, self._read = reader.records, reader.read
         self._lines = LineReader(
-            key_salt(connection), website, self._at.now_ms, domain, origins, bytes.fromhex(self._at.secret)
+            key_salt(connection),
+            website,
+            self._at.now_ms,
+            domain,
+            origins,
+            bytes.fromhex(self._at.secret),
+            keeps_visitors=keeps_visitors,
         )
         self._labels, self._visits = Labels(), Visits(website)
         self._sizes, self._part_lines = sizes, sizes.part_lines

@@ -136,7 +136,7 @@ class LineReader:
 
     `domain` and `origins` are the website's: its own pages are dropped as referrers, as by collect. `secret` replaces
     the salt for visitors, who are then not part of a line's key: with another secret they have other numbers, and the
-    line still has its key.
+    line still has its key. With `keeps_visitors` the lines are this website's own, and visitors keep their numbers.
     """
 
     def __init__(
@@ -147,7 +147,10 @@ class LineReader:
         domain: str = "",
         origins: frozenset[str] = frozenset(),
         secret: bytes = b"",
+        *,
+        keeps_visitors: bool = False,
     ) -> None:
+        self._keeps_visitors = keeps_visitors
         self._salt, self._website, self._now_ms = salt, website, now_ms
         self._domain, self._origins, self._secret = domain, origins, secret
         # Copied for each number: a third of the time of a new one with its key.
@@ -239,6 +242,8 @@ class LineReader:
     def _visitor(self, visitor: Any, day: int) -> int:
         if not isinstance(visitor, str):
             raise _Wrong("invalid_field", "visitor is text.", "visitor")
+        if self._keeps_visitors and (number := _stored_visitor(visitor)) is not None:
+            return number
         text = b"%d:%d:" % (self._website, day) + visitor.encode()
         return _number(self._of_visitor, text) >> (64 - _VISITOR_BITS)
 

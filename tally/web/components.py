@@ -9,7 +9,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
@@ -40,7 +40,11 @@ from tally.reports.report_engine import Reports
 from tally.settings import Settings
 from tally.storage.connections import Thread
 from tally.storage.value_limits import Limits
-from tally.web.status import SCHEDULED_BACKUP
+from tally.web.status import OFFSITE, SCHEDULED_BACKUP
+
+if TYPE_CHECKING:
+    from tally.maintenance.increment_stream import IncrementStream
+    from tally.maintenance.offsite_backup import OffsiteBackup
 
 ReportEngine = Callable[[Store], Reports]
 """Makes the engine that answers reports."""
@@ -94,12 +98,12 @@ async def components(
         store.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         uploads = app[UPLOADS] = Uploads(settings, clock, store.want_empty_log)
         store.each_second.append(lambda _: uploads.expire({one.number for one in store.registry.websites.values()}))
-        backup = app[SCHEDULED_BACKUP] = _scheduled_backup(settings, clock)
-        if backup is not None:
-            store.each_second.append(backup.start_if_due)
+        backup = app[SCHEDULED_BACKUP] = _scheduled_backup(settings, clock, store)
+        offsite = app[OFFSITE] = _offsite(settings, clock, store)
         yield
-        if backup is not None:
-            backup.close()
+        for running in (backup, *offsite):
+            if running is not None:
+                running.close()
         app[AUTH].close()
         await uploads.close()
     places.close()
@@ -129,7 +133,29 @@ def _background_work(
     return work
 
 
-def _scheduled_backup(settings: Settings, clock: Clock) -> ScheduledBackup | None:
+def _scheduled_backup(settings: Settings, clock: Clock, store: Store) -> ScheduledBackup | None:
     if settings.backup_dir is None:
         return None
-    return ScheduledBackup(settings.db, settings.backup_dir, settings.backup_keep, settings.backup_hour, clock)
+    backup = ScheduledBackup(settings.db, settings.backup_dir, settings.backup_keep, settings.backup_hour, clock)
+    store.each_second.append(backup.start_if_due)
+    return backup
+
+
+def _offsite(settings: Settings, clock: Clock, store: Store) -> "tuple[OffsiteBackup | None, IncrementStream | None]":
+    """Return what sends backups to another machine, and new events; None for what is not configured."""
+    if not settings.backup_to:
+        return None, None
+    # here: most servers do not need them
+    from tally.maintenance.increment_stream import IncrementStream
+    from tally.maintenance.offsite_backup import OffsiteBackup, offsite_of
+
+    offsite = offsite_of(settings)
+    backup = OffsiteBackup(offsite, settings.backup_hour, clock, lambda: store.last_id)
+    store.each_second.append(backup.start_if_due)
+    if not settings.backup_increment_seconds:
+        return backup, None
+    stream = IncrementStream(offsite, settings.backup_increment_seconds, clock)
+    backup.began, backup.is_needed = stream.begin_after, lambda: stream.needs_backup
+    store.committed = stream.note
+    store.each_second.append(lambda now_ms: stream.start_if_due(store.last_id, now_ms))
+    return backup, stream

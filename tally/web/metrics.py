@@ -10,6 +10,7 @@ import platform
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -28,11 +29,15 @@ from tally.ingest.collector import Collector
 from tally.ingest.rejected_events import RejectedEvents
 from tally.ingest.store import SQLITE_VERSION, Store
 from tally.latency_histogram import Histogram
-from tally.maintenance.scheduled_backup import ScheduledBackup
+from tally.maintenance.scheduled_backup import Nightly, ScheduledBackup
 from tally.resources import tally_version
 from tally.storage.connections import Readers
 from tally.storage.health import WORDS
 from tally.storage.value_limits import BOUNDED, ValueLimits
+
+if TYPE_CHECKING:
+    from tally.maintenance.increment_stream import IncrementStream
+    from tally.maintenance.offsite_backup import OffsiteBackup
 
 _NONE = "none"
 
@@ -55,14 +60,14 @@ class ServerMetrics(MetricsCollector):
         collector: Collector,
         api: ReadApi,
         connections: Connections,
-        backup: ScheduledBackup | None,
+        backups: "tuple[ScheduledBackup | None, OffsiteBackup | None, IncrementStream | None]",
         tls: Tls | None,
         answered: ResponseCounts,
         refused: Counter[str],
         collect_path: str,
         base_path: str = "",
     ) -> None:
-        self._collector, self._api, self._backup, self._tls = collector, api, backup, tls
+        self._collector, self._api, self._backups, self._tls = collector, api, backups, tls
         self._connections = connections
         self._answered, self._refused = answered, refused
         self._base_path = base_path
@@ -107,7 +112,10 @@ class ServerMetrics(MetricsCollector):
             early,
         )
         yield from _clock(collector.clock)
-        yield from _backups(self._backup, collector.clock.wall_ms())
+        local, offsite, increments = self._backups
+        yield from _backups(local, collector.clock.wall_ms(), "", "scheduled backup")
+        yield from _backups(offsite, collector.clock.wall_ms(), "offsite_", "backup on another machine")
+        yield from _increments(increments)
         yield from _certificate(self._tls)
         yield from self._process.collect()
 
@@ -224,19 +232,28 @@ def _clock(clock: Clock) -> Iterator[Metric]:
     yield _gauge("tally_clock_unconfirmed_seconds", behind, (clock.wall_ms() - clock.deletion_time_ms()) / 1000)
 
 
-def _backups(backup: ScheduledBackup | None, now_ms: int) -> Iterator[Metric]:
-    """Yield the metrics of scheduled backups, where they are configured; age and time once there is one."""
+def _backups(backup: Nightly | None, now_ms: int, kind: str, name: str) -> Iterator[Metric]:
+    """Yield the metrics of nightly backups, where they are configured; age and time once there is one."""
     if backup is None:
         return
-    yield _counter("tally_backups", "Scheduled backups made and checked.", backup.made)
-    yield _counter("tally_backups_failed", "Scheduled backups that failed.", backup.failed)
+    yield _counter(f"tally_{kind}backups", f"Number of times that a {name} was made and checked.", backup.made)
+    yield _counter(f"tally_{kind}backups_failed", f"Number of times that a {name} failed.", backup.failed)
+    prefix = f"tally_{kind}backup"
     if backup.last_ms:
         at, age = backup.last_ms / 1000, max(0, now_ms - backup.last_ms) / 1000
-        yield _gauge("tally_backup_last_timestamp_seconds", "Time of the newest backup.", at)
-        yield _gauge("tally_backup_age_seconds", "Age of the newest backup.", age)
+        yield _gauge(f"{prefix}_last_timestamp_seconds", f"Time of the newest {name}.", at)
+        yield _gauge(f"{prefix}_age_seconds", f"Age of the newest {name}.", age)
     if backup.made:
-        yield _gauge("tally_backup_bytes", "Size of the last scheduled backup.", backup.bytes)
-        yield _gauge("tally_backup_seconds", "Duration of the last scheduled backup.", backup.took_ns / 1e9)
+        yield _gauge(f"{prefix}_bytes", f"Size of the last {name}.", backup.bytes)
+        yield _gauge(f"{prefix}_seconds", f"Duration of the last {name}.", backup.took_ns / 1e9)
+
+
+def _increments(stream: "IncrementStream | None") -> Iterator[Metric]:
+    if stream is None:
+        return
+    yield _counter("tally_increments", "Increments sent to another machine.", stream.sent)
+    yield _counter("tally_increments_failed", "Failed attempts to send increments.", stream.failed)
+    yield _gauge("tally_increments_behind_seconds", "Time for which events wait to be sent.", stream.behind_ns / 1e9)
 
 
 def _certificate(tls: Tls | None) -> Iterator[Metric]:

@@ -7,6 +7,7 @@ holds personal data.
 """
 
 import secrets
+from typing import TYPE_CHECKING
 
 from aiohttp import HttpVersion11, web
 
@@ -23,6 +24,10 @@ from tally.ingest.collector import COLLECTOR
 from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.storage.health import RETRY_S, WORDS
 
+if TYPE_CHECKING:
+    from tally.maintenance.increment_stream import IncrementStream
+    from tally.maintenance.offsite_backup import OffsiteBackup
+
 # In lower case. CDN-Loop: RFC 8586; the others are those of common proxies and content delivery networks.
 _PROXY_HEADERS = ("x-", "via", "forwarded", "cf-", "cdn-loop", "true-client-ip", "fly-")
 
@@ -30,6 +35,7 @@ METRICS_TOKEN = web.AppKey("metrics_token", str)
 OPENAPI = web.AppKey("openapi", bytes)
 TLS = web.AppKey[Tls | None]("tls")
 SCHEDULED_BACKUP = web.AppKey[ScheduledBackup | None]("scheduled_backup")
+OFFSITE: "web.AppKey[tuple[OffsiteBackup | None, IncrementStream | None]]" = web.AppKey("offsite")
 
 
 async def healthz(request: web.Request) -> web.Response:
@@ -67,7 +73,8 @@ async def metrics(request: web.Request) -> web.Response:
 
     app = request.app
     counted = app[RESPONSE_COUNTS], app[ERROR_COUNTS], app[COLLECT_PATH], app[BASE_PATH]
-    families = ServerMetrics(collector, app[READ_API], app[CONNECTIONS], app[SCHEDULED_BACKUP], app[TLS], *counted)
+    backups = app[SCHEDULED_BACKUP], *app[OFFSITE]
+    families = ServerMetrics(collector, app[READ_API], app[CONNECTIONS], backups, app[TLS], *counted)
     body, content_type = exposition(families)
     return web.Response(body=body, headers={"Content-Type": content_type})
 

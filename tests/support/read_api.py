@@ -116,7 +116,7 @@ class Site:
             answer = self.sync_app.run(
                 self.sync_app.app.collect({"website_id": self.id, "events": batch}, ip=ip, ua=ua)
             )
-            assert answer.json == {"ok": True, "accepted": len(batch), "rejected": 0}
+            assert answer.json == {"ok": True, "accepted": len(batch), "rejected": 0}, answer.text
 
     def path(self, report: str) -> str:
         """Return the path of a report's URL."""

@@ -19,7 +19,7 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "rollups": ("storage",),
     "reports": ("rollups",),
     "transfer": ("rollups",),
-    "maintenance": ("transfer",),
+    "maintenance": ("transfer", "offsite"),
     "ingest": ("reports", "http"),
     "api": ("ingest", "transfer"),
     "demo": ("ingest", "transfer"),

@@ -904,10 +904,13 @@ WRONG_USAGE = (
     ("retention example.com --yes soon", "DAYS: must be at least 5"),
     ("retention example.com 90 91", "unexpected argument '91'"),
     ("retention --keep-days 4", "--keep-days must be at least 5 days, or 0"),
-    ("backup", "required: FILE"),
+    ("backup", "name a FILE, or give --backup-to URL"),
     (("backup", ""), "FILE: must be a path"),
     ("backup copy.db --keep 0", "--keep: must be a whole number of at least 1 (got '0')"),
-    ("restore", "required: FILE"),
+    ("restore", "name a FILE, or give --from URL"),
+    (("restore", "copy.db", "--from", "https://far.example/x"), "name a FILE, or give --from URL"),
+    (("restore", "--from", "ftp://far.example/x"), "--from: must be a URL such as s3://BUCKET/PREFIX"),
+    ("doctor --restore-drill", "--restore-drill needs --backup-to URL"),
     (("restore", ""), "FILE: must be a path"),
     ("verify a!b", f"WEBSITE: 'a!b' {HOST}"),
     ("verify example.com --repair b.com", "unexpected argument 'b.com'"),
@@ -976,6 +979,16 @@ BAD_VALUES = (
     ("backup-hour", "24"),
     ("backup-hour", "-1"),
     ("backup-hour", "3am"),
+    ("backup-to", "ftp://far.example/x"),
+    ("backup-to", "https:///x"),
+    ("backup-to", "https://far.example:port/x"),
+    ("backup-to", "https://far.example/a b"),
+    ("backup-to", "http://far.example/x"),
+    ("backup-to", "s3://bucket/x?endpoint=https://far.example&acl=public"),
+    ("backup-to", "sftp://far.example/x"),
+    ("backup-encrypt-to", "age1short"),
+    ("backup-encrypt-to", f"age1{'q' * 58}"),
+    ("backup-increment-seconds", "-1"),
     ("log-format", "xml"),
     ("log-level", "loud"),
 )
@@ -992,6 +1005,13 @@ def test_a_bad_value_is_wrong_usage(option: str, value: str, here: Command, tmp_
     variable = "ANALYTICS_" + option.replace("-", "_").upper()
     refused(here("serve", *NOWHERE, env={variable: value}), 2)
     assert made(tmp_path) == []
+
+
+def test_a_password_in_a_url_is_refused_and_not_shown(here: Command) -> None:
+    for words in (("serve", *NOWHERE, "--backup-to"), ("restore", "--from")):
+        done = here(*words, "sftp://me:hunter2@far.example/x")
+        refused(done, 2, "must not contain a password: see docs/backup.md")
+        assert "hunter2" not in done.stderr
 
 
 @pytest.mark.parametrize("named", ["option", "variable"])
