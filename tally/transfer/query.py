@@ -1,10 +1,9 @@
 """Read-only SQL over a database file, with texts in place of the numbers of labels.
 
 A query sees two temporary views, v_event and v_visit, besides the tables of schema.sql. docs/sql.md describes them.
-They are SQL over the tables, so SQLite reads only the columns that a query names, and a range of one website by the key
-of the table. Days that have only columns (tally/rollups/unpacked_days.py) are a second part of each view: a function
-returns a value of one of their rows, and decodes the columns that a query names. SQLite chooses these days by website
-and `day`.
+They are SQL over the tables, so SQLite reads only the columns that a query names. Of days that have only columns
+(tally/rollups/unpacked_days.py) a function returns a value of a row; it decodes the columns that a query names. SQLite
+chooses these days by website and `day`.
 
 Nothing can be written, whatever the SQL says: the file is opened read-only, and an authorizer allows to select, to read
 columns and to call functions, but for load_extension. Values are limited to MAX_VALUE_BYTES, so that a function such as
@@ -48,11 +47,39 @@ def _time(milliseconds: str) -> str:
 
 _TYPE = " ".join(f"when {one.number} then '{one.name}'" for one in EVENT_TYPES if one.is_traffic)
 _VISITOR = "printf('%x', {0}.visitor)"
-_ROWS = "website join {0} on {0}.website = website.number"
-_PACKED = (
-    "website join packed_day on packed_day.website = website.number and raw_rows = 0"
-    " join json_each(places(packed_day.{0}s)) as place"
+# The rows of a view: those of a table by their key, and places of rows of packed days. Few columns, because SQLite
+# computes all of them for each row; those of the view are computed where a query names them.
+_SOURCE = (
+    "(select website.domain as domain, website.number as number, {day} as day, {first} as first, {second} as second,"
+    " null as place from website join {table} on {table}.website = website.number"
+    " union all select website.domain, website.number, packed_day.day, null, null, place.value from website"
+    " join packed_day on packed_day.website = website.number and raw_rows = 0"
+    " join json_each(places(packed_day.{table}s)) as place) as source"
+    " left join {table} on {table}.website = source.number and {key}"
 )
+_ROWS = {
+    "event": _SOURCE.format(
+        table="event",
+        day=f"event.ts / {DAY_MS}",
+        first="event.ts",
+        second="event.id",
+        key="event.ts = source.first and event.id = source.second",
+    ),
+    "visit": _SOURCE.format(
+        table="visit",
+        day="visit.day",
+        first="visit.visitor",
+        second="visit.visit",
+        key="visit.day = source.day and visit.visitor = source.first and visit.visit = source.second",
+    ),
+}
+# Columns of the views that SQLite compares while it reads the rows.
+_OF_SOURCE = {
+    "website.domain": "source.domain",
+    "event.ts": (
+        "iif(source.place is null, source.first, unpacked('event', source.number, source.day, source.place, 'ts'))"
+    ),
+}
 
 VIEWS = {
     "v_event": {
@@ -128,27 +155,23 @@ def _create_views(connection: sqlite3.Connection) -> None:
     connection.create_function("unpacked", 5, _Unpacked(connection).value, deterministic=True)
     for name, columns in VIEWS.items():
         table = name.removeprefix("v_")
-        parts = (columns, _ROWS.format(table)), (_packed(columns, table), _PACKED.format(table))
-        selects = (
-            f"select {', '.join(f'{sql} as {column}' for column, sql in selected.items())} from {rows}"
-            for selected, rows in parts
-        )
-        connection.execute(f"create temp view {name} as {' union all '.join(selects)}")
+        selected = ", ".join(f"{_column(table, column, sql)} as {column}" for column, sql in columns.items())
+        connection.execute(f"create temp view {name} as select {selected} from {_ROWS[table]}")
     connection.execute("pragma query_only = on")
 
 
-def _packed(columns: dict[str, str], table: str) -> dict[str, str]:
-    """Return the SQL of the columns of a view for days that have only columns."""
-    found = {}
-    for name, sql in columns.items():
-        if name in ACQUISITION and table == "event":
-            sql = _text(f"event.{name}")
-        if sql == STORED:
-            sql = "event.event_data"
-        found[name] = re.sub(
-            rf"\b{table}\.(\w+)", rf"unpacked('{table}', packed_day.website, packed_day.day, place.value, '\1')", sql
-        )
-    return found | {"day": f"date(packed_day.day * {DAY_MS // 1000}, 'unixepoch')"}
+def _column(table: str, column: str, sql: str) -> str:
+    """Return the SQL of a column of a view, of rows of its table and of packed days."""
+    if sql in _OF_SOURCE:
+        return _OF_SOURCE[sql]
+    if column == "day":
+        return f"date(source.day * {DAY_MS // 1000}, 'unixepoch')"
+    packed = _text(f"event.{column}") if table == "event" and column in ACQUISITION else sql
+    packed = "event.event_data" if sql == STORED else packed
+    packed = re.sub(
+        rf"\b{table}\.(\w+)", rf"unpacked('{table}', source.number, source.day, source.place, '\1')", packed
+    )
+    return f"iif(source.place is null, {sql}, {packed})"
 
 
 def _places(rows: int) -> str:
@@ -203,7 +226,7 @@ def _explained(max_seconds: float) -> Iterator[None]:
         code = getattr(failure, "sqlite_errorcode", None)
         if code == sqlite3.SQLITE_INTERRUPT:
             raise BadQuery(
-                f"the query took longer than {max_seconds:g} s: name a website and a range of ts_ms, or raise --seconds"
+                f"the query took longer than {max_seconds:g} s: name a website and a range of day, or raise --seconds"
             ) from None
         if code == sqlite3.SQLITE_AUTH:
             raise BadQuery(f"only a SELECT statement that reads is possible ({failure})") from None
