@@ -26,6 +26,7 @@ from tally.accounts.accounts import FIRST_ACCOUNT, create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website, all_websites
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, field_number
+from tally.maintenance.compact import compact
 from tally.rollups import packed_days, rollup_state, unpacked_days, visit_pages, web_vitals
 from tally.storage import database
 from tally.storage.bulk_insert import COLUMNS, marks
@@ -224,6 +225,9 @@ def roll_up(data_set: DataSet) -> DataSet:
         wait_until_built(data_set.db)
         taken_s = time.perf_counter() - begun
     progress(f"totals and rollups took {taken_s:.0f} s")
+    with closing(database.open_database(data_set.db, create=False)) as connection:
+        # A server that has run since the first event has never had the rows of all days at once.
+        compact(connection, lambda pages: None)
     return data_set._replace(rollups_s=taken_s, first_start_s=server.started_s)
 
 

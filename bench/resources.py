@@ -23,7 +23,7 @@ from tally.storage import database
 # Targets.
 MAX_MB = 120
 VISITORS = 100_000
-MAX_BYTES = 80
+MAX_BYTES = 30
 MAX_START_S = 1.0
 HOUR_EVENTS = 200 * 3600
 # Allocators do not return all freed memory; more than this over half an hour is growth.
