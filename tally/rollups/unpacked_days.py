@@ -34,6 +34,13 @@ _TABLES = ("event", "visit", "event_data_part")
 _PART = ("number", "text")
 
 
+def last_id(connection: sqlite3.Connection, website: int, day: int) -> int:
+    """Return the greatest id of the events of a packed day."""
+    from tally.rollups.day_unpacking import UnpackedDay
+
+    return int(UnpackedDay(connection, website, day).event("id").max())
+
+
 # --- deleting rows
 
 

@@ -130,29 +130,41 @@ def count_events(connection: sqlite3.Connection, website: int) -> int:
 
 
 def _batches(connection: sqlite3.Connection, website: int) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield the rows, those of days that have only columns a day at a time."""
-    begin_ms = 0
-    for day in unpacked_days.without_rows(connection, website, 0, _END_MS // DAY_MS):
-        yield from _rows(connection, website, begin_ms, day * DAY_MS)
-        unpacked_days.show(connection, website, [day])
-        begin_ms = (day + 1) * DAY_MS
-        yield from _rows(connection, website, day * DAY_MS, begin_ms)
-        unpacked_days.hide(connection)
-    yield from _rows(connection, website, begin_ms, _END_MS)
-
-
-def _rows(connection: sqlite3.Connection, website: int, begin_ms: int, end_ms: int) -> Iterator[list[tuple[Any, ...]]]:
-    named = {"website": website, "begin": begin_ms, "end": end_ms}
-    yield from _fetched(connection.execute(f"/* exporter.rows */ {_select('ts >= :begin and ts < :end')}", named))
+    select = f"/* exporter.rows */ {_select('ts >= :begin and ts < :end')}"
+    for begin_ms, end_ms in _with_rows(connection, website, 0, _END_MS):
+        yield from _fetched(connection.execute(select, {"website": website, "begin": begin_ms, "end": end_ms}))
 
 
 def _batches_of_part(connection: sqlite3.Connection, website: int, part: Part) -> Iterator[list[tuple[Any, ...]]]:
-    # New events are of days that have rows (tally/rollups/unpacked_days.py).
     is_own = f"{IMPORT_OF.format(id='id', website=':website')} is null"
-    select = _select(f"ts >= :from_ms and ts < :to_ms and id > :after and id <= :to and {is_own}")
-    for from_ms, to_ms in part.ranges:
-        named = {"website": website, "after": part.after, "to": part.to, "from_ms": from_ms, "to_ms": to_ms}
-        yield from _fetched(connection.execute(f"/* exporter.part */ {select}", named))
+    select = _select(f"ts >= :begin and ts < :end and id > :after and id <= :to and {is_own}")
+    named = {"website": website, "after": part.after, "to": part.to}
+    for span in part.ranges:
+        for begin_ms, end_ms in _with_rows(connection, website, *span, part.after):
+            own = named | {"begin": begin_ms, "end": end_ms}
+            yield from _fetched(connection.execute(f"/* exporter.part */ {select}", own))
+
+
+def _with_rows(
+    connection: sqlite3.Connection, website: int, begin_ms: int, end_ms: int, after: int = -1
+) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a time span in order, with the rows of days that have only columns shown a day at a time.
+
+    after: the rows of a day that has no greater id are not needed.
+    """
+    for day in unpacked_days.without_rows(connection, website, begin_ms // DAY_MS, (end_ms - 1) // DAY_MS):
+        if unpacked_days.last_id(connection, website, day) <= after:
+            continue
+        if begin_ms < day * DAY_MS:
+            yield begin_ms, day * DAY_MS
+            begin_ms = day * DAY_MS
+        unpacked_days.show(connection, website, [day])
+        day_end_ms = min((day + 1) * DAY_MS, end_ms)
+        yield begin_ms, day_end_ms
+        unpacked_days.hide(connection)
+        begin_ms = day_end_ms
+    if begin_ms < end_ms:
+        yield begin_ms, end_ms
 
 
 def _select(condition: str) -> str:

@@ -26,7 +26,7 @@ from tally.storage.sql import day_columns
 from tally.storage.sql.events import Place, Scope
 from tally.timestamps import DAY_MS, HOUR_MS
 from tally.transfer import undo
-from tally.transfer.exporter import count_events, export_events
+from tally.transfer.exporter import Part, count_events, export_events, part_lines
 from tally.transfer.files import open_source
 from tally.transfer.importer import Preview, Sizes, Summary, import_events, preview_events
 from tally.transfer.query import VIEWS, open_query
@@ -204,9 +204,14 @@ def test_lists_exports_and_queries_are_those_of_the_rows(harness: RollupHarness)
                 with open_query(harness.path, query, 60) as result:
                     views.append([result.columns, *result])
         plan = retention.plan(harness.reader, 1, 1, end_ms)
-        return [lists, out.getvalue().splitlines(), views, plan]
+        with snapshot(harness.reader):
+            ranges = [((DAY + 1) * DAY_MS + HOUR_MS, (DAY + 2) * DAY_MS + HOUR_MS), ((DAY + 3) * DAY_MS, end_ms)]
+            parts = [b"".join(part_lines(harness.reader, 1, Part(after, ids[-2], ranges))) for after in ids[::3]]
+        return [lists, out.getvalue().splitlines(), views, plan, [part.splitlines() for part in parts]]
 
+    ids = sorted(row[2] for row in rows(harness.reader)[0])
     before = found()
+    assert all(before[4][:2])
     assert harness.build()
     assert rows(harness.reader)[2] == []
     assert found() == before

@@ -484,7 +484,9 @@ def test_every_statement_is_listed() -> None:
     # Helpers that return parts of a statement, and statements that take numbers only.
     helpers = {"filters_of", "traffic_filters", "met_visits", "begun_visits", "of_visit", "by_level", "is_among"}
     assert {*SCOPED, *OTHERS, *helpers} == public_functions(sql)
-    assert {*MEASURED, "labels", "trials"} == public_functions(measurements_statements)
+    assert {*MEASURED, "labels", "number_of_trials", "trial_days", "trials"} == public_functions(
+        measurements_statements
+    )
 
 
 def test_filters_are_the_fields_event_name_and_type() -> None:
