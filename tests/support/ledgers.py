@@ -236,6 +236,11 @@ def copied_database(db: Path, folder: Path) -> Path:
 
 def found(connection: sqlite3.Connection, website: int) -> Counter[str]:
     """Return how often each marker is in the file, over all tables with events."""
+    with with_all_rows(connection, website):
+        return _found(connection, website)
+
+
+def _found(connection: sqlite3.Connection, website: int) -> Counter[str]:
     text = dict(connection.execute("select id, text from label"))
     kept: Counter[str] = Counter()
     for type_, pathname, name in connection.execute(
