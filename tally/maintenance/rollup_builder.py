@@ -245,8 +245,8 @@ class RollupBuilder:
         # A day of an earlier layout is packed from its rows.
         await self._write(unpacked_days.reopen, website, [day])
         begun_s = time.monotonic()
-        packed = await self._read(_packed, website, day)
-        await self._write(packed_days.store, website, day, version, packed)
+        packed = await self._read(partial(_packed, is_final=not is_open), website, day)
+        await self._write(partial(packed_days.store, is_final=not is_open), website, day, version, packed)
         self._rows_deleted.discard(website)
         if is_open:
             ended_s = time.monotonic()
@@ -376,11 +376,11 @@ _KINDS: tuple[tuple[str, Step], ...] = (
 )
 
 
-def _packed(connection: sqlite3.Connection, website: int, day: int) -> packed_days.Packed:
+def _packed(connection: sqlite3.Connection, website: int, day: int, *, is_final: bool) -> packed_days.Packed:
     # numpy is imported with the first day that is packed.
     from tally.rollups.day_packing import pack_day
 
-    return pack_day(connection, website, day)
+    return pack_day(connection, website, day, is_final=is_final)
 
 
 def _websites(connection: sqlite3.Connection) -> list[int]:

@@ -19,7 +19,7 @@ import marshal
 import sqlite3
 import sys
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import nsmallest
@@ -174,22 +174,24 @@ class _Counter:
         if self.bytes > MAX_BYTES:
             self.shrink(MAX_BYTES // 2)
 
-    def add_counted(self, events: int, visitors: int, values: "Iterable[Value]") -> None:
+    def add_counted(self, events: int, visitors: int, values: "Mapping[str, Sequence[Value]]") -> None:
         """Add the counts of days of which nothing was added."""
         self.events += events
         self.visitors += visitors
-        for name, value, *counts in values:
+        for name, counted in values.items():
             known = self.of.get(name) or self._new_property(name)
-            own = known.values.get(value)
-            if own is None:
-                # No visitor has the mark 0.
-                known.values[value] = [*counts, 0]
-                self.bytes += _VALUE_BYTES + sys.getsizeof(value)
-            else:
-                own[0] += counts[0]
-                own[1] += counts[1]
-            if self.bytes > MAX_BYTES:
-                self.shrink(MAX_BYTES // 2)
+            for value, *counts in counted:
+                own = known.values.get(value)
+                if own is None:
+                    # No visitor has the mark 0.
+                    known.values[value] = [*counts, 0]
+                    self.bytes += _VALUE_BYTES + sys.getsizeof(value)
+                else:
+                    own[0] += counts[0]
+                    own[1] += counts[1]
+                if self.bytes > MAX_BYTES:
+                    self.shrink(MAX_BYTES // 2)
+                    known = self.of.get(name) or self._new_property(name)
 
     def _new_property(self, name: str) -> _Property:
         self.bytes += _PROPERTY_BYTES + sys.getsizeof(name)

@@ -13,7 +13,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -34,6 +34,8 @@ from tally.timestamps import DAY_MS
 MAX_EVENTS = 131_072
 # Where event_data is read, which has up to 1 MB a day (tally/rollups/day_packing.py).
 MAX_DAYS_WITH_DATA = 4
+# Texts of event_data that are parsed at once: a few megabytes.
+_TEXTS = 10_000
 
 Span = tuple[int, int]
 
@@ -214,13 +216,8 @@ class Batch:
         return column.codes[self.visit_of_event[events] if column.is_of_visits else events]
 
 
-class Value(NamedTuple):
-    """A value of a property of event_data (`key_of`), its events and their visitors."""
-
-    name: str
-    value: Any
-    events: int
-    visitors: int
+Value = tuple[Any, int, int]
+"""A value of a property of event_data (`key_of`), its events and their visitors."""
 
 
 class Matched(NamedTuple):
@@ -428,28 +425,26 @@ class PackedDays:
             sums.add(column, events, _distinct(column, codes, members), *amounts)
         return sums.rows()
 
-    def event_data(self, event_name: int, only: str | None) -> Iterator[tuple[int, int, list[Value]]]:
-        """Yield the events of a name in some days, their visitors, and the values of their properties, or of one."""
+    def event_data(self, event_name: int, only: str | None) -> Iterator[tuple[int, int, dict[str, list[Value]]]]:
+        """Yield the events of a name in some days, their visitors, and by property, or of one, its values."""
         for batch in self._batches():
             which, members = _events_of(batch, self._matched(batch))
             is_asked = batch.event_mask("event_name", [event_name])[which] & ~batch.is_pageview(which)
             which, members = which[is_asked], members[is_asked]
             codes, texts = batch.data
             used, codes = np.unique(codes[which], return_inverse=True)
-            numbers: dict[tuple[str, Any], int] = {}
-            # For each text the numbers of its values; all of them one after another.
-            of_texts = [_values_in(texts[text], only, numbers) for text in used.tolist()]
-            sizes = np.array([len(own) for own in of_texts], np.int64)
-            values = np.fromiter(chain.from_iterable(of_texts), np.int64)
+            # The numbers of the pairs of all texts, one text after another.
+            numbers, values, sizes = _numbered_pairs([texts[text] or "{}" for text in used.tolist()], only)
             counts = sizes[codes]
             begins = (np.cumsum(sizes) - sizes)[codes]
             places = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
             column, codes = _numbers_below(len(numbers)), values[places]
             (events,) = _totals(column, codes, None)
             visitors = _distinct(column, codes, np.repeat(members, counts))
-            found = zip(numbers, events.tolist(), visitors.tolist(), strict=True)
-            rows = [Value(name, value, *figures) for (name, value), *figures in found]
-            yield len(which), int(np.count_nonzero(differs(members))), rows
+            found: dict[str, list[Value]] = {}
+            for (name, value), *figures in zip(numbers, events.tolist(), visitors.tolist(), strict=True):
+                found.setdefault(name, []).append((value, *figures))
+            yield len(which), int(np.count_nonzero(differs(members))), found
 
     # --- the order of a visit's events
 
@@ -510,12 +505,24 @@ def _event_mask(batch: Batch, step: Sequence[Condition]) -> Array:
     return found
 
 
-def _values_in(text: str | None, only: str | None, numbers: dict[tuple[str, Any], int]) -> list[int]:
-    """Return the numbers of the values in a text of event_data; a new value gets the next one."""
-    data = {} if text is None else orjson.loads(text)
-    if only is not None:
-        data = {only: data[only]} if only in data else {}
-    return [numbers.setdefault((name, key_of(value)), len(numbers)) for name, value in data.items()]
+def _numbered_pairs(texts: Sequence[str], only: str | None) -> tuple[dict[tuple[str, Any], int], Array, Array]:
+    """Return the numbers of the pairs (property, key_of the value) in texts of event_data, those of all texts one after
+    another, and how many each text has."""
+    numbers: dict[tuple[str, Any], int] = {}
+    found, sizes = [np.empty(0, np.int64)], list[int]()
+    for begin in range(0, len(texts), _TEXTS):
+        data = orjson.loads(f"[{','.join(texts[begin : begin + _TEXTS])}]")
+        if only is not None:
+            data = [{only: one[only]} if only in one else {} for one in data]
+        values = list(chain.from_iterable(one.values() for one in data))
+        if bool in set(map(type, values)):
+            values = list(map(key_of, values))
+        pairs = list(zip(chain.from_iterable(data), values, strict=True))
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in numbers]
+        numbers.update(zip(new, count(len(numbers))))
+        found.append(np.fromiter(map(numbers.__getitem__, pairs), np.int64, len(pairs)))
+        sizes += map(len, data)
+    return numbers, np.concatenate(found), np.array(sizes, np.int64)
 
 
 def _numbers(connection: sqlite3.Connection, query: Query) -> list[int]:

@@ -3,7 +3,9 @@
 The columns are read one after another from the rows of one snapshot, 8 µs an event with all of them. A day is not
 packed where it has more than MAX_EVENTS, which would take too much memory, or where its events and visits do not agree.
 For the same reason event_data is not, where the different texts of a day are longer than MAX_TEXTS. Otherwise the
-columns hold all that the rows hold (tally/rollups/unpacked_days.py).
+columns of a final day hold all that the rows hold (tally/rollups/unpacked_days.py). The rows of an earlier one stay, so
+that event_data is left out there where nearly every event has another text, such as an order's id: it would be stored
+twice.
 """
 
 import sqlite3
@@ -22,13 +24,15 @@ from tally.timestamps import DAY_MS
 MAX_EVENTS = 1_000_000
 # Characters.
 MAX_TEXTS = 1_000_000
+# So few take no space, whether they repeat or not.
+FEW_TEXTS = 10_000
 _VISIT_COLUMNS = tuple(sorted(OF_VISITS - {"is_first"}))
 _ROW_COLUMNS = ("entry_after_ms", "exit_before_ms", "acquired_after_ms")
 # Read rarely: compressed wherever that makes them smaller.
 _SMALLER = 1.0
 
 
-def pack_day(connection: sqlite3.Connection, website: int, day: int) -> Packed:
+def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final: bool) -> Packed:
     """Return the columns of a day that is over, from its rows; `connection` must be in a read transaction."""
     if connection.execute(*sql.number_of_events(website, day, MAX_EVENTS + 1)).fetchone()[0] > MAX_EVENTS:
         return NOT_PACKED
@@ -63,21 +67,25 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int) -> Packed:
     in_time = ids[order][np.argsort(times[order], kind="stable")]
     columns["first_id"] = encoded(in_time[:1], False, False)
     columns["id_step"] = encoded(np.diff(in_time, prepend=in_time[:1]), False, False, _SMALLER)
-    texts = _texts(connection, website, day, ids[order])
+    texts = _texts(connection, website, day, ids[order], is_final=is_final)
     return Packed(len(begins), len(ids), columns if texts is None else columns | {"event_data": texts})
 
 
-def _texts(connection: sqlite3.Connection, website: int, day: int, ids: Array) -> bytes | None:
-    """Return the column of event_data of events with these ids; None where its texts are too long."""
+def _texts(connection: sqlite3.Connection, website: int, day: int, ids: Array, *, is_final: bool) -> bytes | None:
+    """Return the column of event_data of events with these ids; None where it is left out."""
     known: dict[str, int] = {}
     codes, by_id, length = np.zeros(len(ids), np.int64), np.argsort(ids), 0
+    length_with_copies = 0
     for some, texts in connection.execute(*sql.event_data(website, day)):
         own = orjson.loads(texts)
         length += sum(map(len, set(own).difference(known)))
         if length > MAX_TEXTS:
             return None
+        length_with_copies += sum(map(len, own))
         places = np.searchsorted(ids, orjson.loads(some), sorter=by_id)
         codes[by_id[places]] = [known.setdefault(text, len(known) + 1) for text in own]
+    if not is_final and length > max(FEW_TEXTS, length_with_copies // 2):
+        return None
     return encoded_texts(codes, list(known))
 
 
@@ -98,4 +106,5 @@ def numbers(connection: sqlite3.Connection, query: Query) -> Array:
 
 def is_correct(connection: sqlite3.Connection, website: int, day: int) -> bool:
     """Return whether the columns of a packed day are those of its rows."""
-    return sql.stored(connection, website, day) == pack_day(connection, website, day).columns
+    found = sql.stored(connection, website, day)
+    return found == pack_day(connection, website, day, is_final="event_data" in found).columns

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tally.storage.sql.day_columns import LAYOUT, checksum, days_with, delete, write
+from tally.storage.sql.day_columns import COLUMNS, LAYOUT, checksum, days_with, delete, write
 from tally.timestamps import DAY_MS
 
 
@@ -30,33 +30,44 @@ DELETED, PRESENT, NEEDED = range(3)
 """The rows of a packed day: deleted, still there, or not to be deleted, because the columns do not hold all of them."""
 
 
+HAS_DATA = (
+    "exists (select 1 from day_column as data where data.website = own.website"
+    f" and data.field = {COLUMNS['event_data']} and data.day = own.day)"
+)
+"""A condition on a row `own` of packed_day: event_data was packed."""
 # The index of unfinished days needs both terms on the state.
 _IS_OVER = f"state < 2 and state = 1 and rolled_up_to_ms = (block + 1) * {DAY_MS}"
 
 
 def next_day(connection: sqlite3.Connection, website: int) -> tuple[int, int] | None:
-    """Return the newest final day that is not packed, and the day's version."""
-    return _next(connection, website, "state = 2", is_changed=True)
+    """Return the newest final day that is not packed, or without event_data since before it was final; and its
+    version."""
+    return _next(connection, website, "state = 2", f"and (own.raw_rows != {PRESENT} or {HAS_DATA})", is_changed=True)
 
 
 def next_open_day(connection: sqlite3.Connection, website: int, *, is_changed: bool) -> tuple[int, int] | None:
     """Return the newest day that is over but not final and not packed, or that `is_changed` since; and its version."""
-    return _next(connection, website, _IS_OVER, is_changed=is_changed)
+    return _next(connection, website, _IS_OVER, "", is_changed=is_changed)
 
 
-def _next(connection: sqlite3.Connection, website: int, state: str, *, is_changed: bool) -> tuple[int, int] | None:
+def _next(
+    connection: sqlite3.Connection, website: int, state: str, is_complete: str, *, is_changed: bool
+) -> tuple[int, int] | None:
     row = connection.execute(
         "/* packed_days.next */ select block, version from rollup_state as day where website = ? and level = 0"
         f" and block >= 0 and {state} and not exists (select 1 from packed_day as own where own.website = day.website"
-        " and own.day = day.block and (own.version = day.version or not ?) and own.layout = ?)"
+        " and own.day = day.block and (own.version = day.version or not ?) and own.layout = ?"
+        f" {is_complete})"
         " order by block desc limit 1",
         (website, is_changed, LAYOUT),
     ).fetchone()
     return None if row is None else (int(row[0]), int(row[1]))
 
 
-def store(connection: sqlite3.Connection, website: int, day: int, version: int, packed: Packed) -> None:
-    """Write the columns of a day, unless it has changed since this version."""
+def store(
+    connection: sqlite3.Connection, website: int, day: int, version: int, packed: Packed, *, is_final: bool
+) -> None:
+    """Write the columns of a day, unless it has changed since this version. is_final: it was when it was packed."""
     is_same = connection.execute(
         "/* packed_days.is_same */ select 1 from rollup_state"
         f" where website = ? and level = 0 and block = ? and version = ? and (state = 2 or {_IS_OVER})"
@@ -68,7 +79,7 @@ def store(connection: sqlite3.Connection, website: int, day: int, version: int, 
         # Also the columns of an earlier version of a day that cannot be packed any more.
         delete(connection, website, day)
         write(connection, website, day, packed.columns)
-        rows = PRESENT if "event_data" in packed.columns else NEEDED
+        rows = NEEDED if is_final and "event_data" not in packed.columns else PRESENT
         connection.execute(
             "/* packed_days.store */ insert or replace into packed_day"
             " (website, day, version, layout, visits, events, raw_rows, checksum) values (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tally.rollups.packed_days import DELETED, NEEDED, PRESENT
+from tally.rollups.packed_days import DELETED, HAS_DATA, NEEDED, PRESENT
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import check_interrupt
@@ -48,6 +48,7 @@ def last_id(connection: sqlite3.Connection, website: int, day: int) -> int:
 _CAN_DELETE = (
     f"from packed_day as own join rollup_state as state using (website, version) where website = ? and level = 0"
     f" and block = day and state = 2 and raw_rows = {PRESENT} and layout = {LAYOUT} and own.events <= {MAX_EVENTS}"
+    f" and {HAS_DATA}"
     " and not exists (select 1 from import where import.website = own.website and import.state = 'undoing')"
 )
 

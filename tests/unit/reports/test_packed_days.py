@@ -22,7 +22,7 @@ from tally.reports.coverage import Coverage, coverage_of
 from tally.reports.event_data import Data
 from tally.reports.packed_days import PackedDays
 from tally.reports.top import Top, TopQuery, top
-from tally.rollups import day_packing, goal_days
+from tally.rollups import day_packing, goal_days, verify
 from tally.rollups.day_packing import pack_day
 from tally.rollups.packed_days import sizes, store
 from tally.rollups.unpacked_days import reopen, without_rows
@@ -278,6 +278,34 @@ def test_event_data_of_long_texts_is_read_by_row(tmp_path: Path, monkeypatch: py
     harness.close()
 
 
+def test_event_data_without_copies_is_packed_once_the_day_is_final(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then it would be stored twice; event_data that repeats, or of few events, is packed with the rest."""
+    monkeypatch.setattr(day_packing, "FEW_TEXTS", 20)
+    make_file(tmp_path / "analytics.db")
+    harness = RollupHarness(tmp_path / "analytics.db", ManualClock((DAY + 1) * DAY_MS - HOUR_MS))
+    texts = ("",) * len(FIELDS) + ("x",)
+    days = {DAY - 2: ["different", "without", "copies"], DAY - 1: ["copies", "copies", "copies"], DAY: ["few"]}
+    for day, values in days.items():
+        for n, value in enumerate(values):
+            harness.send((day * DAY_MS + n, 2, "a", texts), data=[f'{{"s":"{value}"}}'])
+    harness.advance(DAY_MS)
+    harness.build()
+    website, versions = harness.websites[0].number, {day: of.version for day, of in harness.days().items()}
+    assert sizes(harness.reader, website, versions).keys() == days.keys()
+    assert sizes(harness.reader, website, versions, with_data=True).keys() == {DAY - 1, DAY}
+    assert without_rows(harness.reader, website, DAY - 2, DAY) == []
+    assert [one for one in verify.verdicts(harness.reader, website) if one.fault] == []
+    scope = harness.scope((DAY - 2) * DAY_MS, (DAY + 1) * DAY_MS, (Filter("prop.s", "*=", ("e",)),))
+    before = harness.stats(scope)
+    harness.advance(60 * DAY_MS)
+    harness.build()
+    assert without_rows(harness.reader, website, DAY - 2, DAY) == [*days]
+    assert harness.stats(scope) == before
+    harness.close()
+
+
 def test_days_that_are_over_are_packed_before_they_are_final(tmp_path: Path) -> None:
     """A late event is counted by row until the day is packed again; a day that still goes on is not packed."""
     make_file(tmp_path / "analytics.db")
@@ -344,11 +372,11 @@ def test_a_day_that_has_changed_meanwhile_is_not_stored(tmp_path: Path) -> None:
     with transaction(harness.writer):
         reopen(harness.writer, website, [DAY])
     with snapshot(harness.reader):
-        packed = pack_day(harness.reader, website, DAY)
+        packed = pack_day(harness.reader, website, DAY, is_final=True)
     assert packed.events
     for table in ("rollup_state", "packed_day", "day_column"):
         harness.writer.execute(f"delete from {table}")
-    store(harness.writer, website, DAY, version, packed)
+    store(harness.writer, website, DAY, version, packed, is_final=True)
     for table in ("packed_day", "day_column"):
         assert harness.writer.execute(f"select count(*) from {table}").fetchone() == (0,)
     harness.close()
