@@ -125,13 +125,16 @@ def test_command_line_examples(tmp_path: Path) -> None:
 
 
 def test_import_example(command: Command, tmp_path: Path) -> None:
-    [line] = [text for kind, text in blocks("importing.md") if kind == "json"]
-    (tmp_path / "events.ndjson").write_text(line)
+    """An event, and an imported sum, which an export has first."""
+    event, imported_sum = [text for kind, text in blocks("importing.md") if kind == "json"]
+    (tmp_path / "events.ndjson").write_text(event + imported_sum)
     website = command("website", "add", "example.com").stdout.strip()
     assert command("import", "events.ndjson", "--website", website).returncode == 0
-    exported = json.loads(command("export", website, "-").stdout)
-    shown = json.loads(line)
-    assert (exported["pathname"], exported["timestamp"]) == (shown["pathname"], shown["timestamp"])
+    exported = [json.loads(line) for line in command("export", website, "-").stdout.splitlines()]
+    assert len(exported) == 2
+    assert json.loads(imported_sum).items() <= exported[0].items()
+    shown = json.loads(event)
+    assert [exported[1][name] for name in ("pathname", "timestamp")] == [shown["pathname"], shown["timestamp"]]
 
 
 async def test_collect_api_requests(app: App) -> None:

@@ -90,7 +90,7 @@ def lengthen(db: Path, events: int) -> None:
     connection = sqlite3.connect(db, isolation_level=None)
     connection.execute("begin immediate")
     # No day is read by column.
-    connection.execute("update packed_day set events = 0")
+    connection.execute("update packed_day set events = 0, raw_rows = 2")
     connection.execute("alter table event rename to event_before")
     connection.execute(
         f"create view event as {many} select 1 as website, {at} + i % 1 as ts, i as id, 0 as type,"
