@@ -10,4 +10,5 @@ project = tomllib.loads(PROJECT.read_text())["project"]
 for line in project["dependencies"]:
     name, lowest = re.match(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?>=([0-9.]+)", line).groups()
     print(f"{name}=={lowest}")
-print(*project["optional-dependencies"]["test"], sep="\n")
+# A constraint cannot name extras.
+print(*(re.sub(r"\[[^\]]*\]", "", line) for line in project["optional-dependencies"]["test"]), sep="\n")
