@@ -245,8 +245,8 @@ class RollupBuilder:
         # A day of an earlier layout is packed from its rows.
         await self._write(unpacked_days.reopen, website, [day])
         begun_s = time.monotonic()
-        packed = await self._read(partial(_packed, is_final=not is_open), website, day)
-        await self._write(partial(packed_days.store, is_final=not is_open), website, day, version, packed)
+        packed = await self._read(_packed, website, day, is_final=not is_open)
+        await self._write(packed_days.store, website, day, version, packed, is_final=not is_open)
         self._rows_deleted.discard(website)
         if is_open:
             ended_s = time.monotonic()
