@@ -115,7 +115,8 @@ def test_a_value_that_is_typed_before_the_suggestions_arrive_is_found_among_them
     held: list[Any] = []
     modules, suggestions = "**/filter_dialog.js", re.compile("/top/browser.*limit=200")
     page.route(modules, lambda route: held.append(route))
-    page.keyboard.press("f")
+    # Until the page has begun to listen to keys.
+    until(lambda: page.keyboard.press("f") or (page.evaluate("1") and held))
     page.keyboard.press("f")
     release(page, modules, held)
     dialog = page.get_by_role("dialog")

@@ -168,7 +168,7 @@ def test_a_domain_that_names_another_server(serve: Serve, command: Command, auth
     authority.point("elsewhere.example", "127.0.0.1")
     (store(server.db, authority) / "state.json").unlink()
     server.process.send_signal(signal.SIGHUP)
-    until(lambda: "a certificate was issued" in server.stderr())
+    until(lambda: "a certificate was issued" in server.stderr(), 120)
     with https(server, authority.client_context(), "elsewhere.example") as connection:
         assert get(connection).status == 200
 
