@@ -167,7 +167,7 @@ class Coverage:
         if any(span[0] < (day + 1) * DAY_MS and span[1] > day * DAY_MS for day in self.deleted_days):
             raise BeyondRetention((self.number(sql.last_kept(self.website)) + 1) * DAY_MS)
         from_ms, to_ms = span
-        unpacked_days.show(self.connection, self.website, self.without_rows(span))
+        unpacked_days.show(self.connection, self.website, self._final_days(span))
         midnight_ms = from_ms + DAY_MS
         if from_ms % DAY_MS == 0 and to_ms < midnight_ms:
             is_rest_empty = not self.rows(sql.visitors_between(self.website, to_ms, midnight_ms, 1))
@@ -175,15 +175,15 @@ class Coverage:
         filters = tuple(self._of_day(of, span) for of in self.filters) if filtered else ()
         return Scope(self.website, from_ms, to_ms, filters)
 
-    def without_rows(self, span: Span) -> list[int]:
-        """Return those days of a span that have only columns."""
+    def _final_days(self, span: Span) -> list[int]:
+        """Return the final days in which a span begins and ends: others have their rows."""
         days = [day for day in {span[0] // DAY_MS, (span[1] - 1) // DAY_MS} if day in self.known.days]
-        final = [day for day in days if self.known.days[day].state == FINAL]
-        return [day for day in final if unpacked_days.without_rows(self.connection, self.website, day, day)]
+        return [day for day in days if self.known.days[day].state == FINAL]
 
     def edge(self, span: Span) -> "PackedDays | None":
         """Return the columns of a part of a day, without filters, where these are all that is left of it."""
-        if not self.without_rows(span):
+        day = span[0] // DAY_MS
+        if not self._final_days(span) or not unpacked_days.without_rows(self.connection, self.website, day, day):
             return None
         found, _ = self.packed([span], filtered=False)
         return found[0] if found else None

@@ -129,6 +129,13 @@ def without_rows(connection: sqlite3.Connection, website: int, first: int, last:
     return [day for (day,) in found]
 
 
+def _without_rows_among(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> list[int]:
+    """Return those of some days of which only the columns are left, in order."""
+    asked = set(days)
+    found = without_rows(connection, website, min(asked), max(asked)) if asked else []
+    return [day for day in found if day in asked]
+
+
 def events_without_rows(connection: sqlite3.Connection, website: int, end: int) -> int:
     """Return the number of events of days before `end` of which only the columns are left."""
     row = connection.execute(
@@ -144,31 +151,28 @@ def reopen(connection: sqlite3.Connection, website: int, days: Iterable[int]) ->
 
     Call it before rows of these days are read or written in the transaction.
     """
-    is_any = False
-    for day in sorted(set(days)):
-        for one in without_rows(connection, website, day, day):
-            _insert(connection, "main.", website, one)
-            _set(connection, website, one, PRESENT)
-            is_any = True
-    if is_any:
+    found = _without_rows_among(connection, website, days)
+    for day in found:
+        _insert(connection, "main.", website, day)
+        _set(connection, website, day, PRESENT)
+    if found:
         # A search for labels that no row has may have read the tables already (tally/maintenance/deletion.py).
         connection.execute(
             "/* unpacked_days.reopened */ insert into meta (name, value) values ('reopened', 1)"
             " on conflict do update set value = value + 1"
         )
-    return is_any
+    return bool(found)
 
 
 def show(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> None:
     """Let statements see the rows of those days that have only columns, until the read transaction ends."""
-    for day in days:
-        for one in without_rows(connection, website, day, day):
-            with _temporary(connection):
-                known = connection.execute(
-                    "/* unpacked_days.is_shown */ insert or ignore into temp.unpacked_day values (?, ?)", (website, one)
-                )
-                if known.rowcount:
-                    _insert(connection, "temp.unpacked_", website, one)
+    for day in _without_rows_among(connection, website, days):
+        with _temporary(connection):
+            known = connection.execute(
+                "/* unpacked_days.is_shown */ insert or ignore into temp.unpacked_day values (?, ?)", (website, day)
+            )
+            if known.rowcount:
+                _insert(connection, "temp.unpacked_", website, day)
 
 
 def hide(connection: sqlite3.Connection) -> None:
