@@ -1,5 +1,5 @@
-"""What reports say about imported sums (tally/rollups/imported_sums.py): which days of a range have them, and why they
-are left out where they are.
+"""What reports say about imported sums (tally/rollups/imported_sums.py): which days of a range have them, and why
+some do not count.
 
 Sums count in figures of whole local days, without filters and goals. A website without sums costs nothing here.
 """
@@ -14,7 +14,7 @@ from tally.timeranges import whole_days
 from tally.timestamps import DAY_MS, iso
 
 FILTERS, GOAL, INTERVAL, PART_OF_DAY = "filters", "goal", "interval", "part_of_day"
-"""Why sums are left out: a filter or segment, a goal, buckets of less than a day, or the range has a part of a day."""
+"""Why sums do not count: a filter or segment, a goal, buckets of less than a day, or the range has a part of a day."""
 
 
 def with_sums(website: Website, scope: Scope, tz: Any) -> Scope:

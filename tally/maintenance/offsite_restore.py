@@ -5,7 +5,7 @@ older release made it. The increments that continue it are downloaded one by one
 (tally/transfer/increments.py). Nothing else is changed; tally/maintenance/restore.py puts the file in place.
 
 A destination is not trusted: names follow a pattern, and what is downloaded has to be a database of Tally whose id is
-the one of the name. A backup that somebody else has encrypted for the same public key is not recognised.
+the one of the name. A backup of other origin, encrypted for the same public key, is not recognised.
 """
 
 import shutil

@@ -12,6 +12,7 @@ import contextlib
 import os
 import sys
 import threading
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ class Made(NamedTuple):
     leftovers: int
 
 
-class Nightly:
+class Nightly(ABC):
     """Makes a backup each night, on a thread. A subclass says which exist (`newest_ms`) and makes one (`make`).
 
     For the metrics: `last_ms` is the time of the newest backup (0: unknown), `made` and `failed` count since the start.
@@ -54,13 +55,13 @@ class Nightly:
         self._retry_ns = self._failures = 0
         self._is_cancelled = threading.Event()
 
+    @abstractmethod
     def newest_ms(self, now_ms: int) -> int:
         """Return the time of the newest backup up to now, 0 where there is none. Runs on the thread."""
-        raise NotImplementedError
 
+    @abstractmethod
     def make(self, now_ms: int) -> Made:
         """Make a backup. Runs on the thread."""
-        raise NotImplementedError
 
     def pause_ns(self, failures: int) -> int:
         """Return how long to wait after so many failures in a row."""

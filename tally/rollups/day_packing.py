@@ -4,7 +4,7 @@ The columns are read one after another from the rows of one snapshot, 8 µs an e
 packed where it has more than MAX_EVENTS, which would take too much memory, or where its events and visits do not agree.
 For the same reason event_data is not, where the different texts of a day are longer than MAX_TEXTS. Otherwise the
 columns of a final day hold all that the rows hold (tally/rollups/unpacked_days.py). The rows of an earlier one stay, so
-that event_data is left out there where nearly every event has another text, such as an order's id: it would be stored
+that event_data is not packed there where nearly every event has another text, such as an order's id: it would be stored
 twice.
 """
 
@@ -72,7 +72,7 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final
 
 
 def _texts(connection: sqlite3.Connection, website: int, day: int, ids: Array, *, is_final: bool) -> bytes | None:
-    """Return the column of event_data of events with these ids; None where it is left out."""
+    """Return the column of event_data of events with these ids; None where it is not packed."""
     known: dict[str, int] = {}
     codes, by_id, length = np.zeros(len(ids), np.int64), np.argsort(ids), 0
     length_with_copies = 0

@@ -66,7 +66,7 @@ Write = Callable[[Sequence[list[Any]]], object]
 class Part(NamedTuple):
     """A part of a website's events: those with ids in (after, to] and times in one of the ranges [from_ms, to_ms).
 
-    Events of imports are left out.
+    Without the events of imports.
     """
 
     after: int

@@ -2,7 +2,7 @@
 
 An increment is NDJSON, gzip-compressed. Before the lines of a website is one that describes it, so that a website that
 is newer than the backup can be created; an event is a line of tally/transfer/line_format.py, with its id and visitor.
-Events of imports are left out: their files are imported again.
+It has no events of imports: their files are imported again.
 
 Restoring imports the lines of all increments, website by website, through the same code as `import`: a line whose event
 the backup has is skipped. Visitors keep their numbers, so that one with events before and after the backup is one
