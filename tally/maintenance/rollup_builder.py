@@ -26,6 +26,7 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 from tally.clock import Clock
 from tally.maintenance import retention
 from tally.maintenance.scheduler import Scheduler, Turn
+from tally.reports import goals
 from tally.rollups import (
     field_values,
     goal_days,
@@ -284,16 +285,13 @@ class RollupBuilder:
         while await self._write(goal_days.drop, website, number, day):
             pass
         for field, _ in goal_days.COUNTED:
-            rows = await self._goal_rows(website, day, goal, field)
+            rows = await self._read(goals.of_day, website, day, goal, field)
             for start in range(0, len(rows), rollup_state.ROWS_PER_STEP):
                 part = rows[start : start + rollup_state.ROWS_PER_STEP]
                 await self._write(goal_days.add, website, number, field, day, part)
             if field == "" and not rows:
                 break
         await self._write(goal_days.finish_day, website, number, day, version)
-
-    async def _goal_rows(self, website: int, day: int, goal: goal_days.Goal, field: str) -> list[Sequence[int]]:
-        return await self._read(goal_days.count_day, website, day, goal, field)
 
     async def retention(self, website: int, now: Now) -> bool:
         """Delete some of the expired events. The pages of a day are counted before its events are deleted."""

@@ -90,6 +90,16 @@ def by_bucket(
     return [_conversions(row) for row in found]
 
 
+def of_day(connection: sqlite3.Connection, website: int, day: int, goal: Goal, field: str) -> list[Sequence[int]]:
+    """Return the rows of goal_days.count_day of a final day, from its columns where it has any."""
+    sums = Sums(_COLUMNS)
+    coverage, _ = _coverage(connection, Scope(website, *_span(day)), goal)
+    _count(sums, coverage, [_span(day)], goal, field, ResultCache(0))
+    return [
+        (label, *figures, *divmod(high * PART + low, PART), without) for label, *figures, high, low, without in sums
+    ]
+
+
 def _add(row: list[int], more: Sequence[int]) -> None:
     row[:] = (a + b for a, b in zip(row, more, strict=True))
 
@@ -131,20 +141,25 @@ def _sums(
     """Return the sums of the columns of goal_days, by label of a field or 0; complete for `labels`, None for all."""
     coverage, stored = _coverage(connection, scope, goal, field)
     sums = Sums(_COLUMNS)
+    _count(sums, coverage, list(_days(_without(coverage, stored))), goal, field, cache)
+    if stored:
+        sums.add(goal_days.sums(connection, scope.website, goal, field, stored, labels=labels))
+    return sums
+
+
+def _count(sums: Sums, coverage: Coverage, spans: Sequence[Span], goal: Goal, field: str, cache: ResultCache) -> None:
+    """Add the conversions of days, or parts of days, by label of a field or 0."""
     add_days(
         sums,
         coverage,
-        list(_days(_without(coverage, stored))),
+        spans,
         cache,
         ("goal", goal.value, field),
-        by_row=lambda scope: goal_days.counted(connection, scope, goal.value, field),
+        by_row=lambda scope: goal_days.counted(coverage.connection, scope, goal.value, field),
         by_column=lambda columns: columns.conversions(field, (), goal.value),
         filtered=True,
         with_data=goal.value is not None,
     )
-    if stored:
-        sums.add(goal_days.sums(connection, scope.website, goal, field, stored, labels=labels))
-    return sums
 
 
 def _packed_series(

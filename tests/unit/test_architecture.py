@@ -19,7 +19,7 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "rollups": ("storage",),
     "reports": ("rollups",),
     "transfer": ("rollups",),
-    "maintenance": ("transfer", "offsite"),
+    "maintenance": ("transfer", "offsite", "reports"),
     "ingest": ("reports", "http"),
     "api": ("ingest", "transfer"),
     "demo": ("ingest", "transfer"),

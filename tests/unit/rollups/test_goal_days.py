@@ -9,6 +9,7 @@ from tally.events.filters import Filter
 from tally.reports import goals
 from tally.reports.cache import ResultCache
 from tally.reports.goals import Goal
+from tally.storage.database import snapshot
 from tally.storage.sql.events import Scope
 from tests.support.histories import texts
 from tests.support.rollup_database import DAY_MS, HOUR_MS, RollupHarness
@@ -106,6 +107,24 @@ def test_stored_figures_equal_counted_ones(harness: RollupHarness, monkeypatch: 
     harness.build()
     assert harness.reader.execute("select count(*) from event").fetchone() == (0,)
     assert [goals.total(harness.reader, whole, goal, ResultCache()) for goal in GOALS] == before
+
+
+def test_a_packed_day_is_counted_in_its_columns(harness: RollupHarness) -> None:
+    """With the result that its rows have, which are not made."""
+    first_ms = (harness.now_ms // DAY_MS - 40) * DAY_MS
+    website = harness.scope(first_ms, first_ms + DAY_MS).website
+    import_events(harness, first_ms, 3, 1)
+    harness.build()
+    days = [day for (day,) in harness.reader.execute("select day from packed_day where website = ?", (website,))]
+    assert len(days) == 3
+    questions = [(website, day, goal, field) for day in days for field, _ in goals.goal_days.COUNTED for goal in GOALS]
+    with snapshot(harness.reader):
+        by_column = [sorted(map(tuple, goals.of_day(harness.reader, *question))) for question in questions]
+        assert harness.reader.execute("select name from temp.sqlite_schema").fetchall() == []
+        assert by_column == [
+            sorted(map(tuple, goals.goal_days.count_day(harness.reader, *question))) for question in questions
+        ]
+    assert all(any(by_column[goal :: len(GOALS)]) for goal in range(2))
 
 
 def test_goals_that_are_no_longer_saved_are_deleted(harness: RollupHarness) -> None:

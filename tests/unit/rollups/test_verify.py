@@ -5,7 +5,8 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from tally.accounts.definitions import add_definition, all_definitions
 from tally.api.params import goals_of
 from tally.events.dimensions import EVENT_NAME
 from tally.rollups import field_values, goal_days, rollup_state, totals
-from tally.rollups.rollup_state import KEPT, OPEN, STALE
+from tally.rollups.rollup_state import FINAL, KEPT, OPEN, STALE
 from tally.rollups.verify import Verdict, verdicts
 from tally.storage.database import connect_reader, transaction
 from tally.timestamps import iso
@@ -25,6 +26,7 @@ from tests.support.aged_database import (
     DAY_MS,
     QUIET,
     TODAY,
+    VITALS_ONLY,
     Output,
     build,
     built_database,
@@ -110,11 +112,12 @@ def test_a_database_without_websites(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 class Damage(NamedTuple):
-    """A statement with the numbers of a day, and the blocks (level, number) that must be reported."""
+    """A statement that damages a day, or the block of a level that contains it, made of the day's number."""
 
-    statement: str
-    day: int = FINAL_DAY
+    statement: Callable[[int], str]
     level: int = 0
+    day: int | None = None
+    """The only day that it fits; None: any final one."""
 
 
 def a_moment(day: int = FINAL_DAY) -> str:
@@ -130,88 +133,114 @@ def a_value(field: int, level: int = 0, day: int = FINAL_DAY) -> str:
     return f"{place} and value = (select max(value) from rollup where {place})"
 
 
-EMPTY_QUARTER = (
-    f"(select q.key from json_each('[{', '.join(['0'] * 96)}]') as q where q.key not in"
-    f" (select quarter - {FINAL_DAY * 96} from total_15m where website = 1))"
-)
+def an_empty_quarter(day: int = FINAL_DAY) -> str:
+    """Select a quarter of a day without totals."""
+    return (
+        f"(select {day * 96} + q.key from json_each('[{', '.join(['0'] * 96)}]') as q where q.key not in"
+        f" (select quarter - {day * 96} from total_15m where website = 1))"
+    )
+
 
 DAMAGES = {
-    "total_15m: one less": Damage(f"update total_15m set visit_duration_ms = visit_duration_ms - 1 where {a_moment()}"),
-    "total_15m: a missing row": Damage(f"delete from total_15m where {a_moment()}"),
-    "total_15m: a whole day missing": Damage(f"delete from total_15m where website = 1 and quarter / 96 = {FINAL_DAY}"),
+    "total_15m: one less": Damage(
+        lambda day: f"update total_15m set visit_duration_ms = visit_duration_ms - 1 where {a_moment(day)}"
+    ),
+    "total_15m: a missing row": Damage(lambda day: f"delete from total_15m where {a_moment(day)}"),
+    "total_15m: a whole day missing": Damage(
+        lambda day: f"delete from total_15m where website = 1 and quarter / 96 = {day}"
+    ),
     "total_15m: an extra row": Damage(
-        f"insert into total_15m select 1, {FINAL_DAY * 96} + {EMPTY_QUARTER}, 1, 0, 0, 0, 0, 0, 0, 0, 0"
+        lambda day: f"insert into total_15m select 1, {an_empty_quarter(day)}, 1, 0, 0, 0, 0, 0, 0, 0, 0"
     ),
     "total_15m: a row on another quarter": Damage(
-        f"update total_15m set quarter = {FINAL_DAY * 96} + {EMPTY_QUARTER} where {a_moment()}"
+        lambda day: f"update total_15m set quarter = {an_empty_quarter(day)} where {a_moment(day)}"
     ),
     "total_15m: of an open day": Damage(
-        f"update total_15m set first_seen = first_seen + 1 where {a_moment(OPEN_DAY)}", OPEN_DAY
+        lambda day: f"update total_15m set first_seen = first_seen + 1 where {a_moment(day)}", 0, OPEN_DAY
     ),
     "total_15m: of a day without traffic": Damage(
-        f"insert into total_15m values (1, {(TODAY - QUIET) * 96}, 1, 0, 1, 1, 1, 1, 1, 1, 0)", TODAY - QUIET
+        lambda day: f"insert into total_15m values (1, {day * 96}, 1, 0, 1, 1, 1, 1, 1, 1, 0)", 0, TODAY - QUIET
     ),
-    "values: one more": Damage(f"update rollup set visitors = visitors + 1 where {a_value(0)}"),
-    "values: one missing": Damage(f"delete from rollup where {a_value(3)}"),
-    "values: all missing": Damage(f"delete from rollup where website = 1 and level = 0 and block = {FINAL_DAY}"),
-    "values: an extra one": Damage(f"insert into rollup values (1, 0, 0, {FINAL_DAY}, 0, 1, 1, 0)"),
-    "values: under another label": Damage(f"update rollup set value = 0 where {a_value(0)}"),
+    "values: one more": Damage(lambda day: f"update rollup set visitors = visitors + 1 where {a_value(0, 0, day)}"),
+    "values: one missing": Damage(lambda day: f"delete from rollup where {a_value(3, 0, day)}"),
+    "values: all missing": Damage(lambda day: f"delete from rollup where website = 1 and level = 0 and block = {day}"),
+    "values: an extra one": Damage(lambda day: f"insert into rollup values (1, 0, 0, {day}, 0, 1, 1, 0)"),
+    "values: under another label": Damage(lambda day: f"update rollup set value = 0 where {a_value(0, 0, day)}"),
     "values: of an open day": Damage(
-        f"update rollup set pageviews = pageviews + 1 where {a_value(0, 0, OPEN_DAY)}", OPEN_DAY
+        lambda day: f"update rollup set pageviews = pageviews + 1 where {a_value(0, 0, day)}", 0, OPEN_DAY - 1
     ),
     "values: of a day without traffic": Damage(
-        f"insert into rollup values (1, 0, 0, {TODAY - QUIET}, 1, 1, 1, 0)", TODAY - QUIET
+        lambda day: f"insert into rollup values (1, 0, 0, {day}, 1, 1, 1, 0)", 0, TODAY - VITALS_ONLY
     ),
     **{
         f"level {level}: a number": Damage(
-            f"update rollup set visitors = visitors + 1 where {a_value(0, level)}", FINAL_DAY, level
+            lambda day, level=level: f"update rollup set visitors = visitors + 1 where {a_value(0, level, day)}", level
         )
         for level in LEVELS_ABOVE
     },
-    "level 2: a missing value": Damage(f"delete from rollup where {a_value(3, 2)}", FINAL_DAY, 2),
+    "level 2: a missing value": Damage(lambda day: f"delete from rollup where {a_value(3, 2, day)}", 2),
     "level 3: all values missing": Damage(
-        f"delete from rollup where website = 1 and level = 3 and block = {FINAL_DAY >> 3}", FINAL_DAY, 3
+        lambda day: f"delete from rollup where website = 1 and level = 3 and block = {day >> 3}", 3
     ),
     "level 2: an extra value": Damage(
-        f"insert into rollup values (1, {EVENT_NAME}, 2, {FINAL_DAY >> 2}, 99, 1, 1, 0)", FINAL_DAY, 2
+        lambda day: f"insert into rollup values (1, {EVENT_NAME}, 2, {day >> 2}, 99, 1, 1, 0)", 2
     ),
     "built: a day with traffic has no row": Damage(
-        f"delete from rollup_state where website = 1 and level = 0 and block = {FINAL_DAY}"
+        lambda day: f"delete from rollup_state where website = 1 and level = 0 and block = {day}"
     ),
 }
 # One more or less in each column and each field.
 WRONG_NUMBERS = {
-    **{f"total_15m: {name}": f"update total_15m set {name} = {name} + 1 where {a_moment()}" for name in totals.COLUMNS},
-    **{
-        f"rollup: {name}": f"update rollup set {name} = {name} + 1 where {a_value(0)}"
+    "total_15m": [
+        lambda day, name=name: f"update total_15m set {name} = {name} + 1 where {a_moment(day)}"
+        for name in totals.COLUMNS
+    ],
+    "rollup": [
+        lambda day, name=name: f"update rollup set {name} = {name} + 1 where {a_value(0, 0, day)}"
         for name in ("visitors", "pageviews", "events")
-    },
-    **{
-        f"rollup: {field_values.field_name(field)}": f"update rollup set visitors = visitors - 1 where {a_value(field)}"
+    ],
+    "fields": [
+        lambda day, field=field: f"update rollup set visitors = visitors - 1 where {a_value(field, 0, day)}"
         for field in field_values.NUMBERS
-    },
+    ],
 }
 
 
-@cases("statement", WRONG_NUMBERS.values(), ids=WRONG_NUMBERS)
-def test_each_number_is_compared(tmp_path: Path, statement: str) -> None:
+def final_blocks(db: Path, level: int) -> Iterator[int]:
+    """Yield the first day of each complete block of a level that has traffic, newest first."""
+    complete = sql(db, "select block from rollup_state where website = 1 and level = ? and state = ?", level, FINAL)
+    return iter(sorted((block << level for (block,) in complete), reverse=True))
+
+
+@cases("statements", WRONG_NUMBERS.values(), ids=WRONG_NUMBERS)
+def test_each_number_is_compared(tmp_path: Path, statements: Sequence[Callable[[int], str]]) -> None:
+    """Each on a day of its own."""
     with TemporaryDirectory(dir=tmp_path) as directory:
         db = built_database(Path(directory))
-        sql(db, statement)
+        days = list(islice(final_blocks(db, 0), len(statements)))
+        for day, statement in zip(days, statements, strict=True):
+            sql(db, statement(day))
         wrong = {(one.level, one.block) for one in found(db)}
-    assert (0, FINAL_DAY) in wrong
-    assert wrong <= {(level, FINAL_DAY >> level) for level in rollup_state.LEVELS}
+    assert {block for level, block in wrong if level == 0} == set(days)
+    assert wrong <= {(level, day >> level) for level in rollup_state.LEVELS for day in days}
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_damage_is_found_and_repaired(db: Path, verify: Verify, damage: Damage) -> None:
-    right, before = rows(db, "rollup", "total_15m"), rows(db, *BUILT)
-    sql(db, damage.statement)
-    assert rows(db, *BUILT) != before
+@pytest.mark.parametrize("level", [0, *LEVELS_ABOVE])
+def test_damage_is_found_and_repaired(db: Path, verify: Verify, level: int) -> None:
+    """All that concerns days, or blocks of a level: each in a block of its own."""
+    right, days = rows(db, "rollup", "total_15m"), final_blocks(db, level)
+    damaged = dict[int, str]()
+    for name, damage in DAMAGES.items():
+        if damage.level == level:
+            day = next(days) if damage.day is None else damage.day
+            before = rows(db, *BUILT)
+            sql(db, damage.statement(day))
+            assert rows(db, *BUILT) != before, name
+            damaged[day] = name
     wrong = {(one.level, one.block) for one in found(db)}
-    assert (damage.level, damage.day >> damage.level) in wrong
-    # Only blocks that contain the day are reported.
-    assert wrong <= {(level, damage.day >> level) for level in rollup_state.LEVELS}
+    assert {day: name for day, name in damaged.items() if (level, day >> level) not in wrong} == {}
+    # Only blocks that contain the days are reported.
+    assert wrong <= {(above, day >> above) for above in rollup_state.LEVELS for day in damaged}
     repairing = verify("1.example.com", "--repair")
     assert (repairing.status, repairing.out) == (0, "")
     assert build(db)
@@ -221,7 +250,7 @@ def test_damage_is_found_and_repaired(db: Path, verify: Verify, damage: Damage) 
 def test_damage_is_reported(db: Path, verify: Verify) -> None:
     """Of a day and of a block of days; without --repair nothing is changed."""
     for damage in (DAMAGES["total_15m: one less"], DAMAGES["level 2: an extra value"]):
-        sql(db, damage.statement)
+        sql(db, damage.statement(FINAL_DAY))
     damaged, wrong = rows(db, *BUILT), found(db)
     assert {one.level for one in wrong} >= {0, 2}
     done = verify("1.example.com")
@@ -252,7 +281,7 @@ def test_unrecorded_changes_of_events_are_found(db: Path, verify: Verify, event:
 
 def test_nulls_and_zeros_are_equal(db: Path, verify: Verify) -> None:
     """Deltas that cancel out leave a row of zeros."""
-    sql(db, f"insert into total_15m select 1, {FINAL_DAY * 96} + {EMPTY_QUARTER}, 0, 0, 0, 0, 0, 0, 0, 0, 0")
+    sql(db, f"insert into total_15m select 1, {an_empty_quarter()}, 0, 0, 0, 0, 0, 0, 0, 0, 0")
     assert verify().status == 0
 
 
@@ -274,15 +303,7 @@ GOALS = (
 )
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "update goal_day set value_low = value_low + 1 where rowid_of",
-        "delete from goal_day where rowid_of",
-        "insert into goal_day select website, saved_goal, 3, day, 9999, 1, 1, 0, 0, 0 from goal_day where rowid_of",
-    ],
-)
-def test_conversions_of_goals_are_compared(db: Path, verify: Verify, damage: str) -> None:
+def test_conversions_of_goals_are_compared(db: Path, verify: Verify) -> None:
     connection = writing_connection(db)
     with transaction(connection):
         for content in GOALS:
@@ -292,21 +313,27 @@ def test_conversions_of_goals_are_compared(db: Path, verify: Verify, damage: str
     assert build(db, goals=goals)
     right = rows(db, "goal_day")
     assert sql(db, "select count(distinct saved_goal) from goal_day") == [(len(GOALS),)]
-    assert verify().status == 0
-    chosen = f"website = 1 and saved_goal = {goal_days.number_of(goals[1])} and day = {FINAL_DAY} and field = 0"
-    first = f"(select min(value) from goal_day where {chosen})"
-    sql(db, damage.replace("rowid_of", f"{chosen} and value = {first}"))
-    done = verify()
-    assert (done.status, done.err.count("  wrong: ")) == (1, 1)
-    assert f"  wrong: conversions of goals of 1 days from {date(FINAL_DAY)} on" in done.err
-    assert verify("--repair").status == 0
+    assert verify("1.example.com").status == 0
+    damages = (
+        "update goal_day set value_low = value_low + 1 where rowid_of",
+        "delete from goal_day where rowid_of",
+        "insert into goal_day select website, saved_goal, 3, day, 9999, 1, 1, 0, 0, 0 from goal_day where rowid_of",
+    )
+    days = (FINAL_DAY, FINAL_DAY + 2, FINAL_DAY + 4)
+    for day, damage in zip(days, damages, strict=True):
+        chosen = f"website = 1 and saved_goal = {goal_days.number_of(goals[1])} and day = {day} and field = 0"
+        sql(db, damage.replace("rowid_of", f"{chosen} and value = (select min(value) from goal_day where {chosen})"))
+    done = verify("1.example.com")
+    assert (done.status, done.err.count("  wrong: ")) == (1, len(damages))
+    for day in days:
+        assert f"  wrong: conversions of goals of 1 days from {date(day)} on" in done.err
+    assert verify("1.example.com", "--repair").status == 0
     assert build(db, goals=goals)
-    assert verify().status == 0
     assert rows(db, "goal_day") == right
     # Rows of goals that are no longer saved are not read.
     sql(db, "delete from definition")
     sql(db, "update goal_day set conversions = conversions + 1")
-    assert verify().status == 0
+    assert verify("1.example.com").status == 0
 
 
 @pytest.mark.parametrize(
