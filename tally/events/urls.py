@@ -16,11 +16,14 @@ Errors are BadHost and BadUrl. Their messages do not repeat the text, which may 
 
 import ipaddress
 import re
-from functools import lru_cache
-from typing import NamedTuple
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
 
 import idna
+
+if TYPE_CHECKING:
+    from publicsuffixlist import PublicSuffixList
 
 MAX_HOST_CHARACTERS = 253  # RFC 1035 2.3.4: 255 octets on the wire
 MAX_UNICODE_LABEL = 59  # 63 less "xn--"; punycode has at least one character for each of the label
@@ -334,10 +337,8 @@ def registrable_domain(text: str) -> tuple[str, list[str]]:
     Raises BadHost, also for a public suffix (the private section of the list included): all its subdomains, also those
     of other owners, would be allowed to send events.
     """
-    from publicsuffixlist import PublicSuffixList  # 30 ms and 300 KB that only some commands need
-
     host, notes = _typed_host(text.strip())
-    suffixes = PublicSuffixList(accept_unknown=False)  # unknown ones such as `intranet` are names
+    suffixes = _public_suffixes()
     short = host.removeprefix("www.")
     if short != host and not suffixes.is_public(short):  # www.com is a domain of its own
         notes.append(f"The leading www. is dropped: {short} covers {host} too.")
@@ -347,6 +348,14 @@ def registrable_domain(text: str) -> tuple[str, list[str]]:
             f"{host} is a public suffix: others own domains below it. Give your own domain, such as example.{host}."
         )
     return host, notes
+
+
+@cache
+def _public_suffixes() -> "PublicSuffixList":
+    """Return the list of public suffixes. Reading it takes 50 ms, and it takes 1.4 MB: only some commands need it."""
+    from publicsuffixlist import PublicSuffixList
+
+    return PublicSuffixList(accept_unknown=False)  # unknown ones such as `intranet` are names
 
 
 def _typed_host(typed: str) -> tuple[str, list[str]]:

@@ -1,6 +1,7 @@
 """The structure of the code: which package imports what, sizes, docstrings, names."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -48,10 +49,17 @@ def package(name: str) -> str:
     return name if name == "analytics_server" else name.rpartition(".")[0].partition(".")[0] or "tally"
 
 
+@functools.cache
+def tree(path: Path) -> ast.Module:
+    """What a file holds, parsed once."""
+    return ast.parse(path.read_text())
+
+
+@functools.cache
 def imports(path: Path) -> set[str]:
     """The modules that a file imports, ours without `tally.`."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and node.module:
             is_package = (ROOT / node.module.replace(".", "/")).is_dir()
             found.update(f"{node.module}.{name.name}" for name in node.names) if is_package else found.add(node.module)
@@ -107,12 +115,12 @@ def test_no_import_cycle_inside_a_package(name: str) -> None:
 def test_pure_packages_never_wait(path: Path) -> None:
     """Accounts, events and the vocabulary hold no await: no shared memory changes during one of their functions."""
     if package(module(path)) in ("tally", "accounts", "events"):
-        assert not [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Await)]
+        assert not [node for node in ast.walk(tree(path)) if isinstance(node, ast.Await)]
 
 
 @by_name
 def test_size_of_functions(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             assert (node.end_lineno or 0) - node.lineno < 50, f"{node.name}: split at 50 lines"
 
@@ -120,7 +128,7 @@ def test_size_of_functions(path: Path) -> None:
 def public_definitions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
     """Functions and classes of a module, and the methods of its public classes, but for names that begin with _."""
     found: list[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef] = []
-    places: list[ast.Module | ast.ClassDef] = [ast.parse(path.read_text())]
+    places: list[ast.Module | ast.ClassDef] = [tree(path)]
     for place in places:
         for node in place.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith(
@@ -134,7 +142,7 @@ def public_definitions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDe
 @by_name
 def test_docstrings(path: Path) -> None:
     """A module opens with what it is for and its invariants; every public name says what it returns."""
-    opening = ast.get_docstring(ast.parse(path.read_text())) or ""
+    opening = ast.get_docstring(tree(path)) or ""
     least = 2 if path.stem == "__init__" else 4
     assert least <= opening.count("\n") + 1 <= 26, "5 to 25 lines"
     assert [node.name for node in public_definitions(path) if not ast.get_docstring(node)] == []
@@ -143,9 +151,8 @@ def test_docstrings(path: Path) -> None:
 @by_name
 def test_no_module_variable_changes(path: Path) -> None:
     """State lives in objects that are handed over: no `global`, no module variable bound to an empty container."""
-    tree = ast.parse(path.read_text())
-    assert not [node for node in ast.walk(tree) if isinstance(node, ast.Global)]
-    for node in tree.body:
+    assert not [node for node in ast.walk(tree(path)) if isinstance(node, ast.Global)]
+    for node in tree(path).body:
         value = getattr(node, "value", None)
         empty = isinstance(value, ast.Dict | ast.List | ast.Set) and not (
             getattr(value, "keys", None) or getattr(value, "elts", None)

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -246,8 +247,7 @@ def loops() -> Iterator[str]:
         pass
 
 
-@by_format
-@pytest.mark.parametrize("loop", list(loops()), ids=lambda loop: "asyncio" if loop == "None" else "uvloop")
+@pytest.mark.parametrize(("format", "loop"), list(zip(logs.FORMATS, cycle(loops()), strict=False)))
 def test_no_failure_puts_personal_data_in_the_log(format: str, loop: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", FAILING.replace("LOOP", loop), str(tmp_path / "analytics.db"), format, CANARY]
     log = tmp_path / "stderr.log"

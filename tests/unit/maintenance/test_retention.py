@@ -608,7 +608,7 @@ def test_a_website_prints_its_setting(here: Here, aged: Path) -> None:
     assert "kept 90 days" in shown.err
 
 
-@pytest.mark.parametrize("days", ["0", "4", "-5", "4.5", "abc", "", "5 days", "٧", "9999999", "Forever"])
+@cases("days", ["0", "4", "-5", "4.5", "abc", "", "5 days", "٧", "9999999", "Forever"])
 def test_invalid_days_are_refused(here: Here, aged: Path, days: str) -> None:
     refused = here("--yes", "--", "1.example.com", days)
     assert refused.status in (1, 2)
