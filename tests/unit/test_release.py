@@ -1,10 +1,12 @@
 """deploy/release.sh: what it refuses, and the commit, tag and files that it makes in a clone of this repository.
 
 Nothing is pushed: the clone is in a temporary directory, and its origin stays as it is. The build installs its tools
-with pip, so the test of a whole release needs a package registry. .ci/run makes a dry run of the same script.
+with pip, so the test of a whole release needs a package registry. Its files stay in the directory TALLY_RELEASE_FILES
+where that is set: .ci/run uses them.
 """
 
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -75,7 +77,8 @@ def test_a_release_is_committed_tagged_and_built(clone: Path, tmp_path: Path) ->
     if run(tmp_path, sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "hatchling").returncode:
         pytest.skip("NOT TESTED: a whole release (needs a package registry)")
     before, tags = git(clone, "rev-parse", "HEAD"), git(ROOT, "tag")
-    done = release(clone, VERSION, "--no-binary", "--out", str(tmp_path / "out"))
+    out = Path(os.environ.get("TALLY_RELEASE_FILES", tmp_path / "out"))
+    done = release(clone, VERSION, "--no-binary", "--out", str(out))
     assert done.returncode == 0, done.stdout + done.stderr
     assert git(clone, "log", "-1", "--format=%s %P") == f"Release {VERSION} {before}"
     assert git(clone, "rev-parse", f"v{VERSION}") == git(clone, "rev-parse", "HEAD")
@@ -86,19 +89,19 @@ def test_a_release_is_committed_tagged_and_built(clone: Path, tmp_path: Path) ->
     dated = re.search(rf"^## {re.escape(VERSION)} \((.*)\)$", (clone / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert dated is not None
     assert 0 <= (today - datetime.fromisoformat(dated[1]).date()).days <= 1
-    sums = dict(reversed(line.split()) for line in (tmp_path / "out" / "SHA256SUMS").read_text().splitlines())
+    sums = dict(reversed(line.split()) for line in (out / "SHA256SUMS").read_text().splitlines())
     texts = ("SHA256SUMS", "RELEASE-NOTES.md")
-    made = {path.name: path for path in (tmp_path / "out").iterdir() if path.name not in texts}
+    made = {path.name: path for path in out.iterdir() if path.name not in texts}
     assert sums == {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in made.items()}
     package = ["deb"] if shutil.which("dpkg-deb") else []
     assert sorted(name.rpartition(".")[2] for name in made) == [*package, "gz", "pyz", "whl"]
     assert all(VERSION in name for name in made)
-    notes = (tmp_path / "out" / "RELEASE-NOTES.md").read_text()
+    notes = (out / "RELEASE-NOTES.md").read_text()
     assert notes.startswith(f"# Tally {VERSION} ({dated[1]})\n\nNew.\n\n## Upgrade\n")
     assert f"The schema version of the database is {SCHEMA}." in notes
     assert all(name in notes for name in made)
-    assert notes.endswith("```text\n" + (tmp_path / "out" / "SHA256SUMS").read_text() + "```\n")
-    (wheel,) = (tmp_path / "out").glob("*.whl")
+    assert notes.endswith("```text\n" + (out / "SHA256SUMS").read_text() + "```\n")
+    (wheel,) = out.glob("*.whl")
     with zipfile.ZipFile(wheel) as held:
         assert held.read("tally/CHANGELOG.md") == (clone / "CHANGELOG.md").read_bytes()
     assert git(ROOT, "tag") == tags, "nothing is pushed"
