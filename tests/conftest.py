@@ -48,16 +48,39 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rest", action="store_true", help="run what the default run leaves out, with every example")
 
 
+# A file system in memory, and the space that all tests together need at most.
+MEMORY, MEMORY_BYTES = Path("/dev/shm"), 4 << 30
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Decides which tests run, in the controller; a worker is told by the environment."""
+    """Decides which tests run and where their files are, in the controller; a worker is told by the environment."""
     accept_interrupts()
     if not is_worker(config):
+        if is_usable(MEMORY):
+            # pytest's variable for the root of temporary directories, unless --basetemp names one.
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
         is_named = (
             config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword or config.option.markexpr
         )
         part = Amount.all if config.option.all else Amount.rest if config.option.rest else Amount.default
         set_amount(Amount.named if is_named and part is Amount.default else part)
+
+
+def is_usable(memory: Path) -> bool:
+    """Return whether a file system has space for the files of all tests, and programs may be run from it.
+
+    Otherwise they are on the disk, and tests wait for it half of their time.
+    """
+    try:
+        found = os.statvfs(memory)
+    except OSError:
+        return False
+    return (
+        os.access(memory, os.W_OK)
+        and not found.f_flag & os.ST_NOEXEC
+        and found.f_bavail * found.f_frsize >= MEMORY_BYTES
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
