@@ -258,7 +258,6 @@ def referrer_host(text: str) -> str:
     return _take_apart(text)[0].removeprefix("www.")
 
 
-@lru_cache(maxsize=_CACHED_PAGES)
 def imported_referrer(text: str) -> str:
     """Return the host of a referrer in a file: of a URL as collect takes it, or of the host alone, as an export has it.
 

@@ -11,11 +11,11 @@
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -24,12 +24,13 @@ from tally.events.dimensions import first_language
 from tally.events.geoip import Places
 from tally.events.request_context import Place
 from tally.events.urls import BadUrl, belongs_to, parse_page_url
-from tally.events.user_agent import Agents
+from tally.events.user_agent import MAX_CHARACTERS, Agents
 from tally.events.validation import Rejection
 from tally.timestamps import event_time_ms
+from tally.transfer import values
 from tally.transfer.files import Source
 from tally.transfer.records import NOT_UTF_8, Record, Site, Skip, lines
-from tally.transfer.values import campaign, referrer
+from tally.transfer.times import log_ms
 
 BAD_LINE = Rejection("invalid_line", "The line is neither in the common or combined format nor JSON of Caddy.")
 BAD_TIME = Rejection("invalid_field", "The time is not like 10/Oct/2000:13:55:36 -0700.", "timestamp")
@@ -45,9 +46,6 @@ _LINE = re.compile(
     rf'((?:[^\s\["]++ ){{2,4}}[^\s\["]++) \[([^\]"]++)\] {_QUOTED} ([0-9]{{3}}) (\S++)(?: {_QUOTED} {_QUOTED})?'
 )
 _GET = re.compile(r"GET (\S++)(?: HTTP/[0-9.]++)?")
-_TIME = re.compile(r"([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):([0-5][0-9]):([0-5][0-9]) ([+-][0-9]{4})")
-_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
 # 304: the browser shows the page that it has.
 _SUCCESS = frozenset((200, 203, 304))
 _ESCAPED_BYTE = re.compile(r"\\x([0-9A-Fa-f]{2})")
@@ -63,20 +61,11 @@ _ASSETS = frozenset(
     )
 )
 _PAGE_TYPES = ("text/html", "application/xhtml+xml")
-_CACHED = 16_384
-
-
-class _Request(NamedTuple):
-    """A GET request. agent: the User-Agent, None in the common format, which has none."""
-
-    ts_ms: int
-    status: int
-    uri: str
-    host: str
-    address: str
-    referrer: str
-    agent: str | None
-    size: str
+_CACHED_AGENTS, _CACHED_CLIENTS = 4_096, 16_384
+# Longer texts are no addresses, and are not cached.
+_LONGEST_ADDRESS = 50
+# The common format has no User-Agent.
+_NO_AGENT = dict.fromkeys(("browser", "browser_version", "os", "os_version", "device"), "")
 
 
 class AccessLog:
@@ -86,7 +75,9 @@ class AccessLog:
         """Raises CountryDataError."""
         self._source, self._domain = source, site.domain
         self._agents, self._places = Agents(), Places(site.geoip_db)
-        self._client = lru_cache(_CACHED)(self._read_client)
+        self._agent = lru_cache(_CACHED_AGENTS)(self._read_agent)
+        self._client = lru_cache(_CACHED_CLIENTS)(self._read_client)
+        self._hostname = values.cached(self._read_hostname)
 
     def records(self, start: int) -> Iterator[Record]:
         """Yield the lines of the file."""
@@ -100,19 +91,19 @@ class AccessLog:
             text = value.decode()
         except UnicodeDecodeError:
             return (NOT_UTF_8,)
-        found = _LINE.match(text)
-        if found is None:
+        fields = _fields(text)
+        if fields is None:
             return (BAD_LINE,) if text.strip() else ()
-        before, time, request, status, size, referrer_, agent = found.groups()
+        before, time, request, status, size, referrer, agent = fields
         get = _GET.fullmatch(request)
         if get is None:
             return _NOT_GET
         host, address = _host_and_address(before.split(" "))
         try:
-            ts_ms = _log_time_ms(time)
+            ts_ms = log_ms(time)
         except ValueError:
             return (BAD_TIME,)
-        return self._pageview(_Request(ts_ms, int(status), get[1], host, address, referrer_ or "", agent, size))
+        return self._pageview(ts_ms, int(status), get[1], host, address, referrer or "", agent, size)
 
     def _caddy(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
         try:
@@ -140,56 +131,108 @@ class AccessLog:
         host, agent = request.get("host"), _first(headers, "User-Agent")
         size, before = str(entry.get("size")), _first(headers, "Referer")
         host = host if isinstance(host, str) else ""
-        found = self._pageview(_Request(ts_ms, status, uri, host, address, before, agent, size))
+        found = self._pageview(ts_ms, status, uri, host, address, before, agent, size)
         if isinstance(found[0], dict) and (language := first_language(_first(headers, "Accept-Language"))):
             found[0]["language"] = language
         return found
 
-    def _pageview(self, request: "_Request") -> tuple[dict[str, Any] | Skip | Rejection, ...]:
-        """Return the event of a request."""
-        if request.status not in _SUCCESS:
+    def _pageview(
+        self, ts_ms: int, status: int, uri: str, host: str, address: str, referrer: str, agent: str | None, size: str
+    ) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
+        """Return the event of a GET request. agent: the User-Agent, None in the common format, which has none."""
+        if status not in _SUCCESS:
             return _NO_SUCCESS
-        host = request.host
-        path, _, query = request.uri.partition("?")
+        path, _, query = uri.partition("?")
         if not path.startswith("/"):
             try:
-                host, path, query, _ = parse_page_url(request.uri)
+                host, path, query, _ = parse_page_url(uri)
             except BadUrl:
                 return (BAD_LINE,)
         name, dot, extension = path.rpartition(".")
         if dot and extension.lower() in _ASSETS and name:
             return _ASSET
-        agent = self._agents.of(request.agent or "")
-        if request.agent is not None and (agent.crawler or not agent.browser):
+        of_agent = self._agent(agent[:MAX_CHARACTERS]) if agent is not None else _NO_AGENT
+        if of_agent is None:
             return _ROBOT
-        hostname = _host_name(host) if host else self._domain
-        if host and not belongs_to(hostname, self._domain):
+        hostname = self._hostname(host)
+        if hostname is None:
             return _OTHER_HOST
-        place, bits = self._client(request.address)
+        of_client, bits = (self._client if len(address) <= _LONGEST_ADDRESS else self._read_client)(address)
         event: dict[str, Any] = {
             "type": "pageview",
-            "timestamp": request.ts_ms,
+            "timestamp": ts_ms,
             "hostname": hostname,
             "pathname": _ESCAPED_BYTE.sub(r"%\1", path) if "\\x" in path else path,
-            "referrer": referrer(request.referrer) if request.referrer != "-" else "",
-            "country": place.country,
-            "region": place.region,
-            "city": place.city,
+            "referrer": values.referrer(referrer) if referrer != "-" else "",
+            "visitor": f"{address} {agent}",
+            "id": f"{bits} {status} {size} {host} {uri} {referrer} {agent}",
+            **of_client,
+            **of_agent,
+        }
+        return (event | values.campaign(query) if query else event,)
+
+    def _read_agent(self, text: str) -> dict[str, str] | None:
+        """Return browser, system and device as fields of a line; None for crawlers and programs."""
+        agent = self._agents.of(text)
+        if agent.crawler or not agent.browser:
+            return None
+        return {
             "browser": agent.browser,
             "browser_version": agent.browser_version,
             "os": agent.os,
             "os_version": agent.os_version,
             "device": agent.device,
-            "visitor": f"{request.address} {request.agent}",
-            "id": f"{bits} {request.status} {request.size} {host} {request.uri} {request.referrer} {request.agent}",
         }
-        return (event | campaign(query) if query else event,)
 
-    def _read_client(self, text: str) -> tuple[Place, int]:
-        """Return the place of an address, and 12 bits of its hash. Logs may have a host's name in its place."""
+    def _read_hostname(self, host: str) -> str | None:
+        """Return the host of host[:port]; the website's domain for "", None where it is of another website."""
+        try:
+            hostname = parse_page_url(f"https://{host}/").host if host else self._domain
+        except BadUrl:
+            return None
+        return hostname if not host or belongs_to(hostname, self._domain) else None
+
+    def _read_client(self, text: str) -> tuple[dict[str, str], int]:
+        """Return the place of an address as fields of a line, and 12 bits of its hash.
+
+        Logs may have a host's name in its place.
+        """
         # A text that is no address becomes 127.0.0.1, which has no place.
         place = self._places.of(client_address(text, (), ()))
-        return place, int.from_bytes(blake2b(text.encode(), digest_size=2).digest(), "little") & 0xFFF
+        bits = int.from_bytes(blake2b(text.encode(), digest_size=2).digest(), "little") & 0xFFF
+        return _of_place(place), bits
+
+
+@lru_cache(4_096)
+def _of_place(place: Place) -> dict[str, str]:
+    return {"country": place.country, "region": place.region, "city": place.city}
+
+
+def _fields(text: str) -> Sequence[Any] | None:
+    """Return what precedes the time, the time, request, status, size, referrer and User-Agent of a line of the combined
+    or common format; None where it is none. The common format has None for the last two."""
+    pieces = text.split('"')
+    if len(pieces) == 7 and "\\" not in text:
+        # Nearly every line: in a third of the time of the pattern.
+        first, request, numbers, referrer, between, agent, _ = pieces
+        before, _, time = first.removesuffix("] ").partition(" [")
+        words, answer = before.split(), numbers.split()
+        if (
+            f"{' '.join(words)} [{time}] " == first
+            and 3 <= len(words) <= 5
+            and "[" not in before
+            and time
+            and "]" not in time
+            and len(answer) == 2
+            and f" {answer[0]} {answer[1]} " == numbers
+            and len(answer[0]) == 3
+            and answer[0].isascii()
+            and answer[0].isdecimal()
+            and between == " "
+        ):
+            return before, time, request, *answer, referrer, agent
+    found = _LINE.match(text)
+    return found.groups() if found else None
 
 
 def _host_and_address(before: list[str]) -> tuple[str, str]:
@@ -202,7 +245,7 @@ def _host_and_address(before: list[str]) -> tuple[str, str]:
     return before[0], before[1]
 
 
-@lru_cache(_CACHED)
+@values.cached
 def _is_address(text: str) -> bool:
     try:
         ip_address(text)
@@ -211,40 +254,8 @@ def _is_address(text: str) -> bool:
     return True
 
 
-@lru_cache(1_024)
-def _host_name(text: str) -> str:
-    """Return the host of host[:port], "" where it is none."""
-    try:
-        return parse_page_url(f"https://{text}/").host
-    except BadUrl:
-        return ""
-
-
 def _first(headers: Any, name: str) -> str:
     """Return the first value of a header in a log of Caddy, "" where there is none."""
-    values = headers.get(name) if isinstance(headers, dict) else None
-    first = values[0] if isinstance(values, list) and values else ""
+    found = headers.get(name) if isinstance(headers, dict) else None
+    first = found[0] if isinstance(found, list) and found else ""
     return first if isinstance(first, str) else ""
-
-
-def _log_time_ms(text: str) -> int:
-    """Return the milliseconds of `10/Oct/2000:13:55:36 -0700`. Raises ValueError."""
-    clock = text[15:17] + text[18:20]
-    if (
-        text[14:21:3] == ":: "
-        and len(clock) == 4
-        and clock.isascii()
-        and clock.isdecimal()
-        and clock[0] < "6"
-        and clock[2] < "6"
-    ):
-        return _log_hour_ms(text[:14], text[21:]) + (int(clock[:2]) * 60 + int(clock[2:])) * 1_000
-    raise ValueError(text)
-
-
-@lru_cache(_CACHED)
-def _log_hour_ms(hour: str, offset: str) -> int:
-    found = _TIME.fullmatch(f"{hour}:00:00 {offset}")
-    if found is None or found[2] not in _MONTHS:
-        raise ValueError(hour)
-    return event_time_ms(f"{found[3]}-{_MONTHS[found[2]]:02}-{found[1]}T{found[4]}:{found[5]}:00{found[7]}")

@@ -38,11 +38,16 @@ _HEAD_BYTES = 65_536
 # The same line again and again compresses to a 300th; deflate reaches 1,032.
 MAX_RATIO = 500
 RATIO_FREE_BYTES = 16 * 1_048_576
+# Shorter than the longest line.
 _BLOCK_BYTES = 262_144
 # The exports of other systems have 7 to 20.
 MAX_MEMBERS = 100
 # Level 1 is 3 times as fast as 6, the default, and files are a fifth larger.
 _GZIP_LEVEL = 1
+
+
+Line = tuple[bytes | None, int]
+"""A line without its newline, None where it is too long, and its length with the newline."""
 
 
 class BadFile(Exception):
@@ -61,13 +66,17 @@ class Source:
         """Return how many bytes of the file, as stored, have been read; 0 for standard input."""
         return self._file.tell() if self.size else 0
 
-    def lines(self, start: int = 0, *, allow_nul: bool = False) -> Iterator[tuple[bytes | None, int]]:
-        """Yield each line from an (uncompressed) byte on, with its length including the newline; None if too long.
+    def lines(self, start: int = 0, *, allow_nul: bool = False) -> Iterator[Line]:
+        """Yield each line from an (uncompressed) byte on.
 
         allow_nul: whether a file with NUL at its beginning is text. Raises BadFile where the file cannot be read any
         further.
         """
-        return _lines(self.blocks(start, allow_nul=allow_nul))
+        return chain.from_iterable(self.line_lists(start, allow_nul=allow_nul))
+
+    def line_lists(self, start: int = 0, *, allow_nul: bool = False) -> Iterator[list[Line]]:
+        """Yield the same lines as lists of those that end in the same block."""
+        return _line_lists(self.blocks(start, allow_nul=allow_nul))
 
     def blocks(self, start: int = 0, *, allow_nul: bool = False) -> Iterator[bytes]:
         """Yield the bytes from an (uncompressed) byte on, in pieces, without a byte order mark. Raises BadFile."""
@@ -136,8 +145,8 @@ class Source:
                 raise BadFile(f"{self.name} is a zip archive of {len(members):,} files, more than {MAX_MEMBERS:,}.")
             return [member.filename for member in members]
 
-    def member_lines(self, name: str) -> Iterator[tuple[bytes | None, int]]:
-        """Yield each line of a file of a zip archive as `lines` does. Raises BadFile."""
+    def member_line_lists(self, name: str) -> Iterator[list[Line]]:
+        """Yield the lines of a file of a zip archive as `line_lists` does. Raises BadFile."""
         with self._unpacking():
             with _damaged_archives():
                 archive = zipfile.ZipFile(self._file)
@@ -145,7 +154,7 @@ class Source:
             with opened as file:
                 blocks = iter(partial(file.read, _BLOCK_BYTES), b"")
                 first = next(blocks, b"").removeprefix(b"\xef\xbb\xbf")
-                yield from _lines(chain((first,), blocks))
+                yield from _line_lists(chain((first,), blocks))
 
     @contextlib.contextmanager
     def _unpacking(self) -> Iterator[None]:
@@ -168,9 +177,13 @@ class Member:
         self.name = f"{file} in {source.name}"
         self._source, self._file = source, file
 
-    def lines(self, start: int = 0, *, allow_nul: bool = False) -> Iterator[tuple[bytes | None, int]]:
-        """Yield each line as Source.lines does, from the beginning alone. Raises BadFile."""
-        return self._source.member_lines(self._file)
+    def lines(self) -> Iterator[Line]:
+        """Yield the lines as Source.lines does, from the beginning alone. Raises BadFile."""
+        return chain.from_iterable(self.line_lists())
+
+    def line_lists(self, start: int = 0, *, allow_nul: bool = False) -> Iterator[list[Line]]:
+        """Yield the lines as Source.line_lists does, from the beginning alone. Raises BadFile."""
+        return self._source.member_line_lists(self._file)
 
 
 @contextlib.contextmanager
@@ -206,21 +219,25 @@ def _skip(file: BinaryIO, most: int) -> None:
         most -= len(block)
 
 
-def _lines(blocks: Iterator[bytes]) -> Iterator[tuple[bytes | None, int]]:
+def _line_lists(blocks: Iterator[bytes]) -> Iterator[list[Line]]:
     begun, thrown_away = b"", 0
     for block in blocks:
         pieces = (begun + block).split(b"\n")
         begun = pieces.pop()
-        for piece in pieces:
-            size = thrown_away + len(piece) + 1
-            yield (piece if size <= MAX_LINE_BYTES + 1 else None), size
+        if pieces:
+            found: list[Line] = [(piece, len(piece) + 1) for piece in pieces]
+            # Only the first one may have begun in an earlier block, and be longer than a block.
+            size = thrown_away + len(pieces[0]) + 1
+            if size > MAX_LINE_BYTES + 1:
+                found[0] = None, size
             thrown_away = 0
+            yield found
         if len(begun) > MAX_LINE_BYTES:
             thrown_away += len(begun)
             begun = b""
     size = thrown_away + len(begun)
     if size:
-        yield (None if thrown_away else begun), size
+        yield [(None if thrown_away else begun, size)]
 
 
 @contextlib.contextmanager

@@ -6,8 +6,7 @@ pages and apps are read. Sessions and engagement, which GA4 stores as events, ar
 in microseconds, name, user, page and position in its batch.
 """
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -28,13 +27,16 @@ _SESSION_EVENTS = frozenset(("session_start", "first_visit", "first_open", "user
 _OWN = ("ga_", "page_", "firebase_", "engagement_", "session_", "engaged_", "gclid", "dclid", "srsltid", "batch_")
 _OWN_PARAMETERS = frozenset(("source", "medium", "campaign", "term", "content", "campaign_id", "entrances"))
 _INT64 = 1 << 63
-_MANUAL = {
-    "utm_source": "manual_source",
-    "utm_medium": "manual_medium",
-    "utm_campaign": "manual_campaign_name",
-    "utm_term": "manual_term",
-    "utm_content": "manual_content",
-}
+# Parameters that are read and are no properties.
+_OF_PAGE = frozenset(("page_location", "page_referrer", "firebase_screen", "firebase_screen_class"))
+_NOT_SET = "(not set)"
+_DEVICE = ("operating_system", "operating_system_version", "category", "browser", "browser_version")
+_WEB, _GEO = ("browser", "browser_version"), ("country", "city")
+# In the order of values.UTM.
+_MANUAL = ("manual_source", "manual_medium", "manual_campaign_name", "manual_content", "manual_term")
+_PLATFORMS = {"ANDROID": "android", "IOS": "ios"}
+
+Fields = dict[str, str]
 
 
 class GA4:
@@ -70,35 +72,43 @@ class GA4:
             return (_BAD_PAGE,)
         event: dict[str, Any] = {"timestamp": time_us // 1_000, "visitor": user if isinstance(user, str) else None}
         event["id"] = f"{time_us} {name} {page} {row.get('event_bundle_sequence_id')} {row.get('batch_event_index')}"
-        event |= self._place_and_device(row)
+        device = _object(row, "device")
+        web = _object(device, "web_info")
+        event |= _agent(*_texts(device, _DEVICE), *_texts(web, _WEB))
+        event |= _place(*_texts(_object(row, "geo"), _GEO))
+        event["language"] = values.language(_text(device, "language"))
+        event["platform"] = _PLATFORMS.get(_text(row, "platform"), "")
+        event["app_version"] = values.label(_text(_object(row, "app_info"), "version"))
         if url:
             event |= {"pathname": url.path, "hostname": url.host, **values.campaign(url.query)}
-        event["referrer"] = values.referrer(str(parameters.get("page_referrer") or ""))
-        source = _object(row, "collected_traffic_source")
-        for field, key in _MANUAL.items():
-            text = source.get(key)
-            if isinstance(text, str) and text and not text.startswith("("):
-                event[field] = text[: values.MAX_LABEL]
+        else:
+            event["hostname"] = _text(web, "hostname") or self._domain
+        referrer = parameters.get("page_referrer")
+        event["referrer"] = values.referrer(str(referrer)) if referrer else ""
+        source = row.get("collected_traffic_source")
+        if isinstance(source, dict):
+            event |= values.utm_columns(*["" if text[:1] == "(" else text for text in _texts(source, _MANUAL)])
         return (_typed(event, name, parameters),)
 
-    def _place_and_device(self, row: dict[str, Any]) -> dict[str, Any]:
-        device, geo = _object(row, "device"), _object(row, "geo")
-        web = _object(device, "web_info")
-        os, _ = values.system(_text(device, "operating_system"))
-        version = values.split_version(_text(device, "operating_system_version"))
-        return {
-            "browser": values.browser(_text(web, "browser") or _text(device, "browser")),
-            "browser_version": values.major(_text(web, "browser_version") or _text(device, "browser_version")),
-            "os": os,
-            "os_version": values.os_version(os, version[1] or version[0]),
-            "device": values.device(_text(device, "category")),
-            "language": values.language(_text(device, "language")),
-            "country": CODE_OF_COUNTRY.get(_text(geo, "country"), ""),
-            "city": values.label(_text(geo, "city")),
-            "hostname": _text(web, "hostname") or self._domain,
-            "platform": {"ANDROID": "android", "IOS": "ios"}.get(_text(row, "platform"), ""),
-            "app_version": values.label(_text(_object(row, "app_info"), "version")),
-        }
+
+@values.cached
+def _agent(system: str, version: str, device: str, app: str, app_version: str, web: str, web_version: str) -> Fields:
+    """Return browser, system and device as fields of a line. app: the browser of a device without one on the web."""
+    os, _ = values.system(system)
+    named, number = values.split_version(version)
+    return {
+        "browser": values.browser(web or app),
+        "browser_version": values.major(web_version or app_version),
+        "os": os,
+        "os_version": values.os_version(os, number or named),
+        "device": values.device(device),
+    }
+
+
+@values.cached
+def _place(country: str, city: str) -> Fields:
+    """Return country and city as fields of a line."""
+    return {"country": CODE_OF_COUNTRY.get(country, ""), "city": values.label(city)}
 
 
 def _typed(event: dict[str, Any], name: str, parameters: dict[str, Any]) -> dict[str, Any] | Rejection:
@@ -108,22 +118,23 @@ def _typed(event: dict[str, Any], name: str, parameters: dict[str, Any]) -> dict
     screen = parameters.get("firebase_screen") or parameters.get("firebase_screen_class")
     if name == "screen_view" and isinstance(screen, str):
         return event | {"type": "screen_view", "pathname": f"/{screen}"}
-    data = {
-        key: value
-        for key, value in parameters.items()
-        if value is not None and key not in _OWN_PARAMETERS and not key.startswith(_OWN)
-    }
+    data = {key: value for key, value in parameters.items() if value is not None and not _is_own(key)}
     return event | {"type": "event", "event_name": name[: values.MAX_EVENT_NAME], "event_data": data or None}
 
 
 def _parameters(found: Any) -> dict[str, str | int | float | None]:
-    """Return the parameters of a row by their names."""
+    """Return the parameters of a row by their names, without those that are not read."""
     parameters: dict[str, str | int | float | None] = {}
     for one in found if isinstance(found, list) else ():
         key, value = (one.get("key"), one.get("value")) if isinstance(one, dict) else (None, None)
-        if isinstance(key, str) and isinstance(value, dict):
+        if isinstance(key, str) and isinstance(value, dict) and (key in _OF_PAGE or not _is_own(key)):
             parameters[key] = _value(value)
     return parameters
+
+
+@values.cached
+def _is_own(key: str) -> bool:
+    return key in _OWN_PARAMETERS or key.startswith(_OWN)
 
 
 def _value(typed: dict[str, Any]) -> str | int | float | None:
@@ -146,9 +157,13 @@ def _object(of: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _text(of: dict[str, Any], name: str) -> str:
     value = of.get(name)
-    return value if isinstance(value, str) and value != "(not set)" else ""
+    return value if isinstance(value, str) and value != _NOT_SET else ""
 
 
-@lru_cache(4_096)
+def _texts(of: dict[str, Any], names: Sequence[str]) -> list[str]:
+    return [value if isinstance(value, str) and value != _NOT_SET else "" for value in map(of.get, names)]
+
+
+@values.cached
 def _url(text: str) -> WebUrl:
     return parse_page_url(text)

@@ -12,6 +12,7 @@ from tally.events.validation import Rejection
 from tally.transfer import values
 from tally.transfer.files import BadFile, Source
 from tally.transfer.records import Record, Site, Skip, Table
+from tally.transfer.times import utc_ms
 
 COLUMNS = (
     *("2Path", "Title", "Event", "UserAgent", "Browser", "System", "Session", "Bot", "Referrer", "Referrer scheme"),
@@ -63,22 +64,17 @@ class GoatCounter:
         if bot not in ("", "0"):
             return _CRAWLER
         try:
-            ts_ms = values.utc_ms(date)
+            ts_ms = utc_ms(date)
         except ValueError:
             return (Rejection("invalid_field", "Date is like 2024-11-18T09:00:00Z.", "Date"),)
-        os, os_version = values.system(system)
-        name, version = values.split_version(browser)
         event: dict[str, Any] = {
             "type": "pageview",
             "timestamp": ts_ms,
             "visitor": session,
             "hostname": self._domain,
-            "os": os,
-            "os_version": os_version,
-            "browser": values.browser(name),
-            "browser_version": values.major(version),
-            "device": values.device_of(os, _width(size)),
             "id": "\n".join(value),
+            **_agent(browser, system, size),
+            **values.place(place[:2], place[3:]),
         }
         if not (browser or system) and agent_text:
             agent = self._agents.of(agent_text)
@@ -91,12 +87,25 @@ class GoatCounter:
         else:
             pathname, _, query = path.partition("?")
             event["pathname"] = values.pathname(pathname)
-            event |= values.campaign(query)
+            if query:
+                event |= values.campaign(query)
         if referrer:
             event |= source_of(referrer, scheme)
-        country = values.country(place[:2])
-        event["country"], event["region"] = country, values.region(country, place[3:])
         return (event,)
+
+
+@values.cached
+def _agent(browser: str, system: str, size: str) -> dict[str, str]:
+    """Return browser, system and device as fields of a line."""
+    os, os_version = values.system(system)
+    name, version = values.split_version(browser)
+    return {
+        "os": os,
+        "os_version": os_version,
+        "browser": values.browser(name),
+        "browser_version": values.major(version),
+        "device": values.device_of(os, _width(size)),
+    }
 
 
 def source_of(referrer: str, scheme: str) -> dict[str, str]:

@@ -49,7 +49,7 @@ class GoatCounterSums:
 
     def records(self, start: int) -> Iterator[Record]:
         """Yield the lines of all files with counts. Raises BadFile."""
-        info = b"".join(raw or b"" for raw, _ in self._source.member_lines(self._files["info.json"]))
+        info = b"".join(raw or b"" for raw, _ in Member(self._source, self._files["info.json"]).lines())
         try:
             version = str(orjson.loads(info)["export_version"])
         except (ValueError, KeyError, TypeError):

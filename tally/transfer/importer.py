@@ -42,7 +42,7 @@ from tally.storage.wal import truncate_wal_without_server
 from tally.timestamps import DAY_MS
 from tally.transfer.files import BadFile, Source
 from tally.transfer.formats import IMPORTERS
-from tally.transfer.import_writer import Check, Part, divided
+from tally.transfer.import_writer import Check, Part, UsedValues, divided
 from tally.transfer.line_format import Line, LineReader, SumLine
 from tally.transfer.records import Record, Site, Skip
 from tally.transfer.visit_merge import Visits
@@ -204,7 +204,7 @@ class _Import:
             bytes.fromhex(self._at.secret),
             keeps_visitors=keeps_visitors,
         )
-        self._labels, self._visits = Labels(), Visits(website)
+        self._labels, self._visits, self._used = Labels(), Visits(website), UsedValues()
         self._sizes, self._part_lines = sizes, sizes.part_lines
 
     def check(self) -> Preview:
@@ -232,7 +232,7 @@ class _Import:
             events, sums = divided(good)
             days.update(line.ts_ms // DAY_MS for line in events)
             sum_days.update(line.day for line in sums)
-            part = Part(self._connection, self._website, self._labels, self._visits, 0)
+            part = Part(self._connection, self._website, self._labels, self._visits, self._used, 0)
             known, known_sums = known + part.known(events), known_sums + part.known(sums)
             self._progress(self._source.position)
         self._end_reports(skipped)
@@ -304,7 +304,8 @@ class _Import:
             if self._state.another_wrote():
                 self._load_visits(chunk.lines[before.done :])
             self._state.begin(before)
-            part = Part(self._connection, self._website, self._labels, self._visits, self._state.number)
+            caches = self._labels, self._visits, self._used
+            part = Part(self._connection, self._website, *caches, self._state.number)
             part.take(lines)
             at = Progress(
                 before.now_ms,

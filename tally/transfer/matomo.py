@@ -6,7 +6,6 @@ visit and its place in it.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -91,7 +90,6 @@ class Matomo:
 
 def _of_visit(visit: dict[str, Any]) -> dict[str, Any]:
     """Return the values that all events of a visit have."""
-    country = values.country(_text(visit, "countryCode"))
     os, os_version = values.system(_text(visit, "operatingSystem"))
     name = _text(visit, "operatingSystemName")
     if name:
@@ -106,8 +104,7 @@ def _of_visit(visit: dict[str, Any]) -> dict[str, Any]:
         "os_version": os_version,
         "device": values.device(_text(visit, "deviceType")),
         "language": values.language(_text(visit, "languageCode")),
-        "country": country,
-        "region": values.region(country, _text(visit, "regionCode")),
+        **values.place(_text(visit, "countryCode"), _text(visit, "regionCode")),
         "city": values.label(_text(visit, "city")),
     }
 
@@ -136,7 +133,7 @@ def _text(of: dict[str, Any], name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-@lru_cache(4_096)
+@values.cached
 def _url(text: str) -> WebUrl:
     """Return a page's URL, with or without its scheme. Raises BadUrl."""
     return parse_page_url(text if "://" in text else f"https://{text}")

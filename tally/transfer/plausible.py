@@ -7,15 +7,23 @@ CSV. Revenue becomes the properties `value` and `currency`, as where it is colle
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tally.events.validation import Rejection
 from tally.transfer import values
 from tally.transfer.files import Source
 from tally.transfer.records import Record, Site, Skip, Table, unescaped
+from tally.transfer.times import utc_ms
 
 _NEEDED = ("timestamp", "name", "user_id", "pathname")
+_COLUMNS = (
+    *("name", "timestamp", "user_id", "session_id", "pathname", "hostname", "referrer", "referrer_source"),
+    *("meta.key", "meta.value", "revenue_source_amount", "revenue_source_currency", *values.UTM),
+    *("browser", "browser_version", "operating_system", "operating_system_version", "screen_size"),
+    *("country_code", "subdivision1_code"),
+)
+_UTM, _AGENT, _PLACE = slice(12, 17), slice(17, 22), slice(22, 24)
 _HINT = "export table events_v2 with a header, as docs/importing.md shows."
 _ENGAGEMENT = (Skip("engagement events"),)
 _BAD_TIME = Rejection("invalid_field", "timestamp is like 2024-11-18 09:00:00.", "timestamp")
@@ -33,6 +41,7 @@ class Plausible:
     def __init__(self, source: Source, site: Site) -> None:
         self._domain = site.domain
         self._table = Table.with_columns(source, _NEEDED, _HINT, allow_nul=True)
+        self._fields: Callable[[Sequence[str]], tuple[str, ...]] | None = None
 
     def records(self, start: int) -> Iterator[Record]:
         """Yield the rows of the file. Raises BadFile."""
@@ -40,39 +49,33 @@ class Plausible:
 
     def read(self, value: Sequence[str]) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
         """Return the event of a row."""
-        row = dict(zip(self._table.columns, value, strict=True))
-        name, get = row["name"], row.get
+        if self._fields is None:
+            self._fields = self._table.fields(_COLUMNS)
+        fields = self._fields(value)
+        name, time, user, session, path, hostname, referrer, source, keys, contents, amount, currency = fields[:12]
         if name in ("engagement", "pageleave"):
             return _ENGAGEMENT
         try:
-            ts_ms = values.utc_ms(row["timestamp"])
+            ts_ms = utc_ms(time)
         except ValueError:
             return (_BAD_TIME,)
-        country = values.country(get("country_code", ""))
-        os, _ = values.system(get("operating_system", ""))
-        path, hostname = row["pathname"], get("hostname") or self._domain
-        keys, contents = get("meta.key", ""), get("meta.value", "")
-        amount = get("revenue_source_amount", "")
+        hostname = hostname or self._domain
+        id = session, name, hostname, path, keys, contents
         event: dict[str, Any] = {
             "type": "pageview",
             "timestamp": ts_ms,
-            "visitor": row["user_id"],
-            "id": "\n".join((get("session_id", ""), name, hostname, path, keys, contents, *filter(None, (amount,)))),
+            "visitor": user,
+            "id": "\n".join((*id, amount) if amount else id),
             "hostname": hostname,
             "pathname": values.pathname(path),
-            "referrer": values.referrer(get("referrer", "")),
-            "browser": values.browser(get("browser", "")),
-            "browser_version": values.major(get("browser_version", "")),
-            "os": os,
-            "os_version": values.os_version(os, get("operating_system_version", "")),
-            "device": values.device(get("screen_size", "")),
-            "country": country,
-            "region": values.region(country, get("subdivision1_code", "")),
-            **values.utm_columns(row),
+            "referrer": values.referrer(referrer) if referrer else "",
+            **values.utm_columns(*fields[_UTM]),
+            **_agent(*fields[_AGENT]),
+            **values.place(*fields[_PLACE]),
         }
         # A source without a referrer comes from a parameter of the URL, such as ?ref=.
-        if not get("referrer") and not get("utm_source") and get("referrer_source", "") not in _NO_SOURCE:
-            event["utm_source"] = row["referrer_source"][: values.MAX_LABEL]
+        if not referrer and "utm_source" not in event and source not in _NO_SOURCE:
+            event["utm_source"] = source[: values.MAX_LABEL]
         if name == "pageview":
             return (event,)
         event |= {"type": "event", "event_name": name[: values.MAX_EVENT_NAME]}
@@ -81,11 +84,24 @@ class Plausible:
             if len(names) != len(texts):
                 return (_BAD_DATA,)
             event["event_data"] = dict(zip(names, texts, strict=True))
-        if _AMOUNT.fullmatch(amount):
+        if amount and _AMOUNT.fullmatch(amount):
             event["event_data"] = event.get("event_data", {}) | {"value": float(amount)}
-            if currency := get("revenue_source_currency", "").strip("\0"):
+            if currency := currency.strip("\0"):
                 event["event_data"]["currency"] = currency
         return (event,)
+
+
+@values.cached
+def _agent(browser: str, browser_version: str, system: str, os_version: str, screen: str) -> dict[str, str]:
+    """Return browser, system and device as fields of a line."""
+    os, _ = values.system(system)
+    return {
+        "browser": values.browser(browser),
+        "browser_version": values.major(browser_version),
+        "os": os,
+        "os_version": values.os_version(os, os_version),
+        "device": values.device(screen),
+    }
 
 
 def _texts(array: str) -> list[str]:

@@ -45,7 +45,7 @@ def _total(row: Row) -> Items:
 def _sources(row: Row) -> Items:
     figures = _of_visits(row)
     referrer = values.referrer(row.get("referrer", ""))
-    utm = values.utm_columns(row)
+    utm = dict(values.utm_columns(*[row.get(name, "") for name in values.UTM]))
     # A source without a referrer comes from a parameter of the URL, such as ?ref=.
     if not row.get("referrer") and not utm.get("utm_source") and row.get("source", "") not in _NO_SOURCE:
         utm["utm_source"] = row["source"][: values.MAX_LABEL]

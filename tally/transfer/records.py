@@ -16,11 +16,14 @@ import csv
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, repeat, takewhile
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from tally.events.validation import Rejection
-from tally.transfer.files import MAX_LINE_BYTES, BadFile, Member, Source
+from tally.transfer.files import MAX_LINE_BYTES, BadFile, Line, Member, Source
 
 Record = tuple[Any, int, int]
 
@@ -108,10 +111,20 @@ class Table:
 
         return cls(source, check, allow_nul=allow_nul)
 
+    def fields(self, names: Sequence[str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
+        """Return a function that returns a row's fields of these columns, "" for a column that the file does not have.
+
+        `records` must have begun.
+        """
+        found = {name: place for place, name in enumerate(self.columns)}
+        fields = itemgetter(*[found.get(name, -1) for name in names])
+        return lambda row: fields([*row, ""])
+
     def records(self, start: int = 0) -> Iterator[Record]:
         """Yield each row as a list of fields, and None for the header. Raises BadFile."""
-        found = self._source.lines(0, allow_nul=self._allow_nul)
-        raw, size = next(found, (b"", 0))
+        found = self._source.line_lists(0, allow_nul=self._allow_nul)
+        first = next(found, None) or [(b"", 0)]
+        raw, size = first.pop(0)
         header = _text(raw or b"")
         if isinstance(header, Rejection) or not raw:
             raise BadFile(f"{self._source.name} has no header: its first line must name the columns.")
@@ -119,12 +132,14 @@ class Table:
         self.columns = header.split("\t") if is_tsv else _row(header) or [""]
         self._check(self.columns)
         if start:
-            found = self._source.lines(start, allow_nul=self._allow_nul)
+            found = self._source.line_lists(start, allow_nul=self._allow_nul)
         else:
             yield None, size, 1
-        yield from self._escaped(found) if is_tsv else self._quoted(found)
+            found = chain([first], found)
+        yield from self._escaped(chain.from_iterable(found)) if is_tsv else self._quoted(found)
 
-    def _escaped(self, found: Iterator[tuple[bytes | None, int]]) -> Iterator[Record]:
+    def _escaped(self, found: Iterator[Line]) -> Iterator[Record]:
+        width = len(self.columns)
         for raw, size in found:
             text = TOO_LONG if raw is None else _text(raw)
             if isinstance(text, Rejection) or not text:
@@ -133,40 +148,55 @@ class Table:
             fields = text.split("\t")
             if "\\" in text:
                 fields = [unescaped(field) if "\\" in field and field[0] != "[" else field for field in fields]
-            yield (fields if len(fields) == len(self.columns) else self._width(len(fields))), size, 1
+            yield (fields if len(fields) == width else self._width(len(fields))), size, 1
 
-    def _quoted(self, found: Iterator[tuple[bytes | None, int]]) -> Iterator[Record]:
-        again: deque[tuple[bytes | None, int]] = deque()
+    def _quoted(self, found: Iterator[list[Line]]) -> Iterator[Record]:
+        waiting: deque[Line] = deque()
+        for lines in found:
+            waiting.extend(lines)
+            while waiting:
+                paired = [*takewhile(_has_paired_quotes, waiting)]
+                if paired:
+                    for _ in paired:
+                        waiting.popleft()
+                    yield from zip(self._rows(paired), [size for _, size in paired], repeat(1))
+                else:
+                    yield self._long_row(waiting, found)
 
-        def following() -> tuple[bytes | None, int]:
-            return again.popleft() if again else next(found, (None, 0))
+    def _rows(self, paired: Sequence[Line]) -> Sequence[list[str] | Rejection | None]:
+        """Return the fields of lines of which each is a row."""
+        content = b"\n".join([raw for raw, _ in paired if raw is not None])
+        # A carriage return that is part of a field needs a look at each line.
+        if b"\r\r" not in content:
+            with suppress(UnicodeDecodeError, csv.Error):
+                # A call for many lines takes half the time of one for each.
+                rows = [*csv.reader(content.decode().split("\n"), strict=True)]
+                if len(rows) == len(paired) and {*map(len, rows)} == {len(self.columns)}:
+                    return [*map(_without_nulls, rows)] if b"\\N" in content else rows
+        return [self._fields(raw) for raw, _ in paired if raw is not None]
 
-        while True:
-            raw, size = following()
-            if raw is None:
-                if not size:
-                    return
-                yield TOO_LONG, size, 1
-                continue
-            if not raw.count(b'"') & 1:
-                yield self._fields(raw), size, 1
-                continue
-            parts, whole, is_open = [(raw, size)], size, True
-            while is_open and whole <= _MAX_ROW_BYTES:
-                more, more_size = following()
-                if more is None:
-                    if more_size:
-                        again.appendleft((more, more_size))
-                    break
-                parts.append((more, more_size))
-                whole += more_size
-                is_open = not more.count(b'"') & 1
-            value = UNCLOSED if is_open else self._fields(b"\n".join(part for part, _ in parts))
-            if isinstance(value, Rejection):
-                again.extendleft(reversed(parts[1:]))
-                yield UNCLOSED, size, 1
-            else:
-                yield value, whole, len(parts)
+    def _long_row(self, waiting: deque[Line], found: Iterator[list[Line]]) -> Record:
+        """Take the first line, which is too long or has a quote without its pair, with those that complete its row."""
+        raw, size = waiting.popleft()
+        if raw is None:
+            return TOO_LONG, size, 1
+        parts, whole, is_open = [(raw, size)], size, True
+        while is_open and whole <= _MAX_ROW_BYTES:
+            if not waiting:
+                waiting.extend(next(found, ()))
+            more, more_size = waiting.popleft() if waiting else (None, 0)
+            if more is None:
+                if more_size:
+                    waiting.appendleft((more, more_size))
+                break
+            parts.append((more, more_size))
+            whole += more_size
+            is_open = not more.count(b'"') & 1
+        value = UNCLOSED if is_open else self._fields(b"\n".join([part for part, _ in parts]))
+        if isinstance(value, Rejection):
+            waiting.extendleft(reversed(parts[1:]))
+            return UNCLOSED, size, 1
+        return value, whole, len(parts)
 
     def _fields(self, raw: bytes) -> list[str] | Rejection | None:
         text = _text(raw)
@@ -176,11 +206,20 @@ class Table:
         if fields is None:
             return UNCLOSED
         if "\\N" in text:
-            fields = ["" if field == "\\N" else field for field in fields]
+            fields = _without_nulls(fields)
         return fields if len(fields) == len(self.columns) else self._width(len(fields))
 
     def _width(self, fields: int) -> Rejection:
         return Rejection("invalid_csv", f"The row has {fields:,} fields; the header has {len(self.columns):,}.")
+
+
+def _has_paired_quotes(line: Line) -> bool:
+    raw, _ = line
+    return raw is not None and not raw.count(b'"') & 1
+
+
+def _without_nulls(fields: list[str]) -> list[str]:
+    return ["" if field == "\\N" else field for field in fields]
 
 
 def unescaped(text: str) -> str:

@@ -4,7 +4,7 @@ Columns are found by their names. A query that joins table session gives browser
 (docs/importing.md has it); Umami Cloud exports them in the same row. A row is known by its event_id.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -13,8 +13,15 @@ from tally.events.validation import METRICS, Rejection
 from tally.transfer import values
 from tally.transfer.files import Source
 from tally.transfer.records import Record, Site, Skip, Table
+from tally.transfer.times import utc_ms
 
 _NEEDED = ("event_id", "session_id", "created_at", "url_path", "event_type")
+_COLUMNS = (
+    *("event_type", "created_at", "session_id", "event_id", "hostname", "url_path", "url_query", "referrer_domain"),
+    *("event_name", "event_data", *values.UTM, "browser", "os", "device", "language"),
+    *("country", "region", "subdivision1", "city", *METRICS),
+)
+_UTM, _AGENT, _PLACE, _VITALS = slice(10, 15), slice(15, 19), slice(19, 23), slice(23, None)
 _HINT = "export table website_event with a header, as docs/importing.md shows."
 _CLICKS = (Skip("clicks on links and pixels"),)
 _NO_VALUES = Skip("performance events without values")
@@ -30,6 +37,7 @@ class Umami:
     def __init__(self, source: Source, site: Site) -> None:
         self._domain = site.domain
         self._table = Table.with_columns(source, _NEEDED, _HINT)
+        self._fields: Callable[[Sequence[str]], tuple[str, ...]] | None = None
 
     def records(self, start: int) -> Iterator[Record]:
         """Yield the rows of the file. Raises BadFile."""
@@ -37,56 +45,68 @@ class Umami:
 
     def read(self, value: Sequence[str]) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
         """Return the event of a row."""
-        row = dict(zip(self._table.columns, value, strict=True))
-        kind, get = row["event_type"], row.get
+        if self._fields is None:
+            self._fields = self._table.fields(_COLUMNS)
+        fields = self._fields(value)
+        kind, time, visitor, id, hostname, path, query, referrer, event_name, event_data = fields[:10]
         if kind in ("3", "4"):
             return _CLICKS
         try:
-            ts_ms = values.utc_ms(row["created_at"])
+            ts_ms = utc_ms(time)
         except ValueError:
             return (_BAD_TIME,)
-        country = values.country(get("country", ""))
-        os, os_version = values.system(get("os", ""))
-        path = row["url_path"].partition("#")[0]
         event: dict[str, Any] = {
             "type": "pageview",
             "timestamp": ts_ms,
-            "visitor": row["session_id"],
-            "id": row["event_id"],
-            "hostname": get("hostname") or self._domain,
-            "pathname": values.pathname(path),
-            "referrer": values.referrer(get("referrer_domain", "")),
-            "browser": values.browser(get("browser", "")),
-            "os": os,
-            "os_version": os_version,
-            "device": values.device(get("device", "")),
-            "language": values.language(get("language", "")),
-            "country": country,
-            "region": values.region(country, get("region") or get("subdivision1") or ""),
-            "city": values.label(get("city", "")),
-            **values.campaign(get("url_query", "").removeprefix("?")),
-            **values.utm_columns(row),
+            "visitor": visitor,
+            "id": id,
+            "hostname": hostname or self._domain,
+            "pathname": values.pathname(path.partition("#")[0]),
+            "referrer": values.referrer(referrer) if referrer else "",
+            **values.campaign(query.removeprefix("?")),
+            **values.utm_columns(*fields[_UTM]),
+            **_agent(*fields[_AGENT]),
+            **_place(*fields[_PLACE]),
         }
         if kind == _EVENT:
-            return self._event(event, row)
+            return _event(event, event_name, event_data)
         if kind == _PERFORMANCE:
-            return _vitals(event, row)
+            return _vitals(event, fields[_VITALS])
         return (event,) if kind == _VIEW else (_BAD_TYPE,)
 
-    @staticmethod
-    def _event(event: dict[str, Any], row: dict[str, str]) -> tuple[dict[str, Any] | Rejection, ...]:
-        event |= {"type": "event", "event_name": row.get("event_name", "")[: values.MAX_EVENT_NAME]}
-        if data := row.get("event_data"):
-            try:
-                event["event_data"] = orjson.loads(data)
-            except ValueError:
-                return (_BAD_DATA,)
-        return (event,)
+
+@values.cached
+def _agent(browser: str, system: str, device: str, language: str) -> dict[str, str]:
+    """Return browser, system, device and language as fields of a line."""
+    os, os_version = values.system(system)
+    return {
+        "browser": values.browser(browser),
+        "os": os,
+        "os_version": os_version,
+        "device": values.device(device),
+        "language": values.language(language),
+    }
 
 
-def _vitals(event: dict[str, Any], row: dict[str, str]) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
+@values.cached
+def _place(country: str, region: str, subdivision: str, city: str) -> dict[str, str]:
+    """Return country, region and city as fields of a line."""
+    return values.place(country, region or subdivision) | {"city": values.label(city)}
+
+
+def _event(event: dict[str, Any], name: str, data: str) -> tuple[dict[str, Any] | Rejection, ...]:
+    event |= {"type": "event", "event_name": name[: values.MAX_EVENT_NAME]}
+    if data:
+        try:
+            event["event_data"] = orjson.loads(data)
+        except ValueError:
+            return (_BAD_DATA,)
+    return (event,)
+
+
+def _vitals(event: dict[str, Any], texts: Sequence[str]) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
     try:
-        vitals = {name: float(row[name]) for name in METRICS if row.get(name)}
+        vitals = {name: float(text) for name, text in zip(METRICS, texts, strict=True) if text}
     except ValueError:
         return (Rejection("invalid_field", "A metric of performance is a number.", "vitals"),)
     return (event | {"type": "vitals", "vitals": vitals} if vitals else _NO_VALUES,)

@@ -6,17 +6,19 @@ and collected events count together.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any, TypeVar, cast
 
 from tally.events.geoip import COUNTRIES
 from tally.events.urls import BadUrl, imported_referrer, utm
 from tally.events.validation import normal_language
-from tally.timestamps import event_time_ms
 
 MAX_LABEL = 100
 MAX_EVENT_NAME = 200
+# Results of a few texts, 2 MB a function. A line of a file may have texts of up to 1 MiB.
 _CACHED = 4_096
+_LONGEST_CACHED = 400
 
 # Names in lower case, without spaces, hyphens and slashes -> ours.
 _BROWSERS = {
@@ -96,10 +98,22 @@ _DEVICES = {
 _DESKTOP_SYSTEMS = frozenset(("Windows", "macOS", "Linux", "ChromeOS"))
 # The narrowest tablets are 600 CSS pixels wide; phones in portrait have under 500.
 _TABLET_WIDTH = 600
-_UTC, _ZERO = frozenset(("", "Z", "+00", "+00:00", " UTC")), frozenset(("", "00", "00:00"))
 _REGION = re.compile(r"[A-Z0-9]{1,3}")
-_UTM = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
+UTM = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
 _UNKNOWN = frozenset(("", "unknown", "(not set)", "not set", "unk", "other", "null", "xx"))
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def cached(function: _Function) -> _Function:
+    """Return a function of texts that keeps its latest results, of short texts only."""
+    short = lru_cache(_CACHED)(function)
+
+    def call(*texts: str) -> Any:
+        return short(*texts) if len("".join(texts)) <= _LONGEST_CACHED else function(*texts)
+
+    return cast(_Function, call)
 
 
 def label(text: str, most: int = MAX_LABEL) -> str:
@@ -107,6 +121,7 @@ def label(text: str, most: int = MAX_LABEL) -> str:
     return "" if text.lower() in _UNKNOWN else text[:most]
 
 
+@cached
 def referrer(text: str) -> str:
     """Return a referrer as it is stored, from a URL or a host with or without a path; "" where it is neither."""
     try:
@@ -120,16 +135,20 @@ def pathname(path: str) -> str:
     return path if path.startswith("/") else f"/{path}"
 
 
-def utm_columns(row: Mapping[str, str]) -> dict[str, str]:
-    """Return the UTM values that a row has in columns of these names."""
-    return {name: row[name][:MAX_LABEL] for name in _UTM if row.get(name)}
+@cached
+def utm_columns(*texts: str) -> dict[str, str]:
+    """Return the UTM values of texts of the columns UTM."""
+    return {name: text[:MAX_LABEL] for name, text in zip(UTM, texts, strict=True) if text}
 
 
 def campaign(query: str) -> dict[str, str]:
     """Return the UTM values of a query as fields of a line."""
-    if "utm_" not in query:
-        return {}
-    return {f"utm_{name}": value for name, value in utm(query)._asdict().items() if value}
+    return _campaign(query) if "utm_" in query else {}
+
+
+@cached
+def _campaign(query: str) -> dict[str, str]:
+    return {name: value for name, value in zip(UTM, utm(query), strict=True) if value}
 
 
 def country(text: str) -> str:
@@ -138,10 +157,17 @@ def country(text: str) -> str:
     return code if code in COUNTRIES else ""
 
 
-@lru_cache(1_024)
+@cached
 def language(text: str) -> str:
     """Return a language tag in its usual case, "" for another text."""
     return normal_language(text)
+
+
+@cached
+def place(country_text: str, region_text: str) -> dict[str, str]:
+    """Return country and region as fields of a line, from a country's code and that of a region in it."""
+    code = country(country_text)
+    return {"country": code, "region": region(code, region_text)}
 
 
 def region(country: str, text: str) -> str:
@@ -150,43 +176,14 @@ def region(country: str, text: str) -> str:
     return f"{country}-{code}" if country and _REGION.fullmatch(code) else ""
 
 
-def utc_ms(text: str) -> int:
-    """Return the milliseconds of a time such as `2026-11-21 10:00:00.123+00`, in UTC unless it has an offset.
-
-    Raises ValueError.
-    """
-    fraction_ms, rest = 0, text[19:]
-    if rest[:1] == ".":
-        digits, _, offset = rest[1:].removesuffix("Z").partition("+")
-        if digits.isascii() and digits.isdecimal() and offset in _ZERO:
-            fraction_ms, rest = int(digits[:3].ljust(3, "0")), ""
-    minute = text[14:16] + text[17:19]
-    if (
-        rest in _UTC
-        and text[13:17:3] == "::"
-        and len(minute) == 4
-        and minute.isascii()
-        and minute.isdecimal()
-        and minute[0] < "6"
-        and minute[2] < "6"
-    ):
-        return _hour_ms(text[:13]) + (int(minute[:2]) * 60 + int(minute[2:])) * 1_000 + fraction_ms
-    return event_time_ms(text.removesuffix(" UTC"))
-
-
-@lru_cache(maxsize=16_384)  # two years of hours, 3 MB
-def _hour_ms(text: str) -> int:
-    return event_time_ms(f"{text}:00:00Z")
-
-
-@lru_cache(_CACHED)
+@cached
 def browser(text: str) -> str:
     """Return our name of a browser, without a version."""
     name = _plain(text)
     return _BROWSERS.get(name, _PLAIN_BROWSERS.get(name, label(text)))
 
 
-@lru_cache(_CACHED)
+@cached
 def system(text: str) -> tuple[str, str]:
     """Return our name of a system and its version, from a text with or without one: `Windows 10`, `macOS 10.15`."""
     name, version = split_version(text)
@@ -195,7 +192,7 @@ def system(text: str) -> tuple[str, str]:
     return ours, os_version(ours, version)
 
 
-@lru_cache(_CACHED)
+@cached
 def split_version(text: str) -> tuple[str, str]:
     """Return a name and the version after it, "" where there is none: `Chrome 86` is Chrome and 86."""
     name, _, version = text.rpartition(" ")

@@ -19,11 +19,12 @@ stored for each (`import_visit`), so that one import can be undone: the visits o
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import orjson
 
-from tally.events.visits import Visit, belongs_to_visit, event_as_visit, joined
+from tally.events.visits import VISIT_GAP_MS, Visit, belongs_to_visit, event_as_visit, joined
 from tally.storage import import_records, visit_rows
 from tally.storage.bulk_insert import insert
 from tally.timestamps import DAY_MS
@@ -50,11 +51,67 @@ class Cut(NamedTuple):
 
 
 def cut(known: Sequence[Visit], news: Sequence[News]) -> Cut:
-    """Return the visits of one visitor and day after events are added, in the order of their ids. Takes 2 µs for one
-    event, 10 µs for four."""
+    """Return the visits of one visitor and day after events are added, in the order of their ids."""
     if not known and len(news) == 1:
         only = event_as_visit(0, *news[0])
         return Cut([only], [(only, [])], [0])
+    return _appended(known, news) or _merged(known, news)
+
+
+def _appended(known: Sequence[Visit], news: Sequence[News]) -> Cut | None:
+    """Return the visits where no event is earlier than one before it, as in sorted files; else None.
+
+    Takes a quarter of the time of `_merged`.
+    """
+    last = max(known, key=_end, default=None)
+    # Before the first event that can be.
+    end_ms = last.end_ms if last else -VISIT_GAP_MS - 1
+    of_last: list[News] = []
+    run, runs = of_last, []
+    for event in news:
+        ts_ms = event.ts_ms
+        if ts_ms < end_ms:
+            return None
+        if ts_ms > end_ms + VISIT_GAP_MS:
+            run = []
+            runs.append(run)
+        run.append(event)
+        end_ms = ts_ms
+    visits, changed, ordinals = list(known), [], []
+    if last and of_last:
+        now = _extended(last, of_last)
+        visits[visits.index(last)] = now
+        changed.append((now, [last]))
+        ordinals += [last.ordinal] * len(of_last)
+    following = max((visit.ordinal for visit in known), default=-1) + 1
+    for ordinal, (first, *others) in enumerate(runs, following):
+        now = _extended(event_as_visit(ordinal, *first), others)
+        visits.append(now)
+        changed.append((now, []))
+        ordinals += [ordinal] * (1 + len(others))
+    return Cut(visits, changed, ordinals)
+
+
+def _extended(visit: Visit, events: Sequence[News]) -> Visit:
+    """Return a visit with further events, sorted by time, of which none is before its end: what `joined` returns."""
+    ordinal, begin_ms, end_ms, views, others, entry_ms, entry_page, exit_ms, exit_page, acquired_ms, acquisition = visit
+    for ts_ms, is_view, page, source in events:
+        end_ms = ts_ms
+        if is_view:
+            if not views:
+                entry_ms, entry_page = ts_ms, page
+            exit_ms, exit_page = ts_ms, page
+            views += 1
+        else:
+            others += 1
+        if source and not acquisition:
+            acquired_ms, acquisition = ts_ms, source
+    pages = entry_ms, entry_page, exit_ms, exit_page
+    return Visit(ordinal, begin_ms, end_ms, views, others, *pages, acquired_ms, acquisition)
+
+
+def _merged(known: Sequence[Visit], news: Sequence[News]) -> Cut:
+    """Return the visits after events of any times are added. Takes 10 µs for four."""
     following = max((visit.ordinal for visit in known), default=-1) + 1
     visits: list[Visit] = []
     changed: list[tuple[Visit, list[Visit]]] = []
@@ -93,6 +150,9 @@ def _runs(known: Sequence[Visit], news: Sequence[News]) -> Iterable[list[int]]:
     yield members
 
 
+_end = attrgetter("end_ms")
+
+
 def _span(visit: Visit) -> int:
     # The events of the others are renumbered in the database; the longest visit usually has the most.
     return visit.end_ms - visit.begin_ms
@@ -118,6 +178,8 @@ class Visits:
         self._own.clear()
         self._owner.clear()
         for day, visitors in wanted.items():
+            if not self._has_visits(connection, day):
+                continue
             sent = orjson.dumps(list(visitors)).decode()
             rows = connection.execute(
                 f"/* visit_merge.load */ select visitor, {visit_rows.READ} from json_each(?) as wanted cross join visit"
@@ -130,6 +192,14 @@ class Visits:
             self._of |= known
             if known and import_records.has_events(connection, self._website, day, number):
                 self._load_shared(connection, day, number, known)
+
+    def _has_visits(self, connection: sqlite3.Connection, day: int) -> bool:
+        """Return whether a UTC day has visits of any visitor; the days of most files have none before."""
+        return bool(
+            connection.execute(
+                "/* visit_merge.any */ select 1 from visit where website = ? and day = ? limit 1", (self._website, day)
+            ).fetchall()
+        )
 
     def _load_shared(
         self, connection: sqlite3.Connection, day: int, number: int, known: Mapping[int, Sequence[Visit]]

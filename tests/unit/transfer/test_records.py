@@ -1,17 +1,22 @@
 """tally/transfer/records.py: records of any division of a file, from any of its records on."""
 
 import contextlib
+import csv
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from tally.events.validation import Rejection
 from tally.storage.database import open_database
+from tally.transfer import files
 from tally.transfer.files import Source, open_source
 from tally.transfer.importer import Sizes, import_events
-from tally.transfer.records import UNCLOSED, Record, Table, json_objects, lines
+from tally.transfer.records import NOT_UTF_8, UNCLOSED, Record, Table, json_objects, lines
 from tests.support.app import NOON_MS
 from tests.support.cases import cases
 from tests.support.imports import Imports
@@ -55,6 +60,71 @@ def test_records_from_any_of_them_on(
                 assert list(divide(source, at)) == found[number + 1 :]
 
 
+def rows_one_by_one(content: bytes) -> list[Record]:
+    """Return the records of the lines after a header of two columns, by the rules at the top of the module."""
+
+    def fields(raw: bytes) -> Any:
+        try:
+            text = raw.removesuffix(b"\r").decode()
+        except UnicodeDecodeError:
+            return NOT_UTF_8
+        if not text:
+            return None
+        try:
+            found = [*csv.reader([text], strict=True)] if '"' in text else [text.split(",")]
+        except csv.Error:
+            return UNCLOSED
+        row = ["" if field == "\\N" else field for field in found[0]]
+        return row if len(row) == 2 else "width"
+
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+    records: list[Record] = []
+    at = 0
+    while at < len(lines):
+        odd = [n for n in range(at, len(lines)) if lines[n].count(b'"') & 1]
+        end = at + 1
+        value = fields(lines[at])
+        if odd and odd[0] == at:
+            end = odd[1] + 1 if len(odd) > 1 else at + 1
+            value = fields(b"\n".join(lines[at:end])) if len(odd) > 1 else UNCLOSED
+            if isinstance(value, str | Rejection):
+                value, end = UNCLOSED, at + 1
+        records.append((value, sum(len(line) + 1 for line in lines[at:end]), end - at))
+        at = end
+    return records
+
+
+GOOD_ROWS = st.sampled_from([b"1,2", b'"x, y",""', b'"a ""b""",\\N', "é,ü".encode(), b'"c",d\r', b'"\0\0",'])
+PIECES = [b"a", b",", b'"', b'""', b"\r", b"\\N", "é".encode(), b"\xff", b"\0"]
+ANY_ROWS = st.lists(st.sampled_from(PIECES), max_size=6).map(b"".join)
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    drawn=st.lists(st.one_of(GOOD_ROWS, GOOD_ROWS, GOOD_ROWS, ANY_ROWS), max_size=12),
+    block=st.sampled_from([1, 7, 30, 1_000]),
+    start=st.integers(0, 12),
+)
+def test_rows_do_not_depend_on_blocks(tmp_path: Path, drawn: list[bytes], block: int, start: int) -> None:
+    """Rows that are read together are those that are read one by one."""
+    content = b"".join(row + b"\n" for row in drawn)
+    path = tmp_path / "file"
+    path.write_bytes(b"a,b\n" + content)
+    expected = rows_one_by_one(content)
+    with pytest.MonkeyPatch.context() as patch, open_source(str(path)) as source:
+        patch.setattr(files, "_BLOCK_BYTES", block)
+        whole = [*Table(source, lambda columns: None, allow_nul=True).records(0)]
+        assert whole[0] == (None, 4, 1)
+        found = [
+            ("width" if isinstance(value, Rejection) and "fields" in value.message else value, *more)
+            for value, *more in whole[1:]
+        ]
+        assert found == [tuple(record) for record in expected]
+        # From any of its records on.
+        at = 4 + sum(size for _, size, _ in expected[:start])
+        assert [*Table(source, lambda columns: None, allow_nul=True).records(at)] == whole[1 + start :]
+
+
 @pytest.mark.parametrize("after", range(1, 9))
 def test_an_interrupted_import_of_visits_continues(imports: Imports, after: int) -> None:
     """A visit has many events, so chunks end between visits and parts within them."""
@@ -72,8 +142,8 @@ def test_an_interrupted_import_of_visits_continues(imports: Imports, after: int)
             open_source(str(path)) as source,
         ):
             sizes = Sizes(chunk_lines=9, part_lines=4)
-            given = {"now_ms": NOON_MS, "format": "matomo", "sizes": sizes, "progress": progress}
-            return import_events(connection, 1, source, **given).accepted  # type: ignore[arg-type]
+            options = {"now_ms": NOON_MS, "format": "matomo", "sizes": sizes, "progress": progress}
+            return import_events(connection, 1, source, **options).accepted  # type: ignore[arg-type]
 
     with pytest.raises(KeyboardInterrupt):
         take()
