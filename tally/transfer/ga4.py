@@ -27,8 +27,13 @@ _SESSION_EVENTS = frozenset(("session_start", "first_visit", "first_open", "user
 _OWN = ("ga_", "page_", "firebase_", "engagement_", "session_", "engaged_", "gclid", "dclid", "srsltid", "batch_")
 _OWN_PARAMETERS = frozenset(("source", "medium", "campaign", "term", "content", "campaign_id", "entrances"))
 _INT64 = 1 << 63
-# Parameters that are read and are no properties.
-_OF_PAGE = frozenset(("page_location", "page_referrer", "firebase_screen", "firebase_screen_class"))
+# Those that nearly every row has, of which nothing is read.
+_NOT_READ = frozenset(
+    (
+        *("ga_session_id", "ga_session_number", "page_title", "engaged_session_event", "session_engaged"),
+        *("engagement_time_msec", "entrances", "batch_page_id", "batch_ordering_id"),
+    )
+)
 _NOT_SET = "(not set)"
 _DEVICE = ("operating_system", "operating_system_version", "category", "browser", "browser_version")
 _WEB, _GEO = ("browser", "browser_version"), ("country", "city")
@@ -70,21 +75,23 @@ class GA4:
             url = _url(page) if isinstance(page, str) and page else None
         except BadUrl:
             return (_BAD_PAGE,)
-        event: dict[str, Any] = {"timestamp": time_us // 1_000, "visitor": user if isinstance(user, str) else None}
-        event["id"] = f"{time_us} {name} {page} {row.get('event_bundle_sequence_id')} {row.get('batch_event_index')}"
-        device = _object(row, "device")
+        device, app, referrer = _object(row, "device"), row.get("app_info"), parameters.get("page_referrer")
         web = _object(device, "web_info")
-        event |= _agent(*_texts(device, _DEVICE), *_texts(web, _WEB))
-        event |= _place(*_texts(_object(row, "geo"), _GEO))
-        event["language"] = values.language(_text(device, "language"))
-        event["platform"] = _PLATFORMS.get(_text(row, "platform"), "")
-        event["app_version"] = values.label(_text(_object(row, "app_info"), "version"))
+        event: dict[str, Any] = {
+            "timestamp": time_us // 1_000,
+            "visitor": user if isinstance(user, str) else None,
+            "id": f"{time_us} {name} {page} {row.get('event_bundle_sequence_id')} {row.get('batch_event_index')}",
+            "hostname": url.host if url else _text(web, "hostname") or self._domain,
+            "referrer": values.referrer(str(referrer)) if referrer else "",
+            "language": values.language(_text(device, "language")),
+            "platform": _PLATFORMS.get(_text(row, "platform"), ""),
+            "app_version": values.label(_text(app, "version")) if isinstance(app, dict) else "",
+            **_agent(*_texts(device, _DEVICE), *_texts(web, _WEB)),
+            **_place(*_texts(_object(row, "geo"), _GEO)),
+        }
         if url:
-            event |= {"pathname": url.path, "hostname": url.host, **values.campaign(url.query)}
-        else:
-            event["hostname"] = _text(web, "hostname") or self._domain
-        referrer = parameters.get("page_referrer")
-        event["referrer"] = values.referrer(str(referrer)) if referrer else ""
+            event["pathname"] = url.path
+            event |= values.campaign(url.query)
         source = row.get("collected_traffic_source")
         if isinstance(source, dict):
             event |= values.utm_columns(*["" if text[:1] == "(" else text for text in _texts(source, _MANUAL)])
@@ -118,23 +125,22 @@ def _typed(event: dict[str, Any], name: str, parameters: dict[str, Any]) -> dict
     screen = parameters.get("firebase_screen") or parameters.get("firebase_screen_class")
     if name == "screen_view" and isinstance(screen, str):
         return event | {"type": "screen_view", "pathname": f"/{screen}"}
-    data = {key: value for key, value in parameters.items() if value is not None and not _is_own(key)}
+    data = {
+        key: value
+        for key, value in parameters.items()
+        if value is not None and key not in _OWN_PARAMETERS and not key.startswith(_OWN)
+    }
     return event | {"type": "event", "event_name": name[: values.MAX_EVENT_NAME], "event_data": data or None}
 
 
 def _parameters(found: Any) -> dict[str, str | int | float | None]:
-    """Return the parameters of a row by their names, without those that are not read."""
+    """Return the parameters of a row by their names, without some that are not read."""
     parameters: dict[str, str | int | float | None] = {}
     for one in found if isinstance(found, list) else ():
         key, value = (one.get("key"), one.get("value")) if isinstance(one, dict) else (None, None)
-        if isinstance(key, str) and isinstance(value, dict) and (key in _OF_PAGE or not _is_own(key)):
+        if isinstance(key, str) and isinstance(value, dict) and key not in _NOT_READ:
             parameters[key] = _value(value)
     return parameters
-
-
-@values.cached
-def _is_own(key: str) -> bool:
-    return key in _OWN_PARAMETERS or key.startswith(_OWN)
 
 
 def _value(typed: dict[str, Any]) -> str | int | float | None:

@@ -401,33 +401,30 @@ class _Chunks:
         """
         chunk_lines, end_byte = self._sizes.chunk_lines, self._first_byte + self._sizes.chunk_bytes
         stop = min(self._number + most, self.lines + chunk_lines)
-        good, bad, check = self._good, self._bad, self._line
+        good, bad, check, read = self._good, self._bad, self._line, self._read
+        number, position = self._number, self._bytes
         try:
-            while (
-                self._number < stop
-                and self._bytes < end_byte
-                and len(good) + len(bad) < chunk_lines
-                and not self._failure
-            ):
+            while number < stop and position < end_byte and len(good) + len(bad) < chunk_lines and not self._failure:
                 value, size, lines = next(self._records)
-                number = self._number + 1
-                self._number += lines
-                self._bytes += size
+                first = number + 1
+                number += lines
+                position += size
                 if value is None:
                     continue
-                for item in (value,) if isinstance(value, Rejection) else self._read(value):
-                    if isinstance(item, Skip):
-                        self._skipped[item.reason] += 1
-                        continue
-                    line = item if isinstance(item, Rejection) else check(number, item)
-                    if isinstance(line, Rejection):
-                        bad.append((number, line))
-                    else:
+                for item in (value,) if isinstance(value, Rejection) else read(value):
+                    line = item if isinstance(item, Skip | Rejection) else check(first, item)
+                    if isinstance(line, Line | SumLine):
                         good.append(line)
+                    elif isinstance(line, Rejection):
+                        bad.append((first, line))
+                    else:
+                        self._skipped[line.reason] += 1
         except StopIteration:
             pass
         except BadFile as failure:
             self._failure = failure
+        finally:
+            self._number, self._bytes = number, position
 
 
 class _ImportState:
