@@ -17,14 +17,13 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 
 from tally.api.auth import AUTH
 from tally.base_path import public_url
 from tally.cli.console import Failure
 from tally.cli.service_manager import Supervisor
 from tally.clock import Clock
-from tally.events.geoip import CountryDataError, Places
+from tally.events.request_context import CountryDataError
 from tally.http import logging
 from tally.http.connections import CONNECTIONS, Connection, Connections
 from tally.http.listener import usable_connections
@@ -57,13 +56,10 @@ _MALLOC = (
 )
 
 
-def run(settings: Settings, opening: "Future[Places]") -> None:
-    """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure.
-
-    `opening` is the country database, which a thread opens.
-    """
+def run(settings: Settings) -> None:
+    """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure."""
     try:
-        app = build_app(settings, opening=opening)
+        app = build_app(settings)
     except ValueError as bad:
         raise BadSetting(str(bad)) from None
     try:
@@ -84,7 +80,8 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def serve(app: Application, settings: Settings) -> None:
-    """Serve until a signal arrives. Raises BadDatabase, CountryDataError or CannotListen before it listens."""
+    """Serve until a signal arrives. Raises BadDatabase, CountryDataError or CannotListen before it listens, and
+    CountryDataError where the bundled database of places cannot be opened afterwards."""
     logging.configure(settings.log_format, settings.log_level)
     asyncio.get_running_loop().set_exception_handler(logging.log_loop_failure)
     sys.setswitchinterval(SWITCH_S)

@@ -1,7 +1,7 @@
 """The command `serve`: its options, and the start of a server process.
 
-A start is mostly imports, so this module has few. The country database is unpacked by a thread while they run, and what
-the server does not need to listen is loaded when it listens (`load_rest` in tally/web/application.py).
+A start is mostly imports, so this module has few. What the server does not need to listen, the country database among
+it, is loaded when it listens (`load_rest` in tally/web/application.py).
 """
 
 import argparse
@@ -9,10 +9,8 @@ import contextlib
 import gc
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 from tally.cli.console import add_setting
-from tally.events.geoip import Places
 from tally.http import logging
 from tally.settings import SETTINGS, Settings
 
@@ -47,12 +45,9 @@ def run_server(settings: Settings) -> None:
     logging.print_notice(settings.log_format, f"database: {settings.db.resolve()}")
     # Few objects become garbage during a start, and each collection looks at all of them (a tenth of the time).
     gc.disable()
-    thread = ThreadPoolExecutor(1)
     try:
-        opening = thread.submit(Places, settings.geoip_db)
         with _no_certificates():
-            from tally.cli.serve import run  # here: 0.25 s, beside the thread
-        run(settings, opening)
+            from tally.cli.serve import run  # here: 0.25 s
+        run(settings)
     finally:
-        thread.shutdown()
         gc.enable()

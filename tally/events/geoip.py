@@ -29,6 +29,7 @@ from typing import Final
 import maxminddb
 
 from tally.events.request_context import NOWHERE, Place
+from tally.events.request_context import CountryDataError as CountryDataError
 from tally.resources import asset
 
 BUNDLED: Final = "data/dbip-country-lite.mmdb.xz"
@@ -46,10 +47,6 @@ SN SO SR SS ST SV SX SY SZ TC TD TF TG TH TJ TK TL TM TN TO TR TT TV TW TZ UA UG
 VG VI VN VU WF WS XK YE YT ZA ZM ZW
 """
 COUNTRIES: Final = frozenset(_CODES.split())
-
-
-class CountryDataError(ValueError):
-    """A country database that cannot be used; the message has the file and the fix."""
 
 
 MAX_CITY_CHARACTERS: Final = 100  # as every label (docs/reference/collect-api.md)

@@ -1,7 +1,8 @@
 """What a request's headers and its client's address say about its events.
 
 A record holds texts, "" where something is unset. `Agent` is made by tally/events/user_agent.py, `Place` by
-tally/events/geoip.py; they are here so that code that only reads events does not load the tables of either.
+tally/events/geoip.py, which raises CountryDataError; they are here so that code that only reads events, and a server
+that starts, do not load the tables of either.
 Neither the User-Agent nor the address is in them, and neither is stored (docs/privacy.md).
 """
 
@@ -41,3 +42,7 @@ class RequestContext(NamedTuple):
     agent: Agent
     place: Place
     language: str
+
+
+class CountryDataError(ValueError):
+    """A country database that cannot be used; the message has the file and the fix."""

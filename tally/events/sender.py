@@ -33,7 +33,7 @@ from tally.events.client import (
     page_origin_of,
     plain_address,
 )
-from tally.events.geoip import Places
+from tally.events.places import DeferredPlaces, PlaceDatabase
 from tally.events.request_context import Place
 
 # One warning a minute is enough to find it in the log.
@@ -98,7 +98,7 @@ class Sender(NamedTuple):
 class ClientResolver:
     """Finds the client of each request. Used by the event loop alone."""
 
-    def __init__(self, clock: Clock, places: Places, trusted: tuple[Network, ...], header: str) -> None:
+    def __init__(self, clock: Clock, places: PlaceDatabase, trusted: tuple[Network, ...], header: str) -> None:
         self._clock, self._places, self._trusted, self.header = clock, places, trusted, header
         self.header_key = header.lower()
         self._warned_ns = -_WARN_NS
@@ -113,6 +113,11 @@ class ClientResolver:
         # Origins identify pages, not people. A Referer may contain more, so it is not cached.
         self._page_of = lru_cache(_CACHED_ORIGINS)(lambda origin: page_origin_of(origin, None, None))
         self._cached_client = lru_cache(_CACHED_CLIENTS)(self._client)
+
+    def load(self) -> None:
+        """Open the database of places, if it is not open yet. Any thread may call this. Raises CountryDataError."""
+        if isinstance(self._places, DeferredPlaces):
+            self._places.load()
 
     def sender(
         self, peer: str | None, headers: Mapping[str, str], forwarded: Sequence[str], *, is_http_1_1: bool = True

@@ -9,7 +9,7 @@
 Browser and system are named by ua-parser's tables, then renamed where those split one product in two
 (BROWSERS, SYSTEMS). Only two of its three tables are loaded: the third, for devices, takes as much memory
 again and has no kinds of device. These come from DEVICES, first match wins; crawlers from crawlers.py
-and _CRAWLER.
+and _crawler.
 
 Not detectable: an iPad that requests desktop pages sends the header of a Mac, Brave that of Chrome.
 """
@@ -17,14 +17,13 @@ Not detectable: an iPad that requests desktop pages sends the header of a Mac, B
 import re
 from functools import cache, lru_cache
 from threading import Lock
-from typing import Final
-
-from ua_parser import BasicResolver, RegexResolver
-from ua_parser.core import OS, Domain, Matchers, Resolver, UserAgent
-from ua_parser.loaders import load_lazy_builtins
+from typing import TYPE_CHECKING, Final
 
 from tally.events.crawlers import BOTS, NAMES, OPENINGS
 from tally.events.request_context import Agent
+
+if TYPE_CHECKING:  # imported with the tables: a server that starts needs neither (30 ms)
+    from ua_parser.core import OS, Matchers, Resolver, UserAgent
 
 MAX_CHARACTERS: Final = 512  # in-app browsers reach 400; what is parsed stands at the front
 CACHED: Final = 4_096  # an hour of a busy site; 4 MB if all have the maximum length
@@ -155,53 +154,70 @@ _BROWSER_OPENING: Final = ("Mozilla/", "Opera/", "UCWEB/")
 _APPLE_PHONE: Final = re.compile(r"iPhone|iPad|iPod")
 _ANDROID_REDUCED: Final = re.compile(r"\bAndroid 10; K\b")
 _SAFARI_18: Final = re.compile(r"\bVersion/18\b")
-# In any case, never within a longer word. CUBOT makes phones. "+http" begins the URL of a crawler's documentation.
-_CRAWLER: Final = re.compile(
-    r"(?<![a-z])(?:" + "|".join(re.escape(name) for name in NAMES) + r")(?![a-z])"
-    r"|(?:(?<!cu)bots?|crawlers?|spiders?|scrapers?)(?![a-z])"
-    r"|^(?:" + "|".join(re.escape(opening) for opening in OPENINGS) + r")"
-    r"|^Mozilla/.{0,500}\+https?://",
-    re.IGNORECASE | re.ASCII,
-)
-
 _NAME_OF: Final = {name.lower(): name for name in (*NAMES, *BOTS)}
-# The longest first: Google-InspectionTool before a shorter name at its beginning.
-_CRAWLER_NAME: Final = re.compile(
-    r"(?<![a-z])(?:" + "|".join(map(re.escape, sorted(_NAME_OF, key=len, reverse=True))) + r")(?![a-z])",
-    re.IGNORECASE | re.ASCII,
-)
 
 
-IS_COMPILED: Final = RegexResolver is not None
-"""Whether ua-parser-rs, the compiled engine, is installed. Without it ua-parser's engine in Python gives the same, in
-several times the time, for each User-Agent that is not among the latest CACHED."""
+# Both patterns take milliseconds to compile.
+@cache
+def _crawler() -> re.Pattern[str]:
+    """In any case, never within a longer word. CUBOT makes phones. "+http" begins the URL of a crawler's docs."""
+    return re.compile(
+        r"(?<![a-z])(?:" + "|".join(re.escape(name) for name in NAMES) + r")(?![a-z])"
+        r"|(?:(?<!cu)bots?|crawlers?|spiders?|scrapers?)(?![a-z])"
+        r"|^(?:" + "|".join(re.escape(opening) for opening in OPENINGS) + r")"
+        r"|^Mozilla/.{0,500}\+https?://",
+        re.IGNORECASE | re.ASCII,
+    )
+
+
+@cache
+def _crawler_name() -> re.Pattern[str]:
+    """The longest name first: Google-InspectionTool before a shorter one at its beginning."""
+    return re.compile(
+        r"(?<![a-z])(?:" + "|".join(map(re.escape, sorted(_NAME_OF, key=len, reverse=True))) + r")(?![a-z])",
+        re.IGNORECASE | re.ASCII,
+    )
+
+
+def is_compiled() -> bool:
+    """Return whether ua-parser-rs, the compiled engine, is installed.
+
+    Without it ua-parser's engine in Python gives the same, in several times the time, for each User-Agent that is not
+    among the latest CACHED.
+    """
+    from ua_parser import RegexResolver
+
+    return RegexResolver is not None
 
 
 _building = Lock()
 
 
-def _installed_resolver() -> Resolver:
+def _installed_resolver() -> "Resolver":
     """Return the fastest installed resolver, one for the process: its tables take 12 MB and 40 ms."""
     with _building:
         return _built_resolver()
 
 
 @cache
-def _built_resolver() -> Resolver:
+def _built_resolver() -> "Resolver":
+    from ua_parser import BasicResolver, RegexResolver
+
     return (RegexResolver or BasicResolver)(browser_and_os_matchers())
 
 
 class Agents:
     """Parses User-Agents, with a cache of the latest CACHED of them."""
 
-    def __init__(self, resolver: Resolver | None = None) -> None:
+    def __init__(self, resolver: "Resolver | None" = None) -> None:
         """Use this resolver, or the fastest installed one, which is loaded with the first User-Agent."""
         self._resolver = resolver
         self._cached = lru_cache(maxsize=CACHED)(self._read)
 
-    def load(self) -> Resolver:
+    def load(self) -> "Resolver":
         """Return the resolver; load it if no User-Agent has needed it yet. Any thread may call this."""
         if self._resolver is None:
+            _crawler()
             self._resolver = _installed_resolver()
         return self._resolver
 
@@ -212,7 +228,10 @@ class Agents:
     def _read(self, user_agent: str) -> Agent:
         # aiohttp decodes bytes that are no UTF-8 to lone surrogates, which the compiled parser refuses.
         text = user_agent if user_agent.isascii() else user_agent.encode("utf-8", "replace").decode("utf-8")
-        parsed = self.load()(text, Domain.USER_AGENT | Domain.OS)
+        resolver = self.load()
+        from ua_parser.core import Domain  # here: loaded with the resolver
+
+        parsed = resolver(text, Domain.USER_AGENT | Domain.OS)
         browses = text.startswith(_BROWSER_OPENING)
         system = _named(NAMED_SYSTEMS, text) or _system(text, parsed.os, browses)
         browser, browser_version = _browser(text, parsed.user_agent) if browses else ("", "")
@@ -222,21 +241,23 @@ class Agents:
             os=system,
             os_version=_version(text, system, parsed.os),
             device=_device(text, browses),
-            crawler=_CRAWLER.search(text) is not None,
+            crawler=_crawler().search(text) is not None,
         )
 
 
 def crawler_name(user_agent: str) -> str:
     """Return the listed name of a crawler's User-Agent (tally/events/crawlers.py), '' where it is not listed."""
     text = user_agent[:MAX_CHARACTERS]
-    found = _CRAWLER_NAME.search(text)
+    found = _crawler_name().search(text)
     if found:
         return _NAME_OF[found[0].lower()]
     return next((name.rstrip("/") for name in OPENINGS if text.lower().startswith(name.lower())), "")
 
 
-def browser_and_os_matchers() -> Matchers:
+def browser_and_os_matchers() -> "Matchers":
     """Return ua-parser's tables without the one for devices."""
+    from ua_parser.loaders import load_lazy_builtins
+
     browsers, systems, _ = load_lazy_builtins()
     return browsers, systems, []
 
@@ -245,7 +266,7 @@ def _named(names: tuple[tuple[re.Pattern[str], str], ...], text: str) -> str:
     return next((name for pattern, name in names if pattern.search(text)), "")
 
 
-def _browser(text: str, parsed: UserAgent | None) -> tuple[str, str]:
+def _browser(text: str, parsed: "UserAgent | None") -> tuple[str, str]:
     """Return the browser and its major version; "" for the version of one that the tables confuse with another."""
     named = _named(NAMED_BROWSERS, text)
     if named or parsed is None:
@@ -256,14 +277,14 @@ def _browser(text: str, parsed: UserAgent | None) -> tuple[str, str]:
     return browser, major if is_version else ""
 
 
-def _system(text: str, parsed: OS | None, browses: bool) -> str:
+def _system(text: str, parsed: "OS | None", browses: bool) -> str:
     # An app's "CFNetwork/1496 Darwin/23.5" is the same on iPhones and Macs; the tables give iOS for both.
     if parsed is None or (not browses and "CFNetwork" in text and not _APPLE_PHONE.search(text)):
         return ""
     return SYSTEMS.get(parsed.family, parsed.family)[:MAX_LABEL]
 
 
-def _version(text: str, system: str, parsed: OS | None) -> str:
+def _version(text: str, system: str, parsed: "OS | None") -> str:
     """Return the version where it is true, not frozen by the browser."""
     if parsed is None:
         return ""

@@ -149,9 +149,9 @@ def program(case: Case) -> Iterator[Finding]:
 
 def agent_engine(case: Case) -> Iterator[Finding]:
     """Check whether the compiled parser of User-Agents is installed."""
-    from tally.events.user_agent import IS_COMPILED  # importing its tables takes 50 ms
+    from tally.events.user_agent import is_compiled  # importing its tables takes 50 ms
 
-    if IS_COMPILED:
+    if is_compiled():
         yield fine("agents", "User-Agents are parsed by the compiled ua-parser-rs")
     else:
         yield note(

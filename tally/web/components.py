@@ -4,11 +4,10 @@ Settings, clock, rate limits, the store and the analytics engine are objects tha
 module keeps any. The store's background work is made here, because it needs the saved goals.
 """
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Future
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
@@ -21,7 +20,7 @@ from tally.api.reports import Report
 from tally.api.uploads import Uploads
 from tally.clock import Clock
 from tally.events.client import parse_proxies
-from tally.events.geoip import Places
+from tally.events.places import DeferredPlaces, PlaceDatabase
 from tally.events.sender import ClientResolver
 from tally.events.sessions import Sessions
 from tally.events.user_agent import Agents
@@ -66,25 +65,18 @@ async def components(
     engine: ReportEngine,
     ingest: IngestEngine,
     reports: Sequence[Report[Any]],
-    opening: "Future[Places] | None",
 ) -> AsyncIterator[None]:
     """Open the store and what uses it while the application runs (a cleanup context of aiohttp)."""
     trusted = parse_proxies(settings.trusted_proxy)
-    if opening is None:
-        unpacking = asyncio.get_running_loop().run_in_executor(None, Places, settings.geoip_db)
-    else:
-        unpacking = asyncio.wrap_future(opening)
+    # An error in a configured file is reported before a database is created.
+    places: PlaceDatabase = _configured_places(settings.geoip_db) if settings.geoip_db else DeferredPlaces()
     agents = Agents()
-    if settings.geoip_db is not None:
-        # An error in a configured file is reported before a database is created.
-        await unpacking
     event_writer, min_free_bytes = _event_writer(settings, clock), settings.min_free_disk * 1_000_000
     make_work = partial(_background_work, app, settings.keep_days, clock)
     copy = partial(copy_first, settings, partial(logging.print_notice, settings.log_format), clock.wall_ms())
     async with opened(
         settings.db, event_writer, clock, settings.query_seconds, min_free_bytes, make_work, copy
     ) as store:
-        places = await unpacking
         clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
         resolver = ClientResolver(clock, places, trusted, settings.forwarded_header)
         about_metrics = {"base_url": settings.base_url, "has_metrics_token": bool(settings.metrics_token)}
@@ -107,6 +99,12 @@ async def components(
         app[AUTH].close()
         await uploads.close()
     places.close()
+
+
+def _configured_places(path: Path) -> PlaceDatabase:
+    from tally.events.geoip import Places  # here: its reader takes 15 ms that the bundled database needs later
+
+    return Places(path)
 
 
 def _event_writer(settings: Settings, clock: Clock) -> EventWriter:

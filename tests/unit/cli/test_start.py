@@ -4,11 +4,15 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tally.events import geoip
+from tally.events.places import DeferredPlaces
 from tests.support.app import CHROME, ROOT
 from tests.support.process import Command, Serve, clean_environment
 
@@ -49,8 +53,22 @@ def fail():
 pages._read_sources = fail
 sys.exit(analytics_server.main(sys.argv[1:]))
 """
+# A server whose database of places is damaged.
+DAMAGED = """
+import sys
+import analytics_server
+from tally.events import geoip
+geoip.BUNDLED = "data/README.md"
+sys.exit(analytics_server.main(sys.argv[1:]))
+"""
 # Libraries and parts of the server that requests, other commands or tests need.
 NOT_YET = (
+    "maxminddb",
+    "ua_parser",
+    "ua_parser_rs",
+    "yaml",
+    "importlib.metadata",
+    "tally.events.geoip",
     "prometheus_client",
     "wsgiref",
     "scipy",
@@ -123,9 +141,33 @@ def test_first_requests_find_what_they_need(serve: Serve, command: Command) -> N
     assert "fail" not in server.stderr()
 
 
-def test_what_cannot_be_loaded_after_listening_ends_the_server(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", UNREADABLE, "serve", "--port", "0", "--db", str(tmp_path / "analytics.db")]
+@pytest.mark.parametrize(
+    ("program", "error"),
+    [(UNREADABLE, "the pages cannot be read"), (DAMAGED, "analytics-server: {ROOT}/tally/data/README.md cannot be")],
+    ids=["pages", "places"],
+)
+def test_what_cannot_be_loaded_after_listening_ends_the_server(tmp_path: Path, program: str, error: str) -> None:
+    words = [sys.executable, "-c", program, "serve", "--port", "0", "--db", str(tmp_path / "analytics.db")]
     done = subprocess.run(words, cwd=ROOT, env=clean_environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
     assert done.stdout.startswith("listening on ")
-    assert "the pages cannot be read" in done.stderr
+    assert error.replace("{ROOT}", str(ROOT)) in done.stderr
+
+
+def test_places_are_opened_once_by_whoever_needs_them_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[geoip.Places] = []
+
+    class Counted(geoip.Places):
+        def __init__(self) -> None:
+            super().__init__()
+            opened.append(self)
+
+    monkeypatch.setattr(geoip, "Places", Counted)
+    places = DeferredPlaces()
+    places.close()
+    with ThreadPoolExecutor(4) as threads:
+        loading = threads.submit(places.load)
+        found = [threads.submit(places.of, ip_address("193.99.144.80")) for _ in range(8)]
+        assert {one.result().country for one in found} == {"DE"}
+        assert [loading.result()] == opened
+    places.close()

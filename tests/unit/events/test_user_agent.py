@@ -20,12 +20,12 @@ from ua_parser.core import Domain, PartialResult, Resolver
 from tally.events.crawlers import BOTS, NAMES, OPENINGS
 from tally.events.user_agent import (
     CACHED,
-    IS_COMPILED,
     MAX_CHARACTERS,
     MAX_LABEL,
     Agents,
     browser_and_os_matchers,
     crawler_name,
+    is_compiled,
 )
 from tests.support.app import ROOT
 from tests.support.cases import cases
@@ -536,11 +536,11 @@ def test_lone_surrogates_do_not_hide_the_rest(agents: Agents) -> None:
 WITHOUT = """
 import json, sys, time
 sys.modules["ua_parser_rs"] = None  # importing it fails, as where it is not installed
-from tally.events.user_agent import IS_COMPILED, Agents
+from tally.events.user_agent import Agents, is_compiled
 from ua_parser import BasicResolver
 given = json.load(sys.stdin)
 agents = Agents()
-assert not IS_COMPILED and type(agents.load()) is BasicResolver
+assert not is_compiled() and type(agents.load()) is BasicResolver
 parsed = []
 for text in given["table"]:
     agent = agents.of(text)
@@ -580,7 +580,7 @@ def test_results_are_the_same_without_the_compiled_engine() -> None:
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert IS_COMPILED, "the tests compare with it"
+    assert is_compiled(), "the tests compare with it"
     compiled = Agents(RegexResolver(browser_and_os_matchers()))  # type: ignore[misc]
     expected = [compiled.of(text) for text in table]
     assert found["parsed"] == [[a.browser, a.os, a.os_version, a.device, a.crawler] for a in expected]
