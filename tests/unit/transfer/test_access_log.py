@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tally.storage.database import open_database
-from tally.transfer import importer
+from tally.transfer import access_log, importer
 from tally.transfer.files import open_source
 from tally.transfer.importer import Sizes, import_events
 from tally.transfer.records import Skip
@@ -143,6 +145,20 @@ def test_lines(imports: Imports, line: str, expected: Any) -> None:
         assert {name: found[name] for name in expected} == expected
     else:
         assert expected in (found, getattr(found, "code", None))
+
+
+PIECES = ['"', " ", "[", "]", "- ", "\\", "a", "200", "\t", '" "', '"\\""', "\N{NO-BREAK SPACE}"]
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 200), st.sampled_from(PIECES), st.booleans()), max_size=3))
+def test_usual_lines_are_divided_as_by_the_pattern(changes: list[tuple[int, str, bool]]) -> None:
+    """A usual line, and lines in which some characters are inserted or replaced."""
+    text = combined("/a?b=c", referrer="https://example.org/", agent="A (b) C")
+    for at, piece, is_inserted in changes:
+        text = text[:at] + piece + text[at + (0 if is_inserted else len(piece)) :]
+    found = access_log._LINE.match(text)
+    assert access_log._fields(text) == (found and found.groups())
 
 
 def test_addresses_are_not_stored(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
