@@ -137,16 +137,19 @@ def _parameters(found: Any) -> dict[str, str | int | float | None]:
     """Return the parameters of a row by their names, without some that are not read."""
     parameters: dict[str, str | int | float | None] = {}
     for one in found if isinstance(found, list) else ():
-        key, value = (one.get("key"), one.get("value")) if isinstance(one, dict) else (None, None)
-        if isinstance(key, str) and isinstance(value, dict) and key not in _NOT_READ:
-            parameters[key] = _value(value)
+        key = one.get("key") if isinstance(one, dict) else None
+        if not isinstance(key, str) or key in _NOT_READ:
+            continue
+        value = one.get("value")
+        if isinstance(value, dict):
+            text = value.get("string_value")
+            parameters[key] = text if isinstance(text, str) else _number(value)
     return parameters
 
 
-def _value(typed: dict[str, Any]) -> str | int | float | None:
-    text, number = typed.get("string_value"), typed.get("int_value")
-    if isinstance(text, str):
-        return text
+def _number(typed: dict[str, Any]) -> str | int | float | None:
+    """Return the value of a parameter that is no text."""
+    number = typed.get("int_value")
     if isinstance(number, str) and len(number) <= 20 and number.removeprefix("-").isdecimal():
         # An INT64 in BigQuery; orjson, which writes event_data, has no larger ones either.
         return whole if -_INT64 <= (whole := int(number)) < _INT64 else number
