@@ -529,14 +529,15 @@ create table packed_day (
 ) strict, without rowid;
 
 -- The columns of packed days, encoded by `encoded` in tally/storage/day_columns.py, where COLUMNS has the numbers that
--- are field: those of dimensions and event_name as in rollup, and others from 110 on.
+-- are field: those of dimensions and event_name as in rollup, and others from 110 on. With rowids, because of a row above
+-- 1 KB in a table without them SQLite stores a part in pages that no other row uses; with them, above 4 KB.
 create table day_column (
   website  integer not null,
   field    integer not null,
   day      integer not null,
   content  blob    not null,
   primary key (website, field, day)
-) strict, without rowid;
+) strict;
 
 -- Histograms of web vitals (tally/rollups/web_vitals.py) of all events, by device and by pathname, over quarter days
 -- (level -1), days (0) and blocks of 8 and 64 days (3 and 6; -3 and -6 while a block is being built).
