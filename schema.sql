@@ -399,20 +399,31 @@ create table total_15m (
   primary key (website, quarter)
 ) strict, without rowid;
 
--- Counts by value of each field over blocks of days, for top lists (tally/rollups/field_values.py). Level 1 is not used.
--- field 100 is event_name, of events and app events only; its value 0 counts all traffic. Dimensions that are columns
--- of visit are here once their day is final; entry and exit pages are in visit_page.
+-- Counts by value of each field over days, for top lists (tally/rollups/field_values.py). field 100 is event_name, of
+-- events and app events only; its value 0 counts all traffic. Dimensions that are columns of visit are here once their
+-- day is final; entry and exit pages are in visit_page.
 create table rollup (
   website    integer not null,
   field      integer not null check (field between 0 and 100),
-  level      integer not null check (level between 0 and 8),
-  block      integer not null,
+  day        integer not null,
   value      integer not null,
   visitors   integer not null,
   pageviews  integer not null,
   events     integer not null,
-  primary key (website, field, level, block, value)
+  primary key (website, field, day, value)
 ) strict, without rowid;
+
+-- The same over blocks of 4 to 256 days (levels 2 to 8), as arrays of up to CHUNK values in ascending order, encoded by
+-- `encoded` in tally/rollups/value_blocks.py. With rowids, as day_column.
+create table rollup_block (
+  website      integer not null,
+  field        integer not null check (field between 0 and 100),
+  level        integer not null check (level between 2 and 8),
+  block        integer not null,
+  first_value  integer not null,
+  content      blob    not null,
+  primary key (website, field, level, block, first_value)
+) strict;
 
 -- The state of each day that has traffic (level 0) and of each block that has been built: 0 stale, 1 open, 2 final, 3
 -- kept (final, and raw events have expired), 4 imported (no events; built from imported_sum).
@@ -529,8 +540,8 @@ create table packed_day (
 ) strict, without rowid;
 
 -- The columns of packed days, encoded by `encoded` in tally/storage/day_columns.py, where COLUMNS has the numbers that
--- are field: those of dimensions and event_name as in rollup, and others from 110 on. With rowids, because of a row above
--- 1 KB in a table without them SQLite stores a part in pages that no other row uses; with them, above 4 KB.
+-- are field: those of dimensions and event_name as in rollup, and others from 110 on. With rowids: SQLite stores what
+-- exceeds 4 KB of a row in pages of its own, in a table without them what exceeds 1 KB.
 create table day_column (
   website  integer not null,
   field    integer not null,

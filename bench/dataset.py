@@ -35,7 +35,7 @@ SEED = 7
 DAYS = 365
 MARKER = "bench.json"
 # Changed with the way rows are drawn, so that older files are not reused.
-SHAPE = 3
+SHAPE = 4
 # An older file has too few events of the last 7 days.
 MAX_AGE_MS = 36 * 3_600_000
 # The limit for late events, for which event_ids are kept.

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from tally.accounts.websites import secure_delete
 from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
-from tally.rollups.field_values import NUMBERS
 from tally.storage import event_data
 from tally.storage.database import interrupted_when
 from tally.storage.labels import Labels
@@ -29,14 +28,15 @@ from tally.storage.labels import Labels
 STEP_S = 0.01
 _ROWS = 250
 # A row of a page with clicks everywhere takes 100 KB and more.
-_LARGE_ROWS = {"heatmap_block": 5, "day_column": 5}
+_LARGE_ROWS = {"heatmap_block": 5, "day_column": 5, "rollup_block": 50}
 
 TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("event", ("ts", "id")),
     ("visit", ("day", "visitor", "visit")),
     ("open_day_visitor", ("day", "visitor")),
     ("open_day_visitor_value", ("day", "visitor", "field", "value")),
-    ("rollup", ("field", "level", "block", "value")),
+    ("rollup", ("field", "day", "value")),
+    ("rollup_block", ("field", "level", "block", "first_value")),
     ("total_15m", ("quarter",)),
     ("rollup_state", ("level", "block")),
     ("visit_page", ("level", "block", "value")),
@@ -85,8 +85,9 @@ _LABELS = (
     ("visit_page", ("value",)),
     ("goal_day", ("value",)),
     ("field_value", ("value",)),
+    ("rollup", ("value",)),  # and with it those of rollup_block
 )
-"""Where numbers of labels are, besides rollup; a table that rows are moved from stands before those they move to."""
+"""Where numbers of labels are; a table that rows are moved from stands before those they move to."""
 
 
 class DeletedWebsite(NamedTuple):
@@ -134,7 +135,7 @@ def delete_rows(connection: sqlite3.Connection, website: int) -> bool:
 class LabelScan:
     """Finds the labels that any row of any website has, in steps, each a statement with its own snapshot.
 
-    Between two steps rows may move: from events to rollups, from days to blocks, from points to packed ones. No label
+    Between two steps rows may move: from events to rollups, from points to packed ones. No label
     is missed: `_uses` reads the table from which rows move before the one to which they move, and labels of rows that
     arrive later are recorded (`watch_labels`). Once `is_over` returns true, a step raises sqlite3.OperationalError.
     """
@@ -177,9 +178,6 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
         for table, columns in _LABELS:
             for column in columns:
                 yield f"/* deletion.used */ select distinct {column} from {table} where website = ?", (website,)
-        for field in NUMBERS:
-            statement = "/* deletion.used_values */ select distinct value from rollup where website = ? and field = ?"
-            yield statement, (website, field)
 
 
 def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:

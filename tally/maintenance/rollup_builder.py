@@ -130,7 +130,7 @@ class RollupBuilder:
         while await self._write(field_values.delete_visitors, website, day):
             pass
         # Those of a build that was interrupted.
-        while await self._write(field_values.delete_values, website, 0, day, field_values.OF_VISITS):
+        while await self._write(field_values.delete_values, website, day, field_values.OF_VISITS):
             pass
         for field in field_values.OF_VISITS:
             await self._write_values(website, day, field)
@@ -154,7 +154,7 @@ class RollupBuilder:
 
     async def _build_day(self, website: int, day: int, deletion_time_ms: int) -> None:
         """Rebuild a stale day."""
-        while await self._write(field_values.delete_values, website, 0, day) or await self._write(
+        while await self._write(field_values.delete_values, website, day) or await self._write(
             field_values.delete_visitors, website, day
         ):
             pass
@@ -177,16 +177,21 @@ class RollupBuilder:
         rows = await self._reader.run(lambda connection: field_values.count_day(connection, website, day, field))
         for start in range(0, len(rows), rollup_state.ROWS_PER_STEP):
             part = rows[start : start + rollup_state.ROWS_PER_STEP]
-            await self._write(field_values.add_values, (website, field, 0, day), part)
+            await self._write(field_values.add_values, (website, field, day), part)
 
     async def _build_block(self, website: int, level: int, block: int) -> None:
         """Build a block from the blocks below it."""
-        while await self._write(field_values.delete_values, website, level, block):
+        # numpy is imported with the first block.
+        from tally.rollups import value_blocks
+
+        while await self._write(value_blocks.delete_chunks, website, level, block):
             pass
+        rows: list[value_blocks.Chunk] = []
         for field in field_values.NUMBERS:
-            after = -1
-            while after < field_values.LAST_VALUE:
-                after = await self._write(field_values.merge, website, field, level, block, after)
+            rows += await self._read(value_blocks.merged_chunks, website, field, level, block)
+            while len(rows) > value_blocks.CHUNKS_PER_STEP or (rows and field == field_values.NUMBERS[-1]):
+                some, rows = rows[: value_blocks.CHUNKS_PER_STEP], rows[value_blocks.CHUNKS_PER_STEP :]
+                await self._write(value_blocks.add_chunks, website, level, block, some)
         await self._write(rollup_state.finish_block, website, level, block)
 
     async def blocks(self, website: int, now: Now) -> bool:

@@ -26,9 +26,6 @@ from tally.storage.sql.visits import SIDES
 from tally.storage.visitor_values import NAMES
 from tally.timestamps import DAY_MS
 
-# SQLite allows at most 500 terms in a compound select.
-_TILES_A_STATEMENT = 400
-
 
 class TopQuery(NamedTuple):
     """What is asked of a list: values of a field from `offset` on, in the order of a key figure.
@@ -200,7 +197,7 @@ def _sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sum
         for span in [span for span in left if _is_rolled_up_in_part(coverage, span)]:
             left.remove(span)
             day = span[0] // DAY_MS
-            sums.add(coverage.rows(sql.sums(coverage.website, number, [(0, day)])))
+            sums.add(coverage.rows(sql.sums(coverage.website, number, [day])))
             rolled_up_to_ms = coverage.known.days[day].rolled_up_to_ms
             sums.add(coverage.rows(sql.not_folded(coverage.website, number, day, rolled_up_to_ms, span[1])))
     for spans, filtered in ((left, False), (plan.raw, True)):
@@ -266,9 +263,23 @@ def _add_tiles(
     number = field_number(field)
 
     def count(own: Sums) -> None:
-        for start in range(0, len(tiles), _TILES_A_STATEMENT):
-            query = sql.sums(coverage.website, number, tiles[start : start + _TILES_A_STATEMENT])
-            own.add(coverage.connection.execute(*query))
+        own.add(tile_sums(coverage.connection, coverage.website, number, tiles))
 
     if tiles:
         sums.add_cached(cache, ("tiles", coverage.website, number, version, *tiles), count)
+
+
+def tile_sums(
+    connection: sqlite3.Connection, website: int, field: int, tiles: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, ...]]:
+    """Yield rows (value, visitors, pageviews, events) to be added up of days (level 0) and blocks (level, number)."""
+    blocks = [tile for tile in tiles if tile[0]]
+    days = [day for level, day in tiles if not level]
+    if days:
+        yield from connection.execute(*sql.sums(website, field, days))
+    if blocks:
+        # numpy is imported with the first question that needs it.
+        from tally.rollups import value_blocks
+
+        for counts in value_blocks.sums(connection, website, field, blocks):
+            yield from zip(*counts.tolist(), strict=True)

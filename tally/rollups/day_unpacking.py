@@ -16,6 +16,7 @@ from tally.events.dimensions import FIELDS
 from tally.rollups.day_packing import numbers
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
+from tally.storage.database import damaged
 from tally.storage.day_columns import Array, Column, decoded, decoded_texts, ids_of
 from tally.storage.event_data import Part
 from tally.storage.sql import day_columns as sql
@@ -47,9 +48,7 @@ class UnpackedDay:
             "/* day_unpacking.checksum */ select checksum from packed_day where website = ? and day = ?", (website, day)
         ).fetchone()
         if sql.checksum(self._stored) != expected:
-            failure = sqlite3.DatabaseError(f"the columns of day {day} of website {website} are damaged")
-            failure.sqlite_errorcode, failure.sqlite_errorname = sqlite3.SQLITE_CORRUPT, "SQLITE_CORRUPT"
-            raise failure
+            raise damaged(f"the columns of day {day} of website {website} are damaged")
 
     def event(self, name: str) -> Array:
         """Return a column with numbers of table event, by (visitor, visit, ts, id)."""

@@ -1,6 +1,7 @@
-"""Counts of each field's values over whole UTC days and blocks of days: the table `rollup`.
+"""Counts of each field's values over whole UTC days: the table `rollup`.
 
-tally/rollups/rollup_state.py defines which of them are complete; this module has the steps that build them:
+tally/rollups/rollup_state.py defines which of them are complete. Blocks: tally/rollups/value_blocks.py. This module has
+the steps that build days:
 - An open day: `roll_up` includes its new events a few seconds after they arrived, `roll_up_late` an event whose time
   was rolled up before. tally/storage/visitor_values.py stores which values each visitor of the day has already, so
   that a visitor counts once for a value.
@@ -8,7 +9,6 @@ tally/rollups/rollup_state.py defines which of them are complete; this module ha
 - Dimensions of visits (ACQUISITION in tally/events/dimensions.py): a late event may change the value of a whole visit,
   so that an open day has no values of them in `rollup`. Reports count them from the day's visits; `count_day` does,
   too, when the day becomes final. Entry and exit pages are in `visit_page` alone (tally/rollups/visit_pages.py).
-- A block of days: `merge` adds up the blocks below it.
 
 Each step runs within a transaction of the caller and is short: it rolls up ROLL_UP_EVENTS events, or deletes or writes
 ROWS_PER_STEP rows. tally/maintenance/rollup_builder.py calls them in the background.
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, EVENT_NAME, FIELDS, field_number
 from tally.rollups import imported_sums
-from tally.rollups.rollup_state import LEVELS, ROWS_PER_STEP
+from tally.rollups.rollup_state import ROWS_PER_STEP
 from tally.storage import visitor_values
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW, Scope
@@ -35,10 +35,10 @@ ROLL_UP_EVENTS = 500
 # Trackers send gathered events every second or so. Events that arrive later than this are rolled up one by one.
 ROLL_UP_AFTER_MS = 10_000
 
-LAST_VALUE = 1 << 62
-"""Greater than every label."""
+CHUNK = 1_000
+"""The most values of a row of rollup_block (tally/rollups/value_blocks.py)."""
 
-_ROLLUP_COLUMNS = "website, field, level, block, value, visitors, pageviews, events"
+_ROLLUP_COLUMNS = "website, field, day, value, visitors, pageviews, events"
 _LABELS = (*EVENT_FIELDS, NAMES)
 _OF_EVENTS = (*map(field_number, EVENT_FIELDS), EVENT_NAME)
 # A field's number, its column, and a condition: events without a name are no value of event_name.
@@ -115,7 +115,7 @@ def _add_new_events(connection: sqlite3.Connection, website: int, day: int) -> N
     for field, column, only in _COLUMNS:
         connection.execute(
             f"/* field_values.roll_up */ insert into rollup ({_ROLLUP_COLUMNS})"
-            f" select ?1, ?3, 0, ?2, value, sum({visitor_values.is_new(column)}), sum(pageviews), sum(events)"
+            f" select ?1, ?3, ?2, value, sum({visitor_values.is_new(column)}), sum(pageviews), sum(events)"
             f" from (select {column} as value, visitor, sum({IS_PAGEVIEW}) as pageviews, sum({IS_EVENT}) as events"
             f" from temp.fresh where true{only} group by 1, visitor) as news where true group by value"
             " on conflict do update set visitors = visitors + excluded.visitors, pageviews = pageviews +"
@@ -136,20 +136,17 @@ def delete_visitors(connection: sqlite3.Connection, website: int, day: int) -> i
     return visitor_values.drop(connection, website, day, ROWS_PER_STEP)
 
 
-def delete_values(
-    connection: sqlite3.Connection, website: int, level: int, block: int, fields: Sequence[int] = NUMBERS
-) -> int:
-    """Delete up to ROWS_PER_STEP values of a block."""
+def delete_values(connection: sqlite3.Connection, website: int, day: int, fields: Sequence[int] = NUMBERS) -> int:
+    """Delete up to ROWS_PER_STEP values of a day."""
     deleted = 0
     for field in fields:
         old = connection.execute(
-            "/* field_values.old */ select website, field, level, block, value from rollup"
-            " where website = ? and field = ? and level = ? and block = ? limit ?",
-            (website, field, level, block, ROWS_PER_STEP - deleted),
+            "/* field_values.old */ select website, field, day, value from rollup"
+            " where website = ? and field = ? and day = ? limit ?",
+            (website, field, day, ROWS_PER_STEP - deleted),
         ).fetchall()
         connection.executemany(
-            "/* field_values.delete */ delete from rollup"
-            " where website = ? and field = ? and level = ? and block = ? and value = ?",
+            "/* field_values.delete */ delete from rollup where website = ? and field = ? and day = ? and value = ?",
             old,
         )
         deleted += len(old)
@@ -183,38 +180,26 @@ def count_day(
     return rows if rows or not is_whole else imported_sums.values(connection, website, day, field)
 
 
-def add_values(connection: sqlite3.Connection, place: tuple[int, int, int, int], rows: Sequence[Sequence[int]]) -> None:
-    """Write rows of `count_day` for a place (website, field, level, block)."""
+def add_values(connection: sqlite3.Connection, place: tuple[int, int, int], rows: Sequence[Sequence[int]]) -> None:
+    """Write rows of `count_day` for a place (website, field, day)."""
     connection.executemany(
-        f"/* field_values.add */ insert into rollup ({_ROLLUP_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?, ?)",
+        f"/* field_values.add */ insert into rollup ({_ROLLUP_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?)",
         [(*place, *row) for row in rows],
     )
 
 
-# --- blocks of days
+# --- reading
 
 
-def merge(connection: sqlite3.Connection, website: int, field: int, level: int, block: int, after: int) -> int:
-    """Sum the blocks below a block for some values above `after`; return the last of them, LAST_VALUE at the end."""
-    below = LEVELS[LEVELS.index(level) - 1]
-    parts = range(block << (level - below), (block + 1) << (level - below))
-    rows = ROWS_PER_STEP // len(parts)
-    end = min(_merge_end(connection, (website, field, below, part), after, rows) for part in parts)
-    connection.execute(
-        f"/* field_values.merge */ insert into rollup ({_ROLLUP_COLUMNS})"
-        " select website, field, ?, ?, value, sum(visitors), sum(pageviews), sum(events) from rollup"
-        f" where website = ? and field = ? and level = ? and block in ({', '.join(map(str, parts))})"
-        " and value > ? and value <= ? group by value",
-        (level, block, website, field, below, after, end),
-    )
-    return end
-
-
-def _merge_end(connection: sqlite3.Connection, place: tuple[int, int, int, int], after: int, rows: int) -> int:
-    """Return the value at which a block (website, field, level, block) has `rows` values above `after`."""
-    row = connection.execute(
-        "/* field_values.merge_end */ select value from rollup"
-        " where website = ? and field = ? and level = ? and block = ? and value > ? order by value limit 1 offset ?",
-        (*place, after, rows),
+def most_values(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> int:
+    """Return how many values a field has at most on a day (level 0) or in a block."""
+    if not level:
+        statement = "/* field_values.number */ select count(*) from rollup where website = ? and field = ? and day = ?"
+        (values,) = connection.execute(statement, (website, field, block)).fetchone()
+        return int(values)
+    (chunks,) = connection.execute(
+        "/* field_values.chunks */ select count(*) from rollup_block"
+        " where website = ? and field = ? and level = ? and block = ?",
+        (website, field, level, block),
     ).fetchone()
-    return LAST_VALUE if row is None else int(row[0])
+    return int(chunks) * CHUNK

@@ -6,7 +6,7 @@ count it from; both are reported. Each day is compared in one snapshot, so event
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tally.rollups import (
@@ -37,8 +37,7 @@ _NEXT_EVENT = (
     " where website = ? and ts >= 86400000 * ? order by ts limit 1"
 )
 _NEXT_ROLLUP = (
-    "/* verify.next_rollup */ select block from rollup"
-    " where website = ? and field = ? and level = 0 and block >= ? order by block limit 1"
+    "/* verify.next_rollup */ select day from rollup where website = ? and field = ? and day >= ? order by day limit 1"
 )
 _NEXT_VITALS = (
     "/* verify.next_vitals */ select ts / 86400000 from web_vitals"
@@ -156,17 +155,22 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         if field in OF_VISITS and known.state == OPEN:
             continue
         counted = field_values.count_day(connection, website, day, field, known.rolled_up_to_ms)
-        if sorted(counted) != _values(connection, website, field, 0, (day,)):
+        if sorted(counted) != connection.execute(*events.sums(website, field, [day])).fetchall():
             return Verdict(0, day, f"values of {field_values.field_name(field)}")
     return Verdict(0, day)
 
 
 def _block(connection: sqlite3.Connection, website: int, level: int, block: int) -> Verdict:
-    below = LEVELS[LEVELS.index(level) - 1]
+    from tally.rollups import value_blocks
+
     for field in NUMBERS:
-        step = level - below
-        parts = _values(connection, website, field, below, range(block << step, (block + 1) << step))
-        if parts != _values(connection, website, field, level, (block,)):
+        try:
+            is_right = value_blocks.is_correct(connection, website, field, level, block)
+        except sqlite3.DatabaseError as failure:
+            if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
+                raise
+            is_right = False
+        if not is_right:
             return Verdict(level, block, f"values of {field_values.field_name(field)}")
     return Verdict(level, block)
 
@@ -261,20 +265,3 @@ def _totals(connection: sqlite3.Connection, website: int, day: int) -> totals.To
 
 def _without_zeros(day: totals.Totals) -> totals.Totals:
     return {quarter: figures for quarter, figures in day.items() if any(figures)}
-
-
-def _values(
-    connection: sqlite3.Connection, website: int, field: int, level: int, blocks: Iterable[int]
-) -> list[tuple[int, ...]]:
-    sums: dict[int, list[int]] = {}
-    for block in blocks:
-        rows = connection.execute(
-            "/* verify.values */ select value, visitors, pageviews, events from rollup"
-            " where website = ? and field = ? and level = ? and block = ?",
-            (website, field, level, block),
-        )
-        for value, *figures in rows:
-            row = sums.setdefault(value, [0, 0, 0])
-            for place, number in enumerate(figures):
-                row[place] += number
-    return sorted((value, *figures) for value, figures in sums.items())

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from tally.events.dimensions import FIELDS
-from tally.rollups import imported_sums, rollup_state, unpacked_days
+from tally.rollups import field_values, imported_sums, rollup_state, unpacked_days
 from tally.rollups.counts import Counts, merge
 from tally.rollups.rollup_state import FINAL_AFTER_MS, IMPORTED, KEPT, PAGE_LEVELS
 from tally.storage.sql import events as sql
@@ -108,12 +108,7 @@ def version(connection: sqlite3.Connection, website: int, level: int, block: int
 
 def parts_of(connection: sqlite3.Connection, website: int, level: int, block: int) -> list[Part]:
     """Return the parts in which a block is counted. It has at most as many pages as its days have pathnames."""
-    (paths,) = connection.execute(
-        "/* visit_pages.paths */ select count(*) from rollup"
-        " where website = ? and field = ? and level = ? and block = ?",
-        (website, FIELDS.index("pathname"), level, block),
-    ).fetchone()
-    parts = 1 + paths // MAX_PAGES
+    parts = 1 + field_values.most_values(connection, website, FIELDS.index("pathname"), level, block) // MAX_PAGES
     return [(part, parts) for part in range(parts)]
 
 

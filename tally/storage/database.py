@@ -140,6 +140,13 @@ def interrupted_when(
         connection.set_progress_handler(None, 0)
 
 
+def damaged(message: str) -> sqlite3.DatabaseError:
+    """Return the error that SQLite raises of a damaged file, for content that cannot be decoded."""
+    failure = sqlite3.DatabaseError(message)
+    failure.sqlite_errorcode, failure.sqlite_errorname = sqlite3.SQLITE_CORRUPT, "SQLITE_CORRUPT"
+    return failure
+
+
 def check_interrupt() -> None:
     """Raise the error of an interrupted statement once the block of `interrupted_when` around it is over.
 

@@ -142,7 +142,9 @@ class OldDays:
         return int(self.reader.execute(f"select {parts}").fetchone()[0])
 
     def built(self) -> int:
-        return sum(self.count("rollup", "total_15m", "rollup_state", website=website) for website in (2, 3))
+        return sum(
+            self.count("rollup", "rollup_block", "total_15m", "rollup_state", website=website) for website in (2, 3)
+        )
 
     def is_built(self) -> bool:
         """Return whether no day is stale and both blocks of 8 days of each website are built."""

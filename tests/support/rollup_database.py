@@ -35,7 +35,7 @@ from tally.reports import top as top_report
 from tally.reports import visit_pages
 from tally.reports.cache import ResultCache
 from tally.reports.stats import Stats
-from tally.rollups import field_values, rollup_state, unpacked_days
+from tally.rollups import field_values, rollup_state, unpacked_days, value_blocks
 from tally.rollups import totals as quarter_totals
 from tally.rollups import visit_pages as visit_pages_rollup
 from tally.rollups.field_values import NUMBERS, OF_VISITS
@@ -653,10 +653,15 @@ def _table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
         if any(row):
             totals[quarter // 96][quarter] = row
     values: Values = defaultdict(dict)
-    for field, level, block, value, *row in connection.execute(
-        "select field, level, block, value, visitors, pageviews, events from rollup where website = ?", (website,)
+    for field, day, value, *row in connection.execute(
+        "select field, day, value, visitors, pageviews, events from rollup where website = ?", (website,)
     ):
-        values[field, level, block][value] = tuple(row)
+        values[field, 0, day][value] = tuple(row)
+    for field, level, block, first, content in connection.execute(
+        "select field, level, block, first_value, content from rollup_block where website = ?", (website,)
+    ):
+        rows = zip(*value_blocks.decoded(first, content).tolist(), strict=True)
+        values[field, level, block].update((value, tuple(row)) for value, *row in rows)
     for day, (state, folded_ms) in days.items():
         if state in (STALE, KEPT):
             continue
@@ -728,9 +733,8 @@ def unfinished_work(connection: sqlite3.Connection, website: int) -> list[str]:
         ),
         (
             "values of no block",
-            "select distinct level, block from rollup where website = ?1 and not exists"
-            " (select 1 from rollup_state where website = ?1 and rollup_state.level = rollup.level"
-            " and rollup_state.block = rollup.block)",
+            "select 0, day from rollup where website = ?1 union select level, block from rollup_block"
+            " where website = ?1 except select level, block from rollup_state where website = ?1",
         ),
     ):
         rows = connection.execute(statement, (website,)).fetchall()

@@ -21,8 +21,8 @@ from tally.storage.visitor_values import is_new
 from tally.timestamps import DAY_MS
 
 _FEW_LABELS = 64
-# Days as rows of `day`. Materialized: SQLite would parse the list again for each row of an outer loop.
-_DAYS = "with day as materialized (select value as block from json_each(?))"
+# Days as rows of `asked`. Materialized: SQLite would parse the list again for each row of an outer loop.
+_DAYS = "with asked as materialized (select value as day from json_each(?))"
 _OF_EVENT = (*EVENT_FIELDS, "event_name")
 
 
@@ -342,13 +342,12 @@ def how_many_of(website: int, from_ms: int, to_ms: int, visitors: Sequence[int])
 # --- values over whole days (tally/rollups/rollup_state.py)
 
 
-def sums(website: int, field: int, tiles: Sequence[tuple[int, int]]) -> Query:
-    """A row (label, visitors, pageviews, events) for each value of a field in blocks (level, number)."""
-    block = "select * from rollup where website = ? and field = ? and level = ? and block = ?"
+def sums(website: int, field: int, days: Iterable[int]) -> Query:
+    """A row (label, visitors, pageviews, events) for each value of a field on some days, in the order of labels."""
     return (
-        "/* events.sums */ select value, sum(visitors), sum(pageviews), sum(events)"
-        f" from ({' union all '.join([block] * len(tiles))}) group by value",
-        [number for tile in tiles for number in (website, field, *tile)],
+        "/* events.sums */ select value, sum(visitors), sum(pageviews), sum(events) from rollup"
+        " where website = ? and field = ? and day in (select value from json_each(?)) group by value order by value",
+        [website, field, orjson.dumps(list(days)).decode()],
     )
 
 
@@ -375,9 +374,9 @@ def matching(website: int, field: int, days: Iterable[int], texts: Sequence[str]
     """A row (day, traffic events in rollup with one of the values) for each of some days that has any."""
     marks = ", ".join("?" * len(texts))
     return (
-        f"/* events.matching */ {_DAYS} select rollup.block, sum(pageviews + events) from label cross join day"
-        " cross join rollup on website = ? and field = ? and level = 0 and rollup.block = day.block"
-        f" and rollup.value = label.id where text in ({marks}) group by rollup.block",
+        f"/* events.matching */ {_DAYS} select rollup.day, sum(pageviews + events) from label cross join asked"
+        " cross join rollup on website = ? and field = ? and rollup.day = asked.day"
+        f" and rollup.value = label.id where text in ({marks}) group by rollup.day",
         [orjson.dumps(list(days)).decode(), website, field, *texts],
     )
 
@@ -385,9 +384,9 @@ def matching(website: int, field: int, days: Iterable[int], texts: Sequence[str]
 def matching_labels(website: int, field: int, days: Iterable[int], labels: Sequence[int]) -> Query:
     """The same for values given as labels."""
     return (
-        f"/* events.matching_labels */ {_DAYS} select rollup.block, sum(pageviews + events) from day"
-        " cross join rollup on website = ? and field = ? and level = 0 and rollup.block = day.block"
-        f" and {is_among('rollup.value', labels)} group by rollup.block",
+        f"/* events.matching_labels */ {_DAYS} select rollup.day, sum(pageviews + events) from asked"
+        " cross join rollup on website = ? and field = ? and rollup.day = asked.day"
+        f" and {is_among('rollup.value', labels)} group by rollup.day",
         [orjson.dumps(list(days)).decode(), website, field, orjson.dumps(list(labels)).decode()],
     )
 
@@ -395,8 +394,7 @@ def matching_labels(website: int, field: int, days: Iterable[int], labels: Seque
 def values_of_day(website: int, field: int, day: int) -> Query:
     """The labels of a field's values on a day that is in rollup."""
     return (
-        "/* events.values_of_day */ select value from rollup where website = ? and field = ? and level = 0"
-        " and block = ?",
+        "/* events.values_of_day */ select value from rollup where website = ? and field = ? and day = ?",
         [website, field, day],
     )
 
@@ -404,8 +402,8 @@ def values_of_day(website: int, field: int, day: int) -> Query:
 def folded(website: int, days: Iterable[int]) -> Query:
     """A row (day, traffic events in rollup) for each of some days that has any."""
     return (
-        f"/* events.folded */ {_DAYS} select rollup.block, pageviews + events from day cross join rollup"
-        " on website = ? and field = ? and level = 0 and rollup.block = day.block and value = 0",
+        f"/* events.folded */ {_DAYS} select rollup.day, pageviews + events from asked cross join rollup"
+        " on website = ? and field = ? and rollup.day = asked.day and value = 0",
         [orjson.dumps(list(days)).decode(), website, EVENT_NAME],
     )
 

@@ -18,7 +18,16 @@ from tests.support.aged_database import RAW_TABLES, built_database, rows, run_in
 from tests.support.app import ROOT
 from tests.support.process import Command, Serve, Server, clean_environment, until
 
-TABLES = (*RAW_TABLES, "rollup", "total_15m", "rollup_state", "heatmap_point", "heatmap_block", "heatmap_count")
+TABLES = (
+    *RAW_TABLES,
+    "rollup",
+    "rollup_block",
+    "total_15m",
+    "rollup_state",
+    "heatmap_point",
+    "heatmap_block",
+    "heatmap_count",
+)
 # Some thousand pages, so that several steps are needed.
 JUNK = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 5000) insert into label (text) select"
 JUNK += " printf('%d', i) || hex(zeroblob(1800)) from n"

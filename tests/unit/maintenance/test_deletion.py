@@ -133,7 +133,7 @@ def db(tmp_path: Path) -> Path:
                     {"event_data": '{"canary-data": 1}'} if table == "event" else {}
                 )
                 connection.execute(f"insert into {table} values ({', '.join('?' * len(row))})", list(row.values()))
-        connection.execute("insert into rollup values (1, 3, 0, 5, 0, 1, 1, 1)")
+        connection.execute("insert into rollup values (1, 3, 5, 0, 1, 1, 1)")
         connection.execute("insert into event_id values (1, zeroblob(16), 0), (2, zeroblob(16), 0)")
         connection.execute("insert into import_id values (1, 0, 5, 1), (2, 0, 5, 1)")
         connection.execute("insert into import_range values (1, 1000000, 1000001, 1), (2, 1000001, 1000002, 1)")
@@ -202,9 +202,7 @@ def test_all_columns_of_texts_are_checked(db: Path) -> None:
         }
     finally:
         connection.close()
-    assert {table: columns for table, columns in found.items() if columns} == dict(deletion._LABELS) | {
-        "rollup": ("value",)
-    }
+    assert {table: columns for table, columns in found.items() if columns} == dict(deletion._LABELS)
 
 
 def test_only_the_deleted_website_is_removed(db: Path) -> None:
@@ -235,7 +233,6 @@ def test_every_number_of_the_other_website_has_its_text(db: Path) -> None:
         for column in columns:
             missing = f"select count(*) from {table} where {column} not in (select id from label)"
             assert sql(db, missing) == [(0,)], (table, column)
-    assert sql(db, "select count(*) from rollup where field < 100 and value not in (select id from label)") == [(0,)]
 
 
 def test_deleted_bytes_are_overwritten(db: Path) -> None:

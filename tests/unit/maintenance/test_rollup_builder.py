@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 
 from tally.accounts.accounts import find_account
@@ -24,7 +25,7 @@ from tally.clock import Clock
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.maintenance import rollup_builder
-from tally.rollups import field_values, rollup_state, unpacked_days, visit_pages
+from tally.rollups import field_values, rollup_state, unpacked_days, value_blocks, visit_pages
 from tally.storage.database import open_database, transaction
 from tally.storage.sql import day_columns
 from tally.timeranges import Range, buckets
@@ -91,6 +92,9 @@ def start(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(field_values, "ROWS_PER_STEP", ROWS_PER_STEP)
     monkeypatch.setattr(rollup_state, "ROWS_PER_STEP", ROWS_PER_STEP)
     monkeypatch.setattr(visit_pages, "MAX_PAGES", 2)
+    monkeypatch.setattr(value_blocks, "CHUNKS_PER_STEP", ROWS_PER_STEP)
+    monkeypatch.setattr(value_blocks, "CHUNK", 2)
+    monkeypatch.setattr(value_blocks, "_MAX_HELD", 3)
     started: list[RollupHarness] = []
 
     def new() -> RollupHarness:
@@ -220,7 +224,8 @@ MAX_ROWS = {
     "delete_values": ROWS_PER_STEP,
     "delete_visitors": ROWS_PER_STEP,
     "add_values": ROWS_PER_STEP,
-    "merge": ROWS_PER_STEP + 2,
+    # tally/rollups/value_blocks.py
+    **dict.fromkeys(("add_chunks", "delete_chunks"), ROWS_PER_STEP),
     "_next_to_close": 0,
     "finish_day": 1,
     "finish_block": 1,
@@ -271,7 +276,8 @@ def test_writes_per_step_are_bounded(start: Start) -> None:
     assert most.keys() == MAX_ROWS.keys()
     assert {name: rows for name, rows in most.items() if rows > MAX_ROWS[name]} == {}
     # It is the limits that hold them: without, these would write more.
-    assert all(most[name] > ROWS_PER_STEP / 2 for name in ("delete_values", "delete_visitors", "add_values", "merge"))
+    limited = ("delete_values", "delete_visitors", "add_values", "add_chunks", "delete_chunks")
+    assert all(most[name] > ROWS_PER_STEP / 2 for name in limited)
 
 
 def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,8 +293,8 @@ def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytes
             "insert into rollup_state values (1, 0, ?, 2, 0, 0)", [(day + n,) for n in range(64)]
         )
         # What it goes by: how many paths these days have.
-        paths = ((day >> 6, value) for value in range(1, pages))
-        harness.writer.executemany("insert into rollup values (1, 0, 6, ?, ?, 1, 1, 0)", paths)
+        paths = np.ones((4, pages), np.int64).cumsum(axis=1)
+        value_blocks.add_chunks(harness.writer, 1, 6, day >> 6, value_blocks.chunks_of(0, paths))
         for n in range(8):
             rows = ((n, value, value % 7 + n) for value in range(pages))
             harness.writer.executemany(
@@ -322,7 +328,7 @@ def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:
     harness.builder.most = most = Counter()  # type: ignore[attr-defined]
     harness.build()
     assert 500 <= most["add_values"] <= rollup_state.ROWS_PER_STEP
-    assert 500 <= most["merge"] <= rollup_state.ROWS_PER_STEP + 2
+    assert most["add_chunks"] >= 2_500 // value_blocks.CHUNK
     assert table_errors(harness.reader, harness.websites[0].number) == []
     harness.close()
 
@@ -350,8 +356,8 @@ def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:
     def progress() -> int:
         """Changes with nearly every step: rows of rollup and moment, and of what is built."""
         counts = (
-            "select (select count(*) from rollup) + (select count(*) from total_15m) + (select count(*)"
-            " from rollup_state)"
+            "select (select count(*) from rollup) + (select count(*) from rollup_block)"
+            " + (select count(*) from total_15m) + (select count(*) from rollup_state)"
         )
         return int(reader.execute(counts).fetchone()[0])
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
 from analytics_server import main
@@ -19,8 +20,10 @@ from tally.api.params import goals_of
 from tally.events.dimensions import EVENT_NAME
 from tally.rollups import field_values, goal_days, rollup_state, totals
 from tally.rollups.rollup_state import FINAL, KEPT, OPEN, STALE
+from tally.rollups.value_blocks import decoded, encoded
 from tally.rollups.verify import Verdict, verdicts
 from tally.storage.database import connect_reader, transaction
+from tally.storage.day_columns import Array
 from tally.timestamps import iso
 from tests.support.aged_database import (
     DAY_MS,
@@ -43,7 +46,8 @@ from tests.support.aged_database import (
 from tests.support.cases import cases
 from tests.support.process import Command, Serve, until
 
-BUILT = ("rollup", "total_15m", "rollup_state")
+BUILT = ("rollup", "rollup_block", "total_15m", "rollup_state")
+FIGURES = BUILT[:3]
 # A final day in the middle, and the open one before today.
 FINAL_DAY, OPEN_DAY = TODAY - 22, TODAY - 1
 LEVELS_ABOVE = [level for level in rollup_state.LEVELS[1:] if level <= 5]
@@ -112,12 +116,21 @@ def test_a_database_without_websites(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 class Damage(NamedTuple):
-    """A statement that damages a day, or the block of a level that contains it, made of the day's number."""
+    """A statement that damages a day, or the block of a level that contains it, made of the day's number; or a
+    function that does."""
 
-    statement: Callable[[int], str]
+    statement: Callable[[int], str | Callable[[Path], None]]
     level: int = 0
     day: int | None = None
     """The only day that it fits; None: any final one."""
+
+    def apply(self, path: Path, day: int) -> None:
+        """Damage a database."""
+        statement = self.statement(day)
+        if isinstance(statement, str):
+            sql(path, statement)
+        else:
+            statement(path)
 
 
 def a_moment(day: int = FINAL_DAY) -> str:
@@ -127,10 +140,40 @@ def a_moment(day: int = FINAL_DAY) -> str:
     return f"website = 1 and quarter = {chosen}"
 
 
-def a_value(field: int, level: int = 0, day: int = FINAL_DAY) -> str:
-    """Select one value of a field."""
-    place = f"website = 1 and field = {field} and level = {level} and block = {day >> level}"
+def a_value(field: int, day: int = FINAL_DAY) -> str:
+    """Select one value of a field on a day."""
+    place = f"website = 1 and field = {field} and day = {day}"
     return f"{place} and value = (select max(value) from rollup where {place})"
+
+
+def a_block(day: int, level: int, field: int = 0) -> str:
+    """Select the array of a field in a block."""
+    return f"website = 1 and field = {field} and level = {level} and block = {day >> level}"
+
+
+def in_block(day: int, level: int, change: Callable[[Array], Array], field: int = 0) -> Callable[[Path], None]:
+    """Return what changes the array of a field in a block: a column has a value and its 3 counts."""
+
+    def damage(path: Path) -> None:
+        place = a_block(day, level, field)
+        ((first, content),) = sql(path, f"select first_value, content from rollup_block where {place}")
+        counts = change(decoded(first, content))
+        sql(path, f"delete from rollup_block where {place}")
+        if counts.size:
+            statement = "insert into rollup_block values (1, ?, ?, ?, ?, ?)"
+            sql(path, statement, field, level, day >> level, int(counts[0, 0]), encoded(counts))
+
+    return damage
+
+
+def one_more(row: int) -> Callable[[Array], Array]:
+    """Return what adds 1 to a number of the last value of an array."""
+
+    def change(counts: Array) -> Array:
+        counts[row, -1] += 1
+        return counts
+
+    return change
 
 
 def an_empty_quarter(day: int = FINAL_DAY) -> str:
@@ -161,30 +204,39 @@ DAMAGES = {
     "total_15m: of a day without traffic": Damage(
         lambda day: f"insert into total_15m values (1, {day * 96}, 1, 0, 1, 1, 1, 1, 1, 1, 0)", 0, TODAY - QUIET
     ),
-    "values: one more": Damage(lambda day: f"update rollup set visitors = visitors + 1 where {a_value(0, 0, day)}"),
-    "values: one missing": Damage(lambda day: f"delete from rollup where {a_value(3, 0, day)}"),
-    "values: all missing": Damage(lambda day: f"delete from rollup where website = 1 and level = 0 and block = {day}"),
-    "values: an extra one": Damage(lambda day: f"insert into rollup values (1, 0, 0, {day}, 0, 1, 1, 0)"),
-    "values: under another label": Damage(lambda day: f"update rollup set value = 0 where {a_value(0, 0, day)}"),
+    "values: one more": Damage(lambda day: f"update rollup set visitors = visitors + 1 where {a_value(0, day)}"),
+    "values: one missing": Damage(lambda day: f"delete from rollup where {a_value(3, day)}"),
+    "values: all missing": Damage(lambda day: f"delete from rollup where website = 1 and day = {day}"),
+    "values: an extra one": Damage(lambda day: f"insert into rollup values (1, 0, {day}, 0, 1, 1, 0)"),
+    "values: under another label": Damage(lambda day: f"update rollup set value = 0 where {a_value(0, day)}"),
     "values: of an open day": Damage(
-        lambda day: f"update rollup set pageviews = pageviews + 1 where {a_value(0, 0, day)}", 0, OPEN_DAY - 1
+        lambda day: f"update rollup set pageviews = pageviews + 1 where {a_value(0, day)}", 0, OPEN_DAY - 1
     ),
     "values: of a day without traffic": Damage(
-        lambda day: f"insert into rollup values (1, 0, 0, {day}, 1, 1, 1, 0)", 0, TODAY - VITALS_ONLY
+        lambda day: f"insert into rollup values (1, 0, {day}, 1, 1, 1, 0)", 0, TODAY - VITALS_ONLY
     ),
     **{
         f"level {level}: a number": Damage(
-            lambda day, level=level: f"update rollup set visitors = visitors + 1 where {a_value(0, level, day)}", level
+            lambda day, level=level: in_block(day, level, one_more(1 + level % 3)), level
         )
         for level in LEVELS_ABOVE
     },
-    "level 2: a missing value": Damage(lambda day: f"delete from rollup where {a_value(3, 2, day)}", 2),
-    "level 3: all values missing": Damage(
-        lambda day: f"delete from rollup where website = 1 and level = 3 and block = {day >> 3}", 3
-    ),
+    "level 2: a missing value": Damage(lambda day: in_block(day, 2, lambda counts: counts[:, 1:], 3), 2),
+    "level 2: under another label": Damage(lambda day: in_block(day, 2, one_more(0)), 2),
+    "level 3: all values missing": Damage(lambda day: f"delete from rollup_block where {a_block(day, 3)}", 3),
     "level 2: an extra value": Damage(
-        lambda day: f"insert into rollup values (1, {EVENT_NAME}, 2, {day >> 2}, 99, 1, 1, 0)", 2
+        lambda day: in_block(day, 2, lambda counts: np.append(counts, [[99], [1], [1], [0]], axis=1), EVENT_NAME), 2
     ),
+    **{
+        f"level 2: {what}": Damage(
+            lambda day, content=content: f"update rollup_block set content = {content} where {a_block(day, 2)}", 2
+        )
+        for what, content in (
+            ("no array", "x''"),
+            ("an array of unknown widths", "x'0301000000000000'"),
+            ("an incomplete array", "substr(content, 1, length(content) - 1)"),
+        )
+    },
     "built: a day with traffic has no row": Damage(
         lambda day: f"delete from rollup_state where website = 1 and level = 0 and block = {day}"
     ),
@@ -196,11 +248,11 @@ WRONG_NUMBERS = {
         for name in totals.COLUMNS
     ],
     "rollup": [
-        lambda day, name=name: f"update rollup set {name} = {name} + 1 where {a_value(0, 0, day)}"
+        lambda day, name=name: f"update rollup set {name} = {name} + 1 where {a_value(0, day)}"
         for name in ("visitors", "pageviews", "events")
     ],
     "fields": [
-        lambda day, field=field: f"update rollup set visitors = visitors - 1 where {a_value(field, 0, day)}"
+        lambda day, field=field: f"update rollup set visitors = visitors - 1 where {a_value(field, day)}"
         for field in field_values.NUMBERS
     ],
 }
@@ -228,13 +280,13 @@ def test_each_number_is_compared(tmp_path: Path, statements: Sequence[Callable[[
 @pytest.mark.parametrize("level", [0, *LEVELS_ABOVE])
 def test_damage_is_found_and_repaired(db: Path, verify: Verify, level: int) -> None:
     """All that concerns days, or blocks of a level: each in a block of its own."""
-    right, days = rows(db, "rollup", "total_15m"), final_blocks(db, level)
+    right, days = rows(db, *FIGURES), final_blocks(db, level)
     damaged = dict[int, str]()
     for name, damage in DAMAGES.items():
         if damage.level == level:
             day = next(days) if damage.day is None else damage.day
             before = rows(db, *BUILT)
-            sql(db, damage.statement(day))
+            damage.apply(db, day)
             assert rows(db, *BUILT) != before, name
             damaged[day] = name
     wrong = {(one.level, one.block) for one in found(db)}
@@ -244,13 +296,13 @@ def test_damage_is_found_and_repaired(db: Path, verify: Verify, level: int) -> N
     repairing = verify("1.example.com", "--repair")
     assert (repairing.status, repairing.out) == (0, "")
     assert build(db)
-    assert rows(db, "rollup", "total_15m") == right
+    assert rows(db, *FIGURES) == right
 
 
 def test_damage_is_reported(db: Path, verify: Verify) -> None:
     """Of a day and of a block of days; without --repair nothing is changed."""
     for damage in (DAMAGES["total_15m: one less"], DAMAGES["level 2: an extra value"]):
-        sql(db, damage.statement(FINAL_DAY))
+        damage.apply(db, FINAL_DAY)
     damaged, wrong = rows(db, *BUILT), found(db)
     assert {one.level for one in wrong} >= {0, 2}
     done = verify("1.example.com")
@@ -392,20 +444,20 @@ def test_kept_days_are_not_compared(db: Path, verify: Verify) -> None:
 def test_blocks_of_kept_days_are_repaired_from_them(db: Path, verify: Verify) -> None:
     keep(db)
     assert build(db)
-    right = rows(db, "rollup", "total_15m")
-    sql(db, f"update rollup set pageviews = pageviews + 1 where {a_value(0, 4)}")
+    right = rows(db, *FIGURES)
+    in_block(FINAL_DAY, 4, one_more(2))(db)
     assert verify().status == 1
     assert verify("--repair").status == 0
     assert rollup_states(db)[FINAL_DAY] == KEPT
     assert build(db)
     assert verify().status == 0
-    assert rows(db, "rollup", "total_15m") == right
+    assert rows(db, *FIGURES) == right
 
 
 def test_open_days_are_compared(db: Path) -> None:
     """The current day is compared up to the time to which it is folded."""
     assert rollup_states(db)[TODAY] == OPEN
-    sql(db, f"update rollup set pageviews = pageviews + 1 where {a_value(0, 0, TODAY)}")
+    sql(db, f"update rollup set pageviews = pageviews + 1 where {a_value(0, TODAY)}")
     assert [(one.level, one.block) for one in found(db)] == [(0, TODAY)]
 
 

@@ -82,7 +82,10 @@ GROWING = {
     "goal_day": r"PRIMARY KEY \(website=\? AND saved_goal(?:>\?|=\?(?: AND field=\? AND day=\?(?: AND value=\?)?)?)\)",
     "goal_day_state": r"PRIMARY KEY \(website=\? AND saved_goal(?:>\?|=\?(?: AND day(?:=\?|>\? AND day<\?))?)\)",
     "total_15m": r"PRIMARY KEY \(website=\? AND quarter[>=]",
-    "rollup": r"PRIMARY KEY \(website=\? AND field=\? AND level=\? AND block[=>]\?",
+    "rollup": r"PRIMARY KEY \(website=\? AND field=\? AND day[=>]\?",
+    "rollup_block": r"(?:COVERING )?INDEX sqlite_autoindex_rollup_block_1 \(website=\? AND field=\? AND level=\?"
+    r" AND block=\?|INTEGER PRIMARY KEY \(rowid=\?\)",
+    "day_column": r"(?:COVERING )?INDEX sqlite_autoindex_day_column_1 \(website=\? AND field=\? AND day[<>=]",
     # verify reads all days and blocks; all other statements read a range of them.
     "rollup_state": r"PRIMARY KEY \(website=\? AND level=\?|INDEX rollup_state_unfinished \(website=\?\)"
     r"|(?:COVERING )?INDEX rollup_state_imported \(website=\?",
@@ -119,7 +122,7 @@ GROWING = {
 # Statements that read everything: background work on a deleted website or on unused labels, in steps or on a read-only
 # connection, and the count of a website's events by quarters.
 FULL_SCANS = {
-    *("deletion.rows", "deletion.used", "deletion.used_values", "deletion.labels", "deletion.marks"),
+    *("deletion.rows", "deletion.used", "deletion.labels", "deletion.marks"),
     "traffic.total",
     # On a restored file, before a server uses it.
     *("import_records.forget", "doctor_offsite.newest"),
@@ -738,7 +741,8 @@ async def test_read_statements_run_with_and_without_filters(statement_log: State
         ("select sum(pageviews) from total_15m where quarter > 5", True),
         ("select sum(pageviews) from total_15m where website = 1 and quarter > 5", False),
         ("select value from rollup where website = 1 and field = 2", True),
-        ("select value from rollup where website = 1 and field = 2 and level = 0 and block = 5", False),
+        ("select value from rollup where website = 1 and day = 2", True),
+        ("select value from rollup where website = 1 and field = 2 and day = 5", False),
         ("select block from rollup_state where website = 1 and state < 2", True),
         ("select block from rollup_state where website = 1 and level = 0 and state < 2 order by block", False),
         ("delete from open_day_visitor where website = 1 and visitor = 5", True),

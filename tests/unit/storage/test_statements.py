@@ -14,6 +14,9 @@ import pytest
 
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
 from tally.events.filters import OPERATORS, Filter
+from tally.reports.top import tile_sums
+from tally.rollups import value_blocks
+from tally.rollups.counts import Counts, merge
 from tally.storage.database import open_database
 from tally.storage.sql import day_columns
 from tally.storage.sql import events as sql
@@ -288,17 +291,18 @@ def test_visitors_of_a_range(filled: sqlite3.Connection) -> None:
 
 @pytest.fixture
 def rolled(database: sqlite3.Connection) -> sqlite3.Connection:
-    """Insert days 10 and 11, folded, and 12 with nothing folded, and a block of the first two."""
+    """Insert days 10 and 11, folded, and 12 with nothing folded, and a block of 4 days."""
     for website in (W, W + 1):
         for day in (10, 11, 12):
             database.execute("insert into rollup_state values (?, 0, ?, 1, 0, 1)", (website, day))
-        database.execute("insert into rollup_state values (?, 1, 5, 2, 0, 1)", (website,))
-        for field, level, block, value, *figures in (
-            *((0, 0, 10, 1, 2, 3, 1), (0, 0, 10, 2, 1, 1, 1), (0, 0, 11, 1, 5, 7, 0), (0, 1, 5, 1, 7, 10, 1)),
-            *((1, 0, 10, 1, 99, 99, 99), (EVENT_NAME, 0, 10, 0, 2, 4, 2), (EVENT_NAME, 0, 11, 0, 5, 7, 0)),
+        database.execute("insert into rollup_state values (?, 2, 2, 2, 0, 1)", (website,))
+        for field, day, value, *figures in (
+            *((0, 10, 1, 2, 3, 1), (0, 10, 2, 1, 1, 1), (0, 11, 1, 5, 7, 0)),
+            *((1, 10, 1, 99, 99, 99), (EVENT_NAME, 10, 0, 2, 4, 2), (EVENT_NAME, 11, 0, 5, 7, 0)),
         ):
-            row = (website, field, level, block, value, *figures)
-            database.execute("insert into rollup values (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            row = (website, field, day, value, *figures)
+            database.execute("insert into rollup values (?, ?, ?, ?, ?, ?, ?)", row)
+        value_blocks.add_chunks(database, website, 2, 2, value_blocks.merged_chunks(database, website, 0, 2, 2))
     return database
 
 
@@ -307,13 +311,16 @@ def rolled(database: sqlite3.Connection) -> sqlite3.Connection:
     [
         ([(0, 10)], [(1, 2, 3, 1), (2, 1, 1, 1)]),
         ([(0, 10), (0, 11)], [(1, 7, 10, 1), (2, 1, 1, 1)]),
-        ([(1, 5)], [(1, 7, 10, 1)]),
-        ([(0, 12)], []),
+        ([(2, 2)], [(1, 7, 10, 1), (2, 1, 1, 1)]),
+        ([(0, 11), (2, 2)], [(1, 12, 17, 1), (2, 1, 1, 1)]),
+        ([(0, 12), (2, 3)], []),
     ],
 )
 def test_sums(rolled: sqlite3.Connection, tiles: list[tuple[int, int]], expected: list[tuple[int, ...]]) -> None:
     """Blocks of any level are added up by value."""
-    assert sorted(run(rolled, sql.sums(W, 0, tiles))) == expected
+    counts: Counts = {}
+    merge(counts, tile_sums(rolled, W, 0, tiles))
+    assert sorted((value, *figures) for value, figures in counts.items()) == expected
 
 
 def test_folded_and_matching(rolled: sqlite3.Connection) -> None:
@@ -460,7 +467,7 @@ OTHERS: dict[str, Query] = {
     "came_last": sql.came_last(W, 0, 1),
     "visitors_between": sql.visitors_between(W, 0, 1, 1),
     "how_many_of": sql.how_many_of(W, 0, 1, [1]),
-    "sums": sql.sums(W, 0, [(0, 1)]),
+    "sums": sql.sums(W, 0, [1]),
     "not_folded": sql.not_folded(W, 0, 0, 0, 1),
     "matching": sql.matching(W, 0, [0], HOSTILE),
     "matching_labels": sql.matching_labels(W, 0, [0], [1]),

@@ -1,0 +1,176 @@
+"""Counts of each field's values over blocks of days, as arrays: the table `rollup_block`.
+
+A block has the sums of its days (tally/rollups/field_values.py) or of the two blocks below it: of each field, the
+values in ascending order and the visitors, pageviews and events of each. In memory that is one array of 4 rows, a
+column for each value. Clients can send a million different values, so a block is stored in chunks of up to CHUNK values
+and read in the order of their first values: a sum over blocks is complete up to the value with which the next chunk
+begins, and only what may still change is held.
+
+Of a chunk, each of the 4 rows is stored in as few bytes a number as its largest one needs, the values as differences,
+and all of it is compressed where that makes it smaller. A value takes 3 bytes instead of the 20 of a row.
+
+Importing this module imports numpy, so the callers do it where they need it.
+"""
+
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from struct import Struct
+from struct import error as StructError
+
+import numpy as np
+
+from tally.rollups.field_values import CHUNK, NUMBERS
+from tally.rollups.rollup_state import LEVELS
+from tally.storage.database import check_interrupt, damaged
+from tally.storage.day_columns import Array, differs
+from tally.storage.sql import events as sql
+
+CHUNKS_PER_STEP = 200
+"""The most chunks that a step writes or deletes: up to 600 KB."""
+# Sums are held up to so many values of the blocks: 2 MB.
+_MAX_HELD = 60_000
+# Bytes of a number of each of the 4 rows; 0: all of its numbers are 0.
+_HEADER = Struct("<4B")
+_WIDTHS = (0, 1, 2, 4, 8)
+# Added to the first width of a chunk whose numbers are compressed.
+_IS_COMPRESSED = 16
+_LEVEL = 1
+_NONE = np.zeros((4, 0), np.int64)
+
+Chunk = tuple[int, int, bytes]
+"""The field, the first value and the content of a chunk."""
+
+
+# --- chunks
+
+
+def encoded(counts: Array) -> bytes:
+    """Return the chunk of an array with at least one value."""
+    rows = counts.copy()
+    rows[0, 1:] -= counts[0, :-1]
+    rows[0, 0] = 0
+    widths = [next(width for width in _WIDTHS if largest < 1 << 8 * width) for largest in rows.max(axis=1).tolist()]
+    # Differences have at least a byte, so that the number of values follows from the length.
+    widths[0] = max(widths[0], 1)
+    content = b"".join(row.astype(f"<u{width}").tobytes() for row, width in zip(rows, widths, strict=True) if width)
+    compressed = zlib.compress(content, _LEVEL)
+    if len(compressed) < len(content):
+        widths[0] |= _IS_COMPRESSED
+        content = compressed
+    return _HEADER.pack(*widths) + content
+
+
+def decoded(first_value: int, content: bytes) -> Array:
+    """Return the array of a chunk. Raises sqlite3.DatabaseError, as of a damaged file, if it is not one."""
+    try:
+        first_width, *widths = _HEADER.unpack_from(content)
+        widths.insert(0, first_width & ~_IS_COMPRESSED)
+        numbers = memoryview(content)[_HEADER.size :]
+        if first_width & _IS_COMPRESSED:
+            numbers = memoryview(zlib.decompress(numbers))
+        values, rest = divmod(len(numbers), sum(widths))
+        if rest or not values or not widths[0] or not set(widths).issubset(_WIDTHS):
+            raise ValueError
+    except (ArithmeticError, ValueError, StructError, zlib.error):
+        raise damaged("counts of a block of days are damaged") from None
+    rows, start = np.zeros((len(widths), values), np.int64), 0
+    for row, width in zip(rows, widths, strict=True):
+        if width:
+            row[:] = np.frombuffer(numbers, f"<u{width}", values, start)
+            start += values * width
+    rows[0] = first_value + np.cumsum(rows[0])
+    return rows
+
+
+# --- sums
+
+
+def sums(
+    connection: sqlite3.Connection, website: int, field: int, blocks: Sequence[tuple[int, int]]
+) -> Iterator[Array]:
+    """Yield the sums of a field over blocks (level, number), as arrays of ascending values."""
+    levels = sql.by_level(blocks)
+    chunk = (
+        "select first_value, content from rollup_block where website = ? and field = ? and level = ?"
+        " and block in (select value from json_each(?))"
+    )
+    rows = connection.execute(
+        f"/* value_blocks.sums */ {' union all '.join([chunk] * len(levels))} order by first_value",
+        [part for level in levels for part in (website, field, *level)],
+    )
+    held: list[Array] = []
+    size, most = 0, _MAX_HELD
+    for first_value, content in rows:
+        if size > most:
+            check_interrupt()
+            counts = _summed(held)
+            end = int(np.searchsorted(counts[0], first_value))
+            yield counts[:, :end]
+            held, size = [counts[:, end:]], counts.shape[1] - end
+            most = max(_MAX_HELD, 2 * size)
+        held.append(decoded(first_value, content))
+        size += held[-1].shape[1]
+    if held:
+        yield _summed(held)
+
+
+def _summed(parts: Sequence[Array]) -> Array:
+    joined = np.concatenate(parts, axis=1)
+    joined = joined[:, np.argsort(joined[0], kind="stable")]
+    begins = np.flatnonzero(differs(joined[0]))
+    counts = np.add.reduceat(joined, begins, axis=1)
+    counts[0] = joined[0, begins]
+    return counts
+
+
+def merged(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> Iterator[Array]:
+    """Yield the sums of a field over what is below a block: 4 days, or 2 blocks."""
+    below = LEVELS[LEVELS.index(level) - 1]
+    parts = range(block << (level - below), (block + 1) << (level - below))
+    if below:
+        yield from sums(connection, website, field, [(below, part) for part in parts])
+        return
+    rows = connection.execute(*sql.sums(website, field, parts))
+    while some := list(islice(rows, _MAX_HELD)):
+        yield np.array(some, np.int64).T
+
+
+def is_correct(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> bool:
+    """Return whether the stored counts of a field in a block are the sums of what is below it."""
+    parts = merged(connection, website, field, level, block), sums(connection, website, field, [(level, block)])
+    below, own = (np.concatenate([_NONE, *counts], axis=1) for counts in parts)
+    return np.array_equal(below, own)
+
+
+# --- building, in steps, each within a transaction of the caller
+
+
+def merged_chunks(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> list[Chunk]:
+    """Return the chunks of a field in a block, from what is below it."""
+    return [chunk for counts in merged(connection, website, field, level, block) for chunk in chunks_of(field, counts)]
+
+
+def chunks_of(field: int, counts: Array) -> list[Chunk]:
+    """Return the chunks of an array of a field."""
+    parts = (counts[:, start : start + CHUNK] for start in range(0, counts.shape[1], CHUNK))
+    return [(field, int(part[0, 0]), encoded(part)) for part in parts]
+
+
+def add_chunks(connection: sqlite3.Connection, website: int, level: int, block: int, rows: Sequence[Chunk]) -> None:
+    """Write up to CHUNKS_PER_STEP chunks of a block."""
+    connection.executemany(
+        "/* value_blocks.add */ insert into rollup_block (website, level, block, field, first_value, content)"
+        " values (?, ?, ?, ?, ?, ?)",
+        [(website, level, block, *row) for row in rows],
+    )
+
+
+def delete_chunks(connection: sqlite3.Connection, website: int, level: int, block: int) -> int:
+    """Delete up to CHUNKS_PER_STEP chunks of a block; return their number."""
+    return connection.execute(
+        "/* value_blocks.delete */ delete from rollup_block where rowid in (select rowid from rollup_block"
+        f" where website = ? and field in ({', '.join(map(str, NUMBERS))}) and level = ? and block = ? limit ?)",
+        (website, level, block, CHUNKS_PER_STEP),
+    ).rowcount

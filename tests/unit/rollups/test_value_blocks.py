@@ -1,0 +1,146 @@
+"""tally/rollups/value_blocks.py: arrays of counts, and their sums over blocks, against plain counting."""
+
+import random
+import sqlite3
+import tracemalloc
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tally.reports.top import tile_sums
+from tally.rollups import field_values, value_blocks
+from tally.rollups.value_blocks import CHUNK, add_chunks, chunks_of, decoded, encoded
+from tally.storage.database import open_database
+from tally.storage.day_columns import Array
+from tests.support.cases import cases
+
+FIELD, OTHER_FIELD = 0, 3
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
+    opened = open_database(tmp_path / "analytics.db", create=True)
+    yield opened
+    opened.close()
+
+
+def array(*rows: Sequence[int]) -> Array:
+    """Return an array of rows (value, visitors, pageviews, events)."""
+    return np.array(rows, np.int64).T
+
+
+def some_counts(rng: random.Random, values: int, below: int) -> Array:
+    """Return counts of some values below a number, few of them large."""
+    labels = sorted(rng.sample(range(below), values))
+    return array(*((label, *(int(rng.paretovariate(0.7)) for _ in range(3))) for label in labels))
+
+
+def write(connection: sqlite3.Connection, level: int, block: int, counts: Array, field: int = FIELD) -> None:
+    add_chunks(connection, 1, level, block, chunks_of(field, counts))
+
+
+def plain_sums(blocks: Sequence[Array]) -> list[tuple[int, ...]]:
+    """Return what value_blocks.sums adds up, counted one by one."""
+    counts: dict[int, list[int]] = {}
+    for block in blocks:
+        for value, *figures in zip(*block.tolist(), strict=True):
+            counts[value] = [own + more for own, more in zip(counts.get(value, (0, 0, 0)), figures, strict=True)]
+    return sorted((value, *figures) for value, figures in counts.items())
+
+
+@cases(
+    ("counts", "size"),
+    [
+        # A byte for each number, none where all of them are 0; 4 bytes before them.
+        (array((0, 1, 1, 0)), 4 + 3),
+        (array((7, 0, 0, 0)), 4 + 1),
+        (array((1 << 40, 255, 256, 1 << 16)), 4 + 1 + 1 + 2 + 4),
+        (array((5, 1, 1, 0), (260, 2, 255, 0), (515, 3, 3, 0)), 4 + 3 * 3),
+        (array((5, 1, 1, 0), (261, 2, 255, 0)), 4 + 2 * 4),
+        (array((5, 1, 2, 3), (5 + 0x123456789ABC, 4, 5, 6)), 4 + 2 * (8 + 3)),
+    ],
+)
+def test_chunks(counts: Array, size: int) -> None:
+    """Each row of an array takes the narrowest width, and comes back exactly."""
+    content = encoded(counts)
+    assert len(content) == size
+    assert decoded(int(counts[0, 0]), content).tolist() == counts.tolist()
+
+
+def test_chunks_are_compressed() -> None:
+    counts = array(*((value, 1, 1, 1) for value in range(CHUNK)))
+    content = encoded(counts)
+    assert len(content) < CHUNK
+    assert np.array_equal(decoded(0, content), counts)
+
+
+def test_any_counts_come_back() -> None:
+    rng = random.Random(1)
+    for _ in range(200):
+        values = rng.randrange(1, 2 * CHUNK)
+        counts = some_counts(rng, values, rng.choice((values, 3 * values, 1 << 20, 1 << 40)))
+        chunks = chunks_of(FIELD, counts)
+        assert [len(decoded(first, content)[0]) for _, first, content in chunks[:-1]] == [CHUNK] * (len(chunks) - 1)
+        joined = np.concatenate([decoded(first, content) for _, first, content in chunks], axis=1)
+        assert np.array_equal(joined, counts)
+
+
+@cases("content", [b"", b"\1\1\1", b"\1\1\1\1", b"\0\1\0\0\5", b"\3\1\1\1" + bytes(6), b"\1\1\1\1\1\1\1"])
+def test_damaged_chunks_are_refused(content: bytes) -> None:
+    with pytest.raises(sqlite3.DatabaseError, match="damaged") as raised:
+        decoded(0, content)
+    assert raised.value.sqlite_errorcode == sqlite3.SQLITE_CORRUPT
+
+
+@pytest.mark.parametrize("most", [1, 100, 60_000])
+def test_sums(connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """Of blocks of several levels, whose values are the same, others or none, however few values are held."""
+    monkeypatch.setattr(value_blocks, "_MAX_HELD", most)
+    rng = random.Random(most)
+    blocks = {
+        (2, 5): some_counts(rng, 900, 1_000),
+        (3, 4): some_counts(rng, 3, 1_000),
+        (3, 5): some_counts(rng, 700, 5_000) + np.array([[2_000], [0], [0], [0]]),
+        (8, 0): some_counts(rng, 1_200, 1 << 33),
+    }
+    for place, counts in blocks.items():
+        write(connection, *place, counts)
+        write(connection, *place, counts, OTHER_FIELD)
+    write(connection, 2, 6, array((1, 1, 1, 1)))
+    found = list(value_blocks.sums(connection, 1, FIELD, [*blocks, (2, 7)]))
+    rows = [row for counts in found for row in zip(*counts.tolist(), strict=True)]
+    assert rows == plain_sums(list(blocks.values()))
+    assert (len(found) > 1) == (most < 60_000)
+    assert list(value_blocks.sums(connection, 1, FIELD, [(2, 7)])) == []
+    assert list(value_blocks.sums(connection, 2, FIELD, [*blocks])) == []
+
+
+def test_blocks_are_merged_from_what_is_below(connection: sqlite3.Connection) -> None:
+    """4 days, or 2 blocks; a part may be missing."""
+    days = {day: some_counts(random.Random(day), 600, 900) for day in (8, 9, 11, 12, 16)}
+    for day, counts in days.items():
+        field_values.add_values(connection, (1, FIELD, day), list(zip(*counts.tolist(), strict=True)))
+    for level, block, within in ((2, 2, (8, 9, 11)), (2, 3, (12,)), (3, 1, (8, 9, 11, 12)), (4, 0, (8, 9, 11, 12))):
+        add_chunks(connection, 1, level, block, value_blocks.merged_chunks(connection, 1, FIELD, level, block))
+        rows = sorted(tile_sums(connection, 1, FIELD, [(level, block)]))
+        assert rows == plain_sums([days[day] for day in within])
+        assert value_blocks.is_correct(connection, 1, FIELD, level, block)
+    mixed = list(tile_sums(connection, 1, FIELD, [(3, 1), (0, 16)]))
+    assert plain_sums([array(*mixed)]) == plain_sums(list(days.values()))
+    assert value_blocks.merged_chunks(connection, 1, OTHER_FIELD, 2, 2) == []
+
+
+def test_sums_of_very_many_values_are_not_held(connection: sqlite3.Connection) -> None:
+    """Six blocks of 100,000 values would take 19 MB."""
+    counts = np.ones((4, 100_000), np.int64)
+    counts[0] = np.arange(100_000)
+    for block in range(6):
+        write(connection, 2, block, counts)
+    tracemalloc.start()
+    values = sum(len(part[0]) for part in value_blocks.sums(connection, 1, FIELD, [(2, block) for block in range(6)]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert values == 100_000
+    assert peak < 12_000_000
