@@ -93,7 +93,8 @@ def start(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(rollup_state, "ROWS_PER_STEP", ROWS_PER_STEP)
     monkeypatch.setattr(visit_pages, "MAX_PAGES", 2)
     monkeypatch.setattr(value_blocks, "CHUNKS_PER_STEP", ROWS_PER_STEP)
-    monkeypatch.setattr(value_blocks, "CHUNK", 2)
+    for module in (value_blocks, field_values):
+        monkeypatch.setattr(module, "CHUNK", 2)
     monkeypatch.setattr(value_blocks, "_MAX_HELD", 3)
     started: list[RollupHarness] = []
 

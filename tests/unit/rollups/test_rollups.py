@@ -58,6 +58,7 @@ LIMITS = {
     (ranking, "MAX_HELD"): 3,
     (value_blocks, "_MAX_HELD"): 3,
     (value_blocks, "CHUNK"): 2,
+    (field_values, "CHUNK"): 2,
 }
 
 # Zones, each with an instant at which its clocks change or at which its day begins.
