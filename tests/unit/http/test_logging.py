@@ -247,7 +247,11 @@ def loops() -> Iterator[str]:
         pass
 
 
-@pytest.mark.parametrize(("format", "loop"), list(zip(logs.FORMATS, cycle(loops()), strict=False)))
+@pytest.mark.parametrize(
+    ("format", "loop"),
+    list(zip(logs.FORMATS, cycle(loops()), strict=False)),
+    ids=lambda value: {"None": "asyncio", UVLOOP: "uvloop"}.get(value, value),
+)
 def test_no_failure_puts_personal_data_in_the_log(format: str, loop: str, tmp_path: Path) -> None:
     command = [sys.executable, "-c", FAILING.replace("LOOP", loop), str(tmp_path / "analytics.db"), format, CANARY]
     log = tmp_path / "stderr.log"
