@@ -309,9 +309,10 @@ import tally, tzdata
 for module in pkgutil.walk_packages(tally.__path__, "tally."):
     importlib.import_module(module.name)
 import analytics_server
+from tally.events.user_agent import is_compiled
 from tally.resources import tally_version
 from tally.timeranges import zone, zone_names
-tally_version()
+tally_version(), is_compiled()
 [zone(name) for name in zone_names()]
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
 """
