@@ -112,7 +112,7 @@ def build(
 ) -> bool:
     """Do the background work of a server that was just started, or `steps` steps of it; return whether it ended.
 
-    goals: those of every website.
+    goals: those of the first website.
     """
 
     async def work() -> bool:
@@ -127,7 +127,7 @@ def build(
         writer, reader = await on_thread(writing_connection(path)), await on_thread(connect_reader(path))
         try:
             builder = RollupBuilder(writer, reader, ManualClock(now_ms), keep_days, is_busy, rest=0)
-            builder.goals_of = lambda website: goals
+            builder.goals_of = lambda website: goals if website == 1 else ()
             await builder.work()
         except Killed:
             return False
