@@ -29,6 +29,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from clients.generate import DOCUMENT, read
 from tally import errors
 from tally.accounts.accounts import create_account, set_plan
 from tally.accounts.api_keys import create_api_key
@@ -44,7 +45,6 @@ from tally.storage.database import open_database
 from tally.web.routes import ROUTES
 from tests.support.app import OWNER, ROOT
 from tests.support.cases import cases
-from tests.support.openapi import DOCUMENT, read
 from tests.support.process import NO_RATE_LIMITS, Server, until
 from tests.support.selection import examples as example_count
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from clients.generate import read
 from tally.accounts.accounts import set_plan
 from tally.accounts.api_keys import revoke_api_key
 from tally.web.routes import ROUTES
 from tests.support.app import NOON_MS, OWNER, Answer, App, MakeApp
 from tests.support.cases import cases
-from tests.support.openapi import read
 from tests.support.read_api import DAY, ENDPOINTS, Site, SyncApp, raw, request, view
 
 READ = ("websites", *ENDPOINTS)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from clients.generate import DOCUMENT
 from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.params import Ranged
@@ -19,7 +20,6 @@ from tally.web.components import ReportEngine
 from tally.web.routes import report_routes
 from tests.support.app import App, ManualClock
 from tests.support.cases import cases
-from tests.support.openapi import DOCUMENT
 from tests.support.page_client import PageClient, logged_in
 from tests.support.read_api import view
 

@@ -8,6 +8,7 @@ import json
 import re
 from pathlib import Path
 
+from clients.generate import DOCUMENT
 from tally import errors
 from tally.cli import main
 from tally.events.dimensions import FIELDS
@@ -17,7 +18,6 @@ from tally.settings import SETTINGS, option_name, variable_name
 from tally.web.routes import ROUTES
 from tests.support.app import ROOT
 from tests.support.cases import cases
-from tests.support.openapi import DOCUMENT
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
