@@ -54,7 +54,7 @@ MEMORY, MEMORY_BYTES = Path("/dev/shm"), 4 << 30
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Decides which tests run and where their files are, in the controller; a worker is told by the environment."""
+    """Set which tests run and where their files are, in the controller; workers read it from the environment."""
     accept_interrupts()
     if not is_worker(config):
         if is_usable(MEMORY):
