@@ -135,9 +135,9 @@ def delete_rows(connection: sqlite3.Connection, website: int) -> bool:
 class LabelScan:
     """Finds the labels that any row of any website has, in steps, each a statement with its own snapshot.
 
-    Between two steps rows may move: from events to rollups, from points to packed ones. No label
-    is missed: `_uses` reads the table from which rows move before the one to which they move, and labels of rows that
-    arrive later are recorded (`watch_labels`). Once `is_over` returns true, a step raises sqlite3.OperationalError.
+    Between two steps rows may move: from events to rollups, from points to packed ones. No label is missed: `_uses`
+    reads the table from which rows move before the one to which they move, and labels of rows that arrive later are
+    recorded (`watch_labels`). Once `is_over` returns true, a step raises sqlite3.OperationalError.
     """
 
     def __init__(self, connection: sqlite3.Connection, is_over: Callable[[], bool]) -> None:
