@@ -14,47 +14,74 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import chain
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 # 5,000 paths over a range take 160 KB, the hours of a year 280, a day of 27,000 events 30 to 170 per field.
 MAX_BYTES = 6_000_000
+# A day of 27,000 events takes 1 to 2 MB, with the columns of a dashboard.
+MAX_BYTES_OF_DAYS = 12_000_000
 # A digest, a dict entry and the array object.
 _ENTRY_BYTES = 400
 # An open dashboard requests its figures every few minutes.
 EXPIRY_MS = 3_600_000
 
 
-class ResultCache:
-    """Bounded map from keys to arrays."""
+class Cache(Generic[T]):
+    """Bounded map from keys to values."""
 
-    def __init__(self, most_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, most_bytes: int, size_of: Callable[[T], int]) -> None:
         self.most_bytes = most_bytes
+        self._size_of = size_of
         self._lock = threading.Lock()
-        self._arrays: OrderedDict[bytes, tuple[array[int], int]] = OrderedDict()
+        # The value, its size in bytes, and when it was read last.
+        self._entries: OrderedDict[bytes, tuple[T, int, int]] = OrderedDict()
         self._size = self._now_ms = 0
 
-    def get(self, key: tuple[Any, ...]) -> "array[int] | None":
-        """Return the array of a key, None if it is not cached. The array must not be changed."""
+    def get(self, key: tuple[Any, ...]) -> T | None:
+        """Return the value of a key, None if it is not cached. The value must not be changed."""
         name = _digest(key)
         with self._lock:
-            found = self._arrays.get(name)
+            found = self._entries.get(name)
             if found is None:
                 return None
-            self._arrays[name] = found[0], self._now_ms
-            self._arrays.move_to_end(name)
+            self._entries[name] = *found[:2], self._now_ms
+            self._entries.move_to_end(name)
             return found[0]
 
-    def put(self, key: tuple[Any, ...], numbers: "array[int]") -> None:
-        """Cache an array, unless it is larger than the whole cache."""
-        if _weight(numbers) > self.most_bytes:
-            return
-        name = _digest(key)
+    def put(self, key: tuple[Any, ...], value: T) -> None:
+        """Cache a value, unless it is larger than the whole cache."""
+        name, size = _digest(key), self._size_of(value) + _ENTRY_BYTES
         with self._lock:
-            before = self._arrays.pop(name, None)
-            self._size += _weight(numbers) - (0 if before is None else _weight(before[0]))
-            self._arrays[name] = numbers, self._now_ms
+            if name in self._entries:
+                self._drop(name)
+            if size <= self.most_bytes:
+                self._size += size
+                self._entries[name] = value, size, self._now_ms
             while self._size > self.most_bytes:
                 self._drop_oldest()
+
+    def sweep(self, now_ms: int) -> None:
+        """Set the time, and evict entries that were not read for EXPIRY_MS."""
+        with self._lock:
+            self._now_ms = now_ms
+            while self._entries and next(iter(self._entries.values()))[2] < now_ms - EXPIRY_MS:
+                self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        self._drop(next(iter(self._entries)))
+
+    def _drop(self, name: bytes) -> None:
+        self._size -= self._entries.pop(name)[1]
+
+
+class ResultCache(Cache["array[int]"]):
+    """The cached results; `open_days` has the OpenDay of each day that is kept (tally/reports/open_days.py)."""
+
+    def __init__(self, most_bytes: int = MAX_BYTES, most_bytes_of_days: int = MAX_BYTES_OF_DAYS) -> None:
+        super().__init__(most_bytes, lambda numbers: len(numbers) * numbers.itemsize)
+        self.open_days: Cache[Any] = Cache(most_bytes_of_days, lambda day: day.nbytes)
 
     def find(self, key: tuple[Any, ...] | None, count: "Callable[[], array[int]]") -> "array[int]":
         """Return the array of a key; if it is not cached, compute it with `count` and cache it. None is not cached."""
@@ -67,23 +94,14 @@ class ResultCache:
         return found
 
     def sweep(self, now_ms: int) -> None:
-        """Set the time, and evict entries that were not read for EXPIRY_MS."""
-        with self._lock:
-            self._now_ms = now_ms
-            while self._arrays and next(iter(self._arrays.values()))[1] < now_ms - EXPIRY_MS:
-                self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        self._size -= _weight(self._arrays.popitem(last=False)[1][0])
+        """Set the time, and evict what was not read for EXPIRY_MS."""
+        super().sweep(now_ms)
+        self.open_days.sweep(now_ms)
 
 
 def _digest(key: tuple[Any, ...]) -> bytes:
     # Keys consist of texts, numbers and bytes, whose repr differs where they differ.
     return blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-
-
-def _weight(numbers: "array[int]") -> int:
-    return len(numbers) * numbers.itemsize + _ENTRY_BYTES
 
 
 def packed(rows: Iterable[Sequence[int]]) -> "array[int]":

@@ -14,7 +14,7 @@ A report that needs raw rows deleted by retention raises BeyondRetention.
 import sqlite3
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
@@ -23,13 +23,15 @@ from tally.events.dimensions import FIELDS, PAGES, VISIT_FIELDS, field_number
 from tally.events.filters import Filter
 from tally.rollups import packed_days, rollup_state, unpacked_days
 from tally.rollups.imported_sums import OF_DAY_MS
-from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT, STALE, Blocks, Day
+from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT, OPEN, STALE, Blocks, Day
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import Scope
 from tally.storage.sql.filters import LABELLED, Condition, LabelFilter, Query, labels_of, labels_with, type_numbers
-from tally.timestamps import DAY_MS
+from tally.timestamps import DAY_MS, QUARTER_MS
 
 if TYPE_CHECKING:
+    from tally.reports.cache import Cache
+    from tally.reports.open_days import OpenBatch, OpenDay
     from tally.reports.packed_days import PackedDays
 
 Span = tuple[int, int]
@@ -40,6 +42,12 @@ Span = tuple[int, int]
 _MAX_LABELS = 1_000
 # Of a label on a day, 0.7 µs each. Beyond that only days without events are checked: others are counted sooner.
 _MAX_LOOK_UPS = 20_000
+
+
+MIN_EVENTS = 2_000
+"""An open day with so many events is kept in memory. Statements take 0.3 to 1 µs an event: fewer are soon counted."""
+MAX_EVENTS = 250_000
+"""The most events of such a day. While it is read, an event takes 100 bytes."""
 
 
 class BeyondRetention(ValueError):
@@ -64,6 +72,9 @@ class Coverage:
     """Days whose raw rows are deleted."""
     filters: tuple[Filter, ...]
     """The filters of the scope, those that compare parts of texts as labels."""
+    open_days: "Cache[OpenDay] | None" = None
+    """Days that are kept in memory; None: such days are read by row."""
+    _open_batches: "dict[Span, OpenBatch | None]" = field(default_factory=dict)
 
     @property
     def website(self) -> int:
@@ -124,23 +135,51 @@ class Coverage:
         own = conditions_of(self.connection, self.filters if filtered else ())
         with_data |= has_data(own)
         sizes = packed_days.sizes(self.connection, self.website, versions, with_data=with_data)
-        if not sizes:
-            return [], [*spans]
-        # numpy is imported with the first question that needs it.
-        from tally.reports.packed_days import Day, PackedDays
-
         stored = [span for span in spans if span[0] // DAY_MS in sizes]
         final = [span for span in stored if self.final(span)]
         still_open = [span for span in stored if self.complete(span) and not self.final(span)]
         parts = [span for span in stored if not self.complete(span)]
-        asked_of = self.website, self.scope.filters if filtered else ()
         found = []
         for some in (final, still_open, parts):
             if some:
+                # numpy is imported with the first question that needs it.
+                from tally.reports.packed_days import Day, PackedDays
+
                 days = [Day(span[0] // DAY_MS, *sizes[span[0] // DAY_MS], *span) for span in some]
-                key: tuple[Any, ...] | None = None if some is parts else (*asked_of, self.versions(some))
+                key = None if some is parts else self._key(some, filtered=filtered)
                 found.append(PackedDays(self.connection, self.website, days, own, key, with_data=with_data))
-        return found, [span for span in spans if span[0] // DAY_MS not in sizes]
+        left = []
+        for span in spans:
+            if span[0] // DAY_MS not in sizes:
+                batch = None if with_data else self._open_batch(span)
+                if batch is None:
+                    left.append(span)
+                else:
+                    from tally.reports.open_days import OpenColumns
+
+                    key = self._key([span], filtered=filtered) if self.complete(span) else None
+                    found.append(OpenColumns(self.connection, batch, own, key))
+        return found, left
+
+    def _key(self, spans: Sequence[Span], *, filtered: bool) -> tuple[Any, ...]:
+        """Return what stands for whole days and the filters in the keys of cached results."""
+        return self.website, self.scope.filters if filtered else (), self.versions(spans)
+
+    def _open_batch(self, span: Span) -> "OpenBatch | None":
+        """Return the columns of a day that is not packed, or of a part of one; None where its rows are to be read."""
+        known = self.known.days[span[0] // DAY_MS]
+        if self.open_days is None or known.state != OPEN:
+            return None
+        if span not in self._open_batches:
+            first, end = (day * DAY_MS // QUARTER_MS for day in (span[0] // DAY_MS, span[0] // DAY_MS + 1))
+            _, views, others, *_ = self.rows(sql.totals(self.website, first, end, end))[0]
+            batch = None
+            if MIN_EVENTS <= views + others <= MAX_EVENTS:
+                from tally.reports.open_days import open_batch
+
+                batch = open_batch(self.connection, self.website, span, known, views + others, self.open_days)
+            self._open_batches[span] = batch
+        return self._open_batches[span]
 
     def complete_day(self, span: Span) -> bool:
         """Return whether the values of the day of a span, or of which it is a part, are rolled up to its end."""
@@ -212,14 +251,13 @@ def check_retention(connection: sqlite3.Connection, scope: Scope) -> None:
         raise BeyondRetention((row[0] + 1) * DAY_MS)
 
 
-def coverage_of(connection: sqlite3.Connection, scope: Scope) -> Coverage:
+def coverage_of(connection: sqlite3.Connection, scope: Scope, open_days: "Cache[OpenDay] | None" = None) -> Coverage:
     """Return the coverage of a scope; `connection` must be in a read transaction."""
     first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
     known = rollup_state.blocks(connection, scope.website, first, end)
     deleted_days = [day for day, of in known.days.items() if of.state == KEPT]
-    return Coverage(
-        connection, scope, known, deleted_days, tuple(resolved(connection, scope.website, of) for of in scope.filters)
-    )
+    filters = tuple(resolved(connection, scope.website, of) for of in scope.filters)
+    return Coverage(connection, scope, known, deleted_days, filters, open_days)
 
 
 def resolved(connection: sqlite3.Connection, website: int, of: Filter) -> Filter:

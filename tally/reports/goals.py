@@ -8,7 +8,7 @@ and days on which no event has a filter's value are skipped.
 
 import sqlite3
 from array import array
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,10 +72,10 @@ def by_bucket(
     connection: sqlite3.Connection, scope: Scope, goal: Goal, edges: Sequence[Span], cache: ResultCache
 ) -> list[Conversions]:
     """Return the conversions of each bucket; the buckets tile the scope's range."""
-    coverage, stored = _coverage(connection, scope, goal)
+    coverage, stored = _coverage(connection, scope, goal, cache)
     whole = {day: parts[0][0] for day in stored if len(parts := stats.clipped(edges, _span(day))) == 1}
     found = [[0] * _COLUMNS for _ in edges]
-    for day, *figures in goal_days.sums(connection, scope.website, goal, "", whole, by="day"):
+    for day, *figures in _stored(coverage, goal, whole, cache, by="day"):
         _add(found[whole[day]], figures)
     days = list(_days(_without(coverage, whole)))
     packed_days, days = coverage.packed(days, filtered=True, with_data=goal.value is not None)
@@ -93,8 +93,9 @@ def by_bucket(
 def of_day(connection: sqlite3.Connection, website: int, day: int, goal: Goal, field: str) -> list[Sequence[int]]:
     """Return the rows of goal_days.count_day of a final day, from its columns where it has any."""
     sums = Sums(_COLUMNS)
-    coverage, _ = _coverage(connection, Scope(website, *_span(day)), goal)
-    _count(sums, coverage, [_span(day)], goal, field, ResultCache(0))
+    cache = ResultCache(0)
+    coverage, _ = _coverage(connection, Scope(website, *_span(day)), goal, cache)
+    _count(sums, coverage, [_span(day)], goal, field, cache)
     return [
         (label, *figures, *divmod(high * PART + low, PART), without) for label, *figures, high, low, without in sums
     ]
@@ -109,9 +110,11 @@ def _conversions(figures: Sequence[int]) -> Conversions:
     return Conversions(events, visitors, high * PART + low, without)
 
 
-def _coverage(connection: sqlite3.Connection, scope: Scope, goal: Goal, field: str = "") -> tuple[Coverage, set[int]]:
+def _coverage(
+    connection: sqlite3.Connection, scope: Scope, goal: Goal, cache: ResultCache, field: str = ""
+) -> tuple[Coverage, set[int]]:
     """Return the coverage of a goal's conversions in a scope, and the days of it that are stored."""
-    coverage = coverage_of(connection, scope._replace(filters=(*scope.filters, *goal.filters)))
+    coverage = coverage_of(connection, scope._replace(filters=(*scope.filters, *goal.filters)), cache.open_days)
     if scope.filters or not goal_days.is_counted(field):
         return coverage, set()
     first, end = -(-scope.from_ms // DAY_MS), scope.to_ms // DAY_MS
@@ -139,12 +142,32 @@ def _sums(
     labels: Sequence[int] | None = None,
 ) -> Sums:
     """Return the sums of the columns of goal_days, by label of a field or 0; complete for `labels`, None for all."""
-    coverage, stored = _coverage(connection, scope, goal, field)
+    coverage, stored = _coverage(connection, scope, goal, cache, field)
     sums = Sums(_COLUMNS)
     _count(sums, coverage, list(_days(_without(coverage, stored))), goal, field, cache)
-    if stored:
-        sums.add(goal_days.sums(connection, scope.website, goal, field, stored, labels=labels))
+    sums.add(_stored(coverage, goal, stored, cache, field, labels))
     return sums
+
+
+def _stored(
+    coverage: Coverage,
+    goal: Goal,
+    days: Collection[int],
+    cache: ResultCache,
+    field: str = "",
+    labels: Sequence[int] | None = None,
+    by: str = "value",
+) -> Iterable[Sequence[int]]:
+    """Return the rows of goal_days.sums of some days that are stored; they are cached."""
+    if not days:
+        return ()
+    versions = coverage.versions(map(_span, sorted(days)))
+    key = ("goal days", coverage.website, goal_days.number_of(goal), field, labels, by, versions)
+
+    def read() -> "array[int]":
+        return packed(goal_days.sums(coverage.connection, coverage.website, goal, field, days, by, labels))
+
+    return unpacked(cache.find(key, read), 1 + _COLUMNS)
 
 
 def _count(sums: Sums, coverage: Coverage, spans: Sequence[Span], goal: Goal, field: str, cache: ResultCache) -> None:

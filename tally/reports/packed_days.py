@@ -56,7 +56,7 @@ class Day(NamedTuple):
 
 
 class Batch:
-    """The columns of some packed days, joined."""
+    """The columns of some packed days, joined. Two of `days` may be parts of one day that have no visitor in common."""
 
     def __init__(self, connection: sqlite3.Connection, website: int, days: Sequence[Day]) -> None:
         self._connection, self._website, self.days = connection, website, days
@@ -66,16 +66,20 @@ class Batch:
 
     def load(self, names: Iterable[str]) -> None:
         """Read some columns."""
-        missing = [name for name in dict.fromkeys(names) if name not in self._columns]
-        found: dict[str, list[Column]] = {name: [] for name in missing}
-        days = {day.day for day in self.days}
-        first, last = self.days[0].day, self.days[-1].day
-        for name, day, content in day_columns.read(self._connection, self._website, missing, first, last):
-            if day in days:
-                found[name].append(decoded(content))
+        found = self._read([name for name in dict.fromkeys(names) if name not in self._columns])
         # Events of visits are needed to join columns that are of visits on some days alone.
         for name in sorted(found, key=lambda name: name not in day_columns.NUMBERS):
             self._columns[name] = self._joined(name, found[name])
+
+    def _read(self, names: Sequence[str]) -> dict[str, list[Column]]:
+        """Return some columns of each day."""
+        found: dict[str, list[Column]] = {name: [] for name in names}
+        days = {day.day for day in self.days}
+        first, last = self.days[0].day, self.days[-1].day
+        for name, day, content in day_columns.read(self._connection, self._website, names, first, last):
+            if day in days:
+                found[name].append(decoded(content))
+        return found
 
     def _joined(self, name: str, parts: list[Column]) -> Column:
         if len(parts) != len(self.days):
@@ -84,10 +88,12 @@ class Batch:
             return Column(np.concatenate([part.codes for part in parts]), None, parts[0].is_of_visits)
         is_of_visits = all(part.is_of_visits for part in parts)
         codes, sizes = [], []
+        visit = 0
         for day, part in zip(self.days, parts, strict=True):
             own = part.codes
             if part.is_of_visits and not is_of_visits:
-                own = np.repeat(own, self._events_of(day))
+                own = np.repeat(own, self.events_of_visit[visit : visit + day.visits])
+            visit += day.visits
             codes.append(own)
             sizes.append(len(part.values if part.values is not None else ()))
         # As narrow as what is stored, since most questions look at few of the rows.
@@ -98,11 +104,6 @@ class Batch:
             row += len(own)
             value += size
         return Column(joined, np.concatenate([part.values for part in parts if part.values is not None]), is_of_visits)
-
-    def _events_of(self, day: Day) -> Array:
-        """Return the number of events of each visit of a day."""
-        begin = sum(other.visits for other in self.days if other.day < day.day)
-        return self.events_of_visit[begin : begin + day.visits]
 
     def column(self, name: str) -> Column:
         """Return a column with labels."""

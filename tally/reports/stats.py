@@ -26,6 +26,7 @@ from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS
 if TYPE_CHECKING:
     from tally.reports.packed_days import PackedDays
 
+_QUARTERS = DAY_MS // QUARTER_MS
 # Up to so many visitors after a range are checked; beyond that those in the range are counted.
 _FEW = 2_000
 
@@ -44,7 +45,7 @@ class Stats(NamedTuple):
 
 def stats(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> Stats:
     """Return the key figures of E."""
-    coverage = coverage_of(connection, scope)
+    coverage = coverage_of(connection, scope, cache.open_days)
     plan = plan_of(coverage)
     found = [_rolled_stats(coverage, span, cache) for span in plan.rolled]
     packed_days, raw = coverage.packed(plan.raw, filtered=True)
@@ -75,8 +76,7 @@ def _rolled_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Stats:
     from_ms, to_ms = span
     first, end = from_ms // QUARTER_MS, -(-to_ms // QUARTER_MS)
     midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
-    row = coverage.connection.execute(*sql.totals(coverage.website, first, end, midnight_ms // QUARTER_MS)).fetchone()
-    found = Stats(*row)
+    found = _totals(coverage, first, end, midnight_ms // QUARTER_MS, cache)
     for margin in ((first * QUARTER_MS, from_ms), (to_ms, end * QUARTER_MS)):
         if margin[0] < margin[1]:
             columns = coverage.edge(margin)
@@ -86,6 +86,21 @@ def _rolled_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Stats:
         return found._replace(visitors=_within_a_day(coverage, span))
     early = _visitors_before(coverage, from_ms)
     return found._replace(visitors=found.visitors - early - _visitors_after(coverage, to_ms))
+
+
+def _totals(coverage: Coverage, first: int, end: int, midnight: int, cache: ResultCache) -> Stats:
+    """Return the sums of the quarters in [first, end), with the visitors of sql.totals; final whole days are cached."""
+    middle = max(midnight, min(end, coverage.final_from(midnight // _QUARTERS) * _QUARTERS) // _QUARTERS * _QUARTERS)
+
+    def total(first: int, end: int) -> "array[int]":
+        return packed(coverage.rows(sql.totals(coverage.website, first, end, midnight)))
+
+    found = [total(first, min(midnight, end)), total(middle, end)]
+    if middle > midnight:
+        version = coverage.version_of(midnight // _QUARTERS, middle // _QUARTERS)
+        key = ("totals", coverage.website, midnight, middle, version)
+        found.append(cache.find(key, lambda: total(midnight, middle)))
+    return Stats(*map(sum, zip(*found, strict=True)))
 
 
 def _visitors_before(coverage: Coverage, from_ms: int) -> int:
@@ -146,7 +161,7 @@ def series(
     connection: sqlite3.Connection, scope: Scope, edges: Sequence[Span], cache: ResultCache
 ) -> list[Sequence[int]]:
     """Return visitors, visits, pageviews and events of each bucket. The buckets tile the scope's range."""
-    coverage = coverage_of(connection, scope)
+    coverage = coverage_of(connection, scope, cache.open_days)
     plan = plan_of(coverage)
     found: list[Sequence[int]] = [(0, 0, 0, 0)] * len(edges)
     raw = plan.raw

@@ -9,6 +9,7 @@ twice.
 """
 
 import sqlite3
+from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -32,43 +33,65 @@ _ROW_COLUMNS = ("entry_after_ms", "exit_before_ms", "acquired_after_ms")
 _SMALLER = 1.0
 
 
+class Rows(NamedTuple):
+    """The events of a day, by (visitor, visit, ts, id), and its visits by (visitor, visit)."""
+
+    ids: Array
+    times: Array
+    order: Array
+    """The place of each event by (ts, id)."""
+    visitors: Array
+    """The visitor of each visit."""
+    counts: Array
+    """The events of each visit."""
+
+
 def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final: bool) -> Packed:
     """Return the columns of a day that is over, from its rows; `connection` must be in a read transaction."""
     if connection.execute(*sql.number_of_events(website, day, MAX_EVENTS + 1)).fetchone()[0] > MAX_EVENTS:
         return NOT_PACKED
-    keys = ("id", "ts", "visit", "visitor")
-    ids, times, visits, visitors = (_events(connection, website, day, name) for name in keys)
-    if not len(ids):
+    rows = rows_of(connection, website, day)
+    if rows is None:
         return NOT_PACKED
-    order = np.lexsort((ids, times, visits, visitors))
-    visitors, visits = visitors[order], visits[order]
-    begins = np.flatnonzero(differs(visitors) | differs(visits))
-    counts = np.diff(begins, append=len(ids))
-    own = {
-        name: _visits(connection, website, day, name) for name in ("visitor", "visit", *_ROW_COLUMNS, *_VISIT_COLUMNS)
-    }
-    if not (
-        np.array_equal(own["visitor"], visitors[begins])
-        and np.array_equal(own["visit"], visits[begins])
-        and np.array_equal(own["pageviews"] + own["events"], counts)
-    ):
-        return NOT_PACKED
-    of_visits = {name: own[name] for name in _VISIT_COLUMNS} | {"is_first": differs(own["visitor"])}
+    ids, times, order, visitors, counts = rows
+    begins = np.cumsum(counts) - counts
+    own = {name: _visits(connection, website, day, name) for name in ("visit", *_ROW_COLUMNS, *_VISIT_COLUMNS)}
+    of_visits = {name: own[name] for name in _VISIT_COLUMNS} | {"is_first": differs(visitors)}
     of_visits["start_ms"] = own["start_ms"] - day * DAY_MS
     columns = {name: encoded(column.astype(np.int64), True, name not in NUMBERS) for name, column in of_visits.items()}
-    offsets = times[order] - np.repeat(own["start_ms"], counts)
+    offsets = times - np.repeat(own["start_ms"], counts)
     columns["offset_ms"] = encoded(offsets, False, False)
     for name in OF_EVENTS:
         column = _events(connection, website, day, name)[order]
         is_of_visits = np.array_equal(np.repeat(column[begins], counts), column)
         columns[name] = encoded(column[begins] if is_of_visits else column, is_of_visits, True)
     columns |= {name: encoded(own[name], True, True, _SMALLER) for name in ("visit", *_ROW_COLUMNS)}
-    columns["visitor"] = encoded(own["visitor"][of_visits["is_first"]], False, False, _SMALLER)
-    in_time = ids[order][np.argsort(times[order], kind="stable")]
+    columns["visitor"] = encoded(visitors[of_visits["is_first"]], False, False, _SMALLER)
+    in_time = ids[np.argsort(times, kind="stable")]
     columns["first_id"] = encoded(in_time[:1], False, False)
     columns["id_step"] = encoded(np.diff(in_time, prepend=in_time[:1]), False, False, _SMALLER)
-    texts = _texts(connection, website, day, ids[order], is_final=is_final)
-    return Packed(len(begins), len(ids), columns if texts is None else columns | {"event_data": texts})
+    texts = _texts(connection, website, day, ids, is_final=is_final)
+    return Packed(len(counts), len(ids), columns if texts is None else columns | {"event_data": texts})
+
+
+def rows_of(connection: sqlite3.Connection, website: int, day: int) -> Rows | None:
+    """Return the order of a day's rows; None where it has none, or where its events and visits do not agree."""
+    keys = ("id", "ts", "visit", "visitor")
+    ids, times, visits, visitors = (_events(connection, website, day, name) for name in keys)
+    if not len(ids):
+        return None
+    order = np.lexsort((ids, times, visits, visitors))
+    visits, visitors = visits[order], visitors[order]
+    begins = np.flatnonzero(differs(visitors) | differs(visits))
+    counts, visits, visitors = np.diff(begins, append=len(ids)), visits[begins], visitors[begins]
+    own = {name: _visits(connection, website, day, name) for name in ("visitor", "visit", "pageviews", "events")}
+    if not (
+        np.array_equal(own["visitor"], visitors)
+        and np.array_equal(own["visit"], visits)
+        and np.array_equal(own["pageviews"] + own["events"], counts)
+    ):
+        return None
+    return Rows(ids[order], times[order], order, visitors, counts)
 
 
 def _texts(connection: sqlite3.Connection, website: int, day: int, ids: Array, *, is_final: bool) -> bytes | None:

@@ -7,6 +7,7 @@ dimensions, one for each visit: a third of the numbers.
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 from zlib import crc32
 
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
@@ -54,14 +55,25 @@ def number_of_events(website: int, day: int, most: int) -> Query:
     )
 
 
-def event_column(website: int, day: int, column: str) -> Query:
+class Ids(NamedTuple):
+    """A range of ids of events: those above `after`, up to `last`; and a time before which none of them is."""
+
+    after: int = -1 << 63
+    last: int = (1 << 63) - 1
+    from_ms: int = 0
+
+
+ALL_IDS = Ids()
+
+
+def event_column(website: int, day: int, column: str, ids: Ids = ALL_IDS) -> Query:
     """One JSON array: a column with numbers of the traffic events of a UTC day, by (ts, id)."""
     if column not in bulk_insert.COLUMNS["event"][:-1]:
         raise KeyError(column)
     return (
         f"/* day_columns.event_column */ select json_group_array({column}) from (select {column} from event"
-        " where website = ? and ts >= ? and ts < ? order by ts, id)",
-        [website, day * DAY_MS, (day + 1) * DAY_MS],
+        " where website = ? and ts >= ? and ts < ? and id > ? and id <= ? order by ts, id)",
+        [website, max(day * DAY_MS, ids.from_ms), (day + 1) * DAY_MS, ids.after, ids.last],
     )
 
 
@@ -73,6 +85,18 @@ def visit_column(website: int, day: int, column: str) -> Query:
         f"/* day_columns.visit_column */ select json_group_array({column}) from (select {column} from visit"
         " where website = ? and day = ? order by visitor, visit)",
         [website, day],
+    )
+
+
+def visit_column_of(website: int, day: int, column: str, visitors: str) -> Query:
+    """One JSON array: a column of the visits of some visitors, a JSON array, on a UTC day, by visitor and start."""
+    if column not in bulk_insert.COLUMNS["visit"]:
+        raise KeyError(column)
+    return (
+        f"/* day_columns.visit_column_of */ select json_group_array({column}) from (select {column}"
+        " from json_each(?) as asked cross join visit on website = ? and day = ? and visitor = asked.value"
+        " order by visitor, start_ms)",
+        [visitors, website, day],
     )
 
 

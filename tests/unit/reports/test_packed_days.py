@@ -7,33 +7,34 @@ days and of parts of days, with filters of every kind, is compared with the sum 
 import random
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from tally.events.dimensions import FIELDS, PAGES
-from tally.events.filters import Filter, Operator
-from tally.reports import event_data, funnels, journeys, packed_days, stats
+from tally.events.filters import Filter
+from tally.reports import event_data, packed_days, stats
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, coverage_of
 from tally.reports.event_data import Data
 from tally.reports.packed_days import PackedDays
 from tally.reports.top import Top, TopQuery, top
-from tally.rollups import day_packing, goal_days, verify
+from tally.rollups import day_packing, verify
 from tally.rollups.day_packing import pack_day
 from tally.rollups.packed_days import sizes, store
 from tally.rollups.unpacked_days import reopen, without_rows
-from tally.rollups.visit_pages import count_pages
 from tally.storage.database import interrupted_when, snapshot, transaction
-from tally.storage.sql import behaviour
-from tally.storage.sql import events as sql
-from tally.storage.sql.events import Scope
-from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS, HOUR_MS
 from tests.support.app import ManualClock
+from tests.support.column_figures import (
+    COMPARISONS,
+    VARIES,
+    Comparison,
+    Span,
+    compare_values,
+    filters_of,
+)
 from tests.support.rollup_database import RollupHarness, make_file
 from tests.support.selection import examples
 
@@ -41,13 +42,7 @@ pytestmark = pytest.mark.random_examples
 
 DAY = 20_772
 DAYS = 4
-LISTED = (*FIELDS, *PAGES, "event_name")
-# Fields in which events of a visit differ.
-VARIES = ("pathname", "browser", "city", "event_name")
 DATA = (None, "{}", '{"n":1,"s":"x"}', '{"n":1.0,"t":true}', '{"n":"2.5","s":"y"}', '{"n":-3,"s":"xy","t":null}')
-PROPERTIES = ("prop.n", "prop.s", "prop.t")
-Row = tuple[int, ...]
-Span = tuple[int, int]
 
 
 def drawn(draw: random.Random) -> list[tuple[int, int, str, tuple[str, ...]]]:
@@ -89,20 +84,6 @@ def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(packed_days, "MAX_EVENTS", request.param)
 
 
-def filters_of(draw: random.Random) -> tuple[Filter, ...]:
-    """Return up to three filters on any fields."""
-    operators: tuple[Operator, ...] = ("=", "!=", "*=", "^=", "$=")
-    found = []
-    for _ in range(draw.randint(0, 3)):
-        field = draw.choice((*LISTED, *VARIES, "type", *PROPERTIES))
-        operator = draw.choice(operators)
-        texts = ("1", "2.5", "x", "true", "null", "") if field in PROPERTIES else ("x", "y", "z", "", "unknown")
-        values = ("pageview", "app_event") if field == "type" else draw.sample(texts, 2)
-        known = [value for value in values if value or operator in ("=", "!=")]
-        found.append(Filter(field, operator if field != "type" else "=", tuple(known)))
-    return tuple(found)
-
-
 def spans_of(draw: random.Random) -> list[Span]:
     """Return whole days or, for some, the first and the last cut."""
     days = sorted(draw.sample(range(DAY, DAY + DAYS), draw.randint(1, DAYS)))
@@ -112,14 +93,6 @@ def spans_of(draw: random.Random) -> list[Span]:
         begin_ms, end_ms = spans[-1]
         spans[-1] = (begin_ms, max(begin_ms + 1, end_ms - draw.randint(0, 20) * HOUR_MS))
     return spans
-
-
-def added(rows: Iterable[Sequence[int]]) -> dict[int, Row]:
-    """Return the sums of rows (label, figures); rows of zeros are omitted."""
-    found: dict[int, Row] = {}
-    for label, *figures in rows:
-        found[label] = tuple(a + b for a, b in zip(found.get(label, (0,) * len(figures)), figures, strict=True))
-    return {label: figures for label, figures in found.items() if any(figures)}
 
 
 def asked(harness: RollupHarness, draw: random.Random) -> tuple[Coverage, list[Span], list[PackedDays]]:
@@ -134,105 +107,13 @@ def asked(harness: RollupHarness, draw: random.Random) -> tuple[Coverage, list[S
     return coverage, spans, packed
 
 
-def all_of(packed: Sequence[PackedDays], count: Callable[[PackedDays], Iterable[Sequence[int]]]) -> dict[int, Row]:
-    """Return the sums of the rows of some packed days."""
-    return added(row for columns in packed for row in count(columns))
-
-
-def with_values(rows: dict[int, Row]) -> dict[int, Row]:
-    """Return rows of conversions with the sum of values in place of its two parts."""
-    return {key: (*row[:2], row[2] * goal_days.PART + row[3], row[4]) for key, row in rows.items()}
-
-
-def rows_of(coverage: Coverage, spans: Sequence[Span], query: Callable[[Scope], tuple[str, list[object]]]) -> list[Row]:
-    """Return the rows that a statement gives for each span."""
-    return [row for span in spans for row in coverage.rows(query(coverage.raw(span, filtered=True)))]
-
-
 @pytest.mark.usefixtures("batches")
-def test_figures_are_those_of_the_rows(harness: RollupHarness) -> None:
+@pytest.mark.parametrize("compare", [*COMPARISONS, compare_values])
+def test_figures_are_those_of_the_rows(harness: RollupHarness, compare: Comparison) -> None:
     draw = random.Random(1)
     for _ in range(examples(20, default=10)):
         with snapshot(harness.reader):
-            coverage, spans, packed = asked(harness, draw)
-            counted = rows_of(coverage, spans, sql.stats)
-            found = zip(*(columns.stats() for columns in packed), strict=True)
-            assert list(map(sum, found)) == [sum(column) for column in zip(*counted, strict=True)]
-            together = zip(*(columns.counts(LISTED) for columns in packed), strict=True)
-            for field, rows in zip(LISTED, together, strict=True):
-                counted = rows_of(coverage, spans, lambda scope, field=field: sql.counts(scope, field))
-                assert added([row for some in rows for row in some]) == added(counted), field
-                counted = rows_of(coverage, spans, lambda scope, field=field: sql.visit_figures(scope, field))
-                assert all_of(packed, partial(PackedDays.visit_figures, field=field)) == added(counted), field
-            for side in ("entry", "exit"):
-                pages = [
-                    row
-                    for span in spans
-                    for row in count_pages(harness.reader, coverage.raw(span, filtered=True), side)
-                ]
-                assert all_of(packed, partial(PackedDays.pages, field=f"{side}_page")) == added(pages)
-
-
-@pytest.mark.usefixtures("batches")
-def test_series_and_conversions_are_those_of_the_rows(harness: RollupHarness) -> None:
-    draw = random.Random(2)
-    for _ in range(examples(20, default=10)):
-        with snapshot(harness.reader):
-            coverage, spans, packed = asked(harness, draw)
-            length = draw.choice((HOUR_MS, 5 * HOUR_MS, DAY_MS, 2 * DAY_MS))
-            edges = [(ms, ms + length) for ms in range(DAY * DAY_MS, (DAY + DAYS) * DAY_MS, length)]
-            found = (
-                all_of(packed, partial(PackedDays.series, edges=edges)),
-                all_of(packed, partial(PackedDays.conversions, field="", edges=edges, value_name=None)),
-                with_values(all_of(packed, partial(PackedDays.conversions, field="os", edges=(), value_name="n"))),
-            )
-            series, conversions, valued = list[Row](), list[Row](), list[Row]()
-            for span in spans:
-                scope = coverage.raw(span, filtered=True)
-                clipped = [
-                    (n, (max(begin, span[0]), min(end, span[1])))
-                    for n, (begin, end) in enumerate(edges)
-                    if begin < span[1] and end > span[0]
-                ]
-                cut = [edge for _, edge in clipped]
-                series += [(clipped[n][0], *row) for n, *row in coverage.rows(sql.series(scope, cut))]
-                rows = goal_days.counted(harness.reader, scope, None, "", cut)
-                conversions += [(clipped[n][0], *row) for n, *row in rows]
-                valued += map(tuple, goal_days.counted(harness.reader, scope, "n", "os"))
-            assert found == (added(series), added(conversions), with_values(added(valued)))
-
-
-@pytest.mark.usefixtures("batches")
-def test_the_order_of_events_is_that_of_the_rows(harness: RollupHarness) -> None:
-    draw = random.Random(3)
-    label = {text: id_ for id_, text in harness.reader.execute("select id, text from label")}
-    for _ in range(examples(20, default=10)):
-        with snapshot(harness.reader):
-            coverage, spans, packed = asked(harness, draw)
-            steps = [(draw.choice(behaviour.STEP_FIELDS), label[draw.choice("xyz")]) for _ in range(3)]
-            types = {"pathname": [0, 1], "event_name": [2, 3]}
-            conditions = [
-                [Condition("type", types[field], False), Condition(field, [own], False)] for field, own in steps
-            ]
-            found = zip(*(columns.funnel(conditions) for columns in packed), strict=True)
-            totals = [[0, 0, 0] for _ in steps]
-            journeys_of = {direction: Counter[Row]() for direction in ("next", "previous")}
-            chosen = behaviour.step_code(*steps[0])
-            for span in spans:
-                scope = coverage.raw(span, filtered=True)
-                counted = funnels._counted(coverage, scope, [behaviour.labelled_step(*step) for step in steps])
-                totals = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(totals, counted, strict=True)]
-                for direction, journey in journeys_of.items():
-                    for rows in journeys._counted(coverage, scope, chosen, direction, 3):  # type: ignore[arg-type]
-                        for visits, *codes in rows:
-                            journey[tuple(codes)] += visits
-            assert [[sum(column) for column in zip(*rows, strict=True)] for rows in found] == totals
-            for direction, journey in journeys_of.items():
-                by_column = Counter[Row]()
-                for rows in chain.from_iterable(columns.journeys(chosen, direction == "next", 3) for columns in packed):
-                    for visits, *codes in rows:
-                        by_column[tuple(codes)] += visits
-                assert by_column == journey
+            compare(*asked(harness, draw), draw)
 
 
 @pytest.mark.usefixtures("batches")

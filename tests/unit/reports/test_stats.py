@@ -174,7 +174,7 @@ def test_cached_figures_of_whole_days_serve_a_range_that_moves(
     cached = []
     for moved_ms in (0, 1, HOUR_MS):
         same(harness, DAY_0_MS + 6 * HOUR_MS + moved_ms, DAY_0_MS + 3 * DAY_MS + 2 * HOUR_MS + moved_ms, filters)
-        cached.append(set(harness.cache._arrays))
+        cached.append(set(harness.cache._entries))
     assert cached[0] == cached[1] == cached[2] != set()
 
 
@@ -366,7 +366,7 @@ def test_long_filters_are_cached_by_digest() -> None:
         held = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert len(cache._arrays) == 100
+    assert len(cache._entries) == 100
     assert held < 200_000
     assert cache.get(("a", "\ud800")) is None  # a lone surrogate is a key too
 

@@ -416,6 +416,11 @@ async def run_product(app: App, statement_log: StatementLog) -> None:
             "stats?period=all",
         ),
     )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coverage, "MIN_EVENTS", 1)
+        for minute in range(2):
+            await app.collect(view(f"11:30:0{minute}", "/open", "open") | {"website_id": website})
+            await send_queries(app, key, website, ("stats?filter_browser!=x", "top/pathname?filter_referrer=unknown"))
     await run_definitions(app, key, website)
     await reject_event(app, key, website)
     assert (await app.get("/api/v1/websites", key)).status == 200

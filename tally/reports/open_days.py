@@ -1,0 +1,252 @@
+"""Days that are not packed yet, by column: today above all, whose events are kept in memory for reports with filters.
+
+The first question reads the events of such a day and keeps them (`OpenDay`): their order, times and visitors, and each
+column once it is asked for. A later question reads only the events that have arrived since. The visitors of these, with
+all of their visits and events of the day, are counted in a part of their own and left out of the older part
+(`OpenBatch`): a visitor is in one part, so that the figures of both add up as those of two days do. Once many events
+have arrived, the day is read anew.
+
+A day that is kept holds for a question if its events, and those with a greater id, are as many as the day has in the
+snapshot of the question. For ids grow with every commit, an event changes no visits but its visitor's, and what else
+changes events, such as an import that is undone, deletes some of them.
+
+Importing this module imports numpy, so the callers do it where they need it.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+
+from tally.reports.cache import Cache
+from tally.reports.packed_days import Batch, Day, PackedDays, Span
+from tally.rollups import rollup_state
+from tally.rollups.day_packing import Rows, numbers, rows_of
+from tally.storage.database import check_interrupt
+from tally.storage.day_columns import Array, Column, differs
+from tally.storage.sql import day_columns as sql
+from tally.storage.sql.day_columns import NUMBERS, OF_VISITS, Ids
+from tally.storage.sql.filters import Condition
+from tally.timestamps import DAY_MS
+
+# A day is read anew after so many events, or after an eighth of its own.
+MOST_NEW = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDay:
+    """The events of a day in the snapshot that read them. Takes 2 µs an event."""
+
+    website: int
+    day: int
+    known: rollup_state.Day
+    rows: Rows
+    columns: dict[str, Column] = field(default_factory=dict)
+    """Those that were asked for. Of visitors with events that have arrived since they may be wrong."""
+
+    @property
+    def last_id(self) -> int:
+        """Return the greatest id of its events."""
+        return int(self.rows.ids.max())
+
+    @property
+    def nbytes(self) -> int:
+        """Return the size of its arrays."""
+        columns = [array for column in list(self.columns.values()) for array in column[:2] if array is not None]
+        return sum(array.nbytes for array in (*self.rows, *columns))
+
+
+class _New(NamedTuple):
+    """The visitors of events that have arrived since a day was read, with all of their visits and events of the day."""
+
+    ids: Ids
+    """Those of the events that have arrived."""
+    is_left: Array
+    """Which of the visits that were read are of other visitors."""
+    order: Array
+    """The places of their events, those that were read and then the others, by visitor and time."""
+    times: Array
+    visitors: Array
+    """The visitor of each visit, by visitor and start."""
+    counts: Array
+    """The events of each visit."""
+    asked: str
+    """The visitors, as a JSON array."""
+
+
+def open_batch(
+    connection: sqlite3.Connection, website: int, span: Span, known: rollup_state.Day, total: int, days: Cache[OpenDay]
+) -> "OpenBatch | None":
+    """Return the columns of an open day, or of a part of one, that has `total` events; None where its events and visits
+    do not agree."""
+    day = span[0] // DAY_MS
+    kept = days.get((website, day))
+    if kept is None or not 0 <= total - len(kept.rows.ids) <= max(MOST_NEW, len(kept.rows.ids) // 8):
+        return _read_anew(connection, website, span, known, total, days)
+    arrived, is_same = total - len(kept.rows.ids), kept.known.version == known.version
+    if is_same and not arrived:
+        return OpenBatch(connection, kept, None, span, days)
+    # A late event, from before what was rolled up, increases the version.
+    ids = Ids(after=kept.last_id, from_ms=kept.known.rolled_up_to_ms if is_same else 0)
+    times, visitors = (numbers(connection, sql.event_column(website, day, name, ids)) for name in ("ts", "visitor"))
+    new = _new(connection, kept, ids, times, visitors) if len(times) == arrived > 0 else None
+    if len(times) != arrived or (arrived and new is None):
+        return _read_anew(connection, website, span, known, total, days)
+    return OpenBatch(connection, kept, new, span, days)
+
+
+def _read_anew(
+    connection: sqlite3.Connection, website: int, span: Span, known: rollup_state.Day, total: int, days: Cache[OpenDay]
+) -> "OpenBatch | None":
+    day = span[0] // DAY_MS
+    rows = rows_of(connection, website, day)
+    if rows is None or len(rows.ids) != total:
+        return None
+    return OpenBatch(connection, OpenDay(website, day, known, rows), None, span, days)
+
+
+def _new(connection: sqlite3.Connection, kept: OpenDay, ids: Ids, times: Array, visitors: Array) -> _New | None:
+    """Return what is new, given the events that have arrived; None where events and visits do not agree."""
+    rows, these = kept.rows, np.unique(visitors)
+    is_old = np.isin(rows.visitors, these)
+    times = np.concatenate([rows.times[np.repeat(is_old, rows.counts)], times])
+    visitors = np.concatenate([np.repeat(rows.visitors[is_old], rows.counts[is_old]), visitors])
+    # Visits of a visitor do not overlap, so that this is their order. Of events of one time the old ones come first.
+    order = np.lexsort((times, visitors))
+    times, visitors = times[order], visitors[order]
+    asked = orjson.dumps(these.tolist()).decode()
+    visitor, starts, views, others = (
+        numbers(connection, sql.visit_column_of(kept.website, kept.day, name, asked))
+        for name in ("visitor", "start_ms", "pageviews", "events")
+    )
+    counts = views + others
+    begins = np.cumsum(counts) - counts
+    if counts.sum() != len(order) or not (
+        np.array_equal(visitors[begins], visitor) and np.array_equal(times[begins], starts)
+    ):
+        return None
+    return _New(ids, ~is_old, order, times, visitor, counts, asked)
+
+
+class OpenBatch(Batch):
+    """The columns of an open day: of the visitors without new events and, if any, of those with new ones."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, kept: OpenDay, new: _New | None, span: Span, days: Cache[OpenDay]
+    ) -> None:
+        self._kept, self._new, self._kept_days = kept, new, days
+        rows = kept.rows
+        parts, last_ms = [(len(rows.counts), len(rows.ids))], int(rows.times.max())
+        if new is not None:
+            left = rows.counts[new.is_left]
+            parts = [(len(left), int(left.sum())), (len(new.counts), len(new.order))]
+            last_ms = max(last_ms, int(new.times.max()))
+        midnight_ms = kept.day * DAY_MS
+        if span[0] == midnight_ms and span[1] > last_ms:
+            # Such as today up to now.
+            span = midnight_ms, midnight_ms + DAY_MS
+        super().__init__(connection, kept.website, [Day(kept.day, *part, *span) for part in parts])
+
+    def _read(self, names: Sequence[str]) -> dict[str, list[Column]]:
+        kept = self._kept
+        for name in names:
+            if name not in kept.columns:
+                kept.columns[name] = self._of_kept(name)
+        self._kept_days.put((kept.website, kept.day), kept)
+        return {name: self._split(kept.columns[name], name) for name in names}
+
+    def _split(self, column: Column, name: str) -> list[Column]:
+        """Return the parts of a column, given that of the events that were read."""
+        if self._new is None:
+            return [column]
+        is_left = self._new.is_left if column.is_of_visits else self._is_left_of_events
+        return [column._replace(codes=column.codes[is_left]), self._of_new(self._new, column, name)]
+
+    @cached_property
+    def _is_left_of_events(self) -> Array:
+        return np.ones(0, bool) if self._new is None else np.repeat(self._new.is_left, self._kept.rows.counts)
+
+    def _of_kept(self, name: str) -> Column:
+        rows = self._kept.rows
+        if (column := _computed(name, rows)) is not None:
+            return column
+        if name in OF_VISITS:
+            column_now = numbers(self._connection, sql.visit_column(self._website, self._kept.day, name))
+            return _column(name, column_now[self._places], None)
+        return _column(name, self._events(name, Ids(last=self._kept.last_id))[rows.order], rows.counts)
+
+    @cached_property
+    def _places(self) -> Array:
+        """The places of the visits that were read among those of the day now."""
+        visitors = self._kept.rows.visitors
+        now = numbers(self._connection, sql.visit_column(self._website, self._kept.day, "visitor"))
+        numbers_from_0 = np.arange(len(visitors))
+        before = np.maximum.accumulate(np.where(differs(visitors), numbers_from_0, 0))
+        # Visitors with new events may have fewer or more visits now.
+        places: Array = np.minimum(np.searchsorted(now, visitors) + numbers_from_0 - before, len(now) - 1)
+        return places
+
+    def _of_new(self, new: _New, column: Column, name: str) -> Column:
+        """Return a column of the visitors with new events, given that of the events that were read."""
+        if (computed := _computed(name, new)) is not None:
+            return computed
+        if name in OF_VISITS:
+            query = sql.visit_column_of(self._website, self._kept.day, name, new.asked)
+            return _column(name, numbers(self._connection, query), None)
+        codes = column.codes
+        if column.is_of_visits:
+            old = np.repeat(codes[~new.is_left], self._kept.rows.counts[~new.is_left])
+        else:
+            old = codes[~self._is_left_of_events]
+        labels = column.values if column.values is not None else codes
+        return _column(name, np.concatenate([labels[old], self._events(name, new.ids)])[new.order], new.counts)
+
+    def _events(self, name: str, ids: Ids) -> Array:
+        return numbers(self._connection, sql.event_column(self._website, self._kept.day, name, ids))
+
+
+def _computed(name: str, of: Rows | _New) -> Column | None:
+    """Return a column that follows from the order of events; None for others."""
+    if name == "is_first":
+        return Column(differs(of.visitors).astype(np.int64), None, True)
+    if name not in ("start_ms", "offset_ms"):
+        return None
+    starts = of.times[np.cumsum(of.counts) - of.counts]
+    if name == "start_ms":
+        return Column(starts % DAY_MS, None, True)
+    return Column(of.times - np.repeat(starts, of.counts), None, False)
+
+
+def _column(name: str, column: Array, counts: Array | None) -> Column:
+    """Return a column of visits or, with the number of events of each visit, one of events."""
+    if name in NUMBERS:
+        return Column(column, None, counts is None)
+    is_of_visits = counts is None
+    if counts is not None:
+        of_first = column[np.cumsum(counts) - counts]
+        if np.array_equal(np.repeat(of_first, counts), column):
+            column, is_of_visits = of_first, True
+    values, codes = np.unique(column, return_inverse=True)
+    return Column(codes.astype(np.min_scalar_type(len(values))), values, is_of_visits)
+
+
+class OpenColumns(PackedDays):
+    """An open day, or a part of one, with filters."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        batch: OpenBatch,
+        filters: Sequence[Condition],
+        key: "tuple[object, ...] | None",
+    ) -> None:
+        super().__init__(connection, batch._website, batch.days, filters, key, with_data=False)
+        self._batch = batch
+
+    def _batches(self) -> Iterator[Batch]:
+        check_interrupt()
+        yield self._batch
