@@ -198,7 +198,9 @@ class SqliteReports:
 
         def page(connection: sqlite3.Connection, start: Place) -> tuple[int, list[tuple[Any, ...]]]:
             check_retention(connection, scope)
-            return ids_end(connection), event_list.page(connection, scope, start, limit, only_traffic=only_traffic)
+            return ids_end(connection), event_list.page(
+                connection, scope, start, limit, self.cache, only_traffic=only_traffic
+            )
 
         store, catch_ups = self._store, self._store.catch_ups
         start = after or Place(_FIRST, _FIRST, store.last_id)

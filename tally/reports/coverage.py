@@ -21,6 +21,7 @@ import orjson
 
 from tally.events.dimensions import FIELDS, PAGES, VISIT_FIELDS, field_number
 from tally.events.filters import Filter
+from tally.reports.cache import ResultCache, packed
 from tally.rollups import packed_days, rollup_state, unpacked_days
 from tally.rollups.imported_sums import OF_DAY_MS
 from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT, OPEN, STALE, Blocks, Day
@@ -30,8 +31,7 @@ from tally.storage.sql.filters import LABELLED, Condition, LabelFilter, Query, l
 from tally.timestamps import DAY_MS, QUARTER_MS
 
 if TYPE_CHECKING:
-    from tally.reports.cache import Cache
-    from tally.reports.open_days import OpenBatch, OpenDay
+    from tally.reports.open_days import OpenBatch
     from tally.reports.packed_days import PackedDays
 
 Span = tuple[int, int]
@@ -72,8 +72,7 @@ class Coverage:
     """Days whose raw rows are deleted."""
     filters: tuple[Filter, ...]
     """The filters of the scope, those that compare parts of texts as labels."""
-    open_days: "Cache[OpenDay] | None" = None
-    """Days that are kept in memory; None: such days are read by row."""
+    cache: ResultCache
     _open_batches: "dict[Span, OpenBatch | None]" = field(default_factory=dict)
 
     @property
@@ -168,7 +167,7 @@ class Coverage:
     def _open_batch(self, span: Span) -> "OpenBatch | None":
         """Return the columns of a day that is not packed, or of a part of one; None where its rows are to be read."""
         known = self.known.days[span[0] // DAY_MS]
-        if self.open_days is None or known.state != OPEN:
+        if known.state != OPEN:
             return None
         if span not in self._open_batches:
             first, end = (day * DAY_MS // QUARTER_MS for day in (span[0] // DAY_MS, span[0] // DAY_MS + 1))
@@ -177,7 +176,7 @@ class Coverage:
             if MIN_EVENTS <= views + others <= MAX_EVENTS:
                 from tally.reports.open_days import open_batch
 
-                batch = open_batch(self.connection, self.website, span, known, views + others, self.open_days)
+                batch = open_batch(self.connection, self.website, span, known, views + others, self.cache.open_days)
             self._open_batches[span] = batch
         return self._open_batches[span]
 
@@ -251,13 +250,13 @@ def check_retention(connection: sqlite3.Connection, scope: Scope) -> None:
         raise BeyondRetention((row[0] + 1) * DAY_MS)
 
 
-def coverage_of(connection: sqlite3.Connection, scope: Scope, open_days: "Cache[OpenDay] | None" = None) -> Coverage:
+def coverage_of(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> Coverage:
     """Return the coverage of a scope; `connection` must be in a read transaction."""
     first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
     known = rollup_state.blocks(connection, scope.website, first, end)
     deleted_days = [day for day, of in known.days.items() if of.state == KEPT]
     filters = tuple(resolved(connection, scope.website, of) for of in scope.filters)
-    return Coverage(connection, scope, known, deleted_days, filters, open_days)
+    return Coverage(connection, scope, known, deleted_days, filters, cache)
 
 
 def resolved(connection: sqlite3.Connection, website: int, of: Filter) -> Filter:
@@ -340,12 +339,7 @@ def _covered(coverage: Coverage) -> tuple[set[int], set[int]]:
         number = field_number("pathname" if of.field in PAGES else of.field)
         asked: Collection[int] = days
         if isinstance(of, LabelFilter):
-            if len(days) * len(of.labels) > _MAX_LOOK_UPS:
-                asked = coverage.deleted_days
-            found, is_not = (
-                dict(coverage.rows(sql.matching_labels(coverage.website, number, asked, of.labels))),
-                of.is_not,
-            )
+            asked, found, is_not = *_days_with(coverage, number, of), of.is_not
         else:
             found, is_not = (
                 dict(coverage.rows(sql.matching(coverage.website, number, asked, of.values))),
@@ -368,6 +362,24 @@ def _covered(coverage: Coverage) -> tuple[set[int], set[int]]:
     whole = {day for day in whole - unknown if day not in partial or _rest_matches(coverage, day, all_of_it=True)}
     none = {day for day in none - unknown if day not in partial or _rest_matches(coverage, day, all_of_it=False)}
     return whole, none
+
+
+def _days_with(coverage: Coverage, number: int, of: LabelFilter) -> tuple[Collection[int], dict[int, int]]:
+    """Return the days on which labels are looked up, and the events with one of them on those that have any.
+
+    These are final days, so that what is found is cached: it does not change with labels that a day does not have.
+    """
+    final = [day for day, known in coverage.known.days.items() if known.state >= FINAL]
+    if len(final) * len(of.labels) > _MAX_LOOK_UPS:
+        final = coverage.deleted_days
+    versions = coverage.versions((day * DAY_MS, 0) for day in final)
+    key = ("matching", coverage.website, of.field, of.operator, of.values, of.is_not, versions)
+
+    def look_up() -> "array[int]":
+        return packed(coverage.rows(sql.matching_labels(coverage.website, number, final, of.labels)))
+
+    numbers = iter(coverage.cache.find(key, look_up) if final else ())
+    return final, dict(zip(numbers, numbers, strict=True))
 
 
 def _is_of_names(of: Filter) -> bool:

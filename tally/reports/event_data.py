@@ -323,7 +323,7 @@ def data(
     cache: ResultCache,
 ) -> Data:
     """Return the properties of a name's events, or only one of them. Raises BeyondRetention."""
-    coverage = coverage_of(connection, scope)
+    coverage = coverage_of(connection, scope, cache)
     packed_days, spans = divided(coverage, with_data=True)
     label = coverage.rows(sql.label(event_name))
     if not label:

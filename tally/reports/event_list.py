@@ -8,6 +8,7 @@ event matches are skipped.
 import sqlite3
 from typing import Any
 
+from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, coverage_of, plan_of
 from tally.rollups import unpacked_days
 from tally.storage.sql import events as sql
@@ -16,7 +17,7 @@ from tally.timestamps import DAY_MS
 
 
 def page(
-    connection: sqlite3.Connection, scope: Scope, place: Place, limit: int, *, only_traffic: bool
+    connection: sqlite3.Connection, scope: Scope, place: Place, limit: int, cache: ResultCache, *, only_traffic: bool
 ) -> list[tuple[Any, ...]]:
     """Return the rows of sql.events; `connection` must be in a read transaction."""
     statement = sql.events(scope, place, limit, only_traffic=only_traffic)
@@ -27,7 +28,9 @@ def page(
     if not days or asked.from_ms >= asked.to_ms:
         return rows
     return (
-        connection.execute(*statement).fetchall() if _show(coverage_of(connection, asked), days, place, limit) else rows
+        connection.execute(*statement).fetchall()
+        if _show(coverage_of(connection, asked, cache), days, place, limit)
+        else rows
     )
 
 

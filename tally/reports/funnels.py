@@ -63,7 +63,7 @@ def funnel(
     connection: sqlite3.Connection, scope: Scope, steps: Sequence[FunnelStep], cache: ResultCache
 ) -> list[Reached]:
     """Return what reached each of some steps. Raises BeyondRetention."""
-    coverage = coverage_of(connection, scope, cache.open_days)
+    coverage = coverage_of(connection, scope, cache)
     labels: dict[str, int] = {}
     for end, step in enumerate(steps):
         if step.filters is None and step.text not in labels:

@@ -114,7 +114,7 @@ def _coverage(
     connection: sqlite3.Connection, scope: Scope, goal: Goal, cache: ResultCache, field: str = ""
 ) -> tuple[Coverage, set[int]]:
     """Return the coverage of a goal's conversions in a scope, and the days of it that are stored."""
-    coverage = coverage_of(connection, scope._replace(filters=(*scope.filters, *goal.filters)), cache.open_days)
+    coverage = coverage_of(connection, scope._replace(filters=(*scope.filters, *goal.filters)), cache)
     if scope.filters or not goal_days.is_counted(field):
         return coverage, set()
     first, end = -(-scope.from_ms // DAY_MS), scope.to_ms // DAY_MS

@@ -69,7 +69,7 @@ def journeys(
     cache: ResultCache,
 ) -> list[Link]:
     """Return the links between the first `limit` steps at each distance from `start`. Raises BeyondRetention."""
-    coverage = coverage_of(connection, scope, cache.open_days)
+    coverage = coverage_of(connection, scope, cache)
     days = divided(coverage, with_data=False)
     label = coverage.rows(sql.label(start[1]))
     if not label:

@@ -45,7 +45,7 @@ class Stats(NamedTuple):
 
 def stats(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> Stats:
     """Return the key figures of E."""
-    coverage = coverage_of(connection, scope, cache.open_days)
+    coverage = coverage_of(connection, scope, cache)
     plan = plan_of(coverage)
     found = [_rolled_stats(coverage, span, cache) for span in plan.rolled]
     packed_days, raw = coverage.packed(plan.raw, filtered=True)
@@ -161,7 +161,7 @@ def series(
     connection: sqlite3.Connection, scope: Scope, edges: Sequence[Span], cache: ResultCache
 ) -> list[Sequence[int]]:
     """Return visitors, visits, pageviews and events of each bucket. The buckets tile the scope's range."""
-    coverage = coverage_of(connection, scope, cache.open_days)
+    coverage = coverage_of(connection, scope, cache)
     plan = plan_of(coverage)
     found: list[Sequence[int]] = [(0, 0, 0, 0)] * len(edges)
     raw = plan.raw

@@ -72,7 +72,7 @@ def top(connection: sqlite3.Connection, scope: Scope, queries: Sequence[TopQuery
 
     def planned(scope: Scope) -> tuple[Coverage, Plan]:
         if scope not in found:
-            coverage = coverage_of(connection, scope, cache.open_days)
+            coverage = coverage_of(connection, scope, cache)
             found[scope] = coverage, plan_of(coverage)
             _count_together(*found[scope], [query.field for query in queries], cache)
         return found[scope]
@@ -182,7 +182,7 @@ def _visit_figures(coverage: Coverage, scope: Scope, field: str) -> Iterable[Seq
 def names(connection: sqlite3.Connection, scope: Scope, limit: int, cache: ResultCache) -> list[tuple[str, int, int]]:
     """Return the first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
     # In the rollup the unset value stands for all traffic; it is not in the list.
-    coverage = coverage_of(connection, scope, cache.open_days)
+    coverage = coverage_of(connection, scope, cache)
     _, rows = first(connection, _sums(coverage, plan_of(coverage), NAMES, cache), limit, ranks=3)
     return [(text, visitors, events) for _, text, (visitors, _, events) in rows]
 

@@ -37,7 +37,7 @@ def pages(
     connection: sqlite3.Connection, scope: Scope, side: str, limit: int, cache: ResultCache
 ) -> tuple[int, list[Page]]:
     """Return how many visits have no view, and the first `limit` pages of the others by visits and text."""
-    coverage = coverage_of(connection, scope, cache.open_days)
+    coverage = coverage_of(connection, scope, cache)
     plan = plan_of(coverage)
     whole, rest = _complete(coverage, plan.rolled)
     sums = Sums(_COLUMNS)

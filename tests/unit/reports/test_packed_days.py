@@ -99,7 +99,7 @@ def asked(harness: RollupHarness, draw: random.Random) -> tuple[Coverage, list[S
     """Return some spans with filters: their coverage, and as packed days: whole ones, and parts."""
     spans = spans_of(draw)
     scope = harness.scope(spans[0][0], spans[-1][1], filters_of(draw))
-    coverage = coverage_of(harness.reader, scope)
+    coverage = coverage_of(harness.reader, scope, ResultCache())
     packed, rest = coverage.packed(spans, filtered=True)
     assert rest == []
     is_whole = {end_ms - begin_ms == DAY_MS for begin_ms, end_ms in spans}
@@ -234,7 +234,7 @@ def test_a_report_whose_time_is_over_is_interrupted(harness: RollupHarness, monk
     monkeypatch.setattr(packed_days, "MAX_EVENTS", 1)
     scope = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS)
     with snapshot(harness.reader):
-        coverage = coverage_of(harness.reader, scope)
+        coverage = coverage_of(harness.reader, scope, ResultCache())
         spans = [(day * DAY_MS, (day + 1) * DAY_MS) for day in range(DAY, DAY + DAYS)]
         [columns], _ = coverage.packed(spans, filtered=True)
         with interrupted_when(harness.reader, lambda: True), pytest.raises(sqlite3.OperationalError) as failure:

@@ -166,7 +166,7 @@ def pages(harness: RollupHarness, scope: Scope, only_traffic: bool) -> list[list
     place, found = Place(LAST, LAST, LAST), []
     while True:
         with snapshot(harness.reader):
-            found.append(event_list.page(harness.reader, scope, place, 7, only_traffic=only_traffic))
+            found.append(event_list.page(harness.reader, scope, place, 7, harness.cache, only_traffic=only_traffic))
         if len(found[-1]) < 7:
             return found
         place = place._replace(ts=found[-1][-1][2], id=found[-1][-1][0])
