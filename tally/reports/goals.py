@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from tally.reports import stats
 from tally.reports.cache import ResultCache, packed, unpacked
 from tally.reports.coverage import Coverage, Span, coverage_of, days_of, plan_of
-from tally.reports.ranking import Sums, add_days
+from tally.reports.ranking import add_days
+from tally.reports.sums import Sums, counts_of, rows_of
 from tally.rollups import goal_days
 from tally.rollups.goal_days import MILLIONTHS, PART, Goal
 from tally.rollups.rollup_state import FINAL
@@ -62,10 +63,8 @@ def by_label(
     connection: sqlite3.Connection, scope: Scope, goal: Goal, field: str, labels: Sequence[int], cache: ResultCache
 ) -> list[Conversions]:
     """Return the conversions of each of some values of a field."""
-    sums = _sums(connection, scope, goal, cache, field, labels)
-    wanted = set(labels)
-    found = {label: _conversions(figures) for label, *figures in sums if label in wanted}
-    return [found.get(label, Conversions()) for label in labels]
+    found = _sums(connection, scope, goal, cache, field, labels).of(labels)
+    return [_conversions(found[label]) if label in found else Conversions() for label in labels]
 
 
 def by_bucket(
@@ -145,7 +144,7 @@ def _sums(
     coverage, stored = _coverage(connection, scope, goal, cache, field)
     sums = Sums(_COLUMNS)
     _count(sums, coverage, list(_days(_without(coverage, stored))), goal, field, cache)
-    sums.add(_stored(coverage, goal, stored, cache, field, labels))
+    sums.add_rows(_stored(coverage, goal, stored, cache, field, labels))
     return sums
 
 
@@ -178,7 +177,7 @@ def _count(sums: Sums, coverage: Coverage, spans: Sequence[Span], goal: Goal, fi
         spans,
         cache,
         ("goal", goal.value, field),
-        by_row=lambda scope: goal_days.counted(coverage.connection, scope, goal.value, field),
+        by_row=lambda scope: counts_of(goal_days.counted(coverage.connection, scope, goal.value, field), _COLUMNS),
         by_column=lambda columns: columns.conversions(field, (), goal.value),
         filtered=True,
         with_data=goal.value is not None,
@@ -191,7 +190,7 @@ def _packed_series(
     parts = stats.clipped(edges, columns.span)
     cut = [bucket for _, bucket in parts]
     key = columns.key("goal series", goal.value, *cut)
-    rows = cache.find(key, lambda: packed(columns.conversions("", cut, goal.value)))
+    rows = cache.find(key, lambda: packed(rows_of(columns.conversions("", cut, goal.value))))
     return ((parts[n][0], *figures) for n, *figures in unpacked(rows, 1 + _COLUMNS))
 
 

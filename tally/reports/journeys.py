@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tally.reports.cache import ResultCache, packed, unpacked
 from tally.reports.coverage import Coverage, Span, coverage_of
 from tally.reports.funnels import divided
-from tally.reports.ranking import Sums, first
+from tally.reports.ranking import first
+from tally.reports.sums import Sums
 from tally.storage.sql import behaviour as sql
 from tally.storage.sql.events import Scope
 
@@ -79,7 +80,7 @@ def journeys(
     rows = _rows(coverage, days, start, chosen, direction, steps, cache)
     while some := list(islice(rows, _ROWS_AT_ONCE)):
         for place, own in enumerate(sums, 1):
-            own.add((row[place], row[0]) for row in some if row[place] != _END)
+            own.add_rows((row[place], row[0]) for row in some if row[place] != _END)
     names = [_first(connection, of, limit) for of in sums]
     links: Counter[tuple[int, int, int]] = Counter()
     for visits, *codes in _rows(coverage, days, start, chosen, direction, steps, cache):
@@ -103,8 +104,8 @@ def _first(connection: sqlite3.Connection, sums: Sums, limit: int) -> dict[int, 
     ranked: list[tuple[int, Place, int]] = []
     for field in sql.STEP_FIELDS:
         own = Sums(1)
-        own.add((sql.label_of(code), visits) for code, visits in sums if sql.field_of(code) == field)
-        for row in first(connection, own, limit, ranks=1).rows:
+        own.add_rows((sql.label_of(code), visits) for code, visits in sums if sql.field_of(code) == field)
+        for row in first(connection, own.counts, limit, ranks=1).rows:
             ranked.append((row.figures[0], Place(field, row.text), sql.step_code(field, row.value)))
     for _, place, code in sorted(ranked, key=lambda one: (-one[0], one[1]))[:limit]:
         found[code] = place

@@ -39,24 +39,21 @@ MOST_NEW = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OpenDay:
-    """The events of a day in the snapshot that read them. Takes 2 µs an event."""
+    """The events of a day in the snapshot that read them. Reading them takes 2 µs an event."""
 
     website: int
     day: int
     known: rollup_state.Day
+    last_id: int
     rows: Rows
-    columns: dict[str, Column] = field(default_factory=dict)
-    """Those that were asked for. Of visitors with events that have arrived since they may be wrong."""
-
-    @property
-    def last_id(self) -> int:
-        """Return the greatest id of its events."""
-        return int(self.rows.ids.max())
+    columns: dict[str, tuple[int, Column]] = field(default_factory=dict)
+    """Those that were asked for, and how many events the day had when they were read: those of visits hold for visitors
+    without events that have arrived until then."""
 
     @property
     def nbytes(self) -> int:
         """Return the size of its arrays."""
-        columns = [array for column in list(self.columns.values()) for array in column[:2] if array is not None]
+        columns = [array for _, column in list(self.columns.values()) for array in column[:2] if array is not None]
         return sum(array.nbytes for array in (*self.rows, *columns))
 
 
@@ -85,9 +82,9 @@ def open_batch(
     do not agree."""
     day = span[0] // DAY_MS
     kept = days.get((website, day))
-    if kept is None or not 0 <= total - len(kept.rows.ids) <= max(MOST_NEW, len(kept.rows.ids) // 8):
+    if kept is None or not 0 <= total - len(kept.rows.times) <= max(MOST_NEW, len(kept.rows.times) // 8):
         return _read_anew(connection, website, span, known, total, days)
-    arrived, is_same = total - len(kept.rows.ids), kept.known.version == known.version
+    arrived, is_same = total - len(kept.rows.times), kept.known.version == known.version
     if is_same and not arrived:
         return OpenBatch(connection, kept, None, span, days)
     # A late event, from before what was rolled up, increases the version.
@@ -104,9 +101,10 @@ def _read_anew(
 ) -> "OpenBatch | None":
     day = span[0] // DAY_MS
     rows = rows_of(connection, website, day)
-    if rows is None or len(rows.ids) != total:
+    if rows is None or len(rows.times) != total:
         return None
-    return OpenBatch(connection, OpenDay(website, day, known, rows), None, span, days)
+    (last_id,) = connection.execute(*sql.last_id(website, day)).fetchone()
+    return OpenBatch(connection, OpenDay(website, day, known, last_id, rows), None, span, days)
 
 
 def _new(connection: sqlite3.Connection, kept: OpenDay, ids: Ids, times: Array, visitors: Array) -> _New | None:
@@ -140,10 +138,12 @@ class OpenBatch(Batch):
     ) -> None:
         self._kept, self._new, self._kept_days = kept, new, days
         rows = kept.rows
-        parts, last_ms = [(len(rows.counts), len(rows.ids))], int(rows.times.max())
+        parts, last_ms = [(len(rows.counts), len(rows.times))], int(rows.times.max())
+        self._events = len(rows.times)
         if new is not None:
             left = rows.counts[new.is_left]
             parts = [(len(left), int(left.sum())), (len(new.counts), len(new.order))]
+            self._events = sum(events for _, events in parts)
             last_ms = max(last_ms, int(new.times.max()))
         midnight_ms = kept.day * DAY_MS
         if span[0] == midnight_ms and span[1] > last_ms:
@@ -152,12 +152,18 @@ class OpenBatch(Batch):
         super().__init__(connection, kept.website, [Day(kept.day, *part, *span) for part in parts])
 
     def _read(self, names: Sequence[str]) -> dict[str, list[Column]]:
+        return {name: self._split(self._kept_column(name), name) for name in names}
+
+    def _kept_column(self, name: str) -> Column:
+        """Return a column of the events that were read."""
         kept = self._kept
-        for name in names:
-            if name not in kept.columns:
-                kept.columns[name] = self._of_kept(name)
-        self._kept_days.put((kept.website, kept.day), kept)
-        return {name: self._split(kept.columns[name], name) for name in names}
+        events, column = kept.columns.get(name, (0, None))
+        # A question with a newer snapshot may have read it meanwhile.
+        if column is None or events > self._events:
+            column = self._read_kept(name)
+            kept.columns[name] = self._events, column
+            self._kept_days.put((kept.website, kept.day), kept)
+        return column
 
     def _split(self, column: Column, name: str) -> list[Column]:
         """Return the parts of a column, given that of the events that were read."""
@@ -170,14 +176,14 @@ class OpenBatch(Batch):
     def _is_left_of_events(self) -> Array:
         return np.ones(0, bool) if self._new is None else np.repeat(self._new.is_left, self._kept.rows.counts)
 
-    def _of_kept(self, name: str) -> Column:
+    def _read_kept(self, name: str) -> Column:
         rows = self._kept.rows
         if (column := _computed(name, rows)) is not None:
             return column
         if name in OF_VISITS:
             column_now = numbers(self._connection, sql.visit_column(self._website, self._kept.day, name))
             return _column(name, column_now[self._places], None)
-        return _column(name, self._events(name, Ids(last=self._kept.last_id))[rows.order], rows.counts)
+        return _column(name, self._event_column(name, Ids(last=self._kept.last_id))[rows.order], rows.counts)
 
     @cached_property
     def _places(self) -> Array:
@@ -203,9 +209,9 @@ class OpenBatch(Batch):
         else:
             old = codes[~self._is_left_of_events]
         labels = column.values if column.values is not None else codes
-        return _column(name, np.concatenate([labels[old], self._events(name, new.ids)])[new.order], new.counts)
+        return _column(name, np.concatenate([labels[old], self._event_column(name, new.ids)])[new.order], new.counts)
 
-    def _events(self, name: str, ids: Ids) -> Array:
+    def _event_column(self, name: str, ids: Ids) -> Array:
         return numbers(self._connection, sql.event_column(self._website, self._kept.day, name, ids))
 
 

@@ -21,6 +21,7 @@ import orjson
 
 from tally.events.json_scalars import key_of
 from tally.events.validation import PAGEVIEWS
+from tally.reports.sums import Sums
 from tally.rollups.goal_days import COLUMNS, PART, millionths
 from tally.storage.database import check_interrupt
 from tally.storage.day_columns import Array, Column, decoded, decoded_texts, differs, ids_of
@@ -336,9 +337,9 @@ class PackedDays:
             times = np.maximum.reduceat(batch.start_ms + batch.numbers("duration_ms"), begins)
         return int(np.count_nonzero((times >= batch.days[0].from_ms) & (times < batch.days[0].to_ms)))
 
-    def counts(self, fields: Sequence[str]) -> list[list[tuple[int, ...]]]:
-        """Return the rows of sql.counts for each field: (label, visitors, pageviews, events)."""
-        sums = [_Sums(3) for _ in fields]
+    def counts(self, fields: Sequence[str]) -> list[Array]:
+        """Return the counts of sql.counts for each field: visitors, pageviews and events by label."""
+        sums = [Sums(3) for _ in fields]
         for batch in self._batches() if fields else ():
             matched = self._matched(batch)
             for field, own in zip(fields, sums, strict=True):
@@ -350,15 +351,13 @@ class PackedDays:
                     which, members = _events_of(batch, matched)
                     codes = column.codes[which]
                     figures = _views_and_events(column, codes, batch.is_pageview(which))
-                own.add(column, _distinct(column, codes, members), *figures)
-        return [
-            [row for row in own.rows() if row[0] or field != "event_name"]
-            for field, own in zip(fields, sums, strict=True)
-        ]
+                _add(own, column, _distinct(column, codes, members), *figures)
+        found = {field: own.counts for field, own in zip(fields, sums, strict=True)}
+        return [of[:, of[0] != 0] if field == "event_name" else of for field, of in found.items()]
 
-    def visit_figures(self, field: str) -> list[tuple[int, ...]]:
-        """Return the rows of sql.visit_figures: (label, visits, bounces, pageviews, ms)."""
-        sums = _Sums(4)
+    def visit_figures(self, field: str) -> Array:
+        """Return the counts of sql.visit_figures: visits, bounces, pageviews and ms by label."""
+        sums = Sums(4)
         for batch in self._batches():
             matched = self._matched(batch)
             column = batch.column(field)
@@ -370,24 +369,24 @@ class PackedDays:
                 codes, visits = _pairs(column.codes[which], batch.visit_of_event[which])
             is_begun = batch.is_begun[visits]
             figures = _visit_figures(batch, visits[is_begun])
-            sums.add(column, *_totals(column, codes[is_begun], None, *figures))
-        return sums.rows()
+            _add(sums, column, *_totals(column, codes[is_begun], None, *figures))
+        return sums.counts
 
-    def pages(self, field: str) -> list[tuple[int, ...]]:
-        """Return rows (label, visits, bounces, pageviews, ms, visitors, events) of entry_page or exit_page."""
-        sums = _Sums(6)
+    def pages(self, field: str) -> Array:
+        """Return visits, bounces, pageviews, ms, visitors and events by label of entry_page or exit_page."""
+        sums = Sums(6)
         for batch in self._batches():
             visits, column = self._begun(batch), batch.column(field)
             codes = column.codes[visits]
             events = batch.numbers("events")[visits]
             *figures, events = _totals(column, codes, None, *_visit_figures(batch, visits), events)
-            sums.add(column, *figures, _distinct(column, codes, batch.visitor_of_visit[visits]), events)
-        return sums.rows()
+            _add(sums, column, *figures, _distinct(column, codes, batch.visitor_of_visit[visits]), events)
+        return sums.counts
 
-    def series(self, edges: Sequence[Span]) -> list[tuple[int, ...]]:
-        """Return the rows of sql.series: (bucket, visitors, visits, pageviews, events)."""
+    def series(self, edges: Sequence[Span]) -> Array:
+        """Return the counts of sql.series: visitors, visits, pageviews and events by bucket."""
         starts, column = np.array([begin for begin, _ in edges]), _numbers_below(len(edges))
-        sums = _Sums(4)
+        sums = Sums(4)
         for batch in self._batches():
             matched = self._matched(batch)
             begun = matched.visits[batch.is_begun[matched.visits]]
@@ -401,12 +400,12 @@ class PackedDays:
                 codes, begins = _bucket_of(starts, batch.times[which]), _bucket_of(starts, batch.start_ms[begun])
                 figures = _views_and_events(column, codes, batch.is_pageview(which))
             # A bucket may hold days of several batches and several days of one: visitors of days add up.
-            sums.add(column, _distinct(column, codes, members), *_totals(column, begins, None), *figures)
-        return sums.rows()
+            _add(sums, column, _distinct(column, codes, members), *_totals(column, begins, None), *figures)
+        return sums.counts
 
-    def conversions(self, field: str, edges: Sequence[Span], value_name: str | None) -> list[tuple[int, ...]]:
-        """Return the rows of goal_days.counted: (label, number of a bucket, or 0; COLUMNS of goal_days)."""
-        sums = _Sums(len(COLUMNS))
+    def conversions(self, field: str, edges: Sequence[Span], value_name: str | None) -> Array:
+        """Return the counts of goal_days.counted: its COLUMNS by label, number of a bucket, or 0."""
+        sums = Sums(len(COLUMNS))
         starts = np.array([begin for begin, _ in edges])
         for batch in self._batches():
             which, members = _events_of(batch, self._matched(batch))
@@ -423,8 +422,8 @@ class PackedDays:
                 parts = [(0, 0, 1) if amount is None else (*divmod(amount, PART), 0) for amount in amounts_of]
                 values = np.array(parts, np.int64).T[:, texts_of[which]]
             events, *amounts = _totals(column, codes, None, *values)
-            sums.add(column, events, _distinct(column, codes, members), *amounts)
-        return sums.rows()
+            _add(sums, column, events, _distinct(column, codes, members), *amounts)
+        return sums.counts
 
     def event_data(self, event_name: int, only: str | None) -> Iterator[tuple[int, int, dict[str, list[Value]]]]:
         """Yield the events of a name in some days, their visitors, and by property, or of one, its values."""
@@ -578,6 +577,12 @@ def _visit_figures(batch: Batch, visits: Array) -> tuple[Array, Array, Array]:
     return (views == 1) & (batch.numbers("events")[visits] == 0), views, batch.numbers("duration_ms")[visits]
 
 
+def _add(sums: Sums, column: Column, *figures: Array) -> None:
+    """Add figures, each a number for each of the values of a column, where there are any."""
+    counts = np.array([_values(column), *figures])
+    sums.add(counts[:, counts[1:].any(axis=0)])
+
+
 def _distinct(column: Column, codes: Array, members: Array) -> Array:
     """Return the number of distinct members of each value of a column, of rows with these codes, by member."""
     return np.bincount(_pairs(codes, members)[0], minlength=len(_values(column)))
@@ -606,35 +611,3 @@ def _pairs(codes: Array, members: Array) -> tuple[Array, Array]:
     codes, members = codes[order], members[order]
     is_new = differs(codes) | differs(members)
     return codes[is_new], members[is_new]
-
-
-class _Sums:
-    """Sums of figures by value."""
-
-    def __init__(self, columns: int) -> None:
-        # The unset value, so that there is one.
-        self._values = np.zeros(1, np.int64)
-        self._figures = np.zeros((columns, 1), np.int64)
-
-    def add(self, column: Column, *figures: Array) -> None:
-        """Add figures, each a number for each of the values of a column."""
-        values = _values(column)
-        places = self._places(values)
-        for row, of in zip(self._figures, figures, strict=True):
-            np.add.at(row, places, of)
-
-    def _places(self, values: Array) -> Array:
-        """Return the places of values in `_values`, where they are added."""
-        places = np.searchsorted(self._values, values)
-        if np.array_equal(self._values[np.minimum(places, len(self._values) - 1)], values):
-            return places
-        joined = np.union1d(self._values, values)
-        figures = np.zeros((len(self._figures), len(joined)), np.int64)
-        figures[:, np.searchsorted(joined, self._values)] = self._figures
-        self._values, self._figures = joined, figures
-        return np.searchsorted(joined, values)
-
-    def rows(self) -> list[tuple[int, ...]]:
-        """Return (value, figures ...) of each value that has any."""
-        some = np.flatnonzero(self._figures.any(axis=0))
-        return list(zip(self._values[some].tolist(), *self._figures[:, some].tolist(), strict=True))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tally.reports.cache import ResultCache, packed, unpacked
 from tally.reports.coverage import Coverage, Span, coverage_of, days_of, plan_of
+from tally.reports.sums import rows_of
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS
@@ -186,7 +187,9 @@ def _packed_series(columns: "PackedDays", edges: Sequence[Span], cache: ResultCa
     # Clipped, so that the key does not change where the first or the last bucket moves with the time.
     parts = clipped(edges, columns.span)
     cut = [bucket for _, bucket in parts]
-    for n, *figures in unpacked(cache.find(columns.key("series", *cut), lambda: packed(columns.series(cut))), 5):
+    for n, *figures in unpacked(
+        cache.find(columns.key("series", *cut), lambda: packed(rows_of(columns.series(cut)))), 5
+    ):
         yield parts[n][0], *figures
 
 

@@ -6,9 +6,9 @@ them.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tally.events.dimensions import PAGES, VISIT_FIELDS, field_number
 from tally.reports import goals, visit_pages
@@ -16,8 +16,9 @@ from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, Span, coverage_of, days_of, plan_of
 from tally.reports.figures import parts_of
 from tally.reports.goals import Conversions, Goal
-from tally.reports.ranking import Labelled, Sums, add_days, first
+from tally.reports.ranking import add_days, first
 from tally.reports.stats import Stats
+from tally.reports.sums import Sums, counts_of, read
 from tally.rollups import imported_sums, rollup_state
 from tally.rollups.rollup_state import FINAL
 from tally.storage.sql import events as sql
@@ -25,6 +26,9 @@ from tally.storage.sql.events import Scope
 from tally.storage.sql.visits import SIDES
 from tally.storage.visitor_values import NAMES
 from tally.timestamps import DAY_MS
+
+if TYPE_CHECKING:
+    from tally.storage.day_columns import Array
 
 
 class TopQuery(NamedTuple):
@@ -88,8 +92,8 @@ def _top(
     planned: Callable[[Scope], tuple[Coverage, Plan]],
 ) -> Top:
     sums = _figures(*planned(scope), query, cache)
-    ranked: Labelled = _Ordered(sums, query) if query.order else sums
-    _, found = first(connection, ranked, query.offset + query.limit, ranks=4 if query.order else 3)
+    counts, ranks = (_by_figure(sums.counts, query), _RANKS + 3) if query.order else (sums.counts, 3)
+    _, found = first(connection, counts, query.offset + query.limit, ranks)
     shown = [(0, ""), *((row.value, row.text) for row in found[query.offset :])]
     labels = [label for label, _ in shown]
     figures = _of(labels, sums)
@@ -113,7 +117,7 @@ def _count_together(coverage: Coverage, plan: Plan, fields: Sequence[str], cache
         keys = {field: columns.key("counts", field) for field in fields}
         missing = [field for field, key in keys.items() if key is not None and cache.get(key) is None]
         for field, rows in zip(missing, columns.counts(missing), strict=True):
-            Sums(3).add_cached(cache, keys[field], partial(Sums.add, rows=rows))
+            Sums(3).add_cached(cache, keys[field], partial(Sums.add, counts=rows))
 
 
 def _of(labels: Sequence[int], sums: Sums) -> list[Stats]:
@@ -122,27 +126,24 @@ def _of(labels: Sequence[int], sums: Sums) -> list[Stats]:
     return [Stats(*found.get(label, ())) for label in labels]
 
 
-class _Ordered:
-    """Sums with a number by which a key figure ranks them before the figures of each label."""
+def _by_figure(counts: "Array", query: TopQuery) -> "Array":
+    """Return counts with _RANKS numbers by which a key figure ranks them before the figures of each label.
 
-    def __init__(self, sums: Sums, query: TopQuery) -> None:
-        self._sums, self._order, self._sign = sums, query.order, -1 if query.ascending else 1
-        self.columns = sums.columns + 1
+    They are a ratio: its whole part, and the next 31 and again 31 bits behind the point. That is exact for wholes below
+    2^31, since ratios that differ do so by more than 2^-62. Rows without a ratio come last.
+    """
+    import numpy as np
 
-    @property
-    def is_large(self) -> bool:
-        """Return whether there are too many labels for a list in memory."""
-        return self._sums.is_large
-
-    def __iter__(self) -> Iterator[tuple[int, ...]]:
-        for label, *figures in self._sums:
-            part, whole = parts_of(Stats(*figures), self._order)
-            # Exact for wholes below 2^31: different ratios differ by more than 2^-62. Rows without a ratio come last.
-            rank = self._sign * ((part << 64) // whole) if whole else -_LAST
-            yield label, rank, *figures
+    part, whole = (np.broadcast_to(of, counts.shape[1:]) for of in parts_of(Stats(*counts[1:]), query.order))
+    ranks, divisor = [], np.maximum(whole, 1)
+    for _ in range(_RANKS):
+        ranks.append(np.where(whole, part // divisor * (-1 if query.ascending else 1), _LAST))
+        part = part % divisor << 31
+    return np.concatenate([counts[:1], ranks, counts[1:]])
 
 
-_LAST = 1 << 192
+_RANKS = 3
+_LAST = -1 << 62
 
 
 def _figures(coverage: Coverage, plan: Plan, query: TopQuery, cache: ResultCache) -> Sums:
@@ -150,9 +151,12 @@ def _figures(coverage: Coverage, plan: Plan, query: TopQuery, cache: ResultCache
     counts = _sums(coverage, plan, query.field, cache)
     if not query.has_visits:
         return counts
+    import numpy as np
+
     both = Sums(len(Stats._fields))
-    both.add((label, *figures, 0, 0, 0, 0) for label, *figures in counts)
-    both.add((label, 0, 0, 0, *figures) for label, *figures in _visit_sums(coverage, plan, query.field, cache))
+    visits = _visit_sums(coverage, plan, query.field, cache).counts
+    both.add(np.pad(counts.counts, ((0, 4), (0, 0))))
+    both.add(np.insert(visits, [1] * 3, 0, axis=0))
     return both
 
 
@@ -173,17 +177,17 @@ def _visit_sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) 
     return sums
 
 
-def _visit_figures(coverage: Coverage, scope: Scope, field: str) -> Iterable[Sequence[int]]:
+def _visit_figures(coverage: Coverage, scope: Scope, field: str) -> "Array":
     if coverage.is_imported(scope[1:3]):
-        return imported_sums.visit_figures(coverage.connection, coverage.website, scope.day, field)
-    return coverage.rows(sql.visit_figures(scope, field))
+        return counts_of(imported_sums.visit_figures(coverage.connection, coverage.website, scope.day, field), 4)
+    return read(coverage.connection, sql.visit_figures(scope, field), 4)
 
 
 def names(connection: sqlite3.Connection, scope: Scope, limit: int, cache: ResultCache) -> list[tuple[str, int, int]]:
     """Return the first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
     # In the rollup the unset value stands for all traffic; it is not in the list.
     coverage = coverage_of(connection, scope, cache)
-    _, rows = first(connection, _sums(coverage, plan_of(coverage), NAMES, cache), limit, ranks=3)
+    _, rows = first(connection, _sums(coverage, plan_of(coverage), NAMES, cache).counts, limit, ranks=3)
     return [(text, visitors, events) for _, text, (visitors, _, events) in rows]
 
 
@@ -197,9 +201,9 @@ def _sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sum
         for span in [span for span in left if _is_rolled_up_in_part(coverage, span)]:
             left.remove(span)
             day = span[0] // DAY_MS
-            sums.add(coverage.rows(sql.sums(coverage.website, number, [day])))
-            rolled_up_to_ms = coverage.known.days[day].rolled_up_to_ms
-            sums.add(coverage.rows(sql.not_folded(coverage.website, number, day, rolled_up_to_ms, span[1])))
+            sums.add(read(coverage.connection, sql.sums(coverage.website, number, [day]), 3))
+            new = sql.not_folded(coverage.website, number, day, coverage.known.days[day].rolled_up_to_ms, span[1])
+            sums.add(read(coverage.connection, new, 3))
     for spans, filtered in ((left, False), (plan.raw, True)):
         add_days(
             sums,
@@ -207,7 +211,7 @@ def _sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sum
             spans,
             cache,
             ("counts", field),
-            by_row=lambda scope: coverage.rows(sql.counts(scope, field)),
+            by_row=lambda scope: read(coverage.connection, sql.counts(scope, field), 3),
             by_column=lambda columns: columns.counts([field])[0],
             filtered=filtered,
         )
@@ -263,7 +267,8 @@ def _add_tiles(
     number = field_number(field)
 
     def count(own: Sums) -> None:
-        own.add(tile_sums(coverage.connection, coverage.website, number, tiles))
+        for counts in tile_sums(coverage.connection, coverage.website, number, tiles):
+            own.add(counts)
 
     if tiles:
         sums.add_cached(cache, ("tiles", coverage.website, number, version, *tiles), count)
@@ -271,15 +276,14 @@ def _add_tiles(
 
 def tile_sums(
     connection: sqlite3.Connection, website: int, field: int, tiles: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, ...]]:
-    """Yield rows (value, visitors, pageviews, events) to be added up of days (level 0) and blocks (level, number)."""
+) -> "Iterator[Array]":
+    """Yield counts to be added up, visitors, pageviews and events, of days (level 0) and blocks (level, number)."""
     blocks = [tile for tile in tiles if tile[0]]
     days = [day for level, day in tiles if not level]
     if days:
-        yield from connection.execute(*sql.sums(website, field, days))
+        yield read(connection, sql.sums(website, field, days), 3)
     if blocks:
         # numpy is imported with the first question that needs it.
         from tally.rollups import value_blocks
 
-        for counts in value_blocks.sums(connection, website, field, blocks):
-            yield from zip(*counts.tolist(), strict=True)
+        yield from value_blocks.sums(connection, website, field, blocks)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, Span, coverage_of, plan_of
-from tally.reports.ranking import Sums, add_days, first
+from tally.reports.ranking import add_days, first
+from tally.reports.sums import Sums, counts_of
 from tally.rollups import visit_pages as rollup
 from tally.rollups.rollup_state import PAGE_LEVELS
 from tally.storage.sql.events import Scope
@@ -50,11 +51,11 @@ def pages(
             spans,
             cache,
             ("pages", side),
-            by_row=lambda scope: rollup.count_pages(connection, scope, side),
+            by_row=lambda scope: counts_of(rollup.count_pages(connection, scope, side), _COLUMNS),
             by_column=lambda columns: columns.pages(f"{side}_page"),
             filtered=filtered,
         )
-    unset, rows = first(connection, sums, limit, ranks=1)
+    unset, rows = first(connection, sums.counts, limit, ranks=1)
     return unset[0], [Page(text, *figures[:4]) for _, text, figures in rows]
 
 
@@ -64,7 +65,7 @@ def counts(coverage: Coverage, plan: Plan, side: str, cache: ResultCache) -> tup
     pages, found = Sums(_COLUMNS), Sums(3)
     if whole:
         _add_cached(pages, coverage, side, whole, cache)
-    found.add((label, visitors, views, events) for label, _, _, views, _, visitors, events in pages)
+    found.add(pages.counts[[0, 5, 3, 6]])
     return found, rest
 
 
@@ -105,13 +106,13 @@ def _add_cached(sums: Sums, coverage: Coverage, side: str, spans: Sequence[Span]
 
     def count(own: Sums) -> None:
         tiles, left = _tiles(coverage, spans)
-        own.add(rollup.sums(coverage.connection, coverage.website, side, tiles))
+        own.add_rows(rollup.sums(coverage.connection, coverage.website, side, tiles))
         packed_days, left = coverage.packed(left, filtered=False)
         for columns in packed_days:
             own.add(columns.pages(f"{side}_page"))
         for span in left:
             day = coverage.raw(span).day
             state = coverage.known.days[day].state
-            own.add(rollup.count_day(coverage.connection, coverage.website, day, state, side))
+            own.add_rows(rollup.count_day(coverage.connection, coverage.website, day, state, side))
 
     sums.add_cached(cache, ("all pages", coverage.website, side, coverage.versions(spans)), count)

@@ -17,7 +17,8 @@ import orjson
 
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import check_retention
-from tally.reports.ranking import Sums, first
+from tally.reports.ranking import first
+from tally.reports.sums import Sums
 from tally.rollups import web_vitals as rollup
 from tally.rollups.vitals_histogram import Cells, Summary, added, poor_above, slot_of, slots_of, summary, unpacked
 from tally.rollups.web_vitals import ALL, BREAKDOWNS, PATHNAME, Cover
@@ -93,7 +94,7 @@ def by_value(
         in_parts = BREAKDOWNS[field] != PATHNAME
         cover = rollup.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts)
     sums = _sums(connection, scope, field, metric, cover, cache)
-    chosen = first(connection, sums, limit, ranks=2, among=values if cut == BREAKDOWNS[field] else None).rows
+    chosen = first(connection, sums.counts, limit, ranks=2, among=values if cut == BREAKDOWNS[field] else None).rows
     cells: dict[int, Cells] = {row.value: {} for row in chosen}
     labels = list(cells)
     for _, value, blob in rollup.histograms(connection, scope.website, BREAKDOWNS[field], cover.tiles, labels):
@@ -114,13 +115,13 @@ def _sums(
     sums.add_cached(
         cache,
         ("vitals", website, cut, metric, *rollup.versions(connection, website, settled)),
-        lambda own: own.add(rollup.ranks(connection, website, cut, settled, metric)),
+        lambda own: own.add_rows(rollup.ranks(connection, website, cut, settled, metric)),
     )
-    sums.add(rollup.ranks(connection, website, cut, rest, metric))
+    sums.add_rows(rollup.ranks(connection, website, cut, rest, metric))
     for margin in cover.margins:
         part = _within(scope, margin)
         check_retention(connection, part)
-        sums.add(connection.execute(*sql.vital_ranks(part, field, metric, poor_above(metric))))
+        sums.add_rows(connection.execute(*sql.vital_ranks(part, field, metric, poor_above(metric))))
     return sums
 
 

@@ -36,7 +36,6 @@ _SMALLER = 1.0
 class Rows(NamedTuple):
     """The events of a day, by (visitor, visit, ts, id), and its visits by (visitor, visit)."""
 
-    ids: Array
     times: Array
     order: Array
     """The place of each event by (ts, id)."""
@@ -53,7 +52,8 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final
     rows = rows_of(connection, website, day)
     if rows is None:
         return NOT_PACKED
-    ids, times, order, visitors, counts = rows
+    times, order, visitors, counts = rows
+    ids = _events(connection, website, day, "id")[order]
     begins = np.cumsum(counts) - counts
     own = {name: _visits(connection, website, day, name) for name in ("visit", *_ROW_COLUMNS, *_VISIT_COLUMNS)}
     of_visits = {name: own[name] for name in _VISIT_COLUMNS} | {"is_first": differs(visitors)}
@@ -76,14 +76,14 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final
 
 def rows_of(connection: sqlite3.Connection, website: int, day: int) -> Rows | None:
     """Return the order of a day's rows; None where it has none, or where its events and visits do not agree."""
-    keys = ("id", "ts", "visit", "visitor")
-    ids, times, visits, visitors = (_events(connection, website, day, name) for name in keys)
-    if not len(ids):
+    times, visits, visitors = (_events(connection, website, day, name) for name in ("ts", "visit", "visitor"))
+    if not len(times):
         return None
-    order = np.lexsort((ids, times, visits, visitors))
+    # The events are read by (ts, id), and remain in this order within a visit.
+    order = np.lexsort((visits, visitors))
     visits, visitors = visits[order], visitors[order]
     begins = np.flatnonzero(differs(visitors) | differs(visits))
-    counts, visits, visitors = np.diff(begins, append=len(ids)), visits[begins], visitors[begins]
+    counts, visits, visitors = np.diff(begins, append=len(times)), visits[begins], visitors[begins]
     own = {name: _visits(connection, website, day, name) for name in ("visitor", "visit", "pageviews", "events")}
     if not (
         np.array_equal(own["visitor"], visitors)
@@ -91,7 +91,7 @@ def rows_of(connection: sqlite3.Connection, website: int, day: int) -> Rows | No
         and np.array_equal(own["pageviews"] + own["events"], counts)
     ):
         return None
-    return Rows(ids[order], times[order], order, visitors, counts)
+    return Rows(times[order], order, visitors, counts)
 
 
 def _texts(connection: sqlite3.Connection, website: int, day: int, ids: Array, *, is_final: bool) -> bytes | None:

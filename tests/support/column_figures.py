@@ -14,8 +14,10 @@ from tally.events.filters import Filter, Operator
 from tally.reports import funnels, journeys
 from tally.reports.coverage import Coverage
 from tally.reports.packed_days import PackedDays
+from tally.reports.sums import rows_of as by_label
 from tally.rollups import goal_days
 from tally.rollups.visit_pages import count_pages
+from tally.storage.day_columns import Array
 from tally.storage.sql import behaviour
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import Scope
@@ -52,9 +54,9 @@ def added(rows: Iterable[Sequence[int]]) -> dict[int, Row]:
     return {label: figures for label, figures in found.items() if any(figures)}
 
 
-def all_of(packed: Sequence[PackedDays], count: Callable[[PackedDays], Iterable[Sequence[int]]]) -> dict[int, Row]:
-    """Return the sums of the rows of some packed days."""
-    return added(row for columns in packed for row in count(columns))
+def all_of(packed: Sequence[PackedDays], count: Callable[[PackedDays], Array]) -> dict[int, Row]:
+    """Return the sums of the counts of some packed days."""
+    return added(row for columns in packed for row in by_label(count(columns)))
 
 
 def with_values(rows: dict[int, Row]) -> dict[int, Row]:
@@ -75,7 +77,7 @@ def compare_sums(coverage: Coverage, spans: Sequence[Span], packed: Sequence[Pac
     together = zip(*(columns.counts(LISTED) for columns in packed), strict=True)
     for field, rows in zip(LISTED, together, strict=True):
         counted = rows_of(coverage, spans, lambda scope, field=field: sql.counts(scope, field))
-        assert added([row for some in rows for row in some]) == added(counted), field
+        assert added(row for counts in rows for row in by_label(counts)) == added(counted), field
         counted = rows_of(coverage, spans, lambda scope, field=field: sql.visit_figures(scope, field))
         assert all_of(packed, partial(PackedDays.visit_figures, field=field)) == added(counted), field
     for side in ("entry", "exit"):

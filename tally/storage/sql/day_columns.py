@@ -88,6 +88,14 @@ def visit_column(website: int, day: int, column: str) -> Query:
     )
 
 
+def last_id(website: int, day: int) -> Query:
+    """One number: the greatest id of the traffic events of a UTC day."""
+    return (
+        "/* day_columns.last_id */ select max(id) from event where website = ? and ts >= ? and ts < ?",
+        [website, day * DAY_MS, (day + 1) * DAY_MS],
+    )
+
+
 def visit_column_of(website: int, day: int, column: str, visitors: str) -> Query:
     """One JSON array: a column of the visits of some visitors, a JSON array, on a UTC day, by visitor and start."""
     if column not in bulk_insert.COLUMNS["visit"]:

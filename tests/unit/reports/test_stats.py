@@ -20,8 +20,10 @@ from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import EVENT
 from tally.reports import ranking, stats
+from tally.reports import sums as sums_module
 from tally.reports.cache import _ENTRY_BYTES, EXPIRY_MS, ResultCache, packed, unpacked
 from tally.reports.coverage import BeyondRetention
+from tally.reports.sums import Sums, counts_of
 from tally.rollups import day_packing, packed_days, visit_pages
 from tally.rollups.counts import merge
 from tally.rollups.field_values import ROLL_UP_AFTER_MS
@@ -263,26 +265,25 @@ def test_lists_with_thousands_of_ties(limit: int) -> None:
         connection.execute("create table label (id integer primary key, text text)")
         connection.executemany("insert into label values (?, ?)", [(n, f"{-n % 4_999:0200}") for n in range(1, 5_000)])
         counts = {n: [9, n % 5] if n % 500 == 7 else [1, n % 5] for n in range(1, 5_000)}
-        sums = ranking.Sums(2)
-        sums.add((n, *stats) for n, stats in counts.items())
+        rows = counts_of([(n, *stats) for n, stats in counts.items()], 2)
         tracemalloc.start()
-        found = ranking.first(connection, sums, limit, ranks=1).rows
+        found = ranking.first(connection, rows, limit, ranks=1).rows
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    rows = [(n, f"{-n % 4_999:0200}", tuple(stats)) for n, stats in counts.items()]
-    assert found == sorted(rows, key=lambda row: (-row[2][0], row[1]))[:limit]
+    expected = [(n, f"{-n % 4_999:0200}", tuple(stats)) for n, stats in counts.items()]
+    assert found == sorted(expected, key=lambda row: (-row[2][0], row[1]))[:limit]
     assert limit > 1_000 or peak < 1_000_000
 
 
 @pytest.mark.parametrize("most", [1, 7, 1_000])
 def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each label is told once, with all that was added, however much was put by and however often it is told."""
-    monkeypatch.setattr(ranking, "MAX_HELD", most)
-    monkeypatch.setattr(ranking, "_ROWS_AT_ONCE", 2)
-    sums, reference = ranking.Sums(2), dict[int, list[int]]()
+    monkeypatch.setattr(sums_module, "MAX_HELD", most)
+    monkeypatch.setattr(sums_module, "_ROWS_AT_ONCE", 2)
+    sums, reference = Sums(2), dict[int, list[int]]()
     for n in range(300):
         rows = [(n * n % 101, n, 1), (n % 7, 0, n)]
-        sums.add(rows)
+        sums.add_rows(rows)
         merge(reference, rows)
         if n % 50 == 49:
             for _ in range(2):
@@ -295,12 +296,12 @@ def test_memory_of_very_many_labels(monkeypatch: pytest.MonkeyPatch) -> None:
 
     All sizes are a twentieth of the product's, because tracemalloc takes 0.1 ms a row.
     """
-    monkeypatch.setattr(ranking, "MAX_HELD", ranking.MAX_HELD // 20)
-    monkeypatch.setattr(ranking, "_ROWS_AT_ONCE", ranking._ROWS_AT_ONCE // 20)
-    sums, cache = ranking.Sums(3), ResultCache(most_bytes=ResultCache().most_bytes // 20)
+    monkeypatch.setattr(sums_module, "MAX_HELD", sums_module.MAX_HELD // 20)
+    monkeypatch.setattr(sums_module, "_ROWS_AT_ONCE", sums_module._ROWS_AT_ONCE // 20)
+    sums, cache = Sums(3), ResultCache(most_bytes=ResultCache().most_bytes // 20)
     rows = ((n % 12_500, 1_000 + n, n, n) for n in range(75_000))
     tracemalloc.start()
-    sums.add_cached(cache, ("these",), lambda own: own.add(rows))
+    sums.add_cached(cache, ("these",), lambda own: own.add_rows(rows))
     assert sum(1 for _ in sums) == 12_500
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -309,13 +310,13 @@ def test_memory_of_very_many_labels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_labels_are_cached_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranking, "MAX_HELD", 10)
+    monkeypatch.setattr(sums_module, "MAX_HELD", 10)
     rows = [(n, n + 1) for n in range(100)]
     for room, is_known in ((8 * 2 * 100, True), (8 * 2 * 100 - 1, False)):
         cache = ResultCache(most_bytes=room + _ENTRY_BYTES)
         for _ in range(2):
-            sums = ranking.Sums(1)
-            sums.add_cached(cache, ("these",), lambda own: own.add(rows))
+            sums = Sums(1)
+            sums.add_cached(cache, ("these",), lambda own: own.add_rows(rows))
             assert sorted(sums) == rows
         assert (cache.get(("these",)) is not None) == is_known
 

@@ -14,9 +14,9 @@ import pytest
 
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
 from tally.events.filters import OPERATORS, Filter
+from tally.reports.sums import Sums
 from tally.reports.top import tile_sums
 from tally.rollups import value_blocks
-from tally.rollups.counts import Counts, merge
 from tally.storage.database import open_database
 from tally.storage.sql import day_columns
 from tally.storage.sql import events as sql
@@ -318,9 +318,10 @@ def rolled(database: sqlite3.Connection) -> sqlite3.Connection:
 )
 def test_sums(rolled: sqlite3.Connection, tiles: list[tuple[int, int]], expected: list[tuple[int, ...]]) -> None:
     """Blocks of any level are added up by value."""
-    counts: Counts = {}
-    merge(counts, tile_sums(rolled, W, 0, tiles))
-    assert sorted((value, *figures) for value, figures in counts.items()) == expected
+    sums = Sums(3)
+    for counts in tile_sums(rolled, W, 0, tiles):
+        sums.add(counts)
+    assert list(sums) == expected
 
 
 def test_folded_and_matching(rolled: sqlite3.Connection) -> None:
