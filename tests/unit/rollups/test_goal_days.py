@@ -36,22 +36,24 @@ def import_events(harness: RollupHarness, first_ms: int, days: int, seed: int) -
         harness.import_events(*facts)
 
 
-def figures(harness: RollupHarness, scope: Scope) -> list[Any]:
-    """Every figure of the goals, with an empty cache."""
+def figures(harness: RollupHarness, scope: Scope, *, cached: bool = True) -> list[Any]:
+    """Every figure of the goals, with an empty cache. cached: they are those of the cache of the harness, too."""
     edges = [(ms, min(ms + DAY_MS, scope.to_ms)) for ms in range(scope.from_ms, scope.to_ms, DAY_MS)]
     # Few labels are looked up, many are selected from all.
     asked = (range(40), range(100), (3, 5))
 
-    def ask(run: Any) -> list[Any]:
+    def ask(run: Any, kept: ResultCache | None) -> list[Any]:
         found: list[Any] = []
         for goal in GOALS:
-            cache = ResultCache()
+            cache = kept or ResultCache()
             found.append(goals.total(run, scope, goal, cache))
             found.append(goals.by_bucket(run, scope, goal, edges, cache))
             found += [goals.by_label(run, scope, goal, field, labels, cache) for field in FIELDS for labels in asked]
         return found
 
-    return harness.query(ask)
+    found = harness.query(lambda run: ask(run, None))
+    assert not cached or found == harness.query(lambda run: ask(run, harness.cache))
+    return found
 
 
 def rows(harness: RollupHarness) -> list[int]:
@@ -80,7 +82,7 @@ def test_stored_figures_equal_counted_ones(harness: RollupHarness, monkeypatch: 
     harness.writer.execute("begin")
     harness.writer.execute("delete from goal_day")
     harness.writer.execute("commit")
-    assert figures(harness, whole)[0].events == 0 < counted[0][0].events
+    assert figures(harness, whole, cached=False)[0].events == 0 < counted[0][0].events
     harness.writer.execute("delete from goal_day_state")
 
     import_events(harness, first_ms + 3 * DAY_MS, 2, 2)
