@@ -96,14 +96,17 @@ def last_id(website: int, day: int) -> Query:
     )
 
 
-def visit_column_of(website: int, day: int, column: str, visitors: str) -> Query:
-    """One JSON array: a column of the visits of some visitors, a JSON array, on a UTC day, by visitor and start."""
-    if column not in bulk_insert.COLUMNS["visit"]:
-        raise KeyError(column)
+def visits_of(website: int, day: int, columns: Sequence[str], visitors: str) -> Query:
+    """One row of JSON arrays: columns of the visits of some visitors on a UTC day, by visitor and start.
+
+    visitors: a JSON array.
+    """
+    if not set(columns) <= set(bulk_insert.COLUMNS["visit"]):
+        raise KeyError(columns)
     return (
-        f"/* day_columns.visit_column_of */ select json_group_array({column}) from (select {column}"
-        " from json_each(?) as asked cross join visit on website = ? and day = ? and visitor = asked.value"
-        " order by visitor, start_ms)",
+        f"/* day_columns.visits_of */ select {', '.join(f'json_group_array({column})' for column in columns)} from"
+        f" (select {', '.join(columns)} from json_each(?) as asked cross join visit on website = ? and day = ?"
+        " and visitor = asked.value order by visitor, start_ms)",
         [visitors, website, day],
     )
 
