@@ -17,7 +17,6 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -38,7 +37,7 @@ MOST_NEW = 300
 _PART = 32
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenDay:
     """The events of a day in the snapshot that read them. Reading them takes 2 µs an event."""
 
@@ -50,6 +49,8 @@ class OpenDay:
     columns: dict[str, tuple[int, Column]] = field(default_factory=dict)
     """Those that were asked for, and how many events the day had when they were read: those of visits hold for visitors
     without events that have arrived until then."""
+    new: "_New | None" = None
+    """What was new at the last question."""
 
     @property
     def nbytes(self) -> int:
@@ -58,9 +59,13 @@ class OpenDay:
         return sum(array.nbytes for array in (*self.rows, *columns))
 
 
-class _New(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _New:
     """The visitors of events that have arrived since a day was read, with all of their visits and events of the day."""
 
+    known: rollup_state.Day
+    events: int
+    """Of the whole day."""
     ids: Ids
     """Those of the events that have arrived."""
     is_left: Array
@@ -74,6 +79,7 @@ class _New(NamedTuple):
     """The events of each visit."""
     asked: str
     """The visitors, as a JSON array."""
+    columns: dict[str, Column] = field(default_factory=dict)
 
 
 def open_batch(
@@ -88,12 +94,18 @@ def open_batch(
     arrived, is_same = total - len(kept.rows.times), kept.known.version == known.version
     if is_same and not arrived:
         return OpenBatch(connection, kept, None, span, days)
-    # A late event, from before what was rolled up, increases the version.
-    ids = Ids(after=kept.last_id, from_ms=kept.known.rolled_up_to_ms if is_same else 0)
-    times, visitors = (numbers(connection, sql.event_column(website, day, name, ids)) for name in ("ts", "visitor"))
-    new = _new(connection, kept, ids, times, visitors) if len(times) == arrived > 0 else None
-    if len(times) != arrived or (arrived and new is None):
-        return _read_anew(connection, website, span, known, total, days)
+    new = kept.new
+    if new is None or (new.events, new.known.version) != (total, known.version):
+        # A late event, from before what was rolled up, increases the version.
+        ids = Ids(after=kept.last_id, from_ms=kept.known.rolled_up_to_ms if is_same else 0)
+        times, visitors = (numbers(connection, sql.event_column(website, day, name, ids)) for name in ("ts", "visitor"))
+        if len(times) != arrived:
+            return _read_anew(connection, website, span, known, total, days)
+        if not arrived:
+            return OpenBatch(connection, kept, None, span, days)
+        new = kept.new = _new(connection, kept, known, ids, times, visitors)
+        if new is None:
+            return _read_anew(connection, website, span, known, total, days)
     return OpenBatch(connection, kept, new, span, days)
 
 
@@ -108,9 +120,11 @@ def _read_anew(
     return OpenBatch(connection, OpenDay(website, day, known, last_id, rows), None, span, days)
 
 
-def _new(connection: sqlite3.Connection, kept: OpenDay, ids: Ids, times: Array, visitors: Array) -> _New | None:
+def _new(
+    connection: sqlite3.Connection, kept: OpenDay, known: rollup_state.Day, ids: Ids, times: Array, visitors: Array
+) -> _New | None:
     """Return what is new, given the events that have arrived; None where events and visits do not agree."""
-    rows, these = kept.rows, np.unique(visitors)
+    rows, these, total = kept.rows, np.unique(visitors), len(kept.rows.times) + len(times)
     is_old = np.isin(rows.visitors, these)
     times = np.concatenate([rows.times[np.repeat(is_old, rows.counts)], times])
     visitors = np.concatenate([np.repeat(rows.visitors[is_old], rows.counts[is_old]), visitors])
@@ -127,7 +141,7 @@ def _new(connection: sqlite3.Connection, kept: OpenDay, ids: Ids, times: Array, 
         np.array_equal(visitors[begins], visitor) and np.array_equal(times[begins], starts)
     ):
         return None
-    return _New(ids, ~is_old, order, times, visitor, counts, asked)
+    return _New(known, total, ids, ~is_old, order, times, visitor, counts, asked)
 
 
 class OpenBatch(Batch):
@@ -143,7 +157,7 @@ class OpenBatch(Batch):
         if new is not None:
             left = rows.counts[new.is_left]
             parts = [(len(left), int(left.sum())), (len(new.counts), len(new.order))]
-            self._events = sum(events for _, events in parts)
+            self._events = new.events
             last_ms = max(last_ms, int(new.times.max()))
         midnight_ms = kept.day * DAY_MS
         if span[0] == midnight_ms and span[1] > last_ms:
@@ -170,7 +184,9 @@ class OpenBatch(Batch):
         if self._new is None:
             return [column]
         is_left = self._new.is_left if column.is_of_visits else self._is_left_of_events
-        return [column._replace(codes=column.codes[is_left]), self._of_new(self._new, column, name)]
+        if name not in self._new.columns:
+            self._new.columns[name] = self._of_new(self._new, column, name)
+        return [column._replace(codes=column.codes[is_left]), self._new.columns[name]]
 
     @cached_property
     def _is_left_of_events(self) -> Array:
