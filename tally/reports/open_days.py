@@ -15,7 +15,7 @@ Importing this module imports numpy, so the callers do it where they need it.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +28,7 @@ from tally.rollups.day_packing import Rows, numbers, rows_of
 from tally.storage.database import check_interrupt
 from tally.storage.day_columns import Array, Column, differs
 from tally.storage.sql import day_columns as sql
-from tally.storage.sql.day_columns import NUMBERS, OF_VISITS, Ids
+from tally.storage.sql.day_columns import NUMBERS, OF_VISITS
 from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS
 
@@ -37,41 +37,27 @@ MOST_NEW = 300
 _PART = 32
 
 
-@dataclass(slots=True)
-class OpenDay:
-    """The events of a day in the snapshot that read them. Reading them takes 2 µs an event."""
-
-    website: int
-    day: int
-    known: rollup_state.Day
-    last_id: int
-    rows: Rows
-    columns: dict[str, tuple[int, Column]] = field(default_factory=dict)
-    """Those that were asked for, and how many events the day had when they were read: those of visits hold for visitors
-    without events that have arrived until then."""
-    new: "_New | None" = None
-    """What was new at the last question."""
-
-    @property
-    def nbytes(self) -> int:
-        """Return the size of its arrays."""
-        columns = [array for _, column in list(self.columns.values()) for array in column[:2] if array is not None]
-        return sum(array.nbytes for array in (*self.rows, *columns))
-
-
 @dataclass(frozen=True, slots=True)
-class _New:
-    """The visitors of events that have arrived since a day was read, with all of their visits and events of the day."""
+class _Arrived:
+    """The events that have arrived since a day was read, up to a question."""
 
     known: rollup_state.Day
     events: int
     """Of the whole day."""
-    ids: Ids
-    """Those of the events that have arrived."""
+    last_id: int
+    columns: dict[str, Array] = field(default_factory=dict)
+    """By (ts, id), those that one question read behind those of the questions before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """The visitors of events that have arrived, with all of their visits and events of the day."""
+
+    arrived: _Arrived
     is_left: Array
     """Which of the visits that were read are of other visitors."""
     order: Array
-    """The places of their events, those that were read and then the others, by visitor and time."""
+    """The places of their events, those that were read and then those that have arrived, by visitor and time."""
     times: Array
     visitors: Array
     """The visitor of each visit, by visitor and start."""
@@ -82,6 +68,30 @@ class _New:
     columns: dict[str, Column] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class OpenDay:
+    """The events of a day in the snapshot that read them. Reading them takes 2 µs an event."""
+
+    website: int
+    day: int
+    rows: Rows
+    first: _Arrived
+    """None, at the beginning."""
+    arrived: _Arrived
+    """Up to the last question."""
+    new: _New | None = None
+    """What that question has made of them."""
+    columns: dict[str, tuple[int, Column]] = field(default_factory=dict)
+    """Those that were asked for, and how many events the day had when they were read: those of visits hold for visitors
+    without events that have arrived until then."""
+
+    @property
+    def nbytes(self) -> int:
+        """Return the size of its arrays."""
+        columns = [array for _, column in list(self.columns.values()) for array in column[:2] if array is not None]
+        return sum(array.nbytes for array in (*self.rows, *columns))
+
+
 def open_batch(
     connection: sqlite3.Connection, website: int, span: Span, known: rollup_state.Day, total: int, days: Cache[OpenDay]
 ) -> "OpenBatch | None":
@@ -89,59 +99,69 @@ def open_batch(
     do not agree."""
     day = span[0] // DAY_MS
     kept = days.get((website, day))
-    if kept is None or not 0 <= total - len(kept.rows.times) <= max(MOST_NEW, len(kept.rows.times) // _PART):
-        return _read_anew(connection, website, span, known, total, days)
-    arrived, is_same = total - len(kept.rows.times), kept.known.version == known.version
-    if is_same and not arrived:
-        return OpenBatch(connection, kept, None, span, days)
-    new = kept.new
-    if new is None or (new.events, new.known.version) != (total, known.version):
-        # A late event, from before what was rolled up, increases the version.
-        ids = Ids(after=kept.last_id, from_ms=kept.known.rolled_up_to_ms if is_same else 0)
-        times, visitors = (numbers(connection, sql.event_column(website, day, name, ids)) for name in ("ts", "visitor"))
-        if len(times) != arrived:
-            return _read_anew(connection, website, span, known, total, days)
-        if not arrived:
-            return OpenBatch(connection, kept, None, span, days)
-        new = kept.new = _new(connection, kept, known, ids, times, visitors)
-        if new is None:
-            return _read_anew(connection, website, span, known, total, days)
-    return OpenBatch(connection, kept, new, span, days)
-
-
-def _read_anew(
-    connection: sqlite3.Connection, website: int, span: Span, known: rollup_state.Day, total: int, days: Cache[OpenDay]
-) -> "OpenBatch | None":
-    day = span[0] // DAY_MS
+    if kept is not None and 0 <= total - kept.first.events <= max(MOST_NEW, kept.first.events // _PART):
+        arrived = _arrived(connection, kept, known, total)
+        new = None if arrived is None or not arrived.columns else _new(connection, kept, arrived)
+        if arrived is not None and (new is not None or not arrived.columns):
+            kept.arrived, kept.new = arrived, new
+            return OpenBatch(connection, kept, new, span, days)
     rows = rows_of(connection, website, day)
     if rows is None or len(rows.times) != total:
         return None
     (last_id,) = connection.execute(*sql.last_id(website, day)).fetchone()
-    return OpenBatch(connection, OpenDay(website, day, known, last_id, rows), None, span, days)
+    first = _Arrived(known, total, last_id)
+    return OpenBatch(connection, OpenDay(website, day, rows, first, first), None, span, days)
 
 
-def _new(
-    connection: sqlite3.Connection, kept: OpenDay, known: rollup_state.Day, ids: Ids, times: Array, visitors: Array
-) -> _New | None:
+def _arrived(connection: sqlite3.Connection, kept: OpenDay, known: rollup_state.Day, total: int) -> _Arrived | None:
+    """Return what has arrived at a day that has `total` events now; None where it has other events as well."""
+    # Another question may have had a newer snapshot.
+    before = kept.arrived if kept.arrived.events <= total else kept.first
+    is_same = before.known.version == known.version
+    if is_same and before.events == total:
+        return before
+    # A late event, from before what was rolled up, increases the version.
+    from_ms = before.known.rolled_up_to_ms if is_same else 0
+    names = dict.fromkeys(("id", "ts", "visitor", *before.columns))
+    query = sql.events_after(kept.website, kept.day, [*names], before.last_id, from_ms)
+    found = dict(zip(names, map(_integers, connection.execute(*query).fetchone()), strict=True))
+    if len(found["id"]) != total - before.events:
+        return None
+    if before.events == total:
+        return replace(before, known=known)
+    if before.columns:
+        found = {name: np.concatenate([before.columns[name], column]) for name, column in found.items()}
+    return _Arrived(known, total, int(found["id"].max()), found)
+
+
+def _new(connection: sqlite3.Connection, kept: OpenDay, arrived: _Arrived) -> _New | None:
     """Return what is new, given the events that have arrived; None where events and visits do not agree."""
-    rows, these, total = kept.rows, np.unique(visitors), len(kept.rows.times) + len(times)
+    if kept.new is not None and kept.new.arrived.columns is arrived.columns:
+        return kept.new
+    rows, visitors = kept.rows, arrived.columns["visitor"]
+    these = np.unique(visitors)
     is_old = np.isin(rows.visitors, these)
-    times = np.concatenate([rows.times[np.repeat(is_old, rows.counts)], times])
+    times = np.concatenate([rows.times[np.repeat(is_old, rows.counts)], arrived.columns["ts"]])
     visitors = np.concatenate([np.repeat(rows.visitors[is_old], rows.counts[is_old]), visitors])
-    # Visits of a visitor do not overlap, so that this is their order. Of events of one time the old ones come first.
+    # Visits of a visitor do not overlap, so that this is their order. Of events of one time the older ones come first.
     order = np.lexsort((times, visitors))
     times, visitors = times[order], visitors[order]
     asked = orjson.dumps(these.tolist()).decode()
     names = ("visitor", "start_ms", "pageviews", "events")
     texts = connection.execute(*sql.visits_of(kept.website, kept.day, names, asked)).fetchone()
-    visitor, starts, views, others = (np.array(orjson.loads(text), np.int64) for text in texts)
+    visitor, starts, views, others = map(_integers, texts)
     counts = views + others
     begins = np.cumsum(counts) - counts
     if counts.sum() != len(order) or not (
         np.array_equal(visitors[begins], visitor) and np.array_equal(times[begins], starts)
     ):
         return None
-    return _New(known, total, ids, ~is_old, order, times, visitor, counts, asked)
+    columns = {"pageviews": Column(views, None, True), "events": Column(others, None, True)}
+    return _New(arrived, ~is_old, order, times, visitor, counts, asked, columns)
+
+
+def _integers(text: str) -> Array:
+    return np.array(orjson.loads(text), np.int64)
 
 
 class OpenBatch(Batch):
@@ -157,7 +177,7 @@ class OpenBatch(Batch):
         if new is not None:
             left = rows.counts[new.is_left]
             parts = [(len(left), int(left.sum())), (len(new.counts), len(new.order))]
-            self._events = new.events
+            self._events = new.arrived.events
             last_ms = max(last_ms, int(new.times.max()))
         midnight_ms = kept.day * DAY_MS
         if span[0] == midnight_ms and span[1] > last_ms:
@@ -199,7 +219,8 @@ class OpenBatch(Batch):
         if name in OF_VISITS:
             column_now = numbers(self._connection, sql.visit_column(self._website, self._kept.day, name))
             return _column(name, column_now[self._places], None)
-        return _column(name, self._event_column(name, Ids(last=self._kept.last_id))[rows.order], rows.counts)
+        query = sql.event_column(self._website, self._kept.day, name, self._kept.first.last_id)
+        return _column(name, numbers(self._connection, query)[rows.order], rows.counts)
 
     @cached_property
     def _places(self) -> Array:
@@ -225,10 +246,16 @@ class OpenBatch(Batch):
         else:
             old = codes[~self._is_left_of_events]
         labels = column.values if column.values is not None else codes
-        return _column(name, np.concatenate([labels[old], self._event_column(name, new.ids)])[new.order], new.counts)
+        if name not in new.arrived.columns:
+            new.arrived.columns[name] = self._of_arrived(new.arrived, name)
+        return _column(name, np.concatenate([labels[old], new.arrived.columns[name]])[new.order], new.counts)
 
-    def _event_column(self, name: str, ids: Ids) -> Array:
-        return numbers(self._connection, sql.event_column(self._website, self._kept.day, name, ids))
+    def _of_arrived(self, arrived: _Arrived, name: str) -> Array:
+        """Return a column of the events that have arrived, in the order in which the others were read."""
+        query = sql.events_after(self._website, self._kept.day, ["id", name], self._kept.first.last_id, 0)
+        ids, column = map(_integers, self._connection.execute(*query).fetchone())
+        by_id = np.argsort(ids)
+        return column[by_id[np.searchsorted(ids, arrived.columns["id"], sorter=by_id)]]
 
 
 def _computed(name: str, of: Rows | _New) -> Column | None:

@@ -7,7 +7,6 @@ dimensions, one for each visit: a third of the numbers.
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 from zlib import crc32
 
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
@@ -43,6 +42,7 @@ OF_VISITS = frozenset((*VISIT_FIELDS, *NUMBERS[1:]))
 """The columns that always have a number for each visit."""
 OF_EVENTS = (*EVENT_FIELDS, "event_name", "type")
 """The columns with labels that may differ between the events of a visit."""
+_EVENT_COLUMNS = frozenset(bulk_insert.COLUMNS["event"][:-1])
 _NAMES = {number: name for name, number in COLUMNS.items()}
 
 
@@ -55,25 +55,26 @@ def number_of_events(website: int, day: int, most: int) -> Query:
     )
 
 
-class Ids(NamedTuple):
-    """A range of ids of events: those above `after`, up to `last`; and a time before which none of them is."""
-
-    after: int = -1 << 63
-    last: int = (1 << 63) - 1
-    from_ms: int = 0
-
-
-ALL_IDS = Ids()
-
-
-def event_column(website: int, day: int, column: str, ids: Ids = ALL_IDS) -> Query:
-    """One JSON array: a column with numbers of the traffic events of a UTC day, by (ts, id)."""
-    if column not in bulk_insert.COLUMNS["event"][:-1]:
+def event_column(website: int, day: int, column: str, last_id: int = (1 << 63) - 1) -> Query:
+    """One JSON array: a column with numbers of the traffic events of a UTC day up to an id, by (ts, id)."""
+    if column not in _EVENT_COLUMNS:
         raise KeyError(column)
     return (
         f"/* day_columns.event_column */ select json_group_array({column}) from (select {column} from event"
-        " where website = ? and ts >= ? and ts < ? and id > ? and id <= ? order by ts, id)",
-        [website, max(day * DAY_MS, ids.from_ms), (day + 1) * DAY_MS, ids.after, ids.last],
+        " where website = ? and ts >= ? and ts < ? and id <= ? order by ts, id)",
+        [website, day * DAY_MS, (day + 1) * DAY_MS, last_id],
+    )
+
+
+def events_after(website: int, day: int, columns: Sequence[str], last_id: int, from_ms: int) -> Query:
+    """One row of JSON arrays: columns of the traffic events of a UTC day behind an id, from a time on, by (ts, id)."""
+    if not _EVENT_COLUMNS.issuperset(columns):
+        raise KeyError(columns)
+    arrays = ", ".join(f"json_group_array({column})" for column in columns)
+    return (
+        f"/* day_columns.events_after */ select {arrays} from (select {', '.join(columns)} from event"
+        " where website = ? and ts >= ? and ts < ? and id > ? order by ts, id)",
+        [website, max(day * DAY_MS, from_ms), (day + 1) * DAY_MS, last_id],
     )
 
 
@@ -103,10 +104,11 @@ def visits_of(website: int, day: int, columns: Sequence[str], visitors: str) -> 
     """
     if not set(columns) <= set(bulk_insert.COLUMNS["visit"]):
         raise KeyError(columns)
+    arrays = ", ".join(f"json_group_array({column})" for column in columns)
     return (
-        f"/* day_columns.visits_of */ select {', '.join(f'json_group_array({column})' for column in columns)} from"
-        f" (select {', '.join(columns)} from json_each(?) as asked cross join visit on website = ? and day = ?"
-        " and visitor = asked.value order by visitor, start_ms)",
+        f"/* day_columns.visits_of */ select {arrays} from (select {', '.join(columns)}"
+        " from json_each(?) as asked cross join visit on website = ? and day = ? and visitor = asked.value"
+        " order by visitor, start_ms)",
         [visitors, website, day],
     )
 
