@@ -4,6 +4,9 @@
 (tests/support/process.py).
 """
 
+import contextlib
+import gc
+import importlib
 import os
 import subprocess
 import sys
@@ -81,6 +84,31 @@ def is_usable(memory: Path) -> bool:
         and not found.f_flag & os.ST_NOEXEC
         and found.f_bavail * found.f_frsize >= MEMORY_BYTES
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Import the modules of all tests in a worker, each worker beginning with another one.
+
+    In a fresh clone pytest compiles all modules, which takes 10 s of a processor, and workers that import them in the
+    same order compile the same ones at the same time. So each compiles a part, and reads what the others compiled.
+    """
+    gc.disable()  # until all modules and tests are loaded, which stay: collections would only search them
+    config = session.config
+    if not is_worker(config) or amount() is Amount.named:
+        return
+    modules = sorted((ROOT / "tests").rglob("test_*.py"))
+    modules = [path for path in modules if "node_modules" not in path.parts]
+    first = len(modules) * int(config.workerinput["workerid"].removeprefix("gw")) // config.workerinput["workercount"]
+    for path in modules[first:] + modules[:first]:
+        with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting reports it
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
+def pytest_collection_finish() -> None:
+    """Exclude what is loaded from the collections of the tests, of which each full one would search it."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tally.accounts import passwords
 from tally.ingest.sqlite_reports import SqliteReports
 from tally.web.components import ReportEngine
 from tests.support.read_api import SyncApp, sync_app_at
@@ -21,3 +22,15 @@ def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: ReportEngine) -> 
     """Return one application for all tests of a module."""
     with sync_app_at(tmp_path_factory.mktemp("api") / "analytics.db", engine) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_passwords(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hash passwords in 1 ms in place of 20, except in the tests of logging in."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not request.path.name.startswith("test_login"):
+            patch.setattr(passwords, "MEMORY_KIB", 64)
+            patch.setattr(passwords, "PASSES", 1)
+        passwords._hasher.cache_clear()
+        yield
+    passwords._hasher.cache_clear()

@@ -37,7 +37,9 @@ def shown_series(page: Any) -> list[tuple[int, int | None]]:
         page.get_by_text("Table of this chart").click()
     # The rows are made after the table was opened.
     expect(page.locator(".series-table tbody tr").first).to_be_visible()
-    rows = [one.locator("td").all_inner_texts() for one in page.locator(".series-table tbody tr").all()]
+    # In one call: a day has 1,440 rows.
+    cells = "rows => rows.map(row => [...row.querySelectorAll('td')].map(cell => cell.innerText))"
+    rows = page.locator(".series-table tbody tr").evaluate_all(cells)
     whole = [[cell.replace(",", "") for cell in row] for row in rows]
     return [(int(row[0]), int(row[5]) if len(row) > 5 and row[5] != "–" else None) for row in whole]
 

@@ -436,14 +436,21 @@ def test_unknown_websites(serve: Serve, website: str) -> None:
     server = serve(*NO_RATE_LIMITS)
     normal = NormalClient(server, website)
     at, rng, found = urlsplit(server.url), random.Random(1), Counter[int]()
-    with closing(http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=60)) as connection:
-        for n in range(2_000):
-            address = f"198.51.{rng.randrange(256)}.{rng.randrange(256)}"
-            body = json.dumps(view(str(uuid.UUID(int=rng.getrandbits(128)))))
-            connection.request("POST", "/api/collect", body, {"X-Forwarded-For": address})
-            answer = connection.getresponse()
-            answer.read()
-            found[answer.status] += 1
+    with ExitStack() as stack:
+        # At the same time: each waits until the server has read the websites again, which it does once in 20 ms.
+        clients = [
+            stack.enter_context(closing(http.client.HTTPConnection(at.hostname or "", at.port or 0, timeout=60)))
+            for _ in range(20)
+        ]
+        for n in range(0, 2_000, len(clients)):
+            for client in clients:
+                address = f"198.51.{rng.randrange(256)}.{rng.randrange(256)}"
+                body = json.dumps(view(str(uuid.UUID(int=rng.getrandbits(128)))))
+                client.request("POST", "/api/collect", body, {"X-Forwarded-For": address})
+            for client in clients:
+                answer = client.getresponse()
+                answer.read()
+                found[answer.status] += 1
             if n % 400 == 0:
                 normal.send()
     assert found == {404: 2_000}

@@ -238,12 +238,17 @@ class App:
 
 @functools.cache
 def _empty_database() -> Path:
-    """Return the path of an empty database, made once and copied for each application: its tables take 30 ms."""
+    """Return the path of an empty database, made once and copied for each test: its tables take 30 ms."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "analytics.db"
     open_database(path, create=True).close()
     return path
+
+
+def new_database(path: Path) -> sqlite3.Connection:
+    """Return a read-write connection to a new database."""
+    return open_database(Path(shutil.copy(_empty_database(), path)), create=False)  # the copy has the mode too
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 Cookies are kept in a dictionary, so that a test sees what is set and decides what is sent.
 """
 
+import functools
 import json
 import sqlite3
 from collections.abc import Mapping
@@ -17,6 +18,12 @@ PASSWORD = "correct horse battery"
 # Hashed once: 20 ms each.
 PASSWORD_HASH = passwords.hashed(PASSWORD)
 OWN_PAGE = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+
+
+@functools.cache
+def _password_hash(memory_kib: int) -> str:
+    """Return a hash of PASSWORD with the current parameters, of which this is one; made once for each."""
+    return passwords.hashed(PASSWORD)
 
 
 class PageClient:
@@ -58,13 +65,14 @@ async def account(app: App, email: str = OWNER, plan: str = "business") -> int:
     """Create an account with PASSWORD, or give it this password; return its number."""
 
     def make(connection: sqlite3.Connection) -> int:
+        password_hash = _password_hash(passwords.MEMORY_KIB)
         try:
             number = find_account(connection, email).number
-            set_password_hash(connection, number, PASSWORD_HASH)
+            set_password_hash(connection, number, password_hash)
             set_plan(connection, email, plan)
             return number
         except AccountError:
-            return create_account(connection, email, plan, PASSWORD_HASH, app.clock.wall_ms()).number
+            return create_account(connection, email, plan, password_hash, app.clock.wall_ms()).number
 
     return int(await app.admin(make))
 

@@ -44,7 +44,7 @@ from tally.storage.connections import Thread
 from tally.storage.database import connect_reader, open_database, snapshot, transaction
 from tally.storage.sql.events import Scope
 from tally.storage.value_limits import add_values
-from tests.support.app import NOON_MS, ManualClock
+from tests.support.app import NOON_MS, ManualClock, new_database
 
 T = TypeVar("T")
 
@@ -291,7 +291,7 @@ def run_inline(work: Coroutine[Any, Any, T]) -> T:
 
 def make_file(path: Path, websites: int = 2) -> None:
     """Create a database with an account and some websites."""
-    connection = open_database(path, create=True)
+    connection = new_database(path)
     with transaction(connection):
         owner = create_account(connection, "owner@example.com", "business", None, 0)
         for number in range(websites):

@@ -11,7 +11,8 @@ from tally.accounts import logins, passwords
 from tally.accounts.api_keys import key_digest
 from tally.accounts.logins import DAY_MS, LASTS_MS, Login
 from tally.rate_limit import Buckets
-from tally.storage.database import open_database, transaction
+from tally.storage.database import transaction
+from tests.support.app import new_database
 
 NOW_MS = 1_795_003_200_000
 HOUR_NS = 3_600_000_000_000
@@ -86,7 +87,7 @@ def test_sessions_of_an_account_are_listed_oldest_first() -> None:
 
 
 def test_sessions_are_stored(tmp_path: Path) -> None:
-    connection = open_database(tmp_path / "analytics.db", create=True)
+    connection = new_database(tmp_path / "analytics.db")
     try:
         connection.execute("insert into account values (1, 'a@b.c', 'pro', null, 0, null)")
         with transaction(connection):

@@ -34,7 +34,7 @@ from tally.storage.file_lock import lock_file
 from tests.robustness.test_clock_changes import need_faketime
 from tests.support import proxies
 from tests.support.aged_database import run_in_process
-from tests.support.app import ROOT
+from tests.support.app import ROOT, new_database
 from tests.support.mmdb import mmdb
 from tests.support.process import Serve, clean_environment, until
 
@@ -113,7 +113,7 @@ def countries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def db(tmp_path: Path) -> Path:
     """Return a valid database with a website."""
     path = tmp_path / "analytics.db"
-    connection = open_database(path, create=True)
+    connection = new_database(path)
     with transaction(connection):
         owner = create_account(connection, "owner@example.com", "business", None, 0)
         add_website(connection, owner, "example.com", "", (), 0)

@@ -9,6 +9,7 @@ Most tests set the time to the day TODAY (tests/support/aged_database.py). The c
 database (`aged`) whose result does not depend on the time of the test.
 """
 
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -510,13 +511,20 @@ def test_an_import_into_a_kept_day_is_refused(db: Path, kind: str) -> None:
 Here = Callable[..., Output]
 
 
-@pytest.fixture
-def aged(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def aged_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a database with events of 37 to 40 and of 2 and 3 days ago by the system clock, so that a midnight during
-    the test changes nothing."""
+    the tests changes nothing."""
     today = time.time_ns() // 1_000_000 // DAY_MS
     lines = past_events(today, [40, 39, 38, 37, 3, 2, 1], (today - 1) * DAY_MS)
-    return with_rows(make(tmp_path / "analytics.db", lines, past_events(today, [40]), now_ms=today * DAY_MS))
+    path = tmp_path_factory.mktemp("aged") / "analytics.db"
+    return with_rows(make(path, lines, past_events(today, [40]), now_ms=today * DAY_MS))
+
+
+@pytest.fixture
+def aged(aged_template: Path, tmp_path: Path) -> Path:
+    """Return a copy of that database."""
+    return Path(shutil.copy(aged_template, tmp_path / "analytics.db"))
 
 
 @pytest.fixture

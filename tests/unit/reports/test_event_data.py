@@ -20,6 +20,7 @@ from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, History, texts
 from tests.support.rollup_database import DAY_MS, RollupHarness
+from tests.support.selection import examples
 
 
 def ask(harness: RollupHarness, scope: Scope, name: str, only: str | None = None, limit: int = 10) -> Data:
@@ -79,7 +80,8 @@ def check_bounds(
             assert len(true) == one.distinct
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.random_examples
+@settings(max_examples=examples(25, default=8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     rng=st.randoms(use_true_random=False),
     most=st.sampled_from((2_000, 6_000, 8_000_000)),

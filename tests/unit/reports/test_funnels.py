@@ -18,6 +18,7 @@ from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, PATHS, History, texts
 from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, RollupHarness
+from tests.support.selection import examples
 
 STEPS = [("pathname", path) for path in (*PATHS, "/never")] + [("event_name", name) for name in (*NAMES, "never")]
 
@@ -31,7 +32,8 @@ def ask(harness: RollupHarness, scope: Scope, steps: list[tuple[str, str]]) -> l
     ]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.random_examples
+@settings(max_examples=examples(25, default=8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(rng=st.randoms(use_true_random=False), most=st.sampled_from((2, 3, 20_000)))
 def test_funnels_equal_plain_lists(rng: random.Random, most: int) -> None:
     """With late and imported events, rolled up or not; whole days twice, since they are cached; in one statement and

@@ -19,10 +19,10 @@ from tally.rollups import experiments as experiment_rollups
 from tally.rollups.rollup_state import KEPT
 from tally.rollups.verify import EXPERIMENTS as WRONG_EXPERIMENTS
 from tally.rollups.verify import verdicts
-from tally.storage.database import open_database, transaction
+from tally.storage.database import transaction
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
-from tests.support.app import NOON_MS, App
+from tests.support.app import NOON_MS, App, new_database
 
 FIRST_DAY, DAYS = 20_480, 6
 EXPERIMENTS = ["button", "price"]
@@ -50,7 +50,7 @@ class ExperimentDatabase:
 
     def __init__(self, path: Path, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.connection = open_database(path, create=True)
+        self.connection = new_database(path)
         self.connection.execute("pragma synchronous = off")
         self.sent: list[Sent] = []
         texts = sorted({*EXPERIMENTS, *VARIANTS, *GOALS, *DEVICES} - {""})

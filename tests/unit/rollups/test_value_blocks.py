@@ -12,8 +12,8 @@ import pytest
 from tally.reports.top import tile_sums
 from tally.rollups import field_values, value_blocks
 from tally.rollups.value_blocks import CHUNK, add_chunks, chunks_of, decoded, encoded
-from tally.storage.database import open_database
 from tally.storage.day_columns import Array
+from tests.support.app import new_database
 from tests.support.cases import cases
 
 FIELD, OTHER_FIELD = 0, 3
@@ -21,7 +21,7 @@ FIELD, OTHER_FIELD = 0, 3
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    opened = open_database(tmp_path / "analytics.db", create=True)
+    opened = new_database(tmp_path / "analytics.db")
     yield opened
     opened.close()
 

@@ -28,9 +28,10 @@ from tally.rollups.rollup_state import KEPT
 from tally.rollups.vitals_histogram import RELATIVE_ERROR, THRESHOLDS
 from tally.rollups.web_vitals import LEVELS, PART_MS
 from tally.storage.bulk_insert import COLUMNS, marks
-from tally.storage.database import open_database, transaction
+from tally.storage.database import transaction
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
+from tests.support.app import new_database
 
 FIRST_DAY = 20_480  # the first day of a block of 64 days, and of one of 8
 DAYS = 80
@@ -143,7 +144,7 @@ class VitalsDatabase:
 
     def __init__(self, path: Path, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.connection = open_database(path, create=True)
+        self.connection = new_database(path)
         self.connection.execute("pragma synchronous = off")
         self.sent: list[Sent] = []
         texts = sorted({*PATHS, *DEVICES, *COUNTRIES} - {""})

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tally.storage.database import open_database
 from tally.storage.labels import Labels
+from tests.support.app import new_database
 
 TEXTS = [
     "/",
@@ -32,7 +32,7 @@ FIRST = {"": 0, "Direct": 1}
 
 @pytest.fixture
 def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    opened = open_database(tmp_path / "analytics.db", create=True)
+    opened = new_database(tmp_path / "analytics.db")
     yield opened
     opened.close()
 

@@ -6,6 +6,7 @@ never executed fails a test.
 """
 
 import ast
+import asyncio
 import contextlib
 import io
 import json
@@ -640,14 +641,25 @@ def run_sums(connection: sqlite3.Connection, number: int, path: Path) -> None:
         pass
 
 
-@pytest.fixture
-async def statement_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StatementLog:
-    """Return all statements of a run through the product; the database file is kept."""
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("product") / "analytics.db"
+
+
+@pytest.fixture(scope="module")
+def statement_log(db: Path) -> StatementLog:
+    """Return all statements of a run through the product, which takes 3 s; the database file is kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(funnels, "MAX_HITS", 1)
+        patch.setattr(experiments, "MAX_ROWS", 0)
+        patch.setattr(background_work, "PAUSE_S", 1e6)  # the run itself starts the background work
+        return asyncio.run(run_through(db))
+
+
+async def run_through(db: Path) -> StatementLog:
+    """Run the product, and return all statements."""
     log = StatementLog()
-    monkeypatch.setattr(funnels, "MAX_HITS", 1)
-    monkeypatch.setattr(experiments, "MAX_ROWS", 0)
-    monkeypatch.setattr(background_work, "PAUSE_S", 1e6)  # the run itself starts the background work
-    app = App(Settings(db=tmp_path / "analytics.db"), ManualClock())
+    app = App(Settings(db=db), ManualClock())
     await app.open()
     try:
         for thread in (app.store._writer, app.background_work.builder._reader, *app.store.readers.threads):
@@ -689,15 +701,15 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connecti
     connection.close()
 
 
-async def test_every_statement_is_executed(statement_log: StatementLog) -> None:
+def test_every_statement_is_executed(statement_log: StatementLog) -> None:
     """Every statement in the sources was executed, and every executed statement has a name."""
     assert statement_log.nameless == set()
     assert set(statement_log.by_name) == names_in_sources()
 
 
-async def test_no_growing_table_is_scanned(statement_log: StatementLog, tmp_path: Path) -> None:
+def test_no_growing_table_is_scanned(statement_log: StatementLog, db: Path) -> None:
     """No statement scans a table that grows; each reads a range of its primary key."""
-    connection = open_database(tmp_path / "analytics.db", create=False)
+    connection = open_database(db, create=False)
     try:
         for name in ("field_values.fresh", "import_writer.promised", "import_writer.checked"):
             for statement in statement_log.by_name[name]:
@@ -715,7 +727,7 @@ async def test_no_growing_table_is_scanned(statement_log: StatementLog, tmp_path
     assert {name: steps for name, steps in poor.items() if steps} == {}
 
 
-async def test_read_statements_run_with_and_without_filters(statement_log: StatementLog) -> None:
+def test_read_statements_run_with_and_without_filters(statement_log: StatementLog) -> None:
     """Read statements were executed with and without filters."""
     filtered = {
         name

@@ -44,7 +44,7 @@ from tally.transfer.formats import IMPORTERS, TallyLines
 from tally.transfer.importer import Sizes, Summary, import_events
 from tally.transfer.line_format import Line, LineReader
 from tally.transfer.visit_merge import News, cut
-from tests.support.app import NOON_MS, ROOT, App, MakeApp
+from tests.support.app import NOON_MS, ROOT, App, MakeApp, new_database
 from tests.support.cases import cases
 from tests.support.process import Command, Serve, clean_environment, until
 from tests.support.read_api import DAY, FIELDS, custom, event, view
@@ -457,7 +457,7 @@ class Database:
 
     def __post_init__(self) -> None:
         self.db = self.directory / "analytics.db"
-        self.connection = open_database(self.db, create=True)
+        self.connection = new_database(self.db)
         self.connection.execute("pragma synchronous = off")  # no power loss is tested here
         with transaction(self.connection):
             owner = create_account(self.connection, "owner@example.com", "business", None, 0)
