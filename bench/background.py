@@ -2,7 +2,7 @@
 
 `send_events` sends the steady traffic of a website, single events and small batches, at times drawn beforehand. A
 latency is counted from the planned time, so it includes the delay where the server is slower. `send_queries` sends the
-queries of an open dashboard.
+queries of an open dashboard. `fill_today` sends what a whole day has before, so that figures do not depend on the hour.
 """
 
 import math
@@ -11,15 +11,20 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Event
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from client import Client
-from collect_requests import EventGenerator, batch, single
+from collect_requests import EVENTS_PER_BATCH, EventGenerator, batch, single
+from dataset import DAYS, DataSet
 from queries import TIMED_OUT, unfiltered
 from report import percentile
+
+from tally.storage import database
+from tally.timestamps import DAY_MS
 
 # Ends the process if a measurement hangs.
 MAX_S = 3600.0
@@ -82,6 +87,22 @@ def _run(report: Connection, work: Callable[..., Outcome], stop: Event, *argumen
         report.send(work(stop, *arguments))
     except Exception as failure:
         report.send(RuntimeError(f"{work.__name__}: {failure!r}"))
+
+
+def fill_today(port: int, data_set: DataSet) -> None:
+    """Send events until today has those of a whole day of the data set, whatever time it is."""
+    first_ms = time.time_ns() // 1_000_000 // DAY_MS * DAY_MS
+    with closing(database.connect_reader(data_set.db)) as connection:
+        (events,) = connection.execute(
+            "/* background.today */ select count(*) from event where ts >= ?", (first_ms,)
+        ).fetchone()
+    missing = data_set.events // DAYS - events
+    generated, client = EventGenerator(5, max(1, int(missing * _NEW_VISITOR))), Client(port)
+    for _ in range(0, missing, EVENTS_PER_BATCH):
+        status, _ = client.exchange(batch(data_set.website, [generated.event() for _ in range(EVENTS_PER_BATCH)]))
+        if status != 202:
+            raise RuntimeError(f"a batch was not accepted: {status}")
+    client.close()
 
 
 def send_events(

@@ -9,7 +9,7 @@ import sqlite3
 import time
 from contextlib import closing
 
-from background import EVENTS_PER_SECOND, BackgroundProcess, send_events
+from background import EVENTS_PER_SECOND, BackgroundProcess, fill_today, send_events
 from baselines import timed
 from client import Client
 from dataset import DataSet, wait_until_built
@@ -49,6 +49,8 @@ def goals(bench: Bench) -> list[Row]:
             wait_until_built(data_set.db)
             _wait_until_counted(data_set, len(saved))
             counted_s = time.perf_counter() - begun
+            fill_today(server.port, data_set)
+            wait_until_built(data_set.db)
             queries = _queries(saved[0])
             progress(f"{len(queries)} queries, {bench.repeats} rounds, {EVENTS_PER_SECOND} events per second meanwhile")
             with BackgroundProcess(send_events, server.port, data_set.website, EVENTS_PER_SECOND):

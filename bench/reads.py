@@ -5,7 +5,7 @@ same website. Plain SQL runs before the server is started, alone on the machine.
 divided by p95 of the slowest zone or field.
 """
 
-from background import EVENTS_PER_SECOND, BackgroundProcess, Outcome, send_events
+from background import EVENTS_PER_SECOND, BackgroundProcess, Outcome, fill_today, send_events
 from baselines import MAX_S, plain_sql_s, share
 from client import Client
 from collect_requests import EventGenerator
@@ -35,6 +35,7 @@ def timed_queries(
 ) -> tuple[QueryTimes, Outcome]:
     """Return the times of queries, and the outcome of sending events meanwhile."""
     with Tally(data_set.db) as server:
+        fill_today(server.port, data_set)
         wait_until_built(data_set.db)
         progress(f"{len(queries)} queries, {rounds} rounds, {EVENTS_PER_SECOND} events per second meanwhile")
         with BackgroundProcess(send_events, server.port, data_set.website, EVENTS_PER_SECOND, generator) as sender:
