@@ -90,19 +90,26 @@ def _run(report: Connection, work: Callable[..., Outcome], stop: Event, *argumen
 
 
 def fill_today(port: int, data_set: DataSet) -> None:
-    """Send events until today has those of a whole day of the data set, whatever time it is."""
-    first_ms = time.time_ns() // 1_000_000 // DAY_MS * DAY_MS
+    """Send events until today has those of a whole day of the data set, whatever time it is, and wait until they are
+    rolled up."""
+    today = time.time_ns() // 1_000_000 // DAY_MS
     with closing(database.connect_reader(data_set.db)) as connection:
-        (events,) = connection.execute(
-            "/* background.today */ select count(*) from event where ts >= ?", (first_ms,)
-        ).fetchone()
-    missing = data_set.events // DAYS - events
-    generated, client = EventGenerator(5, max(1, int(missing * _NEW_VISITOR))), Client(port)
-    for _ in range(0, missing, EVENTS_PER_BATCH):
-        status, _ = client.exchange(batch(data_set.website, [generated.event() for _ in range(EVENTS_PER_BATCH)]))
-        if status != 202:
-            raise RuntimeError(f"a batch was not accepted: {status}")
-    client.close()
+
+        def number(query: str) -> int:
+            return connection.execute(f"/* background.today */ select {query}", (today,)).fetchone()[0] or 0
+
+        missing = data_set.events // DAYS - number(f"count(*) from event where ts >= ? * {DAY_MS}")
+        generated, client = EventGenerator(5, max(1, int(missing * _NEW_VISITOR))), Client(port)
+        for _ in range(0, missing, EVENTS_PER_BATCH):
+            events = [generated.event() for _ in range(EVENTS_PER_BATCH)]
+            status, _ = client.exchange(batch(data_set.website, events))
+            if status != 202:
+                raise RuntimeError(f"a batch was not accepted: {status}")
+        client.close()
+        sent_ms = time.time_ns() // 1_000_000
+        rolled_up = "max(rolled_up_to_ms) from rollup_state where level = 0 and block = ?"
+        while missing > 0 and number(rolled_up) < sent_ms:
+            time.sleep(0.1)
 
 
 def send_events(
