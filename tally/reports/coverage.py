@@ -150,7 +150,8 @@ class Coverage:
         left = []
         for span in spans:
             if span[0] // DAY_MS not in sizes:
-                batch = None if with_data else self._open_batch(span)
+                # Without filters statements count visits, which takes less than reading what has arrived.
+                batch = self._open_batch(span) if own and not with_data else None
                 if batch is None:
                     left.append(span)
                 else:

@@ -97,7 +97,7 @@ def asked(harness: RollupHarness, draw: random.Random, cache: ResultCache) -> tu
     if draw.random() < 0.3:
         spans = [(DAY * DAY_MS + draw.randint(0, 8) * HOUR_MS + 1, now_ms - draw.randint(0, 30) * MINUTE_MS)]
     filters = tuple(of for of in filters_of(draw) if of.field not in PROPERTIES)
-    scope = harness.scope(spans[0][0], spans[-1][1], filters)
+    scope = harness.scope(spans[0][0], spans[-1][1], filters or (Filter("browser", "!=", ("y",)),))
     coverage = coverage_of(harness.reader, scope, cache)
     return coverage, [span for span in spans if span[0] // DAY_MS in coverage.known.days]
 
