@@ -6,6 +6,9 @@ import, and a sum also grows with each new day. The readers' threads share the c
 used entries are evicted first, and entries that were not read for an hour expire, so that deleted data does not stay in
 memory. Entries contain counts, label numbers in the order of time, and values of event_data, but no visitors. Of a key
 only a digest is kept, since a filter may be 8 KB long.
+
+Days that are not packed yet are kept beside them under the same rules: their events, with the random numbers that
+visitors have in the database for a day.
 """
 
 import threading

@@ -147,19 +147,16 @@ class Coverage:
                 days = [Day(span[0] // DAY_MS, *sizes[span[0] // DAY_MS], *span) for span in some]
                 key = None if some is parts else self._key(some, filtered=filtered)
                 found.append(PackedDays(self.connection, self.website, days, own, key, with_data=with_data))
-        left = []
-        for span in spans:
-            if span[0] // DAY_MS not in sizes:
-                # Without filters statements count visits, which takes less than reading what has arrived.
-                batch = self._open_batch(span) if own and not with_data else None
-                if batch is None:
-                    left.append(span)
-                else:
-                    from tally.reports.open_days import OpenColumns
+        rest = [span for span in spans if span[0] // DAY_MS not in sizes]
+        # Without filters statements count visits, which takes less than reading what has arrived.
+        batches = {span: self._open_batch(span) for span in rest if own and not with_data}
+        opened = {span: batch for span, batch in batches.items() if batch is not None}
+        for span, batch in opened.items():
+            from tally.reports.open_days import OpenColumns
 
-                    key = self._key([span], filtered=filtered) if self.complete(span) else None
-                    found.append(OpenColumns(self.connection, batch, own, key))
-        return found, left
+            key = self._key([span], filtered=filtered) if self.complete(span) else None
+            found.append(OpenColumns(self.connection, batch, own, key))
+        return found, [span for span in rest if span not in opened]
 
     def _key(self, spans: Sequence[Span], *, filtered: bool) -> tuple[Any, ...]:
         """Return what stands for whole days and the filters in the keys of cached results."""
@@ -171,7 +168,8 @@ class Coverage:
         if known.state != OPEN:
             return None
         if span not in self._open_batches:
-            first, end = (day * DAY_MS // QUARTER_MS for day in (span[0] // DAY_MS, span[0] // DAY_MS + 1))
+            first = span[0] // DAY_MS * (DAY_MS // QUARTER_MS)
+            end = first + DAY_MS // QUARTER_MS
             _, views, others, *_ = self.rows(sql.totals(self.website, first, end, end))[0]
             batch = None
             if MIN_EVENTS <= views + others <= MAX_EVENTS:

@@ -2,9 +2,9 @@
 
 The first question reads the events of such a day and keeps them (`OpenDay`): their order, times and visitors, and each
 column once it is asked for. A later question reads only the events that have arrived since. The visitors of these, with
-all of their visits and events of the day, are counted in a part of their own and left out of the older part
+all of their visits and events of the day, are counted in a part of their own and no longer in the older one
 (`OpenBatch`): a visitor is in one part, so that the figures of both add up as those of two days do. Once many events
-have arrived, the day is read anew.
+have arrived, the day is read anew. The readers' threads share what is kept.
 
 A day that is kept holds for a question if its events, and those with a greater id, are as many as the day has in the
 snapshot of the question. For ids grow with every commit, an event changes no visits but its visitor's, and what else
@@ -24,7 +24,7 @@ import orjson
 from tally.reports.cache import Cache
 from tally.reports.packed_days import Batch, Day, PackedDays, Span
 from tally.rollups import rollup_state
-from tally.rollups.day_packing import Rows, numbers, rows_of
+from tally.rollups.day_packing import Rows, arrays, numbers, of_visits, rows_of
 from tally.storage.database import check_interrupt
 from tally.storage.day_columns import Array, Column, differs
 from tally.storage.sql import day_columns as sql
@@ -76,7 +76,7 @@ class OpenDay:
     day: int
     rows: Rows
     first: _Arrived
-    """None, at the beginning."""
+    """When the day was read: no event has arrived yet."""
     arrived: _Arrived
     """Up to the last question."""
     new: _New | None = None
@@ -100,11 +100,9 @@ def open_batch(
     day = span[0] // DAY_MS
     kept = days.get((website, day))
     if kept is not None and 0 <= total - kept.first.events <= max(MOST_NEW, kept.first.events // _PART):
-        arrived = _arrived(connection, kept, known, total)
-        new = None if arrived is None or not arrived.columns else _new(connection, kept, arrived)
-        if arrived is not None and (new is not None or not arrived.columns):
-            kept.arrived, kept.new = arrived, new
-            return OpenBatch(connection, kept, new, span, days)
+        batch = _extended(connection, kept, span, known, total, days)
+        if batch is not None:
+            return batch
     rows = rows_of(connection, website, day)
     if rows is None or len(rows.times) != total:
         return None
@@ -113,10 +111,27 @@ def open_batch(
     return OpenBatch(connection, OpenDay(website, day, rows, first, first), None, span, days)
 
 
+def _extended(
+    connection: sqlite3.Connection, kept: OpenDay, span: Span, known: rollup_state.Day, total: int, days: Cache[OpenDay]
+) -> "OpenBatch | None":
+    """Return the columns of a day that was read before; None where it is to be read anew."""
+    arrived, new = _arrived(connection, kept, known, total), None
+    if arrived is None:
+        return None
+    if arrived.columns:
+        new = _new(connection, kept, arrived)
+        if new is None:
+            return None
+    kept.arrived, kept.new = arrived, new
+    return OpenBatch(connection, kept, new, span, days)
+
+
 def _arrived(connection: sqlite3.Connection, kept: OpenDay, known: rollup_state.Day, total: int) -> _Arrived | None:
     """Return what has arrived at a day that has `total` events now; None where it has other events as well."""
-    # Another question may have had a newer snapshot.
-    before = kept.arrived if kept.arrived.events <= total else kept.first
+    before = kept.arrived
+    if before.events > total:
+        # Another question had a newer snapshot.
+        before = kept.first
     is_same = before.known.version == known.version
     if is_same and before.events == total:
         return before
@@ -124,7 +139,7 @@ def _arrived(connection: sqlite3.Connection, kept: OpenDay, known: rollup_state.
     from_ms = before.known.rolled_up_to_ms if is_same else 0
     names = dict.fromkeys(("id", "ts", "visitor", *before.columns))
     query = sql.events_after(kept.website, kept.day, [*names], before.last_id, from_ms)
-    found = dict(zip(names, map(_integers, connection.execute(*query).fetchone()), strict=True))
+    found = dict(zip(names, arrays(connection, query), strict=True))
     if len(found["id"]) != total - before.events:
         return None
     if before.events == total:
@@ -136,8 +151,9 @@ def _arrived(connection: sqlite3.Connection, kept: OpenDay, known: rollup_state.
 
 def _new(connection: sqlite3.Connection, kept: OpenDay, arrived: _Arrived) -> _New | None:
     """Return what is new, given the events that have arrived; None where events and visits do not agree."""
-    if kept.new is not None and kept.new.arrived.columns is arrived.columns:
-        return kept.new
+    before = kept.new
+    if before is not None and before.arrived.columns is arrived.columns:
+        return before
     rows, visitors = kept.rows, arrived.columns["visitor"]
     these = np.unique(visitors)
     is_old = np.isin(rows.visitors, these)
@@ -148,8 +164,8 @@ def _new(connection: sqlite3.Connection, kept: OpenDay, arrived: _Arrived) -> _N
     times, visitors = times[order], visitors[order]
     asked = orjson.dumps(these.tolist()).decode()
     names = ("visitor", "start_ms", "pageviews", "events")
-    texts = connection.execute(*sql.visits_of(kept.website, kept.day, names, asked)).fetchone()
-    visitor, starts, views, others = map(_integers, texts)
+    query = sql.visits_of(kept.website, kept.day, names, asked)
+    visitor, starts, views, others = arrays(connection, query)
     counts = views + others
     begins = np.cumsum(counts) - counts
     if counts.sum() != len(order) or not (
@@ -158,10 +174,6 @@ def _new(connection: sqlite3.Connection, kept: OpenDay, arrived: _Arrived) -> _N
         return None
     columns = {"pageviews": Column(views, None, True), "events": Column(others, None, True)}
     return _New(arrived, ~is_old, order, times, visitor, counts, asked, columns)
-
-
-def _integers(text: str) -> Array:
-    return np.array(orjson.loads(text), np.int64)
 
 
 class OpenBatch(Batch):
@@ -253,7 +265,7 @@ class OpenBatch(Batch):
     def _of_arrived(self, arrived: _Arrived, name: str) -> Array:
         """Return a column of the events that have arrived, in the order in which the others were read."""
         query = sql.events_after(self._website, self._kept.day, ["id", name], self._kept.first.last_id, 0)
-        ids, column = map(_integers, self._connection.execute(*query).fetchone())
+        ids, column = arrays(self._connection, query)
         by_id = np.argsort(ids)
         return column[by_id[np.searchsorted(ids, arrived.columns["id"], sorter=by_id)]]
 
@@ -276,9 +288,7 @@ def _column(name: str, column: Array, counts: Array | None) -> Column:
         return Column(column, None, counts is None)
     is_of_visits = counts is None
     if counts is not None:
-        of_first = column[np.cumsum(counts) - counts]
-        if np.array_equal(np.repeat(of_first, counts), column):
-            column, is_of_visits = of_first, True
+        column, is_of_visits = of_visits(column, counts)
     values, codes = np.unique(column, return_inverse=True)
     return Column(codes.astype(np.min_scalar_type(len(values))), values, is_of_visits)
 

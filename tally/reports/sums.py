@@ -86,7 +86,9 @@ class Sums:
 
     def number_of_values(self) -> int:
         """Return the number of labels without the unset one."""
-        return sum(map(bool, self.counts[0].tolist()))
+        import numpy as np
+
+        return int(np.count_nonzero(self.counts[0]))
 
     def _sum(self) -> None:
         import numpy as np
@@ -121,18 +123,15 @@ def rows_of(counts: "Array") -> Iterator[tuple[int, ...]]:
 
 
 def read(connection: "sqlite3.Connection", query: Query, columns: int) -> "Array":
-    """Return the rows (label, figures) of a query as counts.
-
-    As one row of texts: row by row, the interpreter's lock would be released for each, and taken by others meanwhile.
-    """
+    """Return the rows (label, figures) of a query as counts."""
     import numpy as np
-    import orjson
+
+    from tally.rollups.day_packing import arrays
 
     name, statement = query[0].split("*/", 1)
     names = [f"c{place}" for place in range(1 + columns)]
-    texts = connection.execute(
+    as_arrays = (
         f"{name}*/ with found ({', '.join(names)}) as ({statement})"
-        f" select {', '.join(f'json_group_array({one})' for one in names)} from found",
-        query[1],
-    ).fetchone()
-    return np.array([np.array(orjson.loads(text), np.int64) for text in texts])
+        f" select {', '.join(f'json_group_array({one})' for one in names)} from found"
+    )
+    return np.array(arrays(connection, (as_arrays, query[1])))

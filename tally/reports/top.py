@@ -31,6 +31,11 @@ if TYPE_CHECKING:
     from tally.storage.day_columns import Array
 
 
+# Numbers that rank a ratio, and each of them where there is none.
+_RANKS = 3
+_LAST = -1 << 62
+
+
 class TopQuery(NamedTuple):
     """What is asked of a list: values of a field from `offset` on, in the order of a key figure.
 
@@ -140,10 +145,6 @@ def _by_figure(counts: "Array", query: TopQuery) -> "Array":
         ranks.append(np.where(whole, part // divisor * (-1 if query.ascending else 1), _LAST))
         part = part % divisor << 31
     return np.concatenate([counts[:1], ranks, counts[1:]])
-
-
-_RANKS = 3
-_LAST = -1 << 62
 
 
 def _figures(coverage: Coverage, plan: Plan, query: TopQuery, cache: ResultCache) -> Sums:

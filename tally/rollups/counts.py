@@ -1,4 +1,4 @@
-"""Counts by label: the dictionary in which rollups and top lists are summed.
+"""Counts by label: the dictionary in which blocks of entry and exit pages are summed.
 
 `Counts` maps a label to its counts, in the order of the columns of the statement that reads them; `merge` adds rows to
 it. A dictionary of lists is the fastest structure for this in Python.

@@ -54,19 +54,19 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final
         return NOT_PACKED
     times, order, visitors, counts = rows
     ids = _events(connection, website, day, "id")[order]
-    begins = np.cumsum(counts) - counts
     own = {name: _visits(connection, website, day, name) for name in ("visit", *_ROW_COLUMNS, *_VISIT_COLUMNS)}
-    of_visits = {name: own[name] for name in _VISIT_COLUMNS} | {"is_first": differs(visitors)}
-    of_visits["start_ms"] = own["start_ms"] - day * DAY_MS
-    columns = {name: encoded(column.astype(np.int64), True, name not in NUMBERS) for name, column in of_visits.items()}
+    visit_columns = {name: own[name] for name in _VISIT_COLUMNS} | {"is_first": differs(visitors)}
+    visit_columns["start_ms"] = own["start_ms"] - day * DAY_MS
+    columns = {
+        name: encoded(column.astype(np.int64), True, name not in NUMBERS) for name, column in visit_columns.items()
+    }
     offsets = times - np.repeat(own["start_ms"], counts)
     columns["offset_ms"] = encoded(offsets, False, False)
     for name in OF_EVENTS:
-        column = _events(connection, website, day, name)[order]
-        is_of_visits = np.array_equal(np.repeat(column[begins], counts), column)
-        columns[name] = encoded(column[begins] if is_of_visits else column, is_of_visits, True)
+        column, is_of_visits = of_visits(_events(connection, website, day, name)[order], counts)
+        columns[name] = encoded(column, is_of_visits, True)
     columns |= {name: encoded(own[name], True, True, _SMALLER) for name in ("visit", *_ROW_COLUMNS)}
-    columns["visitor"] = encoded(visitors[of_visits["is_first"]], False, False, _SMALLER)
+    columns["visitor"] = encoded(visitors[visit_columns["is_first"]], False, False, _SMALLER)
     in_time = ids[np.argsort(times, kind="stable")]
     columns["first_id"] = encoded(in_time[:1], False, False)
     columns["id_step"] = encoded(np.diff(in_time, prepend=in_time[:1]), False, False, _SMALLER)
@@ -120,11 +120,26 @@ def _visits(connection: sqlite3.Connection, website: int, day: int, column: str)
     return numbers(connection, sql.visit_column(website, day, column))
 
 
+def of_visits(column: Array, counts: Array) -> tuple[Array, bool]:
+    """Return a column of events with one value a visit, and True; as it is, and False, where a visit has several.
+
+    counts: the events of each visit.
+    """
+    of_first: Array = column[np.cumsum(counts) - counts]
+    is_of_visits = np.array_equal(np.repeat(of_first, counts), column)
+    return of_first if is_of_visits else column, is_of_visits
+
+
 def numbers(connection: sqlite3.Connection, query: Query) -> Array:
     """Return the column that a query selects as a JSON array."""
+    (column,) = arrays(connection, query)
+    return column
+
+
+def arrays(connection: sqlite3.Connection, query: Query) -> list[Array]:
+    """Return the columns that a query selects as one row of JSON arrays."""
     # One text of all numbers: row by row, the interpreter's lock would be released for each.
-    (text,) = connection.execute(*query).fetchone()
-    return np.array(orjson.loads(text), np.int64)
+    return [np.array(orjson.loads(text), np.int64) for text in connection.execute(*query).fetchone()]
 
 
 def is_correct(connection: sqlite3.Connection, website: int, day: int) -> bool:
