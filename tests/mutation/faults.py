@@ -274,11 +274,13 @@ def run(copy: Path, tests: list[str]) -> "subprocess.CompletedProcess[str]":
     """Run some tests of the copy with pytest; status -1 where they do not end within MAX_RUN_S."""
     # The plugin of schemathesis takes a third of the time in which pytest starts.
     options = ["-q", "-x", "--no-header", "-n", "0", "-p", "no:cacheprovider", "-p", "no:schemathesis"]
-    # Random tests fail with a fault always or never.
-    options.append("--hypothesis-seed=0")
+    # Random tests fail with a fault always or never. An explanation of how two long lists differ takes minutes.
+    options += ["--hypothesis-seed=0", "--assert=plain"]
     words = [sys.executable, "-m", "pytest", *options, *tests]
-    # Python keeps compiled modules for the next run: otherwise each compiles all of them.
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    # Python keeps compiled modules for the next run: otherwise each compiles all of them. With CI set, Hypothesis would
+    # draw other examples than where the fault was recorded.
+    ignored = ("PYTHONDONTWRITEBYTECODE", "CI")
+    kept = {name: value for name, value in os.environ.items() if name not in ignored}
     environment = kept | {"TALLY_FAULT": "1", "COLUMNS": "500"}
     try:
         return subprocess.run(

@@ -11,6 +11,8 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -130,14 +132,11 @@ def test_cached_figures_follow_every_change(
     harness.send(seen_on(0))
     harness.import_events(seen_on(3))
     harness.advance(wait_ms)
-    harness.build()
-    same(harness)
-    change(harness)
-    same(harness)
-    harness.build()
-    same(harness)
-    harness.build()
-    same(harness)
+    of_other = (Filter("pathname", "^=", ("/b",)),)
+    for what in (harness.build, partial(change, harness), harness.build, harness.build):
+        what()
+        for filters in ((), of_other):
+            same(harness, filters=filters)
 
 
 @pytest.mark.parametrize(
@@ -270,8 +269,10 @@ def test_lists_with_thousands_of_ties(limit: int) -> None:
         found = ranking.first(connection, rows, limit, ranks=1).rows
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    expected = [(n, f"{-n % 4_999:0200}", tuple(stats)) for n, stats in counts.items()]
-    assert found == sorted(expected, key=lambda row: (-row[2][0], row[1]))[:limit]
+    rows_of_all = [(n, f"{-n % 4_999:0200}", tuple(stats)) for n, stats in counts.items()]
+    expected = sorted(rows_of_all, key=lambda row: (-row[2][0], row[1]))[:limit]
+    # One by one: where CI is set, pytest would take hours to explain how two lists of thousands differ.
+    assert next((rows for rows in zip_longest(found, expected) if rows[0] != rows[1]), None) is None
     assert limit > 1_000 or peak < 1_000_000
 
 
