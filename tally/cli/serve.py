@@ -51,7 +51,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # second login).
 _MALLOC = (
     ("MALLOC_ARENA_MAX", -8, 1),
-    ("MALLOC_MMAP_THRESHOLD_", -3, 131_072),
+    ("MALLOC_MMAP_THRESHOLD_", -3, 4 * 1_048_576),
     ("MALLOC_TRIM_THRESHOLD_", -1, 8 * 1_048_576),
 )
 

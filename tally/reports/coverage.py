@@ -144,9 +144,14 @@ class Coverage:
                 # numpy is imported with the first question that needs it.
                 from tally.reports.packed_days import Day, PackedDays
 
-                days = [Day(span[0] // DAY_MS, *sizes[span[0] // DAY_MS], *span) for span in some]
+                days = [
+                    Day(day, *sizes[day], *span, versions[day])
+                    for day, span in ((span[0] // DAY_MS, span) for span in some)
+                ]
                 key = None if some is parts else self._key(some, filtered=filtered)
-                found.append(PackedDays(self.connection, self.website, days, own, key, with_data=with_data))
+                found.append(
+                    PackedDays(self.connection, self.website, days, own, key, self.cache, with_data=with_data)
+                )
         rest = [span for span in spans if span[0] // DAY_MS not in sizes]
         # Without filters statements count visits, which takes less than reading what has arrived.
         batches = {span: self._open_batch(span) for span in rest if own and not with_data}
@@ -155,7 +160,7 @@ class Coverage:
             from tally.reports.open_days import OpenColumns
 
             key = self._key([span], filtered=filtered) if self.complete(span) else None
-            found.append(OpenColumns(self.connection, batch, own, key))
+            found.append(OpenColumns(self.connection, batch, own, key, self.cache))
         return found, [span for span in rest if span not in opened]
 
     def _key(self, spans: Sequence[Span], *, filtered: bool) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 import orjson
 
-from tally.reports.cache import Cache
+from tally.reports.cache import Cache, ResultCache
 from tally.reports.packed_days import Batch, Day, PackedDays, Span
 from tally.rollups import rollup_state
 from tally.rollups.day_packing import Rows, arrays, numbers, of_visits, rows_of
@@ -302,10 +302,12 @@ class OpenColumns(PackedDays):
         batch: OpenBatch,
         filters: Sequence[Condition],
         key: "tuple[object, ...] | None",
+        cache: ResultCache,
     ) -> None:
-        super().__init__(connection, batch._website, batch.days, filters, key, with_data=False)
+        super().__init__(connection, batch._website, batch.days, filters, key, cache, with_data=False)
         self._batch = batch
 
     def _batches(self) -> Iterator[Batch]:
         check_interrupt()
-        yield self._batch
+        with self._cache.turn():
+            yield self._batch

@@ -10,6 +10,7 @@ is decided for visits; only others look at events. What is asked of event_data i
 """
 
 import sqlite3
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -21,6 +22,7 @@ import orjson
 
 from tally.events.json_scalars import key_of
 from tally.events.validation import PAGEVIEWS
+from tally.reports.cache import ResultCache
 from tally.reports.sums import Sums
 from tally.rollups.goal_days import COLUMNS, PART, millionths
 from tally.storage.database import check_interrupt
@@ -49,6 +51,7 @@ class Day(NamedTuple):
     events: int
     from_ms: int
     to_ms: int
+    version: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -75,12 +78,12 @@ class Batch:
     def _read(self, names: Sequence[str]) -> dict[str, list[Column]]:
         """Return some columns of each day."""
         found: dict[str, list[Column]] = {name: [] for name in names}
-        days = {day.day for day in self.days}
-        first, last = self.days[0].day, self.days[-1].day
-        for name, day, content in day_columns.read(self._connection, self._website, names, first, last):
-            if day in days:
-                found[name].append(decoded(content))
+        for name, content in self._contents(names):
+            found[name].append(decoded(content))
         return found
+
+    def _contents(self, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        return day_columns.read(self._connection, self._website, names, {day.day for day in self.days})
 
     def _joined(self, name: str, parts: list[Column]) -> Column:
         if len(parts) != len(self.days):
@@ -202,14 +205,11 @@ class Batch:
     @cached_property
     def data(self) -> tuple[Array, list[str | None]]:
         """The number of the text of event_data of each event, and the texts; the first one is None."""
-        days = {day.day for day in self.days}
         codes, texts = list[Array](), list[str | None]([None])
-        first, last = self.days[0].day, self.days[-1].day
-        for _, day, content in day_columns.read(self._connection, self._website, ["event_data"], first, last):
-            if day in days:
-                own, more = decoded_texts(content)
-                codes.append(np.where(own, own + np.int64(len(texts) - 1), 0))
-                texts += more
+        for _, content in self._contents(["event_data"]):
+            own, more = decoded_texts(content)
+            codes.append(np.where(own, own + np.int64(len(texts) - 1), 0))
+            texts += more
         return np.concatenate(codes), texts
 
     def event_codes(self, name: str, events: Array | slice) -> Array:
@@ -245,10 +245,11 @@ class PackedDays:
         days: Sequence[Day],
         filters: Sequence[Condition],
         key: tuple[Any, ...] | None,
+        cache: ResultCache,
         *,
         with_data: bool,
     ) -> None:
-        self._connection, self._website, self._filters = connection, website, filters
+        self._connection, self._website, self._filters, self._cache = connection, website, filters, cache
         self._days, self._key = days, key
         self._max_days = MAX_DAYS_WITH_DATA if with_data else len(days)
 
@@ -262,20 +263,40 @@ class PackedDays:
         return None if self._key is None else (*what, *self._key)
 
     def _batches(self) -> Iterator[Batch]:
+        for days in self._parts():
+            check_interrupt()
+            with self._cache.turn():
+                yield Batch(self._connection, self._website, days)
+
+    def _parts(self) -> Iterator[list[Day]]:
+        """Yield the days of each batch."""
         some: list[Day] = []
         events = 0
         for day in self._days:
             if some and (events + day.events > MAX_EVENTS or len(some) == self._max_days):
-                check_interrupt()
-                yield Batch(self._connection, self._website, some)
+                yield some
                 some, events = [], 0
             some.append(day)
             events += day.events
         if some:
-            yield Batch(self._connection, self._website, some)
+            yield some
 
     def _matched(self, batch: Batch) -> Matched:
         """Return E in a batch."""
+        key = ("matched", *self._key[:2], [(day.day, day.version) for day in batch.days]) if self._key else None
+        bits = np.frombuffer(self._cache.find(key, lambda: self._bits(batch)), np.uint8)
+        if bits[0]:
+            visits = np.flatnonzero(np.unpackbits(bits[1:], count=batch.visits))
+            return Matched(visits, batch.numbers("pageviews")[visits], batch.numbers("events")[visits], None)
+        which = np.flatnonzero(np.unpackbits(bits[1:], count=len(batch.visit_of_event)))
+        visit_of = batch.visit_of_event[which]
+        views = np.bincount(visit_of[batch.is_pageview(which)], minlength=batch.visits)
+        events = np.bincount(visit_of, minlength=batch.visits)
+        visits = np.flatnonzero(events)
+        return Matched(visits, views[visits], (events - views)[visits], which)
+
+    def _bits(self, batch: Batch) -> "array[int]":
+        """Return 1 and a bit for each visit in E or, where events of a visit differ, 0 and a bit for each event."""
         batch.load(["pageviews", "events", *(one.column for one in self._filters if one.of is None)])
         of_visits, of_events = np.ones(batch.visits, bool), [batch.is_within] if batch.is_partial else []
         for one in self._filters:
@@ -284,15 +305,9 @@ class PackedDays:
                 of_visits &= found
             else:
                 of_events.append(found)
-        if not of_events:
-            visits = np.flatnonzero(of_visits)
-            return Matched(visits, batch.numbers("pageviews")[visits], batch.numbers("events")[visits], None)
-        which = np.flatnonzero(np.logical_and.reduce([np.repeat(of_visits, batch.events_of_visit), *of_events]))
-        visit_of = batch.visit_of_event[which]
-        views = np.bincount(visit_of[batch.is_pageview(which)], minlength=batch.visits)
-        events = np.bincount(visit_of, minlength=batch.visits)
-        visits = np.flatnonzero(events)
-        return Matched(visits, views[visits], (events - views)[visits], which)
+        if of_events:
+            of_visits = np.logical_and.reduce([np.repeat(of_visits, batch.events_of_visit), *of_events])
+        return array("B", bytes([not of_events]) + np.packbits(of_visits).tobytes())
 
     def _begun(self, batch: Batch) -> Array:
         """Return the visits that start in a batch's parts of days and have an event in E."""
