@@ -1,12 +1,13 @@
 """Part first: questions with a filter that was not asked before, one by one, and the requests of a dashboard at once.
 
-The server keeps sums of complete days, so each round starts it again. A question with another filter comes first: what
-it loads is loaded once in the life of a server. Nothing else runs meanwhile.
+The server keeps sums of complete days, so each round starts it again and waits until it is idle. A question with another
+filter comes first: what it loads is loaded once in the life of a server. Nothing else runs meanwhile.
 """
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from client import Client
 from dataset import DataSet, wait_until_built
@@ -66,15 +67,21 @@ def _rounds(
     alone: dict[str, list[float]] = {query.which: [] for query in queries}
     together: list[list[float]] = [[] for _ in groups]
     for _ in range(ROUNDS):
-        with Tally(data_set.db) as server:
-            _ask(server.port, data_set, Query("first", 30, "", "stats?filter_os=iOS"))
+        with _idle_server(data_set) as server:
             for query in queries:
                 alone[query.which].append(_ask(server.port, data_set, query))
         for group, times in zip(groups, together, strict=True):
-            with Tally(data_set.db) as server:
-                _ask(server.port, data_set, Query("first", 30, "", "stats?filter_os=iOS"))
+            with _idle_server(data_set) as server:
                 times.append(_at_once(server.port, data_set, group))
     return {which: percentile(times, 0.5) for which, times in alone.items()}, [percentile(t, 0.5) for t in together]
+
+
+@contextmanager
+def _idle_server(data_set: DataSet) -> Iterator[Tally]:
+    with Tally(data_set.db) as server:
+        server.wait_until_idle()
+        _ask(server.port, data_set, Query("first", 30, "", "stats?filter_os=iOS"))
+        yield server
 
 
 def _ask(port: int, data_set: DataSet, query: Query) -> float:

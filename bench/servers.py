@@ -97,6 +97,13 @@ class Server:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def wait_until_idle(self) -> None:
+        """Wait until the process has used less than 2 % of a core for half a second: what follows a start has ended."""
+        before = -1.0
+        while self.cpu_s() - before >= 0.01:
+            before = self.cpu_s()
+            time.sleep(0.5)
+
 
 class BareServer(Server):
     """An aiohttp server whose handler only parses and responds."""

@@ -149,9 +149,7 @@ class Coverage:
                     for day, span in ((span[0] // DAY_MS, span) for span in some)
                 ]
                 key = None if some is parts else self._key(some, filtered=filtered)
-                found.append(
-                    PackedDays(self.connection, self.website, days, own, key, self.cache, with_data=with_data)
-                )
+                found.append(PackedDays(self.connection, self.website, days, own, key, self.cache, with_data=with_data))
         rest = [span for span in spans if span[0] // DAY_MS not in sizes]
         # Without filters statements count visits, which takes less than reading what has arrived.
         batches = {span: self._open_batch(span) for span in rest if own and not with_data}

@@ -8,8 +8,10 @@ import random
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tally.events.dimensions import FIELDS, PAGES
@@ -25,6 +27,7 @@ from tally.rollups.day_packing import pack_day
 from tally.rollups.packed_days import sizes, store
 from tally.rollups.unpacked_days import reopen, without_rows
 from tally.storage.database import interrupted_when, snapshot, transaction
+from tally.storage.sql.day_columns import COLUMNS
 from tally.timestamps import DAY_MS, HOUR_MS
 from tests.support.app import ManualClock
 from tests.support.column_figures import (
@@ -35,6 +38,7 @@ from tests.support.column_figures import (
     compare_values,
     filters_of,
 )
+from tests.support.process import until
 from tests.support.rollup_database import RollupHarness, make_file
 from tests.support.selection import examples
 
@@ -227,6 +231,62 @@ def test_lists_of_several_fields_are_counted_together(harness: RollupHarness) ->
 
     assert lists([fields], "together") == lists([(field,) for field in fields], "alone")
     assert 0 < 2 * reads["together"] < reads["alone"]
+
+
+@pytest.mark.usefixtures("batches")
+def test_a_filter_is_decided_once_for_all_questions(harness: RollupHarness) -> None:
+    scope = harness.scope(
+        DAY * DAY_MS, (DAY + DAYS) * DAY_MS, (Filter("browser", "=", ("x",)), Filter("os", "!=", ("y",)))
+    )
+    cache, reads = ResultCache(), Counter[str]()
+    asked_of = {f"field = {COLUMNS[name]} ": name for name in ("browser", "os", "country")}
+    harness.reader.set_trace_callback(
+        lambda sql: reads.update(
+            name for text, name in asked_of.items() if "/* day_columns.read */" in sql and text in sql
+        )
+    )
+    with snapshot(harness.reader):
+        found = stats.stats(harness.reader, scope, cache)
+        once = reads.copy()
+        assert once["browser"] == once["os"] > once["country"] == 0
+        top(harness.reader, scope, [TopQuery("country", 10)], cache)
+        assert reads == once | {"country": once["os"]}
+    harness.reader.set_trace_callback(None)
+    assert found == harness.reference().stats(scope)
+
+
+def test_pairs_of_more_than_32_bits() -> None:
+    draw = random.Random(1)
+    pairs = [(draw.randrange(2), draw.randrange(2)) for _ in range(20)]
+    for factor in (1, 65_535, 65_536, 1_000_003):
+        wide = [(code * factor, member * factor) for code, member in pairs]
+        codes, members = packed_days._pairs(*np.array(wide).T)
+        assert list(zip(codes.tolist(), members.tolist(), strict=True)) == sorted(set(wide))
+
+
+def test_questions_count_in_columns_in_turn() -> None:
+    """Who has had a turn is behind who waits."""
+    cache, turns, done = ResultCache(), list[int](), set[int]()
+
+    def count(number: int) -> None:
+        for _ in range(20):
+            with cache.turn():
+                turns.append(number)
+                until(lambda: cache._next.locked() or 1 - number in done, 5)
+        done.add(number)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(count, range(2)))
+    assert turns in ([0, 1] * 20, [1, 0] * 20)
+
+
+def test_a_question_that_fails_ends_its_turn(harness: RollupHarness) -> None:
+    scope, cache = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS, (Filter("browser", "=", ("x",)),)), ResultCache()
+    with snapshot(harness.writer):
+        harness.writer.execute("delete from day_column where field = ?", (COLUMNS["browser"],))
+        with pytest.raises(ValueError, match="packed days have the column browser"):
+            stats.stats(harness.writer, scope, cache)
+        assert not cache._turn.locked()
 
 
 def test_a_report_whose_time_is_over_is_interrupted(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
