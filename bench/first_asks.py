@@ -1,7 +1,7 @@
 """Part first: questions with a filter that was not asked before, one by one, and the requests of a dashboard at once.
 
-The server keeps sums of complete days, so each round starts it again and waits until it is idle. A question with another
-filter comes first: what it loads is loaded once in the life of a server. Nothing else runs meanwhile.
+The server keeps sums of complete days, so each round starts it again and waits until it is idle. A question with
+another filter comes first: what it loads is loaded once in the life of a server. Nothing else runs meanwhile.
 """
 
 import threading

@@ -48,8 +48,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 # Parameters of glibc's mallopt (<malloc.h>): one heap for all threads (7 MB less with 100,000 visitors in memory), and
 # large blocks, such as the 19 MiB of a password hash, are returned to the system when freed (20 MB less after the
-# second login). Smaller ones, such as columns, are used again: where those of 128 KiB were returned too, a dashboard with
-# a new filter over a year took 1.2 to 1.6 times as long.
+# second login). Smaller ones, such as columns, are used again: where those of 128 KiB were returned too, a dashboard
+# with a new filter over a year took 1.2 to 1.6 times as long.
 _MALLOC = (
     ("MALLOC_ARENA_MAX", -8, 1),
     ("MALLOC_MMAP_THRESHOLD_", -3, 4 * 1_048_576),
