@@ -12,6 +12,8 @@ from pathlib import Path
 _PACKAGE = Path(__file__).resolve().parent
 # The command of the processes that the server starts for uploads (tally/api/uploads.py). It is in no help.
 UPLOAD_WORKER = "upload-worker"
+# The command of the process that reads the file of an import (tally/transfer/reader_process.py). It is in no help.
+READER_PROCESS = "reader-process"
 
 
 def asset(name: str) -> Path:

@@ -19,7 +19,7 @@ from tally.accounts.accounts import AccountError
 from tally.cli.console import Failure, Parser, say, sentence
 from tally.maintenance.backup import BackupError
 from tally.maintenance.upgrade import way_back
-from tally.resources import UPLOAD_WORKER, tally_version
+from tally.resources import READER_PROCESS, UPLOAD_WORKER, tally_version
 from tally.settings import SETTINGS, BadSetting, settings_from
 from tally.storage.database import SQLITE_VERSION, BadDatabase, DatabaseError, NewerDatabase
 
@@ -91,6 +91,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         if arguments[:1] == [UPLOAD_WORKER]:
             import_module("tally.transfer.upload_worker").main(arguments[1:])
+            return 0
+        if arguments[:1] == [READER_PROCESS]:
+            import_module("tally.transfer.reader_process").main()
             return 0
         return _run(list(arguments))
     except KeyboardInterrupt:

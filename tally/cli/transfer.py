@@ -187,6 +187,7 @@ def _import_file(given: argparse.Namespace, settings: Settings) -> None:
                 now_ms=now_ms(),
                 format=given.format,
                 geoip_db=settings.geoip_db,
+                uses_reader_process=True,
                 report=report,
                 progress=progress.show,
             )

@@ -6,7 +6,7 @@ pages and apps are read. Sessions and engagement, which GA4 stores as events, ar
 in microseconds, name, user, page and position in its batch.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -39,6 +39,7 @@ _DEVICE = ("operating_system", "operating_system_version", "category", "browser"
 _WEB, _GEO = ("browser", "browser_version"), ("country", "city")
 # In the order of values.UTM.
 _MANUAL = ("manual_source", "manual_medium", "manual_campaign_name", "manual_content", "manual_term")
+_ABSENT = ("",) * len(_DEVICE)
 _PLATFORMS = {"ANDROID": "android", "IOS": "ios"}
 
 Fields = dict[str, str]
@@ -83,24 +84,35 @@ class GA4:
             "id": f"{time_us} {name} {page} {row.get('event_bundle_sequence_id')} {row.get('batch_event_index')}",
             "hostname": url.host if url else _text(web, "hostname") or self._domain,
             "referrer": values.referrer(str(referrer)) if referrer else "",
-            "language": values.language(_text(device, "language")),
+            "language": values.language(device.get("language", "")),
             "platform": _PLATFORMS.get(_text(row, "platform"), ""),
             "app_version": values.label(_text(app, "version")) if isinstance(app, dict) else "",
-            **_agent(*_texts(device, _DEVICE), *_texts(web, _WEB)),
-            **_place(*_texts(_object(row, "geo"), _GEO)),
+            **_agent(*map(device.get, _DEVICE, _ABSENT), *map(web.get, _WEB, _ABSENT)),
+            **_place(*map(_object(row, "geo").get, _GEO, _ABSENT)),
         }
         if url:
             event["pathname"] = url.path
-            event |= values.campaign(url.query)
+            if url.query:
+                event |= values.campaign(url.query)
         source = row.get("collected_traffic_source")
         if isinstance(source, dict):
-            event |= values.utm_columns(*["" if text[:1] == "(" else text for text in _texts(source, _MANUAL)])
+            event |= _campaign(*map(source.get, _MANUAL, _ABSENT))
         return (_typed(event, name, parameters),)
 
 
 @values.cached
-def _agent(system: str, version: str, device: str, app: str, app_version: str, web: str, web_version: str) -> Fields:
-    """Return browser, system and device as fields of a line. app: the browser of a device without one on the web."""
+def _campaign(*texts: str) -> Fields:
+    """Return the UTM values of texts of _MANUAL. GA4 writes those that are none in parentheses, such as (direct)."""
+    return values.utm_columns(*["" if text[:1] == "(" else text for text in texts])
+
+
+@values.cached
+def _agent(*texts: str) -> Fields:
+    """Return browser, system and device as fields of a line, from texts of _DEVICE and _WEB.
+
+    A device has a browser of its own where there is none on the web, as in an app.
+    """
+    system, version, device, app, app_version, web, web_version = map(_set, texts)
     os, _ = values.system(system)
     named, number = values.split_version(version)
     return {
@@ -118,10 +130,15 @@ def _place(country: str, city: str) -> Fields:
     return {"country": CODE_OF_COUNTRY.get(country, ""), "city": values.label(city)}
 
 
+def _set(text: str) -> str:
+    return text if text != _NOT_SET else ""
+
+
 def _typed(event: dict[str, Any], name: str, parameters: dict[str, Any]) -> dict[str, Any] | Rejection:
     """Return the event with its type and what that type has."""
     if name == "page_view":
-        return event | {"type": "pageview"} if "pathname" in event else _BAD_PAGE
+        event["type"] = "pageview"
+        return event if "pathname" in event else _BAD_PAGE
     screen = parameters.get("firebase_screen") or parameters.get("firebase_screen_class")
     if name == "screen_view" and isinstance(screen, str):
         return event | {"type": "screen_view", "pathname": f"/{screen}"}
@@ -167,10 +184,6 @@ def _object(of: dict[str, Any], name: str) -> dict[str, Any]:
 def _text(of: dict[str, Any], name: str) -> str:
     value = of.get(name)
     return value if isinstance(value, str) and value != _NOT_SET else ""
-
-
-def _texts(of: dict[str, Any], names: Sequence[str]) -> list[str]:
-    return [value if isinstance(value, str) and value != _NOT_SET else "" for value in map(of.get, names)]
 
 
 @values.cached

@@ -8,10 +8,10 @@ Rules:
 - Quotas, rate limits and origins do not apply: the owner imports.
 - An invalid line is reported with its number and skipped. What the format leaves out on purpose is counted by reason.
 
-A chunk of lines is read and checked, then sorted by day, so that an unsorted file reads the visits of a day once per
-chunk. It is written in parts (tally/transfer/import_writer.py); between two parts, while the lock is free, lines of the
-next chunk are read. A file has the same chunks each time it is read, so a position and a number of lines of the chunk
-that starts there describe the progress exactly.
+A chunk of lines is read, checked and sorted by day (tally/transfer/chunks.py), by another process where that is faster
+(tally/transfer/reader_process.py). It is written in parts (tally/transfer/import_writer.py); without another process,
+lines of the next chunk are read between two parts, while the lock is free. A file has the same chunks each time it is
+read, so a position and a number of lines of the chunk that starts there describe the progress exactly.
 
 Two imports may run at the same time: a token in `meta` tells which wrote last, and the other one reads visits again.
 Two imports of the same file may not: the second ends as soon as it sees the progress of the first.
@@ -22,12 +22,13 @@ import secrets
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -40,11 +41,12 @@ from tally.storage.database import MAX_WAL_BYTES, transaction
 from tally.storage.labels import Labels
 from tally.storage.wal import truncate_wal_without_server
 from tally.timestamps import DAY_MS
+from tally.transfer.chunks import USUAL, Chunk, Chunks, Reading, Sizes, without_cycles
 from tally.transfer.files import BadFile, Source
 from tally.transfer.formats import IMPORTERS
 from tally.transfer.import_writer import Check, Part, UsedValues, divided
-from tally.transfer.line_format import Line, LineReader, SumLine
-from tally.transfer.records import Record, Site, Skip
+from tally.transfer.line_format import Line, SumLine
+from tally.transfer.reader_process import ReaderProcess, chunks_of
 from tally.transfer.visit_merge import Visits
 
 _FEWEST_PART_LINES = 50
@@ -52,19 +54,6 @@ _FEWEST_PART_LINES = 50
 _PART_S = 0.025
 # In a file of another program every line is invalid.
 _MAX_REPORTED = 20
-
-
-class Sizes(NamedTuple):
-    """How much is read and written at a time. An interrupted import continues with chunks of the same size."""
-
-    # 20,000 usual lines take 25 MB of memory, and there are two chunks.
-    chunk_lines: int = 20_000
-    chunk_bytes: int = 16 * 1_048_576
-    # 2,000 sorted lines take 15 to 25 ms.
-    part_lines: int = 2_000
-
-
-USUAL = Sizes()
 
 
 class Summary(NamedTuple):
@@ -110,16 +99,6 @@ class Progress(NamedTuple):
     sums: int = 0
 
 
-class Chunk(NamedTuple):
-    """Valid lines sorted by day, invalid ones, what was skipped by reason, and the lines and bytes of the file up to
-    the end of the chunk."""
-
-    lines: list[Line | SumLine]
-    bad: list[tuple[int, Rejection]]
-    skipped: Counter[str]
-    end: tuple[int, int]
-
-
 def import_events(
     connection: sqlite3.Connection,
     website: int,
@@ -131,6 +110,7 @@ def import_events(
     file: str = "",
     strict: bool = False,
     keeps_visitors: bool = False,
+    uses_reader_process: bool = False,
     sizes: Sizes = USUAL,
     report: Callable[[str], None] = lambda words: None,
     progress: Callable[[int], None] = lambda position: None,
@@ -140,9 +120,11 @@ def import_events(
     format: the name of a row of IMPORTERS (tally/transfer/formats.py). geoip_db: a database of places, for formats with
     addresses; None is the bundled one. file: what the list of imports calls the file; its own name if empty.
     strict: nothing is imported if any line is invalid. keeps_visitors: the lines were exported from this website, and
-    visitors keep their numbers. Raises BadFile; lines that were imported before it stay.
+    visitors keep their numbers. uses_reader_process: another process may read a large file. Raises BadFile; lines that
+    were imported before it stay.
     """
-    run = _Import(connection, website, source, now_ms, format, geoip_db, sizes, report, progress, file, keeps_visitors)
+    place = connection, website, source, now_ms, format, geoip_db, uses_reader_process
+    run = _Import(*place, sizes, report, progress, file, keeps_visitors)
     if strict:
         checked = run.check()
         if checked.bad:
@@ -161,11 +143,13 @@ def preview_events(
     now_ms: int,
     format: str = "tally",
     geoip_db: Path | None = None,
+    uses_reader_process: bool = False,
     report: Callable[[str], None] = lambda words: None,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Preview:
     """Return what `import_events` would store, without storing it. Raises BadFile."""
-    return _Import(connection, website, source, now_ms, format, geoip_db, USUAL, report, progress).check()
+    place = connection, website, source, now_ms, format, geoip_db, uses_reader_process
+    return _Import(*place, USUAL, report, progress).check()
 
 
 class _Import:
@@ -179,6 +163,7 @@ class _Import:
         now_ms: int,
         format: str,
         geoip_db: Path | None,
+        uses_reader_process: bool,
         sizes: Sizes,
         report: Callable[[str], None],
         progress: Callable[[int], None],
@@ -187,23 +172,16 @@ class _Import:
     ) -> None:
         self._connection, self._website, self._source = connection, website, source
         self._progress, self._bad = progress, _BadLines(report)
-        self._report = report
+        self._report, self._position = report, 0
         self._state = _ImportState(connection, website, source, format, file)
-        importer = IMPORTERS[format]
-        secret = secrets.token_hex(32) if importer.has_addresses else ""
+        secret = secrets.token_hex(32) if IMPORTERS[format].has_addresses else ""
         self._at = self._state.progress or Progress(now_ms, secret=secret)
         domain, origins = domain_and_origins(connection, website)
-        reader = importer.reader(source, Site(domain, geoip_db))
-        self._records, self._read = reader.records, reader.read
-        self._lines = LineReader(
-            key_salt(connection),
-            website,
-            self._at.now_ms,
-            domain,
-            origins,
-            bytes.fromhex(self._at.secret),
-            keeps_visitors=keeps_visitors,
+        reading = Reading(
+            *(format, geoip_db, sizes, key_salt(connection), website, self._at.now_ms, domain, origins),
+            *(bytes.fromhex(self._at.secret), keeps_visitors),
         )
+        self._chunks = partial(chunks_of if uses_reader_process else Chunks, reading, source)
         self._labels, self._visits, self._used = Labels(), Visits(website), UsedValues()
         self._sizes, self._part_lines = sizes, sizes.part_lines
 
@@ -212,39 +190,40 @@ class _Import:
         check = Check(self._connection, self._website)
         days: Counter[int] = Counter()
         sum_days: Counter[int] = Counter()
-        known = known_sums = copies = 0
-        chunks = _Chunks(self._records, self._read, self._lines, self._sizes, (0, 0))
+        known = known_sums = copies = lines = 0
         skipped: Counter[str] = Counter()
-        while chunk := chunks.next():
-            skipped += chunk.skipped
-            good: list[Line | SumLine] = []
-            bad = chunk.bad
-            for line in chunk.lines:
-                rejection = check.rejection(line)
-                if rejection is not None:
-                    bad.append((line.number, rejection))
-                elif check.is_copy(line):
-                    copies += 1
-                else:
-                    good.append(line)
-            for number, rejection in sorted(bad, key=itemgetter(0)):
-                self._bad.add(number, rejection)
-            events, sums = divided(good)
-            days.update(line.ts_ms // DAY_MS for line in events)
-            sum_days.update(line.day for line in sums)
-            part = Part(self._connection, self._website, self._labels, self._visits, self._used, 0)
-            known, known_sums = known + part.known(events), known_sums + part.known(sums)
-            self._progress(self._source.position)
+        with closing(self._chunks((0, 0))) as chunks:
+            while chunk := chunks.next():
+                skipped += chunk.skipped
+                good: list[Line | SumLine] = []
+                bad = chunk.bad
+                for line in chunk.lines:
+                    rejection = check.rejection(line)
+                    if rejection is not None:
+                        bad.append((line.number, rejection))
+                    elif check.is_copy(line):
+                        copies += 1
+                    else:
+                        good.append(line)
+                for number, rejection in sorted(bad, key=itemgetter(0)):
+                    self._bad.add(number, rejection)
+                events, sums = divided(good)
+                days.update(line.ts_ms // DAY_MS for line in events)
+                sum_days.update(line.day for line in sums)
+                part = Part(self._connection, self._website, self._labels, self._visits, self._used, 0)
+                known, known_sums = known + part.known(events), known_sums + part.known(sums)
+                lines, _ = chunk.end
+                self._progress(chunk.position)
         self._end_reports(skipped)
-        return Preview(days, known, copies, self._bad.seen, chunks.lines, sum_days, known_sums)
+        return Preview(days, known, copies, self._bad.seen, lines, sum_days, known_sums)
 
     def take(self) -> Summary:
         """Import the lines that have not been imported yet."""
         if self._state.progress:
             self._report(f"continuing an interrupted import after {self._at.lines + self._at.done:,} lines")
         try:
-            with _without_cycles():
-                self._take_chunks()
+            with without_cycles(), closing(self._chunks((self._at.lines, self._at.bytes))) as chunks:
+                self._take_chunks(chunks)
         except (BadFile, KeyboardInterrupt) as failure:
             self._state.interrupt()
             if isinstance(failure, BadFile):
@@ -263,8 +242,7 @@ class _Import:
             reasons = sorted(skipped.items(), key=lambda reason: (-reason[1], reason[0]))
             self._report("skipped: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons))
 
-    def _take_chunks(self) -> None:
-        chunks = _Chunks(self._records, self._read, self._lines, self._sizes, (self._at.lines, self._at.bytes))
+    def _take_chunks(self, chunks: Chunks | ReaderProcess) -> None:
         while chunk := self._next_of(chunks):
             for number, rejection in () if self._at.done else chunk.bad:
                 self._bad.add(number, rejection)
@@ -281,7 +259,7 @@ class _Import:
             # What is not of lines may have cycles, such as a parsed User-Agent.
             gc.collect(0)
 
-    def _next_of(self, chunks: "_Chunks") -> Chunk | None:
+    def _next_of(self, chunks: Chunks | ReaderProcess) -> Chunk | None:
         try:
             return chunks.next()
         except BadFile as failure:
@@ -317,21 +295,21 @@ class _Import:
                 before.skipped if before.done else dict(chunk.skipped + Counter(before.skipped)),
                 before.sums + part.sums,
             )
-            self._state.save(at, part)
+            self._state.save(at, part, chunk.position)
         self._labels.keep()
-        self._at = at
+        self._at, self._position = at, chunk.position
         for number, rejection in part.rejected:
             self._bad.add(number, rejection)
         return is_whole
 
-    def _rest(self, took_s: float, chunks: "_Chunks") -> None:
+    def _rest(self, took_s: float, chunks: Chunks | ReaderProcess) -> None:
         """Leave the lock free at least half as long as it was held, and read ahead meanwhile."""
         begun = time.perf_counter()
         fitting = int(self._part_lines * _PART_S / took_s)
         self._part_lines = min(max(fitting, _FEWEST_PART_LINES), self._sizes.part_lines)
         chunks.ahead(self._part_lines)
         truncate_wal_without_server(self._connection, MAX_WAL_BYTES)
-        self._progress(self._source.position)
+        self._progress(self._position)
         time.sleep(max(0.0, took_s / 2 - (time.perf_counter() - begun)))
 
     def _load_visits(self, lines: Iterable[Line | SumLine]) -> None:
@@ -342,89 +320,9 @@ class _Import:
         self._visits.load(self._connection, wanted, self._state.number)
 
 
-@contextmanager
-def _without_cycles() -> Iterator[None]:
-    """Do not look for cycles of objects while lines are read: these have none, and it takes a tenth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def _days_of(lines: Iterable[Line | SumLine]) -> set[int]:
     """Return the UTC days of the events among some lines."""
     return {line.ts_ms // DAY_MS for line in lines if isinstance(line, Line)}
-
-
-class _Chunks:
-    """The chunks of a file from a position (lines, bytes) on. `lines` is the number of lines before the next chunk."""
-
-    def __init__(
-        self,
-        records: Callable[[int], Iterator[Record]],
-        read: Callable[[Any], Iterable[Any]],
-        checked: LineReader,
-        sizes: Sizes,
-        place: tuple[int, int],
-    ) -> None:
-        self._read, self._line, self._sizes = read, checked.line, sizes
-        self._number, self._bytes = place
-        self._records = records(place[1])
-        self._failure: BadFile | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        self._good: list[Line | SumLine] = []
-        self._bad: list[tuple[int, Rejection]] = []
-        self._skipped: Counter[str] = Counter()
-        self.lines, self._first_byte = self._number, self._bytes
-
-    def next(self) -> Chunk | None:
-        """Return the next chunk; None at the end of the file. Raises BadFile after the last one that can be read."""
-        self.ahead(self._sizes.chunk_lines)
-        if self._number == self.lines and self._bytes == self._first_byte:
-            if self._failure:
-                raise self._failure
-            return None
-        self._good.sort(key=lambda line: line.ts_ms // DAY_MS)
-        chunk = Chunk(self._good, self._bad, self._skipped, (self._number, self._bytes))
-        self._begin()
-        return chunk
-
-    def ahead(self, most: int) -> None:
-        """Read up to about `most` more lines of the next chunk.
-
-        A chunk ends with a record, by what was read of it only: it is the same however often this is called.
-        """
-        chunk_lines, end_byte = self._sizes.chunk_lines, self._first_byte + self._sizes.chunk_bytes
-        stop = min(self._number + most, self.lines + chunk_lines)
-        good, bad, check, read = self._good, self._bad, self._line, self._read
-        number, position = self._number, self._bytes
-        try:
-            while number < stop and position < end_byte and len(good) + len(bad) < chunk_lines and not self._failure:
-                value, size, lines = next(self._records)
-                first = number + 1
-                number += lines
-                position += size
-                if value is None:
-                    continue
-                for item in (value,) if isinstance(value, Rejection) else read(value):
-                    line = item if isinstance(item, Skip | Rejection) else check(first, item)
-                    if isinstance(line, Line | SumLine):
-                        good.append(line)
-                    elif isinstance(line, Rejection):
-                        bad.append((first, line))
-                    else:
-                        self._skipped[line.reason] += 1
-        except StopIteration:
-            pass
-        except BadFile as failure:
-            self._failure = failure
-        finally:
-            self._number, self._bytes = number, position
 
 
 class _ImportState:
@@ -465,7 +363,7 @@ class _ImportState:
         if not self.number:
             self.number = import_records.begin(self._connection, *self._place, self._file, progress.now_ms)
 
-    def save(self, progress: Progress, part: Part) -> None:
+    def save(self, progress: Progress, part: Part, position: int) -> None:
         """Store the progress, the ids of the part's events, and that this import wrote last."""
         self._connection.execute(
             "/* importer.save */ insert or replace into meta (name, value) values (?, ?)",
@@ -481,7 +379,7 @@ class _ImportState:
                 progress.accepted, progress.duplicates, progress.bad, progress.sums, progress.skipped
             ),
             part.days,
-            (self._source.position, self._source.size),
+            (position, self._source.size),
             stored,
         )
         self._stored = stored

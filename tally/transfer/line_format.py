@@ -210,7 +210,7 @@ class LineReader:
 
     def _line(self, number: int, type_: int, item: dict[str, Any]) -> Line:
         for field in _REQUIRED[type_]:
-            if item.get(field) in (None, ""):
+            if not item.get(field) and item.get(field) in (None, ""):
                 raise _Wrong("missing_field", f"This type needs {field}.", field)
         ts_ms = self._time(item["timestamp"])
         texts = _texts(item)
@@ -319,10 +319,12 @@ def _stored_visitor(visitor: Any) -> int | None:
 def _texts(item: dict[str, Any]) -> list[str]:
     """Return the dimensions of a line. Takes 1.5 µs where all present values are valid."""
     values = [*map(item.get, FIELDS, _ABSENT)]
-    if None in values:
-        values = ["" if value is None else value for value in values]
     try:
-        together = "".join(values)
+        try:
+            together = "".join(values)
+        except TypeError:
+            values = ["" if value is None else value for value in values]
+            together = "".join(values)
         pathname, referrer = len(values[_PATHNAME]), len(values[_REFERRER])
         # Each limit is checked only where the labels together exceed the least one.
         is_short = len(together) - pathname - referrer <= _LEAST_LENGTH and max(pathname, referrer) <= _MAX_LONG

@@ -5,6 +5,8 @@ command `import` does, beside the server. It is the command UPLOAD_WORKER (tally
 argument is a Job as JSON. It prints JSON lines: {"at": position in the file}, {"said": a message}, and at its end
 {"preview": ...}, {"imported": ...} or {"failed": reason}.
 
+It reads the file itself (not tally/transfer/reader_process.py), so that the server keeps a processor core.
+
 It ends as on Ctrl-C when its standard input ends: the server has cancelled it, or has itself ended. What was imported
 stays, and the import is interrupted.
 """

@@ -107,11 +107,15 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def cached(function: _Function) -> _Function:
-    """Return a function of texts that keeps its latest results, of short texts only."""
+    """Return a function of texts that keeps its latest results, of short texts only. A value that is no text is ""."""
     short = lru_cache(_CACHED)(function)
 
-    def call(*texts: str) -> Any:
-        return short(*texts) if len("".join(texts)) <= _LONGEST_CACHED else function(*texts)
+    def call(*texts: Any) -> Any:
+        try:
+            is_short = len("".join(texts)) <= _LONGEST_CACHED
+        except TypeError:
+            return call(*[text if isinstance(text, str) else "" for text in texts])
+        return short(*texts) if is_short else function(*texts)
 
     return cast(_Function, call)
 

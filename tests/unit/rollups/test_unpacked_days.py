@@ -26,9 +26,10 @@ from tally.storage.sql import day_columns
 from tally.storage.sql.events import Place, Scope
 from tally.timestamps import DAY_MS, HOUR_MS
 from tally.transfer import undo
+from tally.transfer.chunks import Sizes
 from tally.transfer.exporter import Part, count_events, export_events, part_lines
 from tally.transfer.files import open_source
-from tally.transfer.importer import Preview, Sizes, Summary, import_events, preview_events
+from tally.transfer.importer import Preview, Summary, import_events, preview_events
 from tally.transfer.query import VIEWS, open_query
 from tests.support.app import ManualClock
 from tests.support.rollup_database import RollupHarness, make_file, table_errors, with_all_rows

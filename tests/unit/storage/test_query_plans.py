@@ -56,9 +56,10 @@ from tally.storage.health import FAILING
 from tally.storage.sql import goals as goals_sql
 from tally.timestamps import iso
 from tally.transfer import undo
+from tally.transfer.chunks import Sizes
 from tally.transfer.exporter import count_events, export_events
 from tally.transfer.files import open_source, open_target
-from tally.transfer.importer import Sizes, import_events
+from tally.transfer.importer import import_events
 from tally.transfer.increments import Collection, write_increment
 from tests.support.app import NOON_MS, App, ManualClock
 from tests.support.cases import cases

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from tally.storage.database import open_database
 from tally.transfer import access_log, importer
+from tally.transfer.chunks import Sizes
 from tally.transfer.files import open_source
-from tally.transfer.importer import Sizes, import_events
+from tally.transfer.importer import import_events
 from tally.transfer.records import Skip
 from tests.support.app import NOON_MS, unpacked_countries
 from tests.support.cases import cases

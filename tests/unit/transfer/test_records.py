@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tally.events.validation import Rejection
 from tally.storage.database import open_database
 from tally.transfer import files
+from tally.transfer.chunks import Sizes
 from tally.transfer.files import Source, open_source
-from tally.transfer.importer import Sizes, import_events
+from tally.transfer.importer import import_events
 from tally.transfer.records import NOT_UTF_8, UNCLOSED, Record, Table, json_objects, lines
 from tests.support.app import NOON_MS
 from tests.support.cases import cases

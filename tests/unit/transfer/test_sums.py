@@ -11,8 +11,9 @@ from analytics_server import main
 from tally.rollups import verify
 from tally.rollups.traffic import traffic_of
 from tally.storage.database import connect_reader, open_database
+from tally.transfer.chunks import Sizes
 from tally.transfer.files import open_source
-from tally.transfer.importer import Sizes, import_events
+from tally.transfer.importer import import_events
 from tests.support import sums_files
 from tests.support.app import NOON_MS
 from tests.support.cases import cases

@@ -38,10 +38,11 @@ from tally.rollups import rollup_state
 from tally.rollups.verify import verdicts
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer import line_format
+from tally.transfer.chunks import Sizes
 from tally.transfer.exporter import count_events, export_events
 from tally.transfer.files import MAX_LINE_BYTES, BadFile, open_source, open_target
 from tally.transfer.formats import IMPORTERS, TallyLines
-from tally.transfer.importer import Sizes, Summary, import_events
+from tally.transfer.importer import Summary, import_events
 from tally.transfer.line_format import Line, LineReader
 from tally.transfer.visit_merge import News, cut
 from tests.support.app import NOON_MS, ROOT, App, MakeApp, new_database
