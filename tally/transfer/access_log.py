@@ -132,7 +132,7 @@ class AccessLog:
         size, before = str(entry.get("size")), _first(headers, "Referer")
         host = host if isinstance(host, str) else ""
         found = self._pageview(ts_ms, status, uri, host, address, before, agent, size)
-        if isinstance(found[0], dict) and (language := first_language(_first(headers, "Accept-Language"))):
+        if isinstance(found[0], dict) and (language := _language(_first(headers, "Accept-Language"))):
             found[0]["language"] = language
         return found
 
@@ -201,6 +201,9 @@ class AccessLog:
         place = self._places.of(client_address(text, (), ()))
         bits = int.from_bytes(blake2b(text.encode(), digest_size=2).digest(), "little") & 0xFFF
         return _of_place(place), bits
+
+
+_language = values.cached(first_language)
 
 
 @lru_cache(4_096)

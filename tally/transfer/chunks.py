@@ -26,8 +26,9 @@ _FIRST_LINES = 2_500
 class Sizes(NamedTuple):
     """How much is read and written at a time. An interrupted import continues with chunks of the same size."""
 
-    # 20,000 usual lines take 25 MB of memory, and there are two chunks, or three with another process.
-    chunk_lines: int = 20_000
+    # 12 MB of usual lines; there are two chunks in memory, or three with another process. The last one is written when
+    # all is read. With 20,000 lines unsorted files take a twentieth less processor time, and large files the same.
+    chunk_lines: int = 10_000
     chunk_bytes: int = 16 * 1_048_576
     # 2,000 sorted lines take 15 to 25 ms.
     part_lines: int = 2_000

@@ -210,7 +210,7 @@ class LineReader:
 
     def _line(self, number: int, type_: int, item: dict[str, Any]) -> Line:
         for field in _REQUIRED[type_]:
-            if not item.get(field) and item.get(field) in (None, ""):
+            if item.get(field) in (None, ""):
                 raise _Wrong("missing_field", f"This type needs {field}.", field)
         ts_ms = self._time(item["timestamp"])
         texts = _texts(item)

@@ -16,6 +16,7 @@ _FRACTION = {f"{ms:03}": ms for ms in range(1_000)}
 _CACHED = 16_384
 _EXPORTED = frozenset(("+00:00", "Z"))
 _UTC, _ZERO = frozenset(("", "Z", "+00", "+00:00", " UTC")), frozenset(("", "00", "00:00"))
+_AFTER_FRACTION = frozenset(("", "Z", "+00", "+00:00"))
 _LOG = re.compile(r"([0-9]{2})/([A-Z][a-z]{2})/([0-9]{4}):([0-9]{2}):00:00 ([+-][0-9]{4})")
 _NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTHS = {name: number for number, name in enumerate(_NAMES, 1)}
@@ -38,7 +39,9 @@ def utc_ms(text: str) -> int:
     Raises ValueError.
     """
     fraction_ms, rest = 0, text[19:]
-    if rest[:1] == ".":
+    if rest[4:] in _AFTER_FRACTION and rest[:1] == "." and rest[1:4] in _FRACTION:
+        fraction_ms, rest = _FRACTION[rest[1:4]], ""
+    elif rest[:1] == ".":
         digits, _, offset = rest[1:].removesuffix("Z").partition("+")
         if digits.isascii() and digits.isdecimal() and offset in _ZERO:
             fraction_ms, rest = int(digits[:3].ljust(3, "0")), ""

@@ -52,9 +52,6 @@ class Cut(NamedTuple):
 
 def cut(known: Sequence[Visit], news: Sequence[News]) -> Cut:
     """Return the visits of one visitor and day after events are added, in the order of their ids."""
-    if not known and len(news) == 1:
-        only = event_as_visit(0, *news[0])
-        return Cut([only], [(only, [])], [0])
     return _appended(known, news) or _merged(known, news)
 
 
@@ -237,6 +234,12 @@ class Visits:
         rows: list[tuple[int, ...]] = []
         joined: list[visit_rows.Join] = []
         for visitor, events in news.items():
+            if len(events) == 1 and visitor not in self._of:
+                # Most visitors of most files; nothing has to be merged.
+                only = event_as_visit(0, *events[0])
+                self._of[visitor], ordinals[visitor] = [only], [0]
+                rows.append(visit_rows.row_of(self._website, visitor, only))
+                continue
             self._of[visitor], changed, ordinals[visitor] = cut(self._of.get(visitor, ()), events)
             for now, before in changed:
                 rows.append(visit_rows.row_of(self._website, visitor, now))
