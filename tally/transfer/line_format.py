@@ -319,12 +319,10 @@ def _stored_visitor(visitor: Any) -> int | None:
 def _texts(item: dict[str, Any]) -> list[str]:
     """Return the dimensions of a line. Takes 1.5 µs where all present values are valid."""
     values = [*map(item.get, FIELDS, _ABSENT)]
+    if None in values:
+        values = ["" if value is None else value for value in values]
     try:
-        try:
-            together = "".join(values)
-        except TypeError:
-            values = ["" if value is None else value for value in values]
-            together = "".join(values)
+        together = "".join(values)
         pathname, referrer = len(values[_PATHNAME]), len(values[_REFERRER])
         # Each limit is checked only where the labels together exceed the least one.
         is_short = len(together) - pathname - referrer <= _LEAST_LENGTH and max(pathname, referrer) <= _MAX_LONG
