@@ -303,14 +303,14 @@ class _Import:
         return is_whole
 
     def _rest(self, took_s: float, chunks: Chunks | ReaderProcess) -> None:
-        """Leave the lock free at least half as long as it was held, and read ahead meanwhile."""
+        """Leave the lock free half as long as it was held, without a server a tenth, and read ahead meanwhile."""
         begun = time.perf_counter()
         fitting = int(self._part_lines * _PART_S / took_s)
         self._part_lines = min(max(fitting, _FEWEST_PART_LINES), self._sizes.part_lines)
         chunks.ahead(self._part_lines)
-        truncate_wal_without_server(self._connection, MAX_WAL_BYTES)
+        has_server = not truncate_wal_without_server(self._connection, MAX_WAL_BYTES)
         self._progress(self._position)
-        time.sleep(max(0.0, took_s / 2 - (time.perf_counter() - begun)))
+        time.sleep(max(0.0, took_s / (2 if has_server else 10) - (time.perf_counter() - begun)))
 
     def _load_visits(self, lines: Iterable[Line | SumLine]) -> None:
         wanted: dict[int, set[int]] = {}
