@@ -13,6 +13,7 @@ import sqlite3
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from itertools import chain, count
 from typing import Any, Literal, NamedTuple
@@ -253,8 +254,7 @@ class PackedDays:
         with_data: bool,
     ) -> None:
         self._connection, self._website, self._filters, self._cache = connection, website, filters, cache
-        self._days, self._key = days, key
-        self._max_days = MAX_DAYS_WITH_DATA if with_data else len(days)
+        self._days, self._key, self._with_data = days, key, with_data
 
     @property
     def span(self) -> Span:
@@ -268,15 +268,16 @@ class PackedDays:
     def _batches(self) -> Iterator[Batch]:
         for days in self._parts():
             check_interrupt()
-            with self._cache.turn():
+            # Texts of event_data take up to a second, most of it under the interpreter's lock: others would wait.
+            with nullcontext() if self._with_data else self._cache.turn():
                 yield Batch(self._connection, self._website, days)
 
     def _parts(self) -> Iterator[list[Day]]:
         """Yield the days of each batch."""
         some: list[Day] = []
-        events = 0
+        events, max_days = 0, MAX_DAYS_WITH_DATA if self._with_data else len(self._days)
         for day in self._days:
-            if some and (events + day.events > MAX_EVENTS or len(some) == self._max_days):
+            if some and (events + day.events > MAX_EVENTS or len(some) == max_days):
                 yield some
                 some, events = [], 0
             some.append(day)

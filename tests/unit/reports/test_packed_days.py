@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -278,6 +279,24 @@ def test_questions_count_in_columns_in_turn() -> None:
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(count, range(2)))
     assert turns in ([0, 1] * 20, [1, 0] * 20)
+
+
+def test_questions_about_event_data_take_no_turn(harness: RollupHarness) -> None:
+    """Their batches take long, and others would wait for each."""
+    cache, is_held, is_counted = ResultCache(), Event(), Event()
+
+    def hold() -> bool:
+        with cache.turn():
+            is_held.set()
+            return is_counted.wait(5)
+
+    with ThreadPoolExecutor(1) as threads, snapshot(harness.reader):
+        holding = threads.submit(hold)
+        is_held.wait()
+        scope = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS)
+        assert event_data.data(harness.reader, scope, "x", None, 10, cache).events > 0
+        is_counted.set()
+        assert holding.result()
 
 
 def test_a_question_that_fails_ends_its_turn(harness: RollupHarness) -> None:
