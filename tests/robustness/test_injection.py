@@ -314,6 +314,7 @@ NOT_FROM_CLIENTS = {
     "accounts.py: getpass.getpass('Again: ') != password": "the same user types both",
     "backup.py: _salt(path) == salt": "two files of the owner's own",
     "importer.py: self._value(self._token_name) != self._token": "a token that an import stored in the database",
+    "reader_process.py: source.digest != digest": "the content of a file of the owner's own",
 }
 
 
