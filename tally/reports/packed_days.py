@@ -266,14 +266,13 @@ class PackedDays:
         return None if self._key is None else (*what, *self._key)
 
     def _batches(self) -> Iterator[Batch]:
-        for days in self._parts():
+        for days in self._days_of_batches():
             check_interrupt()
             # Texts of event_data take up to a second, most of it under the interpreter's lock: others would wait.
             with nullcontext() if self._with_data else self._cache.turn():
                 yield Batch(self._connection, self._website, days)
 
-    def _parts(self) -> Iterator[list[Day]]:
-        """Yield the days of each batch."""
+    def _days_of_batches(self) -> Iterator[list[Day]]:
         some: list[Day] = []
         events, max_days = 0, MAX_DAYS_WITH_DATA if self._with_data else len(self._days)
         for day in self._days:
@@ -289,7 +288,8 @@ class PackedDays:
         """Return E in a batch."""
         key = None
         if self._key is not None and batch.days[0].version is not None:
-            key = ("matched", *self._key[:2], [(day.day, day.version) for day in batch.days])
+            website, filters, _ = self._key
+            key = ("matched", website, filters, [(day.day, day.version) for day in batch.days])
         bits = np.frombuffer(self._cache.find(key, lambda: self._bits(batch)), np.uint8)
         if bits[0]:
             visits = np.flatnonzero(np.unpackbits(bits[1:], count=batch.visits))
@@ -311,9 +311,8 @@ class PackedDays:
                 of_visits &= found
             else:
                 of_events.append(found)
-        if of_events:
-            of_visits = np.logical_and.reduce([of_visits[batch.visit_of_event], *of_events])
-        return array("B", bytes([not of_events]) + np.packbits(of_visits).tobytes())
+        rows = np.logical_and.reduce([of_visits[batch.visit_of_event], *of_events]) if of_events else of_visits
+        return array("B", bytes([not of_events]) + np.packbits(rows).tobytes())
 
     def _begun(self, batch: Batch) -> Array:
         """Return the visits that start in a batch's parts of days and have an event in E."""

@@ -76,8 +76,15 @@ class Chunks:
     def __init__(self, reading: Reading, source: Source, place: tuple[int, int]) -> None:
         reader = IMPORTERS[reading.format].reader(source, Site(reading.domain, reading.geoip_db))
         self._source, self._sizes, self._read = source, reading.sizes, reader.read
-        _, _, _, salt, website, now_ms, domain, origins, secret, keeps_visitors = reading
-        self._line = LineReader(salt, website, now_ms, domain, origins, secret, keeps_visitors=keeps_visitors).line
+        self._line = LineReader(
+            reading.salt,
+            reading.website,
+            reading.now_ms,
+            reading.domain,
+            reading.origins,
+            reading.secret,
+            keeps_visitors=reading.keeps_visitors,
+        ).line
         self._number, self._bytes = place
         self._records = reader.records(place[1])
         self._failure: BadFile | None = None

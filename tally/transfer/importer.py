@@ -178,8 +178,16 @@ class _Import:
         self._at = self._state.progress or Progress(now_ms, secret=secret)
         domain, origins = domain_and_origins(connection, website)
         reading = Reading(
-            *(format, geoip_db, sizes, key_salt(connection), website, self._at.now_ms, domain, origins),
-            *(bytes.fromhex(self._at.secret), keeps_visitors),
+            format,
+            geoip_db,
+            sizes,
+            salt=key_salt(connection),
+            website=website,
+            now_ms=self._at.now_ms,
+            domain=domain,
+            origins=origins,
+            secret=bytes.fromhex(self._at.secret),
+            keeps_visitors=keeps_visitors,
         )
         self._chunks = partial(chunks_of if uses_reader_process else Chunks, reading, source)
         self._labels, self._visits, self._used = Labels(), Visits(website), UsedValues()
