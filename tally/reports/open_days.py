@@ -26,7 +26,7 @@ from tally.reports.packed_days import Batch, Day, PackedDays, Span
 from tally.rollups import rollup_state
 from tally.rollups.day_packing import Rows, arrays, numbers, of_visits, rows_of
 from tally.storage.database import check_interrupt
-from tally.storage.day_columns import Array, Column, differs
+from tally.storage.day_columns import Array, Column, Days, differs
 from tally.storage.sql import day_columns as sql
 from tally.storage.sql.day_columns import NUMBERS, OF_VISITS
 from tally.storage.sql.filters import Condition
@@ -197,8 +197,8 @@ class OpenBatch(Batch):
             span = midnight_ms, midnight_ms + DAY_MS
         super().__init__(connection, kept.website, [Day(kept.day, *part, *span) for part in parts])
 
-    def _read(self, names: Sequence[str]) -> dict[str, list[Column]]:
-        return {name: self._split(self._kept_column(name), name) for name in names}
+    def _read(self, name: str) -> Days:
+        return Days.of(self._split(self._kept_column(name), name))
 
     def _kept_column(self, name: str) -> Column:
         """Return a column of the events that were read."""

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property
-from itertools import chain, count
+from itertools import accumulate, chain, count
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from tally.reports.cache import ResultCache
 from tally.reports.sums import Sums
 from tally.rollups.goal_days import COLUMNS, PART, millionths
 from tally.storage.database import check_interrupt
-from tally.storage.day_columns import Array, Column, decoded, decoded_texts, differs, ids_of
+from tally.storage.day_columns import Array, Column, Days, decoded_days, decoded_texts, differs, ids_of
 from tally.storage.sql import day_columns
 from tally.storage.sql.events import Place
 from tally.storage.sql.filters import Condition, Query, matching_texts
@@ -74,44 +74,40 @@ class Batch:
 
     def load(self, names: Iterable[str]) -> None:
         """Read some columns."""
-        found = self._read([name for name in dict.fromkeys(names) if name not in self._columns])
+        new = [name for name in dict.fromkeys(names) if name not in self._columns]
         # Events of visits are needed to join columns that are of visits on some days alone.
-        for name in sorted(found, key=lambda name: name not in day_columns.NUMBERS):
-            self._columns[name] = self._joined(name, found[name])
+        for name in sorted(new, key=lambda name: name not in day_columns.NUMBERS):
+            self._columns[name] = self._joined(name, self._read(name))
 
-    def _read(self, names: Sequence[str]) -> dict[str, list[Column]]:
-        """Return some columns of each day."""
-        found: dict[str, list[Column]] = {name: [] for name in names}
-        for name, content in self._contents(names):
-            found[name].append(decoded(content))
-        return found
+    def _read(self, name: str) -> Days:
+        """Return a column of each day."""
+        contents = self._contents(name)
+        if len(contents) != len(self.days):
+            raise ValueError(f"{len(contents)} of {len(self.days)} packed days have the column {name}")
+        return decoded_days(contents)
 
-    def _contents(self, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-        return day_columns.read(self._connection, self._website, names, {day.day for day in self.days})
+    def _contents(self, name: str) -> list[bytes]:
+        return day_columns.read(self._connection, self._website, name, {day.day for day in self.days})
 
-    def _joined(self, name: str, parts: list[Column]) -> Column:
-        if len(parts) != len(self.days):
-            raise ValueError(f"{len(parts)} of {len(self.days)} packed days have the column {name}")
-        if parts[0].values is None:
-            return Column(np.concatenate([part.codes for part in parts]), None, parts[0].is_of_visits)
-        is_of_visits = all(part.is_of_visits for part in parts)
-        codes, sizes = [], []
-        visit = 0
-        for day, part in zip(self.days, parts, strict=True):
-            own = part.codes
-            if part.is_of_visits and not is_of_visits:
-                own = np.repeat(own, self.events_of_visit[visit : visit + day.visits])
-            visit += day.visits
-            codes.append(own)
-            sizes.append(len(part.values if part.values is not None else ()))
+    def _joined(self, name: str, found: Days) -> Column:
+        parts, is_of_visits = found.codes, all(found.is_of_visits)
+        if any(found.is_of_visits) and not is_of_visits:
+            ends = list(accumulate(day.visits for day in self.days))
+            parts = [
+                np.repeat(part, self.events_of_visit[end - day.visits : end]) if of_visits else part
+                for part, of_visits, end, day in zip(parts, found.is_of_visits, ends, self.days, strict=True)
+            ]
+        has_values = len(found.values) > 0
         # As narrow as what is stored, since most questions look at few of the rows.
-        joined = np.empty(sum(map(len, codes)), np.min_scalar_type(sum(sizes)))
-        row = value = 0
-        for own, size in zip(codes, sizes, strict=True):
-            np.add(own, joined.dtype.type(value), out=joined[row : row + len(own)])
-            row += len(own)
-            value += size
-        return Column(joined, np.concatenate([part.values for part in parts if part.values is not None]), is_of_visits)
+        kind = np.min_scalar_type(len(found.values)) if has_values else np.dtype(np.int64)
+        joined = np.concatenate(parts, dtype=kind, casting="unsafe")
+        offsets = accumulate(found.sizes, initial=0) if has_values else found.least
+        row = 0
+        for part, offset in zip(parts, offsets, strict=False):
+            if offset:
+                joined[row : row + len(part)] += kind.type(offset)
+            row += len(part)
+        return Column(joined, found.values if has_values else None, is_of_visits)
 
     def column(self, name: str) -> Column:
         """Return a column with labels."""
@@ -210,7 +206,7 @@ class Batch:
     def data(self) -> tuple[Array, list[str | None]]:
         """The number of the text of event_data of each event, and the texts; the first one is None."""
         codes, texts = list[Array](), list[str | None]([None])
-        for _, content in self._contents(["event_data"]):
+        for content in self._contents("event_data"):
             own, more = decoded_texts(content)
             codes.append(np.where(own, own + np.int64(len(texts) - 1), 0))
             texts += more

@@ -9,7 +9,7 @@ The columns and the order of their rows: tally/storage/sql/day_columns.py.
 """
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -64,22 +64,80 @@ def encoded(column: Array, is_of_visits: bool, has_values: bool, most: float = _
     return header + (compressed if is_compressed else content)
 
 
+class Days(NamedTuple):
+    """A column of some days.
+
+    codes: of each day, for each row the position of its value among those of the day or, in a column without values,
+    the difference from `least`. values: those of one day after another, `sizes` of each.
+    """
+
+    codes: list[Array]
+    least: list[int]
+    values: Array
+    sizes: list[int]
+    is_of_visits: list[bool]
+
+    @classmethod
+    def of(cls, columns: Sequence[Column]) -> "Days":
+        """Return the columns of some days, which have values either all or not at all."""
+        values = [column.values for column in columns if column.values is not None]
+        return cls(
+            [column.codes for column in columns],
+            [0] * len(columns),
+            np.concatenate([np.empty(0, np.int64), *values]),
+            [0 if column.values is None else len(column.values) for column in columns],
+            [column.is_of_visits for column in columns],
+        )
+
+
 def decoded(content: bytes) -> Column:
     """Return the column that `encoded` made into bytes."""
-    bits, value_width, is_compressed, is_of_visits, distinct, rows, least = _HEADER.unpack_from(content)
-    rest = zlib.decompress(memoryview(content)[_HEADER.size :]) if is_compressed else content
-    start = 0 if is_compressed else _HEADER.size
-    values = None
-    if distinct:
-        values = np.frombuffer(rest, f"<u{value_width}", distinct, start).astype(np.int64) + least
-        start += distinct * value_width
-    if bits in _IN_BYTE:
-        codes = _IN_BYTE[bits][np.frombuffer(rest, np.uint8, offset=start), 0].view(np.uint8)[:rows]
-    else:
-        codes = np.frombuffer(rest, _integers(bits), rows, start) if bits else np.zeros(rows, np.uint8)
-    if values is None:
-        codes = codes + np.int64(least)
-    return Column(codes, values, bool(is_of_visits))
+    (codes,), (least,), values, (size,), (is_of_visits,) = decoded_days([content])
+    return Column(codes, values, is_of_visits) if size else Column(codes + np.int64(least), None, is_of_visits)
+
+
+def decoded_days(contents: Iterable[bytes]) -> Days:
+    """Return the columns that `encoded` made into bytes, those of days with equally wide numbers at once."""
+    days = []
+    for content in contents:
+        bits, width, is_compressed, is_of_visits, size, rows, least = _HEADER.unpack_from(content)
+        rest = memoryview(content)[_HEADER.size :]
+        if is_compressed:
+            rest = memoryview(zlib.decompress(rest))
+        start = size * width
+        days.append((bits, rows, rest[start:], width * 8, size, rest[:start], least, bool(is_of_visits)))
+    all_bits, all_rows, positions, widths, sizes, own_values, all_least, are_of_visits = map(
+        list, zip(*days, strict=True)
+    )
+    values = np.empty(0, np.int64)
+    if any(sizes):
+        values = np.concatenate(_numbers(own_values, widths, sizes), dtype=np.int64, casting="unsafe")
+        values += np.repeat(all_least, sizes) if len(days) > 1 else all_least[0]
+    return Days(_numbers(positions, all_bits, all_rows), all_least, values, sizes, are_of_visits)
+
+
+def _numbers(parts: Sequence[memoryview], bits: Sequence[int], counts: Sequence[int]) -> list[Array]:
+    """Return the numbers in each part, so many of so many bits."""
+    found: list[Array] = [np.empty(0)] * len(parts)
+    of_width: dict[int, list[int]] = {}
+    for place, width in enumerate(bits):
+        of_width.setdefault(width, []).append(place)
+    for width, places in of_width.items():
+        joined = b"".join([parts[place] for place in places])
+        if width in _IN_BYTE:
+            whole = _IN_BYTE[width][np.frombuffer(joined, np.uint8), 0].view(np.uint8)
+        elif width:
+            whole = np.frombuffer(joined, _integers(width))
+        else:
+            whole = np.zeros(sum(counts[place] for place in places), np.uint8)
+        begin = 0
+        for place in places:
+            found[place] = whole[begin : begin + counts[place]]
+            # Those of less than a byte fill it: `encoded` pads them to a multiple of 8.
+            begin += -(-counts[place] // 8) * 8 if width in _IN_BYTE else counts[place]
+        if begin != len(whole):
+            raise ValueError(f"{len(whole)} numbers of {width} bits instead of {begin}")
+    return found
 
 
 def encoded_texts(codes: Array, texts: Sequence[str]) -> bytes:
