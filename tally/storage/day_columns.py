@@ -112,15 +112,19 @@ def decoded_days(contents: Iterable[bytes]) -> Days:
     values = np.empty(0, np.int64)
     if any(sizes):
         values = np.concatenate(_numbers(own_values, widths, sizes), dtype=np.int64, casting="unsafe")
-        values += np.repeat(all_least, sizes) if len(days) > 1 else all_least[0]
+        values += np.repeat(all_least, sizes)
     return Days(_numbers(positions, all_bits, all_rows), all_least, values, sizes, are_of_visits)
 
 
 def _numbers(parts: Sequence[memoryview], bits: Sequence[int], counts: Sequence[int]) -> list[Array]:
     """Return the numbers in each part, so many of so many bits."""
     found: list[Array] = [np.empty(0)] * len(parts)
+    # Those of less than a byte fill it: `encoded` pads them to a multiple of 8.
+    padded = [-(-count // 8) * 8 if width in _IN_BYTE else count for width, count in zip(bits, counts, strict=True)]
     of_width: dict[int, list[int]] = {}
     for place, width in enumerate(bits):
+        if len(parts[place]) * 8 != padded[place] * width:
+            raise ValueError(f"{len(parts[place])} bytes instead of {padded[place]} numbers of {width} bits")
         of_width.setdefault(width, []).append(place)
     for width, places in of_width.items():
         joined = b"".join([parts[place] for place in places])
@@ -133,10 +137,7 @@ def _numbers(parts: Sequence[memoryview], bits: Sequence[int], counts: Sequence[
         begin = 0
         for place in places:
             found[place] = whole[begin : begin + counts[place]]
-            # Those of less than a byte fill it: `encoded` pads them to a multiple of 8.
-            begin += -(-counts[place] // 8) * 8 if width in _IN_BYTE else counts[place]
-        if begin != len(whole):
-            raise ValueError(f"{len(whole)} numbers of {width} bits instead of {begin}")
+            begin += padded[place]
     return found
 
 

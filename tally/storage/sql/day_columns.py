@@ -7,8 +7,9 @@ dimensions, one for each visit: a third of the numbers.
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from zlib import crc32
+
+import orjson
 
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
 from tally.storage import bulk_insert
@@ -145,16 +146,13 @@ def write(connection: sqlite3.Connection, website: int, day: int, columns: dict[
 
 def read(connection: sqlite3.Connection, website: int, name: str, days: Iterable[int]) -> list[bytes]:
     """Return the content of a column on some days that have it, in the order of days."""
-    # Days that follow each other at once: finding each by its key would take twice as long.
-    found = []
-    for _, run in groupby(enumerate(sorted(days)), lambda numbered: numbered[1] - numbered[0]):
-        consecutive = [day for _, day in run]
-        found += connection.execute(
-            "/* day_columns.read */ select content from day_column where website = ? and field = ?"
-            " and day >= ? and day <= ? order by day",
-            (website, COLUMNS[name], consecutive[0], consecutive[-1]),
-        ).fetchall()
-    return [content for (content,) in found]
+    # A range would read the days between two parts of days, too.
+    rows = connection.execute(
+        "/* day_columns.read */ select content from day_column where website = ? and field = ?"
+        " and day in (select value from json_each(?)) order by day",
+        (website, COLUMNS[name], orjson.dumps(sorted(days)).decode()),
+    )
+    return [content for (content,) in rows.fetchall()]
 
 
 def checksum(columns: Mapping[str, bytes]) -> int:

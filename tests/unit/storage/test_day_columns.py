@@ -12,7 +12,7 @@ LARGEST = (0, 1, 2, 3, 12, 15, 16, 255, 256, 65_535, 65_536, 1 << 32, (1 << 62) 
 
 def a_column(draw: random.Random, largest: int) -> Array:
     """Return numbers up to `largest` above some least one; many of them are equal, so that some columns compress."""
-    rows, least = draw.choice((1, 7, 8, 9, 500)), draw.choice((0, 1, -5, 1 << 40))
+    rows, least = draw.choice((1, 7, 8, 9, 500)), draw.choice((0, 1, -5, 1 << 40, -(1 << 62)))
     some = [draw.randint(0, largest) for _ in range(draw.choice((1, 3, 300)))]
     return np.array([draw.choice(some) for _ in range(rows)], np.int64) + least
 
@@ -40,6 +40,8 @@ def test_a_column_is_decoded(largest: int, has_values: bool) -> None:
 def test_days_of_different_widths_are_decoded_together(has_values: bool) -> None:
     draw = random.Random(7)
     columns = [a_column(draw, draw.choice(LARGEST)) for _ in range(200)]
+    # Positions of 16 and 32 bits.
+    columns += [np.random.default_rng(7).permutation(distinct) * 3 for distinct in (255, 256, 300, 70_000)]
     are_of_visits = [draw.random() < 0.5 for _ in columns]
     contents = [
         encoded(column, is_of_visits, has_values, draw.choice((0.0, 0.33, 2.0)))
@@ -55,9 +57,9 @@ def test_days_of_different_widths_are_decoded_together(has_values: bool) -> None
         assert rows_of(part) == column.tolist()
 
 
-@pytest.mark.parametrize("largest", [1, 200, 1 << 20])
-def test_a_column_of_another_length_than_its_header_says_is_refused(largest: int) -> None:
-    content = encoded(np.arange(400) % (largest + 1), False, True, 0.0)
-    for damaged in (content[:-1], content + b"\0"):
-        with pytest.raises(ValueError, match=r"numbers of|buffer size"):
-            decoded_days([content, damaged])
+@pytest.mark.parametrize("distinct", [1, 2, 200, 400])
+def test_a_column_of_another_length_than_its_header_says_is_refused(distinct: int) -> None:
+    content = encoded(np.arange(400) % distinct, False, True, 0.0)
+    for damaged in ([content[:-1]], [content, content + b"\0"], [content[:-1], content + b"\0"]):
+        with pytest.raises(ValueError, match="bytes instead of"):
+            decoded_days(damaged)
