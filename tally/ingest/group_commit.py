@@ -1,8 +1,9 @@
 """Group commit: the queue of write requests, and the groups in which the one writer commits them.
 
-There is no timer. The writer takes all that is queued, writes it in one transaction, commits with fsync, and then every
-request of the group is answered; while it commits, the next group gathers. No request is answered before the commit.
-There is no task between event loop and writer thread: one call hands a group over, one call brings the result back.
+The writer takes what is queued, up to MAX_GROUP_EVENTS, writes it in one transaction, commits with fsync, and then
+every request of the group is answered; while it commits, the next group gathers. No request is answered before the
+commit. There is no task between event loop and writer thread: one call hands a group over, one call brings the result
+back.
 
 Event loop and writer share one interpreter, and switching between them costs more than the work itself. So a group that
 follows another is handed over only after several turns of the loop without a new request: clients that were just

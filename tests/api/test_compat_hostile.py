@@ -130,8 +130,8 @@ async def test_no_body_gives_a_500(app: App) -> None:
     client = 0
     for path in NAMES.keys() - {"/count"}:
         statuses = set()
-        # One of four by default.
-        for body in bodies(path)[:: examples(1, default=4)]:
+        # One of ten by default.
+        for body in bodies(path)[:: examples(1, default=10)]:
             client += 1
             headers = {"X-Forwarded-For": f"10.{client >> 16}.{client >> 8 & 255}.{client & 255}, 203.0.113.9"}
             headers |= {"Authorization": "Bearer example.com"} if path == "/api/v0/count" else {}

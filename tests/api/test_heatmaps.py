@@ -171,6 +171,7 @@ def random_points(rng: random.Random, today: int, count: int, tall: int = 5_200)
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 async def test_against_plain_counting(server: HeatmapServer, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Points over some 80 days with late ones, packed or killed at random, queried over random ranges."""

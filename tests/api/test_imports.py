@@ -100,6 +100,7 @@ async def test_a_file_is_uploaded_checked_imported_and_undone(site: Site) -> Non
     assert (await site.browser("POST", f"{site.path}/2/undo", {})).json["error"]["code"] == "unknown_import"
 
 
+@pytest.mark.slow
 async def test_an_import_that_is_interrupted_continues(site: Site) -> None:
     """The server ends in the middle: the import is interrupted, and continues with the stored file."""
     content = goatcounter_csv(20_000)

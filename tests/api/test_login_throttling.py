@@ -397,6 +397,7 @@ async def fill_queue(app: App, auth: Auth) -> tuple[threading.Event, "list[async
     return free, waiting
 
 
+@pytest.mark.slow
 async def test_a_full_queue_answers_503_and_counts_no_attempt(app: App) -> None:
     """Row 5: 503 with Retry-After 1, and the attempt is not counted; known browsers have a queue of their own."""
     browser, auth = await logged_in(app), app.application[AUTH]
@@ -424,6 +425,7 @@ async def test_a_full_queue_answers_503_and_counts_no_attempt(app: App) -> None:
 # --- what an attacker learns
 
 
+@pytest.mark.slow
 async def test_responses_under_load_do_not_reveal_accounts(app: App) -> None:
     """An existing and an invented account get the same responses: from one address, from many, beside many other
     invented addresses, and with a full queue."""

@@ -348,6 +348,7 @@ def filled(path: str, site: Site) -> str:
     return re.sub(r"{(\w+)}", lambda place: values.get(place[1], "x"), path)
 
 
+@pytest.mark.slow
 @cases("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"])
 @cases("path", PATHS)
 def test_every_method_on_every_route(site: Site, path: str, method: str) -> None:

@@ -186,7 +186,8 @@ FILTER_VALUES: Mapping[str, tuple[str, ...]] = {
     "type": ("pageview", "screen_view", "event", "app_event", "vitals", ""),
     **{name: tuple(dict.fromkeys(value or "" for value in values)) for name, values in CONTEXT_VALUES.items()},
 }
-assert {*FIELDS, *VISIT_PAGES, "event_name", "type"} == set(FILTER_VALUES)
+_UNEQUAL = {*FIELDS, *VISIT_PAGES, "event_name", "type"} ^ set(FILTER_VALUES)
+assert not _UNEQUAL, f"add to FILTER_VALUES, or remove there: {_UNEQUAL}"
 
 KEY_FIGURES = (*("visitors", "visits", "pageviews", "events", "bounce_rate", "views_per_visit", "visit_duration"),)
 

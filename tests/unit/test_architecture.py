@@ -144,7 +144,7 @@ def test_docstrings(path: Path) -> None:
     """A module opens with what it is for and its invariants; every public name says what it returns."""
     opening = ast.get_docstring(tree(path)) or ""
     least = 2 if path.stem == "__init__" else 4
-    assert least <= opening.count("\n") + 1 <= 26, "5 to 25 lines"
+    assert least <= opening.count("\n") + 1 <= 26, f"the docstring of the module has to have {least} to 26 lines"
     assert [node.name for node in public_definitions(path) if not ast.get_docstring(node)] == []
 
 

@@ -277,6 +277,7 @@ def test_tests_in_the_background_can_interrupt_commands() -> None:
 # --- the traffic itself
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("site", SITES, ids=lambda site: site.domain)
 def test_traffic_grows_and_has_a_rhythm(site: Any) -> None:
     views: Counter[int] = Counter()
@@ -294,6 +295,7 @@ def test_traffic_grows_and_has_a_rhythm(site: Any) -> None:
     assert max(weekdays.values()) > 1.1 * min(weekdays.values())
 
 
+@pytest.mark.slow
 def test_generated_data_depends_on_the_seed_only() -> None:
     for site in SITES:
         first, second = (

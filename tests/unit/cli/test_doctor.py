@@ -319,6 +319,7 @@ os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
 by_root = pytest.mark.skipif(not is_root, reason="NOT TESTED: what another user may do (run the tests as root)")
 
 
+@pytest.mark.slow
 @by_root
 def test_another_user_gets_the_name_of_the_owner(open_folder: Path, db: Path, countries: Path) -> None:
     path, fresh = Path(shutil.copy(db, open_folder)), Path(shutil.copy(countries, open_folder))

@@ -88,6 +88,7 @@ OF_EVENT = [one.name for one in DIMENSIONS if not one.of_visit]
         pytest.param("event", OF_EVENT, id="event"),
         pytest.param("open_day_visitor", OF_EVENT, id="open_day_visitor"),
         pytest.param("visit", OF_VISIT, id="visit"),
+        pytest.param("import_visit", OF_VISIT, id="import_visit"),
         pytest.param("web_vitals", NAMES, id="web_vitals"),
         pytest.param("experiment_event", NAMES, id="experiment_event"),
     ],

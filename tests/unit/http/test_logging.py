@@ -247,6 +247,7 @@ def loops() -> Iterator[str]:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "loop"),
     list(zip(logs.FORMATS, cycle(loops()), strict=False)),

@@ -61,6 +61,7 @@ def free_pages(path: Path) -> int:
     return int(sql(path, "pragma freelist_count")[0][0])
 
 
+@pytest.mark.slow
 def test_space_is_returned_and_nothing_else_changes(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before, content = size(db), [rows(db, *TABLES, website=number) for number in (1, 2)]
     labels = sql(db, "select * from label order by id")
@@ -75,6 +76,7 @@ def test_space_is_returned_and_nothing_else_changes(db: Path, capsys: pytest.Cap
     assert sql(db, "pragma auto_vacuum") == [(2,)], "it can be done again"
 
 
+@pytest.mark.slow
 def test_a_second_run_changes_nothing(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_in_process(main, capsys, "compact", "--db", str(db))[0] == 0
     content, compacted = rows(db, *TABLES), size(db)

@@ -245,6 +245,7 @@ def test_deleted_bytes_are_overwritten(db: Path) -> None:
         assert b"canary" not in path.read_bytes(), path.name
 
 
+@pytest.mark.slow
 def test_deletion_killed_before_every_step(db: Path) -> None:
     """Each step is one transaction, and the next start continues."""
     delete(db)

@@ -195,6 +195,7 @@ def test_a_day_is_marked_before_its_rows_are_deleted(db: Path) -> None:
     assert sum(old_rows(db, FIRST_KEPT).values()) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [*range(0, 5), 15, 25, 28, 29, 30, 31, 32, 33, 35])
 def test_a_killed_deletion_continues(db: Path, steps: int) -> None:
     before = rows(db, *NEVER_TOUCHED)
@@ -294,6 +295,7 @@ def asked_of_quarters() -> Iterator[str]:
     yield f"timeseries?interval=hour&from={day(kept)}T10:00&to={day(kept)}T11:00"
 
 
+@pytest.mark.slow
 @cases("question", dict.fromkeys([*asked_of_whole_days(), *asked_of_quarters()]))
 def test_figures_stay_equal(two: Two, question: str) -> None:
     before, after = (sync_app.get(two.path + question, sync_app.key) for sync_app in (two.before, two.after))

@@ -281,6 +281,7 @@ def test_writes_per_step_are_bounded(start: Start) -> None:
     assert all(most[name] > ROWS_PER_STEP / 2 for name in limited)
 
 
+@pytest.mark.slow
 def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client may invent a million pages. All pages of this test in memory would take 2 MB."""
     monkeypatch.setattr(visit_pages, "MAX_PAGES", 1_000)

@@ -81,7 +81,7 @@ def check_bounds(
 
 
 @pytest.mark.random_examples
-@settings(max_examples=examples(25, default=8), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25, default=4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     rng=st.randoms(use_true_random=False),
     most=st.sampled_from((2_000, 6_000, 8_000_000)),

@@ -33,7 +33,7 @@ def ask(harness: RollupHarness, scope: Scope, steps: list[tuple[str, str]]) -> l
 
 
 @pytest.mark.random_examples
-@settings(max_examples=examples(25, default=8), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25, default=4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(rng=st.randoms(use_true_random=False), most=st.sampled_from((2, 3, 20_000)))
 def test_funnels_equal_plain_lists(rng: random.Random, most: int) -> None:
     """With late and imported events, rolled up or not; whole days twice, since they are cached; in one statement and

@@ -67,7 +67,7 @@ def drawn(draw: random.Random) -> list[tuple[int, int, str, tuple[str, ...]]]:
     return facts
 
 
-@pytest.fixture(scope="module", params=range(examples(6, default=2)))
+@pytest.fixture(scope="module", params=range(examples(6, default=1)))
 def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RollupHarness]:
     folder: Path = tmp_path_factory.mktemp("packed")
     make_file(folder / "analytics.db")

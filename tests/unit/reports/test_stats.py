@@ -235,6 +235,7 @@ def test_pages_of_days_that_change_while_they_are_counted(
     assert (3, DAY >> 3) in visit_pages.built(harness.writer, website, days)
 
 
+@pytest.mark.slow
 def test_a_final_day_becomes_open_again(harness: RollupHarness) -> None:
     """The clock was ahead while a day was built; it is set back before the building has ended, and events arrive."""
     harness.import_events(seen_on(0))
@@ -452,6 +453,7 @@ def test_ties_are_sorted_by_text(harness: RollupHarness, limit: int) -> None:
 # --- inside one UTC day
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("later", [0, 1, stats._FEW - 1, stats._FEW, stats._FEW + 1])
 def test_visitors_of_a_part_of_a_day(harness: RollupHarness, later: int) -> None:
     """From the range's beginning on, without those who only came afterwards; with many of those, counted, and where

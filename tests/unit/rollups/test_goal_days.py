@@ -60,6 +60,7 @@ def rows(harness: RollupHarness) -> list[int]:
     return [harness.reader.execute(f"select count(*) from {table}").fetchone()[0] for table in TABLES]
 
 
+@pytest.mark.slow
 def test_stored_figures_equal_counted_ones(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of ranges within days, after an import into a day, with filters, and once events have expired."""
     first_ms = (harness.now_ms // DAY_MS - 40) * DAY_MS

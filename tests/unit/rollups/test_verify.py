@@ -264,6 +264,7 @@ def final_blocks(db: Path, level: int) -> Iterator[int]:
     return iter(sorted((block << level for (block,) in complete), reverse=True))
 
 
+@pytest.mark.slow
 @cases("statements", WRONG_NUMBERS.values(), ids=WRONG_NUMBERS)
 def test_each_number_is_compared(tmp_path: Path, statements: Sequence[Callable[[int], str]]) -> None:
     """Each on a day of its own."""
@@ -277,6 +278,7 @@ def test_each_number_is_compared(tmp_path: Path, statements: Sequence[Callable[[
     assert wrong <= {(level, day >> level) for level in rollup_state.LEVELS for day in days}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0, *LEVELS_ABOVE])
 def test_damage_is_found_and_repaired(db: Path, verify: Verify, level: int) -> None:
     """All that concerns days, or blocks of a level: each in a block of its own."""
@@ -315,6 +317,7 @@ def test_damage_is_reported(db: Path, verify: Verify) -> None:
     assert rows(db, *BUILT) == damaged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("event", ["an event more", "an event less"])
 def test_unrecorded_changes_of_events_are_found(db: Path, verify: Verify, event: str) -> None:
     with_rows(db)
@@ -337,6 +340,7 @@ def test_nulls_and_zeros_are_equal(db: Path, verify: Verify) -> None:
     assert verify().status == 0
 
 
+@pytest.mark.slow
 def test_many_errors_are_counted_and_some_are_listed(db: Path, verify: Verify) -> None:
     sql(db, "update total_15m set pageviews = pageviews + 1 where website = 1")
     done = verify()
@@ -355,6 +359,7 @@ GOALS = (
 )
 
 
+@pytest.mark.slow
 def test_conversions_of_goals_are_compared(tmp_path: Path, verify: Verify) -> None:
     # Six days: each goal is counted by each field on each day.
     db = make(tmp_path / "few_days.db", past_events(back=range(22, 16, -1)))
@@ -390,6 +395,7 @@ def test_conversions_of_goals_are_compared(tmp_path: Path, verify: Verify) -> No
     assert verify("--db", str(db)).status == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [
@@ -417,6 +423,7 @@ def test_columns_of_days_are_compared(db: Path, verify: Verify, damage: str) -> 
 # --- skipped days
 
 
+@pytest.mark.slow
 def test_stale_days_are_not_compared(db: Path, verify: Verify) -> None:
     connection = writing_connection(db)
     with transaction(connection):
@@ -443,6 +450,7 @@ def test_kept_days_are_not_compared(db: Path, verify: Verify) -> None:
     assert rows(db, *BUILT) == before, "they are kept"
 
 
+@pytest.mark.slow
 def test_blocks_of_kept_days_are_repaired_from_them(db: Path, verify: Verify) -> None:
     keep(db)
     assert build(db)

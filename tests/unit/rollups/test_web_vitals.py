@@ -321,6 +321,7 @@ def compare(database: VitalsDatabase) -> None:
                 assert_summary(row.summary, own[row.value], metric)
 
 
+@pytest.mark.slow
 def test_figures_equal_plain_lists(database: VitalsDatabase) -> None:
     """Before blocks are built, after it, and after late events and those of another website."""
     database.add(database.random_events(1_500))
@@ -351,6 +352,7 @@ def test_which_blocks_are_built(database: VitalsDatabase) -> None:
     assert (3, FIRST_DAY + DAYS - 8 >> 3) in database.connection.execute(built).fetchall()
 
 
+@pytest.mark.slow
 def test_killed_between_any_two_steps(tmp_path: Path) -> None:
     """An interrupted block is restarted; nothing is counted twice."""
     for max_steps in range(0, 60, 3):
@@ -403,6 +405,7 @@ def test_days_without_raw_rows(database: VitalsDatabase) -> None:
         by_pathname(database, scope._replace(from_ms=scope.from_ms + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [

@@ -702,6 +702,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connecti
     connection.close()
 
 
+@pytest.mark.slow
 def test_every_statement_is_executed(statement_log: StatementLog) -> None:
     """Every statement in the sources was executed, and every executed statement has a name."""
     assert statement_log.nameless == set()

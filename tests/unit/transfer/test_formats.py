@@ -1,6 +1,7 @@
 """tally/transfer/formats.py: an importer that exists only here is one class and one row."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tally.events.validation import Rejection
 from tally.transfer.files import Source
 from tally.transfer.formats import IMPORTERS, Importer
 from tally.transfer.records import Record, Site, Skip, lines
+from tests.support.app import ROOT
 
 
 class TextLines:
@@ -29,6 +31,15 @@ class TextLines:
         timestamp, visitor, pathname = value.decode().split()
         event = {"type": "pageview", "timestamp": timestamp, "visitor": visitor, "pathname": pathname}
         return (event | {"hostname": self._hostname, "id": timestamp},)
+
+
+@pytest.mark.parametrize("name", IMPORTERS)
+def test_the_page_and_the_docs_name_each_importer(name: str) -> None:
+    page = (ROOT / "static" / "account" / "imports_card.js").read_text("utf-8")
+    formats = page.partition("const FORMATS = {")[2].partition("}")[0]
+    wanted = f"add {name} to FORMATS in static/account/imports_card.js, and its text to static/messages"
+    assert re.search(rf'^  "?{name}"?: ', formats, re.MULTILINE), wanted
+    assert f"`{name}`" in (ROOT / "docs" / "importing.md").read_text("utf-8"), f"add {name} to docs/importing.md"
 
 
 def test_an_importer_is_one_class_and_one_row(

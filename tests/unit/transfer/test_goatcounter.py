@@ -6,6 +6,8 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from tally.transfer.goatcounter import COLUMNS
 from tally.transfer.records import Skip
 from tests.support.cases import cases
@@ -130,6 +132,7 @@ def test_a_dry_run_counts_as_the_import_does(imports: Imports) -> None:
     assert "skipped 1 duplicates, rejected 1 of" in imports.errors
 
 
+@pytest.mark.slow
 def test_many_unclosed_quotes_take_linear_time(imports: Imports) -> None:
     """Each line is looked at twice at most: with a search from every quote, this file would take hours."""
     content = HEAD + '"a\n"b" c\n' * 200_000

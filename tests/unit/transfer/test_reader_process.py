@@ -171,6 +171,7 @@ def test_errors_of_the_format_and_of_the_database_of_places_are_the_same(
         take(connection, path, format="access-log", geoip_db=tmp_path / "absent.mmdb")
 
 
+@pytest.mark.slow
 def test_an_import_continues_after_the_reading_process_is_killed(
     connection: sqlite3.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

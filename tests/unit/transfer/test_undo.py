@@ -109,6 +109,7 @@ def twins(tmp_path: Path) -> Any:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)], ids=str)
 def test_an_undone_import_leaves_nothing(twins: tuple[Twin, Twin], order: tuple[int, ...]) -> None:
     """Three files with visitors in common; the first of them is undone, before and after days were built."""
