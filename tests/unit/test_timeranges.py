@@ -552,7 +552,7 @@ def ranges(draw: st.DrawFn) -> Range:
 
 
 @pytest.mark.random_examples
-@settings(deadline=None, max_examples=examples(250, default=80))
+@settings(deadline=None, max_examples=examples(250, default=40))
 @given(ranges(), st.sampled_from(["day", "hour"]))
 def test_buckets_equal_the_slow_walk(range_of: Range, interval: Interval) -> None:
     """For days and hours: the start, `time` and the part in the range."""

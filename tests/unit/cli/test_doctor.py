@@ -555,6 +555,7 @@ def package(folder: Path, version: str, *, broken: str = "") -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "broken", "words"),
     [("2019a", "", "2 from tzdata 2019a"), ("2090a", "Europe/Berlin", "1 zones of tzdata"), ("", "", "cannot be read")],

@@ -139,6 +139,7 @@ def test_cached_figures_follow_every_change(
             same(harness, filters=filters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cut_ms", "is_packed"),
     [(0, True), (6 * HOUR_MS, True), (0, False)],
@@ -190,6 +191,7 @@ def import_that_is_built_in_already(harness: RollupHarness) -> None:
     assert harness.days()[DAY].state == FINAL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", ["the version", "the counting", "the writing"])
 @pytest.mark.parametrize(
     "change",
@@ -415,6 +417,7 @@ def test_a_series_of_partial_days(harness: RollupHarness, interval: Interval, ho
         series_of(harness, days, interval)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interval", ["day", "hour"])
 @pytest.mark.parametrize("changes", [1, 2, 3])
 def test_a_longer_series_uses_cached_days(harness: RollupHarness, interval: Interval, changes: int) -> None:

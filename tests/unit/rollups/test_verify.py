@@ -91,6 +91,7 @@ def test_a_correct_database_passes(db: Path, verify: Verify) -> None:
     assert rows(db, *BUILT) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["id", "domain"])
 def test_one_website_alone(db: Path, verify: Verify, how: str) -> None:
     sql(db, "update total_15m set pageviews = pageviews + 1 where website = 1")
