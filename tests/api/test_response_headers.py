@@ -99,9 +99,7 @@ CUSTOM_PATHS = {"script_path": "/js/site.js", "collect_path": "/js/send"}
 def row_of(path: str) -> Mapping[str, str]:
     """Return the row of a route's path."""
     rows = [row for pattern, row in TABLE.items() if re.fullmatch(pattern.replace("{", r"\{"), path)]
-    assert len(rows) == 1, (
-        f"{path} is in {len(rows)} rows of TABLE, not in one: add it to the row of a similar path"
-    )
+    assert len(rows) == 1, f"{path} is in {len(rows)} rows of TABLE, not in one: add it to the row of a similar path"
     return rows[0]
 
 
