@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 
 from client import Client
 from collect_requests import EVENTS_PER_BATCH, EventGenerator, batch, single
-from dataset import DAYS, DataSet
+from dataset import DAYS, DataSet, wait_until_built
 from queries import TIMED_OUT, unfiltered
 from report import percentile
 
@@ -90,26 +90,23 @@ def _run(report: Connection, work: Callable[..., Outcome], stop: Event, *argumen
 
 
 def fill_today(port: int, data_set: DataSet) -> None:
-    """Send events until today has those of a whole day of the data set, whatever time it is, and wait until they are
-    rolled up."""
-    today = time.time_ns() // 1_000_000 // DAY_MS
+    """Send events until today has those of a whole day of the data set, whatever time it is.
+
+    Their times are spread over the day until now. Returns when they are rolled up.
+    """
+    now_ms = time.time_ns() // 1_000_000
+    midnight_ms = now_ms // DAY_MS * DAY_MS
     with closing(database.connect_reader(data_set.db)) as connection:
-
-        def number(query: str) -> int:
-            return connection.execute(f"/* background.today */ select {query}", (today,)).fetchone()[0] or 0
-
-        missing = data_set.events // DAYS - number(f"count(*) from event where ts >= ? * {DAY_MS}")
-        generated, client = EventGenerator(5, max(1, int(missing * _NEW_VISITOR))), Client(port)
-        for _ in range(0, missing, EVENTS_PER_BATCH):
-            events = [generated.event() for _ in range(EVENTS_PER_BATCH)]
-            status, _ = client.exchange(batch(data_set.website, events))
-            if status != 202:
-                raise RuntimeError(f"a batch was not accepted: {status}")
-        client.close()
-        sent_ms = time.time_ns() // 1_000_000
-        rolled_up = "max(rolled_up_to_ms) from rollup_state where level = 0 and block = ?"
-        while missing > 0 and number(rolled_up) < sent_ms:
-            time.sleep(0.1)
+        statement = "/* background.today */ select count(*) from event where ts >= ?"
+        missing = data_set.events // DAYS - connection.execute(statement, (midnight_ms,)).fetchone()[0]
+    generated, client, draw = EventGenerator(5, max(1, int(missing * _NEW_VISITOR))), Client(port), random.Random(5)
+    for _ in range(0, missing, EVENTS_PER_BATCH):
+        times = [draw.randrange(midnight_ms, now_ms) for _ in range(EVENTS_PER_BATCH)]
+        status, _ = client.exchange(batch(data_set.website, [generated.event() | {"timestamp": ms} for ms in times]))
+        if status != 202:
+            raise RuntimeError(f"a batch was not accepted: {status}")
+    client.close()
+    wait_until_built(data_set.db)
 
 
 def send_events(

@@ -1,8 +1,9 @@
 """Baselines: the time of plain SQL over raw rows for the same figures, and the rate of a bare executemany.
 
 Both run without HTTP, JSON and other threads. Plain SQL is the straightforward solution: one statement for visitors and
-pageviews, one for visits. The bare executemany writes prepared rows into the same table, in transactions of the same
-size, each with fsync, without visits, labels and totals.
+pageviews, one for visits, over the rows of all days, of which the server deletes those of past days. The bare
+executemany writes prepared rows into the same table, in transactions of the same size, each with fsync, without visits,
+labels and totals.
 """
 
 import sqlite3
@@ -49,10 +50,10 @@ def _statements(kind: str, field: str) -> tuple[str, ...]:
 
 def plain_sql_s(data_set: DataSet, kind: str, days: int, field: str = "", value: str = "") -> float | None:
     """Return the seconds of plain SQL, the better of two runs if it is short; None beyond MAX_S."""
-    return timed(data_set, _statements(kind, field), days, value=value)
+    return timed(data_set.rows_db, _statements(kind, field), days, value=value)
 
 
-def timed(data_set: DataSet, statements: Sequence[str], days: int, **more: str) -> float | None:
+def timed(db: Path, statements: Sequence[str], days: int, **more: str) -> float | None:
     """Return the seconds of statements about the last days of the first website, run one after another.
 
     The better of two runs if it is short; None beyond MAX_S.
@@ -60,7 +61,7 @@ def timed(data_set: DataSet, statements: Sequence[str], days: int, **more: str) 
     end = time.time_ns() // 1_000_000
     bounds = {"website": 1, "begin": end - days * DAY_MS, "end": end, **more}
     times: list[float] = []
-    with closing(database.connect_reader(data_set.db)) as connection:
+    with closing(database.connect_reader(db)) as connection:
         while not times or (len(times) < 2 and times[0] < 5):
             begun = time.perf_counter()
             connection.set_progress_handler(partial(_is_over, begun + MAX_S), 1_000_000)
@@ -84,7 +85,7 @@ def share(data_set: DataSet, field: str, value: str) -> float:
     statement = (
         f"/* baselines.share */ select total({field} = (select id from label where text = ?)) / count(*) from event"
     )
-    with closing(database.connect_reader(data_set.db)) as connection:
+    with closing(database.connect_reader(data_set.rows_db)) as connection:
         return float(connection.execute(statement, (value,)).fetchone()[0])
 
 

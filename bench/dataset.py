@@ -35,7 +35,7 @@ SEED = 7
 DAYS = 365
 MARKER = "bench.json"
 # Changed with the way rows are drawn, so that older files are not reused.
-SHAPE = 4
+SHAPE = 5
 # An older file has too few events of the last 7 days.
 MAX_AGE_MS = 36 * 3_600_000
 # The limit for late events, for which event_ids are kept.
@@ -60,6 +60,11 @@ class DataSet(NamedTuple):
     rows_s: float
     rollups_s: float = 0.0
     first_start_s: float = 0.0
+
+    @property
+    def rows_db(self) -> Path:
+        """Return the file as it was before the server used it: with the rows of every day, which plain SQL reads."""
+        return self.db.with_name("rows.db")
 
 
 def prepared(folder: Path, events: int) -> DataSet:
@@ -137,7 +142,9 @@ def _build(folder: Path, events: int) -> DataSet:
         website, written = fill_website(connection, events, end_ms)
     taken_s = time.perf_counter() - begun
     progress(f"{written:,} events in {taken_s:.0f} s, {written / taken_s:,.0f} a second")
-    return DataSet(db, website, key, written, end_ms, taken_s)
+    data_set = DataSet(db, website, key, written, end_ms, taken_s)
+    shutil.copyfile(db, data_set.rows_db)
+    return data_set
 
 
 def fill_website(connection: sqlite3.Connection, events: int, end_ms: int) -> tuple[str, int]:

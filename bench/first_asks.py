@@ -1,7 +1,9 @@
 """Part first: questions with a filter that was not asked before, one by one, and the requests of a dashboard at once.
 
-The server keeps sums of complete days, so each round starts it again and waits until it is idle. A question with
-another filter comes first: what it loads is loaded once in the life of a server. Nothing else runs meanwhile.
+Those are the questions of a dashboard; a funnel, the values of event_data and journeys, which other pages ask, have
+servers of their own. The server keeps sums of complete days, so each round starts it again and waits until it is idle.
+A question with another filter comes first: what it loads is loaded once in the life of a server. Nothing else runs
+meanwhile.
 """
 
 import threading
@@ -14,7 +16,7 @@ from dataset import DataSet, wait_until_built
 from queries import Query, run_once
 from report import Row, ms, percentile, progress
 from servers import Tally
-from traffic import HOSTNAME, LARGE_BROWSER, SMALL_BROWSER
+from traffic import EVENT_NAMES, HOSTNAME, LARGE_BROWSER, SMALL_BROWSER, path
 
 from bench import Bench
 
@@ -24,6 +26,11 @@ _KEY_FIGURES = ("stats?compare=previous", "timeseries?interval=day")
 QUESTIONS = (*_KEY_FIGURES, *(f"top/{field}?limit=10" for field in _FIELDS))
 # What a dashboard asks when a filter is chosen: its lists in one request.
 CLICK = (*_KEY_FIGURES, f"top?fields={','.join(_FIELDS)}&limit=10")
+OTHERS = (
+    f"funnel?step=pathname:{path(0)}&step=event_name:{EVENT_NAMES[0]}&step=pathname:{path(1)}",
+    f"event-data?event_name={EVENT_NAMES[0]}",
+    f"journeys?start=pathname:{path(0)}&direction=next&steps=3",
+)
 # Filter; targets in seconds of the slowest question and of all together, over 30 and 365 days.
 FILTERS = (
     ((("browser", SMALL_BROWSER),), ((0.04, 0.25), (0.3, 1.5))),
@@ -42,12 +49,13 @@ def first_asks(bench: Bench) -> list[Row]:
         for filters, targets in FILTERS:
             words = "&".join(f"filter_{field}={value}" for field, value in filters)
             for days, (one_s, all_s) in zip(RANGES, targets, strict=True):
-                queries, click = (
+                queries, click, others = (
                     [Query("first", days, question, f"{question}&{words}") for question in questions]
-                    for questions in (QUESTIONS, CLICK)
+                    for questions in (QUESTIONS, CLICK, OTHERS)
                 )
                 progress(f"{ROUNDS} rounds of {len(queries)} questions over {days} days with {words}")
-                alone, (all_ten, at_click) = _rounds(data_set, queries, (queries, click))
+                alone, other = _one_by_one(data_set, queries), _one_by_one(data_set, others)
+                all_ten, at_click = (_together(data_set, group) for group in (queries, click))
                 slowest = max(alone, key=lambda question: alone[question])
                 name = f"{' and '.join('='.join(of) for of in filters)}, {days} days"
                 usual_s, slowest_s = percentile(list(alone.values()), 0.5), alone[slowest]
@@ -57,23 +65,30 @@ def first_asks(bench: Bench) -> list[Row]:
                     Row("first", f"all {len(queries)} at once, {name}", ms(all_ten)),
                     Row("first", f"a dashboard's, {name}", ms(at_click), target=ms(all_s), met=at_click <= all_s),
                 ]
+                rows += [
+                    Row("first", f"{question.partition('?')[0]}, {name}", ms(s), target=ms(one_s), met=s <= one_s)
+                    for question, s in other.items()
+                ]
     return rows
 
 
-def _rounds(
-    data_set: DataSet, queries: Sequence[Query], groups: Sequence[Sequence[Query]]
-) -> tuple[dict[str, float], list[float]]:
-    """Return the median seconds of each question by itself, and of each group of questions at once."""
-    alone: dict[str, list[float]] = {query.which: [] for query in queries}
-    together: list[list[float]] = [[] for _ in groups]
+def _one_by_one(data_set: DataSet, queries: Sequence[Query]) -> dict[str, float]:
+    """Return the median seconds of each question by itself, the questions of a round in turn."""
+    taken: dict[str, list[float]] = {query.which: [] for query in queries}
     for _ in range(ROUNDS):
         with _idle_server(data_set) as server:
             for query in queries:
-                alone[query.which].append(_ask(server.port, data_set, query))
-        for group, times in zip(groups, together, strict=True):
-            with _idle_server(data_set) as server:
-                times.append(_at_once(server.port, data_set, group))
-    return {which: percentile(times, 0.5) for which, times in alone.items()}, [percentile(t, 0.5) for t in together]
+                taken[query.which].append(_ask(server.port, data_set, query))
+    return {which: percentile(times, 0.5) for which, times in taken.items()}
+
+
+def _together(data_set: DataSet, queries: Sequence[Query]) -> float:
+    """Return the median seconds of some questions at once."""
+    taken = []
+    for _ in range(ROUNDS):
+        with _idle_server(data_set) as server:
+            taken.append(_at_once(server.port, data_set, queries))
+    return percentile(taken, 0.5)
 
 
 @contextmanager

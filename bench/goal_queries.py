@@ -40,7 +40,7 @@ _UNCOUNTED = (
 
 def goals(bench: Bench) -> list[Row]:
     """Return a row for each kind of query, and one for the counting of all days."""
-    plain = {days: timed(bench.data_set(), (_PLAIN,), days, name=_COMMON) for days in RANGES}
+    plain = {days: timed(bench.data_set().rows_db, (_PLAIN,), days, name=_COMMON) for days in RANGES}
     progress("plain SQL is done")
     with bench.copy() as data_set:
         saved = _saved_goals(data_set)
@@ -50,7 +50,6 @@ def goals(bench: Bench) -> list[Row]:
             _wait_until_counted(data_set, len(saved))
             counted_s = time.perf_counter() - begun
             fill_today(server.port, data_set)
-            wait_until_built(data_set.db)
             queries = _queries(saved[0])
             progress(f"{len(queries)} queries, {bench.repeats} rounds, {EVENTS_PER_SECOND} events per second meanwhile")
             with BackgroundProcess(send_events, server.port, data_set.website, EVENTS_PER_SECOND):

@@ -9,7 +9,7 @@ from background import EVENTS_PER_SECOND, BackgroundProcess, Outcome, fill_today
 from baselines import MAX_S, plain_sql_s, share
 from client import Client
 from collect_requests import EventGenerator
-from dataset import DataSet, wait_until_built
+from dataset import DataSet
 from queries import RANGES, TIMED_OUT, Query, QueryTimes, filtered, quick, run_queries, unfiltered
 from report import Row, ms, progress
 from servers import Tally
@@ -36,7 +36,6 @@ def timed_queries(
     """Return the times of queries, and the outcome of sending events meanwhile."""
     with Tally(data_set.db) as server:
         fill_today(server.port, data_set)
-        wait_until_built(data_set.db)
         progress(f"{len(queries)} queries, {rounds} rounds, {EVENTS_PER_SECOND} events per second meanwhile")
         with BackgroundProcess(send_events, server.port, data_set.website, EVENTS_PER_SECOND, generator) as sender:
             client = Client(server.port, data_set.key)
