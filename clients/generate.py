@@ -211,17 +211,20 @@ def operations_file() -> str:
     return formatted("\n".join([f"// {HEAD}", "", "export const OPERATIONS = {", *rows, "};"]), "operations.js")
 
 
+def run_formatter(command: list[str], text: str) -> str:
+    """Return what a formatter makes of a text; end where it fails, such as where it is not installed."""
+    try:
+        done = subprocess.run(command, input=text, text=True, capture_output=True, cwd=CLIENTS.parent)
+    except FileNotFoundError as failure:
+        raise SystemExit(f"{failure.filename} is missing: run `make setup` and `npm ci` in tests/js first") from failure
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command[:3])} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
 def formatted(text: str, name: str) -> str:
     """Return a text as prettier formats it (npm ci in tests/js)."""
-    done = subprocess.run(
-        ["tests/js/node_modules/.bin/prettier", "--stdin-filepath", f"clients/js/{name}"],
-        input=text,
-        text=True,
-        capture_output=True,
-        check=True,
-        cwd=CLIENTS.parent,
-    )
-    return done.stdout
+    return run_formatter(["tests/js/node_modules/.bin/prettier", "--stdin-filepath", f"clients/js/{name}"], text)
 
 
 # -- Python
@@ -385,9 +388,7 @@ def ruff(text: str) -> str:
             "clients/python/src/tally_client/read.py",
             "-",
         ]
-        text = subprocess.run(
-            command, input=text, text=True, capture_output=True, check=True, cwd=CLIENTS.parent
-        ).stdout
+        text = run_formatter(command, text)
     return text
 
 

@@ -31,7 +31,6 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 Content = dict[str, Any]
 
 MAX_TEXT_CHARACTERS = 500
-MAX_FILTERS = 20
 MAX_FILTER_CHARACTERS = 8_192
 # Of event_data: docs/reference/collect-api.md.
 MAX_PROPERTY_CHARACTERS = 200
@@ -56,8 +55,8 @@ def written_filters(sent: Content, field: str, least: int = 1) -> list[str]:
     given = sent.get(field)
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         raise invalid(field, f"{field} must be a list of strings such as filter_country=DE.")
-    if not least <= len(given) <= MAX_FILTERS or sum(map(len, given)) > MAX_FILTER_CHARACTERS:
-        size = f"{least} to {MAX_FILTERS} filters of at most {MAX_FILTER_CHARACTERS:,} characters together"
+    if not least <= len(given) <= params.MAX_FILTERS or sum(map(len, given)) > MAX_FILTER_CHARACTERS:
+        size = f"{least} to {params.MAX_FILTERS} filters of at most {MAX_FILTER_CHARACTERS:,} characters together"
         raise invalid(field, f"{field} must have {size} (got {len(given)}).")
     try:
         params.parse_filters(given)

@@ -189,6 +189,8 @@ def collected(faults: list[Fault]) -> set[str]:
     """Return the files of the named tests and what pytest collects in them, with and without the case in brackets."""
     files = {test.partition("::")[0] for fault in faults for test in fault.tests}
     done = run(ROOT, ["--collect-only", *sorted(file for file in files if (ROOT / file).exists())])
+    if done.returncode:
+        raise SystemExit(f"{sys.executable} -m pytest cannot collect the tests:\n{done.stdout[-3_000:]}")
     ids = [line for line in done.stdout.splitlines() if "::" in line and line.partition("::")[0] in files]
     return {name for id in ids for name in (id, id.partition("[")[0], id.partition("::")[0])}
 
@@ -288,7 +290,7 @@ def run(copy: Path, tests: list[str]) -> "subprocess.CompletedProcess[str]":
             cwd=copy,
             env=environment,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.STDOUT,
             text=True,
             timeout=MAX_RUN_S,
         )
