@@ -124,14 +124,12 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def interrupted_when(
-    connection: sqlite3.Connection, is_over: Callable[[], bool], instructions: int = PROGRESS_INSTRUCTIONS
-) -> Iterator[None]:
+def interrupted_when(connection: sqlite3.Connection, is_over: Callable[[], bool]) -> Iterator[None]:
     """Interrupt statements of the block, and `check_interrupt`, once `is_over` returns True (SQLITE_INTERRUPT).
 
     A progress handler is called inside a statement; sqlite3_interrupt from outside could hit the statement after it.
     """
-    connection.set_progress_handler(is_over, instructions)
+    connection.set_progress_handler(is_over, PROGRESS_INSTRUCTIONS)
     before = _is_over.set(is_over)
     try:
         yield

@@ -19,12 +19,13 @@ writer's thread checks before and after each group: 5 µs for both.
 
 import os
 import sqlite3
+import threading
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
-from tally.storage.database import connect_reader, interrupted_when, transaction
+from tally.storage.database import connect_reader, transaction
 
 # Longer than the writer waits for a lock of another process, shorter than users wait for a response.
 STUCK_S = 5.0
@@ -35,7 +36,6 @@ RETRY_S = 5
 LOW_RETRY_S = 60
 # More than a request may have: a single page may still fit on a full disk.
 TRY_BYTES = 262_144
-_CHECK_INSTRUCTIONS = 10_000
 
 FAILING, UNSURE, DAMAGED, LOW = "failing", "unsure", "damaged", "low"
 # A file system of less than 20 GB keeps this share of it free in place of 1 GB.
@@ -291,16 +291,29 @@ class CheckResult(NamedTuple):
 
 def check_for_damage(path: Path, seconds: float) -> CheckResult:
     """Run SQLite's quick_check for at most `seconds` on a new connection. Raises sqlite3.Error if the file is
-    unreadable."""
-    end = time.monotonic() + seconds
-    connection = connect_reader(path)
+    unreadable.
+
+    SQLite checks the pages of all tables in one instruction. Not every release calls the progress handler meanwhile, so
+    another thread interrupts the check.
+    """
+    connection, has_ended = connect_reader(path), threading.Event()
+
+    def interrupt() -> None:
+        if not has_ended.wait(seconds):
+            # An interrupt just before the statement begins has no effect, so another one follows.
+            while not has_ended.wait(0.001):
+                connection.interrupt()
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
     try:
-        with interrupted_when(connection, lambda: time.monotonic() > end, _CHECK_INSTRUCTIONS):
-            ((found,),) = connection.execute("pragma quick_check(1)").fetchall()
+        ((found,),) = connection.execute("pragma quick_check(1)").fetchall()
     except sqlite3.DatabaseError as failure:
         if _name(failure) != "SQLITE_INTERRUPT" and fault_of(failure) != DAMAGED:
             raise
         return CheckResult(fault_of(failure) == DAMAGED, False)
     finally:
+        has_ended.set()
+        thread.join()
         connection.close()
     return CheckResult(found != "ok", True)

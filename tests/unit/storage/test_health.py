@@ -1,0 +1,25 @@
+"""tally/storage/health.py: the check of a file ends in time. tests/robustness/test_failing_disk.py has the faults."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from tally.storage.database import open_database
+from tally.storage.health import CheckResult, check_for_damage
+
+
+def test_a_check_ends_in_time_and_finds_no_damage_then(tmp_path: Path) -> None:
+    """SQLite checks all 25,000 pages in one instruction. A file of 10 GB takes minutes."""
+    path = tmp_path / "analytics.db"
+    with closing(open_database(path, create=True)) as connection:
+        connection.execute("create table large (content blob)")
+        connection.execute("insert into large values (zeroblob(100000000))")
+    assert check_for_damage(path, 0.0) == CheckResult(is_damaged=False, is_complete=False)
+    assert check_for_damage(path, 600.0) == CheckResult(is_damaged=False, is_complete=True)
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute("select rootpage from sqlite_schema where name = 'label'").fetchone()
+        (size,) = connection.execute("pragma page_size").fetchone()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    assert check_for_damage(path, 600.0).is_damaged
