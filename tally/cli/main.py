@@ -10,10 +10,12 @@ commands but serve open the database, do one thing and close it, with or without
 
 import argparse
 import os
+import select
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 from tally.accounts.accounts import AccountError
 from tally.cli.console import Failure, Parser, say, sentence
@@ -95,9 +97,24 @@ def run(arguments: Sequence[str]) -> int:
         if arguments[:1] == [READER_PROCESS]:
             import_module("tally.transfer.reader_process").main()
             return 0
-        return _run(list(arguments))
+        status = _run(list(arguments))
+        sys.stdout.flush()
+        return status
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        if not _is_unread(sys.stdout):
+            raise
+        # At its end Python writes what is left once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+
+
+def _is_unread(pipe: TextIO) -> bool:
+    """Return whether the process that reads a pipe has ended, as `head` does."""
+    poll = select.poll()
+    poll.register(pipe.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _run(words: list[str]) -> int:
@@ -122,6 +139,8 @@ def _run(words: list[str]) -> int:
     except (BadDatabase, BackupError, AccountError) as failure:
         return _fail(str(failure), 1)
     except OSError as failure:
+        if isinstance(failure, BrokenPipeError) and _is_unread(sys.stdout):
+            raise
         return _fail(f"{failure.filename or 'the system'}: {failure.strerror or failure}", 1)
     except DatabaseError as failure:
         return _fail(f"{settings.db.resolve()}: {failure}", 1)

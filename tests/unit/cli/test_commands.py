@@ -252,6 +252,19 @@ def test_a_refused_command_creates_no_database(
 # Which account
 
 
+def test_a_reader_of_standard_output_that_ends_early(website: str, db: Path) -> None:
+    """As `| head` does: the command ends too, as by SIGPIPE, and reports no fault."""
+    rows = "with recursive n (x) as (select 1 union all select x + 1 from n where x < 200000) select x from n"
+    words = [sys.executable, str(ROOT / "analytics_server.py"), "query", rows, "--db", str(db)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+    assert process.stdout is not None and process.stderr is not None
+    with process.stderr:
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.stderr.read().decode() == f"database: {db}\n"
+    assert process.wait() == 128 + signal.SIGPIPE
+
+
 def test_the_first_website_creates_an_account(here: Command, db: Path) -> None:
     """The first `website add` on an empty database creates an account without a password."""
     done = here("website", "add", "example.com")
