@@ -257,7 +257,8 @@ def test_a_reader_of_standard_output_that_ends_early(website: str, db: Path) -> 
     rows = "with recursive n (x) as (select 1 union all select x + 1 from n where x < 200000) select x from n"
     words = [sys.executable, str(ROOT / "analytics_server.py"), "query", rows, "--db", str(db)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
-    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     with process.stderr:
         process.stdout.read(1)
         process.stdout.close()

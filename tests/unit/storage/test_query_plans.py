@@ -26,9 +26,9 @@ from tally.accounts.accounts import create_account, has_account, set_email, set_
 from tally.accounts.api_keys import create_api_key, key_salt, record_key_use, revoke_api_key
 from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import add_website, all_websites
-from tally.api.params import MAX_FILTERS
 from tally.demo import build
 from tally.demo.sites import SITES
+from tally.events.dimensions import ACQUISITION, EVENT_FIELDS
 from tally.events.filters import Filter
 from tally.ingest import rejected_events
 from tally.ingest.writer import delete_expired
@@ -228,7 +228,6 @@ class StatementLog:
             self.nameless.add(statement)
 
 
-PARTS_OF_FIELDS = [FIELDS[first : first + MAX_FILTERS] for first in range(0, len(FIELDS), MAX_FILTERS)]
 STATS_QUERIES = tuple(
     f"{endpoint}?from={DAY}&to={DAY}{filters}"
     for endpoint in ("stats", "stats?compare=previous", "timeseries", "timeseries?interval=hour", "events?limit=2")
@@ -237,7 +236,7 @@ STATS_QUERIES = tuple(
         "&filter_os=",
         "&filter_os=Windows&filter_os=macOS&filter_event_name=a&filter_type=event",
         "&filter_os*=o&filter_event_name!=a&filter_prop.plan=x",
-        *("".join(f"&filter_{field}=x" for field in some) for some in PARTS_OF_FIELDS),
+        *("".join(f"&filter_{field}=x" for field in some) for some in (EVENT_FIELDS, ACQUISITION)),
         "&filter_event_name=x&filter_type=vitals",
     )
 )
