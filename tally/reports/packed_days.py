@@ -2,8 +2,9 @@
 
 What the statements of tally/storage/sql count in the rows of one day, this module counts in the columns of many: the
 days of a question are read in batches of MAX_EVENTS events, whose columns are joined, and every operation is one of
-numpy on whole columns, which releases the interpreter's lock. A batch has its own numbers for visits, visitors and the
-values of each field, so that values of different days are not mixed and visitors of days add up.
+numpy on whole columns, which releases the interpreter's lock. `take` and `compress` are used in place of brackets,
+which take two to five times as long. A batch has its own numbers for visits, visitors and the values of each field, so
+that values of different days are not mixed and visitors of days add up.
 
 E and its visits are those of tally/storage/sql/events.py. A filter on a field that is equal for all events of a visit
 is decided for visits; only others look at events. What is asked of event_data is decided for each different text.
@@ -148,35 +149,39 @@ class Batch:
     def start_ms(self) -> Array:
         """When each visit starts, in milliseconds since 1970."""
         midnights = np.array([day.day * DAY_MS for day in self.days])
-        starts: Array = self.numbers("start_ms") + midnights[self.day_of_visit]
+        starts: Array = self.numbers("start_ms") + midnights.take(self.day_of_visit)
         return starts
 
     @cached_property
     def times(self) -> Array:
         """The timestamp of each event."""
-        times: Array = self.start_ms[self.visit_of_event] + self.numbers("offset_ms")
+        times: Array = self.start_ms.take(self.visit_of_event) + self.numbers("offset_ms")
         return times
 
-    def is_pageview(self, events: Array | slice) -> Array:
-        """Return whether each of some events counts as a pageview."""
+    def is_pageview(self, events: Array | None = None) -> Array:
+        """Return whether each of some events, or of all, counts as a pageview."""
         is_view = np.isin(_values(self.column("type")), list(PAGEVIEWS))
-        found: Array = is_view[self.event_codes("type", events)]
+        found: Array = is_view.take(self.event_codes("type", events))
         return found
 
-    @cached_property
-    def is_begun(self) -> Array:
-        """Whether each visit starts in its part of a day."""
+    def is_begun(self, visits: Array) -> Array:
+        """Return whether each of some visits starts in its part of a day."""
         if not self.is_partial:
-            return np.ones(self.visits, bool)
-        from_ms, to_ms = self._parts
-        return (self.start_ms >= from_ms[self.day_of_visit]) & (self.start_ms < to_ms[self.day_of_visit])
+            return np.ones(len(visits), bool)
+        starts, day = self.start_ms.take(visits), self.day_of_visit.take(visits)
+        found: Array = (starts >= self._parts[0].take(day)) & (starts < self._parts[1].take(day))
+        return found
+
+    def begun(self, visits: Array) -> Array:
+        """Return those of some visits that start in their part of a day."""
+        return visits.compress(self.is_begun(visits)) if self.is_partial else visits
 
     @cached_property
     def is_within(self) -> Array:
         """Whether each event is in its part of a day."""
         from_ms, to_ms = self._parts
-        day = self.day_of_visit[self.visit_of_event]
-        return (self.times >= from_ms[day]) & (self.times < to_ms[day])
+        day = self.day_of_visit.take(self.visit_of_event)
+        return (self.times >= from_ms.take(day)) & (self.times < to_ms.take(day))
 
     @cached_property
     def _parts(self) -> tuple[Array, Array]:
@@ -185,13 +190,16 @@ class Batch:
     def mask(self, name: str, labels: Iterable[int], is_not: bool = False) -> tuple[Array, bool]:
         """Return which rows have one of some labels, or none of them, and whether these are visits."""
         column = self.column(name)
-        wanted = np.isin(column.values if column.values is not None else column.codes, list(labels), invert=is_not)
-        return wanted[column.codes], column.is_of_visits
+        wanted = np.isin(_values(column), list(labels), invert=is_not)
+        (codes,) = np.nonzero(wanted)
+        # A comparison takes a tenth of the time of looking up each code.
+        found = column.codes == int(codes[0]) if len(codes) == 1 else wanted.take(column.codes)
+        return found, column.is_of_visits
 
     def event_mask(self, name: str, labels: Iterable[int], is_not: bool = False) -> Array:
         """Return which events have one of some labels, or none of them."""
         found, is_of_visits = self.mask(name, labels, is_not)
-        return found[self.visit_of_event] if is_of_visits else found
+        return found.take(self.visit_of_event) if is_of_visits else found
 
     def condition(self, one: Condition) -> tuple[Array, bool]:
         """Return which rows meet a condition, and whether these are visits."""
@@ -200,7 +208,7 @@ class Batch:
         codes, texts = self.data
         found = np.zeros(len(texts), bool)
         found[_numbers(self._connection, matching_texts(one.of, orjson.dumps(texts).decode()))] = True
-        return found[codes], False
+        return found.take(codes), False
 
     @cached_property
     def data(self) -> tuple[Array, list[str | None]]:
@@ -212,10 +220,13 @@ class Batch:
             texts += more
         return np.concatenate(codes), texts
 
-    def event_codes(self, name: str, events: Array | slice) -> Array:
-        """Return the codes of a column for some events."""
-        column = self.column(name)
-        return column.codes[self.visit_of_event[events] if column.is_of_visits else events]
+    def event_codes(self, name: str, events: Array | None = None) -> Array:
+        """Return the codes of a column for some events, or for all."""
+        codes, is_of_visits = self.column(name).codes, self.column(name).is_of_visits
+        rows = self.visit_of_event if is_of_visits else None
+        if events is not None:
+            rows = events if rows is None else rows.take(events)
+        return codes if rows is None else codes.take(rows)
 
 
 Value = tuple[Any, int, int]
@@ -289,13 +300,13 @@ class PackedDays:
         bits = np.frombuffer(self._cache.find(key, lambda: self._bits(batch)), np.uint8)
         if bits[0]:
             visits = np.flatnonzero(np.unpackbits(bits[1:], count=batch.visits))
-            return Matched(visits, batch.numbers("pageviews")[visits], batch.numbers("events")[visits], None)
+            return Matched(visits, batch.numbers("pageviews").take(visits), batch.numbers("events").take(visits), None)
         which = np.flatnonzero(np.unpackbits(bits[1:], count=len(batch.visit_of_event)))
-        visit_of = batch.visit_of_event[which]
-        views = np.bincount(visit_of[batch.is_pageview(which)], minlength=batch.visits)
+        visit_of = batch.visit_of_event.take(which)
+        views = np.bincount(visit_of.compress(batch.is_pageview(which)), minlength=batch.visits)
         events = np.bincount(visit_of, minlength=batch.visits)
         visits = np.flatnonzero(events)
-        return Matched(visits, views[visits], (events - views)[visits], which)
+        return Matched(visits, views.take(visits), (events - views).take(visits), which)
 
     def _bits(self, batch: Batch) -> "array[int]":
         """Return 1 and a bit for each visit in E or, where events of a visit differ, 0 and a bit for each event."""
@@ -307,21 +318,20 @@ class PackedDays:
                 of_visits &= found
             else:
                 of_events.append(found)
-        rows = np.logical_and.reduce([of_visits[batch.visit_of_event], *of_events]) if of_events else of_visits
+        rows = np.logical_and.reduce([of_visits.take(batch.visit_of_event), *of_events]) if of_events else of_visits
         return array("B", bytes([not of_events]) + np.packbits(rows).tobytes())
 
     def _begun(self, batch: Batch) -> Array:
         """Return the visits that start in a batch's parts of days and have an event in E."""
-        visits = self._matched(batch).visits
-        return visits[batch.is_begun[visits]]
+        return batch.begun(self._matched(batch).visits)
 
     def stats(self) -> list[int]:
         """Return the figures of sql.stats."""
         total = np.zeros(7, np.int64)
         for batch in self._batches():
             matched = self._matched(batch)
-            visitors = np.count_nonzero(differs(batch.visitor_of_visit[matched.visits]))
-            begun = matched.visits[batch.is_begun[matched.visits]]
+            visitors = np.count_nonzero(differs(batch.visitor_of_visit.take(matched.visits)))
+            begun = batch.begun(matched.visits)
             figures = matched.pageviews, matched.events, *_visit_figures(batch, begun)
             views, events, *rest = (column.sum() for column in figures)
             total += [visitors, views, events, len(begun), *rest]
@@ -336,10 +346,10 @@ class PackedDays:
         which, _ = _events_of(batch, self._matched(batch))
         times = batch.times
         ids = ids_of(times, batch.numbers("first_id"), batch.numbers("id_step"))
-        times, ids = times[which], ids[which]
+        times, ids = times.take(which), ids.take(which)
         is_before = (times < before.ts) | ((times == before.ts) & (ids < before.id))
         is_before &= ids <= before.last_id
-        which, times, ids = which[is_before], times[is_before], ids[is_before]
+        which, times, ids = (of.compress(is_before) for of in (which, times, ids))
         newest: Array = which[np.lexsort((ids, times))[::-1][:limit]]
         return newest
 
@@ -361,11 +371,11 @@ class PackedDays:
             for field, own in zip(fields, sums, strict=True):
                 column = batch.column(field)
                 if column.is_of_visits:
-                    codes, members = column.codes[matched.visits], batch.visitor_of_visit[matched.visits]
+                    codes, members = column.codes.take(matched.visits), batch.visitor_of_visit.take(matched.visits)
                     figures: Iterable[Array] = _totals(column, codes, matched.pageviews, matched.events)
                 else:
                     which, members = _events_of(batch, matched)
-                    codes = column.codes[which]
+                    codes = column.codes.take(which)
                     figures = _views_and_events(column, codes, batch.is_pageview(which))
                 _add(own, column, _distinct(column, codes, members), *figures)
         found = {field: own.counts for field, own in zip(fields, sums, strict=True)}
@@ -379,13 +389,13 @@ class PackedDays:
             column = batch.column(field)
             if column.is_of_visits:
                 visits = matched.visits
-                codes = column.codes[visits]
+                codes = column.codes.take(visits)
             else:
                 which, _ = _events_of(batch, matched)
-                codes, visits = _pairs(column.codes[which], batch.visit_of_event[which])
-            is_begun = batch.is_begun[visits]
-            figures = _visit_figures(batch, visits[is_begun])
-            _add(sums, column, *_totals(column, codes[is_begun], None, *figures))
+                codes, visits = _pairs(column.codes.take(which), batch.visit_of_event.take(which))
+            is_begun = batch.is_begun(visits)
+            figures = _visit_figures(batch, visits.compress(is_begun))
+            _add(sums, column, *_totals(column, codes.compress(is_begun), None, *figures))
         return sums.counts
 
     def pages(self, field: str) -> Array:
@@ -393,10 +403,10 @@ class PackedDays:
         sums = Sums(6)
         for batch in self._batches():
             visits, column = self._begun(batch), batch.column(field)
-            codes = column.codes[visits]
-            events = batch.numbers("events")[visits]
+            codes = column.codes.take(visits)
+            events = batch.numbers("events").take(visits)
             *figures, events = _totals(column, codes, None, *_visit_figures(batch, visits), events)
-            _add(sums, column, *figures, _distinct(column, codes, batch.visitor_of_visit[visits]), events)
+            _add(sums, column, *figures, _distinct(column, codes, batch.visitor_of_visit.take(visits)), events)
         return sums.counts
 
     def series(self, edges: Sequence[Span]) -> Array:
@@ -405,15 +415,16 @@ class PackedDays:
         sums = Sums(4)
         for batch in self._batches():
             matched = self._matched(batch)
-            begun = matched.visits[batch.is_begun[matched.visits]]
+            begun = batch.begun(matched.visits)
             buckets = _buckets(batch, starts)
             if buckets is not None:
-                members = batch.visitor_of_visit[matched.visits]
-                codes, begins = buckets[batch.day_of_visit[matched.visits]], buckets[batch.day_of_visit[begun]]
+                members, of_day = batch.visitor_of_visit.take(matched.visits), buckets.take(batch.day_of_visit)
+                codes, begins = of_day.take(matched.visits), of_day.take(begun)
                 figures: Iterable[Array] = _totals(column, codes, matched.pageviews, matched.events)
             else:
                 which, members = _events_of(batch, matched)
-                codes, begins = _bucket_of(starts, batch.times[which]), _bucket_of(starts, batch.start_ms[begun])
+                codes = _bucket_of(starts, batch.times.take(which))
+                begins = _bucket_of(starts, batch.start_ms.take(begun))
                 figures = _views_and_events(column, codes, batch.is_pageview(which))
             # A bucket may hold days of several batches and several days of one: visitors of days add up.
             _add(sums, column, _distinct(column, codes, members), *_totals(column, begins, None), *figures)
@@ -429,7 +440,7 @@ class PackedDays:
                 column, codes = batch.column(field), batch.event_codes(field, which)
             else:
                 column = _numbers_below(max(1, len(edges)))
-                codes = _bucket_of(starts, batch.times[which]) if edges else np.zeros(len(which), np.int64)
+                codes = _bucket_of(starts, batch.times.take(which)) if edges else np.zeros(len(which), np.int64)
             values: Array = np.zeros((3, len(which)), np.int64)
             if value_name is not None:
                 texts_of, texts = batch.data
@@ -445,16 +456,16 @@ class PackedDays:
         """Yield the events of a name in some days, their visitors, and by property, or of one, its values."""
         for batch in self._batches():
             which, members = _events_of(batch, self._matched(batch))
-            is_asked = batch.event_mask("event_name", [event_name])[which] & ~batch.is_pageview(which)
-            which, members = which[is_asked], members[is_asked]
+            is_asked = batch.event_mask("event_name", [event_name]).take(which) & ~batch.is_pageview(which)
+            which, members = which.compress(is_asked), members.compress(is_asked)
             codes, texts = batch.data
-            used, codes = np.unique(codes[which], return_inverse=True)
+            used, codes = np.unique(codes.take(which), return_inverse=True)
             # The numbers of the pairs of all texts, one text after another.
             numbers, values, sizes = _numbered_pairs([texts[text] or "{}" for text in used.tolist()], only)
-            counts = sizes[codes]
-            begins = (np.cumsum(sizes) - sizes)[codes]
+            counts = sizes.take(codes)
+            begins = (np.cumsum(sizes) - sizes).take(codes)
             places = np.repeat(begins - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-            column, codes = _numbers_below(len(numbers)), values[places]
+            column, codes = _numbers_below(len(numbers)), values.take(places)
             (events,) = _totals(column, codes, None)
             visitors = _distinct(column, codes, np.repeat(members, counts))
             found: dict[str, list[Value]] = {}
@@ -470,8 +481,8 @@ class PackedDays:
         for batch in self._batches():
             visits = self._begun(batch)
             offsets = batch.numbers("offset_ms")
-            places = batch.first_event[visits] - 1
-            ends = places + 1 + batch.events_of_visit[visits]
+            places = batch.first_event.take(visits) - 1
+            ends = places + 1 + batch.events_of_visit.take(visits)
             for number, step in enumerate(steps):
                 hits = np.flatnonzero(_event_mask(batch, step))
                 # The first event that meets the step, behind that of the step before.
@@ -480,9 +491,9 @@ class PackedDays:
                 found = np.full(len(places), -1)
                 found[reached] = hits[next_hits[reached]]
                 reached &= found < ends
-                visits, ends, before, places = visits[reached], ends[reached], places[reached], found[reached]
-                visitors = np.count_nonzero(differs(batch.visitor_of_visit[visits]))
-                spent = (offsets[places] - offsets[before]).sum() if number else 0
+                visits, ends, before, places = (of.compress(reached) for of in (visits, ends, places, found))
+                visitors = np.count_nonzero(differs(batch.visitor_of_visit.take(visits)))
+                spent = (offsets.take(places) - offsets.take(before)).sum() if number else 0
                 total[number] += [len(visits), visitors, spent]
         return [tuple(row) for row in total.tolist()]
 
@@ -492,15 +503,15 @@ class PackedDays:
             is_asked = np.zeros(batch.visits, bool)
             is_asked[self._begun(batch)] = True
             codes = np.where(
-                batch.is_pageview(slice(None)),
+                batch.is_pageview(),
                 _labels(batch, "pathname") * 2,
                 _labels(batch, "event_name") * 2 + 1,
             )
             # As behaviour.step_code. Without steps that have no text, then without those that repeat the one before.
-            which = np.flatnonzero((codes > 1) & is_asked[batch.visit_of_event])
-            visit, codes = batch.visit_of_event[which], codes[which]
+            which = np.flatnonzero((codes > 1) & is_asked.take(batch.visit_of_event))
+            visit, codes = batch.visit_of_event.take(which), codes.take(which)
             is_new = differs(visit) | differs(codes)
-            visit, codes = visit[is_new], codes[is_new]
+            visit, codes = visit.compress(is_new), codes.compress(is_new)
             hits = np.flatnonzero(codes == chosen)
             hits = hits[differs(visit[hits])]
             found = np.zeros((len(hits), steps), np.int64)
@@ -517,7 +528,7 @@ def _event_mask(batch: Batch, step: Sequence[Condition]) -> Array:
     found = np.ones(len(batch.visit_of_event), bool)
     for one in step:
         own, is_of_visits = batch.condition(one)
-        found &= own[batch.visit_of_event] if is_of_visits else own
+        found &= own.take(batch.visit_of_event) if is_of_visits else own
     return found
 
 
@@ -550,12 +561,12 @@ def _numbers(connection: sqlite3.Connection, query: Query) -> list[int]:
 def _events_of(batch: Batch, matched: Matched) -> tuple[Array, Array]:
     """Return the events of E, and the visitor of each."""
     if matched.which is not None:
-        return matched.which, batch.visitor_of_visit[batch.visit_of_event[matched.which]]
-    counts = batch.events_of_visit[matched.visits]
+        return matched.which, batch.visitor_of_visit.take(batch.visit_of_event.take(matched.which))
+    counts = batch.events_of_visit.take(matched.visits)
     visits = _group_of_each(counts)
     # The first event of each visit, less the events of the visits before it that match.
-    begins = batch.first_event[matched.visits] - (np.cumsum(counts) - counts)
-    return begins[visits] + np.arange(len(visits)), batch.visitor_of_visit[matched.visits][visits]
+    begins = batch.first_event.take(matched.visits) - (np.cumsum(counts) - counts)
+    return begins.take(visits) + np.arange(len(visits)), batch.visitor_of_visit.take(matched.visits).take(visits)
 
 
 def _group_of_each(sizes: Array) -> Array:
@@ -571,7 +582,7 @@ def _group_of_each(sizes: Array) -> Array:
 
 def _labels(batch: Batch, name: str) -> Array:
     """Return the label of each event."""
-    labels: Array = _values(batch.column(name))[batch.event_codes(name, slice(None))]
+    labels: Array = _values(batch.column(name)).take(batch.event_codes(name))
     return labels
 
 
@@ -599,8 +610,8 @@ def _buckets(batch: Batch, starts: Array) -> Array | None:
 
 def _visit_figures(batch: Batch, visits: Array) -> tuple[Array, Array, Array]:
     """Return whether it is a bounce, pageviews and duration of each of some visits."""
-    views = batch.numbers("pageviews")[visits]
-    return (views == 1) & (batch.numbers("events")[visits] == 0), views, batch.numbers("duration_ms")[visits]
+    views, events, ms = (batch.numbers(name).take(visits) for name in ("pageviews", "events", "duration_ms"))
+    return (views == 1) & (events == 0), views, ms
 
 
 def _add(sums: Sums, column: Column, *figures: Array) -> None:
