@@ -5,39 +5,41 @@ repeats the one before it, such as a reload, is one step with it. A journey begi
 is the chosen one, and follows up to MAX_STEPS steps from there on, or back from there. Counted are the visits that
 begin in the range and, with filters, have an event in E; like funnels, over their whole lives.
 
-A visit lies within a UTC day, so days are counted one by one, as rows (visits, step 1, step 2, ...) of equal journeys,
-which are cached for days that are rolled up; packed days are counted together, by column. The rows are read twice: to
-find the values with the most visits at each step, and to count the links between them. All others count as one, so the
-answer is small, and memory is bounded: equal journeys are collected up to MAX_JOURNEYS at a time, and values of a step
-in `Sums`.
+A visit lies within a UTC day, so days are counted one by one, packed days together by column. Journeys are arrays: a
+row of visits, and a row of codes for each step. They are needed twice, and what follows is cached for whole days: the
+visits by step and code, of which the values with the most visits at each step are shown, and then the links between
+these. All others count as one, so the answer is small. Memory is bounded: journeys are collected up to MAX_JOURNEYS at
+a time, or a batch of packed days, and are read again if they take more than MAX_KEPT_BYTES.
 """
 
 import sqlite3
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from tally.reports.cache import ResultCache, packed, unpacked
+from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Span, coverage_of
 from tally.reports.funnels import divided
 from tally.reports.ranking import first
-from tally.reports.sums import Sums
+from tally.reports.sums import Sums, counts_of
 from tally.storage.sql import behaviour as sql
 from tally.storage.sql.events import Scope
 
 if TYPE_CHECKING:
     from tally.reports.packed_days import PackedDays
+    from tally.storage.day_columns import Array
 
 MAX_STEPS = 5
 # About 10 MB.
 MAX_JOURNEYS = 50_000
-_ROWS_AT_ONCE = 10_000
+MAX_KEPT_BYTES = 6_000_000
+# More than a step has places.
+_NUMBERS = 1 << 12
 Direction = Literal["next", "previous"]
-# In place of a step: the visit has none there; and a value that is not among the first.
-_END, _OTHER = 0, -1
+Read = Callable[[], Iterable["Array"]]
+"""Reads journeys as arrays: visits, and the code of each step; _END where a visit has no step."""
+_END = 0
 
 
 class Place(NamedTuple):
@@ -70,104 +72,140 @@ def journeys(
     cache: ResultCache,
 ) -> list[Link]:
     """Return the links between the first `limit` steps at each distance from `start`. Raises BeyondRetention."""
+    import numpy as np
+
     coverage = coverage_of(connection, scope, cache)
     days = divided(coverage, with_data=False)
     label = coverage.rows(sql.label(start[1]))
     if not label:
         return []
     chosen = sql.step_code(start[0], label[0][0])
-    sums = [Sums(1) for _ in range(steps)]
-    rows = _rows(coverage, days, start, chosen, direction, steps, cache)
-    while some := list(islice(rows, _ROWS_AT_ONCE)):
-        for place, own in enumerate(sums, 1):
-            own.add_rows((row[place], row[0]) for row in some if row[place] != _END)
-    names = [_first(connection, of, limit) for of in sums]
-    links: Counter[tuple[int, int, int]] = Counter()
-    for visits, *codes in _rows(coverage, days, start, chosen, direction, steps, cache):
-        before = chosen
-        for place, code in enumerate(codes):
-            after = code if code == _END or code in names[place] else _OTHER
-            links[place, before, after] += visits
-            if code == _END:
-                break
-            before = after
-    known = {chosen: Place(*start), _END: END, _OTHER: OTHER_STEPS}
-    for of in names:
-        known |= of
-    found = [Link(place + 1, known[before], known[after], visits) for (place, before, after), visits in links.items()]
+    parts = [(key, _kept(read)) for key, read in _parts(coverage, days, start, chosen, direction, steps)]
+    values = Sums(1)
+    for key, read in parts:
+        values.add_cached(cache, key and ("journeys", *key), partial(_add_values, read, steps))
+    names = [_first(connection, _of_step(values, step, steps), limit) for step in range(steps)]
+    codes = [np.array(sorted(of), np.int64) for of in names]
+    links = Sums(1)
+    for key, read in parts:
+        name = key and ("journeys of", *key, *(of.tobytes() for of in codes))
+        links.add_cached(cache, name, partial(_add_links, read, codes))
+    # The places that a step's numbers stand for; before the first step there is one.
+    numbered = [[Place(*start)], *([*(of[code] for code in sorted(of)), OTHER_STEPS, END] for of in names)]
+    found = []
+    for link, visits in links:
+        (step, begin), end = divmod(link // _NUMBERS, _NUMBERS), link % _NUMBERS
+        found.append(Link(step + 1, numbered[step][begin], numbered[step + 1][end], visits))
     return sorted(found, key=lambda of: (of.step, -of.visits, of.begin, of.end))
 
 
-def _first(connection: sqlite3.Connection, sums: Sums, limit: int) -> dict[int, Place]:
-    """Return the first steps by visits and text, by their codes."""
+def _add_values(read: Read, steps: int, sums: Sums) -> None:
+    """Add the visits of each code at each step, as the label code * steps + step."""
+    for journeys in read():
+        for step in range(steps):
+            own = journeys[[1 + step, 0]].compress(journeys[1 + step] != _END, axis=1)
+            own[0] = own[0] * steps + step
+            sums.add(own)
+
+
+def _of_step(values: Sums, step: int, steps: int) -> "Array":
+    counts = values.counts
+    counts = counts[:, counts[0] % steps == step]
+    counts[0] //= steps
+    return counts
+
+
+def _add_links(read: Read, codes: "Sequence[Array]", sums: Sums) -> None:
+    """Add the visits of each link from a place of a step to one of the next, as a label made of the three numbers.
+
+    codes: of the places of each step; the numbers after these stand for all other places and for the end.
+    """
+    import numpy as np
+
+    for journeys in read():
+        before = np.zeros(journeys.shape[1], np.int64)
+        for step, known in enumerate(codes):
+            of = journeys[1 + step]
+            is_end, places = of == _END, np.searchsorted(known, of)
+            after = np.where(np.isin(of, known), places, len(known) + is_end)
+            sums.add(np.array([(step * _NUMBERS + before) * _NUMBERS + after, journeys[0]]))
+            journeys, before = journeys.compress(~is_end, axis=1), after.compress(~is_end)
+
+
+def _first(connection: sqlite3.Connection, values: "Array", limit: int) -> dict[int, Place]:
+    """Return the first steps by visits and text, by their codes, given the visits of each code."""
     found: dict[int, Place] = {}
     ranked: list[tuple[int, Place, int]] = []
-    for field in sql.STEP_FIELDS:
-        own = Sums(1)
-        own.add_rows((sql.label_of(code), visits) for code, visits in sums if sql.field_of(code) == field)
-        for row in first(connection, own.counts, limit, ranks=1).rows:
+    for number, field in enumerate(sql.STEP_FIELDS):
+        own = values[:, values[0] % len(sql.STEP_FIELDS) == number]
+        own[0] //= len(sql.STEP_FIELDS)
+        for row in first(connection, own, limit, ranks=1).rows:
             ranked.append((row.figures[0], Place(field, row.text), sql.step_code(field, row.value)))
     for _, place, code in sorted(ranked, key=lambda one: (-one[0], one[1]))[:limit]:
         found[code] = place
     return found
 
 
-def _rows(
+def _parts(
     coverage: Coverage,
     divided_days: "tuple[list[PackedDays], list[tuple[Span, Scope]]]",
     start: tuple[str, str],
     chosen: int,
     direction: Direction,
     steps: int,
-    cache: ResultCache,
-) -> Iterator[tuple[int, ...]]:
-    """Yield rows (visits, code of step 1, ...) that add up to all journeys; _END where a visit has no step."""
+) -> Iterator[tuple[tuple[Any, ...] | None, Read]]:
+    """Yield parts of the range: what stands for their journeys in the keys of cached results, None where they are not
+    cached, and a function that reads them."""
     question = (start, direction, steps)
     packed_days, spans = divided_days
     for columns in packed_days:
-        rows = partial(columns.journeys, chosen, direction == "next", steps)
-        yield from _cached(columns.key("journeys", *question), rows, steps, cache)
+        yield columns.key(*question), partial(columns.journeys, chosen, direction == "next", steps)
     for span, scope in spans:
         day = coverage.complete(span)
-        key = ("journeys", coverage.website, span[0], day.version, coverage.scope.filters, *question) if day else None
-        yield from _cached(key, partial(_counted, coverage, scope, chosen, direction, steps), steps, cache)
+        key = (coverage.website, span[0], day.version, coverage.scope.filters, *question) if day else None
+        yield key, partial(_counted, coverage, scope, chosen, direction, steps)
 
 
-def _cached(
-    key: tuple[Any, ...] | None,
-    count: Callable[[], Iterable[list[tuple[int, ...]]]],
-    steps: int,
-    cache: ResultCache,
-) -> Iterator[tuple[int, ...]]:
-    """Yield the rows that `count` yields in lists; they are cached under a key unless they are many."""
-    known = cache.get(key) if key else None
-    if known is not None:
-        yield from unpacked(known, 1 + steps)
-        return
-    kept: array[int] | None = array("q") if key else None
-    for rows in count():
-        numbers = packed(rows)
-        if kept is not None and len(kept) * kept.itemsize < cache.most_bytes:
-            kept.extend(numbers)
-        else:
-            kept = None
-        yield from unpacked(numbers, 1 + steps)
-    if key and kept is not None:
-        cache.put(key, kept)
+def _kept(read: Read) -> Read:
+    """Return a function that reads journeys only once, unless they take more than MAX_KEPT_BYTES."""
+    import numpy as np
+
+    kept: list[Array] | None = None
+
+    def again() -> Iterator["Array"]:
+        nonlocal kept
+        if kept is not None:
+            yield from (journeys.astype(np.int64) for journeys in kept)
+            return
+        some: list[Array] = []
+        size = 0
+        for journeys in read():
+            kind = np.min_scalar_type(journeys.max(initial=0))
+            size += journeys.size * kind.itemsize
+            if size <= MAX_KEPT_BYTES:
+                some.append(journeys.astype(kind))
+            else:
+                some.clear()
+            yield journeys
+        kept = some if size <= MAX_KEPT_BYTES else None
+
+    return again
 
 
-def _counted(
-    coverage: Coverage, scope: Scope, chosen: int, direction: Direction, steps: int
-) -> Iterator[list[tuple[int, ...]]]:
-    """Yield lists of rows of a day, or of the visits that begin in a part of it."""
+def _counted(coverage: Coverage, scope: Scope, chosen: int, direction: Direction, steps: int) -> Iterator["Array"]:
+    """Yield the journeys of a day, or of the visits that begin in a part of it, equal ones together."""
     found: Counter[tuple[int, ...]] = Counter()
     rows = coverage.connection.execute(*sql.steps(scope, chosen))
     for journey in _journeys(rows, chosen, direction, steps):
         found[journey] += 1
         if len(found) >= MAX_JOURNEYS:
-            yield [(visits, *codes) for codes, visits in found.items()]
+            yield _as_array(found, steps)
             found.clear()
-    yield [(visits, *codes) for codes, visits in found.items()]
+    yield _as_array(found, steps)
+
+
+def _as_array(found: Mapping[tuple[int, ...], int], steps: int) -> "Array":
+    return counts_of(((visits, *codes) for codes, visits in found.items()), steps)
 
 
 def _journeys(

@@ -12,7 +12,6 @@ is decided for visits; only others look at events. What is asked of event_data i
 
 import sqlite3
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property
@@ -497,8 +496,8 @@ class PackedDays:
                 total[number] += [len(visits), visitors, spent]
         return [tuple(row) for row in total.tolist()]
 
-    def journeys(self, chosen: int, is_next: bool, steps: int) -> Iterator[list[tuple[int, ...]]]:
-        """Yield rows (visits, code of step 1, ...) of tally/reports/journeys.py; 0 where a visit has no step."""
+    def journeys(self, chosen: int, is_next: bool, steps: int) -> Iterator[Array]:
+        """Yield the journeys of tally/reports/journeys.py, one of each visit."""
         for batch in self._batches():
             is_asked = np.zeros(batch.visits, bool)
             is_asked[self._begun(batch)] = True
@@ -514,13 +513,14 @@ class PackedDays:
             visit, codes = visit.compress(is_new), codes.compress(is_new)
             hits = np.flatnonzero(codes == chosen)
             hits = hits[differs(visit[hits])]
-            found = np.zeros((len(hits), steps), np.int64)
-            for step in range(steps):
-                places = hits + (step + 1 if is_next else -step - 1)
+            found = np.zeros((1 + steps, len(hits)), np.int64)
+            found[0] = 1
+            for step in range(1, 1 + steps):
+                places = hits + (step if is_next else -step)
                 is_inside = (places >= 0) & (places < len(codes))
                 is_inside[is_inside] = visit[places[is_inside]] == visit[hits[is_inside]]
-                found[is_inside, step] = codes[places[is_inside]]
-            yield [(visits, *codes) for codes, visits in Counter(zip(*found.T.tolist(), strict=True)).items()]
+                found[step, is_inside] = codes[places[is_inside]]
+            yield found
 
 
 def _event_mask(batch: Batch, step: Sequence[Condition]) -> Array:

@@ -141,13 +141,13 @@ def compare_order(coverage: Coverage, spans: Sequence[Span], packed: Sequence[Pa
         totals = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(totals, counted, strict=True)]
         for direction, journey in journeys_of.items():
             for rows in journeys._counted(coverage, scope, chosen, direction, 3):  # type: ignore[arg-type]
-                for visits, *codes in rows:
+                for visits, *codes in rows.T.tolist():
                     journey[tuple(codes)] += visits
     assert [[sum(column) for column in zip(*rows, strict=True)] for rows in found] == totals
     for direction, journey in journeys_of.items():
         by_column = Counter[Row]()
         for rows in chain.from_iterable(columns.journeys(chosen, direction == "next", 3) for columns in packed):
-            for visits, *codes in rows:
+            for visits, *codes in rows.T.tolist():
                 by_column[tuple(codes)] += visits
         assert by_column == journey
 

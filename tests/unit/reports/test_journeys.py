@@ -56,6 +56,7 @@ def test_many_journeys_are_counted_a_part_at_a_time(
     harness: RollupHarness, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(journeys, "MAX_JOURNEYS", most)
+    monkeypatch.setattr(journeys, "MAX_KEPT_BYTES", most)
     for n in range(12):
         day = send(harness, str(n), "/a", f"/{n % 5}")
     visits = [link[3] for link in ask(harness, day, steps=1)]
