@@ -454,9 +454,8 @@ class PackedDays:
     def event_data(self, event_name: int, only: str | None) -> Iterator[tuple[int, int, dict[str, list[Value]]]]:
         """Yield the events of a name in some days, their visitors, and by property, or of one, its values."""
         for batch in self._batches():
-            which, members = _events_of(batch, self._matched(batch))
-            is_asked = batch.event_mask("event_name", [event_name]).take(which) & ~batch.is_pageview(which)
-            which, members = which.compress(is_asked), members.compress(is_asked)
+            named = np.flatnonzero(batch.event_mask("event_name", [event_name]))
+            which, members = _in_matched(batch, self._matched(batch), named.compress(~batch.is_pageview(named)))
             codes, texts = batch.data
             used, codes = np.unique(codes.take(which), return_inverse=True)
             # The numbers of the pairs of all texts, one text after another.
@@ -567,6 +566,18 @@ def _events_of(batch: Batch, matched: Matched) -> tuple[Array, Array]:
     # The first event of each visit, less the events of the visits before it that match.
     begins = batch.first_event.take(matched.visits) - (np.cumsum(counts) - counts)
     return begins.take(visits) + np.arange(len(visits)), batch.visitor_of_visit.take(matched.visits).take(visits)
+
+
+def _in_matched(batch: Batch, matched: Matched, events: Array) -> tuple[Array, Array]:
+    """Return those of some events that are in E, and the visitor of each."""
+    visits = batch.visit_of_event.take(events)
+    if matched.which is None:
+        is_matched = np.zeros(batch.visits, bool)
+        is_matched[matched.visits] = True
+        is_in = is_matched.take(visits)
+    else:
+        is_in = np.isin(events, matched.which, assume_unique=True)
+    return events.compress(is_in), batch.visitor_of_visit.take(visits.compress(is_in))
 
 
 def _group_of_each(sizes: Array) -> Array:
