@@ -90,7 +90,7 @@ def filtered_reads(bench: Bench) -> list[Row]:
     with bench.copy() as data_set:
         for field, value, targets in FILTERS:
             times, _ = timed_queries(data_set, filtered(field, value), max(3, bench.repeats // 4))
-            covers = f"{share(data_set, field, value) * 100:.0f} %"
+            covers = f"{share(bench.data_set(), field, value) * 100:.0f} %"
             rows += [
                 row("filtered", f"{kind}, {covers}, {days} days", times, (kind, days), baselines[value, kind, days], s)
                 for kind in kinds
