@@ -762,8 +762,7 @@ def reach(page: Page, name: str) -> None:
     raise AssertionError(f"{name} is not reached by Tab: {seen}")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", ["wide", "narrow"])
+@pytest.mark.parametrize(("size", "scheme"), [("wide", "light"), ("narrow", "dark")])
 def test_axe_finds_nothing(size: str, scheme: str, serve: Serve, browse: Browse) -> None:
     """On any of these pages, with errors, dialogs and notices as well; and none scrolls sideways."""
     server = serve("--free-events", "2")

@@ -97,6 +97,7 @@ def swap_indexes(path: Path) -> None:
 # One backup
 
 
+@pytest.mark.slow
 def test_a_backup_is_one_complete_file(run: Run, db: Path, folder: Path) -> None:
     target = folder / "copy.db"
     assert succeeded(run("backup", target)) == ""

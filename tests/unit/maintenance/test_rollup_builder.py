@@ -163,7 +163,7 @@ def test_the_work_has_many_steps(start: Start) -> None:
 def test_killed_at_any_step(start: Start, part: int) -> None:
     """After a kill at any step the figures are correct at once, and rollups are complete in the end."""
     steps = steps_of(start())
-    for stop in range(4 * part, steps, 16):
+    for stop in range(6 * part, steps, 24):
         harness = start()
         assert not harness.build(stop)
         same(harness)
@@ -194,7 +194,7 @@ def bring_to_open_days(harness: RollupHarness) -> None:
 def test_changed_at_any_step(start: Start, what: Callable[[RollupHarness], None]) -> None:
     """Counts are added to a day only if it has not been marked stale again meanwhile."""
     steps = steps_of(start())
-    for step in range(0, steps, 13):
+    for step in range(0, steps, 19):
         harness = start()
 
         def happen(harness: RollupHarness = harness) -> None:

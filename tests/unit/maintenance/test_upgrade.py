@@ -97,6 +97,7 @@ def test_check_changes_nothing(run: Run, newer: Run, db: Path, tmp_path: Path) -
     assert files(db.parent) == before
 
 
+@pytest.mark.slow
 def test_an_upgrade_and_the_way_back(run: Run, newer: Run, db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = content(db)
     refused(newer("account", "list"), 1, "schema version", "older release", f"analytics-server upgrade --db {db}`")

@@ -310,6 +310,7 @@ def test_expired_days_are_deleted(harness: RollupHarness) -> None:
     assert harness.stats(scope) == before
 
 
+@pytest.mark.slow
 def test_imports_into_days_without_rows_and_their_undo(harness: RollupHarness) -> None:
     """Exported lines are known, new ones join the visits of the first import, and an undo leaves what was before."""
     common = {"type": "pageview", "pathname": "/", "visitor": "a"}

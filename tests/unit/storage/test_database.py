@@ -285,6 +285,7 @@ def add_many(connection: sqlite3.Connection) -> None:
 
 
 @pytest.mark.parametrize("when", [b"0\n", b"9000\n", b"20000\n", b"29000\n", b"all\n", b"done\n"], ids=bytes.decode)
+@pytest.mark.slow
 def test_killed_in_the_middle_of_a_migration(when: bytes, path: Path) -> None:
     """A killed migration leaves the old or the new version, and the file opens. The migration writes 15 MB, more than
     SQLite caches, so that part of it is in the WAL when the process is killed."""

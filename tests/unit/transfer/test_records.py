@@ -106,6 +106,7 @@ ANY_ROWS = st.lists(st.sampled_from(PIECES), max_size=6).map(b"".join)
     block=st.sampled_from([1, 7, 30, 1_000]),
     start=st.integers(0, 12),
 )
+@pytest.mark.slow
 def test_rows_do_not_depend_on_blocks(tmp_path: Path, drawn: list[bytes], block: int, start: int) -> None:
     """Rows that are read together are those that are read one by one."""
     content = b"".join(row + b"\n" for row in drawn)
