@@ -25,7 +25,7 @@ from tally.storage.database import open_database, transaction
 from tests.support import proxies
 from tests.support.app import CHROME, OWNER, ROOT, Answer
 from tests.support.page_client import PASSWORD, PASSWORD_HASH
-from tests.support.process import NO_RATE_LIMITS, Server
+from tests.support.process import NO_RATE_LIMITS, Server, until
 
 HOST = "stats.example.com"
 CA = trustme.CA()
@@ -76,6 +76,13 @@ CASES = {
         "apache",
         proxies.APACHE_BASE + "CONFIGURATION",
         CERTIFICATES | {"*:443": "127.0.0.1:PORT"},
+    ),
+    "Traefik": Case(
+        "traefik",
+        "deployment/traefik",
+        "yaml",
+        "CONFIGURATION\ntls:\n  certificates:\n    - certFile: CERT\n      keyFile: CERT\n",
+        {"        certResolver: letsencrypt\n": "        options: default\n"},
     ),
     "nginx, path kept": Case("nginx", "deployment", "nginx", NGINX_SITE, {}, ("--base-path", "/stats"), "/stats"),
     "Caddy, path removed": Case(
@@ -130,6 +137,13 @@ class Installation:
             self.server.kill()
             raise
 
+    def answers(self) -> bool:
+        """Return whether the proxy has read its configuration: Traefik listens before."""
+        try:
+            return self.send("HEAD", "/").status > 0
+        except (ssl.SSLError, ConnectionError):
+            return False
+
     def close(self) -> None:
         """Stop both."""
         self.proxy.stop()
@@ -152,8 +166,11 @@ class Installation:
 @pytest.fixture(params=CASES)
 def installation(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Installation]:
     one = Installation(CASES[request.param], tmp_path)
-    yield one
-    one.close()
+    try:
+        until(one.answers)
+        yield one
+    finally:
+        one.close()
 
 
 def test_a_configuration_of_the_pages(installation: Installation) -> None:

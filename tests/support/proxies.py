@@ -1,6 +1,7 @@
-"""Real reverse proxies in front of a real server: Caddy, nginx, HAProxy and Apache.
+"""Real reverse proxies in front of a real server: Caddy, nginx, HAProxy, Apache and Traefik.
 
-The tests of a proxy that is not installed are skipped; with TALLY_MUST_PROXY=1, as in .ci/run, they fail.
+The tests of a proxy that is not installed are skipped; with TALLY_MUST_PROXY=1, as in .ci/run, they fail, but for
+Traefik, which Debian does not have.
 """
 
 import os
@@ -111,6 +112,7 @@ COMMANDS = {
     "caddy": ["caddy", "run", "--adapter", "caddyfile", "--config"],
     "nginx": ["nginx", "-p", "FOLDER", "-c"],
     "haproxy": ["haproxy", "-db", "-f"],
+    "traefik": ["traefik", "--entrypoints.websecure.address=127.0.0.1:PORT", "--providers.file.filename"],
 }
 # A minimal configuration of nginx: no proxy_set_header, and HTTP/1.0 to the server.
 BARE_NGINX = nginx("location / { proxy_pass http://UPSTREAM; }")
@@ -127,17 +129,19 @@ class Proxy:
 
     def __init__(self, name: str, configuration: str, upstream: str, folder: Path) -> None:
         if shutil.which(name) is None:
-            assert not os.environ.get("TALLY_MUST_PROXY"), f"install {name}: {PACKAGES}"
-            pytest.skip(f"NOT TESTED: {name} is not installed ({PACKAGES})")
+            assert name == "traefik" or not os.environ.get("TALLY_MUST_PROXY"), f"install {name}: {PACKAGES}"
+            where = "https://github.com/traefik/traefik/releases" if name == "traefik" else PACKAGES
+            pytest.skip(f"NOT TESTED: {name} is not installed ({where})")
         folder.mkdir()
         self._log = folder / "log"
         user = "user root;" if os.geteuid() == 0 else ""
         for _ in range(3):
             self.port = free_port()
-            file = folder / "configuration"
+            # Traefik goes by the ending.
+            file = folder / "configuration.yaml"
             text = configuration.replace("UPSTREAM", upstream).replace("ORIGIN", ORIGIN).replace("USER", user)
             file.write_text(text.replace("PORT", str(self.port)).replace("FOLDER", str(folder)))
-            words = [word.replace("FOLDER", str(folder)) for word in COMMANDS[name]]
+            words = [word.replace("FOLDER", str(folder)).replace("PORT", str(self.port)) for word in COMMANDS[name]]
             # Caddy stores certificates and its last configuration in these directories.
             environment = os.environ | {"XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
             with self._log.open("ab") as log:
