@@ -3,7 +3,7 @@
     python bench/run.py [--events 10000000] [--seconds 5] [--rounds 3] [--folder DIR] [--only PART ...]
 
 With --folder the data set is kept and reused by the next run. Parts use a copy of it, and plain SQL reads a file with
-the rows of all days: 1.3 GB in all for 10 million events. Messages go to standard error, the table to standard output.
+the rows of all days, three times as large. Messages go to standard error, the table to standard output.
 All servers are this project's own, on 127.0.0.1. Compare ratios: every baseline is measured in the same run, on the
 same machine. A part that fails has a row that says so, and the exit status is 1.
 

@@ -15,7 +15,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 from tally.accounts.accounts import AccountError
 from tally.cli.console import Failure, Parser, say, sentence
@@ -97,24 +97,9 @@ def run(arguments: Sequence[str]) -> int:
         if arguments[:1] == [READER_PROCESS]:
             import_module("tally.transfer.reader_process").main()
             return 0
-        status = _run(list(arguments))
-        sys.stdout.flush()
-        return status
+        return _run(list(arguments))
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        if not _is_unread(sys.stdout):
-            raise
-        # At its end Python writes what is left once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
-
-
-def _is_unread(pipe: TextIO) -> bool:
-    """Return whether the process that reads a pipe has ended, as `head` does."""
-    poll = select.poll()
-    poll.register(pipe.fileno(), 0)
-    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _run(words: list[str]) -> int:
@@ -130,6 +115,8 @@ def _run(words: list[str]) -> int:
     try:
         settings = settings_from({setting.name: getattr(given, setting.name, None) for setting in SETTINGS}, os.environ)
         given.command(given, settings)
+        # Not at the end of the process, where nothing is left to report a failure. Does nothing without an output.
+        print(end="", flush=True)
     except BadSetting as bad:
         return _fail(str(bad), 2)
     except Failure as failure:
@@ -139,12 +126,23 @@ def _run(words: list[str]) -> int:
     except (BadDatabase, BackupError, AccountError) as failure:
         return _fail(str(failure), 1)
     except OSError as failure:
-        if isinstance(failure, BrokenPipeError) and _is_unread(sys.stdout):
-            raise
+        if isinstance(failure, BrokenPipeError) and _is_output_unread():
+            # At its end Python writes what is left once more.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + signal.SIGPIPE
         return _fail(f"{failure.filename or 'the system'}: {failure.strerror or failure}", 1)
     except DatabaseError as failure:
         return _fail(f"{settings.db.resolve()}: {failure}", 1)
     return 0
+
+
+def _is_output_unread() -> bool:
+    """Return whether standard output is a pipe whose reader has ended, as `head` does."""
+    if sys.stdout is None:
+        return False
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 def _parsed(words: list[str]) -> argparse.Namespace:

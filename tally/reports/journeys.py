@@ -91,7 +91,9 @@ def journeys(
         name = key and ("journeys of", *key, *(of.tobytes() for of in codes))
         links.add_cached(cache, name, partial(_add_links, read, codes))
     # The places that a step's numbers stand for; before the first step there is one.
-    numbered = [[Place(*start)], *([*(of[code] for code in sorted(of)), OTHER_STEPS, END] for of in names)]
+    numbered = [[Place(*start)]]
+    for of, own in zip(names, codes, strict=True):
+        numbered.append([*map(of.__getitem__, own.tolist()), OTHER_STEPS, END])
     found = []
     for link, visits in links:
         (step, begin), end = divmod(link // _NUMBERS, _NUMBERS), link % _NUMBERS
@@ -136,9 +138,9 @@ def _first(connection: sqlite3.Connection, values: "Array", limit: int) -> dict[
     """Return the first steps by visits and text, by their codes, given the visits of each code."""
     found: dict[int, Place] = {}
     ranked: list[tuple[int, Place, int]] = []
-    for number, field in enumerate(sql.STEP_FIELDS):
-        own = values[:, values[0] % len(sql.STEP_FIELDS) == number]
-        own[0] //= len(sql.STEP_FIELDS)
+    for field in sql.STEP_FIELDS:
+        own = values[:, sql.step_code(field, sql.label_of(values[0])) == values[0]]
+        own[0] = sql.label_of(own[0])
         for row in first(connection, own, limit, ranks=1).rows:
             ranked.append((row.figures[0], Place(field, row.text), sql.step_code(field, row.value)))
     for _, place, code in sorted(ranked, key=lambda one: (-one[0], one[1]))[:limit]:

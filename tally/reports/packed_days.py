@@ -29,6 +29,7 @@ from tally.rollups.goal_days import COLUMNS, PART, millionths
 from tally.storage.database import check_interrupt
 from tally.storage.day_columns import Array, Column, Days, decoded_days, decoded_texts, differs, ids_of
 from tally.storage.sql import day_columns
+from tally.storage.sql.behaviour import step_code
 from tally.storage.sql.events import Place
 from tally.storage.sql.filters import Condition, Query, matching_texts
 from tally.storage.sql.goals import values_of_texts
@@ -221,11 +222,10 @@ class Batch:
 
     def event_codes(self, name: str, events: Array | None = None) -> Array:
         """Return the codes of a column for some events, or for all."""
-        codes, is_of_visits = self.column(name).codes, self.column(name).is_of_visits
-        rows = self.visit_of_event if is_of_visits else None
-        if events is not None:
-            rows = events if rows is None else rows.take(events)
-        return codes if rows is None else codes.take(rows)
+        column, rows = self.column(name), events
+        if column.is_of_visits:
+            rows = self.visit_of_event if events is None else self.visit_of_event.take(events)
+        return column.codes if rows is None else column.codes.take(rows)
 
 
 Value = tuple[Any, int, int]
@@ -502,10 +502,10 @@ class PackedDays:
             is_asked[self._begun(batch)] = True
             codes = np.where(
                 batch.is_pageview(),
-                _labels(batch, "pathname") * 2,
-                _labels(batch, "event_name") * 2 + 1,
+                step_code("pathname", _labels(batch, "pathname")),
+                step_code("event_name", _labels(batch, "event_name")),
             )
-            # As behaviour.step_code. Without steps that have no text, then without those that repeat the one before.
+            # Without steps that have no text, then without those that repeat the one before.
             which = np.flatnonzero((codes > 1) & is_asked.take(batch.visit_of_event))
             visit, codes = batch.visit_of_event.take(which), codes.take(which)
             is_new = differs(visit) | differs(codes)

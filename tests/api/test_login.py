@@ -315,7 +315,6 @@ async def test_a_session_lasts_30_days_from_its_last_use(app: App) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 async def test_the_oldest_sessions_are_removed(app: App) -> None:
     await account(app)
     browsers = []

@@ -1,7 +1,7 @@
 """Real reverse proxies in front of a real server: Caddy, nginx, HAProxy, Apache and Traefik.
 
 The tests of a proxy that is not installed are skipped; with TALLY_MUST_PROXY=1, as in .ci/run, they fail, but for
-Traefik, which Debian does not have.
+those of DOWNLOADS.
 """
 
 import os
@@ -122,6 +122,8 @@ HIDDEN_NGINX = nginx(
 )
 SHARING = {"caddy": CADDY, "nginx": NGINX, "haproxy": HAPROXY, "apache2": APACHE}
 PACKAGES = "apt-get install caddy nginx-light haproxy apache2"
+# What Debian does not have.
+DOWNLOADS = {"traefik": "https://github.com/traefik/traefik/releases"}
 
 
 class Proxy:
@@ -129,8 +131,8 @@ class Proxy:
 
     def __init__(self, name: str, configuration: str, upstream: str, folder: Path) -> None:
         if shutil.which(name) is None:
-            assert name == "traefik" or not os.environ.get("TALLY_MUST_PROXY"), f"install {name}: {PACKAGES}"
-            where = "https://github.com/traefik/traefik/releases" if name == "traefik" else PACKAGES
+            where = DOWNLOADS.get(name, PACKAGES)
+            assert name in DOWNLOADS or not os.environ.get("TALLY_MUST_PROXY"), f"install {name}: {where}"
             pytest.skip(f"NOT TESTED: {name} is not installed ({where})")
         folder.mkdir()
         self._log = folder / "log"

@@ -6,7 +6,7 @@ change hands at each of them.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tally.events.filters import Filter
 from tally.storage.event_data import STORED
@@ -14,6 +14,11 @@ from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW, Scope, begun_visits,
 from tally.storage.sql.filters import Query
 from tally.timestamps import DAY_MS
 
+if TYPE_CHECKING:
+    from tally.storage.day_columns import Array
+
+Numbers = TypeVar("Numbers", int, "Array")
+"""One, or an array of them."""
 Step = tuple[str, tuple[Any, ...]]
 """An SQL condition on an event, 0 or 1, and its parameters."""
 _MET = {"pathname": f"({IS_PAGEVIEW} and pathname = ?)", "event_name": f"({IS_EVENT} and event_name = ?)"}
@@ -98,12 +103,12 @@ def visits(scope: Scope, share: Share, most: int) -> Query:
     )
 
 
-def step_code(field: str, label: int) -> int:
+def step_code(field: str, label: Numbers) -> Numbers:
     """Return the number that stands for a step in `steps`."""
     return 2 * label + STEP_FIELDS.index(field)
 
 
-def label_of(code: int) -> int:
+def label_of(code: Numbers) -> Numbers:
     """Return the label of a step's text."""
     return code >> 1
 

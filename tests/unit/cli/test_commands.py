@@ -141,6 +141,38 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
+def test_a_reader_of_standard_output_that_ends_early(website: str, db: Path) -> None:
+    """As `| head` does: the command ends too, as by SIGPIPE, and reports no fault."""
+    rows = "with recursive n (x) as (select 1 union all select x + 1 from n where x < 200000) select x from n"
+    words = [sys.executable, str(ROOT / "analytics_server.py"), "query", rows, "--db", str(db)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stderr:
+        process.stdout.read(1)
+        process.stdout.close()
+        assert process.stderr.read().decode() == f"database: {db}\n"
+    assert process.wait() == 128 + signal.SIGPIPE
+
+
+def test_without_standard_output(website: str, db: Path) -> None:
+    """As a service may start it (`>&-`)."""
+    words = [sys.executable, str(ROOT / "analytics_server.py"), "website", "list", "--db", str(db)]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *words], capture_output=True, text=True, env=clean_environment()
+    )
+    assert (done.returncode, done.stderr) == (0, f"database: {db}\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="NOT TESTED: this system has no /dev/full")
+def test_standard_output_that_is_full(website: str, db: Path) -> None:
+    words = [sys.executable, str(ROOT / "analytics_server.py"), "website", "list", "--db", str(db)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, env=clean_environment())
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[1] == "analytics-server: the system: No space left on device"
+
+
 def test_missing_values_are_printed_as_none(here: Command, tmp_path: Path) -> None:
     account(here, "a@example.com")
     key = here("key", "create").stdout.strip()
@@ -250,20 +282,6 @@ def test_a_refused_command_creates_no_database(
 
 
 # Which account
-
-
-def test_a_reader_of_standard_output_that_ends_early(website: str, db: Path) -> None:
-    """As `| head` does: the command ends too, as by SIGPIPE, and reports no fault."""
-    rows = "with recursive n (x) as (select 1 union all select x + 1 from n where x < 200000) select x from n"
-    words = [sys.executable, str(ROOT / "analytics_server.py"), "query", rows, "--db", str(db)]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
-    assert process.stdout is not None
-    assert process.stderr is not None
-    with process.stderr:
-        process.stdout.read(1)
-        process.stdout.close()
-        assert process.stderr.read().decode() == f"database: {db}\n"
-    assert process.wait() == 128 + signal.SIGPIPE
 
 
 def test_the_first_website_creates_an_account(here: Command, db: Path) -> None:

@@ -77,7 +77,6 @@ def test_space_is_returned_and_nothing_else_changes(db: Path, capsys: pytest.Cap
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_a_second_run_changes_nothing(db: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_in_process(main, capsys, "compact", "--db", str(db))[0] == 0
     content, compacted = rows(db, *TABLES), size(db)

@@ -145,7 +145,6 @@ def test_cached_figures_follow_every_change(
     [(0, True), (6 * HOUR_MS, True), (0, False)],
     ids=["whole days", "a day that is cut", "whole days by row"],
 )
-@pytest.mark.slow
 def test_cached_filtered_figures_and_partial_days_follow_every_change(
     harness: RollupHarness, monkeypatch: pytest.MonkeyPatch, cut_ms: int, is_packed: bool
 ) -> None:
@@ -204,7 +203,6 @@ def import_that_is_built_in_already(harness: RollupHarness) -> None:
         import_that_is_built_in_already,
     ],
 )
-@pytest.mark.slow
 def test_pages_of_days_that_change_while_they_are_counted(
     harness: RollupHarness, change: Callable[[RollupHarness], None], after: str
 ) -> None:

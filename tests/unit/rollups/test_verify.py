@@ -93,7 +93,6 @@ def test_a_correct_database_passes(db: Path, verify: Verify) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["id", "domain"])
-@pytest.mark.slow
 def test_one_website_alone(db: Path, verify: Verify, how: str) -> None:
     sql(db, "update total_15m set pageviews = pageviews + 1 where website = 1")
     (name,) = sql(db, f"select {how} from website where number = 2")[0]
