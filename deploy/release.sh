@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
-# Makes a release: version, changelog, tag, wheel, sdist, single file, checksums, release notes.
+# Makes a release: version, changelog, tag, wheel, sdist, single file, clients, checksums, release notes.
 #
 #   deploy/release.sh VERSION [--dry-run] [--no-binary] [--out DIRECTORY]
 #
 # Everything is built in a temporary clone, so that only committed files are in it:
-#   1. VERSION is written to pyproject.toml; the changelog's section "## VERSION (unreleased)" or "## Unreleased" gets
-#      the date.
+#   1. VERSION is written to pyproject.toml and to the clients; the changelog's section "## VERSION (unreleased)" or
+#      "## Unreleased" gets the date.
 #   2. This becomes a commit with the tag vVERSION.
 #   3. The wheel, the sdist and the single file (for this machine's system and Python) are built, and SHA256SUMS of them.
 #   4. The single file is started, and deploy/smoke_test.py uses it.
 #   5. The Debian package, for systems with this machine's Python, where dpkg-deb is installed.
 #   6. The same as 4 for a program that needs no Python (PyInstaller, for this machine's C library), unless --no-binary.
-#   7. RELEASE-NOTES.md is written: the changelog's section, how to upgrade and go back, the checksums.
+#   7. The clients: wheel and sdist for Python and, where npm is installed, the package for JavaScript.
+#   8. RELEASE-NOTES.md is written: the changelog's section, how to upgrade and go back, the clients, the checksums.
 # Without --dry-run the commit and the tag then come into this repository. Nothing is pushed or uploaded: the last lines
 # say how.
 set -euo pipefail
@@ -62,6 +63,9 @@ def replace(name: str, pattern: str, text: str) -> None:
 
 
 replace("pyproject.toml", r'^version = ".*"$', f'version = "{version}"')
+replace("clients/python/pyproject.toml", r'^version = ".*"$', f'version = "{version}"')
+replace("clients/python/src/tally_client/connection.py", r'^VERSION = ".*"$', f'VERSION = "{version}"')
+replace("clients/js/package.json", r'^  "version": ".*",$', f'  "version": "{version}",')
 day = datetime.datetime.now(datetime.UTC).date()
 replace("CHANGELOG.md", rf"^## (?:Unreleased|{re.escape(version)} \(unreleased\))$", f"## {version} ({day})")
 PYTHON
@@ -130,6 +134,16 @@ if [ -n "$binary" ]; then
   use "$work/dist/tally-$version-${platform%-cp*}"
 fi
 
+# Last: the steps before take the one wheel that is there.
+echo "== clients"
+cd "$work/tally/clients"
+"$work/tools/bin/python" -m build --outdir "$work/dist" python >"$work/build.log" || { cat "$work/build.log" >&2; exit 1; }
+if command -v npm >/dev/null; then
+  (cd js && npm pack --silent --pack-destination "$work/dist" >/dev/null)
+else
+  echo "no package for JavaScript: npm is not installed"
+fi
+
 cd "$work/dist"
 # Not in one pipeline: the shell may create the file before it expands the pattern.
 sums=$(sha256sum ./*)
@@ -143,7 +157,16 @@ import pathlib, re, sys
 version, schema, changelog = sys.argv[1:]
 section = re.compile(rf"^## ({re.escape(version)} \(.*?\))$(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 heading, changes = section.search(pathlib.Path(changelog).read_text("utf-8")).groups()
-wheel, sdist, single = (next(pathlib.Path().glob(ending)).name for ending in ("*.whl", "*.tar.gz", "*.pyz"))
+
+
+def names(*patterns: str) -> list[str]:
+    return [path.name for pattern in patterns for path in sorted(pathlib.Path().glob(pattern))]
+
+
+wheel, sdist, single = names("tally_analytics_server-*.whl", "tally_analytics_server-*.tar.gz", "*.pyz")
+clients = [f"- Python: `pip install {name}`" for name in names("tally_analytics_client-*.whl")]
+clients += [f"- JavaScript: `npm install ./{name}`" for name in names("*.tgz")]
+clients = "\n".join(clients)
 print(f"""\
 # Tally {heading}
 
@@ -166,6 +189,10 @@ Install the previous release and restart the server. Where the schema version ha
 before the upgrade, with the previous release: `analytics-server restore COPY --db FILE`. Its `doctor` names the
 command. Events collected since the upgrade are not in the copy. docs/upgrading.md has the details.
 
+## Clients
+
+{clients}
+
 ## Checksums
 
 SHA-256, as in the file SHA256SUMS:
@@ -185,3 +212,5 @@ git fetch --quiet "$work/tally" "refs/tags/v$version:refs/tags/v$version"
 echo "committed and tagged v$version. Next:"
 echo "  git push origin HEAD v$version"
 echo "  attach the files of $out to the release v$version, with RELEASE-NOTES.md as its text"
+echo "  python -m twine upload $out/tally_analytics_*-$version*"
+[ ! -e "$out/tally-analytics-client-$version.tgz" ] || echo "  npm publish $out/tally-analytics-client-$version.tgz"

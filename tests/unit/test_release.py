@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -83,8 +84,10 @@ def test_a_release_is_committed_tagged_and_built(clone: Path, tmp_path: Path) ->
     assert git(clone, "log", "-1", "--format=%s %P") == f"Release {VERSION} {before}"
     assert git(clone, "rev-parse", f"v{VERSION}") == git(clone, "rev-parse", "HEAD")
     assert git(clone, "status", "--porcelain") == ""
-    assert git(clone, "diff", "--name-only", before).split() == ["CHANGELOG.md", "pyproject.toml"]
-    assert f'\nversion = "{VERSION}"\n' in (clone / "pyproject.toml").read_text()
+    client = ("js/package.json", "python/pyproject.toml", "python/src/tally_client/connection.py")
+    changed = ["CHANGELOG.md", *(f"clients/{name}" for name in client), "pyproject.toml"]
+    assert git(clone, "diff", "--name-only", before).split() == changed
+    assert all(f'"{VERSION}"' in (clone / name).read_text() for name in changed[1:])
     today = datetime.now(UTC).date()
     dated = re.search(rf"^## {re.escape(VERSION)} \((.*)\)$", (clone / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert dated is not None
@@ -93,15 +96,17 @@ def test_a_release_is_committed_tagged_and_built(clone: Path, tmp_path: Path) ->
     texts = ("SHA256SUMS", "RELEASE-NOTES.md")
     made = {path.name: path for path in out.iterdir() if path.name not in texts}
     assert sums == {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in made.items()}
-    package = ["deb"] if shutil.which("dpkg-deb") else []
-    assert sorted(name.rpartition(".")[2] for name in made) == [*package, "gz", "pyz", "whl"]
+    package, client = ["deb"] if shutil.which("dpkg-deb") else [], ["tgz"] if shutil.which("npm") else []
+    assert sorted(name.rpartition(".")[2] for name in made) == [*package, "gz", "gz", "pyz", *client, "whl", "whl"]
     assert all(VERSION in name for name in made)
     notes = (out / "RELEASE-NOTES.md").read_text()
     assert notes.startswith(f"# Tally {VERSION} ({dated[1]})\n\nNew.\n\n## Upgrade\n")
     assert f"The schema version of the database is {SCHEMA}." in notes
     assert all(name in notes for name in made)
     assert notes.endswith("```text\n" + (out / "SHA256SUMS").read_text() + "```\n")
-    (wheel,) = out.glob("*.whl")
+    with tarfile.open(out / f"tally_analytics_client-{VERSION}.tar.gz") as held:
+        assert f"tally_analytics_client-{VERSION}/LICENSE" in held.getnames()
+    (wheel,) = out.glob("tally_analytics_server-*.whl")
     with zipfile.ZipFile(wheel) as held:
         assert held.read("tally/CHANGELOG.md") == (clone / "CHANGELOG.md").read_bytes()
     assert git(ROOT, "tag") == tags, "nothing is pushed"
