@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.app import CHROME, ROOT, Answer
+from tests.support.app import CHROME, ROOT, Answer, unpacked_countries
 
 
 def clean_environment(**more: str) -> dict[str, str]:
@@ -40,7 +40,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 class Server:
-    """The real server as a process."""
+    """The real server as a process, with the bundled countries unpacked: unpacking them takes 0.3 s at each start."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Server:
                 [*words, *arguments],
                 stdout=subprocess.PIPE,
                 stderr=stderr,
-                env=clean_environment(**env),
+                env=clean_environment(**{"ANALYTICS_GEOIP_DB": str(unpacked_countries()), **env}),
                 cwd=db.parent,
                 pass_fds=pass_fds,
             )
