@@ -72,7 +72,7 @@ from tests.support.app import App, ManualClock
 from tests.support.cases import cases
 from tests.support.selection import examples
 
-EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or examples(120, default=4))  # of each of the two kinds of scenario
+EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or examples(70, default=4))  # of each of the two kinds of scenario
 EXAMPLES_PER_FILE = 100  # a new website makes the server reload all websites of its database
 NO_LIMIT = 10**9  # requests per minute; rate limits have their own tests
 SENT_BETWEEN_PAGES = "sent-between-pages"

@@ -7,8 +7,8 @@ marker as its name or path; `found` counts how often each is in the file. The ch
 The checks read a copy of the file (`copied_database`), so that the next server recovers what the killed one left, and
 not what SQLite has recovered for a test.
 
-`SEED` seeds every random choice. It is printed, and TALLY_SEED=... sets it; the times of kills still depend on the
-machine. TALLY_KILLS is the number of kills, 20 by default; the other tests grow with it.
+SEED of tests/support/selection.py seeds every random choice; the times of kills still depend on the machine.
+TALLY_KILLS is the number of kills, 20 by default; the other tests grow with it.
 """
 
 import http.client
@@ -16,7 +16,6 @@ import itertools
 import json
 import os
 import random
-import secrets
 import sqlite3
 import subprocess
 import threading
@@ -44,8 +43,8 @@ from tally.storage.sql.events import Scope
 from tests.support.app import CHROME
 from tests.support.process import Server
 from tests.support.rollup_database import DAY_MS, Reference, stored_facts, table_errors, with_all_rows
+from tests.support.selection import SEED
 
-SEED = int(os.environ.get("TALLY_SEED") or secrets.randbelow(1 << 30))
 KILLS = int(os.environ.get("TALLY_KILLS") or 20)
 KILLS_PER_FILE = 20
 # 1,000 kills of one file would make each check slower than the one before: each part has a file of its own.

@@ -7,6 +7,8 @@ with every example. Naming files, tests or markers runs these alone, with every 
 """
 
 import os
+import random
+import secrets
 from enum import StrEnum
 from pathlib import Path
 
@@ -82,6 +84,10 @@ _SECONDS = {
 }
 
 
+SEED = int(os.environ.get("TALLY_SEED") or (0 if "TALLY_FAULT" in os.environ else secrets.randbelow(1 << 30)))
+"""Of random choices other than Hypothesis's. A test that fails has printed it, and TALLY_SEED=... repeats it."""
+
+
 class Amount(StrEnum):
     """What runs."""
 
@@ -107,6 +113,15 @@ def examples(full: int, default: int) -> int:
     A test that uses it is marked `random_examples`, so that `--rest` runs it again.
     """
     return default if amount() is Amount.default else full
+
+
+def first_of(stride: int) -> int:
+    """Return a random number below `stride`: the first of the steps that are tested, from which it is each so many-th.
+
+    All runs together test every step.
+    """
+    print(f"repeat it with TALLY_SEED={SEED}")
+    return random.Random(f"{SEED} {stride}").randrange(stride)
 
 
 def is_worker(config: pytest.Config) -> bool:

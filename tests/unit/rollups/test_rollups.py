@@ -45,7 +45,7 @@ from tests.support.rollup_database import (
 )
 from tests.support.selection import examples
 
-EXAMPLES = int(os.environ.get("ROLLUP_EXAMPLES") or examples(80, default=3))
+EXAMPLES = int(os.environ.get("ROLLUP_EXAMPLES") or examples(50, default=3))
 # So low that almost every row is a step of its own.
 LIMITS = {
     (field_values, "ROLL_UP_EVENTS"): 3,
