@@ -108,7 +108,8 @@ def _conditions(coverage: Coverage, step: FunnelStep, labels: Mapping[str, int])
         filters = [resolved(coverage.connection, coverage.website, of) for of in step.filters]
         return conditions_of(coverage.connection, filters)
     types = PAGEVIEWS if step.field == "pathname" else TRAFFIC - PAGEVIEWS
-    return [Condition("type", sorted(types), False), Condition(step.field, [labels[step.text]], False)]
+    # First the one that fewer events meet.
+    return [Condition(step.field, [labels[step.text]], False), Condition("type", sorted(types), False)]
 
 
 def _of_columns(

@@ -52,7 +52,7 @@ def kill_during_start(db: Path, after_s: float) -> None:
 
 @parts
 def test_sigkill_at_random_moments_under_load(part: int, serve: Serve, db: Path, tmp_path: Path) -> None:
-    """Six clients and twenty kills, some during a start. Every acknowledged event is stored once, and every request
+    """Six clients and a dozen kills, some during a start. Every acknowledged event is stored once, and every request
     completely or not at all. Requests without a response are sent again. Figures equal those of the raw rows."""
     rng = rng_of(part, "kills under load")
     key, (website,) = new_file(db)

@@ -252,7 +252,7 @@ def test_sigkill_during_an_import(part: int, serve: Serve, db: Path, tmp_path: P
     kills, is_over = 0, False
     while not is_over:
         target = rng.choice(("the import", "the import", "the server", "both"))
-        before, enough = imported(), rng.randrange(1, 9_000)
+        before, enough = imported(), rng.randrange(1, 16_000)
         with sending(server, ledger, clients=2, rest_s=0.1):
             process = process or started(db, *words)
             until(lambda: imported() - before >= enough or process.poll() is not None, 180)  # noqa: B023
