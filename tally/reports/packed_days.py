@@ -504,16 +504,16 @@ class PackedDays:
     def journeys(self, chosen: int, is_next: bool, steps: int) -> Iterator[Array]:
         """Yield the journeys of tally/reports/journeys.py, one of each visit."""
         for batch in self._batches():
-            is_asked = np.zeros(batch.visits, bool)
-            is_asked[self._begun(batch)] = True
+            visits = self._begun(batch)
+            events, visit = _events_in(batch, visits) if len(visits) < batch.visits else (None, batch.visit_of_event)
             codes = np.where(
-                batch.is_pageview(),
-                step_code("pathname", _labels(batch, "pathname")),
-                step_code("event_name", _labels(batch, "event_name")),
+                batch.is_pageview(events),
+                step_code("pathname", _labels(batch, "pathname", events)),
+                step_code("event_name", _labels(batch, "event_name", events)),
             )
             # Without steps that have no text, then without those that repeat the one before.
-            which = np.flatnonzero((codes > 1) & is_asked.take(batch.visit_of_event))
-            visit, codes = batch.visit_of_event.take(which), codes.take(which)
+            (which,) = np.nonzero(codes > 1)
+            visit, codes = visit.take(which), codes.take(which)
             is_new = differs(visit) | differs(codes)
             visit, codes = visit.compress(is_new), codes.compress(is_new)
             hits = np.flatnonzero(codes == chosen)
@@ -594,9 +594,9 @@ def _group_of_each(sizes: Array) -> Array:
     return np.cumsum(found, out=found)
 
 
-def _labels(batch: Batch, name: str) -> Array:
-    """Return the label of each event."""
-    labels: Array = _values(batch.column(name)).take(batch.event_codes(name))
+def _labels(batch: Batch, name: str, events: Array | None) -> Array:
+    """Return the label of each of some events, or of all."""
+    labels: Array = _values(batch.column(name)).take(batch.event_codes(name, events))
     return labels
 
 
