@@ -1277,6 +1277,7 @@ async def reports(app: App, website: str, key: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 async def test_exported_and_imported_histories_give_equal_reports(make_app: MakeApp) -> None:
     """The first assignment of a day by timestamp wins in both; of equal timestamps the first to arrive, which is
     exported first. Shuffled lines give equal reports too, except for rows of equal timestamps."""
