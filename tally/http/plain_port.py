@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tally.http.connections import HEAD_S, Connection, Connections
+from tally.http.responses import MINIMAL_HEADERS
 from tally.http.tls import Tls
 
 # A browser's head is 1 to 2 KB.
@@ -85,7 +86,7 @@ def _response(status: int, text: str, *lines: str) -> bytes:
         f"HTTP/1.1 {status} {_REASONS[status]}",
         *lines,
         "Content-Type: text/plain; charset=utf-8",
-        "X-Content-Type-Options: nosniff",
+        *(f"{name}: {value}" for name, value in MINIMAL_HEADERS.items()),
         f"Content-Length: {len(body)}",
         "Connection: close",
         "",

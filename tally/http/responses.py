@@ -42,18 +42,18 @@ _DISABLED_FEATURES = (
 )
 # A response that a browser opens as a document, an error or a CSV too, loads nothing and cannot be framed.
 # tally/web/pages.py replaces the policy for the pages.
-_MINIMAL = {
+MINIMAL_HEADERS = {
     "Server": "Tally",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
 }
-DEFAULT_HEADERS = _MINIMAL | {
+DEFAULT_HEADERS = MINIMAL_HEADERS | {
     "Permissions-Policy": ", ".join(f"{name}=()" for name in _DISABLED_FEATURES.split()),
 }
 # Collect and the read API need no cookies, so every origin may call them. Collect's responses are read by scripts and
 # never shown, so they omit Permissions-Policy: its 450 bytes would be half of each response.
-COLLECT_HEADERS = _MINIMAL | {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
+COLLECT_HEADERS = MINIMAL_HEADERS | {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
 _COUNT_HEADERS = COLLECT_HEADERS | {"Cross-Origin-Resource-Policy": "cross-origin"}
 _READ_HEADERS = DEFAULT_HEADERS | {
     "Access-Control-Allow-Origin": "*",

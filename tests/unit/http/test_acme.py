@@ -18,6 +18,7 @@ import pytest
 
 from tally.http.certificate_renewal import MAX_ASKED_WAIT_MS, MAX_WAIT_MS, Renewal, State, read_state, store_of
 from tally.http.plain_port import MAX_HEAD_BYTES, PlainPort
+from tally.http.responses import MINIMAL_HEADERS
 from tally.http.sockets import open_sockets
 from tally.http.tls import Tls
 from tally.settings import BadSetting, Settings, settings_from
@@ -397,6 +398,8 @@ def test_plain_requests(head: bytes, settings: Settings, tmp_path: Path) -> None
     assert answer.endswith(b"\r\n\r\ntoken.thumbprint") == (status == 200)
     assert (f"\r\nLocation: {location}\r\n".encode() in answer) == bool(location)
     assert answer.count(b"\r\n\r\n") == 1
+    # SECURITY.md, Measures: every response has them.
+    assert all(f"\r\n{name}: {value}\r\n".encode() in answer for name, value in MINIMAL_HEADERS.items())
     port.base_url = "https://a.example:8443/stats"
     if location:
         assert b"\r\nLocation: https://a.example:8443/" in port.answer(head)
