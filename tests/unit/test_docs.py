@@ -203,3 +203,29 @@ def test_snippets_are_those_of_the_pages() -> None:
         assert f"\n{snippet['code']}\n```" in section, f"docs/snippets.md: another code for {snippet['name']}"
         for place in re.split(" → |, ", snippet.get("file") or snippet.get("menu") or "<head>"):
             assert place in section, f"docs/snippets.md: {snippet['name']} is added to {place}"
+
+
+# How docs/privacy.md writes each dimension.
+IN_PRIVACY = dict.fromkeys(
+    ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term"), "five UTM values"
+) | {
+    **{"pathname": "path", "hostname": "host", "referrer": "referrer's host", "channel": "the channel"},
+    **{"browser": "browser", "browser_version": "browser and its major version", "os": "operating system"},
+    **{"os_version": "operating system and its version", "device": "device type", "language": "language"},
+    **{"country": "country", "region": "region", "city": "city", "platform": "platform", "app_version": "app version"},
+}
+
+
+def test_the_privacy_page_names_every_dimension() -> None:
+    (row,) = [line for line in page("privacy.md").splitlines() if line.startswith("| per event:")]
+    assert [name for name in FIELDS if IN_PRIVACY.get(name, name) not in row] == []
+
+
+def test_the_privacy_page_names_what_the_tracker_reads_of_the_browser() -> None:
+    scripts = [ROOT / "static" / "tracker.js", *(ROOT / "static" / "tracker").glob("*.js")]
+    source = "".join(path.read_text() for path in scripts)
+    found = {*re.findall(r"navigator\??\.(\w+)", source), *re.findall(r"\b\w+Storage\b", source)}
+    assert found > {"localStorage", "sessionStorage", "userAgent"}
+    text = page("privacy.md")
+    # Locks read nothing of the browser.
+    assert [name for name in sorted(found - {"locks"}) if name not in text] == []
