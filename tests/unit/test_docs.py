@@ -9,12 +9,25 @@ import re
 from pathlib import Path
 
 from clients.generate import DOCUMENT
-from tally import errors
+from tally import clock, errors, timeranges
+from tally.accounts import definitions, logins, passwords
+from tally.api import auth, badges, events, params, sharing, uploads, websites
 from tally.cli import main
+from tally.events import identity, validation, visits
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
+from tally.http import body, connections, middleware
+from tally.ingest import group_commit, lifecycle, realtime, rejected_events, store
 from tally.ingest.compat.formats import FORMATS
+from tally.maintenance import retention
+from tally.reports import event_data, experiments, heatmaps, journeys
+from tally.rollups import goal_days, heatmap_grid, unpacked_days, vitals_histogram
 from tally.settings import SETTINGS, option_name, variable_name
+from tally.storage import connections as readers
+from tally.storage import health, value_limits
+from tally.timestamps import DAY_MS, HOUR_MS
+from tally.transfer import files
+from tally.web import runner
 from tally.web.routes import ROUTES
 from tests.support.app import ROOT
 from tests.support.cases import cases
@@ -229,3 +242,90 @@ def test_the_privacy_page_names_what_the_tracker_reads_of_the_browser() -> None:
     text = page("privacy.md")
     # Locks read nothing of the browser.
     assert [name for name in sorted(found - {"locks"}) if name not in text] == []
+
+
+MIB = 1_048_576
+# Sentences of the pages, with the figures of the code.
+FIGURES = (
+    ("architecture.md", f"at most {group_commit.MAX_GROUP_EVENTS:,} events, and writes it in one transaction"),
+    ("architecture.md", f"read them again, at most {1 / store.REFRESH_S:.0f} times per second"),
+    ("architecture.md", f"at most {realtime.MAX_WEBSITES} websites and {realtime.MAX_VISITORS:,} visitors"),
+    ("backup.md", f"The minimum is {retention.MIN_KEEP_DAYS} days"),
+    ("decisions/columns-of-days.md", f"days of more than {unpacked_days.MAX_EVENTS:,} events"),
+    ("embedding.md", f"once in {sharing.ACCESS_LASTS_MS // HOUR_MS} hours"),
+    ("embedding.md", f"| 1 to {badges.MAX_LABEL_CHARACTERS} printable characters |"),
+    ("embedding.md", f"`Cache-Control: public, max-age={badges.LASTS_S}`"),
+    ("importing.md", f"decompresses to more than {files.MAX_RATIO} times its size"),
+    ("importing.md", f"is at most {files.MAX_LINE_BYTES // MIB} MiB long"),
+    ("monitoring.md", f"if a check of {lifecycle.START_CHECK_S} seconds at most finds the damage"),
+    ("monitoring.md", f"that does not respond for {health.STUCK_S:.0f} seconds"),
+    ("monitoring.md", f"after the server has run with it for {clock.CONFIRMED_AFTER_MS // HOUR_MS} hours"),
+    ("reference/account-api.md", f"(at most {uploads.MAX_PIECE_BYTES:,} bytes"),
+    ("reference/account-api.md", f"at most {websites.MAX_ORIGINS} origins"),
+    ("reference/collect-api.md", f"a batch of 1 to {validation.MAX_EVENTS} events"),
+    (
+        "reference/collect-api.md",
+        f"at most {middleware.MAX_DRAINED_BYTES // MIB} MiB, for at most {middleware.DRAIN_S:.0f} s",
+    ),
+    ("reference/collect-api.md", f"At most {validation.OLDEST_MS // HOUR_MS} hours old. Up to"),
+    ("reference/collect-api.md", f"Up to {validation.AHEAD_MS // 60_000} minutes ahead counts as now"),
+    ("reference/collect-api.md", f"at most {validation.MAX_EVENT_DATA_BYTES:,} bytes as compact UTF-8 JSON"),
+    ("reference/definitions.md", f"no gap is longer than {visits.VISIT_GAP_MS // 60_000} minutes"),
+    ("reference/definitions.md", f"at most {identity.KEPT_PAST_DAY_MS // HOUR_MS} hours past the end of their day"),
+    ("reference/definitions.md", f"below {goal_days.MAX_VALUE:,}."),
+    ("reference/limits.md", f"| body | {validation.MAX_BODY_BYTES:,} bytes |"),
+    ("reference/limits.md", f"| events in a request | {validation.MAX_EVENTS} |"),
+    ("reference/limits.md", f"| events waiting to be written | {group_commit.MAX_QUEUED_EVENTS:,} |"),
+    ("reference/limits.md", f"| half, at least {value_limits.MIN_SHARE} |"),
+    ("reference/limits.md", f"at most {value_limits.MAX_SHARES:,} combinations"),
+    ("reference/limits.md", f"A value of more than {value_limits.CHARACTERS_A_VALUE} characters counts once per"),
+    ("reference/limits.md", f"or {health.MIN_FREE_SHARE:.0%} of the".replace("%", " percent")),
+    ("reference/limits.md", f"| rows of a list | {params.MAX_ROWS:,} |"),
+    ("reference/limits.md", f"| buckets of a time series | {timeranges._MAX_BUCKETS:,} |"),
+    ("reference/limits.md", f"{readers.LINK_SECONDS:.0f} seconds each"),
+    ("reference/limits.md", f"{readers.MAX_WAITING_OF_LINK} waiting per link"),
+    ("reference/limits.md", f"| {connections.HEAD_S:.0f} seconds from its first byte |"),
+    ("reference/limits.md", f"| {body.BODY_S:.0f} seconds; {body.MAX_CONCURRENT_BODIES:,} incomplete at once |"),
+    (
+        "reference/limits.md",
+        f"{connections.STALLED_S:.0f} seconds without a byte, {connections.RESPONSE_S:.0f} seconds in all",
+    ),
+    ("reference/limits.md", f"| {connections.MAX_HEADS_BYTES // MIB} MB each |"),
+    ("reference/limits.md", f"| {connections.MAX_UNREAD_BYTES // MIB} MB each |"),
+    (
+        "reference/limits.md",
+        f"{runner.RUNNER_OPTIONS['max_line_size']:,} bytes; {runner.RUNNER_OPTIONS['max_field_size']:,} bytes; 128",
+    ),
+    ("reference/read-api.md", f"At most {params.MAX_FILTERS} filters"),
+    ("reference/read-api.md", f"up to {params.MAX_PARTS} values each"),
+    ("reference/read-api.md", f"`offset` (0 to {params.MAX_OFFSET:,})"),
+    ("reference/read-api.md", f"very long texts ({events.MAX_PAGE_CHARACTERS // 10**6} million characters)"),
+    ("reference/read-api.md", f"in the last {realtime.WINDOW_MS // 1_000} seconds"),
+    ("reference/read-api.md", f"at most {realtime.MAX_PAGES} pages"),
+    ("reference/read-api.md", f"relative error of at most {vitals_histogram.RELATIVE_ERROR:.0%}".replace("%", " %")),
+    (
+        "reference/read-api.md",
+        f"At most {experiments.MAX_EXPERIMENTS} experiments, with at most {experiments.MAX_VARIANTS} variants",
+    ),
+    ("reference/read-api.md", f"and {experiments.MAX_GOALS} goals each"),
+    ("reference/read-api.md", f"more than {experiments.MAX_ROWS:,} counts in the range"),
+    ("reference/read-api.md", f"If more than {heatmaps.MAX_CELLS:,} cells were clicked"),
+    ("reference/read-api.md", f'"bins_x": {heatmap_grid.BINS_X}, "bin_height": {heatmap_grid.BIN_HEIGHT_PX},'),
+    ("reference/read-api.md", f"`steps` is 1 to {journeys.MAX_STEPS}, default 3"),
+    ("reference/read-api.md", f"the first {event_data.MAX_PROPERTIES} by events"),
+    ("reference/read-api.md", f"up to {event_data.MAX_BYTES // 10**6} MB of distinct values"),
+    ("reference/read-api.md", f"Days are kept for {rejected_events.KEPT_DAYS} days"),
+    ("reference/read-api.md", f"samples for {rejected_events.SAMPLES_KEPT_DAYS} days"),
+    ("reference/read-api.md", f"| {definitions.MAX_OF_KIND['annotation']:,} |"),
+    ("privacy.md", f"| {rejected_events.KEPT_DAYS} days; {rejected_events.SAMPLES_KEPT_DAYS} days |"),
+    ("sign-in.md", f"Passwords have {passwords.MIN_CHARACTERS} to {passwords.MAX_CHARACTERS} characters"),
+    ("sign-in.md", f"({passwords.MEMORY_KIB // 1_024} MiB, {passwords.PASSES} passes, {passwords.LANES} lane:"),
+    ("sign-in.md", f"more than {auth.MAX_WAITING} attempts waiting to be checked"),
+    ("sign-in.md", f"SameSite=Lax, {logins.LASTS_MS // DAY_MS} days from the last visit"),
+)
+
+
+@cases("figure", FIGURES, ids=lambda figure: f"{figure[0]}: {figure[1][:60]}")
+def test_figures_of_the_pages_are_those_of_the_code(figure: tuple[str, str]) -> None:
+    name, sentence = figure
+    assert sentence in " ".join(page(name).split()), f"docs/{name} should have: {sentence}"
