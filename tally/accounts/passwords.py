@@ -1,8 +1,8 @@
 """Passwords: create and verify argon2id hashes. Pure: no file, no clock, no state.
 
 The parameters are the least that OWASP's Password Storage Cheat Sheet calls safe for argon2id: 19 MiB, 2 passes, 1
-lane. More memory would protect a stolen file better, but a server that needs 120 MB in all cannot spend
-argon2-cffi's 64 MiB on every sign-in attempt; for the same reason the caller computes one hash at a time.
+lane. More memory would protect a stolen file better, but argon2-cffi's 64 MiB on every sign-in attempt would be nearly
+as much as an idle server needs in all; for the same reason the caller computes one hash at a time.
 
 A hash contains its parameters. One with other parameters is verified with those and `is_outdated`: it is replaced after
 the next successful sign-in. For an email address without an account, `NO_ACCOUNT` is compared, which takes as long.

@@ -33,6 +33,11 @@ def test_the_units_are_valid_and_confined() -> None:
     assert [line for line in lines if "tally" in line and not missing.fullmatch(line)] == []
     rated = analyze("security", "--offline=true", f"--threshold={MAX_EXPOSURE}", UNITS[0])
     assert rated.returncode == 0, rated.stdout[-1_000:]
+    page = (ROOT / "docs" / "deployment" / "systemd.md").read_text()
+    named = re.search(r"rates the unit ([0-9.]+) \(systemd ([0-9]+);", page)
+    assert named is not None
+    if analyze("--version").stdout.startswith(f"systemd {named[2]} "):
+        assert f"Overall exposure level for tally.service: {named[1]} " in rated.stdout
 
 
 def group(name: str) -> set[str]:
