@@ -330,7 +330,12 @@ class Settings:
     max_upload: int = _setting(
         1_000, "largest file in MB that a browser may upload to be imported; 0 switches uploads off", _size_mb, "MB"
     )
-    key_per_minute: int = _setting(600, "read requests per minute of one API key", _count, "requests")
+    key_per_minute: int = _setting(
+        600,
+        "read requests per minute of one API key, of one account's sessions, and of one client by share links",
+        _count,
+        "requests",
+    )
     max_connections: int = _setting(
         10_000, "connections open at once; beyond it, those idle longest are closed", _count, "connections"
     )

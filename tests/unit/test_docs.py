@@ -255,7 +255,10 @@ FIGURES = (
     ("embedding.md", f"once in {sharing.ACCESS_LASTS_MS // HOUR_MS} hours"),
     ("embedding.md", f"| 1 to {badges.MAX_LABEL_CHARACTERS} printable characters |"),
     ("embedding.md", f"`Cache-Control: public, max-age={badges.LASTS_S}`"),
-    ("importing.md", f"decompresses to more than {files.MAX_RATIO} times its size"),
+    (
+        "importing.md",
+        f"to more than {files.MAX_RATIO} times its size, and more than {files.RATIO_FREE_BYTES // MIB} MiB",
+    ),
     ("importing.md", f"is at most {files.MAX_LINE_BYTES // MIB} MiB long"),
     ("monitoring.md", f"if a check of {lifecycle.START_CHECK_S} seconds at most finds the damage"),
     ("monitoring.md", f"that does not respond for {health.STUCK_S:.0f} seconds"),
