@@ -324,6 +324,7 @@ FIGURES = (
     ("sign-in.md", f"Passwords have {passwords.MIN_CHARACTERS} to {passwords.MAX_CHARACTERS} characters"),
     ("sign-in.md", f"({passwords.MEMORY_KIB // 1_024} MiB, {passwords.PASSES} passes, {passwords.LANES} lane:"),
     ("sign-in.md", f"more than {auth.MAX_WAITING} attempts waiting to be checked"),
+    ("sign-in.md", f"at most {logins.MAX_OF_ACCOUNT} sessions"),
     ("sign-in.md", f"SameSite=Lax, {logins.LASTS_MS // DAY_MS} days from the last visit"),
 )
 
