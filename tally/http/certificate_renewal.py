@@ -235,7 +235,10 @@ def check(settings: Settings) -> None:
     if settings.port and settings.port == settings.acme_http_port:
         raise BadSetting(f"--acme-http-port must differ from --port (got {settings.port}): validation is not by HTTPS")
     if find_spec("acme") is None:
-        raise BadSetting("--acme needs the extra of that name: pip install 'tally-analytics-server[acme]'")
+        raise BadSetting(
+            "--acme needs the extra of that name: pip install 'tally-analytics-server[acme]',"
+            " or `pip install '.[acme]'` in a clone"
+        )
 
 
 def _two_thirds_ms(found: Certificate) -> int:

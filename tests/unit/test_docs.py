@@ -333,3 +333,13 @@ FIGURES = (
 def test_figures_of_the_pages_are_those_of_the_code(figure: tuple[str, str]) -> None:
     name, sentence = figure
     assert sentence in " ".join(page(name).split()), f"docs/{name} should have: {sentence}"
+
+
+def test_pages_install_files() -> None:
+    """No package registry has the releases yet: anyone could register the name that a page installs from there."""
+    pages = [*PAGES, *(ROOT / "clients").glob("*/README.md")]
+    text = "\n".join(path.read_text() for path in pages)
+    installed = re.findall(r"\b(?:pip|npm) install ([^`\n]+)", text)
+    assert len(installed) > 10
+    names = [word.strip("'\"") for words in installed for word in words.split(" && ")[0].split()]
+    assert [name for name in names if re.match("(tally|@tally)", name)] == []
