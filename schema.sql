@@ -9,8 +9,9 @@
 --   tally/events/fields.py, or of another field: 100 event_name, 101 experiment, 102 variant, 103 goal, 104 property
 --   name of event_data, 105 entry_page, 106 exit_page, 107 all traffic of imported sums.
 -- * `level` and `block` name a block of 2^level whole UTC days: block = day >> level.
--- * `visitor` is a random number that is drawn in memory for each visitor and UTC day. No table stores an IP address, a
---   User-Agent, a session_id or anything computed from them.
+-- * `visitor` is a random number that is drawn in memory for each visitor and UTC day; of imported events it is computed
+--   from the file's visitor (tally/transfer/line_format.py). No table stores an IP address, a User-Agent, a session_id or
+--   anything computed from them, but for the keys of imported lines (import_id) and the digests of files (import).
 -- * Tables whose rows belong to a website are listed in tally/maintenance/deletion.py.
 --
 -- From the first release on, a change of this file needs a step in tally/storage/migrations.py as well.
