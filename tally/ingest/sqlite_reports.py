@@ -122,7 +122,7 @@ class SqliteReports:
 
         def first(connection: sqlite3.Connection) -> int | None:
             row = connection.execute(*statements.first_day(website)).fetchone()
-            return None if row[0] is None else int(row[0]) * DAY_MS
+            return None if row is None else int(row[0]) * DAY_MS
 
         return await self._read(requester, first)
 

@@ -419,9 +419,15 @@ def last_kept(website: int) -> Query:
 
 
 def first_day(website: int) -> Query:
-    """One number: the first day that has traffic; null if there is none."""
+    """One number: the first day that has traffic; no row if there is none.
+
+    A day whose only events came from an import that was undone is final (2), without totals.
+    """
     return (
-        "/* events.first_day */ select min(block) from rollup_state where website = ? and level = 0 and block >= 0",
+        "/* events.first_day */ select block from rollup_state as day where website = ? and level = 0 and block >= 0"
+        " and (state not in (2, 3) or exists (select 1 from total_15m as total where total.website = day.website"
+        " and total.quarter between 96 * day.block and 96 * day.block + 95))"
+        " order by block limit 1",
         [website],
     )
 

@@ -152,6 +152,23 @@ def test_an_undone_import_leaves_nothing(twins: tuple[Twin, Twin], order: tuple[
     one.check()
 
 
+def test_all_days_begin_with_the_first_event_that_is_left(imports: Imports) -> None:
+    """docs/reference/read-api.md, Ranges: `period=all`; a day that has lost its only events has none."""
+    line = {"id": 1, "type": "pageview", "timestamp": NOON_MS - 20 * 86_400_000, "pathname": "/", "visitor": "a"}
+    begins = []
+    work = imports.sync_app.app.background_work.builder.work
+    assert imports.site.json("stats?period=all")["meta"]["from"][:10] == "2026-11-18"
+    imports.site.send({"type": "pageview", "url": "https://example.com/", "timestamp": NOON_MS - 86_400_000})
+    for words in ((), ("--undo", "1")):
+        if words:
+            imports.command(*words)
+        else:
+            imports.take("tally", json.dumps(line))
+        imports.sync_app.run(work())
+        begins.append(imports.site.json("stats?period=all")["meta"]["from"][:10])
+    assert begins == ["2026-10-29", "2026-11-17"]
+
+
 def test_duplicates_stay(imports: Imports) -> None:
     """What was there before an import and was met again stays; what only the import had goes."""
     lines = [{"id": n, "type": "pageview", "timestamp": NOON_MS, "pathname": f"/{n}", "visitor": "a"} for n in range(4)]
