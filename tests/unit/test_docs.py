@@ -1,4 +1,4 @@
-"""The documentation agrees with the code: settings, routes, fields, codes, commands, packages, links.
+"""The documentation agrees with the code: settings, routes, fields, codes, figures, commands, packages, links.
 
 tests/api/test_doc_examples.py runs the examples of the pages.
 """
