@@ -21,7 +21,7 @@ from bench import Bench
 from tally.storage import database
 
 # Targets.
-MAX_MB = 120
+MAX_MB = 150
 VISITORS = 100_000
 MAX_BYTES = 30
 MAX_START_S = 1.0
