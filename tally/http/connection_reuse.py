@@ -82,7 +82,9 @@ def close_uncertain(handle: RequestHandler, is_ending: Callable[[], bool]) -> Re
     async def handle_and_close(request: web.BaseRequest) -> web.StreamResponse:
         try:
             response = await handle(request)
-        except web.HTTPException as refused:
+        except (web.HTTPException, UnicodeEncodeError) as failure:
+            # aiohttp quotes an unknown Expect where no route matches, which fails where that is not UTF-8.
+            refused = failure if isinstance(failure, web.HTTPException) else web.HTTPExpectationFailed()
             response = error_response(from_http_exception(refused))
             if isinstance(request, web.Request):
                 response.headers.update(common_headers(request))

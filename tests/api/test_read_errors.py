@@ -423,13 +423,15 @@ def test_malformed_requests_cause_no_500(site: Site, method: bytes, target: byte
         pytest.param(b'If-Match: "other"', id="if-match"),
         pytest.param(b"If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT", id="if-unmodified-since"),
         pytest.param(b"Expect: something", id="expect"),
+        pytest.param(b"Expect: \xff", id="expect-other-than-utf-8"),
     ],
 )
-@cases("path", ["/api/v1/openapi.yaml", "/healthz", "/api/v1/websites"])
+@cases("path", ["/api/v1/openapi.yaml", "/healthz", "/api/v1/websites", "/nowhere"])
 def test_rejected_conditions_get_a_json_error(site: Site, path: str, line: bytes) -> None:
     """A condition is either ignored or rejected with a JSON error."""
     answer = site.sync_app.raw(request(path.encode(), site.key, more=[line]))
     if answer.status >= 400:
+        assert answer.status < 500
         assert_error(answer, answer.status, answer.json["error"]["code"] if answer.json else "")
     else:
         assert answer.status == 200
