@@ -28,7 +28,7 @@ from functools import partial
 from hashlib import blake2b
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 # An event with the longest texts takes 60 KB.
 MAX_LINE_BYTES = 1_048_576
@@ -42,6 +42,8 @@ RATIO_FREE_BYTES = 16 * 1_048_576
 _BLOCK_BYTES = 262_144
 # The exports of other systems have 7 to 20.
 MAX_MEMBERS = 100
+# The list of the files of an archive, of which zipfile makes 7 times as much in memory: some 10,000 files.
+MAX_DIRECTORY_BYTES = 1_048_576
 # Level 1 is 3 times as fast as 6, the default, and files are a fifth larger.
 _GZIP_LEVEL = 1
 
@@ -113,11 +115,15 @@ class Source:
         """Return the file of a zip archive. Raises BadFile, zipfile.BadZipFile."""
         if not self.size:
             raise BadFile(f"{self.name} is a zip archive, which cannot be read from a pipe: name a file.")
-        archive = zipfile.ZipFile(self._file)
+        archive = self._archive()
         members = _files_of(archive)
         if len(members) != 1:
             raise BadFile(f"{self.name} is a zip archive of {len(members):,} files: unpack it and name one of them.")
         return self._opened(archive, members[0])
+
+    def _archive(self) -> zipfile.ZipFile:
+        """Return the file as a zip archive. Raises BadFile, and what zipfile raises for damaged archives."""
+        return zipfile.ZipFile(cast(BinaryIO, _Archived(self._file, self.name)))
 
     def _opened(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> BinaryIO:
         if member.flag_bits & 1:
@@ -137,7 +143,7 @@ class Source:
         if self._file.read(4) != b"PK\x03\x04":
             return []
         with self._unpacking(), _damaged_archives():
-            members = _files_of(zipfile.ZipFile(self._file))
+            members = _files_of(self._archive())
             # Several members may have the same compressed data.
             if sum(member.file_size for member in members) > max(RATIO_FREE_BYTES, MAX_RATIO * self.size):
                 raise BadFile(self._too_large())
@@ -149,7 +155,7 @@ class Source:
         """Yield the lines of a file of a zip archive as `line_lists` does. Raises BadFile."""
         with self._unpacking():
             with _damaged_archives():
-                archive = zipfile.ZipFile(self._file)
+                archive = self._archive()
                 opened = self._opened(archive, archive.getinfo(name))
             with opened as file:
                 blocks = iter(partial(file.read, _BLOCK_BYTES), b"")
@@ -214,17 +220,35 @@ class _Counted:
         return data
 
 
+class _Archived:
+    """The file of a zip archive. zipfile reads the list of its files at once, however long it is."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file, self._name = file, name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, most: int = -1) -> bytes:
+        """Raises BadFile."""
+        if most > MAX_DIRECTORY_BYTES:
+            raise BadFile(f"{self._name} is a zip archive of too many files: unpack it and name one of them.")
+        return self._file.read(most)
+
+
 def _skip(file: BinaryIO, most: int) -> None:
     while most and (block := file.read(min(most, _BLOCK_BYTES))):
         most -= len(block)
 
 
 def _line_lists(blocks: Iterator[bytes]) -> Iterator[list[Line]]:
-    begun, thrown_away = b"", 0
+    # Blocks may be of a single byte: gzip files of many parts have such.
+    begun, thrown_away = bytearray(), 0
     for block in blocks:
-        pieces = (begun + block).split(b"\n")
-        begun = pieces.pop()
-        if pieces:
+        begun += block
+        if b"\n" in block:
+            pieces = bytes(begun).split(b"\n")
+            begun = bytearray(pieces.pop())
             found: list[Line] = [(piece, len(piece) + 1) for piece in pieces]
             # Only the first one may have begun in an earlier block, and be longer than a block.
             size = thrown_away + len(pieces[0]) + 1
@@ -234,10 +258,10 @@ def _line_lists(blocks: Iterator[bytes]) -> Iterator[list[Line]]:
             yield found
         if len(begun) > MAX_LINE_BYTES:
             thrown_away += len(begun)
-            begun = b""
+            begun = bytearray()
     size = thrown_away + len(begun)
     if size:
-        yield [(None if thrown_away else begun, size)]
+        yield [(None if thrown_away else bytes(begun), size)]
 
 
 @contextlib.contextmanager

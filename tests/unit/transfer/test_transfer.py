@@ -18,6 +18,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer import line_format
 from tally.transfer.chunks import Sizes
 from tally.transfer.exporter import count_events, export_events
-from tally.transfer.files import MAX_LINE_BYTES, BadFile, open_source, open_target
+from tally.transfer.files import MAX_LINE_BYTES, BadFile, _line_lists, open_source, open_target
 from tally.transfer.formats import IMPORTERS, TallyLines
 from tally.transfer.importer import Summary, import_events
 from tally.transfer.line_format import Line, LineReader
@@ -334,6 +335,35 @@ def test_lines_of_a_file(tmp_path: Path, content: bytes, lines: list[bytes | Non
         if at and not content.startswith(b"\xef"):
             assert lines_of(path, at) == found[number:]
         at += size
+
+
+def test_a_long_line_of_short_blocks_takes_linear_time() -> None:
+    """A gzip file of many parts is read in blocks as short as a byte; copying the line for each took minutes."""
+
+    def seconds(blocks: int) -> float:
+        begun = time.process_time()
+        assert list(_line_lists(itertools.repeat(b"x", blocks))) == [[(b"x" * blocks, blocks)]]
+        return time.process_time() - begun
+
+    # 8 times as much if it is linear, 64 times if it is quadratic.
+    assert seconds(400_000) < 24 * seconds(50_000)
+
+
+def test_the_list_of_files_of_an_archive_is_bounded(tmp_path: Path) -> None:
+    """It takes 7 times as much memory as it has bytes. It is refused before it is read."""
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        for number in range(12):
+            entry = zipfile.ZipInfo(str(number))
+            entry.extra = b"\0\0" + (60_000).to_bytes(2, "little") + bytes(60_000)
+            file.writestr(entry, b"a\n")
+            file.infolist()[-1].comment = bytes(60_000)
+    path = tmp_path / "file"
+    path.write_bytes(archive.getvalue())
+    with open_source(str(path)) as source:
+        for read in (source.members, lambda: list(source.lines())):
+            with pytest.raises(BadFile, match="zip archive of too many files: unpack it"):
+                read()
 
 
 def test_a_source_is_identified_by_its_beginning_and_size(tmp_path: Path) -> None:
