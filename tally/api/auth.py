@@ -306,7 +306,8 @@ def invalid(field: str, message: str) -> ApiError:
 
 async def body(request: web.Request, fields: Collection[str]) -> dict[str, Any]:
     """Return a request's JSON object, which may have these fields. Raises ApiError 400, 413, 415."""
-    if request.content_type != "application/json":
+    # aiohttp's own takes time quadratic in the number of parameters: 2 s for 14,000.
+    if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
         raise ApiError(errors.UNSUPPORTED_MEDIA_TYPE)
     try:
         sent = orjson.loads(await read_body(request))

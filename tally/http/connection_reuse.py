@@ -22,7 +22,7 @@ from aiohttp import HttpVersion10, HttpVersion11, web
 from tally import errors
 from tally.errors import ApiError
 from tally.http.middleware import Handler, from_http_exception
-from tally.http.responses import common_headers, error_response
+from tally.http.responses import DEFAULT_HEADERS, common_headers, error_response
 
 # What web.Server calls for each request.
 RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -31,6 +31,8 @@ METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 # Bodies of the others have no meaning (RFC 9110 9.3.1): many servers and proxies do not expect them.
 WITH_BODY = frozenset(("POST", "PUT", "PATCH"))
 UNCERTAIN = ("Transfer-Encoding", "Upgrade", "Expect")
+# aiohttp searches for the route of every prefix of a path: 70 ms for 14,000 parts.
+MAX_PATH_CHARACTERS = 4_096
 # RFC 9113 3.1 has removed it, but Java's HttpClient and `curl --http2` still offer it with ordinary requests.
 _IGNORED_UPGRADE = "h2c"
 
@@ -71,6 +73,14 @@ async def refuse_uncertain(request: web.Request, handler: Handler) -> web.Stream
     return await handler(request)
 
 
+def _too_long() -> web.StreamResponse:
+    message = f"The path must have at most {MAX_PATH_CHARACTERS:,} characters."
+    response = error_response(ApiError(errors.BAD_REQUEST._replace(status=414), message))
+    response.headers.update(DEFAULT_HEADERS)
+    response.force_close()
+    return response
+
+
 def close_uncertain(handle: RequestHandler, is_ending: Callable[[], bool]) -> RequestHandler:
     """Wrap the application's handler: the connection is closed after a request that is not reusable.
 
@@ -81,6 +91,8 @@ def close_uncertain(handle: RequestHandler, is_ending: Callable[[], bool]) -> Re
 
     async def handle_and_close(request: web.BaseRequest) -> web.StreamResponse:
         try:
+            if len(request.rel_url.raw_path) > MAX_PATH_CHARACTERS:
+                return _too_long()
             response = await handle(request)
         except (web.HTTPException, UnicodeEncodeError) as failure:
             # aiohttp quotes an unknown Expect where no route matches, which fails where that is not UTF-8.

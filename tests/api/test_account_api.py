@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import time
 from typing import Any
 
 import pytest
@@ -357,6 +358,20 @@ async def test_a_body_is_a_json_object(app: App, body: bytes, kind: str | None, 
     """The body must be `application/json`, which a form on another site cannot send; otherwise 415."""
     answer = await PageClient(app)("POST", "/api/account/login", body, headers={"Content-Type": kind})
     assert (answer.status, answer.json["error"]["code"]) == (status, code)
+
+
+async def test_a_content_type_of_many_parameters_takes_little_time(app: App) -> None:
+    """Parsing 14,000 of them took 2 s, before any limit of attempts."""
+
+    async def seconds(parameters: int) -> float:
+        begun = time.process_time()
+        for number in range(10):
+            kind = {"Content-Type": f"application/json; a={number}{';' * parameters}"}
+            answer = await PageClient(app)("POST", "/api/account/login", b"{}", headers=kind)
+            assert answer.json["error"]["code"] == "invalid_field"
+        return time.process_time() - begun
+
+    assert await seconds(14_000) < 10 * await seconds(1)
 
 
 # --- API keys
