@@ -224,7 +224,11 @@ def _text(raw: bytes | None) -> str | Rejection:
 
 
 def _fields(text: str) -> list[str]:
-    return next(csv.reader([text]), [])
+    """Return the fields of a row; all of it as one field where it is none, because of a carriage return within."""
+    try:
+        return next(csv.reader([text]), [""])
+    except csv.Error:
+        return [text]
 
 
 def _of_digits(text: str) -> date | None:

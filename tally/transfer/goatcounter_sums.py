@@ -25,6 +25,8 @@ _COUNTS = ("hit_stats", "browser_stats", "system_stats", "location_stats")
 # Pages, referrers, browsers and systems are in memory: some 200 bytes each, and their texts.
 _MAX_NAMES = 500_000
 _MAX_CHARACTERS = 50_000_000
+# Usual ones have 200.
+_MAX_INFO_BYTES = 65_536
 
 Row = Mapping[str, Any]
 
@@ -49,7 +51,12 @@ class GoatCounterSums:
 
     def records(self, start: int) -> Iterator[Record]:
         """Yield the lines of all files with counts. Raises BadFile."""
-        info = b"".join(raw or b"" for raw, _ in Member(self._source, self._files["info.json"]).lines())
+        info, size = b"", 0
+        for raw, length in Member(self._source, self._files["info.json"]).lines():
+            size += length
+            if size > _MAX_INFO_BYTES:
+                raise BadFile(f"{self._name} is no export of GoatCounter: its info.json is too long.")
+            info += raw or b""
         try:
             version = str(orjson.loads(info)["export_version"])
         except (ValueError, KeyError, TypeError):

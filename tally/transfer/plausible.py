@@ -28,8 +28,9 @@ _HINT = "export table events_v2 with a header, as docs/importing.md shows."
 _ENGAGEMENT = (Skip("engagement events"),)
 _BAD_TIME = Rejection("invalid_field", "timestamp is like 2024-11-18 09:00:00.", "timestamp")
 _BAD_DATA = Rejection("invalid_event_data", "meta.key and meta.value have different lengths.", "meta.key")
-# An array of texts: ['a','b\'c'].
-_TEXT = re.compile(r"'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
+# An array of texts: ['a','b\'c']. One that is not closed is taken too: from each quote in it, a search for the end
+# would begin again.
+_TEXT = re.compile(r"'((?:[^'\\]++|\\.)*+)(?:'|\Z)", re.DOTALL)
 # A Decimal64(3).
 _AMOUNT = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 _NO_SOURCE = frozenset(("", "Direct / None"))

@@ -359,6 +359,9 @@ def test_ga4_reports(imports: Imports) -> None:
     assert take(imports, "ga4", page) == "2"
     assert "line 4: invalid_field: Figures are numbers" in imports.errors
     assert imports.list("pathname") == {"/a": 7}
+    inner = "Date,Country,Active users\n20240328,Ger\rmany,3\n20240328,Germany,4\n"
+    assert take(imports, "ga4", inner) == "1"
+    assert "invalid_csv: The row has another number of fields" in imports.errors
     imports.take("ga4", "Country,Active users\nGermany,3\n", status=1)
     assert "has no table by day: add Date to the report" in imports.errors
 
@@ -366,6 +369,7 @@ def test_ga4_reports(imports: Imports) -> None:
 REFUSED = {
     "a file of another version": ({"x/info.json": '{"export_version": "2.0"}'}, "is version 2.0 of GoatCounter's"),
     "without a version": ({"x/info.json": "{}"}, "its info.json has no export_version"),
+    "a long version": ({"x/info.json": "\n" * 65_537}, "its info.json is too long"),
     "names without an id": ({"x/paths.jsonl": '{"path": "/"}\n'}, "a line in paths.jsonl without its fields"),
     "too many files": ({f"x/{n}": "" for n in range(101)}, "files, more than 100"),
     "a bomb": ({"x/hit_stats.jsonl": " " * 40_000_000}, "decompresses to more than 500 times its size"),
