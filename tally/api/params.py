@@ -141,11 +141,16 @@ def refuse_other_than_utf8(raw_path: str) -> None:
         raise invalid("query", "The query must be UTF-8.") from None
 
 
+def _names(query: MultiMapping[str]) -> Iterable[str]:
+    """Return each name once. multidict 7.0 and older repeats it for each of its values: that took quadratic time."""
+    return dict.fromkeys(query)
+
+
 def _refuse_unknown(declared: type[Any], query: MultiMapping[str], more: Sequence[str]) -> None:
     allowed = names_of(declared).union(more)
     repeated = {name for one in parameters_of(declared) if one.is_repeated for name in one.names}
     takes_filters = bool(filters_of(declared))
-    for name in query:
+    for name in _names(query):
         # Pages add _=<number> to a URL to get past caches.
         if name == "_":
             continue
@@ -258,7 +263,7 @@ def filter_by_width() -> Any:
 def _filters(sent: Sent, fields: Sequence[str], properties: bool) -> Filters:
     """Return the filters of a query. The name of a parameter ends at the first `=`: `filter_country!` is `!=`."""
     found: dict[str, Filter] = {}
-    for name in sent.query:
+    for name in _names(sent.query):
         if name.startswith("filter_") and not (name == GOAL_FILTER and "type" in fields):
             of = _filter(name, tuple(dict.fromkeys(sent.query.getall(name))), sent, fields, properties)
             known = found.get(of.name)
