@@ -18,6 +18,9 @@ from tally.transfer.records import Record, Site, Skip, json_objects
 
 _BAD_JSON = Rejection("invalid_json", "The visit is not JSON in UTF-8.")
 _BAD_VISIT = Rejection("invalid_visit", "A visit has idVisit and a list actionDetails.")
+# Each action of a visit has them: with long ones, a file of 1 MB would take gigabytes of memory.
+_MAX_ID_CHARACTERS = 200
+_LONG_ID = Rejection("invalid_visit", f"idVisit and visitorId have at most {_MAX_ID_CHARACTERS} characters.")
 _BAD_ACTION = Rejection(
     "invalid_action", "An action has a type, a timestamp in seconds and, if it is a page view, a url."
 )
@@ -49,6 +52,8 @@ class Matomo:
         actions, id = visit.get("actionDetails"), visit.get("idVisit")
         if not isinstance(actions, list) or not isinstance(id, int | str):
             return [_BAD_VISIT]
+        if max(len(str(id)), len(_visitor(visit))) > _MAX_ID_CHARACTERS:
+            return [_LONG_ID]
         of_visit, found = _of_visit(visit), []
         # The referrer and the campaign are those of the visit's first event.
         source = _source(visit)
@@ -88,6 +93,10 @@ class Matomo:
         return event
 
 
+def _visitor(visit: dict[str, Any]) -> str:
+    return _text(visit, "visitorId") or _text(visit, "fingerprint") or str(visit["idVisit"])
+
+
 def _of_visit(visit: dict[str, Any]) -> dict[str, Any]:
     """Return the values that all events of a visit have."""
     os, os_version = values.system(_text(visit, "operatingSystem"))
@@ -97,7 +106,7 @@ def _of_visit(visit: dict[str, Any]) -> dict[str, Any]:
         os_version = values.os_version(os, _text(visit, "operatingSystemVersion"))
     browser, version = values.split_version(_text(visit, "browser"))
     return {
-        "visitor": _text(visit, "visitorId") or _text(visit, "fingerprint") or str(visit["idVisit"]),
+        "visitor": _visitor(visit),
         "browser": values.browser(_text(visit, "browserName") or browser),
         "browser_version": values.major(_text(visit, "browserVersion") or version),
         "os": os,

@@ -89,6 +89,8 @@ def test_figures_are_those_of_the_actions(imports: Imports, written: str) -> Non
         (visit(1, action("/", type="ecommerceOrder")), Skip("goal conversions, orders and other actions")),
         (visit(1, 7), "invalid_action"),  # type: ignore[arg-type]
         (visit(1, actionDetails=None), "invalid_visit"),
+        (visit(1, visitorId="x" * 201), "invalid_visit"),
+        (visit(1, idVisit="x" * 201), "invalid_visit"),
         ({"result": "error", "message": "You can't access this resource"}, "invalid_visit"),
     ],
     ids=lambda value: str(value)[-60:],
