@@ -4,8 +4,8 @@
 thread (`InlineThread`), so that a test may read, write or end the work before any step of the builder. A step is one
 transaction, so a kill within a step has the effect of a kill before it.
 
-`Reference` is the reference implementation. docs/reference/definitions.md: "Every figure about traffic is exact.
-Rollups and caches give the same number as the plain query over raw events". It counts by loops over the rows of table
+`Reference` is the reference implementation. docs/reference/definitions.md: "Rollups and caches give the same
+number as the plain query over raw events". It counts by loops over the rows of table
 `event`: visits are computed from the times of events, and no total or rollup is read.
 """
 

@@ -335,7 +335,6 @@ def test_an_unknown_account_is_refused(words: Sequence[str], here: Command, a_we
 
 
 def test_key_list_of_one_account(here: Command) -> None:
-    """ "`key list [--account EMAIL]`"."""
     for email in ("a@example.com", "b@example.com"):
         account(here, email)
         succeeded(here("key", "create", "--account", email, "--name", f"of {email}"))

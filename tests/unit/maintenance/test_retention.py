@@ -673,8 +673,8 @@ def test_wrong_usage(here: Here, words: Sequence[str]) -> None:
 
 
 def test_a_dry_run_does_not_lock_the_database(here: Here, aged: Path) -> None:
-    """tally/cli/database.py: "All but restore work while the server runs, in short transactions." Counting 10 million
-    events takes a second or more, and a server whose commit waits longer than SERVER_BUSY_S (2 s) answers 503."""
+    """Counting 10 million events takes a second or more, and a server whose commit waits longer than
+    SERVER_BUSY_S (2 s) responds 503."""
     seen: list[str] = []
     connect = sqlite3.connect
 

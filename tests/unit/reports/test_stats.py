@@ -1,7 +1,7 @@
 """tally/reports/stats.py over days in different states: cached results, deleted events, equal counts.
 
-docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches give the same number as the
-plain query over raw events". tests/unit/rollups/test_rollups.py checks this over random histories; these tests change
+docs/reference/definitions.md: "Rollups and caches give the same number as the plain query over raw
+events". tests/unit/rollups/test_rollups.py checks this over random histories; these tests change
 a complete day in each possible way after a query was cached.
 """
 
@@ -362,7 +362,7 @@ def test_unused_entries_are_evicted() -> None:
 
 
 def test_long_filters_are_cached_by_digest() -> None:
-    """The rule: "a filter may be 8 KB long": thousands of them are no more than thousands of short ones."""
+    """Filters may be 8 KB long; thousands of them take as much memory as thousands of short ones."""
     cache = ResultCache(most_bytes=100 * (_ENTRY_BYTES + 8))
     tracemalloc.start()
     try:

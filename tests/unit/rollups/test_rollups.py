@@ -1,7 +1,7 @@
 """Totals, rollups and cached sums against the reference implementation, in random histories.
 
-docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches give the same number as the
-plain query over raw events". The limits are set so low that a few events cover what otherwise takes months: folds in
+docs/reference/definitions.md: "Rollups and caches give the same number as the plain query over raw
+events". The limits are set so low that a few events cover what otherwise takes months: folds in
 several steps, late events, days that become final, blocks of all levels that are built, become stale and are
 rebuilt, and a process that is killed in between. tests/model/test_model.py makes the same comparison over HTTP.
 

@@ -1,7 +1,7 @@
 """tally/rollups/totals.py: the nine numbers of each quarter hour, kept by deltas and recounted from raw rows.
 
-docs/reference/definitions.md: "Every figure about traffic is exact. Rollups and caches give the same number as the
-plain query over raw events".
+docs/reference/definitions.md: "Rollups and caches give the same number as the plain query over raw
+events".
 """
 
 from collections import defaultdict
