@@ -35,7 +35,7 @@ create table account (
   time_zone      text   -- IANA name; null: the browser's time zone
 ) strict;
 
--- Sessions of the pages, one row a browser. A row says nothing about the browser or its address
+-- Sessions of the pages, one row a browser. A row contains nothing about the browser or its address
 -- (tally/accounts/logins.py).
 create table login (
   digest      blob    not null primary key check (length(digest) = 32),  -- keyed, of the cookie's value
@@ -381,7 +381,7 @@ create table experiment_event (
   primary key (website, ts, id)
 ) strict, without rowid;
 
--- --- Rollups: precomputed counts. rollup_state says which days and blocks of total_15m and rollup are complete.
+-- --- Rollups: precomputed counts. rollup_state has which days and blocks of total_15m and rollup are complete.
 
 -- Totals of each quarter hour, updated in every transaction that stores traffic (tally/rollups/totals.py). A visit
 -- counts in the quarter in which it starts.

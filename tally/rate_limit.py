@@ -81,7 +81,7 @@ class HashedBuckets:
     """Token buckets in a table of fixed size: no bucket is dropped and memory is constant, whatever keys are sent.
 
     A keyed hash maps a key to its slot. Keys of one slot share a bucket; the hash's key is random, so that a client
-    can neither choose nor learn which keys do.
+    can neither choose nor detect which keys do.
     """
 
     def __init__(self, tokens: int, span_ns: int) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from tally.accounts.accounts import PLANS_WITH_KEYS, Account, AccountError
 
-# Shown in lists to tell keys apart: `tly_` and 8 characters, 48 bits of the key's 256.
+# Shown in lists to identify keys: `tly_` and 8 characters, 48 bits of the key's 256.
 PREFIX_LENGTH = 12
 KEY_START = "tly_"
 

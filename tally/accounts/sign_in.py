@@ -1,13 +1,13 @@
 """Rate limits of password attempts. The rules are a table in docs/sign-in.md; each row is tested.
 
 Failed tries are counted; one that was right, or that the server could not check, is given back. A browser that the
-account was opened from before (a session, or a device cookie) has a count of its own and no other: whatever strangers
+account was opened from before (a session, or a device cookie) has a count of its own and no other: whatever others
 do, they do not lock its owner out. Other browsers are counted by address, and by account in two buckets: one of
 addresses that have not failed lately and one of those that have. So a few addresses that guess are slowed down soon,
 and the owner at a new address still gets a try beside several hundred of them.
 
 Counts by account are in tables of a fixed size, found by a keyed hash of the email address: an address that has an
-account and one that has none are treated alike, and no flood of invented ones takes memory or makes others forgotten.
+account and one that has none are treated alike, and no flood of invented ones takes memory or evicts others.
 The hash covers a version of the stored password, so these counts start anew when a new password is set.
 
 All of it is in memory, used by the event loop alone; the clock is passed in.

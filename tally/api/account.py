@@ -1,12 +1,12 @@
 """/api/account: first run, signing in and out, the account, its API keys. For the pages of this server alone.
 
 Every handler that changes something checks the request's origin first (tally/api/auth.py), and all but the first ones
-need a session. No answer tells whether an email address has an account: an unknown address and a wrong password receive
-the same answer after the same work.
+need a session. No response reveals whether an email address has an account: an unknown address and a wrong password
+receive the same answer after the same work.
 
 The setup link. Where no account has a password, the server makes a random token when it starts and prints it as a link;
 its holder sets the first password and is signed in. The token is in memory only and is useless once any account has a
-password. An account that the command line made without an address is owner@localhost: the setup page asks for one.
+password. An account that the command line made without an address is owner@localhost: the setup page requires one.
 """
 
 import re
@@ -59,7 +59,7 @@ async def _needs_setup(auth: Auth) -> bool:
 
 
 async def setup_state(request: web.Request) -> web.Response:
-    """GET /api/account/setup: the account whose password the link sets; null where its address is asked for too."""
+    """GET /api/account/setup: the account whose password the link sets; null where its address is required too."""
     auth = request.app[AUTH]
     # In a header, since proxies log paths.
     await _check_setup(auth, request, request.headers.get("Setup-Token", ""))

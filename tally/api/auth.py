@@ -1,7 +1,7 @@
 """Authorisation of the pages' own API: sessions, the origin of changes, and limits of password checks.
 
 Every handler of /api/account uses:
-- `check_site`: a request that changes something must come from a page of this server. Browsers say so in
+- `check_site`: a request that changes something must come from a page of this server. Browsers send that in
   Sec-Fetch-Site; older ones, and plain http, in Origin. A request with neither header is refused: no browser sends one.
 - `session`: the session of the cookie that fits the connection. Over https its name begins with `__Host-`, which no
   other host and no plain connection can set; a cookie of the plain name is ignored there.
@@ -272,7 +272,7 @@ class Auth:
         try:
             return limits.take(self.client(request), name, browser, self.clock.monotonic_ns, version)
         except TooManyTries as refused:
-            message = "Too many tries: wait as long as Retry-After says, then try again."
+            message = "Too many attempts: retry after the seconds of Retry-After."
             raise ApiError(errors.RATE_LIMITED, message, retry_after_s=refused.wait_s) from None
 
     def _known_browser(self, request: web.Request, account: int) -> bytes | None:

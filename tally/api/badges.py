@@ -2,10 +2,10 @@
 
 A badge has a label and a figure side by side, as READMEs have them; a counter has a figure above its label, for the
 foot of a page. The figures of a period are computed at most once in five minutes for each link's website and filters,
-and browsers and proxies may store the image as long. The link's fixed filters hold; its password is not asked for,
-since an image cannot ask.
+and browsers and proxies may store the image as long. The link's fixed filters apply; its password is not required,
+since an image has no form.
 
-The images have no script, no style sheet and no link, so that they look the same under any policy. Their only text from
+The images have no script, no style sheet and no link, so that any policy allows them. Their only text from
 the request is the label: printable characters, escaped. Widths are estimated, since the server does not measure fonts;
 `textLength` makes the texts fit.
 """

@@ -1,6 +1,6 @@
 """Reports about what visitors do: funnels, journeys and the values in event_data.
 
-The engine returns counts, and says where those of event_data are not exact (`exact`). Shares are in percent and times
+The engine returns counts; `exact` is false for those of event_data that are not exact. Shares are in percent and times
 in seconds, both with one decimal, rounded half away from zero.
 """
 

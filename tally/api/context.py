@@ -1,6 +1,6 @@
 """What every endpoint about a website uses: the engine, what a request may read, the request, and caching headers.
 
-`ReadApi` holds the state of the read API. A `View` says what a request may read; it is decided where the request is
+`ReadApi` holds the state of the read API. A `View` has what a request may read; it is decided where the request is
 authorised, and nowhere else. A `ReportRequest` is a checked request, an `Answer` the result of a report before it is
 written as JSON or CSV.
 

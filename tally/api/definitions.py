@@ -1,7 +1,7 @@
 """Annotations, segments, goals and funnels of a website: lists of them, and creating, changing and deleting them.
 
 Lists are reports (tally/api/reports.py), so a key, a session and, for annotations, a share link read them. A share link
-has none of the other kinds: they say what the owner measures, and a goal's value comes from event_data, which share
+has none of the other kinds: they reveal what the owner measures, and a goal's value comes from event_data, which share
 links never show. Changes are accepted from the account's sessions (docs/reference/account-api.md).
 
 A request to change one sends the fields that change; what results is checked as a whole, as a new one is.
@@ -163,7 +163,7 @@ def _shown(of: Definition) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class ListParameters:
-    """Of a list of definitions: none. The definitions themselves decide the ETag."""
+    """Parameters of a list of definitions: the definitions, on which its ETag depends."""
 
     own: tuple[Definition, ...] = params.parameter(lambda sent: sent.definitions)
 

@@ -71,7 +71,7 @@ def _check_shown(report: Report[Any], view: View) -> None:
 
 
 async def _first_ms(api: ReadApi, view: View, request: web.Request) -> int | None:
-    """Return the time of a website's first event where the query asks for all of them."""
+    """Return the time of a website's first event where the query is for all of them."""
     if request.query.get("period") != "all":
         return None
     return await api.reports.first_event_ms(view.website.number, Requester(view.claim))
@@ -112,8 +112,8 @@ async def _answer(api: ReadApi, report: Report[Any], checked: ReportRequest[Any]
     try:
         answer: Answer = await report.compute(api, checked)
     except BeyondRetention as beyond:
-        otherwise = "" if report.reads_events else ", or without filters for whole UTC days"
-        message = f"Single events are kept from {iso(beyond.from_ms)} on: ask from then on{otherwise}."
+        otherwise = "" if report.reads_events else ", or query without filters for whole UTC days"
+        message = f"Single events are kept from {iso(beyond.from_ms)} on: use a range from then on{otherwise}."
         raise ApiError(errors.BEYOND_RETENTION, message, field="from") from None
     if not checked.csv and answer.data is not None:
         return json_response({"data": answer.data, "meta": answer.meta}, headers=answer.headers)

@@ -28,7 +28,7 @@ from tally.timestamps import iso
 MAX_PAGE_CHARACTERS = 2_000_000
 EXPERIMENT_COLUMNS = ("experiment", "variant", "goal", "value")
 # An allow list: a column that is added later is not shown by share links. Event names are shown, as in their list;
-# event_data is not, since it may hold prices and anything else; nor is the visit, which tells which events belong
+# event_data is not, since it may hold prices and anything else; nor is the visit, which shows which events belong
 # together.
 SHARED_EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name")
 EVENT_COLUMNS = ("id", "type", "timestamp", *FIELDS, "event_name", "event_data", "visit", "vitals", *EXPERIMENT_COLUMNS)

@@ -25,7 +25,7 @@ ADDED_COLUMNS = ("conversions", "converted_visitors", "conversion_rate", "conver
 
 @dataclass(frozen=True, slots=True)
 class GoalsParameters(Ranged):
-    """Of the report of all goals. The goals themselves decide its ETag."""
+    """Parameters of the report of all goals: the goals, on which its ETag depends."""
 
     goals: tuple[SavedGoal, ...] = params.parameter(params.saved_goals)
 
@@ -52,7 +52,7 @@ def added(of: SavedGoal, counted: Conversions, visitors: int) -> dict[str, Any]:
 
 
 def goal_meta(of: SavedGoal | None) -> dict[str, Any]:
-    """Return what `meta` says of the goal of a request."""
+    """Return the part of meta about the goal of a request."""
     return {} if of is None else {"goal": {"id": of.id, "name": of.name, "currency": of.currency}}
 
 

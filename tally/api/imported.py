@@ -1,4 +1,4 @@
-"""What reports say about imported sums (tally/rollups/imported_sums.py): which days of a range have them, and why
+"""The part of meta about imported sums (tally/rollups/imported_sums.py): which days of a range have them, and why
 some do not count.
 
 Sums count in figures of whole local days, without filters and goals. A website without sums costs nothing here.
@@ -32,7 +32,7 @@ async def imported_meta(
     reason: str = "",
     name: str = "imported",
 ) -> dict[str, Any]:
-    """Return what meta says about the sums of a scope as `name`; {} where it has none.
+    """Return the part of meta about the sums of a scope as `name`; {} where it has none.
 
     reason: why they do not count, if it is neither filters nor the ends of the range.
     """
@@ -42,7 +42,7 @@ async def imported_meta(
     if found is None:
         return {}
     counted = sum(last - first + 1 for first, last in found.counted)
-    said: dict[str, Any] = {
+    about: dict[str, Any] = {
         "days": found.days,
         "counted_days": counted,
         "ranges": [{"from": _date(first), "to": _date(last)} for first, last in found.counted],
@@ -50,8 +50,8 @@ async def imported_meta(
         "missing": _missing(found),
     }
     if counted < found.days:
-        said["left_out"] = FILTERS if scope.filters else reason or PART_OF_DAY
-    return {name: said}
+        about["left_out"] = FILTERS if scope.filters else reason or PART_OF_DAY
+    return {name: about}
 
 
 def _missing(found: ImportedDays) -> list[str]:

@@ -218,7 +218,7 @@ def _days(span: Range) -> range:
 
 
 def _day_meta(meta: dict[str, Any], span: Range) -> dict[str, Any]:
-    """Return meta with the range of whole days that is answered, and whether it is wider than the one asked for."""
+    """Return meta with the range of whole days that is answered, and whether it is wider than the requested one."""
     days = _days(span)
     from_ms, to_ms = days.start * DAY_MS, days.stop * DAY_MS
     return meta | {
@@ -229,5 +229,5 @@ def _day_meta(meta: dict[str, Any], span: Range) -> dict[str, Any]:
 
 
 def _widths(filters: Filters) -> tuple[str, ...]:
-    """Return the classes of viewport widths that are asked for; all where none is named."""
+    """Return the requested classes of viewport widths; all where none is named."""
     return tuple(value for of in filters for value in of.values) or WIDTHS

@@ -47,8 +47,8 @@ async def overview(
     ]
 
     async def compute(is_gone: Callable[[], bool]) -> list[dict[str, Any] | None]:
-        asked = Requester(requester.claim, is_gone)
-        found = [await _counted(api, *one, asked) for one in zip(websites, spans, others, keys, strict=True)]
+        for_page = Requester(requester.claim, is_gone)
+        found = [await _counted(api, *one, for_page) for one in zip(websites, spans, others, keys, strict=True)]
         api.overviews.update(zip(keys, found, strict=True))
         while len(api.overviews) > max(MAX_CACHED, len(keys)):
             del api.overviews[next(iter(api.overviews))]

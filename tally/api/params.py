@@ -122,7 +122,7 @@ def read(declared: type[P], sent: Sent, more: Sequence[str] = ()) -> P:
 
 
 def identity(parameters: Any) -> tuple[Any, ...]:
-    """Return what of the parameters decides the answer, for its ETag."""
+    """Return the parameters on which the response depends, for its ETag."""
     values = (getattr(parameters, field.name) for field in dataclasses.fields(parameters) if field.compare)
     return tuple((one.from_ms, one.to_ms, one.days, one.tz.key) if isinstance(one, Range) else one for one in values)
 
@@ -191,7 +191,7 @@ def _range(sent: Sent, parse: Callable[[str | None, str | None, str | None, int]
 
 
 class Comparison(NamedTuple):
-    """The range that a report compares with, and how it was asked for.
+    """The range that a report compares with, and how it was requested.
 
     Where the requested range is not over, `to_ms` is the end of as much of the other one, and `whole_to_ms` its own.
     """
@@ -204,7 +204,7 @@ class Comparison(NamedTuple):
 
 
 def comparison(whole: bool = False) -> Any:
-    """Declare compare, compare_from, compare_to and match_weekday as a Comparison; None where not asked for.
+    """Declare compare, compare_from, compare_to and match_weekday as a Comparison; None where not requested.
 
     whole: with a range to its end, also where the requested one is not over.
     """
@@ -508,7 +508,7 @@ def path_part(name: str, choices: Sequence[str]) -> Any:
 
 
 def wants_csv(sent: Sent, accept: str) -> bool:
-    """Return whether a request asks for CSV: by `format`, else by its Accept header. Raises ApiError 400."""
+    """Return whether a request accepts CSV: by `format`, else by its Accept header. Raises ApiError 400."""
     given = chosen(sent, "format", ("json", "csv"))
     if given:
         return given == "csv"

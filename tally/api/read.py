@@ -107,5 +107,5 @@ async def websites(request: web.Request) -> web.Response:
 
 
 async def preflight(request: web.Request) -> web.Response:
-    """Answer a browser that asks whether a page of another origin may read with a key."""
+    """Respond to the preflight of a page of another origin that reads with a key."""
     return web.Response(status=204, headers=PREFLIGHT)

@@ -1,6 +1,6 @@
 """The report of rejected events: counts by day and error code, examples, and folded values.
 
-Events are counted by whole days of the requested time zone. An example says when, of which type, for what reason and
+Events are counted by whole days of the requested time zone. An example has time, type, reason and
 which field; of a foreign origin the host, of a crawler the name. Nothing in it identifies a visitor. Error codes belong
 to a reason each (tally/ingest/rejected_events.py), by which the page groups them.
 """

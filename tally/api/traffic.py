@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 TIMESERIES_COLUMNS = ("time", "visitors", "visits", "pageviews", "events")
 TOP_METRICS = ("visitors", "pageviews", "events")
-"""The key figures of a row of a list unless others are asked for."""
+"""The key figures of a row of a list unless others are requested."""
 TOP_COLUMNS = ("value", *TOP_METRICS)
 EVENT_NAME_COLUMNS = ("value", "visitors", "events")
 PAGE_COLUMNS = ("value", "visits", *VISIT_FIGURES)
@@ -91,7 +91,7 @@ class RealtimeParameters:
 
 
 def _other(request: ReportRequest[Any], compare: Comparison) -> tuple[dict[str, Any], Scope]:
-    """Return what meta says about the range to compare with, and its scope."""
+    """Return the part of meta about the range to compare with, and its scope."""
     tz = request.parameters.range.tz
     meta: dict[str, Any] = {
         "compare": compare.kind,
@@ -104,7 +104,7 @@ def _other(request: ReportRequest[Any], compare: Comparison) -> tuple[dict[str, 
 
 
 def _with_sums(request: ReportRequest[Any], scope: Scope) -> Scope:
-    """Return a scope in which imported sums count, unless the conversions of a goal are asked for."""
+    """Return a scope in which imported sums count, unless the conversions of a goal are requested."""
     if request.parameters.goal is not None:
         return scope
     return with_sums(request.website, scope, request.parameters.range.tz)
@@ -116,16 +116,16 @@ async def _compared(
     fields: Sequence[str],
     compute: Callable[[Scope, Scope | None], Awaitable[T]],
 ) -> tuple[dict[str, Any], T]:
-    """Return what meta says about the ranges, and what `compute` returns for the scope and the one to compare with.
+    """Return the part of meta about the ranges, and what `compute` returns for the scope and the one to compare with.
 
-    fields: what is counted, for what is said about imported sums. A part of a range may need events that are no longer
+    fields: what is counted, for the part about imported sums. A part of a range may need events that are no longer
     kept, where the whole does not. Then the whole is compared.
     """
     compare, own = request.parameters.compare, _with_sums(request, request.scope)
     of_sums = partial(imported_meta, api, request, fields=fields, reason=GOAL if request.parameters.goal else "")
-    said = await of_sums(own)
+    of_imports = await of_sums(own)
     if compare is None:
-        return said, await compute(own, None)
+        return of_imports, await compute(own, None)
     meta, scope = _other(request, compare)
     scope = _with_sums(request, scope)
     try:
@@ -136,11 +136,11 @@ async def _compared(
         meta, scope = _other(request, compare._replace(to_ms=compare.whole_to_ms))
         scope = _with_sums(request, scope)
         found = await compute(own, scope)
-    return said | meta | await of_sums(scope, name="previous_imported"), found
+    return of_imports | meta | await of_sums(scope, name="previous_imported"), found
 
 
 async def stats(api: ReadApi, request: ReportRequest[StatsParameters]) -> Answer:
-    """Return the seven key figures, and their change against another range if asked for."""
+    """Return the seven key figures, and their change against another range if requested."""
     goal = request.parameters.goal
 
     async def count(own: Scope, other: Scope | None) -> Sequence[tuple[Stats, Conversions | None]]:
@@ -239,7 +239,7 @@ async def top_lists(api: ReadApi, request: ReportRequest[TopListsParameters]) ->
 async def _lists(
     api: ReadApi, request: ReportRequest[Any], fields: Sequence[str]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return what meta says about all lists, and of each list `total`, `unset` and `data`."""
+    """Return the part of meta about all lists, and of each list `total`, `unset` and `data`."""
     own, goal = request.parameters, request.parameters.goal
 
     async def count(scope: Scope, other: Scope | None) -> list[Top]:

@@ -6,8 +6,8 @@ after a restart of the server. When it is complete, a process checks it (tally/t
 owner agrees, another imports it. Processes run one at a time. The files are deleted when the import is complete, when
 the upload is removed, when its website is deleted, and after KEEP_S without a change.
 
-What a process has said is in memory. After a restart a complete upload is checked again. Where its import had begun, it
-is `interrupted` and can be continued.
+The messages of a process are in memory. After a restart a complete upload is checked again. Where its import had begun,
+it is `interrupted` and can be continued.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ RECEIVING, WAITING, CHECKING, CHECKED, IMPORTING, INTERRUPTED, FAILED = (
 
 @dataclass
 class Upload:
-    """An upload. `position` is in bytes of the file; `preview`, `messages` and `error` are what a process has said."""
+    """An upload. `position` is in bytes of the file; `preview`, `messages` and `error` come from the process."""
 
     website: int
     name: str
@@ -132,7 +132,7 @@ class Uploads:
         if upload.task is not None:
             upload.task.cancel()
             await asyncio.gather(upload.task, return_exceptions=True)
-        self._forget(upload)
+        self._discard(upload)
 
     async def close(self) -> None:
         """End all processes: the server ends."""
@@ -167,7 +167,7 @@ class Uploads:
         kept = {name: getattr(upload, name) for name in ("name", "format", "size", "is_begun")}
         self._about(upload.website).write_bytes(orjson.dumps(kept))
 
-    def _forget(self, upload: Upload) -> None:
+    def _discard(self, upload: Upload) -> None:
         for path in (self._about(upload.website), self._file(upload.website)):
             path.unlink(missing_ok=True)
         self._uploads.pop(upload.website, None)
@@ -188,23 +188,23 @@ class Uploads:
         try:
             async with self._one_process:
                 upload.state = CHECKING if is_preview else IMPORTING
-                said = await self._run(upload, is_preview)
+                output = await self._run(upload, is_preview)
         except (OSError, ValueError) as failure:
             log.error("the import of an uploaded file failed: %s", where_it_failed(failure))
-            said = {}
+            output = {}
         upload.task = None
-        if "preview" in said:
-            upload.state, upload.preview = CHECKED, said["preview"]
-        elif "imported" in said:
-            self._forget(upload)
+        if "preview" in output:
+            upload.state, upload.preview = CHECKED, output["preview"]
+        elif "imported" in output:
+            self._discard(upload)
         else:
             # Where nothing was imported there is nothing to continue.
             upload.state = FAILED if is_preview else INTERRUPTED
-            upload.error = said.get("failed", "The process that reads the file has ended unexpectedly.")
+            upload.error = output.get("failed", "The process that reads the file has ended unexpectedly.")
         self._done()
 
     async def _run(self, upload: Upload, is_preview: bool) -> dict[str, Any]:
-        """Run the process; return the last thing it said."""
+        """Run the process; return its last line."""
         job = {
             "db": str(self._db),
             "website": upload.website,
@@ -226,18 +226,18 @@ class Uploads:
         )
         assert process.stdin is not None
         assert process.stdout is not None
-        said: dict[str, Any] = {}
+        output: dict[str, Any] = {}
         try:
             async for line in process.stdout:
-                said = orjson.loads(line)
-                upload.position = said.get("at", upload.position)
-                if "said" in said and len(upload.messages) < _MAX_MESSAGES:
-                    upload.messages.append(said["said"])
+                output = orjson.loads(line)
+                upload.position = output.get("at", upload.position)
+                if "message" in output and len(upload.messages) < _MAX_MESSAGES:
+                    upload.messages.append(output["message"])
         finally:
             # It ends with its input.
             process.stdin.close()
             await asyncio.shield(process.wait())
-        return said
+        return output
 
 
 def _refused(field: str, message: str) -> ApiError:

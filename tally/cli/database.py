@@ -125,7 +125,7 @@ def _backup(given: argparse.Namespace, settings: Settings) -> None:
     if given.file is None and not settings.backup_to:
         given.parser.error("name a FILE, or give --backup-to URL")
     say(f"database: {settings.db.resolve()}")
-    # Tells a path without a database apart from a damaged one.
+    # Distinguishes a path without a database from a damaged one.
     open_unchanged(settings.db).close()
     if given.file is None:
         _backup_offsite(settings if given.keep is None else replace(settings, backup_keep=given.keep))

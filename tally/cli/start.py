@@ -43,7 +43,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 def run_server(settings: Settings) -> None:
     """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure."""
     logging.print_notice(settings.log_format, f"database: {settings.db.resolve()}")
-    # Few objects become garbage during a start, and each collection looks at all of them (a tenth of the time).
+    # Few objects become garbage during a start, and each collection traverses all of them (a tenth of the time).
     gc.disable()
     try:
         with _no_certificates():

@@ -99,7 +99,7 @@ def _file_name(text: str) -> str:
 
 def _export(given: argparse.Namespace, settings: Settings) -> None:
     say(f"database: {settings.db.resolve()}")
-    # Tells a path without a database apart from a damaged one.
+    # Distinguishes a path without a database from a damaged one.
     open_database(settings.db, create=False).close()
     reader = connect_reader(settings.db)
     try:

@@ -1,6 +1,6 @@
 """The command `upgrade`: show what an upgrade of the database would do, or do it apart from a start of the server.
 
-It compares the program with the database file, and looks nothing up elsewhere. Without --check it needs the lock of the
+It compares the program with the database file, and sends no request. Without --check it needs the lock of the
 server. docs/cli.md has the exit status of --check.
 """
 

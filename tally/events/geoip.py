@@ -62,18 +62,18 @@ class Places:
     def __init__(self, path: Path | None = None) -> None:
         """Open the MMDB file at path; None opens the one that comes with the code and unpacks it (0.2 s).
 
-        Raises CountryDataError where the file is missing, is no MMDB, or knows no countries.
+        Raises CountryDataError where the file is missing, is no MMDB, or has no countries.
         """
         self._reader = _unpack_and_open(asset(BUNDLED)) if path is None else _open(path)
         try:
             metadata = self._reader.metadata()
             self.built = datetime.fromtimestamp(metadata.build_epoch, UTC).date()
             self._ip_version = metadata.ip_version
-            knows = any(country_of(record) for _, record in islice(self._reader, PROBED))
+            has_countries = any(country_of(record) for _, record in islice(self._reader, PROBED))
         except (maxminddb.InvalidDatabaseError, ValueError, OverflowError, OSError) as error:
             self._reader.close()
             raise CountryDataError(_damaged(path or asset(BUNDLED), error)) from error
-        if not knows:
+        if not has_countries:
             self._reader.close()
             raise CountryDataError(
                 f"{path} is a database of type {metadata.database_type!r} that names no countries; "

@@ -1,4 +1,4 @@
-"""What a request's headers and its client's address say about its events.
+"""The values that a request's headers and its client's address give its events.
 
 A record holds texts, "" where something is unset. `Agent` is made by tally/events/user_agent.py, `Place` by
 tally/events/geoip.py, which raises CountryDataError; they are here so that code that only reads events, and a server

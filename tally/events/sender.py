@@ -6,7 +6,7 @@ return within minutes.
 
 For `doctor` it is recorded which forwarded headers arrived, and from what kind of peer, without any address. A proxy on
 this machine that adds no header is detected by the requests of browsers: a loopback peer, no forwarded header, and an
-Origin, Referer or Host of another machine. Its requests look like local ones, so /metrics then requires a token.
+Origin, Referer or Host of another machine. Its requests are like local ones, so /metrics then requires a token.
 
 A forwarded header from a private network that is not trusted probably comes from a proxy that is missing in the
 settings; all its visitors then count as one client. That is logged at most once a minute, with the option to set and

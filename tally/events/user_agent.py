@@ -45,7 +45,7 @@ BROWSERS: Final[dict[str, str]] = {
     "Opera Mobile": "Opera",
     "Opera Tablet": "Opera",
     "Opera Touch": "Opera",
-    "Opera GX": "Opera",  # on the desktop it seldom says GX, so its share would be a phone's only
+    "Opera GX": "Opera",  # on desktops its User-Agent seldom contains GX, so its share would be a phone's only
     "DuckDuckGo Mobile": "DuckDuckGo",
     "Ecosia Android": "Ecosia",
     "Ecosia iOS": "Ecosia",
@@ -118,12 +118,12 @@ SYSTEMS: Final[dict[str, str]] = {
 }
 
 NAMED_SYSTEMS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
-    (re.compile(r"\b(?:Open)?Harmony(?:OS)?\b"), "HarmonyOS"),  # it may say Android as well
+    (re.compile(r"\b(?:Open)?Harmony(?:OS)?\b"), "HarmonyOS"),  # it may contain Android as well
     (re.compile(r"\bPlayStation\b", re.IGNORECASE), "PlayStation"),
     (re.compile(r"\bNintendo"), "Nintendo"),
 )
 
-# First match wins, so the order is the rule: televisions and consoles also say Android, Windows or Mobile.
+# First match wins, so the order is the rule: those of televisions and consoles also contain Android, Windows or Mobile.
 DEVICES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     (
         "tv",
@@ -136,7 +136,7 @@ DEVICES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     ("console", re.compile(r"\bPlayStation\b|\bXbox\b|\bNintendo", re.IGNORECASE)),
     # on the head, in the car, on the wrist
     ("other", re.compile(r"OculusBrowser|PicoBrowser|Wolvic|\bTesla/|QtCarBrowser|\bApple ?Watch|\bwatchOS")),
-    # "Tablet PC 2.0" is a component of Windows on desktops; KF... are Amazon's tablets, which may say Mobile
+    # "Tablet PC 2.0" is a component of Windows on desktops; KF... are Amazon's tablets, which may contain Mobile
     ("tablet", re.compile(r"iPad|\bTablet\b(?! PC)|PlayBook|\bKindle\b|\bSilk/|\bKF[A-Z]{2,6}\b")),
     (
         "mobile",
@@ -145,7 +145,7 @@ DEVICES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
             r"|Symbian"
         ),
     ),
-    # "Linux" alone is not here: Android says it too, and so do libraries on servers
+    # "Linux" alone is not here: Android has it too, and so do libraries on servers
     ("desktop", re.compile(r"Windows|Macintosh|\bX11\b|\bCrOS\b|\(PC;")),
 )
 

@@ -20,7 +20,7 @@ _MAX_TEXT = 500
 
 
 class AcmeError(Exception):
-    """There is no certificate, and why. `wait_s`: how long the authority asks to wait."""
+    """The reason why there is no certificate. `wait_s`: the delay that the authority requests."""
 
     def __init__(self, message: str, wait_s: float = 0) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class Authority:
     def certificate(self, domains: Sequence[str], email: str, publish: Callable[[Mapping[str, str]], None]) -> bytes:
         """Return a new key and the certificate with its chain, in PEM format. Raises AcmeError.
 
-        `publish` is called with the response to each token, before the authority asks for them, and with none after.
+        `publish` is called with the response to each token, before the authority requests them, and with none after.
         """
 
         def order() -> bytes:
@@ -87,7 +87,8 @@ class Authority:
             publish({})
 
     def renewal_times_s(self, certificate: bytes) -> tuple[float | None, float]:
-        """Return when to renew a certificate, if the authority says so (RFC 9773), and when to ask again, in seconds.
+        """Return when to renew a certificate, if the authority returns a time (RFC 9773), and when to request it again,
+        in seconds.
 
         Raises AcmeError.
         """
@@ -95,7 +96,7 @@ class Authority:
         return renewal and renewal.timestamp(), again.timestamp()
 
     def _use_account(self, email: str) -> None:
-        """Use the account of the key, which is made if the authority does not know the key."""
+        """Use the account of the key, which is created if the authority has none of this key."""
         from acme import errors, messages
 
         try:
@@ -109,7 +110,7 @@ class Authority:
             log.info("an account was made, which agrees to the terms of service of the authority: %s", _plain(terms))
 
     def _note_wait(self, response: Any, *_: object, **__: object) -> None:
-        """Store how long the authority asks to wait before more requests are sent."""
+        """Store the delay that the authority requests before more requests are sent."""
         from acme.client import ClientV2
 
         if response.status_code in (429, 503) and "Retry-After" in response.headers:

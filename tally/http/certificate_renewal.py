@@ -1,17 +1,17 @@
-"""The certificate of --acme: what is on disk, when the certificate authority is asked, and what follows from a failure.
+"""The certificate of --acme: what is on disk, when requests are sent to the authority, and what follows from a failure.
 
 Each authority has a directory of its own in the store, readable by this user alone, with `account.pem` (the account's
 key), `certificate.pem` (key, certificate and chain, replaced as one file) and `state.json` (`State`). A server starts
 with the stored certificate, whatever the authority does.
 
-A certificate is renewed at two thirds of its lifetime, whatever that is, or when the authority says so (ARI, RFC 9773),
-which it is asked every few hours. It is also asked where a domain is missing in the certificate.
+A certificate is renewed at two thirds of its lifetime, whatever that is, or when the authority suggests it (ARI, RFC
+9773), which is requested every few hours; also where a domain is missing in the certificate.
 
-No restart, and no number of them, asks an authority more often. An attempt is written to disk as failed before it
-begins, with the time of the next: if that cannot be written, the authority is not asked. Let's Encrypt allows 5 failed
+No restart, and no number of them, causes more requests to an authority. An attempt is written to disk as failed before
+it begins, with the time of the next: if that cannot be written, no request is sent. Let's Encrypt allows 5 failed
 validations of a domain in an hour, and 5 certificates of the same domains in a week: failures are repeated after 5, 10,
-20, ... minutes up to MAX_WAIT_MS, or later if the authority says so, and a certificate is at most replaced once a day
-(or in a tenth of its lifetime). Other domains begin anew.
+20, ... minutes up to MAX_WAIT_MS, or later if the authority requests it, and a certificate is at most replaced once a
+day (or in a tenth of its lifetime). Other domains begin anew.
 
 Attempts run on a thread that does not delay the end of the process.
 """
@@ -41,9 +41,10 @@ from tally.timestamps import DAY_MS, HOUR_MS, SECOND_MS
 FIRST_WAIT_MS = 300_000
 # Several attempts between two thirds and the end of a certificate of six days.
 MAX_WAIT_MS = 6 * HOUR_MS
-# What an authority may ask for: its limits by week. Later times, from a clock that was wrong, do not count.
+# The longest delay that is accepted from an authority, whose limits are by week. Later times, from a clock that was
+# wrong, do not count.
 MAX_ASKED_WAIT_MS = 7 * DAY_MS
-# So that many servers that began at the same time do not ask at the same time.
+# So that many servers that began at the same time do not send requests at the same time.
 _JITTER = 0.25
 _EARLY = 1 / 30
 CERTIFICATE_FILE, STATE_FILE = "certificate.pem", "state.json"
@@ -54,7 +55,7 @@ _INTERRUPTED = "the server ended during the attempt"
 class State:
     """What is stored about an authority, in milliseconds since 1970; 0 is never.
 
-    `failures` and `error` are those since the last success. The authority is not asked before `next_ms` for a
+    `failures` and `error` are those since the last success. No request is sent before `next_ms` for a
     certificate, and not before `ask_ms` when to renew. `renew_ms` is when the certificate is renewed.
     """
 
@@ -201,7 +202,7 @@ class Renewal:
         )
 
     def _ask(self, now_ms: int, authority: Authority | None = None) -> None:
-        """Ask the authority when to renew the certificate. Nothing depends on it: a failure is repeated."""
+        """Request from the authority when to renew the certificate. Nothing depends on it: a failure is repeated."""
         state, found = self._state, self.tls.certificate
         state.ask_ms = now_ms + MAX_WAIT_MS
         try:
@@ -213,7 +214,7 @@ class Renewal:
             state.ask_ms = min(max(int(again_s * SECOND_MS), now_ms + HOUR_MS), now_ms + DAY_MS)
             self._save()
         except (AcmeError, OSError) as failure:
-            log.info("the certificate authority was not asked when to renew: %s", failure)
+            log.info("no renewal time from the certificate authority: %s", failure)
 
     def _account_key(self) -> bytes:
         path = self._directory / "account.pem"

@@ -1,13 +1,13 @@
 """Optional bounds on the events of one client: an hourly budget and a share of a limited plan's month.
 
 Both are off by default: the limits that always hold are on requests (tally/rate_limit.py). A client is an IPv4 address
-or an IPv6 /64, as there. Everything is in memory, so a restart forgets it; a client is kept for a month as a hash keyed
+or an IPv6 /64, as there. Everything is in memory, so a restart resets it; a client is kept for a month as a hash keyed
 with a number that lives as long as the process, never as an address.
 
 The hourly budget is a token bucket of events: full at the start, refilled evenly. The share counts the events of a
 client that were stored for an account in a calendar month (UTC), and those of its requests that are not answered yet:
 duplicates and rejected events are given back. Memory is bounded: at MAX_CLIENTS the half that sent the least is
-forgotten, so that a flood of new clients does not hide the one that has used much.
+dropped, so that a flood of new clients does not hide the one that has used much.
 """
 
 import secrets

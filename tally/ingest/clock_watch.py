@@ -95,5 +95,5 @@ class ClockWatch:
         try:
             await self._writer.run(write)
         except sqlite3.Error:
-            # The store reports the failure and notices when it is over.
+            # The store reports the failure, and when it is over.
             self._noted_ns -= NOTE_NS - _MINUTE_NS

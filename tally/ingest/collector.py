@@ -84,7 +84,7 @@ _BODY_ERRORS = {
     "too_many_events": errors.TOO_MANY_EVENTS,
 }
 _LANGUAGES = 256
-# Each is looked at three times for each of 50 events, and one that is not ASCII takes 0.3 ms. 1 MB at most.
+# Each is read three times for each of 50 events, and one that is not ASCII takes 0.3 ms. 1 MB at most.
 _HOSTS = 1_024
 # With a trailing dot.
 _MAX_HOST = MAX_HOST_CHARACTERS + 1
@@ -96,7 +96,7 @@ Place = Website | Rejection
 
 
 class Visitor(NamedTuple):
-    """Whose events they are: the sender, what its headers and address say, and whether it is a crawler."""
+    """The sender of the events: its headers, its address, and whether it is a crawler."""
 
     sender: Sender
     context: RequestContext
@@ -254,7 +254,7 @@ class Collector:
         self._check_limits(client, bucket_keys, websites, len(places), now_ms, now_ns)
         if self.budgets.month_share:
             places = self._within_share(client, places, now_ms)
-        # Only on web requests: apps and servers send with HTTP libraries, which look like crawlers.
+        # Only on web requests: apps and servers send with HTTP libraries, which resemble crawlers.
         own = self._visitor(sender, sender.page is not None)
         visitors: Sequence[Visitor | Sender] = batch.visitors or (own,) * len(places)
         verdicts: list[PreparedEvent | Rejection] = []
@@ -305,7 +305,7 @@ class Collector:
         ]
 
     def _visitor(self, sender: Sender, is_browser: bool) -> Visitor:
-        """Return a visitor, with what its request says about its events."""
+        """Return a visitor, with the context of its request."""
         language, agent = self._language_of(sender.accept_language[:200]), self.agents.of(sender.user_agent)
         context = _make(RequestContext, (agent, sender.client.place, language))
         return _make(Visitor, (sender, context, is_browser and agent.crawler))

@@ -2,7 +2,7 @@
 
 Each method runs one function on a read-only connection of the store, in one snapshot: with the requester's deadline,
 cancelled when the client has disconnected (tally/storage/connections.py). Sums over complete days are kept in a
-`ResultCache`, and the visitors of the last minutes in the store (tally/ingest/realtime.py), so that most questions
+`ResultCache`, and the visitors of the last minutes in the store (tally/ingest/realtime.py), so that most queries
 about the present read no file. Label numbers become texts here at the latest.
 """
 
@@ -224,7 +224,7 @@ class SqliteReports:
         return Realtime(present.active, most_visited(present, texts))
 
     async def _present(self, website: int, now_ms: int, requester: Requester) -> Present:
-        """Return the present visitors from the file, and keep them for the next question where possible."""
+        """Return the present visitors from the file, and keep them for the next query where possible."""
         live, seen = self._store.live, None
         watch = live.begin(website, now_ms)
         try:

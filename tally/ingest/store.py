@@ -231,7 +231,7 @@ class Store:
 
     async def catch_up(self, ids_end: int) -> bool:
         """Refresh where another process has taken ids up to `ids_end`; whether it had. Raises ApiError 503."""
-        # The writer's thread knows the ids before `last_id` has them.
+        # The writer's thread has the ids before `last_id` does.
         async with self._catching_up:
             if ids_end <= self.event_writer.ids_end:
                 return False
@@ -298,7 +298,7 @@ class Store:
             await self._note_uses()
 
     async def empty_log(self) -> None:
-        """Empty SQLite's log where it has grown, or where deleted data is in it. Waits for the questions under way."""
+        """Empty SQLite's log where it has grown, or where deleted data is in it. Waits for the queries under way."""
         now_ns = self._clock.monotonic_ns()
         is_wanted = self.log_bytes > MAX_WAL_BYTES or self.wants_empty_log
         if is_wanted and self.health.takes_events and now_ns >= self._empty_again_ns:

@@ -34,7 +34,7 @@ from tally.timestamps import SECOND_MS
 _PAGES_PER_STEP = 1_024
 # The size to which the write-ahead log may grow; a backup on the database's own disk leaves this much free.
 RESERVED_BYTES = 64 * 1_048_576
-# How often SQLite asks whether the backup was cancelled, in instructions of its virtual machine.
+# How often SQLite checks whether the backup was cancelled, in instructions of its virtual machine.
 _PROGRESS_INSTRUCTIONS = 100_000
 _UNFINISHED = ".unfinished"
 _STAMP = "%Y%m%dT%H%M%SZ"

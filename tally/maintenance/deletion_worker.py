@@ -4,11 +4,11 @@ It is a source of turns (tally/maintenance/scheduler.py): one for the rows of ea
 texts that no other website uses. Its transactions go through the builder, which waits while many events arrive and
 rests after each.
 
-Rows go at once. Texts go a minute later, when no request under way can name the website any more. To know which texts
+Rows go at once. Texts go a minute later, when no request under way can name the website any more. To find which texts
 are unused, the other websites' rows are read, one column a step, on the builder's connection for reading; then unused
 texts are deleted, then free pages are given back. Other background work runs between these steps:
-tally/maintenance/deletion.py says why that is safe. Where another process writes meanwhile, such as an import, it is
-tried again later.
+tally/maintenance/deletion.py explains why that is safe. Where another process writes meanwhile, such as an import, it
+is tried again later.
 """
 
 import asyncio

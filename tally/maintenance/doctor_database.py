@@ -185,7 +185,7 @@ def _proxies(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
 
 
 def _metrics(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
-    """Check whether /metrics could be public: its requests through a proxy must not look like local ones."""
+    """Check whether /metrics could be public: requests through a proxy must not be taken for local ones."""
     seen = meta.read(connection, meta.PROXIES)
     try:
         kinds, header = set(seen["seen"]), str(seen["header"])

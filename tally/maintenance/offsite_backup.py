@@ -71,7 +71,7 @@ class Offsite(NamedTuple):
 
 
 def offsite_of(settings: Settings) -> Offsite:
-    """Return what the settings say; --backup-to is set."""
+    """Return the destination of the settings; --backup-to is set."""
     return Offsite(
         settings.db,
         settings.backup_to,

@@ -7,7 +7,7 @@ round: a step that compared with a new reading each time would find new work for
 A step is one or several short transactions on the writer's thread, or a read on a separate connection. After each
 transaction the builder pauses as long as the transaction took. While many events arrive it waits, but at most
 `_BUSY_RATIO` times as long as the last transaction took: it always gets a share of the writer, also where a slow disk
-keeps the writer busy with few events. After a crash `rollup_state` tells what is complete, and the rest is rebuilt.
+keeps the writer busy with few events. After a crash the rest, which is not complete in `rollup_state`, is rebuilt.
 
 A stale day is rebuilt while events still arrive in it: in one write transaction `_begin_day` takes a snapshot on the
 reading connection and deletes the day's totals, so that later commits add to empty rows. The day is counted in the

@@ -38,7 +38,7 @@ class Made(NamedTuple):
 
 
 class Nightly(ABC):
-    """Makes a backup each night, on a thread. A subclass says which exist (`newest_ms`) and makes one (`make`).
+    """Makes a backup each night, on a thread. A subclass returns the newest one (`newest_ms`) and makes one (`make`).
 
     For the metrics: `last_ms` is the time of the newest backup (0: unknown), `made` and `failed` count since the start.
     """

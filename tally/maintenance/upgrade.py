@@ -49,7 +49,7 @@ ADVICE = (
 class Plan(NamedTuple):
     """What a start or `upgrade` would do: the migrations that it would run, and where it would write the copy.
 
-    `directory` is None without a copy; `obstacle` says why the copy could not be made, "" where it could.
+    `directory` is None without a copy; `obstacle` is the reason why the copy could not be made, "" where it could.
     """
 
     version: int

@@ -1,5 +1,5 @@
 """Places on other machines for backups: S3-compatible storage, SFTP, WebDAV; names of files there, and encryption.
 
-Nothing here knows the database. May import the vocabulary (tally/*.py) only; libraries of the extras `s3`, `sftp` and
+No module here uses the database. May import the vocabulary (tally/*.py) only; libraries of the extras `s3`, `sftp` and
 `age` are imported when they are first used.
 """

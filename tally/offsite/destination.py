@@ -70,7 +70,7 @@ class Destination(Protocol):
 
 
 class Credentials(NamedTuple):
-    """Who logs in. S3: `user` is the id of the access key, `password` the secret one. SFTP: `key_file` in place of a
+    """Credentials. S3: `user` is the id of the access key, `password` the secret one. SFTP: `key_file` in place of a
     password, and `known_hosts`, the file with the server's public key."""
 
     user: str = ""

@@ -3,8 +3,8 @@
 - A backup: `tally-DATABASE-TIME-SERIES-POSITION.db`, for example `tally-4f2a9c1b-20261122T030000Z-81c0d2aa-120345.db`.
 - An increment: `tally-DATABASE-SERIES-FROM-TO.ndjson.gz`, the events whose ids are above FROM and up to TO.
 
-`.age` is added to an encrypted file. DATABASE tells databases apart; SERIES changes when a database is restored, after
-which ids are assigned again. POSITION is an id up to which a backup has every event of its series.
+`.age` is added to an encrypted file. DATABASE identifies the database; SERIES changes when a database is restored,
+after which ids are assigned again. POSITION is an id up to which a backup has every event of its series.
 """
 
 import re

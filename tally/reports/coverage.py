@@ -127,7 +127,7 @@ class Coverage:
         """Return those of some days, or parts of days, that are stored by column, and the others.
 
         Apart from final days are those that may still change, and parts of days, whose ends may move with every
-        question: these are not cached. with_data: whether event_data is read.
+        query: these are not cached. with_data: whether event_data is read.
         """
         asked = {span[0] // DAY_MS: self.known.days[span[0] // DAY_MS] for span in spans}
         versions = {day: known.version for day, known in asked.items() if rollup_state.is_rolled_up(day, known)}
@@ -141,7 +141,7 @@ class Coverage:
         found = []
         for some in (final, still_open, parts):
             if some:
-                # numpy is imported with the first question that needs it.
+                # numpy is imported with the first query that needs it.
                 from tally.reports.packed_days import Day, PackedDays
 
                 days = [
@@ -202,7 +202,7 @@ class Coverage:
         The rows of a day that has only columns are seen by the statements of this snapshot from then on.
 
         The beginning of a day after which the day has no event is widened to the whole day, such as today up to now:
-        what is asked of whole visits is then counted from visits alone.
+        figures of whole visits are then counted from visits alone.
         """
         if any(span[0] < (day + 1) * DAY_MS and span[1] > day * DAY_MS for day in self.deleted_days):
             raise BeyondRetention((self.number(sql.last_kept(self.website)) + 1) * DAY_MS)

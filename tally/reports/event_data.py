@@ -1,7 +1,7 @@
 """What `event_data` holds: each property's values with their events and visitors, and statistics of its numbers.
 
 Values are JSON's own: the text "1", the number 1 and true are three values, 1 and 1.0 are one. Everything is exact
-while the values of a question fit into MAX_BYTES. Sums are always exact: they are kept as whole multiples of the
+while the values of a query fit into MAX_BYTES. Sums are always exact: they are kept as whole multiples of the
 smallest double, so the order of additions makes no difference.
 
 Days, or parts of days, are read one after another, ordered by visitor (a visitor number belongs to one UTC day), so
@@ -340,7 +340,7 @@ def data(
 
 
 class _Reader(NamedTuple):
-    """Reads the days of one question."""
+    """Reads the days of one query."""
 
     coverage: Coverage
     event_name: str

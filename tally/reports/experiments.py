@@ -5,7 +5,7 @@ the day's first assignment; as converted to a goal if, being assigned, a convers
 the assignment; the conversion may happen on any page.
 
 Whole days without filters are read from counts (tally/rollups/experiments.py), partial days and filtered ones from raw
-rows. Both are read day by day, since the sequential p-value looks at the end of each day.
+rows. Both are read day by day, since the sequential p-value has a look at the end of each day.
 
 Clients choose the names, so their number is bounded: the experiments, variants and goals with the most visitors are
 returned, and the number of the others. Beyond MAX_ROWS counts these are chosen in SQL, before any count is read.

@@ -1,13 +1,13 @@
 """Days that are not packed yet, by column: today above all, whose events are kept in memory for reports with filters.
 
-The first question reads the events of such a day and keeps them (`OpenDay`): their order, times and visitors, and each
-column once it is asked for. A later question reads only the events that have arrived since. The visitors of these, with
+The first query reads the events of such a day and keeps them (`OpenDay`): their order, times and visitors, and each
+column once a query needs it. A later query reads only the events that have arrived since. The visitors of these, with
 all of their visits and events of the day, are counted in a part of their own and no longer in the older one
 (`OpenBatch`): a visitor is in one part, so that the figures of both add up as those of two days do. Once many events
 have arrived, the day is read anew. The readers' threads share what is kept.
 
-A day that is kept holds for a question if its events, and those with a greater id, are as many as the day has in the
-snapshot of the question. For ids grow with every commit, an event changes no visits but its visitor's, and what else
+A day that is kept holds for a query if its events, and those with a greater id, are as many as the day has in the
+snapshot of the query. For ids grow with every commit, an event changes no visits but its visitor's, and what else
 changes events, such as an import that is undone, deletes some of them.
 
 Importing this module imports numpy, so the callers do it where they need it.
@@ -39,14 +39,14 @@ _PART = 32
 
 @dataclass(frozen=True, slots=True)
 class _Arrived:
-    """The events that have arrived since a day was read, up to a question."""
+    """The events that have arrived since a day was read, up to a query."""
 
     known: rollup_state.Day
     events: int
     """Of the whole day."""
     last_id: int
     columns: dict[str, Array] = field(default_factory=dict)
-    """By (ts, id), those that one question read behind those of the questions before."""
+    """By (ts, id), those that one query read behind those of the queries before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ class OpenDay:
     first: _Arrived
     """When the day was read: no event has arrived yet."""
     arrived: _Arrived
-    """Up to the last question."""
+    """Up to the last query."""
     new: _New | None = None
-    """What that question has made of them."""
+    """The results of that query."""
     columns: dict[str, tuple[int, Column]] = field(default_factory=dict)
-    """Those that were asked for, and how many events the day had when they were read: those of visits hold for visitors
+    """Those that a query needed, and how many events the day had when they were read: those of visits hold for visitors
     without events that have arrived until then."""
 
     @property
@@ -130,7 +130,7 @@ def _arrived(connection: sqlite3.Connection, kept: OpenDay, known: rollup_state.
     """Return what has arrived at a day that has `total` events now; None where it has other events as well."""
     before = kept.arrived
     if before.events > total:
-        # Another question had a newer snapshot.
+        # Another query had a newer snapshot.
         before = kept.first
     is_same = before.known.version == known.version
     if is_same and before.events == total:
@@ -204,7 +204,7 @@ class OpenBatch(Batch):
         """Return a column of the events that were read."""
         kept = self._kept
         events, column = kept.columns.get(name, (0, None))
-        # A question with a newer snapshot may have read it meanwhile.
+        # A query with a newer snapshot may have read it meanwhile.
         if column is None or events > self._events:
             column = self._read_kept(name)
             kept.columns[name] = self._events, column

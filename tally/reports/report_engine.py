@@ -1,6 +1,6 @@
 """The protocol between the API and an analytics engine, and the values that pass through it.
 
-`Reports` is all that the API asks about events. Its methods take a `Scope` (a website, a range, filters) and a
+`Reports` has all queries of the API about events. Its methods take a `Scope` (a website, a range, filters) and a
 `Requester`, and return plain values: texts, integers, floats, dates in milliseconds. No connection, row or label number
 passes through it, so an engine on another database implements these methods and nothing else
 (tests/api/test_engine.py runs the API on one that keeps a list in memory). `SqliteReports`

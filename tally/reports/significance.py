@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 _Z_95 = NormalDist().inv_cdf(0.975)
-# Standard deviation of the prior: experiments on websites look for differences of about 2 percentage points.
+# Standard deviation of the prior: experiments on websites have differences of about 2 percentage points.
 _SPREAD = 0.02
 # The usual threshold: an even split gives a smaller p-value once in a thousand experiments.
 SPLIT_IS_OFF_BELOW = 0.001

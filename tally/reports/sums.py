@@ -2,7 +2,7 @@
 
 `counts` are an array of integers of 64 bits: a row of labels, a row for each figure, and a column for each label. A
 list may have a million labels, since clients choose the values: 8 bytes a number are less than a tenth of what numbers
-in a dictionary take. Parts of a question are added up as they are read, whole days, parts of days and blocks of days;
+in a dictionary take. Parts of a query are added up as they are read, whole days, parts of days and blocks of days;
 the caller makes sure that no part is added twice.
 
 numpy is imported with the first sum.

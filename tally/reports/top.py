@@ -37,7 +37,7 @@ _LAST = -1 << 62
 
 
 class TopQuery(NamedTuple):
-    """What is asked of a list: values of a field from `offset` on, in the order of a key figure.
+    """Parameters of a list: values of a field from `offset` on, in the order of a key figure.
 
     compare: a scope in which the same values are counted as well; goal: whose conversions are counted; has_visits:
     whether figures about visits are. order: a key figure (tally/reports/figures.py), descending unless `ascending`;
@@ -57,7 +57,7 @@ class TopQuery(NamedTuple):
 class TopRow(NamedTuple):
     """A value, "" is unset, with its figures in the scope and in the one to compare with.
 
-    Those about visits are 0 unless the query asks for them.
+    Those about visits are 0 unless the query needs them.
     """
 
     value: str
@@ -148,7 +148,7 @@ def _by_figure(counts: "Array", query: TopQuery) -> "Array":
 
 
 def _figures(coverage: Coverage, plan: Plan, query: TopQuery, cache: ResultCache) -> Sums:
-    """Return the sums of Stats by label; of visitors, pageviews and events alone unless the query asks for more."""
+    """Return the sums of Stats by label; of visitors, pageviews and events alone unless the query needs more."""
     counts = _sums(coverage, plan, query.field, cache)
     if not query.has_visits:
         return counts
@@ -284,7 +284,7 @@ def tile_sums(
     if days:
         yield read(connection, sql.sums(website, field, days), 3)
     if blocks:
-        # numpy is imported with the first question that needs it.
+        # numpy is imported with the first query that needs it.
         from tally.rollups import value_blocks
 
         yield from value_blocks.sums(connection, website, field, blocks)

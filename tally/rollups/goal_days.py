@@ -240,7 +240,7 @@ def sums(
 ) -> Iterable[Sequence[int]]:
     """Yield (value, or day where `by` is "day"; and the sums of COLUMNS) over complete days.
 
-    labels: the values that are asked for; None for all.
+    labels: the requested values; None for all.
     """
     if by not in ("value", "day"):
         raise KeyError(by)

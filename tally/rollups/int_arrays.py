@@ -1,7 +1,7 @@
 """Encode integers as bytes and decode them: how histograms and heatmaps are stored.
 
 Integers of one width follow each other in little-endian byte order on every platform, so that a database file can be
-moved. Neither their width nor their number is stored; the caller knows both.
+moved. Neither their width nor their number is stored; the caller has both.
 
 Python's array does it in C, 2 ns an integer, in the byte order of the platform; on big-endian platforms bytes are
 swapped.

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 # With a row's other columns at most 600 bytes: six rows a page. Nearly all event_data is shorter.
 INLINE_BYTES = 480
-# UTF-8 has up to 4 bytes a character: a text of at most so many needs no look at its bytes.
+# UTF-8 has up to 4 bytes a character: the bytes of a text of at most so many need no check.
 _SURE_CHARACTERS = INLINE_BYTES // 4
 # More than 4,096 bytes make.
 _PARTS = 16

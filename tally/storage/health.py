@@ -78,7 +78,7 @@ def refusal(failure: Exception, doing: str) -> Exception:
 
 
 def fault_of(failure: Exception) -> str:
-    """Return FAILING, UNSURE or DAMAGED; "" if the exception says nothing about the file."""
+    """Return FAILING, UNSURE or DAMAGED; "" if the exception does not concern the file."""
     name = _name(failure)
     if not lies_in_the_file(failure) or name == "SQLITE_INTERRUPT" or isinstance(failure, FileGone):
         return ""

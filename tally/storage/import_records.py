@@ -4,7 +4,7 @@ An import has a row from its first transaction on. The row has what the list of 
 not complete its progress, with which the same file continues. It stays when the import is undone
 (tally/maintenance/undo.py).
 
-An event does not say which import stored it. Each transaction of an import takes its ids in one piece, and
+An event has no reference to the import that stored it. Each transaction of an import takes its ids in one piece, and
 `import_range` has these pieces, joined where one follows the other: an import beside no other writer has one row.
 All functions run within a transaction, or on a snapshot, of the caller.
 """

@@ -6,8 +6,8 @@
   other methods, redirects and errors, assets, crawlers, and programs that are no browser.
 - Browser, system, device, country and the rest are computed as for a collected event. The address and the User-Agent
   are not kept. A visitor is an address and a User-Agent of a UTC day, as without `session_id` in collect.
-- The key of a line has all of it but the address, of which it has 12 bits: enough to tell requests of the same second
-  apart, too few to find the address.
+- The key of a line has all of it but the address, of which it has 12 bits: enough to distinguish requests of the same
+  second, too few to find the address.
 """
 
 import re

@@ -1,9 +1,9 @@
 """Read and write files of lines, plain, gzip or (input) zip, within bounded memory.
 
 Nothing here depends on events. A line is the bytes between newlines; one longer than MAX_LINE_BYTES is skipped and
-reported as None. An input file is gzip or zip if its first bytes say so, because files are renamed; an output file is
-gzip if its name ends with .gz. A zip archive of events has one file; one of sums has several (`members`). They are read
-from the archive: nothing is written.
+reported as None. An input file is gzip or zip if its first bytes are those of the format, because files are renamed; an
+output file is gzip if its name ends with .gz. A zip archive of events has one file; one of sums has several
+(`members`). They are read from the archive: nothing is written.
 
 Text compresses to a tenth or so. A file that decompresses to more than MAX_RATIO times its size is refused once
 RATIO_FREE_BYTES have been read.
@@ -33,7 +33,7 @@ from typing import Any, BinaryIO, cast
 # An event with the longest texts takes 60 KB.
 MAX_LINE_BYTES = 1_048_576
 STANDARD = "-"
-# Enough to tell files apart.
+# Enough to identify a file.
 _HEAD_BYTES = 65_536
 # The same line again and again compresses to a 300th; deflate reaches 1,032.
 MAX_RATIO = 500

@@ -1,6 +1,6 @@
 """Read reports of GA4 that were downloaded as CSV: figures by day, and by the values of one dimension.
 
-A file has lines of remarks (`#`), which tell the first day, and one or several tables, each with a header after a
+A file has comment lines (`#`), which contain the first day, and one or several tables, each with a header after a
 blank line or a remark. A table has the days as `Date` (20241118) or as `Nth day`, counted from the first day; where the
 file is of a single day it needs neither. Tables without days, and rows of totals, are skipped. Visits need sessions
 together with the bounce rate and the average session duration.

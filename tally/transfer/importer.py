@@ -13,8 +13,8 @@ A chunk of lines is read, checked and sorted by day (tally/transfer/chunks.py), 
 lines of the next chunk are read between two parts, while the lock is free. A file has the same chunks each time it is
 read, so a position and a number of lines of the chunk that starts there describe the progress exactly.
 
-Two imports may run at the same time: a token in `meta` tells which wrote last, and the other one reads visits again.
-Two imports of the same file may not: the second ends as soon as it sees the progress of the first.
+Two imports may run at the same time: a token in `meta` identifies the one that wrote last, and the other one reads
+visits again. Two imports of the same file may not: the second ends as soon as it sees the progress of the first.
 """
 
 import gc

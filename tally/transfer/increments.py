@@ -88,7 +88,7 @@ class Collection:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        # By id of the website: what its first line says, and the file of its events.
+        # By id of the website: the content of its first line, and the file of its events.
         self._websites: dict[str, tuple[dict[str, Any], Path]] = {}
 
     def add(self, increment: Path) -> None:

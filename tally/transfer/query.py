@@ -5,7 +5,7 @@ They are SQL over the tables, so SQLite reads only the columns that a query name
 (tally/rollups/unpacked_days.py) a function returns a value of a row; it decodes the columns that a query names. SQLite
 chooses these days by website and `day`.
 
-Nothing can be written, whatever the SQL says: the file is opened read-only, and an authorizer allows to select, to read
+No SQL can write: the file is opened read-only, and an authorizer allows to select, to read
 columns and to call functions, but for load_extension. Values are limited to MAX_VALUE_BYTES, so that a function such as
 zeroblob cannot fill the memory.
 """

@@ -1,6 +1,6 @@
 """Read and check the lines of a file in a process of its own, so that an import uses two processor cores.
 
-Reading and checking take more than half of the time of an import; the process that imports looks labels up, computes
+Reading and checking take more than half of the time of an import; the process that imports resolves labels, computes
 visits and writes. The other process is the command READER_PROCESS (tally/resources.py). It gets what to read on its
 standard input, and writes chunks (tally/transfer/chunks.py) to its standard output: pickled by column, 2 µs a line on
 both sides. It reads the next chunk while the importing process writes the one before, and waits until that is taken, so

@@ -6,7 +6,7 @@ reading can start again.
 
 - Rows of CSV follow RFC 4180: a quoted field may have newlines and doubled quotes. A row is over where the number of
   quotes is even. If that gives no row of the header's width, an unclosed quote has joined lines: the first line is
-  rejected and reading continues with the second one. So every line is looked at twice at most.
+  rejected and reading continues with the second one. So every line is read twice at most.
 - Rows of TSV are lines, with the escapes of ClickHouse, PostgreSQL and MySQL: `\\t`, `\\n`. Arrays, `[...]`, keep
   their escapes. In CSV and TSV, a field `\\N` is empty.
 - JSON objects may be one per line, in an array, or both; each is at most MAX_LINE_BYTES long.
@@ -166,7 +166,7 @@ class Table:
     def _rows(self, paired: Sequence[Line]) -> Sequence[list[str] | Rejection | None]:
         """Return the fields of lines of which each is a row."""
         content = b"\n".join([raw for raw, _ in paired if raw is not None])
-        # A carriage return that is part of a field needs a look at each line.
+        # A carriage return that is part of a field needs a check of each line.
         if b"\r\r" not in content:
             with suppress(UnicodeDecodeError, csv.Error):
                 # A call for many lines takes half the time of one for each.
@@ -274,7 +274,7 @@ def json_objects(source: Source, start: int = 0) -> Iterator[Record]:
         is_other = begin < len(rest) and not is_object
         if is_other or is_over or len(rest) - begin > MAX_LINE_BYTES or begin - at > MAX_LINE_BYTES:
             raise BadFile(_json_fault(source, rest[begin : begin + 20], position + begin - at))
-        # The beginning of an object is looked at again when there is twice as much of it.
+        # The beginning of an object is parsed again when there is twice as much of it.
         pieces, missing = [rest[at:]], len(rest) - at
         while missing >= 0:
             block = next(blocks, b"")

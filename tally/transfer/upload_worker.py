@@ -2,7 +2,7 @@
 
 A process of its own, because reading lines would delay requests in the server's. It writes to the database as the
 command `import` does, beside the server. It is the command UPLOAD_WORKER (tally/resources.py), whose
-argument is a Job as JSON. It prints JSON lines: {"at": position in the file}, {"said": a message}, and at its end
+argument is a Job as JSON. It prints JSON lines: {"at": position in the file}, {"message": text}, and at its end
 {"preview": ...}, {"imported": ...} or {"failed": reason}.
 
 It reads the file itself (not tally/transfer/reader_process.py), so that the server keeps a processor core.
@@ -77,7 +77,7 @@ def _run(job: Job) -> Preview | Summary:
             _print({"at": position})
 
     def report(words: str) -> None:
-        _print({"said": words})
+        _print({"message": words})
 
     connection = open_database(Path(job.db), create=False)
     # The server does the checkpoints.

@@ -193,7 +193,7 @@ def shell(request: web.Request, policy: str) -> web.Response:
 
 
 async def heatmap_page(request: web.Request) -> web.Response:
-    """GET /websites/{id}/heatmaps: the shell, which may frame the website's pages where its owner asks."""
+    """GET /websites/{id}/heatmaps: the shell, which may frame the website's pages on the owner's request."""
     session = request.app[AUTH].found(request)
     if session is None:
         return await page(request)

@@ -1,6 +1,6 @@
 """The table of wire formats: method and path of each endpoint, its translator, and how it answers a refusal.
 
-A new format is a row, and a file with a translator (tally/ingest/compat/requests.py says what that is). Routes and
+A new format is a row, and a file with a translator (described in tally/ingest/compat/requests.py). Routes and
 the headers of the responses follow from the table; docs/migrating-trackers.md describes what becomes of each value.
 """
 

@@ -28,7 +28,7 @@ _HEADERS = {"Content-Type": "image/gif", "Cache-Control": "no-store"}
 _UTM = {"utm_source": ("ref", "src", "source"), "utm_campaign": ("campaign",)}
 _TRUE = frozenset(("true", "1", "on"))
 _MAX_PATH = 2_048
-# What the script says of browsers that a program drives.
+# The values that the script sends for browsers that a program drives.
 _BOTS = range(150, 154)
 _PREFETCH = (("X-Moz", "prefetch"), ("X-Purpose", "preview"), ("X-Purpose", "prefetch"), ("Purpose", "prefetch"))
 _NOTHING = Batch([], None, {})

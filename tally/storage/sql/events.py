@@ -4,7 +4,7 @@ Conditions of filters are made in tally/storage/sql/filters.py; values are alway
 set of traffic events of a website in [from_ms, to_ms) that match all the filters.
 
 Every statement opens with its own name, so that a slow one names its author, and reads a range of a clustered primary
-key (website, time); tests/unit/storage/test_query_plans.py looks at the plan of each.
+key (website, time); tests/unit/storage/test_query_plans.py checks the plan of each.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -312,7 +312,7 @@ def came_last(website: int, from_ms: int, to_ms: int) -> Query:
 
 
 def _visitors_without(condition: str, website: int, from_ms: int, to_ms: int) -> Query:
-    """Return the number of visitors with an event in a part of a day, and on that day no visit as `condition` says."""
+    """Return the visitors with an event in a part of a day and no visit of that day that meets `condition`."""
     return (
         "select count(*) from (select distinct visitor from event where website = ? and ts >= ?"
         " and ts < ?) as here where not exists (select 1 from visit as own where own.website = ? and own.day = ?"

@@ -1,7 +1,7 @@
 """SQL for entry and exit pages, which are columns of table visit.
 
 As in tally/storage/sql/events.py, whose Scope and filters these are. A visit has both pages in its row, so a list of
-them groups visits and looks no event up, unless a filter is about events.
+them groups visits and reads no event, unless a filter is about events.
 """
 
 from tally.storage.sql.events import IS_BOUNCE, Scope, begun_visits

@@ -145,7 +145,7 @@ def test_a_certificate_from_the_first_start_to_restarts(
     authority.start()
     path.write_text(json.dumps(json.loads(path.read_text()) | {"ask_ms": 0}))
     server = start(serve, authority)
-    until(lambda: "the certificate authority was not asked when to renew" in server.stderr())
+    until(lambda: "no renewal time from the certificate authority" in server.stderr())
     assert authority.logged("Issued certificate serial") == 2
 
 

@@ -22,6 +22,7 @@ import pytest
 from analytics_server import main
 from tally.accounts.accounts import create_account, find_account
 from tally.accounts.websites import add_website
+from tally.events.dimensions import FIELDS
 from tally.maintenance import retention
 from tally.rollups import rollup_state, visit_pages
 from tally.rollups.rollup_state import KEPT, OPEN, STALE
@@ -54,7 +55,7 @@ from tests.support.aged_database import (
 )
 from tests.support.cases import cases
 from tests.support.process import Command, Serve, until
-from tests.support.read_api import FIELDS, SyncApp, sync_app_at
+from tests.support.read_api import SyncApp, sync_app_at
 
 FIRST_KEPT = TODAY - KEEP
 FROM_MS = FIRST_KEPT * DAY_MS
@@ -403,7 +404,7 @@ FUNNEL = "funnel?step=pathname:/&step=pathname:/pricing"
 def test_the_error_names_the_fix(two: Two, question: str, also_helps: str) -> None:
     """Only fixes that work are named: funnels, event data and single events need raw events with any parameters."""
     message = two.after.get(two.path + question, two.after.key).json["error"]["message"]
-    start = f"Single events are kept from {iso(FROM_MS)} on: ask from then on"
+    start = f"Single events are kept from {iso(FROM_MS)} on: use a range from then on"
     assert message.startswith(start)
     assert also_helps in message
     assert (message == f"{start}.") is (not also_helps)
