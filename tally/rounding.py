@@ -17,6 +17,6 @@ def round_half_away(figure: Fraction | None, decimals: int) -> float | int | Non
     return signed / 10**decimals if decimals else signed
 
 
-def ratio(part: int, whole: int, unit: Fraction | int = 1, decimals: int = 1) -> float | int | None:
-    """Return part / whole in some unit (100: percent), rounded; None where the whole is 0."""
-    return round_half_away(unit * Fraction(part, whole), decimals) if whole else None
+def ratio(part: int, whole: int, unit: Fraction | int = 1) -> float | int | None:
+    """Return part / whole in some unit (100: percent), rounded to one decimal; None where the whole is 0."""
+    return round_half_away(unit * Fraction(part, whole), 1) if whole else None

@@ -22,7 +22,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any
 
 from tally.errors import fields, log, where_it_failed
 
@@ -111,7 +111,7 @@ def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
     except Exception:
-        # The arguments do not fit the format, which is a bug; the format alone still tells something.
+        # The arguments do not fit the format, which is a bug; the format alone is still useful.
         return str(record.msg)
 
 
@@ -140,9 +140,9 @@ def _logfmt_value(value: Any) -> str:
 FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {"logfmt": logfmt, "json": json.dumps}
 
 
-def configure(format: str, level: str, stream: TextIO | None = None) -> logging.Handler:
+def configure(format: str, level: str) -> logging.Handler:
     """Write all records of this process, and its unhandled exceptions, to standard error in this format."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = logging.StreamHandler()
     formatter = LineFormatter(FORMATS[format])
     handler.setFormatter(formatter)
     handler.addFilter(RepeatFilter(key=formatter.key))

@@ -83,9 +83,9 @@ class Cache(Generic[T]):
 class ResultCache(Cache["array[int]"]):
     """The cached results; `open_days` has the OpenDay of each day that is kept (tally/reports/open_days.py)."""
 
-    def __init__(self, most_bytes: int = MAX_BYTES, most_bytes_of_days: int = MAX_BYTES_OF_DAYS) -> None:
+    def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         super().__init__(most_bytes, lambda numbers: len(numbers) * numbers.itemsize)
-        self.open_days: Cache[Any] = Cache(most_bytes_of_days, lambda day: day.nbytes)
+        self.open_days: Cache[Any] = Cache(MAX_BYTES_OF_DAYS, lambda day: day.nbytes)
         self._next, self._turn = threading.Lock(), threading.Lock()
 
     @contextmanager
@@ -95,7 +95,7 @@ class ResultCache(Cache["array[int]"]):
         Operations of numpy take 0.1 ms. Two threads that hand the interpreter's lock to each other that often take
         1.3 to 1.5 times as long as one after the other, and both decide the same filter.
         """
-        # Who has had a turn waits here behind who has not.
+        # A thread that has had a turn waits here behind those that have not.
         with self._next:
             self._turn.acquire()
         try:

@@ -1,13 +1,13 @@
 """Figures of packed days, whose events are stored by column (tally/rollups/packed_days.py).
 
 What the statements of tally/storage/sql count in the rows of one day, this module counts in the columns of many: the
-days of a question are read in batches of MAX_EVENTS events, whose columns are joined, and every operation is one of
+days of a query are read in batches of MAX_EVENTS events, whose columns are joined, and every operation is one of
 numpy on whole columns, which releases the interpreter's lock. `take` and `compress` are used in place of brackets,
 which take two to five times as long. A batch has its own numbers for visits, visitors and the values of each field, so
 that values of different days are not mixed and visitors of days add up.
 
 E and its visits are those of tally/storage/sql/events.py. A filter on a field that is equal for all events of a visit
-is decided for visits; only others look at events. What is asked of event_data is decided for each different text.
+is decided for visits; only others need events. Conditions on event_data are decided for each different text.
 """
 
 import sqlite3
@@ -99,7 +99,7 @@ class Batch:
                 for part, of_visits, end, day in zip(parts, found.is_of_visits, ends, self.days, strict=True)
             ]
         has_values = len(found.values) > 0
-        # As narrow as what is stored, since most questions look at few of the rows.
+        # As narrow as what is stored, since most queries read few of the rows.
         kind = np.min_scalar_type(len(found.values)) if has_values else np.dtype(np.int64)
         joined = np.concatenate(parts, dtype=kind, casting="unsafe")
         offsets = accumulate(found.sizes, initial=0) if has_values else found.least

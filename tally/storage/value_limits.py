@@ -109,8 +109,8 @@ class _Day(NamedTuple):
 class ValueLimits:
     """Decides which values are stored. Used by the writer's thread only."""
 
-    def __init__(self, limits: Limits, size: int = CACHE_SIZE) -> None:
-        self._limits, self._size, self._shares = limits, size, _Shares()
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._shares = limits, _Shares()
         self._known: dict[int, dict[int, set[str]]] = {}
         self._cached = 0
         # Events with a folded value since the start, by the field's number.
@@ -142,7 +142,7 @@ class ValueLimits:
                 self.folded[field] += events
                 self.versions[website] += 1
             self._shares.keep(check.shares)
-        if self._cached > self._size:
+        if self._cached > CACHE_SIZE:
             self.clear()
 
     def check(
@@ -152,7 +152,7 @@ class ValueLimits:
         rows: Sequence[tuple[Valued, bytes]],
         replaced: Mapping[tuple[int, int], int],
     ) -> "Check":
-        """Look at rows and their clients that may hold values which are not known, in order of arrival, on a UTC day.
+        """Read rows that may hold values which are not known, with their clients, in order of arrival, on a UTC day.
 
         `replaced` counts events, by website and field, in which the caller has replaced a value by `(other)`.
         """
@@ -186,7 +186,7 @@ class _Shares:
         self._used: dict[_Share, int] = {}
 
     def start(self, day: int) -> None:
-        """Forget what was used on another day."""
+        """Discard the values used on another day."""
         if day != self._day:
             self._day, self._used = day, {}
 

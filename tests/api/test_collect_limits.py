@@ -489,9 +489,9 @@ def padded(website: str, size: int) -> bytes:
     return json.dumps(view(website)).encode().ljust(size)
 
 
-async def chunks(body: bytes, size: int = 8_000) -> AsyncIterator[bytes]:
-    for start in range(0, len(body), size):
-        yield body[start : start + size]
+async def chunks(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), 8_000):
+        yield body[start : start + 8_000]
 
 
 async def chunked(app: App, body: bytes, **headers: str) -> Answer:

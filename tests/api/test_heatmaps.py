@@ -160,11 +160,11 @@ async def server(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> HeatmapS
     return HeatmapServer(app, await app.website(), await app.key())
 
 
-def random_points(rng: random.Random, today: int, count: int, tall: int = 5_200) -> list[Point]:
+def random_points(rng: random.Random, today: int, count: int) -> list[Point]:
     """Return points of three days with uneven pages, often at the bounds of cells."""
     found = []
     for _ in range(count):
-        y = rng.choice((0, 19.99, 20, 4_999, 5_000, 1_000_000, *(rng.randrange(tall) for _ in range(20))))
+        y = rng.choice((0, 19.99, 20, 4_999, 5_000, 1_000_000, *(rng.randrange(5_200) for _ in range(20))))
         page = (today - rng.choice((0, 0, 1, 2)), rng.choice(PATHS[:2] + PATHS), rng.randrange(3))
         kind = rng.choice(("click", "click", "click", "scroll"))
         found.append(Point(*page, kind, rng.choice((0, 1, 0.02, 0.98, rng.random())), y))

@@ -112,6 +112,8 @@ OFFSETS_MS = (
     DAY_MS,
     -DAY_MS,
 )
+# Of a scenario: events of a delivery, filters of a query.
+MAX_EVENTS, MAX_FILTERS = 14, 2
 WAITS_MS = (0, 1, 0, 5 * MINUTE_MS, 30 * MINUTE_MS, 31 * MINUTE_MS, 6 * HOUR_MS, DAY_MS, MAX_AGE_MS, MAX_AGE_MS + 1)
 
 URLS = (
@@ -707,7 +709,7 @@ def queries(draw: st.DrawFn, timeline: Timeline, paths: Sequence[str], max_filte
 
 
 @st.composite
-def scenarios(draw: st.DrawFn, subject: str, max_events: int = 14, max_filters: int = 2) -> Scenario:
+def scenarios(draw: st.DrawFn, subject: str) -> Scenario:
     """Draw a scenario with queries about `traffic` (figures over time) or `lists` (top lists, events)."""
     zone = pick(draw, list(CLOCK_CHANGES))
     change_ms = read_utc(pick(draw, CLOCK_CHANGES[zone]))
@@ -717,20 +719,20 @@ def scenarios(draw: st.DrawFn, subject: str, max_events: int = 14, max_filters: 
     sessions = SESSIONS[: 1 + draw(below(len(SESSIONS)))]
     contexts = draw(st.lists(CONTEXTS, min_size=2, max_size=4))
 
-    first = draw(st.lists(deliveries(timeline, sessions, contexts, max_events), min_size=1, max_size=3))
+    first = draw(st.lists(deliveries(timeline, sessions, contexts, MAX_EVENTS), min_size=1, max_size=3))
     two_visits, late_event = visits_and_late_event(
         draw, timeline, pick(draw, [session for session in sessions if session])
     )
-    final_queries = draw(st.lists(queries(timeline, PATHS[subject], max_filters), min_size=4, max_size=6))
+    final_queries = draw(st.lists(queries(timeline, PATHS[subject], MAX_FILTERS), min_size=4, max_size=6))
     # The same queries before and after late events: cached results must be invalidated.
     early_queries = final_queries[: draw(below(3))]
     restart = [Restart()] if rng(draw, 20) else []
-    requests = deliveries(timeline, sessions, contexts, max_events) | concurrent_deliveries(
-        timeline, sessions, contexts, max_events // 2
+    requests = deliveries(timeline, sessions, contexts, MAX_EVENTS) | concurrent_deliveries(
+        timeline, sessions, contexts, MAX_EVENTS // 2
     )
     later_deliveries = draw(st.lists(requests, max_size=2))
     later_queries = (
-        draw(st.lists(queries(timeline, PATHS[subject], max_filters), max_size=1)) if later_deliveries else []
+        draw(st.lists(queries(timeline, PATHS[subject], MAX_FILTERS), max_size=1)) if later_deliveries else []
     )
     # Rollups are built before the first queries, so that later events change built blocks; and again after them.
     built, rebuilt = ([BuildRollups()], [BuildRollups()]) if rng(draw, 5) else ([], [])

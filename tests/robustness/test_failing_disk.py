@@ -113,9 +113,9 @@ class Ledger:
         assert self.accepts_events()
         self.check_reads()
 
-    def check_database(self, db: Path | None = None) -> None:
+    def check_database(self) -> None:
         """Check that the database is intact and holds each accepted event exactly once, and no other."""
-        db = db or self.server.db
+        db = self.server.db
         assert rows(db, "pragma integrity_check") == [("ok",)]
         found = Counter(path for (path,) in rows(db, "select text from event e join label l on l.id = e.pathname"))
         assert found == Counter(self.accepted)

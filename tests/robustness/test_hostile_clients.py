@@ -85,9 +85,9 @@ class NormalClient:
         assert found == (self._sent, self._sent)
         assert statistics.median(self._during_s) < SLOWER * self._before_s + JUST_ANSWERED_S
 
-    def wait_for_closed_connections(self, seconds: float = 60) -> None:
+    def wait_for_closed_connections(self) -> None:
         """Wait until the server has as many open files as before."""
-        until(lambda: files(self.server) <= self.files + 2, seconds)
+        until(lambda: files(self.server) <= self.files + 2, 60)
 
 
 def view(website: str, path: str = "/") -> dict[str, Any]:

@@ -203,9 +203,9 @@ def old_rows(path: Path, before: int, website: int = 1) -> dict[str, int]:
     }
 
 
-def rollup_states(path: Path, website: int = 1) -> dict[int, int]:
-    """Return the state of each day that has one."""
-    return dict(sql(path, "select block, state from rollup_state where website = ? and level = 0", website))
+def rollup_states(path: Path) -> dict[int, int]:
+    """Return the state of each day of the first website that has one."""
+    return dict(sql(path, "select block, state from rollup_state where website = 1 and level = 0"))
 
 
 class Output(NamedTuple):

@@ -5,10 +5,10 @@ from typing import Any
 from tests.support.app import App
 
 
-async def website_of(app: App, domain: str = "example.com") -> str:
-    """Return the id of the domain's website, created by the first call: rows of a table share an application."""
-    known = app.sql("select id from website where domain = ?", domain)
-    return str(known[0][0]) if known else await app.website(domain)
+async def website_of(app: App) -> str:
+    """Return the id of example.com, created by the first call: cases of a table share an application."""
+    found = app.sql("select id from website where domain = 'example.com'")
+    return str(found[0][0]) if found else await app.website("example.com")
 
 
 async def stored(app: App, website: str) -> list[dict[str, Any]]:

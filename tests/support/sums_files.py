@@ -35,7 +35,7 @@ def share(figures: Mapping[str, int], part: int) -> dict[str, int]:
 VISITS = ("visitors", "visits", "visit_duration", "bounces", "pageviews")
 
 
-def plausible(some: Sequence[date], *, engagement: bool = True) -> dict[str, list[dict[str, object]]]:
+def plausible(some: Sequence[date]) -> dict[str, list[dict[str, object]]]:
     """Return the rows of each file of Plausible's export."""
     tables: dict[str, list[dict[str, object]]] = {}
 

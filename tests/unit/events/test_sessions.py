@@ -29,13 +29,13 @@ Shape = tuple[int, int, int, int]
 class StoredVisits:
     """The rows of visits: `touch` removes the visits that an event replaces and adds the new one."""
 
-    def __init__(self, sessions: Sessions, identity: bytes = b"i") -> None:
-        self.sessions, self.identity = sessions, identity
+    def __init__(self, sessions: Sessions) -> None:
+        self.sessions = sessions
         self.rows: dict[int, Shape] = {}
         self.visitors: set[int] = set()
 
     def touch(self, ts_ms: int, is_view: bool = True) -> SessionUpdate:
-        touch = self.sessions.touch(self.identity, ts_ms, is_view)
+        touch = self.sessions.touch(b"i", ts_ms, is_view)
         for old in touch.before:
             assert self.rows.pop(old.ordinal) == (old.begin_ms, old.end_ms, old.views, old.events)
         visit = touch.visit

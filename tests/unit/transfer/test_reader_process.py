@@ -53,8 +53,8 @@ KINDS: list[Any] = [
 ]
 
 
-def written(directory: Path, lines: list[Any], name: str = "in.ndjson") -> Path:
-    path = directory / name
+def written(directory: Path, lines: list[Any]) -> Path:
+    path = directory / "in.ndjson"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
