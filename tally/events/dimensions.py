@@ -16,7 +16,7 @@ from tally.events.urls import NO_UTM, external_referrer, utm
 from tally.events.validation import SCREEN_VIEW, Event, normal_language
 
 FIELDS = tuple(one.name for one in DIMENSIONS)
-"""The names of the dimensions (the seed's :field), which are columns of the tables of measurements."""
+"""The names of the dimensions, which are columns of the tables of measurements."""
 EVENT_FIELDS = tuple(one.name for one in DIMENSIONS if not one.of_visit)
 """The dimensions that are columns of table event."""
 ACQUISITION = tuple(one.name for one in DIMENSIONS if one.of_visit)

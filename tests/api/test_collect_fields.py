@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tally.maintenance import background_work
+from tests.model.reference import FIELDS
 from tests.support.app import CHROME, NOON_MS, SAFARI_IPHONE, Answer, App, MakeApp
 from tests.support.mmdb import mmdb
 
@@ -21,28 +22,6 @@ MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 MIDNIGHT_MS = NOON_MS - 12 * HOUR_MS
-FIELDS = [
-    "pathname",
-    "referrer",
-    "country",
-    "browser",
-    "os",
-    "device",
-    "language",
-    "hostname",
-    "utm_source",
-    "utm_medium",
-    "utm_campaign",
-    "platform",
-    "app_version",
-    "os_version",
-    "browser_version",
-    "region",
-    "city",
-    "utm_content",
-    "utm_term",
-    "channel",
-]
 MINIMAL: dict[str, dict[str, Any]] = {
     "pageview": {"url": URL},
     "screen_view": {"name": "Home"},

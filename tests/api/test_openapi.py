@@ -44,6 +44,7 @@ from tally.http import request_paths
 from tally.ingest import rejected_events
 from tally.storage.database import open_database
 from tally.web.routes import ROUTES
+from tests.model.reference import FIELDS
 from tests.support.app import OWNER, ROOT
 from tests.support.cases import cases
 from tests.support.process import NO_RATE_LIMITS, Server, until
@@ -59,12 +60,6 @@ CHECKS = [
     response_headers_conformance,
 ]
 
-# docs/reference/read-api.md, Filters: the dimensions.
-FIELDS = (
-    *("pathname", "referrer", "country", "browser", "os", "device", "language", "hostname"),
-    *("utm_source", "utm_medium", "utm_campaign", "platform", "app_version", "os_version"),
-    *("browser_version", "region", "city", "utm_content", "utm_term", "channel"),
-)
 # Paths with the parameters filter_<field>.
 FILTERED = (
     *("stats", "timeseries", "top", "top/{field}", "events", "event-names", "entry-pages", "exit-pages"),

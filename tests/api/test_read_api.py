@@ -14,11 +14,11 @@ import pytest
 
 from tally.clock import Clock
 from tally.settings import Settings
+from tests.model.reference import FIELDS
 from tests.support.app import NOON_MS, SAFARI_IPHONE, App
 from tests.support.read_api import (
     DAY,
     ENDPOINTS,
-    FIELDS,
     HOUR_MS,
     NOON,
     Site,
@@ -469,6 +469,10 @@ LABELS = {
     "hostname": "www.example.com",
     "pathname": "/p",
     "channel": "Other",
+    "os_version": "11",
+    "country": "US",
+    "utm_content": "header",
+    "utm_term": "shoes",
 }
 
 
@@ -481,9 +485,7 @@ def test_every_field_has_a_list_and_a_filter(site: Site, field: str) -> None:
     more = {"referrer": "https://www.news.example.net/x", "language": "pt-br", "platform": "web", "app_version": "1.2"}
     site.send(event("pageview", "10:00:00", "ann", url=url, os_version="11", **more), ip="8.8.8.8")
     rows = site.data(f"top/{field}?{ALL_DAY}")
-    value = {"os_version": "11", "country": "US", "utm_content": "header", "utm_term": "shoes"}.get(field) or LABELS[
-        field
-    ]
+    value = LABELS[field]
     assert [tuple(row.values()) for row in rows] == [(value, 1, 1, 0)]
     assert site.data(f"stats?{ALL_DAY}{filters(**{field: value})}")["pageviews"] == 1
     assert site.data(f"stats?{ALL_DAY}{filters(**{field: value + 'x'})}")["pageviews"] == 0

@@ -15,9 +15,10 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from tally.storage.connections import READERS
+from tests.model.reference import FIELDS
 from tests.support.app import NOON_MS, Answer, App, MakeApp
 from tests.support.cases import cases
-from tests.support.read_api import DAY, FIELDS, HOUR_MS, Site, SyncApp, custom, event, filters, view
+from tests.support.read_api import DAY, HOUR_MS, Site, SyncApp, custom, event, filters, view
 
 ALL_DAY = f"from={DAY}&to={DAY}"
 COLUMNS = [
@@ -188,8 +189,9 @@ def test_events_are_ordered_by_time_and_id(site: Site) -> None:
     assert paths(sorted(rows, key=lambda row: int(row["id"]))) == ["/2", "/3", "/4", "/1", "/6", "/5"]
 
 
-def seven_events(at: str = "10:00:00") -> list[dict[str, Any]]:
+def seven_events() -> list[dict[str, Any]]:
     """Return seven events of three types; all but two have the same timestamp."""
+    at = "10:00:00"
     return [
         view(at, "/0"),
         event("vitals", at, "ann", vitals={"lcp": 1}, url="https://example.com/1"),

@@ -12,9 +12,10 @@ from multidict import MultiDict
 
 from tally.api import params
 from tally.api.traffic import StatsParameters
+from tests.model.reference import FIELDS
 from tests.support.app import NOON_MS
 from tests.support.cases import cases
-from tests.support.read_api import DAY, ENDPOINTS, FIELDS, Site, SyncApp, ms, request, view
+from tests.support.read_api import DAY, ENDPOINTS, Site, SyncApp, ms, request, view
 
 LISTS = ("event-names", "entry-pages", "exit-pages")
 RANGED = ("stats", "timeseries", "top/pathname", "events", *LISTS)

@@ -32,12 +32,6 @@ NOON = "2026-11-18T12:00:00.000+00:00"
 DAY = "2026-11-17"  # the day before NOON: within the 72 hours of accepted timestamps
 NO_LIMIT = 10_000_000
 
-# The dimensions, in the order of DIMENSIONS.
-FIELDS = (
-    *("pathname", "referrer", "country", "browser", "os", "device", "language", "hostname"),
-    *("utm_source", "utm_medium", "utm_campaign", "platform", "app_version", "os_version"),
-    *("browser_version", "region", "city", "utm_content", "utm_term", "channel"),
-)
 ENDPOINTS = ("stats", "timeseries", "top/pathname", "events", "realtime", "event-names", "entry-pages", "exit-pages")
 
 

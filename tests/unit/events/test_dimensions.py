@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tally.events import dimensions as enrich
-from tally.events.dimensions import dimensions, first_language
+from tally.events.dimensions import CHANNEL, FIELDS, channel_of, dimensions, first_language
 from tally.events.request_context import NOWHERE, Agent, Place, RequestContext
 from tally.events.urls import WebUrl
 from tally.events.validation import (
@@ -23,8 +22,8 @@ from tally.events.validation import (
     Rejection,
     read_event,
 )
+from tests.model import reference
 from tests.support.cases import cases
-from tests.support.read_api import FIELDS as SEED_FIELDS
 
 COLLECTOR = Agent("Chrome", "142", "Windows", "7", "desktop", False)
 UNKNOWN_AGENT = Agent("", "", "", "", "", False)
@@ -39,12 +38,12 @@ def dimensions_of(
 ) -> dict[str, str]:
     """The dimensions that are set, without the channel."""
     found = dimensions(Event(type_, 0, **fields), RequestContext(agent, Place(country), language), "example.com")
-    return {name: text for name, text in zip(enrich.FIELDS, found, strict=True) if text and name != "channel"}
+    return {name: text for name, text in zip(FIELDS, found, strict=True) if text and name != "channel"}
 
 
 def test_the_fields_equal_the_documented_ones() -> None:
     """The dimensions, in the order of the documentation."""
-    assert enrich.FIELDS == SEED_FIELDS
+    assert FIELDS == reference.FIELDS
 
 
 @cases(
@@ -88,7 +87,7 @@ def test_place_is_the_clients() -> None:
     found = dimensions(
         Event(PAGEVIEW, 0), RequestContext(UNKNOWN_AGENT, Place("GB", "GB-ENG", "London"), ""), "example.com"
     )
-    set_ = {name: text for name, text in zip(enrich.FIELDS, found, strict=True) if text}
+    set_ = {name: text for name, text in zip(FIELDS, found, strict=True) if text}
     assert set_ == {"country": "GB", "region": "GB-ENG", "city": "London", "channel": "Direct"}
 
 
@@ -133,7 +132,7 @@ def test_channel(referrer: str, query: str, channel: str) -> None:
     """channel: from referrer, utm_source, utm_medium and utm_campaign, as they are stored."""
     event = Event(PAGEVIEW, 0, url=url(query=query), referrer=referrer)
     found = dimensions(event, RequestContext(UNKNOWN_AGENT, NOWHERE, ""), "example.com")
-    assert found[enrich.CHANNEL] == channel == enrich.channel_of(found)
+    assert found[CHANNEL] == channel == channel_of(found)
 
 
 @cases(
@@ -168,13 +167,13 @@ def test_utm(query: str, found: tuple[str | None, ...]) -> None:
     ],
 )  # fmt: skip
 def test_the_event_overrides_the_header(fields: dict[str, str], agent: Agent, expected: tuple[str | None, ...]) -> None:
-    """browser, os, os_version, device: what event or context say, else from the User-Agent."""
+    """browser, os, os_version, device: from the event or context, else from the User-Agent."""
     about = dimensions_of(EVENT, agent, **fields)
     assert tuple(about.get(name) for name in ("browser", "os", "device", "os_version")) == expected
 
 
 def test_dimensions_set_by_events_only() -> None:
-    """Platform and app_version are labels of the event; no header knows them."""
+    """platform and app_version are fields of the event; no header has them."""
     assert dimensions_of(EVENT, COLLECTOR).keys() == {"browser", "browser_version", "os", "device", "os_version"}
     about = dimensions_of(EVENT, platform="ios", app_version="1.2")
     assert about == {"platform": "ios", "app_version": "1.2"}
@@ -183,12 +182,12 @@ def test_dimensions_set_by_events_only() -> None:
 def test_country_and_language_of_the_request() -> None:
     """Country from the client address; language: otherwise the first of Accept-Language."""
     assert dimensions_of(EVENT, country="DE", language="de") == {"country": "DE", "language": "de"}
-    spoken = dimensions(Event(EVENT, 0, language="pt-BR"), RequestContext(UNKNOWN_AGENT, NOWHERE, "de"), "example.com")
-    assert spoken[enrich.FIELDS.index("language")] == "pt-BR"
+    found = dimensions(Event(EVENT, 0, language="pt-BR"), RequestContext(UNKNOWN_AGENT, NOWHERE, "de"), "example.com")
+    assert found[FIELDS.index("language")] == "pt-BR"
 
 
 def test_the_context_fills_missing_fields() -> None:
-    """What `context` may fill; Where event and context both speak the event wins."""
+    """The fields that `context` may fill; the value of the event takes precedence."""
     context = {
         "platform": "ios",
         "app_version": "2",
@@ -200,7 +199,7 @@ def test_the_context_fills_missing_fields() -> None:
     read = read_event({"app_version": "1", "os": "P"}, APP_EVENT, context | {"device": "tv", "name": "x", "url": 1}, 0)
     assert not isinstance(read, Rejection)
     found = dimensions(read, RequestContext(COLLECTOR, NOWHERE, "fr"), "example.com")
-    assert dict(zip(enrich.FIELDS, found, strict=True)) == dict.fromkeys(enrich.FIELDS, "") | {
+    assert dict(zip(FIELDS, found, strict=True)) == dict.fromkeys(FIELDS, "") | {
         **{"platform": "ios", "app_version": "1", "os_version": "18", "language": "de-DE"},
         **{"browser": "B", "os": "P", "device": "tv", "channel": "Direct"},
     }

@@ -28,7 +28,7 @@ from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import add_website, all_websites
 from tally.demo import build
 from tally.demo.sites import SITES
-from tally.events.dimensions import ACQUISITION, EVENT_FIELDS
+from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
 from tally.ingest import rejected_events
 from tally.ingest.writer import delete_expired
@@ -65,7 +65,7 @@ from tally.transfer.increments import Collection, write_increment
 from tests.support.app import NOON_MS, App, ManualClock
 from tests.support.cases import cases
 from tests.support.page_client import PASSWORD, logged_in
-from tests.support.read_api import DAY, DAY_MS, FIELDS, custom, event, view
+from tests.support.read_api import DAY, DAY_MS, custom, event, view
 
 SOURCES = sorted(Path(tally.__file__).parent.rglob("*.py"))
 NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")

@@ -24,13 +24,12 @@ from tally.storage.sql import measurements as measurements_statements
 from tally.storage.sql.events import Place, Scope
 from tally.storage.sql.filters import FILTERS, Query
 from tests.support.cases import cases
-from tests.support.read_api import FIELDS as SEED_FIELDS
 
 W = 7  # the website of the queries; 8 is another
 FIRST = 1 << 62
 DAY_MS = 86_400_000
 TEXTS = ("", "/a", "/b", "ios", "signup", "button", "red", "buy", "\uffff", "\U0001f600")  # label 0, 1, 2 ...
-DIMENSIONS = dict.fromkeys(SEED_FIELDS, 0)
+DIMENSIONS = dict.fromkeys(FIELDS, 0)
 
 
 @pytest.fixture(scope="module")

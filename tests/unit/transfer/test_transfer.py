@@ -33,6 +33,7 @@ from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import add_website
 from tally.api.events import EVENT_COLUMNS
+from tally.events.dimensions import FIELDS
 from tally.events.validation import Rejection
 from tally.events.visits import Visit
 from tally.rollups import rollup_state
@@ -49,7 +50,7 @@ from tally.transfer.visit_merge import News, cut
 from tests.support.app import NOON_MS, ROOT, App, MakeApp, new_database
 from tests.support.cases import cases
 from tests.support.process import Command, Serve, clean_environment, until
-from tests.support.read_api import DAY, FIELDS, custom, event, view
+from tests.support.read_api import DAY, custom, event, view
 from tests.support.selection import examples
 
 MINUTE = 60_000
