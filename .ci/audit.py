@@ -1,6 +1,6 @@
-"""Ask whether an advisory is known for a release in deploy/requirements-offsite.lock; exit status 1 if one is.
+"""Print the known advisories for releases in deploy/requirements-offsite.lock; exit status 1 if there are any.
 
-pip-audit asks the package index. If the index cannot be reached, this prints NOT AUDITED and passes: without network
+pip-audit queries the package index. If the index cannot be reached, this prints NOT AUDITED and passes: without network
 the rest of CI should still run. pip-audit itself passes without a message in that case.
 """
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 LOCK = Path(__file__).resolve().parent.parent / "deploy" / "requirements-offsite.lock"
-# A complete answer takes some seconds.
+# A complete run takes some seconds.
 TIMEOUT_S = 120
 
 
@@ -21,7 +21,7 @@ def main() -> int:
         done = subprocess.run([*words, "--requirement", str(LOCK)], capture_output=True, text=True, timeout=TIMEOUT_S)
         found = json.loads(done.stdout)["dependencies"]
     except (subprocess.TimeoutExpired, ValueError, KeyError) as failure:
-        return skipped(f"pip-audit gave no answer ({type(failure).__name__})")
+        return skipped(f"pip-audit returned no result ({type(failure).__name__})")
     audited = [package for package in found if "vulns" in package]
     vulnerable = [package for package in audited if package["vulns"]]
     for package in vulnerable:
@@ -31,7 +31,7 @@ def main() -> int:
         return 1
     if len(audited) < len(found):
         names = ", ".join(package["name"] for package in found if package not in audited)
-        return skipped(f"the index has no answer for {len(found) - len(audited)} of {len(found)} packages: {names}")
+        return skipped(f"the index has no data for {len(found) - len(audited)} of {len(found)} packages: {names}")
     print(f"no advisory is known for any of the {len(audited)} packages of requirements-offsite.lock")
     return 0
 

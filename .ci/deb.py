@@ -65,7 +65,7 @@ def check(package: Path) -> None:
     policy.chmod(0o755)
     install(package)
     assert "daemon-reload" in calls()
-    assert not re.search(r"\b(re)?start\b", calls()), "policy-rc.d forbids to start services"
+    assert not re.search(r"\b(re)?start\b", calls()), "policy-rc.d forbids starting services"
     assert (mode(DATABASE.parent), mode(Path("/etc/tally.env"))) == (0o700, 0o600)
     assert DATABASE.parent.owner() == "tally"
     assert Path("/etc/systemd/system/multi-user.target.wants/tally.service").is_symlink()
@@ -108,7 +108,7 @@ def install(package: Path) -> None:
 
 
 def start(command: str) -> "subprocess.Popen[str]":
-    """Start the server as the unit does; ask for its health."""
+    """Start the server as the unit does; request /healthz."""
     words = [*AS_TALLY, *command.split(), "--port", "0"]
     server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd="/", umask=0o077)
     assert server.stdout is not None
@@ -123,7 +123,7 @@ def stop(server: "subprocess.Popen[str]") -> None:
 
 
 def calls() -> str:
-    """Return what systemctl was called with since the last question."""
+    """Return what systemctl was called with since the last call of this function."""
     found = CALLS.read_text()
     CALLS.write_text("")
     return found

@@ -40,7 +40,7 @@ class Image:
         """Return the text with the paths of the image replaced by their places here."""
         return re.sub(r"(?<![\w./-])/(src|opt|data)\b", rf"{self.folder}/\1", text)
 
-    def take(self, step: str, rest: str) -> None:
+    def execute(self, step: str, rest: str) -> None:
         """Execute one instruction."""
         if step == "RUN":
             print(f"   {rest}", flush=True)
@@ -98,7 +98,7 @@ def main() -> int:
         dockerfile = (ROOT / "deploy" / "Dockerfile").read_text()
         text = re.sub(r"^#.*\n", "", dockerfile, flags=re.MULTILINE).replace("\\\n", " ")
         for line in filter(None, text.splitlines()):
-            image.take(*line.split(" ", 1))
+            image.execute(*line.split(" ", 1))
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         # The image listens on all addresses; here loopback is enough.

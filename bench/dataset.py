@@ -184,7 +184,7 @@ def _write_days(
 
 
 def _fill_values(connection: sqlite3.Connection, website: int) -> None:
-    """Write the values of each field, in which filters by parts of texts look."""
+    """Write the values of each field, which filters by substrings search."""
     with database.transaction(connection):
         for table, fields in (("event", (*EVENT_FIELDS, "event_name")), ("visit", ACQUISITION)):
             for field in fields:

@@ -1,8 +1,8 @@
-"""Part first: questions with a filter that was not asked before, one by one, and the requests of a dashboard at once.
+"""Part first: queries with a filter that was not used before, one by one, and the requests of a dashboard at once.
 
-Those are the questions of a dashboard; a funnel, the values of event_data and journeys, which other pages ask, have
+Those are the queries of a dashboard; a funnel, the values of event_data and journeys, which are on other pages, have
 servers of their own. The server keeps sums of complete days, so each round starts it again and waits until it is idle.
-A question with another filter comes first: what it loads is loaded once in the life of a server. Nothing else runs
+A query with another filter comes first: what it loads is loaded once by each server. Nothing else runs
 meanwhile.
 """
 
@@ -23,15 +23,15 @@ from bench import Bench
 ROUNDS = 5
 _FIELDS = ("pathname", "entry_page", "channel", "referrer", "country", "browser", "os", "device")
 _KEY_FIGURES = ("stats?compare=previous", "timeseries?interval=day")
-QUESTIONS = (*_KEY_FIGURES, *(f"top/{field}?limit=10" for field in _FIELDS))
-# What a dashboard asks when a filter is chosen: its lists in one request.
+QUERIES = (*_KEY_FIGURES, *(f"top/{field}?limit=10" for field in _FIELDS))
+# The requests of a dashboard after a filter is selected: its lists are one request.
 CLICK = (*_KEY_FIGURES, f"top?fields={','.join(_FIELDS)}&limit=10")
 OTHERS = (
     f"funnel?step=pathname:{path(0)}&step=event_name:{EVENT_NAMES[0]}&step=pathname:{path(1)}",
     f"event-data?event_name={EVENT_NAMES[0]}",
     f"journeys?start=pathname:{path(0)}&direction=next&steps=3",
 )
-# Filter; targets in seconds of the slowest question and of all together, over 30 and 365 days.
+# Filter; targets in seconds of the slowest query and of all together, over 30 and 365 days.
 FILTERS = (
     ((("browser", SMALL_BROWSER),), ((0.04, 0.25), (0.3, 1.5))),
     ((("browser", LARGE_BROWSER),), ((0.06, 0.25), (0.5, 1.5))),
@@ -41,7 +41,7 @@ RANGES = (30, 365)
 
 
 def first_asks(bench: Bench) -> list[Row]:
-    """Return the rows: the slowest question by itself, and all at once."""
+    """Return the rows: the slowest query by itself, and all at once."""
     rows = []
     with bench.copy() as data_set:
         with Tally(data_set.db):
@@ -51,7 +51,7 @@ def first_asks(bench: Bench) -> list[Row]:
             for days, (one_s, all_s) in zip(RANGES, targets, strict=True):
                 queries, click, others = (
                     [Query("first", days, question, f"{question}&{words}") for question in questions]
-                    for questions in (QUESTIONS, CLICK, OTHERS)
+                    for questions in (QUERIES, CLICK, OTHERS)
                 )
                 progress(f"{ROUNDS} rounds of {len(queries)} questions over {days} days with {words}")
                 alone, other = _one_by_one(data_set, queries), _one_by_one(data_set, others)
@@ -73,17 +73,17 @@ def first_asks(bench: Bench) -> list[Row]:
 
 
 def _one_by_one(data_set: DataSet, queries: Sequence[Query]) -> dict[str, float]:
-    """Return the median seconds of each question by itself, the questions of a round in turn."""
+    """Return the median seconds of each query by itself, those of a round in turn."""
     taken: dict[str, list[float]] = {query.which: [] for query in queries}
     for _ in range(ROUNDS):
         with _idle_server(data_set) as server:
             for query in queries:
-                taken[query.which].append(_ask(server.port, data_set, query))
+                taken[query.which].append(_query(server.port, data_set, query))
     return {which: percentile(times, 0.5) for which, times in taken.items()}
 
 
 def _together(data_set: DataSet, queries: Sequence[Query]) -> float:
-    """Return the median seconds of some questions at once."""
+    """Return the median seconds of some queries at once."""
     taken = []
     for _ in range(ROUNDS):
         with _idle_server(data_set) as server:
@@ -95,11 +95,11 @@ def _together(data_set: DataSet, queries: Sequence[Query]) -> float:
 def _idle_server(data_set: DataSet) -> Iterator[Tally]:
     with Tally(data_set.db) as server:
         server.wait_until_idle()
-        _ask(server.port, data_set, Query("first", 30, "", "stats?filter_os=iOS"))
+        _query(server.port, data_set, Query("first", 30, "", "stats?filter_os=iOS"))
         yield server
 
 
-def _ask(port: int, data_set: DataSet, query: Query) -> float:
+def _query(port: int, data_set: DataSet, query: Query) -> float:
     client = Client(port, data_set.key)
     taken_s = run_once(client, data_set.website, query)
     client.close()
@@ -107,7 +107,7 @@ def _ask(port: int, data_set: DataSet, query: Query) -> float:
 
 
 def _at_once(port: int, data_set: DataSet, queries: Sequence[Query]) -> float:
-    threads = [threading.Thread(target=_ask, args=(port, data_set, query)) for query in queries]
+    threads = [threading.Thread(target=_query, args=(port, data_set, query)) for query in queries]
     begun = time.perf_counter()
     for thread in threads:
         thread.start()

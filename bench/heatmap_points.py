@@ -4,7 +4,7 @@ The pages are those of the traffic, with the same Zipf distribution. Each has th
 links and buttons get four clicks in five, Zipf-distributed, the other clicks are anywhere, fewer further down. A view
 has three clicks and a scroll depth. Half of the views are on phones, where pages are one and a half times as long.
 
-All points of a template are in a table of equally likely entries, so that drawing a point is one look-up.
+All points of a template are in a table of equally likely entries, so that drawing a point is one lookup.
 """
 
 import random

@@ -4,7 +4,7 @@ The pages are those of the traffic (bench/traffic.py), with the same Zipf distri
 each event has a factor for its device and network, and one for each metric, all log-normal. Not every browser reports
 every metric. Times have steps of 0.1 ms as in browsers, inp steps of 8 ms.
 
-As in the traffic, a value is drawn by a look-up in a table of equally likely entries: 5 µs per event.
+As in the traffic, a value is drawn by a lookup in a table of equally likely entries: 5 µs per event.
 """
 
 import random

@@ -5,7 +5,7 @@
 With --folder the data set is kept and reused by the next run. Parts use a copy of it, and plain SQL reads a file with
 the rows of all days, three times as large. Messages go to standard error, the table to standard output.
 All servers are this project's own, on 127.0.0.1. Compare ratios: every baseline is measured in the same run, on the
-same machine. A part that fails has a row that says so, and the exit status is 1.
+same machine. A part that fails has a row NOT MEASURED, and the exit status is 1.
 
 These are no tests: pytest does not run them, and a slow result is no failure.
 """
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _measured(part: str, bench: Bench) -> list[Row]:
-    """Return the rows of a part; if it failed, one that says so."""
+    """Return the rows of a part; if it failed, a row NOT MEASURED."""
     begun = time.perf_counter()
     progress(f"== {part}")
     try:

@@ -129,7 +129,7 @@ def _hostile(website: str, key: str) -> Sequence[tuple[str, Callable[[int], byte
     unknown = page | {"website_id": "00000000-0000-4000-8000-000000000000"}
     too_many = {"website_id": website, "events": [page] * 51}
     evil = "Origin: https://evil.example"
-    login = {"email": "stranger@example.com", "password": "guessed"}
+    login = {"email": "unknown@example.com", "password": "guessed"}
     as_json = ("Content-Type: application/json", "Sec-Fetch-Site: same-origin")
     many = (f"X-Many-{n}: 1" for n in range(200))
     huge = b"POST /api/collect HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999\r\n\r\n"

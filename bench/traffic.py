@@ -8,7 +8,7 @@ The rows follow docs/reference/definitions.md: a visitor is a random number, a n
 over 30 minutes, agrees with its events, and ends at midnight UTC.
 
 Drawing is most of the cost of building the data set. So each distribution is a table of equally likely entries
-(`spread_out`), and a draw is one look-up: 2 µs per event with all its fields.
+(`spread_out`), and a draw is one lookup: 2 µs per event with all its fields.
 """
 
 import math

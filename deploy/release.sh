@@ -14,7 +14,7 @@
 #   7. The clients: wheel and sdist for Python and, where npm is installed, the package for JavaScript.
 #   8. RELEASE-NOTES.md is written: the changelog's section, how to upgrade and go back, the clients, the checksums.
 # Without --dry-run the commit and the tag then come into this repository. Nothing is pushed or uploaded: the last lines
-# say how.
+# print how.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 here=$PWD
