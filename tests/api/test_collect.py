@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from tally.storage.database import open_database
-from tests.support.app import CHROME, NOON_MS, SAFARI_IPHONE, Answer, App, MakeApp
+from tests.support.app import CHROME, GOOGLEBOT, NOON_MS, SAFARI_IPHONE, Answer, App, MakeApp
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 PATHS = ("/api/collect", "/api/v1/collect")
-GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 HOUR_S = 3_600
 
 

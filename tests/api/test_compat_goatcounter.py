@@ -5,13 +5,11 @@ from urllib.parse import urlencode
 
 from tally.http.responses import GIF
 from tests.api.test_rejected_events import counted
-from tests.support.app import CHROME, Answer, App
+from tests.support.app import CHROME, FIREFOX, GOOGLEBOT, Answer, App
 from tests.support.cases import cases
 from tests.support.compat import newest, stored, website_of
 
 PAGE = {"Origin": "https://www.example.com", "Referer": "https://www.example.com/"}
-GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
-FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"
 VIEW = {"p": "/pricing?a=1", "t": "Pricing", "r": "https://duckduckgo.com/", "s": "1920,1080,1", "b": "0", "rnd": "ab1"}
 
 

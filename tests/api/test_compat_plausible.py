@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from tests.api.test_rejected_events import counted
-from tests.support.app import CHROME, Answer, App
+from tests.support.app import CHROME, GOOGLEBOT, Answer, App
 from tests.support.cases import cases
 from tests.support.compat import newest, stored, website_of
 
 PAGE = {"Origin": "https://example.com", "Content-Type": "text/plain"}
 VIEW: dict[str, Any] = {"n": "pageview", "u": "https://example.com/pricing", "d": "example.com", "r": None, "v": 33}
-GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 
 
 async def send(app: App, body: Any, headers: dict[str, str] | None = None, **how: Any) -> Answer:
@@ -247,7 +246,7 @@ async def test_a_batch_of_tallys_own(app: App) -> None:
     answer = await send(app, batch)
     assert (answer.status, answer.json) == (202, {"ok": True, "accepted": 1, "rejected": 0})
     assert [event["pathname"] for event in await stored(app, website)] == ["/x"]
-    # The tracker sends events again that are refused for their number, so it is not told that they are stored.
+    # The tracker sends events again that are refused for their number, so its response is not a success.
     answers = [await send(app, batch) for _ in range(120)]
     assert [answer.status for answer in answers] == [202] * 119 + [429]
     assert answers[-1].headers["Retry-After"] == "1"

@@ -6,13 +6,11 @@ Requests are those of Umami's script (JSON with a preflight) and of @umami/node,
 from typing import Any
 
 from tests.api.test_rejected_events import counted
-from tests.support.app import NOON_MS, Answer, App
+from tests.support.app import FIREFOX, GOOGLEBOT, NOON_MS, Answer, App
 from tests.support.cases import cases
 from tests.support.compat import newest, stored, website_of
 
 PAGE = {"Origin": "https://example.com"}
-GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
-FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"
 NIL = "00000000-0000-0000-0000-000000000000"
 ACCEPTED = {"cache": "", "sessionId": NIL, "visitId": NIL}
 NODE = "Mozilla/5.0 Umami/0.4.0"
@@ -36,7 +34,7 @@ async def send(app: App, body: Any, headers: dict[str, str] | None = None, **how
 
 
 async def accepted(app: App, kind: str = "event", headers: dict[str, str] | None = None, **more: Any) -> None:
-    """Send a payload; the answer is that to a stored one."""
+    """Send a payload; return the response, which must be that of a stored event."""
     website = await website_of(app)
     answer = await send(app, {"type": kind, "payload": payload(website, **more)}, headers)
     assert (answer.status, answer.json) == (200, ACCEPTED)
@@ -81,7 +79,7 @@ async def test_the_page(app: App, more: dict[str, Any], page: tuple[str, str]) -
 
 
 @cases("referrer", ["/pricing", "", None, 7, "reddit"])
-async def test_a_referrer_that_is_no_url_costs_the_referrer(app: App, referrer: Any) -> None:
+async def test_a_referrer_that_is_no_url_is_unset(app: App, referrer: Any) -> None:
     await accepted(app, referrer=referrer)
     assert (await newest(app, await website_of(app)))["referrer"] is None
 
@@ -96,7 +94,7 @@ async def test_an_event_with_nested_data(app: App) -> None:
 
 
 async def test_data_that_is_nested_deeply(app: App) -> None:
-    """Five levels become keys; more become JSON, and what is too deep even for that is left out."""
+    """Five levels become keys; more become JSON, and values that are too deep for that are omitted."""
     deep: Any = {"end": 1}
     for _ in range(6):
         deep = {"a": deep}
@@ -121,7 +119,7 @@ async def test_identify_is_accepted_and_not_stored(app: App) -> None:
 
 
 async def test_an_id_is_a_visitor(app: App) -> None:
-    """As in Umami: an id takes the place of address and User-Agent, at any length."""
+    """As in Umami: an id replaces address and User-Agent, at any length."""
     for ip, id in (("203.0.113.7", "u1"), ("203.0.113.8", "u1"), ("203.0.113.8", "u2"), ("203.0.113.8", "u" * 200)):
         body = {"type": "event", "payload": payload(await website_of(app), id=id)}
         assert (await send(app, body, ip=ip)).status == 200

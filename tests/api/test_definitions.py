@@ -154,7 +154,7 @@ async def test_times_of_annotations_are_stored_in_utc_and_dates_as_dates(owner: 
     assert (answer.json["data"]["from"], answer.json["data"]["to"]) == (stored, stored)
 
 
-async def test_a_share_link_shows_annotations_alone(app: App, owner: Owner) -> None:
+async def test_share_links_have_annotations_only(app: App, owner: Owner) -> None:
     for path, sent in OF_KIND.items():
         assert (await owner("POST", path, sent)).status == 201
     link = (await owner("POST", "share")).json["data"]["share"].removeprefix("/share/")

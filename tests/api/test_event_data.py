@@ -129,7 +129,7 @@ def points(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
     ]
 
 
-def trials(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
+def experiments(draw: random.Random, now_ms: int) -> list[dict[str, Any]]:
     names = ("experiment", "variant", "goal")
     return [
         {"type": "ab_convert", "url": "https://example.com/" + text(draw, 700)}
@@ -169,7 +169,7 @@ def test_disk_space_is_bounded_by_the_bytes_sent(tmp_path: Path, serve: Serve) -
     with closing(open_database(db, create=True)) as connection:
         owner = create_account(connection, "owner@example.com", "business", None, 0)
         add = partial(add_website, connection, owner, "example.com", "example.com", (), 0)
-        websites = {make: add() for make in (labels, paths, data, points, trials)}
+        websites = {make: add() for make in (labels, paths, data, points, experiments)}
     server = serve(*NO_RATE_LIMITS, "--max-new-values", "41", "--max-new-names", "4", db=db)
     shares = {}
     for make, website in websites.items():

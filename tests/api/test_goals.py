@@ -1,4 +1,4 @@
-"""Goals and segments by way of HTTP: their report, what `goal` adds to other reports, and their filters.
+"""Goals and segments over HTTP: their report, what `goal` adds to other reports, and their filters.
 
 The rules are in docs/reference/definitions.md (Goals) and docs/reference/read-api.md. Random histories are compared in
 tests/model.
@@ -22,7 +22,7 @@ HOUR_MS = 3_600_000
 
 
 class Shop:
-    """A website with two goals and a segment, and what visitors did on it."""
+    """A website with two goals and a segment, and visits of it."""
 
     def __init__(self, app: App, browser: PageClient, website: str, key: str) -> None:
         self.app, self.browser, self.website, self.key = app, browser, website, key
@@ -52,7 +52,7 @@ class Shop:
 
 @pytest.fixture
 async def shop(app: App) -> Shop:
-    """Three visitors: one signs up twice, one looks at prices, one does neither."""
+    """Three visitors: one signs up twice, one opens the prices, one does neither."""
     browser = await logged_in(app)
     shop = Shop(app, browser, await app.website(), await app.key())
     for goal in (SIGNUP, PRICING):
@@ -187,7 +187,7 @@ async def test_ids_that_are_not_of_the_website_are_refused(shop: Shop) -> None:
     assert (await shop.ask(f"vitals?segment={shop.ids['Names']}", 400))["error"]["field"] == "segment"
 
 
-async def test_a_share_link_knows_neither_goals_nor_segments(shop: Shop) -> None:
+async def test_share_links_have_neither_goals_nor_segments(shop: Shop) -> None:
     link = await shop.browser("POST", f"/api/account/websites/{shop.website}/share")
     token = link.json["data"]["share"].removeprefix("/share/")
     for name, of in (("goal", "Signup"), ("filter_goal", "Signup"), ("segment", "Docs")):

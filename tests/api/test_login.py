@@ -51,7 +51,7 @@ async def test_unknown_addresses_and_wrong_passwords_have_the_same_response(app:
     await app.website(account="nobody@example.com")
     answers = [
         await PageClient(app).log_in(OWNER, WRONG),
-        await PageClient(app).log_in("stranger@example.com", WRONG),
+        await PageClient(app).log_in("unknown@example.com", WRONG),
         await PageClient(app).log_in("nobody@example.com", WRONG),
         await PageClient(app).log_in("no address at all", WRONG),
     ]
@@ -73,7 +73,7 @@ async def test_unknown_addresses_need_the_same_work(app: App) -> None:
 
     gate.hashing = counted
     await PageClient(app).log_in(OWNER, WRONG)
-    await PageClient(app).log_in("stranger@example.com", WRONG)
+    await PageClient(app).log_in("unknown@example.com", WRONG)
     assert len(done) == 2
     assert len(set(done)) == 1
 
@@ -206,7 +206,7 @@ SETTINGS_AND_COOKIES = [
     pytest.param({}, {"X-Forwarded-Proto": "HTTPS, http"}, "__Host-tally", True, id="two-proxies"),
     pytest.param({}, {"X-Forwarded-Proto": "http"}, "tally", False, id="proxy-says-http"),
     pytest.param(
-        {"trusted_proxy": ("none",)}, {"X-Forwarded-Proto": "https"}, "tally", False, id="stranger-says-https"
+        {"trusted_proxy": ("none",)}, {"X-Forwarded-Proto": "https"}, "tally", False, id="untrusted-peer-says-https"
     ),
     pytest.param({"base_url": "https://stats.example.com"}, {}, "__Host-tally", True, id="base-url-behind-a-proxy"),
     pytest.param(
@@ -218,7 +218,7 @@ SETTINGS_AND_COOKIES = [
         {"Host": "192.168.1.5:8000"}, "tally", False, id="past-the-proxy",
     ),
     pytest.param(
-        {"base_url": "https://stats.example.com"}, {"X-Forwarded-Proto": "http"}, "tally", False, id="proxy-knows"
+        {"base_url": "https://stats.example.com"}, {"X-Forwarded-Proto": "http"}, "tally", False, id="proxy-says-other"
     ),
     pytest.param({"base_url": "http://stats.example.com"}, {}, "tally", False, id="plain-base-url"),
 ]  # fmt: skip
@@ -266,10 +266,10 @@ async def test_login_ignores_an_earlier_session_value(app: App) -> None:
     """Session fixation: the session token is renewed at login, and the previous session ends."""
     await account(app)
     browser = PageClient(app)
-    browser.cookies["tally"] = "chosen-by-somebody-else"
+    browser.cookies["tally"] = "chosen-by-an-attacker"
     assert (await browser.log_in()).status == 200
     first = browser.cookies["tally"]
-    assert first != "chosen-by-somebody-else"
+    assert first != "chosen-by-an-attacker"
     assert (await browser.log_in()).status == 200
     assert browser.cookies["tally"] != first
     browser.cookies["tally"] = first

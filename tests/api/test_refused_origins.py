@@ -96,7 +96,7 @@ def test_one_client_does_not_displace_the_origins_of_others(flood: str) -> None:
     origins.record(1, "http://localhost:9000", CLIENT, NOON_MS)
     origins.record(1, "https://partner.example", b"partner!", NOON_MS)
     for n in range(20):
-        origins.record(1, flood.format(n + 1), b"stranger", NOON_MS)
+        origins.record(1, flood.format(n + 1), b"other", NOON_MS)
     assert {one.origin for one in origins.newest(1, NOON_MS)} > {"http://localhost:9000", "https://partner.example"}
 
 

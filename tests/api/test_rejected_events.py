@@ -37,14 +37,13 @@ from tally.ingest.rejected_events import (
 )
 from tally.maintenance import deletion
 from tally.storage.database import connect_writer, open_database
-from tests.support.app import NOON_MS, ROOT, App, MakeApp, ManualClock
+from tests.support.app import GOOGLEBOT, NOON_MS, ROOT, App, MakeApp, ManualClock
 from tests.support.cases import cases
 from tests.support.page_client import logged_in
 from tests.support.process import Serve, Server, until
 from tests.support.read_api import DAY_MS, HOUR_MS, MINUTE_MS, Site, SyncApp
 
 SAME, FOREIGN = {"Origin": "https://example.com"}, {"Origin": "https://other.example:8443"}
-GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 VIEW: dict[str, Any] = {"type": "pageview", "url": "https://example.com/a"}
 
 

@@ -232,10 +232,10 @@ async def test_a_cursor_of_before_reads_under_the_filters_of_now(shared: Shared)
 @cases("path", ["", *map(path_of, BY_LINK)])
 async def test_a_password_is_asked_for_by_everything(shared: Shared, path: str) -> None:
     await shared.set(password=PASSWORD)
-    stranger = PageClient(shared.app, ip="198.51.100.9")
-    refused(await shared.read(path, stranger), 401, "share_password_required")
-    assert (await stranger("POST", f"{shared.api}/password", {"password": PASSWORD})).status == 204
-    answer = await shared.read(path, stranger)
+    visitor = PageClient(shared.app, ip="198.51.100.9")
+    refused(await shared.read(path, visitor), 401, "share_password_required")
+    assert (await visitor("POST", f"{shared.api}/password", {"password": PASSWORD})).status == 204
+    answer = await shared.read(path, visitor)
     assert answer.status == 200
     if path:
         assert answer.headers["Vary"] == "Accept, Cookie"

@@ -1,1 +1,1 @@
-"""Faults planted in a copy of the code, each of which a test must notice."""
+"""Faults planted in a copy of the code, each of which a test must detect."""

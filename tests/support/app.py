@@ -44,6 +44,8 @@ SAFARI_IPHONE = (
     "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)"
     " Version/17.5 Mobile/15E148 Safari/604.1"
 )
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"
+GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 OWNER = "owner@example.com"
 NOON_MS = 1_795_003_200_000  # 2026-11-18T12:00:00Z
 

@@ -43,7 +43,7 @@ def free_ports(number: int, kind: socket.SocketKind = socket.SOCK_STREAM) -> lis
 
 
 class CertificateAuthority:
-    """Pebble, which validates on `http_port`. A new start knows no account and no certificate."""
+    """Pebble, which validates on `http_port`. It has no account and no certificate after a new start."""
 
     def __init__(self, directory: Path) -> None:
         self._directory, self.log = directory, directory / "pebble.log"
@@ -90,7 +90,7 @@ class CertificateAuthority:
             one.wait()
 
     def point(self, name: str, address: str) -> None:
-        """Let a name have another address."""
+        """Change the address of a name."""
         body = json.dumps({"host": f"{name}.", "addresses": [address]}).encode()
         for action in ("clear-a", "add-a"):
             urllib.request.urlopen(f"http://127.0.0.1:{self._dns_management}/{action}", body).close()

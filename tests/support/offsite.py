@@ -180,7 +180,7 @@ def _s3(folder: Path, port: int) -> StorageServer:
 
 def _sftp(folder: Path, port: int) -> StorageServer:
     missing(_SSHD)
-    # Where it separates privileges; the package creates it at boot.
+    # The directory for its separation of privileges, which the package creates at boot.
     with contextlib.suppress(OSError):
         Path("/run/sshd").mkdir(exist_ok=True)
     for name in ("host_key", "client_key"):

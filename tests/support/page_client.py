@@ -1,6 +1,6 @@
 """A client of the pages' API that sends what a browser sends: a cookie, and headers that name the requesting page.
 
-Cookies are kept in a dictionary, so that a test sees what is set and decides what is sent.
+Cookies are kept in a dictionary, which tests can read and change.
 """
 
 import functools
@@ -22,7 +22,7 @@ OWN_PAGE = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
 
 @functools.cache
 def _password_hash(memory_kib: int) -> str:
-    """Return a hash of PASSWORD with the current parameters, of which this is one; made once for each."""
+    """Return a hash of PASSWORD with the current parameters, one for each value of passwords.MEMORY_KIB."""
     return passwords.hashed(PASSWORD)
 
 

@@ -423,7 +423,7 @@ class RollupHarness:
             self._visitor += session not in visitors
             visitors.setdefault(session, self._visitor)
         # Below those of all other events; of equal times the later of `known` has the greater one.
-        # Rows of packed days are deleted, so that the file does not tell.
+        # Rows of packed days are deleted, so this does not follow from the file.
         ids = self._least_id = self._least_id - len(facts) - 1
         known = sorted(Fact(ts, type_, visitors[session], texts) for ts, type_, session, texts in facts)
         ordinals: defaultdict[int, int] = defaultdict(int)

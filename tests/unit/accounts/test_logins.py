@@ -42,7 +42,7 @@ def test_invalid_hashes_match_no_password(stored: str) -> None:
 
 
 def test_the_placeholder_hash_needs_the_same_work() -> None:
-    """An unknown address is not told from a wrong password by how long it takes."""
+    """An unknown address takes the same time as a wrong password."""
     assert extract_parameters(passwords.NO_ACCOUNT) == extract_parameters(passwords.hashed("x"))
     assert not [word for word in ("", "x", "password", "nobody") if passwords.is_right(passwords.NO_ACCOUNT, word)]
     assert not passwords.is_outdated(passwords.NO_ACCOUNT)

@@ -1121,7 +1121,7 @@ def a_text(path: Path) -> None:
     path.write_text("dear diary, this is no database\n" * 200)
 
 
-def a_stranger(path: Path) -> None:
+def another_programs_file(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("create table bookmarks (url text)")
     connection.execute("insert into bookmarks values ('https://example.com/')")
@@ -1129,8 +1129,8 @@ def a_stranger(path: Path) -> None:
     connection.close()
 
 
-def a_stranger_in_wal_mode(path: Path) -> None:
-    a_stranger(path)
+def another_programs_file_in_wal_mode(path: Path) -> None:
+    another_programs_file(path)
     connection = sqlite3.connect(path)
     connection.execute("pragma journal_mode = wal")
     connection.execute("pragma user_version = 1")
@@ -1171,8 +1171,8 @@ def a_folder(path: Path) -> None:
 
 OTHER_FILES = {
     "text": (a_text, "not a SQLite database"),
-    "stranger": (a_stranger, "another program"),
-    "stranger in WAL mode": (a_stranger_in_wal_mode, "another program"),
+    "another program": (another_programs_file, "another program"),
+    "another program in WAL mode": (another_programs_file_in_wal_mode, "another program"),
     "newer": (a_newer_one, "newer"),
     "damaged": (a_damaged_one, "damaged"),
     "half": (half_of_one, "damaged"),

@@ -245,7 +245,7 @@ def test_page_origin() -> None:
 
 LOOPBACK = parse_proxies(["127.0.0.0/8", "::1/128"])
 INNER = parse_proxies(["127.0.0.0/8", "::1/128", "10.0.0.0/8", "2001:db8:ffff::/48"])
-NOBODY = parse_proxies(["none"])
+NONE = parse_proxies(["none"])
 ALL = parse_proxies(["0.0.0.0/0", "::/0"])
 
 Walk = tuple[str, str | None, list[str], tuple[Network, ...], str]
@@ -262,10 +262,10 @@ WALKS: list[Walk] = [
     ("peer-none-header", None, ["203.0.113.7"], LOOPBACK, "203.0.113.7"),
     ("unix-socket", "/run/tally.sock", ["203.0.113.7"], LOOPBACK, "203.0.113.7"),
     ("unix-socket-unnamed", "", ["203.0.113.7"], LOOPBACK, "203.0.113.7"),
-    ("unix-socket-nobody-trusted", "", ["203.0.113.7"], NOBODY, "127.0.0.1"),
+    ("unix-socket-none-trusted", "", ["203.0.113.7"], NONE, "127.0.0.1"),
     ("forged-by-client", "203.0.113.7", ["198.51.100.1"], LOOPBACK, "203.0.113.7"),
     ("forged-as-loopback", "203.0.113.7", ["127.0.0.1"], LOOPBACK, "203.0.113.7"),
-    ("nobody-trusted", "127.0.0.1", ["203.0.113.7"], NOBODY, "127.0.0.1"),
+    ("none-trusted", "127.0.0.1", ["203.0.113.7"], NONE, "127.0.0.1"),
     ("forged-before-proxy", "127.0.0.1", ["198.51.100.1, 203.0.113.7"], LOOPBACK, "203.0.113.7"),
     ("forged-line-before", "127.0.0.1", ["198.51.100.1", "203.0.113.7"], LOOPBACK, "203.0.113.7"),
     ("forged-proxies-before", "127.0.0.1", ["127.0.0.1, 10.0.0.1, 203.0.113.7"], INNER, "203.0.113.7"),
@@ -277,7 +277,7 @@ WALKS: list[Walk] = [
     ("second-proxy-untrusted", "127.0.0.1", ["203.0.113.7, 10.0.0.5"], LOOPBACK, "10.0.0.5"),
     ("all-trusted", "127.0.0.1", ["10.0.0.1, 10.0.0.2"], INNER, "10.0.0.1"),
     ("all-trusted-two-lines", "127.0.0.1", ["10.0.0.1", "10.0.0.2, 10.0.0.3"], INNER, "10.0.0.1"),
-    ("everybody-trusted", "203.0.113.7", ["198.51.100.1, 198.51.100.2"], ALL, "198.51.100.1"),
+    ("all-trusted", "203.0.113.7", ["198.51.100.1, 198.51.100.2"], ALL, "198.51.100.1"),
     ("no-blanks", "127.0.0.1", ["1.1.1.1,203.0.113.7"], LOOPBACK, "203.0.113.7"),
     ("tabs", "127.0.0.1", ["1.1.1.1,\t203.0.113.7\t"], LOOPBACK, "203.0.113.7"),
     ("port", "127.0.0.1", ["203.0.113.7:51234"], LOOPBACK, "203.0.113.7"),
@@ -364,7 +364,7 @@ def test_another_header_is_a_list_of_addresses() -> None:
         pytest.param(["2001:db8::7"], ["2001:db8::7/128"], id="address-v6"),
         pytest.param([" 10.0.0.0/8 "], ["10.0.0.0/8"], id="blanks"),
         pytest.param(["10.0.0.0/255.0.0.0"], ["10.0.0.0/8"], id="netmask"),
-        pytest.param(["0.0.0.0/0"], ["0.0.0.0/0"], id="everybody"),
+        pytest.param(["0.0.0.0/0"], ["0.0.0.0/0"], id="all"),
         pytest.param(["::ffff:10.0.0.0/104"], ["10.0.0.0/8"], id="mapped"),
         pytest.param(["::ffff:10.0.0.5"], ["10.0.0.5/32"], id="mapped-address"),
         pytest.param(["none"], [], id="none"),
@@ -436,7 +436,7 @@ def test_nothing_in_a_header_raises(text: str, extra: str, name: str) -> None:
 @example("127.0.0.1", ["\0"], "X-Forwarded-For")
 def test_nothing_forwarded_raises(peer: str | None, lines: list[str], header: str) -> None:
     """Any header results in a client."""
-    for trusted in (NOBODY, LOOPBACK, ALL):
+    for trusted in (NONE, LOOPBACK, ALL):
         assert bucket_key(client_address(peer, lines, trusted, header))
 
 
@@ -459,7 +459,7 @@ def test_addresses_are_read_as_ipaddress_reads_them(text: str) -> None:
     except ValueError:
         slow = ip_address("127.0.0.1")  # a peer that is not an address is local
     mapped = slow.ipv4_mapped if slow.version == 6 else None
-    assert client_address(text, [], NOBODY) == (mapped or slow)
+    assert client_address(text, [], NONE) == (mapped or slow)
 
 
 @cases("text", [":" * 16_000 + "[", "for=" + ";for=" * 3_000, '"' * 16_000, "1" * 257])

@@ -66,15 +66,15 @@ async def connect(app: App, long_answers: None) -> AsyncIterator[Connect]:
         return reader, writer
 
     yield one
-    everybody = connections(app)
+    all_connections = connections(app)
     await app.client.session.close()
     for writer in writers:
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
-    await holds(lambda: not everybody.all)
-    assert (everybody.heads_bytes, everybody.unread_bytes, everybody.bodies) == (0, 0, {})
-    assert (everybody._by_client, everybody._unread) == ({}, {})
+    await holds(lambda: not all_connections.all)
+    assert (all_connections.heads_bytes, all_connections.unread_bytes, all_connections.bodies) == (0, 0, {})
+    assert (all_connections._by_client, all_connections._unread) == ({}, {})
 
 
 def connections(app: App) -> Connections:
@@ -196,61 +196,61 @@ async def test_which_connection_is_closed_at_the_limit(
     app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Silent connections first, then idle ones, then readers; never one with a request or a recent response."""
-    everybody = connections(app)
-    everybody.limit = 10
+    all_connections = connections(app)
+    all_connections.limit = 10
     with monkeypatch.context() as patch:
         patch.setattr("tally.http.connections.JUST_ANSWERED_S", LONG_S)
         just_answered = await connect(HEALTH)
         assert (await answer(just_answered))[0] == 200
-        assert not everybody.make_room()
+        assert not all_connections.make_room()
     monkeypatch.setattr("tally.http.connections.JUST_ANSWERED_S", 0.0)
     fetching = await connect(BIG * 30)
-    await holds(lambda: everybody.unread_bytes)
+    await holds(lambda: all_connections.unread_bytes)
     idle, silent = await connect(HEALTH), await connect()
     assert (await answer(idle))[0] == 200
-    await holds(lambda: len(everybody.all) == 4)
+    await holds(lambda: len(all_connections.all) == 4)
     for client in (silent, just_answered, idle):
         await asyncio.sleep(0.01)
-        assert everybody.make_room()
+        assert all_connections.make_room()
         assert await rest_of(client) == b""
     assert (await answer(fetching))[0] == 200
     asking = await connect(HEAD % 2 + b"{")
-    await holds(lambda: everybody.bodies)
-    assert everybody.make_room()
-    assert not everybody.make_room()
+    await holds(lambda: all_connections.bodies)
+    assert all_connections.make_room()
+    assert not all_connections.make_room()
     asking[1].write(b"}")
     assert (await answer(asking))[0] == 400
-    assert everybody.evicted == 4
+    assert all_connections.evicted == 4
 
 
 async def test_an_unread_response_times_out(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.http.connections.STALLED_S", 0.1)
-    everybody = connections(app)
+    all_connections = connections(app)
     await connect(BIG * 30)
-    await holds(lambda: everybody.late == 1)
+    await holds(lambda: all_connections.late == 1)
 
 
 async def test_a_response_read_too_slowly_times_out(
     app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tally.http.connections.RESPONSE_S", 0.3)
-    everybody = connections(app)
+    all_connections = connections(app)
     # Less than half is read each time, so the buffer is never empty.
     reader, _ = await connect(BIG * 400)
     async with asyncio.timeout(LONG_S / 2):
-        while not everybody.late:
+        while not all_connections.late:
             assert await reader.read(1_024)
             await asyncio.sleep(0.001)
 
 
 async def test_a_slow_reader_gets_its_responses(app: App, connect: Connect) -> None:
     reader, _ = await connect(BIG * 30)
-    everybody = connections(app)
-    await holds(lambda: everybody.unread_bytes)
+    all_connections = connections(app)
+    await holds(lambda: all_connections.unread_bytes)
     size = len((await app.get("/api/v1/openapi.yaml")).body)
     for _ in range(30):
         assert len((await answer((reader, _)))[1]) == size  # type: ignore[arg-type]
-    assert (everybody.late, everybody.unread_bytes) == (0, 0)
+    assert (all_connections.late, all_connections.unread_bytes) == (0, 0)
 
 
 async def test_unread_responses_are_bounded_in_total(
@@ -258,40 +258,40 @@ async def test_unread_responses_are_bounded_in_total(
 ) -> None:
     """The client that has not read for longest is closed first; a single client can have the longest response."""
     monkeypatch.setattr("tally.http.connections.MAX_UNREAD_BYTES", 150_000)
-    everybody = connections(app)
+    all_connections = connections(app)
     clients = []
     for count in range(1, 6):
         clients.append(await connect(BIG * 30))
-        await holds(lambda count=count: everybody.late + len(everybody._unread) == count)
-        assert everybody.unread_bytes <= 150_000 or len(everybody._unread) == 1
-    assert everybody.late >= 3
+        await holds(lambda count=count: all_connections.late + len(all_connections._unread) == count)
+        assert all_connections.unread_bytes <= 150_000 or len(all_connections._unread) == 1
+    assert all_connections.late >= 3
     assert (await answer(clients[-1]))[0] == 200
 
 
 async def test_headers_are_bounded_in_total(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection with the longest header is closed."""
     monkeypatch.setattr("tally.http.connections.MAX_HEADS_BYTES", 20_000)
-    everybody = connections(app)
+    all_connections = connections(app)
     start = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: "
     short, long = await connect(start + b"y" * 4_000), await connect(start + b"y" * 14_000)
-    await holds(lambda: everybody.heads_bytes > 18_000)
+    await holds(lambda: all_connections.heads_bytes > 18_000)
     middle = await connect(start + b"y" * 8_000)
     assert await rest_of(long) == b""
     for client in (short, middle):
         client[1].write(b"\r\n\r\n")
         assert (await answer(client))[0] == 200
-    assert (everybody.late, everybody.heads_bytes) == (1, 0)
+    assert (all_connections.late, all_connections.heads_bytes) == (1, 0)
 
 
 async def test_pipelined_requests_are_counted(app: App, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     """They count with more than their bytes until they are answered."""
-    everybody = connections(app)
+    all_connections = connections(app)
     # More than the kernel's send buffer (4 MB) takes, so that the requests after it have to wait.
     reader, writer = await connect(BIG * 8 + HEALTH * 20)
-    await holds(lambda: everybody.heads_bytes > 20 * 1_500)
+    await holds(lambda: all_connections.heads_bytes > 20 * 1_500)
     for _ in range(28):
         assert (await answer((reader, writer)))[0] == 200
-    await holds(lambda: everybody.heads_bytes == 0)
+    await holds(lambda: all_connections.heads_bytes == 0)
     monkeypatch.setattr("tally.http.connections.MAX_HEADS_BYTES", 20_000)
     assert await rest_of(await connect(BIG + HEALTH * 20)) == b""
 
@@ -319,18 +319,18 @@ async def test_the_oldest_of_many_bodies_is_refused(
 ) -> None:
     monkeypatch.setattr("tally.http.body.MAX_CONCURRENT_BODIES", 2)
     monkeypatch.setattr("tally.http.middleware.DRAIN_S", 0.1)
-    everybody, website = connections(app), await app.website()
+    all_connections, website = connections(app), await app.website()
     clients = []
     for count in (1, 2):
         clients.append(await connect(HEAD % 10 + b"{"))
-        await holds(lambda count=count: len(everybody.bodies) == count)
+        await holds(lambda count=count: len(all_connections.bodies) == count)
     request = view(website)
     clients.append(await connect(request[:-1]))
     status, body = await answer(clients[0])
     assert (status, json.loads(body)["error"]["code"]) == (503, "overloaded")
     clients[2][1].write(request[-1:])
     assert (await answer(clients[2]))[0] == 202
-    assert len(everybody.bodies) == 1
+    assert len(all_connections.bodies) == 1
 
 
 async def test_overload_is_answered_before_the_body_is_read(
@@ -373,7 +373,7 @@ async def test_counters_of_connections(app: App, connect: Connect, monkeypatch: 
     assert (await app.get("/healthz")).status == 200
 
 
-def everybody_of(*trusted: str) -> Connections:
+def connections_trusting(*trusted: str) -> Connections:
     return Connections(10, 2, 75.0, parse_proxies(trusted or ("none",)))
 
 
@@ -388,7 +388,7 @@ def everybody_of(*trusted: str) -> Connections:
     ],
 )
 def test_addresses_of_one_client(peers: tuple[str, str], same: bool) -> None:
-    everybody = everybody_of()
-    one, other = (everybody._client_of(peer) for peer in peers)
+    all_connections = connections_trusting()
+    one, other = (all_connections._client_of(peer) for peer in peers)
     assert (one == other) is same
-    assert everybody_of("203.0.113.0/24", "2001:db8::/32")._client_of(peers[0]) is None
+    assert connections_trusting("203.0.113.0/24", "2001:db8::/32")._client_of(peers[0]) is None

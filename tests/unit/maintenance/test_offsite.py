@@ -184,7 +184,7 @@ def test_what_increments_restore(sender: Sender, folder: Folder, tmp_path: Path)
 
 
 def test_events_that_the_backup_has_are_not_restored_again(sender: Sender, folder: Folder, tmp_path: Path) -> None:
-    """A backup by the command does not know the last id: increments overlap with it."""
+    """A backup by the command has no last id: increments overlap with it."""
     site = sender.sync_app.site()
     site.send(view("10:00"))
     sender.pass_time()

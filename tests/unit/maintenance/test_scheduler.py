@@ -179,13 +179,13 @@ async def test_many_rejected_events_do_not_block_periodic_tasks(harness: RollupH
 
     noted._counts[1, 0, 0] = 1
     await noted.write(Flooded())  # type: ignore[arg-type]
-    assert len(calls) == 2  # the counts, and a look for old ones
+    assert len(calls) == 2  # the counts, and a query for old ones
 
 
 # --- a real server
 
 
-def tell(server: Server, website: str, before_ms: int = 0) -> None:
+def send_view(server: Server, website: str, before_ms: int = 0) -> None:
     event = {"type": "pageview", "website_id": website, "url": "https://example.com/"}
     sent = event | {"timestamp": Clock().wall_ms() - before_ms}
     assert server.request("POST", "/api/collect", sent).status == 202
@@ -203,7 +203,7 @@ def test_an_idle_server_writes_nothing(serve: Serve, tmp_path: Path) -> None:
     tracer = subprocess.Popen(words, stderr=subprocess.DEVNULL)
     try:
         until(lambda: f"TracerPid:\t{tracer.pid}\n" in Path(f"/proc/{server.pid}/status").read_text())
-        tell(server, website, 2 * ROLL_UP_AFTER_MS)
+        send_view(server, website, 2 * ROLL_UP_AFTER_MS)
         until(lambda: sql(db, "select 1 from open_day_visitor limit 1"))
         # Two rounds of the background work. A day that ends meanwhile is one more commit, so it may take longer.
         until(lambda: is_quiet(trace, 2 * PAUSE_S + 0.5), 40)

@@ -41,9 +41,9 @@ def check(found: Data, known: list[histories.Fact], scope: Scope, name: str, onl
         rows = histories.counted(of[one.name])
         assert (one.events, one.distinct) == (len(of[one.name]), len(rows))
         assert len(one.values) == min(limit, len(rows))
-        for told, row in zip(one.values, rows, strict=False):
-            assert histories.same(told[0], row[0]), (told, row)
-            assert told[1:] == row[1:]
+        for found_row, row in zip(one.values, rows, strict=False):
+            assert histories.same(found_row[0], row[0]), (found_row, row)
+            assert found_row[1:] == row[1:]
         numbers = histories.numbers(of[one.name])
         if numbers is None:
             assert one.numbers is None
@@ -53,11 +53,11 @@ def check(found: Data, known: list[histories.Fact], scope: Scope, name: str, onl
         assert (one.numbers.min, *one.numbers.percentiles, one.numbers.max) == tuple(
             numbers[name] for name in ("min", "p50", "p95", "max")
         )
-        for told, exact in ((one.numbers.sum, numbers["sum"]), (one.numbers.mean, numbers["mean"])):
-            if told is None:
+        for figure, exact in ((one.numbers.sum, numbers["sum"]), (one.numbers.mean, numbers["mean"])):
+            if figure is None:
                 assert abs(exact) > Fraction(1.7e308)
             else:
-                assert told == exact or told == float(exact)
+                assert figure == exact or figure == float(exact)
 
 
 def check_bounds(
@@ -190,8 +190,8 @@ def test_sums_do_not_depend_on_the_order(harness: RollupHarness) -> None:
     send(harness, *(f'{{"a":{number}}}' for number in ("1e308", "1e308", "1", "-1e308", "-1e308")))
     send(harness, *['{"b":0.1}'] * 10, '{"c":1e308}', '{"c":1e308}', '{"d":18446744073709551615}', '{"d":1}')
     numbers = {one.name: one.numbers for one in ask(harness, day_of(harness), "signup").first}
-    told = {name: of and (of.sum, of.mean) for name, of in numbers.items()}
-    assert told == {"a": (1, 0.2), "b": (1.0, 0.1), "c": (None, 1e308), "d": (2.0**64, 2**63)}
+    figures = {name: of and (of.sum, of.mean) for name, of in numbers.items()}
+    assert figures == {"a": (1, 0.2), "b": (1.0, 0.1), "c": (None, 1e308), "d": (2.0**64, 2**63)}
 
 
 def test_one_visitor_with_more_values_than_fit(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -309,7 +309,7 @@ def test_a_question_that_fails_ends_its_turn(harness: RollupHarness) -> None:
 
 
 def test_a_report_whose_time_is_over_is_interrupted(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two batches; the statements that read columns are too short for SQLite to notice."""
+    """Between two batches; the statements that read columns are too short for SQLite's check of the deadline."""
     monkeypatch.setattr(packed_days, "MAX_EVENTS", 1)
     scope = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS)
     with snapshot(harness.reader):

@@ -262,7 +262,7 @@ def test_a_final_day_becomes_open_again(harness: RollupHarness) -> None:
 
 @cases("limit", [1, 9, 10, 11, 1_500, 5_000])
 def test_lists_with_thousands_of_ties(limit: int) -> None:
-    """Texts decide among what ranks alike, and no more of them are held than that takes."""
+    """Equal rows are sorted by text, and only the texts that this needs are held in memory."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute("create table label (id integer primary key, text text)")
         connection.executemany("insert into label values (?, ?)", [(n, f"{-n % 4_999:0200}") for n in range(1, 5_000)])
@@ -281,7 +281,7 @@ def test_lists_with_thousands_of_ties(limit: int) -> None:
 
 @pytest.mark.parametrize("most", [1, 7, 1_000])
 def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each label is told once, with all that was added, however much was put by and however often it is told."""
+    """Each label is returned once, with all that was added, from memory and from disk, in each reading."""
     monkeypatch.setattr(sums_module, "MAX_HELD", most)
     monkeypatch.setattr(sums_module, "_ROWS_AT_ONCE", 2)
     sums, reference = Sums(2), dict[int, list[int]]()
@@ -337,14 +337,14 @@ def test_the_cache_is_bounded() -> None:
 
 
 def test_the_cache_replaces_entries() -> None:
-    """The same key twice counts once; what is larger than all there is room for is not kept."""
+    """The same key twice counts once; an entry larger than the cache is not kept."""
     cache = ResultCache(most_bytes=2 * 32 + _ENTRY_BYTES)
     for _ in range(5):
         cache.put(("a",), packed([(1, 1, 1, 1), (2, 2, 2, 2)]))
     assert list(unpacked(cache.get(("a",)) or array("q"), 4)) == [(1, 1, 1, 1), (2, 2, 2, 2)]
     cache.put(("b",), packed([(n, 1, 1, 1) for n in range(3)]))
     assert cache.get(("b",)) is None
-    assert cache.get(("a",)) is not None, "nor is anything forgotten for it"
+    assert cache.get(("a",)) is not None, "nothing is evicted for it"
 
 
 def test_unused_entries_are_evicted() -> None:
@@ -423,8 +423,8 @@ def test_a_series_of_partial_days(harness: RollupHarness, interval: Interval, ho
 def test_a_longer_series_uses_cached_days(harness: RollupHarness, interval: Interval, changes: int) -> None:
     """The sum of the versions of the cached days is a part of the entry's key (tally/reports/cache.py).
 
-    A longer question has the versions of other days in its sum; a shorter one, asked after as many changes, must not
-    find what the longer one has remembered.
+    The sum of a longer query contains the versions of other days; a shorter query after as many changes must not find
+    the entry of the longer one.
     """
     harness.import_events(seen_on(0), seen_on(1), seen_on(2, OTHER), seen_on(2, WEB, 50), seen_on(3, OTHER))
     harness.advance(40 * DAY_MS)
@@ -459,8 +459,7 @@ def test_ties_are_sorted_by_text(harness: RollupHarness, limit: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("later", [0, 1, stats._FEW - 1, stats._FEW, stats._FEW + 1])
 def test_visitors_of_a_part_of_a_day(harness: RollupHarness, later: int) -> None:
-    """From the range's beginning on, without those who only came afterwards; with many of those, counted, and where
-    less lies in the range than behind it."""
+    """The range begins or ends within the day: few or many visitors have all their events after it."""
     events = [(DAY_0_MS + n * MINUTE_MS, 0, f"session-{n}", WEB) for n in range(40)]
     events += [(DAY_0_MS + 20 * MINUTE_MS + n, 0, f"session-{n % 7}", WEB) for n in range(2 * later)]
     events += [(DAY_0_MS + 41 * MINUTE_MS + n, 0, f"session-{n % (later + 3)}", WEB) for n in range(2 * later)]
@@ -570,8 +569,8 @@ def test_a_filter_that_covers_everything_needs_no_rows(after_retention: tuple[Ro
     harness, reference = after_retention
     scope = harness.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (Filter("os", "=", ("x", "y")),))
     assert harness.stats(scope) == reference.stats(scope)
-    nobody = harness.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (Filter("os", "=", ("z",)),))
-    assert harness.stats(nobody) == reference.stats(nobody)
+    unmatched = harness.scope(DAY_0_MS, DAY_0_MS + 4 * DAY_MS, (Filter("os", "=", ("z",)),))
+    assert harness.stats(unmatched) == reference.stats(unmatched)
 
 
 def test_the_position_of_day() -> None:
