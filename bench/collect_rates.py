@@ -3,7 +3,7 @@
 Single events are compared with a bare aiohttp handler that parses and responds, and with bare commits with fsync of as
 many rows as there are connections, the most that the disk allows at that moment. Batches are compared with a bare
 executemany with fsync into the same table. All are measured in turn, in several rounds, because the speed of a machine
-varies: the ratio is the median of the rounds. The row says where the client was the limit.
+varies: the ratio is the median of the rounds. A row names the client where it was the limit.
 """
 
 import statistics

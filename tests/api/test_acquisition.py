@@ -47,7 +47,7 @@ def test_the_example_has_a_row_for_each_kind_of_field() -> None:
 
 @pytest.mark.parametrize(("filter_", "figures"), ROWS, ids=[row[0].strip("`") for row in ROWS])
 def test_the_example_under_every_filter(example: Site, filter_: str, figures: str) -> None:
-    """One visit, as the table of the definitions says."""
+    """One visit, as in the table of the definitions."""
     expected = [None if "null" in figure else int(figure) for figure in figures.strip(" |").split("|")]
     asked = "" if filter_ == "none" else "&" + filter_.strip("`")
     found = example.data(f"stats?{ALL_DAY}{asked}")

@@ -120,7 +120,7 @@ TABLE = (
     Row("PATCH /api/account/websites/{id}", OWN_WEBSITE, {"name": "renamed"}),
     Row("DELETE /api/account/websites/{id}", (401, 401, 401, 404, 202, 401), {"domain": "example.com"}),
     Row("GET /api/account/websites/{id}/imports", OWN_WEBSITE),
-    # Nothing is uploaded yet when the owner asks.
+    # Nothing is uploaded yet at the owner's request.
     Row("POST /api/account/websites/{id}/imports", (401, 401, 401, 404, 404, 401), {}),
     Row("PATCH /api/account/websites/{id}/imports/upload", (401, 401, 401, 404, 404, 401), {}, "?offset=0"),
     Row("DELETE /api/account/websites/{id}/imports/upload", (401, 401, 401, 404, 404, 401), {}),

@@ -1,4 +1,4 @@
-"""Annotations, segments, goals and funnels, saved and changed as docs/reference/account-api.md says."""
+"""Annotations, segments, goals and funnels, saved and changed as in docs/reference/account-api.md."""
 
 from typing import Any
 

@@ -396,7 +396,7 @@ async def test_attempts_of_the_current_password_are_limited(app: App) -> None:
 
 
 async def test_a_password_set_by_the_command_ends_all_sessions(app: App, command: Command) -> None:
-    """Sessions end, since the password may have been set because another person knows it."""
+    """Sessions end, since the password may have been set because another person has it."""
     browser, other = await logged_in(app), await logged_in(app, "other@example.com")
     words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin="set by the command\n")

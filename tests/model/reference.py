@@ -733,7 +733,7 @@ def passes(row: Row, name: str, values: Sequence[str]) -> bool:
 
 
 def equals(own: Json, text: str) -> bool:
-    """Return whether a number, true, false or null is what a text says."""
+    """Return whether a value equals the number, true, false or null that a text is."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -958,7 +958,7 @@ class ReadModel:
     def compared(
         self, query: Query, from_ms: int, to_ms: int, *, whole: bool = False
     ) -> tuple[dict[str, Json], tuple[int, int] | None]:
-        """Return what meta says of the range to compare with, and the range."""
+        """Return the part of meta about the range to compare with, and the range."""
         if not query.get("compare"):
             return {}, None
         begin_ms, end_ms = query.compared(from_ms, to_ms) if whole else query.part_compared(from_ms, to_ms, self.now_ms)
@@ -1053,7 +1053,7 @@ class ReadModel:
         return {"value": value} | shown | query.added(own)
 
     def goals(self, query: Query, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
-        """Return the response of /goals/report, without what only says which goal it is."""
+        """Return the response of /goals/report, without what identifies the goal."""
         matching = self.matching(query, from_ms, to_ms)
         found = [conversions(goal, matching) for goal in GOALS.values()]
         return found, {"visitors": len({row.visitor for row in matching})}

@@ -133,7 +133,7 @@ def running(kind: str) -> Iterator[StorageServer]:
 
 
 def restart(server: StorageServer) -> None:
-    """Start a stopped server again, on its port. The files of S3 are gone."""
+    """Start a stopped server again, on its port. S3 loses its files."""
     again = {"s3": _s3, "sftp": _sftp, "webdav": _webdav}[server.kind](server.folder, server.port)
     assert _answers(again)
     server.process = again.process

@@ -141,7 +141,7 @@ def public_definitions(path: Path) -> list[ast.FunctionDef | ast.AsyncFunctionDe
 
 @by_name
 def test_docstrings(path: Path) -> None:
-    """A module opens with what it is for and its invariants; every public name says what it returns."""
+    """Every module and every public name has a docstring."""
     opening = ast.get_docstring(tree(path)) or ""
     least = 2 if path.stem == "__init__" else 4
     assert least <= opening.count("\n") + 1 <= 26, f"the docstring of the module has to have {least} to 26 lines"

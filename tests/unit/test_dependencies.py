@@ -1,6 +1,6 @@
 """Dependencies: bounds on each, locks with hashes, and an image that does not run as root.
 
-.ci/run does what is only checked for here: installs the oldest releases, asks for advisories, takes the image's steps.
+.ci/run does what is only checked for here: installs the oldest releases, queries advisories, runs the image's steps.
 """
 
 import json

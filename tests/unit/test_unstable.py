@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.app import ROOT
 
-# Each test writes down that it ran, and fails in as many runs as its parameter says.
+# Each test records its runs, and fails in as many as its parameter.
 TESTS = """
 from pathlib import Path
 import pytest

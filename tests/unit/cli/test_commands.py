@@ -220,7 +220,7 @@ def test_serve_names_its_database(serve: Serve, tmp_path: Path) -> None:
     assert str(tmp_path / "analytics.db") in serve().stderr()
 
 
-# Who makes a database
+# Commands that create a database
 
 
 @pytest.mark.parametrize(
@@ -580,7 +580,7 @@ def test_an_address_is_used_once(here: Command, db: Path) -> None:
     assert rows(db, "select count(*) from account") == [(1,)]
 
 
-# The child has a terminal of its own and no other; the parent types only once it is asked, as getpass drops the rest.
+# The child has a terminal of its own and no other; the parent types only after the prompt: getpass drops earlier input.
 TERMINAL = """
 import os, pty, sys
 sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))
@@ -615,7 +615,7 @@ def at_a_terminal(folder: Path, words: Sequence[str], typed: Sequence[str]) -> t
 
 
 def test_the_password_is_asked_for_at_a_terminal(tmp_path: Path, db: Path) -> None:
-    """The password is asked for twice and not shown."""
+    """There are two prompts for the password, without echo."""
     status, shown = at_a_terminal(tmp_path, ("account", "create", "a@example.com"), (PASSWORD, PASSWORD))
     assert status == 0, shown
     assert PASSWORD not in shown

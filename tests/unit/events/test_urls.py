@@ -1,6 +1,6 @@
 """Hosts and URLs (tally/events/urls.py).
 
-docs/reference/collect-api.md, Origin, says how hosts are compared.
+The rules are in docs/reference/collect-api.md, Origin.
 """
 
 import ipaddress

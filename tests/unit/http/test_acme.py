@@ -1,4 +1,4 @@
-"""Certificates that the server gets itself: a real process and a real authority, and when the authority is asked."""
+"""Certificates that the server gets itself: a real process and a real authority, and when requests are sent to it."""
 
 import http.client
 import http.server
@@ -123,7 +123,7 @@ def test_a_certificate_from_the_first_start_to_restarts(
     assert authority.logged("Issued certificate serial") == 2
     done = command("doctor", "--quick", "--acme", DOMAINS[0], "--acme-directory", authority.url)
     assert "ok     certificate  tally.example: valid until" in done.stdout, done.stdout
-    # The next start asks when to renew, and nothing else.
+    # The next start requests the renewal time, and nothing else.
     change(server, authority, ask_ms=0)
     until(lambda: authority.logged("/renewalInfo/") == 3)
     path = store(server.db, authority) / "state.json"
@@ -141,7 +141,7 @@ def test_a_certificate_from_the_first_start_to_restarts(
     assert f"{authority.url} cannot be reached" in server.stderr()
     assert server.terminate() == 0
 
-    # A restart asks the authority for nothing, as the time of the next attempt has not come.
+    # A restart sends no request to the authority, as the time of the next attempt has not come.
     authority.start()
     path.write_text(json.dumps(json.loads(path.read_text()) | {"ask_ms": 0}))
     server = start(serve, authority)
@@ -150,7 +150,7 @@ def test_a_certificate_from_the_first_start_to_restarts(
 
 
 def test_a_domain_that_names_another_server(serve: Serve, command: Command, authority: CertificateAuthority) -> None:
-    """The failure is in the log and in `doctor`. HTTPS is not answered, and plain HTTP says why."""
+    """The failure is in the log and in `doctor`. HTTPS has no response, and the page over plain HTTP has the reason."""
     authority.start()
     authority.point("elsewhere.example", ELSEWHERE)
     server = start(serve, authority, "elsewhere.example")
@@ -237,7 +237,7 @@ def test_an_attempt_that_the_end_of_the_process_interrupts_counts(settings: Sett
 
 
 class Busy(http.server.BaseHTTPRequestHandler):
-    """An authority that asks to wait for a day."""
+    """An authority that responds with a Retry-After of a day."""
 
     def do_GET(self) -> None:
         url = f"https://{self.headers['Host']}/"
@@ -263,7 +263,7 @@ class Busy(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_an_authority_that_asks_to_wait(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retry_after_of_the_authority(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = Files(tmp_path / "cert", tmp_path / "key")
     files.issue("127.0.0.1")
     CA.cert_pem.write_to_path(str(tmp_path / "bundle"))
@@ -286,7 +286,7 @@ def vars_of(settings: Settings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in ("db", "acme", "acme_directory")}
 
 
-def test_the_authority_is_not_asked_where_nothing_can_be_stored(settings: Settings) -> None:
+def test_no_request_is_sent_where_nothing_can_be_stored(settings: Settings) -> None:
     store_of(settings).parent.write_text("a file in place of the directory")
     renewal = Renewal(settings, ManualClock())
     assert attempt(renewal)

@@ -174,7 +174,7 @@ def test_while_a_reader_holds_a_snapshot(db: Path, command: Command, sender: Sen
 
 @pytest.mark.parametrize("word", ["verify", "compact", "retention"])
 def test_a_path_without_a_database(tmp_path: Path, capsys: pytest.CaptureFixture[str], word: str) -> None:
-    """Each error names the file and says that it is not a database."""
+    """Each error names the file and the problem: it is not a database."""
     (tmp_path / "notes.txt").write_text("no database " * 1000)
     for name, words in (("none.db", "no database at"), ("notes.txt", "not a SQLite database"), (".", "is a directory")):
         status, out, err = run_in_process(main, capsys, word, "--db", str(tmp_path / name))

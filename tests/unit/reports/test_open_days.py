@@ -1,7 +1,7 @@
 """tally/reports/open_days.py compared with the statements that count the same in rows, while events arrive.
 
 Events of today and of yesterday are drawn at random: in order and late, so that visits grow, join and get another
-acquisition. They are sent to the real writer, rolled up, imported and deleted between the questions of a reader that
+acquisition. They are sent to the real writer, rolled up, imported and deleted between the queries of a reader that
 keeps days in memory.
 """
 

@@ -266,7 +266,7 @@ def test_pairs_of_more_than_32_bits() -> None:
 
 
 def test_questions_count_in_columns_in_turn() -> None:
-    """Who has had a turn is behind who waits."""
+    """A thread that has had a turn is behind those that wait."""
     cache, turns, done = ResultCache(), list[int](), set[int]()
 
     def count(number: int) -> None:

@@ -493,12 +493,12 @@ def test_a_day_of_which_a_part_is_rolled_up(harness: RollupHarness) -> None:
     same(harness)
 
 
-# --- what is gone
+# --- deleted events
 
 
 @pytest.fixture
 def after_retention(harness: RollupHarness) -> tuple[RollupHarness, Reference]:
-    """Days 0, 1 and 3, whose rows are gone, 11, the last to go, and days 20 and 21, whose rows are there."""
+    """Days 0, 1 and 3, whose rows are deleted, 11, the last deleted one, and days 20 and 21, which have rows."""
     harness.writer.execute("update website set keep_days = 10 where number = ?", (harness.websites[0].number,))
     harness.send(seen_on(0), (DAY_0_MS + 2 * MINUTE_MS + 7, 2, "session-2", OTHER))
     harness.import_events(
@@ -547,7 +547,7 @@ def test_unfiltered_figures_of_whole_utc_days_are_kept(
 def test_queries_that_need_deleted_rows_are_refused(
     after_retention: tuple[RollupHarness, Reference], from_ms: int, to_ms: int, filters: tuple[Filter, ...]
 ) -> None:
-    """The answer says from when on there are rows: from the day after the last whose rows are gone."""
+    """The error has the time from which there are rows: the day after the last whose rows are deleted."""
     harness, _ = after_retention
     scope = harness.scope(DAY_0_MS + from_ms, DAY_0_MS + to_ms, filters)
     with pytest.raises(BeyondRetention) as refused:

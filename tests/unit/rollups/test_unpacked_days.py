@@ -65,7 +65,7 @@ def harness(tmp_path: Path) -> Iterator[RollupHarness]:
     harness.build()
     with transaction(harness.writer):
         unpacked_days.reopen(harness.writer, 1, range(DAY, DAY + DAYS))
-    # A new builder looks for such days again.
+    # A new builder searches for such days again.
     harness.restart()
     yield harness
     harness.close()

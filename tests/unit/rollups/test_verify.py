@@ -1,6 +1,6 @@
 """verify: a correct database passes; every kind of damage is found, reported and repaired.
 
-`verify` recomputes rollups from raw events and compares; it skips days of which only rollups are kept, and says so.
+`verify` recomputes rollups from raw events and compares; it skips days without raw events, and reports them.
 """
 
 import threading

@@ -117,7 +117,7 @@ GROWING = {
     "rejected_sample": r"PRIMARY KEY \(website=\?(?:\)| AND reason=\?)",
     "event_data_part": r"INTEGER PRIMARY KEY \(rowid[<>=]",
     "website_usage": r"PRIMARY KEY \(website=\?",
-    # A filter by parts of texts looks at all values of a field, once for each question.
+    # A filter by substrings reads all values of a field, once for each query.
     "field_value": r"PRIMARY KEY \(website=\? AND field=\?",
     "new_value": r"PRIMARY KEY \(website=\? AND day(?:[<>]|=\? AND field=\?)",
     "account_usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",

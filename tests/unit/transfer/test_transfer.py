@@ -913,7 +913,7 @@ def test_another_file_starts_a_new_import(database: Database) -> None:
 
 
 def test_another_format_starts_a_new_import(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The position in a file says nothing about its lines in another format."""
+    """The position in a file is not valid for its lines in another format."""
     monkeypatch.setitem(IMPORTERS, "same", IMPORTERS["tally"])
     path = database.file([line_with(pathname=f"/{n}") for n in range(20)])
     with pytest.raises(Crash):

@@ -170,7 +170,7 @@ def test_all_days_begin_with_the_first_event_that_is_left(imports: Imports) -> N
 
 
 def test_duplicates_stay(imports: Imports) -> None:
-    """What was there before an import and was met again stays; what only the import had goes."""
+    """Rows from before the import are kept, also if its file has them; those of the import alone are deleted."""
     lines = [{"id": n, "type": "pageview", "timestamp": NOON_MS, "pathname": f"/{n}", "visitor": "a"} for n in range(4)]
 
     def take(some: Sequence[Any]) -> None:
