@@ -1,7 +1,7 @@
 """The clients of clients/ against a real server: every operation that an API key may call, events, attempts, errors.
 
-The client for Python runs in a thread, that for Node.js as a process. Both call the application in this process, by the
-wire of the browser tests where a response has to be lost.
+The client for Python runs in a thread, that for Node.js as a process. Both call the application in this process, or
+its recording proxy (tests/browser/customer_site.py) where a response has to be dropped.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tally_client import CollectClient, ReadClient, TallyError, Visitor
 from tally_client.connection import VERSION
 
 from clients.generate import CLIENTS, FILES, operations, snake
-from tests.browser.customer_site import Reply, Wire
+from tests.browser.customer_site import RecordingProxy, Reply
 from tests.browser.test_compat_packages import package
 from tests.support.app import ROOT, SAFARI_IPHONE, App, MakeApp, ManualClock
 from tests.support.process import until
@@ -121,7 +121,7 @@ def test_generated_files_are_current(name: str) -> None:
 
 
 def test_the_npm_package(tmp_path: Path) -> None:
-    """What `npm pack` takes, and a program that uses its types: package.json says where they are."""
+    """The files of `npm pack`, and a program that uses the types to which package.json refers."""
     tools = package("typescript").parent
     command = ["npm", "pack", "--json", "--pack-destination", str(tmp_path)]
     done = subprocess.run(command, cwd=CLIENTS / "js", capture_output=True, text=True, check=True)
@@ -270,10 +270,10 @@ async def test_events(app: App) -> None:
 
 
 @pytest.fixture
-async def wire(app: App) -> AsyncIterator[Wire]:
-    wire = Wire(lambda: address(app))
-    yield wire
-    await asyncio.to_thread(wire.close)
+async def proxy(app: App) -> AsyncIterator[RecordingProxy]:
+    proxy = RecordingProxy(lambda: address(app))
+    yield proxy
+    await asyncio.to_thread(proxy.close)
 
 
 # Sends an event to a URL and a website; returns 1, or status, code, whether it is temporary, and message of the error.
@@ -308,14 +308,14 @@ SENDERS = pytest.mark.parametrize("send", [send_by_python, send_by_node])
 
 
 @SENDERS
-async def test_an_event_that_is_sent_again_counts_once(app: App, wire: Wire, send: Send) -> None:
+async def test_an_event_that_is_sent_again_counts_once(app: App, proxy: RecordingProxy, send: Send) -> None:
     """After 503, 429 and a response that was lost: the server then has the event already."""
     website, key = await app.website(), await app.key()
     wait = {"Retry-After": "0"}
-    wire.replies = [Reply(0, reaches=True), Reply(503, wait), Reply(429, wait)]
-    assert await send(f"http://127.0.0.1:{wire.port}/", website, "once", {}) == 1
-    assert [sent.status for sent in wire.posts] == [202, 503, 429, 202]
-    assert len({sent.events[0]["event_id"] for sent in wire.posts}) == 1
+    proxy.replies = [Reply(0, reaches=True), Reply(503, wait), Reply(429, wait)]
+    assert await send(f"http://127.0.0.1:{proxy.port}/", website, "once", {}) == 1
+    assert [sent.status for sent in proxy.posts] == [202, 503, 429, 202]
+    assert len({sent.events[0]["event_id"] for sent in proxy.posts}) == 1
     stored = await app.get(f"/api/v1/websites/{website}/events", key)
     assert [row["event_name"] for row in stored.json["data"]] == ["once"]
 
@@ -327,11 +327,11 @@ async def test_a_client_waits_for_retry_after(
     """A full queue and a limit of the real server, which end while the client waits."""
     app = await make_app(client_per_minute=60)
     website = await app.website()
-    wire = Wire(lambda: address(app))
-    url = f"http://127.0.0.1:{wire.port}"
+    proxy = RecordingProxy(lambda: address(app))
+    url = f"http://127.0.0.1:{proxy.port}"
 
     async def refused(status: int) -> None:
-        await asyncio.to_thread(until, lambda: wire.posts and wire.posts[-1].status == status)
+        await asyncio.to_thread(until, lambda: proxy.posts and proxy.posts[-1].status == status)
 
     with monkeypatch.context() as full:
         full.setattr("tally.ingest.group_commit.MAX_QUEUED_EVENTS", 0)
@@ -339,7 +339,7 @@ async def test_a_client_waits_for_retry_after(
         await refused(503)
     assert await sending == 1
     event = {"type": "event", "event_name": "many", "website_id": website}
-    while (await app.collect(event, ip=wire.address)).status == 202:
+    while (await app.collect(event, ip=proxy.address)).status == 202:
         pass
     sending = asyncio.ensure_future(send(url, website, "second", {}))
     await refused(429)
@@ -348,29 +348,29 @@ async def test_a_client_waits_for_retry_after(
     status, code, temporary, message = await send(url, website, "third", {"max_wait_s": 0.5})
     assert (status, code, temporary) == (429, "rate_limited", True)
     assert message.startswith("429 rate_limited: ")
-    statuses = [status for status, _ in groupby(sent.status for sent in wire.posts)]
+    statuses = [status for status, _ in groupby(sent.status for sent in proxy.posts)]
     assert statuses == [503, 202, 429, 202, 429]
-    await asyncio.to_thread(wire.close)
+    await asyncio.to_thread(proxy.close)
 
 
 @SENDERS
-async def test_errors(wire: Wire, app: App, send: Send) -> None:
-    url, website = f"http://127.0.0.1:{wire.port}", await app.website()
+async def test_errors(proxy: RecordingProxy, app: App, send: Send) -> None:
+    url, website = f"http://127.0.0.1:{proxy.port}", await app.website()
     unknown = await send(url, "c66653dc-e3f4-4325-a39f-da606931a543", "x", {})
     assert unknown[:3] == [404, "unknown_website", False]
     assert unknown[3].startswith("404 unknown_website: ")
     assert (await send(url, website, "", {}))[:3] == [400, "no_valid_event", False]
-    assert len(wire.posts) == 2
+    assert len(proxy.posts) == 2
     # Not a response of Tally.
-    wire.replies = [Reply(502)]
+    proxy.replies = [Reply(502)]
     assert (await send(url, website, "x", {"retries": 0}))[:3] == [502, "http_error", True]
     # No response in time, and none at all.
-    wire.held.clear()
+    proxy.held.clear()
     late = await send(url, website, "x", {"timeout_s": 0.2, "retries": 0})
-    wire.held.set()
+    proxy.held.set()
     assert late[:3] == [0, "no_response", True]
     assert f"no response from {url}: time" in late[3]
-    wire.is_cut = True
+    proxy.is_cut = True
     assert (await send(url, website, "x", {"retries": 0}))[:3] == [0, "no_response", True]
 
 

@@ -1,4 +1,4 @@
-"""A real Chromium for the tests that look at the dashboard: one for a module, and a context for each page of a test.
+"""A real Chromium for the tests of the pages: one for a module, and a context for each page of a test.
 
 Contexts are used again by later tests of the module, without cookies and stored values but with the HTTP cache: a page
 of the dashboard loads with half of the CPU time.
@@ -6,8 +6,8 @@ of the dashboard loads with half of the CPU time.
 Playwright's own event loop runs in this thread while it is open, so it is opened for a module of tests and closed after
 it: the asynchronous tests of other modules need the thread for theirs.
 
-A page is watched: an error on its console, an exception or a breach of its content security policy fails the test,
-unless the test took it away from `page.problems`.
+An error on a page's console, an exception, or a violation of its content security policy fails the test, unless the
+test discards it from `page.problems`.
 """
 
 import os
@@ -16,18 +16,21 @@ import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-# Headless Chromium calls itself HeadlessChrome, which the rule for crawlers leaves out.
+# The default of headless Chromium contains HeadlessChrome, which is rejected as a crawler.
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36"
 ZONE = "Europe/Berlin"
-# Only against waiting for ever: far more than anything takes.
-PATIENCE_MS = 60_000
-expect.set_options(timeout=PATIENCE_MS)
+SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
+# Far longer than any condition takes.
+TIMEOUT_MS = 60_000
+expect.set_options(timeout=TIMEOUT_MS)
 
 OpenPage = Callable[..., Any]
 
@@ -43,22 +46,33 @@ class Problems(list[str]):
             " console.error('policy', breach.violatedDirective, breach.blockedURI))"
         )
 
-    def forgive(self, *words: str) -> None:
-        """Remove the problems that the test provoked."""
+    def discard(self, *words: str) -> None:
+        """Remove the problems that contain one of these words: those that the test causes."""
         self[:] = [problem for problem in self if not any(word in problem for word in words)]
+
+
+def query_of(page: Any) -> dict[str, str]:
+    """Return the parameters of the page's address."""
+    return dict(page.evaluate("[...new URL(location.href).searchParams]"))
+
+
+def range_query(days: int = 7, more: str = "", zone: str = ZONE) -> str:
+    """Return the parameters of the read API for the last days, today included."""
+    today = datetime.now(ZoneInfo(zone)).date()
+    return f"from={today - timedelta(days=days - 1)}&to={today}&tz={zone}{more}"
 
 
 def fail_and_recover(page: Any, address: str, requests: re.Pattern[str], words: str) -> None:
     """Open a page while one of its requests gets 503; check its notice, and that Try again recovers."""
-    body = {"ok": False, "error": {"code": "query_timeout", "message": "This question takes too long."}}
+    body = {"ok": False, "error": {"code": "query_timeout", "message": "The query took too long."}}
     page.route(requests, lambda route: route.fulfill(status=503, json=body))
     page.goto(address)
     notice = page.locator(".notice", has_text=words)
-    expect(notice).to_contain_text("This question takes too long.")
+    expect(notice).to_contain_text("The query took too long.")
     page.unroute(requests)
     notice.get_by_role("button", name="Try again").click()
     expect(notice).to_have_count(0)
-    page.problems.forgive("status of 503")
+    page.problems.discard("status of 503")
 
 
 def chromium_path(*programs: str) -> str:
@@ -70,7 +84,7 @@ def chromium_path(*programs: str) -> str:
     found = os.environ.get("TALLY_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if found is None:
         assert not os.environ.get("TALLY_MUST_BROWSE"), "install Chromium: apt-get install chromium"
-        pytest.skip("NOT TESTED: the pages and the tracker are only seen through Chromium (apt-get install chromium)")
+        pytest.skip("NOT TESTED: the pages and the tracker, which need Chromium (apt-get install chromium)")
     return found
 
 
@@ -88,7 +102,7 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-# Options of a context that a page can have of its own.
+# Options of a context that can be set on a page.
 OF_PAGE = ("color_scheme", "reduced_motion")
 
 
@@ -96,8 +110,8 @@ OF_PAGE = ("color_scheme", "reduced_motion")
 def pages_of(browser: Any) -> Iterator[OpenPage]:
     """Yield a function that opens pages, each in its own context; fail at the end if one has problems.
 
-    `fresh`: a new context, which no other test uses: for one that a test changes (its clock, its listeners) and for
-    what is about an empty cache.
+    `fresh`: a new context that no other test uses, for tests that change it (its clock, its listeners) or need an
+    empty cache.
     """
     opened: list[tuple[Any, Any]] = []
 
@@ -106,7 +120,7 @@ def pages_of(browser: Any) -> Iterator[OpenPage]:
             "user_agent": AGENT,
             "locale": "en-US",
             "timezone_id": ZONE,
-            "viewport": {"width": 1280, "height": 900},
+            "viewport": SIZES["wide"],
             "color_scheme": "light",
             "reduced_motion": "no-preference",
         }
@@ -114,7 +128,7 @@ def pages_of(browser: Any) -> Iterator[OpenPage]:
         media, viewport = {name: usual.pop(name) for name in OF_PAGE}, usual.pop("viewport")
         idle = [] if fresh else browser.idle[tuple(sorted(usual.items()))]
         context = idle.pop() if idle else browser.new_context(**usual)
-        context.set_default_timeout(PATIENCE_MS)
+        context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()
         page.set_viewport_size(viewport)
         page.emulate_media(**media)
@@ -130,13 +144,13 @@ def pages_of(browser: Any) -> Iterator[OpenPage]:
         if idle is None:
             page.context.close()
         else:
-            empty(page)
+            reset(page)
             idle.append(page.context)
     problems = [problem for page, _ in opened for problem in page.problems]
     assert problems == [], problems
 
 
-def empty(page: Any) -> None:
+def reset(page: Any) -> None:
     """Close a page and remove what its context stores."""
     context, at = page.context, urlsplit(page.url)
     if at.netloc:

@@ -1,13 +1,14 @@
-"""Chromium, Firefox, and a real server to look at with them.
+"""Fixtures of the browser tests: browsers, servers, and websites with the tracker.
 
-`chromium` is one browser for all the tests of a file, `visit` opens pages in profiles of their own, `stage` is a
-website with its pages beside a running server. Playwright's synchronous interface keeps an event loop running in this
-thread while it is there, so no test of a file that uses these can be a coroutine.
+For the pages of the dashboard: `open_page` opens a page, `site` is a server with the sample history. For the tracker:
+`visit` opens a page in a profile of its own, `tracked` is a website with its pages and a running server, `tab` is a tab
+of any browser for the tests marked `everywhere` (tests/browser/webdriver.py has Firefox and WebKit).
 
-`tab` is a tab of any browser for the tests that are `everywhere`; browser/webdriver.py has the others than Chromium.
+Playwright's synchronous interface keeps an event loop running in this thread, so no test of a file that uses these
+fixtures can be a coroutine.
 
-Where there is no Chromium the tests are skipped, which is said loudly; with TALLY_MUST_BROWSE=1, as in .ci/run, they
-fail. TALLY_CHROMIUM names the browser where it is not /usr/bin/chromium.
+Without Chromium the tests are skipped; with TALLY_MUST_BROWSE=1, as in .ci/run, they fail. TALLY_CHROMIUM names the
+browser where it is not /usr/bin/chromium.
 """
 
 import itertools
@@ -28,7 +29,7 @@ from tally.accounts.websites import add_website
 from tally.storage.database import open_database
 from tests.browser import browsers, webdriver
 from tests.browser.browsers import OpenPage, chromium_path, pages_of
-from tests.browser.customer_site import Pages, Sent, Wire
+from tests.browser.customer_site import Pages, RecordingProxy, Sent
 from tests.browser.history import SampleServer, sample_server
 from tests.browser.journeys import send_journeys
 from tests.support.app import CHROME, OWNER, Answer
@@ -37,9 +38,9 @@ from tests.support.process import Server, until
 ARGUMENTS = [
     "--no-sandbox",
     "--host-resolver-rules=MAP *.test 127.0.0.1",
-    # Playwright's own way does not reach what is sent while a page is left; HeadlessChrome is a crawler.
+    # Playwright's option does not apply to requests sent while a page is left; HeadlessChrome is rejected as a crawler.
     f"--user-agent={CHROME}",
-    # A page of the tests is not to wait for what a machine without a network never answers.
+    # Without a network these requests would never end.
     "--disable-component-update",
     "--disable-background-networking",
 ]
@@ -58,14 +59,14 @@ def chromium() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium as it is, for what is only looked at."""
+    """Yield Chromium with default options, for the pages of the dashboard."""
     with browsers.chromium() as one:
         yield one
 
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[OpenPage]:
-    """Opens pages in contexts of their own; none of them may complain."""
+    """Yield a function that opens a page in its own context; fail the test if a page has problems."""
     with pages_of(browser) as opens:
         yield opens
 
@@ -75,7 +76,7 @@ Visit = Callable[..., Page]
 
 @pytest.fixture
 def visit(chromium: Browser) -> Iterator[Visit]:
-    """Opens a page in a fresh profile, or in that of `context`; no script of a page may fail."""
+    """Yield a function that opens a page in a new profile, or in `context`; fail the test if a script fails."""
     contexts: list[BrowserContext] = []
     failures: list[str] = []
 
@@ -97,7 +98,7 @@ def visit(chromium: Browser) -> Iterator[Visit]:
 
 @pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One real server for all tests that do not end it."""
+    """Yield a server that all tests share which do not stop it."""
     folder = tmp_path_factory.mktemp("server")
     open_database(folder / "analytics.db", create=True).close()
     server = Server(folder / "analytics.db", ("--key-per-minute", "100000"), {}, folder / "stderr.log", [])
@@ -107,14 +108,14 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
-    """A server of its own for a file, with the sample history; a file may define another one."""
+    """Yield a server with the sample history, one for each file; a file may define another one."""
     with sample_server(tmp_path_factory.mktemp("site")) as one:
         yield one
 
 
 @pytest.fixture(scope="module")
 def journeys(site: SampleServer) -> None:
-    """Has `site` open its second website, to which journeys were sent."""
+    """Send journeys to the second website of `site`, and make it the website that tests open."""
     send_journeys(site, site.second)
     site.website = site.second
 
@@ -127,7 +128,7 @@ def pages() -> Iterator[Pages]:
 
 
 def write(db: Path, do: Callable[[sqlite3.Connection], Any]) -> Any:
-    """Writes as the command line does, beside a running server."""
+    """Write to the database as the command line does, beside a running server."""
     connection = open_database(db, create=False)
     try:
         connection.execute("begin immediate")
@@ -138,21 +139,21 @@ def write(db: Path, do: Callable[[sqlite3.Connection], Any]) -> Any:
         connection.close()
 
 
-class Stage:
-    """A website with its pages, and the real server behind a wire."""
+class TrackedSite:
+    """A website with its pages, and the real server behind a recording proxy."""
 
-    # In the rate limits of a shared server each test is a client of its own.
+    # Each test has its own client address, for the rate limits of the shared server.
     _numbers = itertools.count(1)
 
     def __init__(self, server: Server, pages: Pages, domain: str = "example.test") -> None:
         self.server, self.pages, self.domain = server, pages, domain
         pages.texts.clear()
-        self.wire = Wire(lambda: self.server.url)
-        self.wire.address = f"203.0.113.{next(self._numbers) % 250 + 1}"
+        self.proxy = RecordingProxy(lambda: self.server.url)
+        self.proxy.address = f"203.0.113.{next(self._numbers) % 250 + 1}"
         self.origin = f"http://{domain}:{pages.port}"
-        self.stats = f"http://stats.test:{self.wire.port}"
+        self.stats = f"http://stats.test:{self.proxy.port}"
         self.website, self.key = write(server.db, self._add)
-        until(lambda: self._asked("stats").status == 200)
+        until(lambda: self._response("stats").status == 200)
 
     def _add(self, connection: sqlite3.Connection) -> tuple[str, str]:
         now_ms = int(time.time() * 1000)
@@ -164,11 +165,11 @@ class Stage:
         return website, create_api_key(connection, owner, "", now_ms)
 
     def close(self) -> None:
-        self.wire.held.set()
-        self.wire.close()
+        self.proxy.held.set()
+        self.proxy.close()
 
     def script(self, attributes: str = "", src: str = "/tracker.js", website: str = "") -> str:
-        """The snippet."""
+        """Return the snippet."""
         own = f'data-website-id="{website or self.website}"'
         return f'<script defer src="{self.stats}{src}" {own} {attributes}></script>'
 
@@ -181,36 +182,36 @@ class Stage:
         head: str = "",
         tracker: str | None = None,
     ) -> str:
-        """Puts a page with the tracker at a path of the website; its URL."""
+        """Put a page with the tracker at a path of the website; return its URL."""
         script = self.script(attributes) if tracker is None else tracker
         inside = f"<meta name=viewport content=width=device-width><title>{path}</title>{head}{script}"
         text = f"<!doctype html><html lang=en><head>{inside}</head><body>{body}</body></html>"
         self.pages.put(path, text, headers)
         return self.origin + path
 
-    def ask(self, question: str) -> Any:
-        """The read API's data."""
-        answer = self._asked(question)
+    def ask(self, path: str) -> Any:
+        """Return the data of a report of the read API."""
+        answer = self._response(path)
         assert answer.status == 200, answer.body
         return answer.json["data"]
 
-    def _asked(self, question: str) -> Answer:
+    def _response(self, path: str) -> Answer:
         headers = {"Authorization": f"Bearer {self.key}"}
-        return self.server.request("GET", f"/api/v1/websites/{self.website}/{question}", headers=headers)
+        return self.server.request("GET", f"/api/v1/websites/{self.website}/{path}", headers=headers)
 
     def events(self) -> list[dict[str, Any]]:
-        """All events but heatmap points, in the order of their time."""
+        """Return all events but heatmap points, in the order of their time."""
         return list(reversed(self.ask("events?limit=1000")))
 
     def names(self) -> list[str]:
-        """Views by their path, events by their name, others by their type, in the order of their time."""
+        """Return the path of each view, the name of each event, the type of others, in the order of their time."""
         return [
             event["pathname"] if event["type"] == "pageview" else event["event_name"] or event["type"]
             for event in self.events()
         ]
 
     def counted(self, *names: str) -> None:
-        """Waits until just these are counted, in any order."""
+        """Wait until exactly these are counted, in any order."""
         until(lambda: sorted(self.names()) == sorted(names) or self._too_many(len(names)))
         assert sorted(self.names()) == sorted(names)
 
@@ -219,19 +220,19 @@ class Stage:
         return False
 
     def posted(self, number: int) -> list[Sent]:
-        """Waits until so many collect requests have gone out and been answered; all of them."""
-        until(lambda: len(self.wire.posts) >= number)
-        return self.wire.posts
+        """Wait until the proxy has received so many collect requests; return all of them."""
+        until(lambda: len(self.proxy.posts) >= number)
+        return self.proxy.posts
 
 
 @pytest.fixture
-def stage(running: Server, pages: Pages, request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """A website, of the domain that a test is given as this fixture's parameter."""
-    stage = Stage(running, pages, getattr(request, "param", "example.test"))
-    yield stage
-    stage.close()
-    # Promised: "no preflight ever (asserted in the browser test)".
-    assert {sent.method for sent in stage.wire.sent} <= {"GET", "POST"}
+def tracked(running: Server, pages: Pages, request: pytest.FixtureRequest) -> Iterator[TrackedSite]:
+    """Yield a website; the fixture's parameter is its domain."""
+    tracked = TrackedSite(running, pages, getattr(request, "param", "example.test"))
+    yield tracked
+    tracked.close()
+    # docs/tracker.md: no preflight.
+    assert {sent.method for sent in tracked.proxy.sent} <= {"GET", "POST"}
 
 
 class Tab(Protocol):
@@ -241,12 +242,12 @@ class Tab(Protocol):
         """Open a page."""
 
     def evaluate(self, text: str, argument: Any = None) -> Any:
-        """Return what an expression, or the function that it is, gives."""
+        """Return the value of an expression, or of the function that it is."""
 
 
 @pytest.fixture(scope="package")
 def drivers() -> Iterator[Callable[[str], webdriver.Driver]]:
-    """Gives a browser by its name, started once."""
+    """Yield a function that returns a browser by its name, started once."""
     started: dict[str, webdriver.Driver] = {}
     with ExitStack() as stack:
 
@@ -259,25 +260,25 @@ def drivers() -> Iterator[Callable[[str], webdriver.Driver]]:
 
 
 @pytest.fixture
-def tab(request: pytest.FixtureRequest, stage: Stage) -> Iterator[Tab]:
-    """A tab of the browser that is this fixture's parameter."""
+def tab(request: pytest.FixtureRequest, tracked: TrackedSite) -> Iterator[Tab]:
+    """Yield a tab of the browser that is the fixture's parameter."""
     if request.param == "chromium":
         yield request.getfixturevalue("visit")()
         return
     driver = request.getfixturevalue("drivers")(request.param)
     if request.param == "webkit":
         # GLib resolves names under localhost itself, and no other that is not in the DNS.
-        stage.stats = stage.stats.replace("stats.test", "stats.localhost")
+        tracked.stats = tracked.stats.replace("stats.test", "stats.localhost")
     yield driver
-    stage.wire.held.set()
-    driver.goto(stage.put("/clean", tracker=""))
+    tracked.proxy.held.set()
+    driver.goto(tracked.put("/clean", tracker=""))
     driver.evaluate("localStorage.clear()")
 
 
-_BY_REQUEST = [("webkit", "shop.localhost")] if os.environ.get("TALLY_WEBKIT") else []
-# Names under localhost are secure without TLS, and only there are locks.
+_WEBKIT = [("webkit", "shop.localhost")] if os.environ.get("TALLY_WEBKIT") else []
+# Names under localhost are secure contexts without TLS, which locks need.
 everywhere = pytest.mark.parametrize(
-    ("tab", "stage"),
-    [("chromium", "example.test"), ("firefox", "shop.localhost"), *_BY_REQUEST],
+    ("tab", "tracked"),
+    [("chromium", "example.test"), ("firefox", "shop.localhost"), *_WEBKIT],
     indirect=True,
 )

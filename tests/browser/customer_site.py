@@ -1,8 +1,8 @@
-"""What a browser test stands on: a website's own pages, and the wire between them and the real server.
+"""A website's own pages, and a proxy between browsers and the real server.
 
-`Pages` is the website: a plain HTTP server of texts. `Wire` is what lies between a browser and Tally: it passes every
-request on to the real server, notes it, and may refuse, delay or lose an answer when a test says so. Both listen on
-127.0.0.1; Chromium resolves every name under .test to that address, so pages and server are of different sites.
+`Pages` is the website: an HTTP server of texts. `RecordingProxy` records every request and passes it on to the real
+server; a test can have it respond itself, delay requests, or drop responses. Both listen on 127.0.0.1; Chromium
+resolves every name under .test to that address, so pages and server are of different sites.
 """
 
 import json
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 HOP = ("connection", "keep-alive", "transfer-encoding", "content-length", "date", "server")
 
 
-class _Quiet(BaseHTTPRequestHandler):
+class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *arguments: Any) -> None:
@@ -32,8 +32,8 @@ class _Quiet(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-class _Listening:
-    """A server on a thread of its own."""
+class _ThreadServer:
+    """An HTTP server on a thread of its own."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -50,22 +50,22 @@ class _Listening:
 
 @dataclass
 class Text:
-    """What a website answers at a path."""
+    """The response of a website at a path."""
 
     body: str
     headers: dict[str, str]
     kind: str
 
 
-class Pages(_Listening):
-    """The website. `put` says what is at a path; every host leads here."""
+class Pages(_ThreadServer):
+    """The website, for every host name. `put` sets the content of a path."""
 
     def __init__(self) -> None:
         self.texts: dict[str, Text] = {}
         self.opened: list[str] = []
         pages = self
 
-        class Handler(_Quiet):
+        class Handler(_Handler):
             def do_GET(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 path = urlsplit(self.path).path
@@ -81,13 +81,13 @@ class Pages(_Listening):
         super().__init__(Handler)
 
     def put(self, path: str, body: str, headers: dict[str, str] | None = None, kind: str = "text/html") -> None:
-        """From now on this is at the path."""
+        """Set the content of a path."""
         self.texts[path] = Text(body, headers or {}, kind)
 
 
 @dataclass
 class Sent:
-    """A request that went over the wire, and its answer's status (0: none came)."""
+    """A request that reached the proxy, and the status of its response (0: none)."""
 
     method: str
     path: str
@@ -101,21 +101,21 @@ class Sent:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The events of a batch."""
+        """Return the events of a batch."""
         return list(self.json["events"])
 
 
 @dataclass
 class Reply:
-    """An answer of the wire itself, 0 for none. `reaches`: the server gets the request, its answer is lost."""
+    """A response of the proxy itself, 0 for none. `reaches`: the server gets the request, its response is dropped."""
 
     status: int
     headers: dict[str, str] = field(default_factory=dict)
     reaches: bool = False
 
 
-class Wire(_Listening):
-    """Between browsers and the real server."""
+class RecordingProxy(_ThreadServer):
+    """A proxy between browsers and the real server. `replies` are used in order, one for each POST."""
 
     def __init__(self, target: Callable[[], str]) -> None:
         self.sent: list[Sent] = []
@@ -124,18 +124,18 @@ class Wire(_Listening):
         self.address = "203.0.113.1"
         self.held = threading.Event()
         self.held.set()
-        wire = self
+        proxy = self
 
-        class Handler(_Quiet):
+        class Handler(_Handler):
             def answer(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = self.rfile.read(length) if length else b""
                 sent = Sent(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, body)
-                wire.sent.append(sent)
+                proxy.sent.append(sent)
                 if self.command == "POST":
-                    wire.held.wait()
-                own = wire.replies.pop(0) if wire.replies and self.command == "POST" else None
-                cut = wire.is_cut or (own is not None and own.status == 0)
+                    proxy.held.wait()
+                own = proxy.replies.pop(0) if proxy.replies and self.command == "POST" else None
+                cut = proxy.is_cut or (own is not None and own.status == 0)
                 if cut and not (own and own.reaches):
                     return self.cut()
                 if own is not None and not own.reaches:
@@ -143,7 +143,7 @@ class Wire(_Listening):
                     opens = {"Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After"}
                     return self.reply(own.status, opens | own.headers, b"{}")
                 try:
-                    status, headers, text = wire.pass_on(target(), sent)
+                    status, headers, text = proxy.pass_on(target(), sent)
                 except (OSError, HTTPException):
                     return self.cut()
                 sent.status = status
@@ -160,7 +160,7 @@ class Wire(_Listening):
         super().__init__(Handler)
 
     def pass_on(self, url: str, sent: Sent) -> tuple[int, dict[str, str], bytes]:
-        """The real server's answer."""
+        """Return the real server's response."""
         at = urlsplit(url)
         connection = HTTPConnection(at.hostname or "", at.port or 0, timeout=60)
         try:
@@ -174,5 +174,5 @@ class Wire(_Listening):
 
     @property
     def posts(self) -> list[Sent]:
-        """The collect requests."""
+        """Return the collect requests."""
         return [sent for sent in self.sent if sent.method == "POST"]

@@ -1,7 +1,7 @@
-"""Visits of known ways through a website, sent through collect as apps do: for the pages of events and funnels.
+"""Visits with known pages and events, sent through collect as apps do: for the pages of events, funnels and journeys.
 
-Forty visits of yesterday begin one minute apart at 10:00 UTC, so none crosses midnight. All see /, every second
-/pricing half a minute later, every fourth of these signs up (with data), every fifth of all downloads (without).
+Forty visits of yesterday begin one minute apart at 10:00 UTC, so none crosses midnight. All have /, every second
+/pricing half a minute later, every fourth of all signs up (with data), every fifth of all downloads (without).
 """
 
 import time
@@ -19,7 +19,7 @@ RARE = [f"rare-{n:02}" for n in range(14)]
 
 
 def send_journeys(site: SampleServer, website: str) -> None:
-    """Sends all of them to a website that has none."""
+    """Send all of them to a website."""
     sent = list(_events(int(time.time() // DAY_S - 1) * DAY_S + 10 * 3600))
     for first in range(0, len(sent), A_BATCH):
         site.send(website, *sent[first : first + A_BATCH])

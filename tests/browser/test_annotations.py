@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.browser.accessibility import violations
 from tests.browser.browsers import OpenPage
 from tests.browser.history import SampleServer
 
@@ -16,7 +16,7 @@ Show = Callable[..., Any]
 
 @pytest.fixture
 def show(site: SampleServer, open_page: OpenPage) -> Show:
-    """Opens the dashboard, drawn."""
+    """Return a function that opens the dashboard and waits until it is loaded."""
 
     def show(**options: Any) -> Any:
         page = site.log_in(open_page(**options))
@@ -58,7 +58,7 @@ def test_an_annotation_is_added_by_a_click_changed_and_deleted(site: SampleServe
     expect(text).to_be_visible()
     page.set_viewport_size({"width": 1280, "height": 900})
     mark.hover()
-    assert Axe().run(page).response["violations"] == []
+    assert violations(page) == []
 
     mark.click()
     page.get_by_label("Text").fill("Relaunch")
@@ -99,7 +99,7 @@ def test_an_annotation_is_added_by_the_keyboard_and_shared(site: SampleServer, s
     expect(guest.get_by_role("dialog")).to_have_count(0)
 
 
-def test_a_click_without_the_button_still_chooses_a_day(show: Show) -> None:
+def test_a_click_without_the_button_still_selects_a_day(show: Show) -> None:
     page = show()
     click_chart(page)
     expect(page).to_have_url(re.compile("from="))

@@ -5,18 +5,18 @@ import subprocess
 
 import pytest
 
-from tests.browser.conftest import Stage, Visit
+from tests.browser.conftest import TrackedSite, Visit
 from tests.support.app import ROOT
 from tests.support.process import until
 
 MODULE = ROOT / "clients" / "js" / "browser.js"
 
 
-@pytest.mark.parametrize("stage", ["client.test"], indirect=True)
-def test_the_tracker_is_loaded_once_and_called(stage: Stage, visit: Visit) -> None:
+@pytest.mark.parametrize("tracked", ["client.test"], indirect=True)
+def test_the_tracker_is_loaded_once_and_called(tracked: TrackedSite, visit: Visit) -> None:
     """What is called before the tracker is there is sent after it; a single-page application needs nothing more."""
-    stage.pages.put("/browser.js", MODULE.read_text(), kind="text/javascript")
-    page = visit(stage.put("/start", tracker=""))
+    tracked.pages.put("/browser.js", MODULE.read_text(), kind="text/javascript")
+    page = visit(tracked.put("/start", tracker=""))
     variant = page.evaluate(
         "async ([url, websiteId]) => {"
         " const client = await import('/browser.js');"
@@ -27,10 +27,10 @@ def test_the_tracker_is_loaded_once_and_called(stage: Stage, visit: Visit) -> No
         " history.pushState(null, '', '/next');"
         " if (String(await Promise.all(runs)) !== 'true,true') throw new Error('it does not run');"
         " return variant; }",
-        [stage.stats, stage.website],
+        [tracked.stats, tracked.website],
     )
-    stage.counted("/start", "early", "ab_assign", "ab_convert", "/next")
-    events = {event["event_name"] or event["type"]: event for event in stage.events()}
+    tracked.counted("/start", "early", "ab_assign", "ab_convert", "/next")
+    events = {event["event_name"] or event["type"]: event for event in tracked.events()}
     assert events["early"]["event_data"] == {"plan": "pro"}
     convert = events["ab_convert"]
     assert (convert["variant"], convert["goal"], convert["value"]) == (variant, "order", 49.9)
@@ -38,23 +38,24 @@ def test_the_tracker_is_loaded_once_and_called(stage: Stage, visit: Visit) -> No
     assert tag.get_attribute("data-links") == "outbound"
     until(
         lambda: (
-            [sent.path for sent in stage.wire.sent if "/tracker" in sent.path] == ["/tracker.js", "/tracker/links.js"]
+            [sent.path for sent in tracked.proxy.sent if "/tracker" in sent.path]
+            == ["/tracker.js", "/tracker/links.js"]
         )
     )
 
 
-@pytest.mark.parametrize("stage", ["client.test"], indirect=True)
-def test_without_the_tracker_nothing_fails(stage: Stage, visit: Visit) -> None:
-    """A blocker stops the script; a server renders pages."""
-    stage.pages.put("/browser.js", MODULE.read_text(), kind="text/javascript")
-    page = visit(stage.put("/start", tracker=""))
+@pytest.mark.parametrize("tracked", ["client.test"], indirect=True)
+def test_without_the_tracker_nothing_fails(tracked: TrackedSite, visit: Visit) -> None:
+    """A blocker stops the script, or a server renders the page."""
+    tracked.pages.put("/browser.js", MODULE.read_text(), kind="text/javascript")
+    page = visit(tracked.put("/start", tracker=""))
     page.route("**/tracker.js", lambda route: route.abort())
     found = page.evaluate(
         "async ([url, websiteId]) => {"
         " const { load, track, variant } = await import('/browser.js');"
         " track('lost');"
         " return [await load({ url, websiteId }), await variant('button', ['green', 'blue'])]; }",
-        [stage.stats, stage.website],
+        [tracked.stats, tracked.website],
     )
     assert found == [False, "green"]
     script = (

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.conftest import Stage, Visit
+from tests.browser.conftest import TrackedSite, Visit
 from tests.support.app import ROOT
 
 MODULES = ROOT / "tests" / "js" / "node_modules"
@@ -26,50 +26,50 @@ def package(name: str) -> Path:
     return path
 
 
-def put_modules(stage: Stage, folder: Path) -> None:
+def put_modules(tracked: TrackedSite, folder: Path) -> None:
     """Put the modules of a package below /module/, with the extension that imports of a browser need."""
     for path in folder.rglob("*.js"):
         text = re.sub(r"(from ')(\./[^']+?)(?:\.js)?(')", r"\1\2.js\3", path.read_text())
-        stage.pages.put(f"/module/{path.relative_to(folder)}", text, kind="text/javascript")
+        tracked.pages.put(f"/module/{path.relative_to(folder)}", text, kind="text/javascript")
 
 
-@pytest.mark.parametrize("stage", ["package-one.test"], indirect=True)
-def test_plausible_tracker(stage: Stage, visit: Visit) -> None:
-    put_modules(stage, package("plausible-tracker") / "build" / "module")
-    page = visit(stage.put("/start", tracker=""))
+@pytest.mark.parametrize("tracked", ["package-one.test"], indirect=True)
+def test_plausible_tracker(tracked: TrackedSite, visit: Visit) -> None:
+    put_modules(tracked, package("plausible-tracker") / "build" / "module")
+    page = visit(tracked.put("/start", tracker=""))
     page.evaluate(
         "async ([domain, apiHost]) => {"
         " const { default: Plausible } = await import('/module/index.js');"
         " window.tracker = Plausible({ domain, apiHost, trackLocalhost: true });"
         " await new Promise((callback) => tracker.trackPageview({}, { callback }));"
         " await new Promise((callback) => tracker.trackEvent('Signup', { callback, props: { plan: 'pro' } })); }",
-        [stage.domain, stage.stats],
+        [tracked.domain, tracked.stats],
     )
-    stage.counted("/start", "Signup")
-    assert stage.events()[-1]["event_data"] == {"plan": "pro"}
-    assert [(sent.path, sent.status) for sent in stage.wire.posts] == [("/api/event", 202)] * 2
+    tracked.counted("/start", "Signup")
+    assert tracked.events()[-1]["event_data"] == {"plan": "pro"}
+    assert [(sent.path, sent.status) for sent in tracked.proxy.posts] == [("/api/event", 202)] * 2
 
 
-@pytest.mark.parametrize("stage", ["package-two.test"], indirect=True)
-def test_plausibles_official_package(stage: Stage, visit: Visit) -> None:
-    put_modules(stage, package("@plausible-analytics/tracker"))
+@pytest.mark.parametrize("tracked", ["package-two.test"], indirect=True)
+def test_plausibles_official_package(tracked: TrackedSite, visit: Visit) -> None:
+    put_modules(tracked, package("@plausible-analytics/tracker"))
     page = visit()
     # The package sends nothing from a browser that a program drives.
     page.add_init_script("Object.defineProperty(Navigator.prototype, 'webdriver', { get: () => false })")
-    page.goto(stage.put("/start", tracker=""))
+    page.goto(tracked.put("/start", tracker=""))
     page.evaluate(
         "async ([domain, endpoint]) => {"
         " window.tracker = await import('/module/plausible.js');"
         " tracker.init({ domain, endpoint });"
         " await new Promise((callback) => tracker.track('Signup', { callback, props: { plan: 'pro' } })); }",
-        [stage.domain, f"{stage.stats}/api/event"],
+        [tracked.domain, f"{tracked.stats}/api/event"],
     )
-    stage.counted("/start", "Signup")
-    assert [event["event_data"] for event in stage.events() if event["type"] == "event"] == [{"plan": "pro"}]
-    assert {(sent.path, sent.status) for sent in stage.wire.posts} == {("/api/event", 202)}
+    tracked.counted("/start", "Signup")
+    assert [event["event_data"] for event in tracked.events() if event["type"] == "event"] == [{"plan": "pro"}]
+    assert {(sent.path, sent.status) for sent in tracked.proxy.posts} == {("/api/event", 202)}
 
 
-def test_umami_node(stage: Stage) -> None:
+def test_umami_node(tracked: TrackedSite) -> None:
     """It sends a path without a hostname: the page is one of the website's domain."""
     script = (
         "const { Umami } = require(process.argv[1]);"
@@ -79,11 +79,11 @@ def test_umami_node(stage: Stage) -> None:
         " await umami.identify({ b: 2 })];"
         " for (const answer of answers) console.log(answer.status, JSON.stringify(await answer.json())); })()"
     )
-    url = f"http://127.0.0.1:{stage.wire.port}"
-    given = ["node", "-e", script, str(package("@umami/node")), stage.website, url]
+    url = f"http://127.0.0.1:{tracked.proxy.port}"
+    given = ["node", "-e", script, str(package("@umami/node")), tracked.website, url]
     printed = subprocess.run(given, capture_output=True, text=True, check=True).stdout.splitlines()
     nil = "00000000-0000-0000-0000-000000000000"
     assert printed == [f'200 {{"cache":"","sessionId":"{nil}","visitId":"{nil}"}}'] * 3
-    stage.counted("/home", "signup")
-    [home] = [event for event in stage.events() if event["type"] == "pageview"]
-    assert home["hostname"] == stage.domain
+    tracked.counted("/home", "signup")
+    [home] = [event for event in tracked.events() if event["type"] == "pageview"]
+    assert home["hostname"] == tracked.domain

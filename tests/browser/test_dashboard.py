@@ -1,4 +1,4 @@
-"""The dashboard of a website in a real Chromium: it shows what the read API answers, its address says what it shows.
+"""The dashboard of a website in a real Chromium: its figures are those of the read API, its state is in the address.
 
 Tests wait for conditions. Figures are compared with those of the API for the same days and zone.
 """
@@ -12,10 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.browser.browsers import PATIENCE_MS, ZONE, OpenPage, fail_and_recover
+from tests.browser.accessibility import violations
+from tests.browser.browsers import TIMEOUT_MS, ZONE, OpenPage, fail_and_recover, query_of, range_query
 from tests.browser.history import IMG, SampleServer
 from tests.support.process import until
 
@@ -32,18 +32,18 @@ Dashboard = Callable[..., Any]
 
 @pytest.fixture
 def dashboard(site: SampleServer, open_page: OpenPage) -> Dashboard:
-    """Opens the website's dashboard, drawn."""
+    """Return a function that opens the website's dashboard and waits until it is loaded."""
 
     def show(query: str = "", **options: Any) -> Any:
         page = site.log_in(open_page(**options))
         page.goto(f"{site.url}/websites/{site.website}?{query}")
-        return drawn(page)
+        return loaded(page)
 
     return show
 
 
-def drawn(page: Any, number: int = 7) -> Any:
-    """The page with that number of figures once all its responses have arrived."""
+def loaded(page: Any, number: int = 7) -> Any:
+    """Return the page once it shows that number of figures and all responses have arrived."""
     expect(page.locator(".figure")).to_have_count(number)
     expect(page.locator("canvas")).to_have_count(1)
     expect(page.locator(".list-card .card-foot .csv")).to_have_count(6)
@@ -53,20 +53,9 @@ def drawn(page: Any, number: int = 7) -> Any:
 
 
 def days(range_: str) -> tuple[str, str]:
-    """The first and the last day of a range of the picker."""
+    """Return the first and the last day of a range of the picker."""
     today = datetime.now(ZoneInfo(ZONE)).date()
     return f"{today - timedelta(days=DAYS[range_] - 1)}", f"{today}"
-
-
-def question(range_: str, more: str = "") -> str:
-    first, last = days(range_)
-    return f"from={first}&to={last}&tz={ZONE}{more}"
-
-
-def question_of(page: Any) -> str:
-    """The question that the page's address asks, for its last seven days."""
-    today = datetime.now(ZoneInfo("UTC")).date()
-    return f"from={today - timedelta(days=6)}&to={today}&tz=UTC"
 
 
 def figures(page: Any) -> dict[str, str]:
@@ -80,12 +69,8 @@ def rows(page: Any, card: str) -> list[tuple[str, str]]:
     ]
 
 
-def query_of(page: Any) -> dict[str, str]:
-    return dict(page.evaluate("[...new URL(location.href).searchParams]"))
-
-
 def shared_link(page: Any) -> str:
-    """The website's link, made where there is none yet."""
+    """Return the website's share link; create one if there is none."""
     page.get_by_role("button", name="Share").click()
     create, link = page.get_by_role("button", name="Create link"), page.get_by_label("Share link")
     expect(create.or_(link)).to_be_visible()
@@ -95,19 +80,13 @@ def shared_link(page: Any) -> str:
     return str(link.input_value())
 
 
-def faults(page: Any) -> list[str]:
-    """What axe-core finds on the page as it is."""
-    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]})
-    return [f"{one['id']}: {node['html'][:200]}" for one in found.response["violations"] for node in one["nodes"]]
+# --- figures and lists
 
 
-# --- what it shows
-
-
-def test_key_figures_have_lines_of_the_chart(site: SampleServer, dashboard: Dashboard) -> None:
+def test_key_figures_have_sparklines_of_the_series(site: SampleServer, dashboard: Dashboard) -> None:
     """From the series that the chart requests; screen readers have the table."""
     page = dashboard("period=7d&compare=off")
-    series = site.ask(f"timeseries?{question('7d')}")["data"]
+    series = site.ask(f"timeseries?{range_query(7)}")["data"]
     lines = page.locator("[aria-hidden=true].figure-spark")
     expect(lines.locator("polyline")).to_have_count(2 * 4)
     for name in ("visitors", "visits", "pageviews", "events"):
@@ -124,12 +103,12 @@ def test_key_figures_have_lines_of_the_chart(site: SampleServer, dashboard: Dash
 @pytest.mark.parametrize("range_", DAYS)
 def test_figures_are_those_of_the_read_api(site: SampleServer, dashboard: Dashboard, range_: str) -> None:
     page = dashboard(f"period={range_}")
-    told_by_api = site.ask(f"stats?{question(range_)}")["data"]
-    expect(page.locator("[data-figure=visitors]")).to_have_attribute("data-value", str(told_by_api["visitors"]))
+    from_api = site.ask(f"stats?{range_query(DAYS[range_])}")["data"]
+    expect(page.locator("[data-figure=visitors]")).to_have_attribute("data-value", str(from_api["visitors"]))
     shown = figures(page)
     # Where there were no visits, as just after midnight, some figures are null.
-    assert {name: json.loads(value) for name, value in shown.items()} == told_by_api
-    assert page.locator("[data-figure=visitors] .figure-value").inner_text() == f"{told_by_api['visitors']:,}"
+    assert {name: json.loads(value) for name, value in shown.items()} == from_api
+    assert page.locator("[data-figure=visitors] .figure-value").inner_text() == f"{from_api['visitors']:,}"
 
 
 # A browser under LANG=C, and one on a system without a known time zone, as their pages see them.
@@ -152,9 +131,9 @@ def test_the_pages_open_where_language_and_zone_of_the_browser_are_invalid(
     page = site.log_in(open_page())
     page.add_init_script(LANGUAGES.replace("LANGUAGE", json.dumps(language)) + NO_ZONE)
     page.goto(f"{site.url}/websites/{site.website}")
-    drawn(page)
+    loaded(page)
     assert query_of(page)["tz"] == "UTC"
-    visitors = site.ask("stats?" + question_of(page))["data"]["visitors"]
+    visitors = site.ask(f"stats?{range_query(zone='UTC')}")["data"]["visitors"]
     assert page.locator("[data-figure=visitors]").get_attribute("data-value") == str(visitors)
     number = page.evaluate("import('/assets/shared/formats.js').then((formats) => formats.number(12480))")
     assert number == ("12.480" if language.startswith("de") else "12,480")
@@ -193,22 +172,22 @@ def test_rows_of_pages_and_hosts_have_a_link_to_them(dashboard: Dashboard) -> No
     hosts = page.locator(".card-sources .bars > li")
     expect(hosts.filter(has_text="google.com").get_by_role("link")).to_have_attribute("href", "https://google.com/")
     expect(hosts.filter(has_text="Direct / None").get_by_role("link")).to_have_count(0)
-    assert faults(page) == []
+    assert violations(page) == []
     page.get_by_role("button", name="All pages").click()
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("link", name="Open /pricing in a new tab")).to_have_count(1)
-    assert faults(page) == []
+    assert violations(page) == []
 
 
 def test_key_figures_are_one_request(site: SampleServer, open_page: OpenPage) -> None:
     """Of a range that is not over, with as much of the one before; without it where its events have expired."""
     page = site.log_in(open_page())
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/stats?" in request.url else None)
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url) if "/stats?" in request.url else None)
     page.goto(f"{site.url}/websites/{site.website}?period=30d&tz={ZONE}")
-    drawn(page)
-    assert len(asked) == 1, asked
-    assert "compare=previous" in asked[0]
+    loaded(page)
+    assert len(urls) == 1, urls
+    assert "compare=previous" in urls[0]
     change = site.ask(f"stats?period=30d&tz={ZONE}&compare=previous")["data"]["change"]["pageviews"]
     words = page.locator("[data-figure=pageviews] .figure-change").inner_text()
     assert float(re.search(r"[\d.]+", words)[0]) == pytest.approx(abs(change), abs=0.5)  # type: ignore[index]
@@ -216,23 +195,23 @@ def test_key_figures_are_one_request(site: SampleServer, open_page: OpenPage) ->
     expired = {"ok": False, "error": {"code": "beyond_retention", "message": "The raw events have expired."}}
     page.route(re.compile("/stats.*compare="), lambda route: route.fulfill(status=400, json=expired))
     page.reload()
-    drawn(page)
+    loaded(page)
     visitors = site.ask(f"stats?period=30d&tz={ZONE}")["data"]["visitors"]
     expect(page.locator("[data-figure=visitors]")).to_have_attribute("data-value", str(visitors))
     expect(page.locator("[data-figure=visitors] .figure-change")).to_have_text("\u00a0")
-    page.problems.forgive("status of 400")
+    page.problems.discard("status of 400")
 
 
 def test_the_table_behind_the_chart_is_the_series(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=7d")
     page.get_by_text("Table of this chart").click()
-    told_by_api = site.ask(f"timeseries?{question('7d')}")["data"]
+    from_api = site.ask(f"timeseries?{range_query(7)}")["data"]
     expect(page.locator(".series-table tbody tr")).to_have_count(7)
     shown = [
         [int(cell.inner_text()) for cell in row.locator("td").all()[:4]]
         for row in page.locator(".series-table tbody tr").all()
     ]
-    assert shown == [[row[name] for name in ("visitors", "visits", "pageviews", "events")] for row in told_by_api]
+    assert shown == [[row[name] for name in ("visitors", "visits", "pageviews", "events")] for row in from_api]
 
 
 @pytest.mark.parametrize("tab", range(max(map(len, FIELDS.values()))))
@@ -241,21 +220,21 @@ def test_lists_are_those_of_the_read_api(site: SampleServer, dashboard: Dashboar
     shown = {card: fields[min(tab, len(fields) - 1)] for card, fields in FIELDS.items()}
     page = dashboard("period=30d&" + "&".join(f"tab_{card}={field}" for card, field in shown.items()))
     for card, field in shown.items():
-        answer = site.ask(f"top/{field}?{question('30d')}")
-        told_by_api = [(row["value"], f"{row['visitors']:,} visitors") for row in answer["data"]]
+        answer = site.ask(f"top/{field}?{range_query(30)}")
+        from_api = [(row["value"], f"{row['visitors']:,} visitors") for row in answer["data"]]
         unset = answer["meta"]["unset"]["visitors"]
-        if unset and len(told_by_api) < 10:
-            told_by_api.append(("", f"{unset:,} visitors"))
-        assert rows(page, card) == told_by_api, field
+        if unset and len(from_api) < 10:
+            from_api.append(("", f"{unset:,} visitors"))
+        assert rows(page, card) == from_api, field
 
 
 @pytest.mark.parametrize("tab", ["entry", "exit"])
-def test_where_visits_begin_and_end(site: SampleServer, dashboard: Dashboard, tab: str) -> None:
+def test_entry_and_exit_pages(site: SampleServer, dashboard: Dashboard, tab: str) -> None:
     page = dashboard(f"period=30d&tab_pages={tab}")
-    answer = site.ask(f"{tab}-pages?{question('30d')}")["data"]
+    answer = site.ask(f"{tab}-pages?{range_query(30)}")["data"]
     assert rows(page, "pages") == [(row["value"], f"{row['visits']:,} visits") for row in answer]
     expect(page.locator(".card-pages .columns")).to_have_text("Visits")
-    all_visits = site.ask(f"stats?{question('30d')}")["data"]["visits"]
+    all_visits = site.ask(f"stats?{range_query(30)}")["data"]["visits"]
     share = page.locator(".card-pages .bar-share").first.inner_text()
     assert float(share.rstrip("%")) == pytest.approx(100 * answer[0]["visits"] / all_visits, abs=0.051)
     page.locator(".card-pages .bar").first.hover()
@@ -267,21 +246,21 @@ def test_where_visits_begin_and_end(site: SampleServer, dashboard: Dashboard, ta
     )
     page.locator(".card-pages").get_by_role("button", name=f"All {tab} pages").click()
     found = page.locator("dialog tbody tr")
-    expect(found).to_have_count(len(site.ask(f"{tab}-pages?limit=1000&{question('30d')}")["data"]))
+    expect(found).to_have_count(len(site.ask(f"{tab}-pages?limit=1000&{range_query(30)}")["data"]))
     expect(found.first.locator("td").first).to_have_text(f"{answer[0]['visits']:,}")
     found.first.locator("button").click()
     expect(page.locator(".chip")).to_have_count(1)
     assert query_of(page)[f"filter_{tab}_page"] == answer[0]["value"]
     assert query_of(page)["tab_pages"] == tab
     # Those that saw the page, by where they began or ended.
-    filtered = site.ask(f"{tab}-pages?{question('30d')}&filter_{tab}_page={answer[0]['value']}")["data"]
-    drawn(page)
+    filtered = site.ask(f"{tab}-pages?{range_query(30)}&filter_{tab}_page={answer[0]['value']}")["data"]
+    loaded(page)
     assert rows(page, "pages") == [(row["value"], f"{row['visits']:,} visits") for row in filtered]
 
 
-def test_names_of_events_with_their_counts(site: SampleServer, dashboard: Dashboard) -> None:
+def test_event_names_with_their_counts(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=30d")
-    [row] = site.ask(f"event-names?{question('30d')}")["data"]
+    [row] = site.ask(f"event-names?{range_query(30)}")["data"]
     bar = page.locator(".card-names .bar")
     assert rows(page, "names") == [(row["value"], f"{row['visitors']:,} visitors")]
     expect(bar.locator(".bar-aside")).to_have_text(f"{row['events']:,} events, ")
@@ -295,7 +274,7 @@ def test_names_of_events_with_their_counts(site: SampleServer, dashboard: Dashbo
 
 def test_all_values_of_a_list_are_in_a_dialog_with_a_search(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=30d")
-    everything = site.ask(f"top/pathname?limit=1000&{question('30d')}")["data"]
+    everything = site.ask(f"top/pathname?limit=1000&{range_query(30)}")["data"]
     page.locator(".card-pages").get_by_role("button", name="All pages").click()
     found = page.locator("dialog tbody tr")
     expect(found).to_have_count(len(everything))
@@ -336,10 +315,10 @@ def test_recent_events_page_by_page(site: SampleServer, dashboard: Dashboard) ->
     page.get_by_role("button", name="Older events").click()
     expect(page.locator(".events-table tbody tr")).to_have_count(24)
     shown = [one.get_attribute("datetime") for one in page.locator(".events-table time").all()]
-    assert shown == [event["timestamp"] for event in site.ask(f"events?limit=24&{question('30d')}")["data"]]
+    assert shown == [event["timestamp"] for event in site.ask(f"events?limit=24&{range_query(30)}")["data"]]
 
 
-def test_everything_shown_can_be_had_as_csv(dashboard: Dashboard) -> None:
+def test_each_card_has_a_csv(dashboard: Dashboard) -> None:
     page = dashboard("period=30d&filter_country=DE")
     links = [one.get_attribute("href") for one in page.locator("a.csv").all()]
     assert len(links) == 9
@@ -350,7 +329,7 @@ def test_everything_shown_can_be_had_as_csv(dashboard: Dashboard) -> None:
         assert answer.headers["content-type"].startswith("text/csv")
 
 
-def test_pages_have_a_small_line_of_their_days(site: SampleServer, dashboard: Dashboard) -> None:
+def test_pages_have_sparklines(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=7d")
     expect(page.locator(".card-pages .spark polyline")).to_have_count(10)
     longest = dashboard("period=12mo")
@@ -358,25 +337,25 @@ def test_pages_have_a_small_line_of_their_days(site: SampleServer, dashboard: Da
     expect(longest.locator(".spark polyline")).to_have_count(0)
 
 
-def test_who_is_here_now_comes_by_itself(site: SampleServer, dashboard: Dashboard) -> None:
+def test_a_new_visitor_appears_without_a_reload(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard()
     before = int(page.locator(".live strong").inner_text())
-    site.send(site.website, {"type": "screen_view", "name": "just-now", "session_id": "somebody-new"})
+    site.send(site.website, {"type": "screen_view", "name": "just-now", "session_id": "visitor-new"})
     expect(page.locator(".live strong")).to_have_text(str(before + 1))
     expect(page.locator(".card-live .bar", has_text="/just-now")).to_have_count(1)
 
 
-# --- the address
+# --- state in the address
 
 
-def test_the_address_says_all_of_it_and_shows_everyone_the_same(site: SampleServer, dashboard: Dashboard) -> None:
+def test_an_address_shows_the_same_page_to_every_user(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard()
     page.get_by_role("button", name="30 d").click()
     page.get_by_role("button", name="Pageviews", exact=False).first.click()
     page.locator(".card-sources").get_by_label("Campaigns").select_option("UTM source")
     page.locator(".card-places .bar", has_text="Germany").click()
     expect(page.locator(".chip", has_text="Germany")).to_have_count(1)
-    drawn(page)
+    loaded(page)
     expect(page.locator(".bar[aria-pressed=true]")).to_have_count(1)
     assert query_of(page) == {
         "period": "30d",
@@ -392,7 +371,7 @@ def test_the_address_says_all_of_it_and_shows_everyone_the_same(site: SampleServ
     expect(other.locator(".legend")).to_have_text(page.locator(".legend").inner_text().replace("\n", ""))
 
 
-def test_back_goes_back(dashboard: Dashboard) -> None:
+def test_the_back_button_restores_the_state_before(dashboard: Dashboard) -> None:
     page = dashboard("period=7d")
     before = figures(page)
     page.get_by_role("button", name="30 d").click()
@@ -403,7 +382,7 @@ def test_back_goes_back(dashboard: Dashboard) -> None:
     expect(page.locator(".chip")).to_have_count(0)
     page.go_back()
     expect(page.locator(".dash-range .segment[aria-pressed=true]").first).to_have_text("7 d")
-    drawn(page)
+    loaded(page)
     assert figures(page) == before
 
 
@@ -412,7 +391,7 @@ def test_a_change_that_overtakes_the_timer_of_the_one_before_is_shown(site: Samp
     page = site.log_in(open_page(fresh=True))
     page.clock.install()
     page.goto(f"{site.url}/websites/{site.website}?period=7d")
-    drawn(page)
+    loaded(page)
     page.clock.pause_at(datetime.now() + timedelta(seconds=5))
     page.keyboard.press("3")
     page.keyboard.press("1")
@@ -420,20 +399,20 @@ def test_a_change_that_overtakes_the_timer_of_the_one_before_is_shown(site: Samp
     page.clock.set_system_time(datetime.now() + timedelta(seconds=10))
     page.keyboard.press("2")
     expect(page.locator(".dash-range .segment[aria-pressed=true]").first).to_have_text("7 d")
-    drawn(page)
+    loaded(page)
 
 
 def test_the_time_zone_is_the_one_of_the_address(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=7d&tz=Pacific/Auckland")
     today = datetime.now(ZoneInfo("Pacific/Auckland")).date()
-    asked = f"stats?from={today - timedelta(days=6)}&to={today}&tz=Pacific/Auckland"
+    query = f"stats?from={today - timedelta(days=6)}&to={today}&tz=Pacific/Auckland"
     expect(page.locator("[data-figure=visitors]")).to_have_attribute(
-        "data-value", str(site.ask(asked)["data"]["visitors"])
+        "data-value", str(site.ask(query)["data"]["visitors"])
     )
     expect(page.locator(".when-days")).to_have_attribute("title", "Days in the time zone Pacific/Auckland")
 
 
-def test_days_of_ones_own(dashboard: Dashboard) -> None:
+def test_a_range_of_custom_days(dashboard: Dashboard) -> None:
     page = dashboard("period=7d")
     page.get_by_role("button", name="More", exact=True).click()
     first, last = days("30d")
@@ -444,27 +423,27 @@ def test_days_of_ones_own(dashboard: Dashboard) -> None:
     assert (query_of(page)["from"], query_of(page)["to"]) == (first, last)
 
 
-def test_nonsense_in_the_address_is_passed_over(dashboard: Dashboard) -> None:
+def test_invalid_values_in_the_address_are_ignored(dashboard: Dashboard) -> None:
     page = dashboard(
         "period=soon&tz=Mars/Base&figure=luck&interval=second&compare=all&from=2026-02-30&to=x&tab_pages=country&other=1"
     )
     assert query_of(page) == {"period": "7d", "tz": ZONE}
 
 
-def test_from_one_website_to_another_the_days_stay_and_filters_do_not(site: SampleServer, dashboard: Dashboard) -> None:
+def test_another_website_keeps_the_range_but_no_filters(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=30d&filter_country=DE")
     site.send(site.second, {"type": "screen_view", "name": "second"})
     page.locator(".switcher summary").click()
     page.get_by_role("link", name="second.example").click()
     expect(page.locator("h1").first).to_have_text("second.example")
-    drawn(page)
+    loaded(page)
     assert query_of(page) == {"period": "30d", "tz": ZONE}
 
 
 # --- filters and keys
 
 
-def test_filters_are_added_and_taken_away(site: SampleServer, dashboard: Dashboard) -> None:
+def test_filters_are_added_and_removed(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=30d")
     page.get_by_role("button", name="Filter", exact=True).click()
     page.get_by_label("Field").select_option("country")
@@ -477,9 +456,9 @@ def test_filters_are_added_and_taken_away(site: SampleServer, dashboard: Dashboa
     page.get_by_label("Value").fill(f"signup {IMG}")
     page.keyboard.press("Enter")
     expect(page.locator(".chip")).to_have_count(2)
-    drawn(page, 6)  # conversions in place of pageviews and events
+    loaded(page, 6)  # conversions in place of pageviews and events
     answer = site.ask(
-        f"stats?{question('30d')}&filter_country=DE&filter_event_name=signup%20%3Cimg%20src%3Dx%20onerror%3Dwindow.broken%3D1%3E"
+        f"stats?{range_query(30)}&filter_country=DE&filter_event_name=signup%20%3Cimg%20src%3Dx%20onerror%3Dwindow.broken%3D1%3E"
     )
     assert figures(page)["visitors"] == str(answer["data"]["visitors"])
     page.locator(".chip-remove").first.focus()
@@ -490,17 +469,17 @@ def test_filters_are_added_and_taken_away(site: SampleServer, dashboard: Dashboa
     expect(page.locator(".chip")).to_have_count(0)
 
 
-def test_what_is_not_set_can_be_filtered_too(site: SampleServer, dashboard: Dashboard) -> None:
+def test_unset_values_can_be_filtered_by(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=30d")
     page.locator(".card-sources").get_by_role("tab", name="Referrers").click()
     page.locator(".card-sources .bar", has_text="Direct / None").click()
     expect(page.locator(".chip", has_text="Direct")).to_have_count(1)
-    drawn(page)
-    expected = site.ask(f"stats?{question('30d')}&filter_referrer=")["data"]
+    loaded(page)
+    expected = site.ask(f"stats?{range_query(30)}&filter_referrer=")["data"]
     assert figures(page)["pageviews"] == str(expected["pageviews"])
 
 
-def test_the_keyboard_does_everything(dashboard: Dashboard) -> None:
+def test_keyboard_shortcuts(dashboard: Dashboard) -> None:
     page = dashboard("period=7d")
     pressed = page.locator(".dash-range .segment[aria-pressed=true]")
     for key, words in (("1", "Today"), ("3", "30 d"), ("4", "90 d"), ("5", "12 m"), ("2", "7 d")):
@@ -524,7 +503,7 @@ def test_the_keyboard_does_everything(dashboard: Dashboard) -> None:
     expect(page.locator("dialog")).to_have_count(0)
 
 
-def test_by_tab_and_enter_a_row_filters_and_the_focus_stays(dashboard: Dashboard) -> None:
+def test_a_row_filters_by_keyboard_and_keeps_the_focus(dashboard: Dashboard) -> None:
     page = dashboard("period=30d")
     for _ in range(200):
         page.keyboard.press("Tab")
@@ -533,7 +512,7 @@ def test_by_tab_and_enter_a_row_filters_and_the_focus_stays(dashboard: Dashboard
     key = page.evaluate("document.activeElement.dataset.key")
     page.keyboard.press("Enter")
     expect(page.locator(".chip")).to_have_count(1)
-    drawn(page)
+    loaded(page)
     assert page.evaluate("document.activeElement.dataset.key") == key
 
 
@@ -569,41 +548,43 @@ def test_the_chart_can_be_read_by_keyboard(dashboard: Dashboard) -> None:
         ("realtime", "Visitors now cannot be shown."),
     ],
 )
-def test_what_fails_says_so_and_recovers(site: SampleServer, open_page: OpenPage, part: str, words: str) -> None:
+def test_a_failed_request_shows_an_error_and_can_be_retried(
+    site: SampleServer, open_page: OpenPage, part: str, words: str
+) -> None:
     page = site.log_in(open_page())
     address = f"{site.url}/websites/{site.website}"
     fail_and_recover(page, address, re.compile(f"/api/account/websites/[^/]+/{part}"), words)
     # Lists that came in the same request.
     for notice in page.locator(".notice").all()[::-1]:
         notice.get_by_role("button", name="Try again").click()
-    drawn(page)
+    loaded(page)
 
 
 def test_lists_come_in_one_request(dashboard: Dashboard) -> None:
     """For the range and filters of the page; countries, of which the map shows all, by themselves."""
     page = dashboard("period=7d")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
     page.locator(".card-browsers .bar").first.click()
     page.wait_for_url("**&filter_browser=*")
-    drawn(page)
-    lists = sorted(query["fields"][0] for url in asked if "/top?" in url and (query := parse_qs(urlsplit(url).query)))
+    loaded(page)
+    lists = sorted(query["fields"][0] for url in urls if "/top?" in url and (query := parse_qs(urlsplit(url).query)))
     assert [fields for fields in lists if "browser" in fields] == ["pathname,channel,browser,hostname"]
     assert "country" in lists
-    assert not [url for url in asked if "/top/" in url]
+    assert not [url for url in urls if "/top/" in url]
 
 
-def test_events_that_are_no_longer_kept_are_told_in_the_servers_words(site: SampleServer, open_page: OpenPage) -> None:
+def test_the_error_for_expired_events_is_the_servers_message(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
-    words = "Single events are kept from 2026-11-01T00:00:00.000+00:00 on: ask from then on."
+    words = "The raw events before 2026-11-01T00:00:00.000+00:00 have expired."
     body = {"ok": False, "error": {"code": "beyond_retention", "message": words, "field": "from"}}
     page.route(re.compile(r"/events\?"), lambda route: route.fulfill(status=400, json=body))
     page.goto(f"{site.url}/websites/{site.website}")
     expect(page.locator(".card-events .notice")).to_contain_text(words)
-    page.problems.forgive("status of 400")
+    page.problems.discard("status of 400")
 
 
-def test_while_it_asks_the_old_figures_stay_dimmed(dashboard: Dashboard) -> None:
+def test_figures_are_dimmed_while_new_ones_are_requested(dashboard: Dashboard) -> None:
     page = dashboard("period=7d")
     held: list[Any] = []
     page.route(re.compile("/stats"), lambda route: held.append(route))
@@ -615,39 +596,39 @@ def test_while_it_asks_the_old_figures_stay_dimmed(dashboard: Dashboard) -> None
     until(lambda: page.evaluate("1") and held)
     for route in held:
         route.continue_()
-    drawn(page)
+    loaded(page)
 
 
-def test_a_website_without_events_shows_the_snippet_and_then_its_first_view(
+def test_a_website_without_events_shows_the_snippet_until_the_first_event(
     site: SampleServer, open_page: OpenPage
 ) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.empty}")
     expect(page.locator("main")).to_contain_text(site.empty)
     site.send(site.empty, {"type": "screen_view", "name": "first"})
-    expect(page.locator(".card-pages .bar")).to_have_count(1, timeout=PATIENCE_MS)
+    expect(page.locator(".card-pages .bar")).to_have_count(1, timeout=TIMEOUT_MS)
 
 
-def test_an_unknown_website_says_so(site: SampleServer, open_page: OpenPage) -> None:
+def test_an_unknown_website(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000")
     expect(page.locator("main")).to_contain_text("Website not found")
 
 
-def test_a_refresh_shows_what_is_new_and_keeps_the_focus(site: SampleServer, open_page: OpenPage) -> None:
+def test_a_refresh_shows_new_events_and_keeps_the_focus(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page(fresh=True))
     page.clock.install()
     page.goto(f"{site.url}/websites/{site.website}?period=7d")
-    drawn(page)
+    loaded(page)
     before = int(figures(page)["pageviews"])
     page.locator(".card-browsers .bar").first.focus()
-    site.send(site.website, {"type": "screen_view", "name": "later", "session_id": "somebody-later"})
+    site.send(site.website, {"type": "screen_view", "name": "later", "session_id": "visitor-later"})
     page.clock.run_for(61_000)
     expect(page.locator("[data-figure=pageviews]")).to_have_attribute("data-value", str(before + 1))
     assert page.evaluate("document.activeElement.matches('.card-browsers .bar')")
 
 
-# --- what visitors send
+# --- data of visitors
 
 
 def test_html_in_the_data_is_text(dashboard: Dashboard) -> None:
@@ -656,14 +637,14 @@ def test_html_in_the_data_is_text(dashboard: Dashboard) -> None:
     expect(page.locator(".card-sources .bar", has_text=IMG)).to_have_count(1)
     page.locator(".card-sources .bar", has_text=IMG).click()
     expect(page.locator(".chip", has_text=IMG)).to_have_count(1)
-    drawn(page)
+    loaded(page)
     page.keyboard.press("/")
     expect(page.locator("dialog tbody tr").first).to_be_visible()
     page.keyboard.press("Escape")
     expect(page.locator("dialog")).to_have_count(0)
     page.goto(page.url.partition("?")[0] + "?period=30d&filter_type=event")
     # Conversions take the place of pageviews and events.
-    drawn(page, 6)
+    loaded(page, 6)
     expect(page.locator(".event-name", has_text=IMG).first).to_be_visible()
     expect(page.locator(".event-data", has_text=IMG).first).to_be_visible()
     assert page.locator("img[src=x]").count() == 0
@@ -673,33 +654,33 @@ def test_html_in_the_data_is_text(dashboard: Dashboard) -> None:
 # --- the shared link
 
 
-def test_the_shared_link_shows_the_same_and_can_be_taken_back(
+def test_a_share_link_shows_the_same_figures_until_it_is_revoked(
     site: SampleServer, dashboard: Dashboard, open_page: OpenPage
 ) -> None:
     page = dashboard("period=30d&filter_country=DE")
     link = shared_link(page)
     assert "/share/" in link
     assert "filter_country=DE" in link
-    stranger = drawn(open_page(link))
-    assert figures(stranger) == figures(page)
-    assert rows(stranger, "pages") == rows(page, "pages")
-    assert rows(stranger, "names") == rows(page, "names")
-    stranger.get_by_role("tab", name="Exit").click()
-    expect(stranger.locator(".card-pages .columns")).to_have_text("Visits")
-    drawn(stranger)
-    exits = site.ask(f"exit-pages?{question('30d')}&filter_country=DE")["data"]
-    assert rows(stranger, "pages") == [(row["value"], f"{row['visits']:,} visits") for row in exits]
-    assert stranger.locator("nav").count() == 0
-    assert stranger.get_by_role("button", name="Share").count() == 0
-    assert "/api/account" not in stranger.content()
+    shared = loaded(open_page(link))
+    assert figures(shared) == figures(page)
+    assert rows(shared, "pages") == rows(page, "pages")
+    assert rows(shared, "names") == rows(page, "names")
+    shared.get_by_role("tab", name="Exit").click()
+    expect(shared.locator(".card-pages .columns")).to_have_text("Visits")
+    loaded(shared)
+    exits = site.ask(f"exit-pages?{range_query(30)}&filter_country=DE")["data"]
+    assert rows(shared, "pages") == [(row["value"], f"{row['visits']:,} visits") for row in exits]
+    assert shared.locator("nav").count() == 0
+    assert shared.get_by_role("button", name="Share").count() == 0
+    assert "/api/account" not in shared.content()
     page.get_by_role("button", name="Revoke link").click()
     expect(page.get_by_role("button", name="Create link")).to_be_visible()
-    stranger.reload()
-    expect(stranger.locator("main")).to_contain_text("This share link is not valid.")
-    stranger.problems.forgive("status of 404")
+    shared.reload()
+    expect(shared.locator("main")).to_contain_text("This share link is not valid.")
+    shared.problems.discard("status of 404")
 
 
-# --- people
+# --- accessibility, screens and size
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -712,7 +693,7 @@ def test_axe_finds_nothing(dashboard: Dashboard, scheme: str, width: int) -> Non
             page.keyboard.press(opens)
             expect(page.locator("dialog")).to_be_visible()
             expect(page.locator("dialog [aria-busy]")).to_have_count(0)
-        assert faults(page) == []
+        assert violations(page) == []
         page.keyboard.press("Escape") if opens else None
         expect(page.locator("dialog")).to_have_count(0)
 
@@ -723,29 +704,29 @@ def test_axe_finds_nothing_on_shared_empty_and_failed_pages(
 ) -> None:
     page = dashboard("period=7d", color_scheme=scheme)
     link = shared_link(page)
-    assert faults(page) == []
-    shared = drawn(open_page(link, color_scheme=scheme))
-    assert faults(shared) == []
+    assert violations(page) == []
+    shared = loaded(open_page(link, color_scheme=scheme))
+    assert violations(shared) == []
     shared.goto(shared.url.partition("?")[0] + "?from=2001-01-01&to=2001-01-07")
     expect(shared.locator(".card-pages .nothing")).to_be_visible()
-    drawn(shared)
-    assert faults(shared) == []
+    loaded(shared)
+    assert violations(shared) == []
     shared.route(re.compile("/api/share/[^/]+/"), lambda route: route.abort())
     shared.reload()
     expect(shared.locator(".notice")).to_have_count(10)
-    assert faults(shared) == []
-    shared.wait_for_load_state("networkidle")  # cards ask one after the other
-    shared.problems.forgive("ERR_FAILED")
+    assert violations(shared) == []
+    shared.wait_for_load_state("networkidle")  # cards send their requests one after the other
+    shared.problems.discard("ERR_FAILED")
 
 
 @pytest.mark.parametrize("width", [320, 390, 700, 900, 1920])
-def test_nothing_but_the_figures_scrolls_sideways(dashboard: Dashboard, width: int) -> None:
+def test_only_the_key_figures_scroll_sideways(dashboard: Dashboard, width: int) -> None:
     query = "period=30d&filter_country=DE&filter_country=FR&filter_browser=Chrome"
     page = dashboard(query, viewport={"width": width, "height": 800})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
 
 
-def test_on_a_phone_the_left_column_is_a_drawer(dashboard: Dashboard) -> None:
+def test_on_phones_the_sidebar_is_a_drawer(dashboard: Dashboard) -> None:
     page = dashboard(viewport={"width": 390, "height": 800})
     column = page.locator("nav.sidebar")
     expect(column).not_to_be_visible()
@@ -763,13 +744,13 @@ def test_the_chart_follows_the_colour_scheme(dashboard: Dashboard) -> None:
     page.wait_for_function("(light) => document.querySelector('canvas').toDataURL() !== light", arg=light)
 
 
-def test_nothing_moves_for_who_wants_no_motion(dashboard: Dashboard) -> None:
+def test_reduced_motion_has_no_transitions(dashboard: Dashboard) -> None:
     page = dashboard(reduced_motion="reduce")
     moves = "(element) => parseFloat(getComputedStyle(element).transitionDuration) > 0"
     assert page.evaluate(f"[...document.querySelectorAll('*')].filter({moves}).length") == 0
 
 
-def test_on_paper_it_is_a_report(dashboard: Dashboard) -> None:
+def test_print_layout(dashboard: Dashboard) -> None:
     page = dashboard("period=30d&filter_country=DE")
     page.emulate_media(media="print")
     expect(page.locator(".print-head")).to_contain_text("Country is Germany")
@@ -788,13 +769,13 @@ def test_the_first_load_is_at_most_120_kb(
     page = site.log_in(open_page(fresh=True, locale=locale, viewport=viewport))
     sizes: dict[str, int] = {}
 
-    def note(response: Any) -> None:
+    def record(response: Any) -> None:
         if "/api/" not in response.url:
             sizes[response.url.removeprefix(site.url)] = response.request.sizes()["responseBodySize"]
 
-    page.on("requestfinished", lambda request: note(request.response()))
+    page.on("requestfinished", lambda request: record(request.response()))
     page.goto(f"{site.url}/websites/{site.website}")
-    drawn(page)
+    loaded(page)
     if size == (1920, 1080):
         expect(page.locator(".map path").first).to_be_attached()
     page.wait_for_load_state("networkidle")

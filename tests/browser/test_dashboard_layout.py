@@ -1,4 +1,4 @@
-"""What the dashboard shows where, in a real Chromium: what leads, what is hidden while empty, what is on request."""
+"""The layout of the dashboard, in a real Chromium: order and size of cards, empty lists, what is loaded on demand."""
 
 import json
 import time
@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.browsers import OpenPage
+from tests.browser.accessibility import violations, violations_in_each_scheme
+from tests.browser.browsers import OpenPage, query_of
 from tests.browser.history import DAYS, SampleServer, run, sample_server
-from tests.browser.owner import faults, faults_in_each_scheme
 
 Dashboard = Callable[..., Any]
 
@@ -31,7 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
 
 @pytest.fixture
 def dashboard(site: SampleServer, open_page: OpenPage) -> Dashboard:
-    """Opens the website's dashboard, drawn."""
+    """Return a function that opens the website's dashboard and waits until it is loaded."""
 
     def show(query: str = "period=30d", **options: Any) -> Any:
         page = site.log_in(open_page(**options))
@@ -44,11 +44,7 @@ def dashboard(site: SampleServer, open_page: OpenPage) -> Dashboard:
     return show
 
 
-def query_of(page: Any) -> dict[str, str]:
-    return dict(page.evaluate("[...new URL(location.href).searchParams]"))
-
-
-def test_lists_without_values_hold_no_space(dashboard: Dashboard) -> None:
+def test_lists_without_values_are_hidden(dashboard: Dashboard) -> None:
     page = dashboard()
     tabs = page.locator(".card-places").get_by_role("tab")
     expect(tabs).to_have_text(["Countries", "Languages"])
@@ -76,20 +72,20 @@ def test_lists_of_campaigns_share_a_menu(dashboard: Dashboard) -> None:
     expect(card.get_by_role("tab", selected=True)).to_have_count(0)
     expect(card.locator(".bar").first).to_have_attribute("data-key", "utm_source=news")
     expect(menu).to_be_focused()
-    assert faults(page) == []
+    assert violations(page) == []
     card.get_by_role("tab", name="Referrers").click()
     expect(menu).to_have_value("")
 
 
 @pytest.mark.parametrize("width", [390, 768, 1100, 1280, 1920])
-def test_no_tab_is_cut(dashboard: Dashboard, width: int) -> None:
+def test_no_tab_is_truncated(dashboard: Dashboard, width: int) -> None:
     page = dashboard("period=30d&tab_places=region&tab_sources=utm_campaign", viewport={"width": width, "height": 900})
     # One call, since cards may be drawn again meanwhile.
     cut = "(all) => all.filter((tabs) => tabs.scrollWidth > tabs.clientWidth).map((tabs) => tabs.innerText)"
     assert page.locator(".tabs:visible").evaluate_all(cut) == []
 
 
-def test_values_have_marks_from_this_server_alone(site: SampleServer, dashboard: Dashboard) -> None:
+def test_icons_are_loaded_from_this_server_only(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=30d&tab_sources=referrer")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -152,7 +148,7 @@ def test_a_country_shows_its_regions(site: SampleServer, dashboard: Dashboard, t
     assert query_of(page)["filter_country"] == "DE"
     card.scroll_into_view_if_needed()
     expect(card.locator(".map.one path[class]")).to_have_count(1)
-    assert faults(page) == []
+    assert violations(page) == []
     box = card.locator(".map.one svg").get_attribute("viewBox")
     assert 0 < float(str(box).split()[2]) < 200
     card.get_by_role("button", name="Show all countries").press("Enter")
@@ -167,14 +163,14 @@ def test_a_country_shows_its_regions(site: SampleServer, dashboard: Dashboard, t
     expect(chip).to_be_visible()
 
 
-def test_the_map_is_on_paper_though_it_was_not_near(dashboard: Dashboard) -> None:
+def test_the_map_is_printed_even_if_it_was_not_in_view(dashboard: Dashboard) -> None:
     page = dashboard(viewport={"width": 1280, "height": 500})
     expect(page.locator(".map path")).to_have_count(0)
     page.pdf()
     assert page.locator(".map path").count() > 100
 
 
-def test_leading_figures_are_larger(dashboard: Dashboard) -> None:
+def test_the_first_figures_are_larger(dashboard: Dashboard) -> None:
     page = dashboard()
     size = "(value) => parseFloat(getComputedStyle(value).fontSize)"
     sizes = [one.evaluate(size) for one in page.locator(".figure-value").all()]
@@ -191,7 +187,7 @@ def test_figures_are_in_two_columns_on_phones(dashboard: Dashboard, width: int) 
     assert [one.inner_text() for one in page.locator(".figure").all() if one.evaluate(cut)] == []
 
 
-def test_recent_events_show_measurements_on_request(site: SampleServer, dashboard: Dashboard) -> None:
+def test_recent_events_show_measurements_when_selected(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard()
     card = page.locator(".card-events")
     expect(card.locator("tbody tr")).to_have_count(12)
@@ -233,8 +229,8 @@ def test_all_values_are_sorted_by_any_figure(dashboard: Dashboard) -> None:
 @pytest.mark.parametrize("width", [390, 768, 1920])
 def test_axe_finds_nothing_in_the_table_of_all_values(dashboard: Dashboard, width: int) -> None:
     page = dashboard("period=30d&recent=all", viewport={"width": width, "height": 900})
-    assert faults_in_each_scheme(page) == []
+    assert violations_in_each_scheme(page) == []
     page.keyboard.press("/")
     expect(page.locator("dialog tbody tr").first).to_be_visible()
     page.locator("dialog").get_by_role("button", name="Events", exact=True).click()
-    assert faults_in_each_scheme(page) == []
+    assert violations_in_each_scheme(page) == []

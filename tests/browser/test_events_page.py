@@ -1,25 +1,22 @@
-"""The page of custom events in a real Chromium: names, the chosen one's trend, the properties of its data.
+"""The page of custom events, in a real Chromium: names, the trend of the selected one, the properties of its data.
 
-Events come through collect (journeys.py); everything shown is compared with the read API.
+Events are sent through collect (journeys.py); figures are compared with the read API.
 """
 
 import json
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlsplit
-from zoneinfo import ZoneInfo
+from urllib.parse import quote, urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.browsers import ZONE, OpenPage, fail_and_recover
+from tests.browser.accessibility import violations, violations_in_each_scheme
+from tests.browser.browsers import SIZES, ZONE, OpenPage, fail_and_recover, query_of, range_query
 from tests.browser.history import IMG, SampleServer
 from tests.browser.journeys import RARE, VISITS
-from tests.browser.owner import faults, faults_in_each_scheme
 
-SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 SHOWN = 10
 Shown = Callable[..., Any]
 
@@ -29,17 +26,17 @@ pytestmark = pytest.mark.usefixtures("journeys")
 
 @pytest.fixture
 def shown(site: SampleServer, open_page: OpenPage) -> Shown:
-    """Opens the page, drawn."""
+    """Return a function that opens the page and waits until it is loaded."""
 
     def show(query: str = "", **options: Any) -> Any:
         page = site.log_in(open_page(**options))
         page.goto(f"{site.url}/websites/{site.website}/events?{query}")
-        return drawn(page)
+        return loaded(page)
 
     return show
 
 
-def drawn(page: Any) -> Any:
+def loaded(page: Any) -> Any:
     expect(page.locator("canvas")).to_have_count(1)
     expect(page.locator(".names .bar").first).to_be_visible()
     expect(page.locator(".properties > *").first).to_be_visible()
@@ -47,17 +44,8 @@ def drawn(page: Any) -> Any:
     return page
 
 
-def question(days: int = 7, more: str = "") -> str:
-    today = datetime.now(ZoneInfo(ZONE)).date()
-    return f"from={today - timedelta(days=days - 1)}&to={today}&tz={ZONE}{more}"
-
-
-def query_of(page: Any) -> dict[str, str]:
-    return dict(parse_qsl(urlsplit(page.url).query, keep_blank_values=True))
-
-
 def names(page: Any) -> list[tuple[str, int, int]]:
-    """Name, events, visitors of each row."""
+    """Return name, events and visitors of each row."""
     return [
         (
             one.get_attribute("data-key").partition("=")[2],
@@ -68,7 +56,7 @@ def names(page: Any) -> list[tuple[str, int, int]]:
 
 
 def values(card: Any) -> list[tuple[Any, int, int]]:
-    """Value, events, visitors of each row of a property."""
+    """Return value, events and visitors of each row of a property."""
     return [
         (
             json.loads(one.get_attribute("data-key").partition("=")[2]),
@@ -78,30 +66,30 @@ def values(card: Any) -> list[tuple[Any, int, int]]:
     ]
 
 
-# --- what it shows
+# --- figures
 
 
 def test_names_and_figures_are_those_of_the_read_api(site: SampleServer, shown: Shown) -> None:
     page = shown()
-    rows = site.ask(f"event-names?limit=1000&{question()}")["data"]
+    rows = site.ask(f"event-names?limit=1000&{range_query()}")["data"]
     assert len(rows) == 2 + len(RARE)
     assert names(page) == [(row["value"], row["events"], row["visitors"]) for row in rows[:SHOWN]]
     first = page.locator(".names .bar[aria-pressed=true]")
     expect(first).to_contain_text(rows[0]["value"])
-    event, everybody = (
-        site.ask(f"stats?{question(more=more)}")["data"] for more in (f"&filter_event_name={rows[0]['value']}", "")
+    event, total = (
+        site.ask(f"stats?{range_query(more=more)}")["data"] for more in (f"&filter_event_name={rows[0]['value']}", "")
     )
-    told_by_api = {
+    from_api = {
         "events": event["events"],
         "visitors": event["visitors"],
-        "share": 100 * event["visitors"] / everybody["visitors"],
+        "share": 100 * event["visitors"] / total["visitors"],
         "each": event["events"] / event["visitors"],
     }
     found = {
         one.get_attribute("data-figure"): float(one.get_attribute("data-value"))
         for one in page.locator(".figure").all()
     }
-    assert found == pytest.approx(told_by_api)
+    assert found == pytest.approx(from_api)
     assert (event["events"], event["visitors"]) == (VISITS / 4, VISITS / 4)
     assert query_of(page) == {"period": "7d", "tz": ZONE}
 
@@ -109,7 +97,7 @@ def test_names_and_figures_are_those_of_the_read_api(site: SampleServer, shown: 
 def test_the_table_behind_the_chart_is_the_series_of_this_event(site: SampleServer, shown: Shown) -> None:
     page = shown("event=download")
     page.get_by_text("Table of this chart").click()
-    rows = site.ask(f"timeseries?{question(more='&filter_event_name=download')}")["data"]
+    rows = site.ask(f"timeseries?{range_query(more='&filter_event_name=download')}")["data"]
     expect(page.locator(".series-table tbody tr")).to_have_count(7)
     found = [
         [int(cell.inner_text()) for cell in row.locator("td").all()[:3]]
@@ -121,7 +109,7 @@ def test_the_table_behind_the_chart_is_the_series_of_this_event(site: SampleServ
 
 def test_a_card_for_each_property(site: SampleServer, shown: Shown) -> None:
     page = shown("event=signup")
-    answer = site.ask(f"event-data?event_name=signup&{question()}")
+    answer = site.ask(f"event-data?event_name=signup&{range_query()}")
     cards = page.locator(".property")
     assert [one.get_attribute("data-property") for one in cards.all()] == [row["property"] for row in answer["data"]]
     for property_ in answer["data"]:
@@ -130,10 +118,10 @@ def test_a_card_for_each_property(site: SampleServer, shown: Shown) -> None:
         assert values(card) == [(row["value"], row["events"], row["visitors"]) for row in property_["values"][:most]]
         expect(card.locator(".card-head")).to_contain_text(f"on all 10 events, {property_['distinct']} values")
         figures = [one.inner_text() for one in card.locator("dd").all()]
-        told_by_api = property_["numbers"]
-        if told_by_api:
+        from_api = property_["numbers"]
+        if from_api:
             order = ("mean", "p50", "p95", "min", "max", "sum")
-            assert [float(text) for text in figures] == [told_by_api[name] for name in order]
+            assert [float(text) for text in figures] == [from_api[name] for name in order]
         else:
             assert figures == []
     # Text that looks like a number is distinguished from a number.
@@ -146,7 +134,7 @@ def test_all_values_of_a_property(site: SampleServer, shown: Shown) -> None:
     page.get_by_role("button", name="All 10 values").last.click()
     dialog = page.get_by_role("dialog", name="seats")
     expect(dialog.locator("tbody tr")).to_have_count(10)
-    [seats] = site.ask(f"event-data?event_name=signup&property=seats&limit=1000&{question()}")["data"]
+    [seats] = site.ask(f"event-data?event_name=signup&property=seats&limit=1000&{range_query()}")["data"]
     found = [row.locator("th").inner_text() for row in dialog.locator("tbody tr").all()]
     assert [int(text) for text in found] == [row["value"] for row in seats["values"]]
     page.keyboard.type("36")
@@ -166,14 +154,14 @@ def test_csv(shown: Shown) -> None:
     assert len(links) == 1 + 1 + 1 + 5  # names, chart, all data, each property
 
 
-# --- what is chosen is in the address
+# --- state in the address
 
 
-def test_the_chosen_event_is_in_the_address(shown: Shown) -> None:
+def test_the_selected_event_is_in_the_address(shown: Shown) -> None:
     page = shown()
     page.locator(".names .bar", has_text="download").click()
     expect(page.get_by_role("heading", level=2, name="download")).to_be_visible()
-    drawn(page)
+    loaded(page)
     assert query_of(page)["event"] == "download"
     assert page.evaluate("document.activeElement.dataset.key") == "event=download"
     page.locator(".figure[data-figure=visitors]").click()
@@ -188,7 +176,7 @@ def test_the_chosen_event_is_in_the_address(shown: Shown) -> None:
     expect(page.get_by_role("heading", level=2, name="signup")).to_be_visible()
 
 
-def test_one_beyond_the_first_ten_is_found_and_stays_in_sight(shown: Shown) -> None:
+def test_an_event_beyond_the_first_ten_is_found_and_stays_listed(shown: Shown) -> None:
     page = shown()
     page.keyboard.press("/")
     dialog = page.get_by_role("dialog", name="Events")
@@ -201,13 +189,13 @@ def test_one_beyond_the_first_ten_is_found_and_stays_in_sight(shown: Shown) -> N
     expect(page.locator(".names .bar")).to_have_count(SHOWN + 1)
 
 
-def test_filters_are_chips_and_hold_for_all_of_it(site: SampleServer, shown: Shown) -> None:
+def test_filters_are_chips_and_apply_to_the_whole_page(site: SampleServer, shown: Shown) -> None:
     page = shown("event=signup&filter_browser=Firefox&filter_event_name=download")
     expect(page.locator(".chip")).to_have_count(2)
-    # The list is filtered by both; the chosen event takes the place of the filter of names.
-    rows = site.ask(f"event-names?{question(more='&filter_browser=Firefox&filter_event_name=download')}")["data"]
+    # The list is filtered by both; the selected event replaces the filter of names.
+    rows = site.ask(f"event-names?{range_query(more='&filter_browser=Firefox&filter_event_name=download')}")["data"]
     assert [name for name, _, _ in names(page)] == [row["value"] for row in rows] == ["download"]
-    stats = site.ask(f"stats?{question(more='&filter_browser=Firefox&filter_event_name=signup')}")["data"]
+    stats = site.ask(f"stats?{range_query(more='&filter_browser=Firefox&filter_event_name=signup')}")["data"]
     expect(page.locator(".figure[data-figure=events]")).to_have_attribute("data-value", str(stats["events"]))
     page.get_by_role("link", name="Show on overview").click()
     page.wait_for_url(re.compile(rf"/websites/{site.website}\?.*filter_event_name=signup"))
@@ -227,16 +215,16 @@ def test_by_keyboard_alone(shown: Shown) -> None:
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("Search in all events")
 
 
-# --- nothing, and failures
+# --- empty pages and failures
 
 
-def test_a_website_without_events_says_how_to_send_one(site: SampleServer, open_page: OpenPage) -> None:
+def test_a_website_without_events_shows_how_to_send_one(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.empty}/events")
     expect(page.get_by_role("heading", name="No events in this range")).to_be_visible()
     expect(page.locator("main")).to_contain_text('tally.track("signup", { plan: "pro" });')
     expect(page.locator("main")).to_contain_text('data-track="signup"')
-    assert faults(page) == []
+    assert violations(page) == []
     pattern = re.compile("/event-names")
     page.route(pattern, lambda route: route.abort())
     page.keyboard.press("3")
@@ -244,13 +232,13 @@ def test_a_website_without_events_says_how_to_send_one(site: SampleServer, open_
     page.unroute(pattern)
     page.get_by_role("button", name="Try again").click()
     expect(page.get_by_role("heading", name="No events in this range")).to_be_visible()
-    page.problems.forgive("ERR_FAILED")
+    page.problems.discard("ERR_FAILED")
     page.goto(f"{site.url}/websites/{site.website}/events?filter_browser=Netscape")
     page.get_by_role("button", name="Remove the filters").click()
-    drawn(page)
+    loaded(page)
 
 
-def test_an_event_without_data_says_how_to_send_some(shown: Shown) -> None:
+def test_an_event_without_data_shows_how_to_send_some(shown: Shown) -> None:
     page = shown("event=download")
     expect(page.locator(".no-data")).to_contain_text("8 events without data")
     expect(page.locator(".no-data")).to_contain_text('tally.track("download", { plan: "pro" });')
@@ -269,12 +257,14 @@ def test_an_event_without_data_says_how_to_send_some(shown: Shown) -> None:
         ("event-data", "The data of signup cannot be shown."),
     ],
 )
-def test_what_fails_says_so_and_recovers(site: SampleServer, open_page: OpenPage, part: str, words: str) -> None:
+def test_a_failed_request_shows_an_error_and_can_be_retried(
+    site: SampleServer, open_page: OpenPage, part: str, words: str
+) -> None:
     page = site.log_in(open_page())
-    # Without an event in the address, it is the names that say which one is shown.
+    # Without an event in the address, the list of names decides which one is shown.
     address = f"{site.url}/websites/{site.website}/events?{'' if part == 'event-names' else 'event=signup'}"
     fail_and_recover(page, address, re.compile(rf"/api/account/websites/[^/]+/{part}\?"), words)
-    drawn(page)
+    loaded(page)
 
 
 # --- accessibility
@@ -282,13 +272,13 @@ def test_what_fails_says_so_and_recovers(site: SampleServer, open_page: OpenPage
 
 @pytest.mark.parametrize("size", SIZES)
 def test_accessible(shown: Shown, size: str) -> None:
-    """axe-core finds no violations and the page does not scroll sideways, in light and dark, wide and narrow."""
+    """axe-core finds no violations and the page does not scroll sideways, in both color schemes and both sizes."""
     page = shown("event=signup", viewport=SIZES[size])
     page.get_by_text("Table of this chart").click()
-    assert faults_in_each_scheme(page) == []
+    assert violations_in_each_scheme(page) == []
     page.get_by_role("button", name="All 10 values").first.click()
     expect(page.locator("dialog tbody tr")).to_have_count(10)
-    assert faults_in_each_scheme(page) == []
+    assert violations_in_each_scheme(page) == []
 
 
 def test_markup_in_the_data_is_text(shown: Shown) -> None:

@@ -1,28 +1,24 @@
-"""The page of experiments, in a real Chromium: its figures are the read API's, and its sentences say no more
-than these.
+"""The page of experiments, in a real Chromium: its figures are the read API's, and its sentences follow from them.
 
-What it shows was sent through collect, over four UTC days. Everything is waited for by condition.
+The events are sent through collect, over four UTC days. Tests wait for conditions.
 """
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import expect
 
 from tally.reports.significance import wilson
-from tests.browser.browsers import ZONE, OpenPage
+from tests.browser.accessibility import violations, violations_in_each_scheme
+from tests.browser.browsers import SIZES, ZONE, OpenPage, range_query
 from tests.browser.history import IMG, SampleServer, late_times_ms, sample_server
-from tests.browser.owner import faults, faults_in_each_scheme
 from tests.support.app import CHROME, SAFARI_IPHONE
 
-SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 # experiment: {variant: (visitors, {goal: how many of them convert})}
-TRIALS: dict[str, dict[str, tuple[int, dict[str, int]]]] = {
+EXPERIMENTS: dict[str, dict[str, tuple[int, dict[str, int]]]] = {
     "button": {"control": (300, {"order": 30, "mail": 60}), "blue": (300, {"order": 90, "mail": 62})},
     "headline": {"control": (300, {"": 30}), "short": (300, {"": 51}), "question": (300, {"": 33})},
     "lost half": {"off": (200, {"signup": 30}), "on": (90, {"signup": 14})},
@@ -33,11 +29,11 @@ TRIALS: dict[str, dict[str, tuple[int, dict[str, int]]]] = {
 Shown = Callable[..., Any]
 
 
-def run_trials(site: SampleServer) -> None:
-    """Each visitor is a session of its own; a third of them come with a phone."""
+def send_experiments(site: SampleServer) -> None:
+    """Send assignments and conversions: each visitor is a session, a third of them on a phone."""
     times = late_times_ms()
     sent: dict[str, list[dict[str, Any]]] = {CHROME: [], SAFARI_IPHONE: []}
-    for experiment, variants in TRIALS.items():
+    for experiment, variants in EXPERIMENTS.items():
         for variant, (visitors, goals) in variants.items():
             for n in range(visitors):
                 event = {"url": "https://example.com/", "experiment": experiment, "variant": variant}
@@ -58,39 +54,39 @@ def run_trials(site: SampleServer) -> None:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
     with sample_server(tmp_path_factory.mktemp("experiments")) as one:
-        run_trials(one)
+        send_experiments(one)
         yield one
 
 
 @pytest.fixture
 def shown(site: SampleServer, open_page: OpenPage) -> Shown:
-    """Opens the page, drawn."""
+    """Return a function that opens the page and waits until it is loaded."""
 
     def show(query: str = "period=7d", **options: Any) -> Any:
         page = site.log_in(open_page(**options))
         page.goto(f"{site.url}/websites/{site.website}/experiments?{query}")
-        return drawn(page)
+        return loaded(page)
 
     return show
 
 
-def drawn(page: Any) -> Any:
+def loaded(page: Any) -> Any:
     expect(page.locator(".reading")).to_be_visible()
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     return page
 
 
-def trial(page: Any, name: str) -> Any:
+def experiment_of(page: Any, name: str) -> Any:
     return page.locator(".experiment").filter(has=page.get_by_role("heading", name=name, level=2, exact=True))
 
 
-def question(days: int = 7, more: str = "", zone: str = ZONE) -> str:
-    today = datetime.now(ZoneInfo(zone)).date()
-    return f"experiments?from={today - timedelta(days=days - 1)}&to={today}&tz={zone}{more}"
+def experiments_path(days: int = 7, more: str = "", zone: str = ZONE) -> str:
+    """Return the path of the report about the last days."""
+    return f"experiments?{range_query(days, more, zone)}"
 
 
 def cells(page: Any) -> list[list[str]]:
-    """experiment, goal, variant, visitors, conversions of each row."""
+    """Return experiment, goal, variant, visitors and conversions of each row."""
     return page.evaluate(
         """() => [...document.querySelectorAll(".arms tbody tr")].map((row) => [
           row.closest(".experiment").dataset.experiment, row.closest(".goal").dataset.goal, row.dataset.variant,
@@ -107,13 +103,13 @@ def cells_by_api(site: SampleServer, query: str) -> list[list[str]]:
     ]
 
 
-# --- the sentences
+# --- conclusions
 
 META = {"confidence": 0.95, "split_is_off_below": 0.001, "least_of_a_kind": 10}
 
 
 def arm(variant: str, visitors: int, conversions: int, **more: Any) -> dict[str, Any]:
-    """As the read API tells it."""
+    """Return a variant as the read API does."""
     low, high = wilson(conversions, visitors) or (0.0, 0.0)
     rates = {"rate": round(100 * conversions / visitors, 2) if visitors else None}
     rates |= {"rate_low": round(100 * low, 2), "rate_high": round(100 * high, 2)}
@@ -127,7 +123,7 @@ def p(planned: float | None, always: float | None, lift: float | None = None) ->
 
 
 CONTROL = arm("control", 1000, 41)
-# name: baseline, variant, whether the split is off, state, what the title and the words have to say
+# name: baseline, variant, whether the split is off, state, the expected title and words
 SAID = {
     "sure and more": (
         *(CONTROL, arm("blue", 1000, 90, **p(0.0001, 0.0009, 119.5)), False, "significant"),
@@ -215,7 +211,7 @@ SAID = {
 
 
 def test_every_conclusion(shown: Shown) -> None:
-    """A sentence for each state, and nothing clearer than the numbers are."""
+    """There is a sentence for each state, which claims no more than the numbers show."""
     page = shown()
     results = [
         {"experiment": {"split": {"is_off": is_off}}, "goal": {"variants": [base, other]}, "meta": META}
@@ -232,7 +228,7 @@ def test_every_conclusion(shown: Shown) -> None:
         assert (one["variant"], one["state"]) == ("blue", state), name
         assert one["title"].startswith(title), name
         assert words in one["words"], (name, one["words"])
-        # Only what holds at any look is said without an if.
+        # Only a result that is valid at any time is stated without a condition.
         assert ("however often" in one["words"]) == (state == "significant"), name
     assert {state for *_, state, _, _ in SAID.values()} == {
         *("off", "empty", "few", "same", "significant", "earlier", "planned", "open"),
@@ -284,26 +280,28 @@ def test_splits_notes_and_numbers(shown: Shown) -> None:
     assert said == ["no p-value", "p below 0.0001", "p = 0.20"]
 
 
-# --- what it shows
+# --- figures
 
 
 def test_figures_are_those_of_the_read_api(site: SampleServer, shown: Shown) -> None:
     page = shown()
-    expected = cells_by_api(site, question())
+    expected = cells_by_api(site, experiments_path())
     assert cells(page) == expected
     assert ["button", "order", "blue", "300", "90"] in expected
     names = page.locator(".experiment").evaluate_all("(all) => all.map((one) => one.dataset.experiment)")
-    assert names == sorted(TRIALS)
-    blue = trial(page, "button").locator("[data-goal=order] [data-variant=blue].conclusion")
+    assert names == sorted(EXPERIMENTS)
+    blue = experiment_of(page, "button").locator("[data-goal=order] [data-variant=blue].conclusion")
     expect(blue).to_have_attribute("data-state", "significant")
     expect(blue).to_contain_text("blue converts more often than control")
-    row = trial(page, "button").locator("[data-goal=order] tr[data-variant=blue]")
-    [told_arm] = [one for one in site.ask(question())["data"][0]["goals"][1]["variants"] if one["variant"] == "blue"]
-    expect(row.locator(".interval")).to_contain_text(f"{told_arm['rate_low']:.1f}%")
-    expect(row).to_contain_text(f"+{told_arm['lift']:.1f}%")
+    row = experiment_of(page, "button").locator("[data-goal=order] tr[data-variant=blue]")
+    [expected_arm] = [
+        one for one in site.ask(experiments_path())["data"][0]["goals"][1]["variants"] if one["variant"] == "blue"
+    ]
+    expect(row.locator(".interval")).to_contain_text(f"{expected_arm['rate_low']:.1f}%")
+    expect(row).to_contain_text(f"+{expected_arm['lift']:.1f}%")
 
 
-def test_what_is_said_of_each(shown: Shown) -> None:
+def test_conclusions_of_each_experiment(shown: Shown) -> None:
     page = shown()
     states = {
         "button": ["open", "significant"],
@@ -314,21 +312,25 @@ def test_what_is_said_of_each(shown: Shown) -> None:
         "quiet": [],
     }
     for name, expected in states.items():
-        found = trial(page, name).locator(".conclusion").evaluate_all("(all) => all.map((one) => one.dataset.state)")
+        found = (
+            experiment_of(page, name)
+            .locator(".conclusion")
+            .evaluate_all("(all) => all.map((one) => one.dataset.state)")
+        )
         assert found == expected, name
-    off = trial(page, "lost half")
+    off = experiment_of(page, "lost half")
     expect(off.locator(".notice")).to_contain_text("results are not reliable")
-    # First and unmistakable: nothing stands between the name and the warning.
+    # The warning directly follows the name.
     assert off.evaluate("(card) => card.children[1].classList.contains('notice')")
-    expect(trial(page, "headline").locator(".experiment-notes")).to_contain_text("(Holm)")
-    expect(trial(page, "button").locator(".experiment-notes")).to_contain_text("There are 2 goals")
-    expect(trial(page, "only one")).to_contain_text("needs a second variant")
-    expect(trial(page, "quiet")).to_contain_text('tally.convert("quiet", { goal: "order" })')
+    expect(experiment_of(page, "headline").locator(".experiment-notes")).to_contain_text("(Holm)")
+    expect(experiment_of(page, "button").locator(".experiment-notes")).to_contain_text("There are 2 goals")
+    expect(experiment_of(page, "only one")).to_contain_text("needs a second variant")
+    expect(experiment_of(page, "quiet")).to_contain_text('tally.convert("quiet", { goal: "order" })')
     expect(page.locator(".reading")).to_contain_text("who is assigned today and buys tomorrow counts as two visitors")
     assert page.evaluate("window.broken") is None
 
 
-def test_the_overview_leads_to_each(shown: Shown) -> None:
+def test_the_overview_links_to_each_experiment(shown: Shown) -> None:
     page = shown()
     rows = page.locator(".overview-row")
     found = rows.evaluate_all("(all) => all.map((one) => one.dataset.state)")
@@ -340,27 +342,27 @@ def test_the_overview_leads_to_each(shown: Shown) -> None:
 
 def test_filters_are_about_the_assignment(site: SampleServer, shown: Shown) -> None:
     page = shown("period=7d&filter_device=mobile")
-    assert cells(page) == cells_by_api(site, question(more="&filter_device=mobile"))
-    expect(trial(page, "button")).to_contain_text("Among many parts")
+    assert cells(page) == cells_by_api(site, experiments_path(more="&filter_device=mobile"))
+    expect(experiment_of(page, "button")).to_contain_text("Among many parts")
     page.keyboard.press("Escape")
     page.wait_for_url(f"**/experiments?period=7d&tz={ZONE}")
-    drawn(page)
-    assert cells(page) == cells_by_api(site, question())
+    loaded(page)
+    assert cells(page) == cells_by_api(site, experiments_path())
 
 
 def test_range_zone_and_keys(site: SampleServer, shown: Shown) -> None:
     page = shown()
     page.goto(page.url.replace(f"tz={ZONE}", "tz=UTC"))
     page.wait_for_url("**tz=UTC*")
-    drawn(page)
+    loaded(page)
     page.keyboard.press("1")
     page.wait_for_url("**period=today&**")
-    drawn(page)
+    loaded(page)
     expect(page.locator("p.about")).to_contain_text("Today is not over")
-    assert cells(page) == cells_by_api(site, question(1, zone="UTC"))
+    assert cells(page) == cells_by_api(site, experiments_path(1, zone="UTC"))
     page.keyboard.press("ArrowLeft")
     expect(page.locator(".dash-range .segment[aria-pressed=true]")).to_have_text("Yesterday")
-    drawn(page)
+    loaded(page)
     expect(page.locator("p.about")).not_to_contain_text("Today is not over")
 
 
@@ -373,24 +375,24 @@ def test_csv(site: SampleServer, shown: Shown) -> None:
     assert len(lines) == len(cells(page)) + 1
 
 
-# --- where there is nothing
+# --- empty pages and failures
 
 
 def test_no_experiments(site: SampleServer, shown: Shown) -> None:
-    """How to begin one; and where only filters leave nothing, how to remove them."""
+    """The page shows how to begin an experiment, or how to remove the filters that exclude all."""
     page = shown()
     page.goto(f"{site.url}/websites/{site.second}/experiments")
     expect(page.get_by_role("heading", name="No experiments in this range")).to_be_visible()
     expect(page.get_by_label("Script")).to_contain_text("tally.convert(")
     expect(page.locator(".nothing-yet")).to_contain_text("counted per day (UTC)")
-    assert faults(page) == []
+    assert violations(page) == []
     page.goto(f"{site.url}/websites/{site.website}/experiments?period=7d&filter_pathname=/nowhere")
     page.get_by_role("button", name="Remove the filters").click()
-    drawn(page)
+    loaded(page)
 
 
-def test_of_very_many_it_says_how_many_are_not_shown(site: SampleServer, shown: Shown) -> None:
-    """Anybody may send names: the page stays readable, and does not keep quiet about the rest."""
+def test_the_number_of_experiments_that_are_not_shown_is_shown(site: SampleServer, shown: Shown) -> None:
+    """Names are sent by clients: the page shows a limited number and the number of the others."""
     page = shown()
     expect(page.get_by_text("Not shown")).to_have_count(0)
     variants = [("button", f"v{n:02}") for n in range(22)]
@@ -402,13 +404,13 @@ def test_of_very_many_it_says_how_many_are_not_shown(site: SampleServer, shown: 
     for first in range(0, len(events), 50):
         site.send(site.empty, *events[first : first + 50])
     page.goto(f"{site.url}/websites/{site.empty}/experiments?period=7d")
-    expect(drawn(page).get_by_text("Not shown: 1 experiment, 2 variants with the fewest")).to_be_visible()
+    expect(loaded(page).get_by_text("Not shown: 1 experiment, 2 variants with the fewest")).to_be_visible()
     expect(page.locator(".experiment")).to_have_count(100)
-    expect(trial(page, "button")).to_be_visible()
-    assert faults(page) == []
+    expect(experiment_of(page, "button")).to_be_visible()
+    assert violations(page) == []
 
 
-def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page: OpenPage) -> None:
+def test_a_failed_request_shows_an_error_and_can_be_retried(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
     pattern = re.compile(r"/api/.*/experiments\?")
@@ -418,8 +420,8 @@ def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page:
     expect(page.get_by_role("alert")).to_contain_text("The database cannot be reached.")
     page.unroute(pattern)
     page.get_by_role("button", name="Try again").click()
-    drawn(page)
-    page.problems.forgive("503")
+    loaded(page)
+    page.problems.discard("503")
 
 
 # --- accessibility
@@ -427,6 +429,6 @@ def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_accessible(shown: Shown, size: str) -> None:
-    """axe-core finds no violations and the page does not scroll sideways, in light and dark, wide and narrow."""
+    """axe-core finds no violations and the page does not scroll sideways, in both color schemes and both sizes."""
     page = shown(viewport=SIZES[size])
-    assert faults_in_each_scheme(page) == []
+    assert violations_in_each_scheme(page) == []

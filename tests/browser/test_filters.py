@@ -1,13 +1,13 @@
-"""Filters with operators, several values and properties; segments: chosen, saved and deleted in the filter row."""
+"""Filters with operators, several values and properties; segments: selected, saved and deleted in the filter row."""
 
 import re
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.browser.accessibility import violations
 from tests.browser.browsers import OpenPage
 from tests.browser.history import SampleServer
 from tests.support.process import until
@@ -15,7 +15,7 @@ from tests.support.process import until
 pytestmark = pytest.mark.usefixtures("journeys")
 
 
-def query_of(page: Any) -> list[tuple[str, str]]:
+def filters_of(page: Any) -> list[tuple[str, str]]:
     """Return the filters and the segment of the address."""
     sent = parse_qsl(urlsplit(page.url).query, keep_blank_values=True)
     return [(name, value) for name, value in sent if name.startswith("filter_") or name == "segment"]
@@ -54,10 +54,10 @@ def test_a_filter_with_an_operator_and_several_values(site: SampleServer, open_p
     dialog.get_by_label("Value", exact=True).fill("/elsewhere")
     dialog.get_by_role("button", name="Or", exact=True).click()
     expect(dialog.locator(".filter-values .chip")).to_have_count(2)
-    assert Axe().run(page).response["violations"] == []
+    assert violations(page) == []
     dialog.get_by_role("button", name="Add filter").click()
     expect(page.locator("dialog")).to_have_count(0)
-    assert query_of(page) == [("filter_pathname!", "/pricing"), ("filter_pathname!", "/elsewhere")]
+    assert filters_of(page) == [("filter_pathname!", "/pricing"), ("filter_pathname!", "/elsewhere")]
     assert "filter_pathname!=/pricing" in page.url
     expect(chips(page)).to_have_text(["Page is not /pricing or /elsewhere"])
     shows(page, visitors(site, "filter_pathname!=/pricing"))
@@ -70,7 +70,7 @@ def test_a_filter_with_an_operator_and_several_values(site: SampleServer, open_p
     dialog.get_by_label("Operator").select_option(label="begins with")
     dialog.get_by_role("button", name="Change filter").click()
     expect(page.locator("dialog")).to_have_count(0)
-    assert query_of(page) == [("filter_pathname^", "/pricing")]
+    assert filters_of(page) == [("filter_pathname^", "/pricing")]
     expect(chips(page)).to_have_text(["Page begins with /pricing"])
     shows(page, visitors(site, "filter_pathname^=/pricing"))
     page.get_by_role("button", name="Remove filter: Page begins with /pricing").press("Delete")
@@ -86,7 +86,7 @@ def test_a_filter_by_a_property(site: SampleServer, open_page: OpenPage) -> None
     dialog.get_by_label("Property of event data").fill("plan")
     dialog.get_by_label("Property of event data").press("Tab")
     dialog.locator(".suggestions .bar", has_text="pro").click()
-    assert Axe().run(page).response["violations"] == []
+    assert violations(page) == []
     dialog.get_by_role("button", name="Add filter").click()
     expect(page.locator("dialog")).to_have_count(0)
     expect(chips(page)).to_have_text(["Plan is pro"])
@@ -94,7 +94,7 @@ def test_a_filter_by_a_property(site: SampleServer, open_page: OpenPage) -> None
     assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
 
 
-def test_a_country_is_chosen_by_name_and_has_no_parts(site: SampleServer, open_page: OpenPage) -> None:
+def test_a_country_is_selected_by_name_and_has_no_substring_operators(site: SampleServer, open_page: OpenPage) -> None:
     page = opened(site, open_page)
     page.keyboard.press("f")
     dialog = page.get_by_role("dialog")
@@ -104,7 +104,7 @@ def test_a_country_is_chosen_by_name_and_has_no_parts(site: SampleServer, open_p
     dialog.get_by_label("Value", exact=True).press("Enter")
     expect(page.locator("dialog")).to_have_count(0)
     expect(chips(page)).to_have_text(["Country is Unknown country"])
-    assert query_of(page) == [("filter_country", "")]
+    assert filters_of(page) == [("filter_country", "")]
 
 
 def test_a_value_that_is_typed_before_the_suggestions_arrive_is_found_among_them(
@@ -128,7 +128,7 @@ def test_a_value_that_is_typed_before_the_suggestions_arrive_is_found_among_them
     release(page, suggestions, held)
     expect(page.locator("dialog")).to_have_count(0)
     expect(chips(page)).to_have_text(["Browser is Firefox"])
-    assert query_of(page) == [("filter_browser", "Firefox")]
+    assert filters_of(page) == [("filter_browser", "Firefox")]
 
 
 def release(page: Any, pattern: Any, held: list[Any]) -> None:
@@ -155,7 +155,7 @@ def test_a_segment_is_saved_chosen_and_deleted(site: SampleServer, open_page: Op
     (saved,) = site.ask("segments")["data"]
     assert saved["filters"] == ["filter_pathname*=pric", "filter_browser!=Firefox"]
     expect(chips(page)).to_have_text(["Segment Price readers"])
-    assert query_of(page) == [("segment", saved["id"])]
+    assert filters_of(page) == [("segment", saved["id"])]
     shows(page, counted)
 
     # The link shows the same, and the segment goes along to other pages of the website.
@@ -171,14 +171,14 @@ def test_a_segment_is_saved_chosen_and_deleted(site: SampleServer, open_page: Op
     expect(dialog).to_contain_text("To save a segment, add filters first.")
     dialog.get_by_role("button", name="Price readers Page contains").click()
     expect(page.locator("dialog")).to_have_count(0)
-    assert query_of(page) == [("segment", saved["id"])]
+    assert filters_of(page) == [("segment", saved["id"])]
     page.get_by_role("button", name="Segments", exact=True).click()
     expect(page.locator(".segment-choice[aria-pressed=true]")).to_have_count(1)
-    assert Axe().run(page).response["violations"] == []
+    assert violations(page) == []
     page.get_by_role("button", name="Delete Price readers").click()
     page.get_by_role("button", name="Delete segment").click()
     expect(page.get_by_text("No segments yet.")).to_be_visible()
-    assert (site.ask("segments")["data"], query_of(page)) == ([], [])
+    assert (site.ask("segments")["data"], filters_of(page)) == ([], [])
 
 
 def test_share_links_have_no_segments(site: SampleServer, open_page: OpenPage) -> None:

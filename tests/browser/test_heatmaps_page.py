@@ -1,7 +1,7 @@
-"""The heatmap page, in a real Chromium: what it draws is what the read API answers, and what was sent.
+"""The heatmap page, in a real Chromium: it draws what the read API returns, which is what was sent.
 
 Points are sent as the tracker sends them. The website's own page is on another local server, which allows framing or
-forbids it. Pixels are read from the canvas. Everything is waited for by condition.
+forbids it. Pixels are read from the canvas. Tests wait for conditions.
 """
 
 import math
@@ -15,22 +15,20 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.browsers import ZONE, OpenPage
+from tests.browser.accessibility import violations, violations_in_each_scheme
+from tests.browser.browsers import SIZES, ZONE, OpenPage
 from tests.browser.customer_site import Pages
 from tests.browser.history import EMAIL, PASSWORD, SampleServer, run
-from tests.browser.owner import faults, faults_in_each_scheme
 from tests.support.process import Server, until
 
-SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 WIDTHS = {"mobile": 400, "tablet": 800, "desktop": 1440}
-SCREENS = {"mobile": 660, "tablet": 1_080, "desktop": 720}
 COLUMNS, ROW_PX = 50, 20
 Point = dict[str, Any]
 Shown = Callable[..., Any]
 
 
 def clicks(draw: random.Random, number: int) -> list[Point]:
-    """Most on a button in the middle, some anywhere."""
+    """Return clicks: most on a button in the middle, the others anywhere."""
     found = []
     for _ in range(number):
         near = draw.random() < 0.6
@@ -39,7 +37,7 @@ def clicks(draw: random.Random, number: int) -> list[Point]:
     return found
 
 
-def seen(depth: int) -> Point:
+def scroll(depth: int) -> Point:
     return {"kind": "scroll", "x": 0, "y": depth}
 
 
@@ -49,14 +47,14 @@ class Site(SampleServer):
     pages: Pages
     sent: dict[tuple[str, str], list[Point]]
 
-    def look(self, path: str, device: str, *points: Point) -> dict[str, Any]:
-        """The event of a view of a page of the second website, for `send`."""
+    def heatmap_event(self, path: str, device: str, *points: Point) -> dict[str, Any]:
+        """Return the heatmap event of a view of a page of the second website, for `send`."""
         self.sent.setdefault((path, device), []).extend(points)
         url = f"https://shop.example{path}"
         return {"type": "heatmap", "url": url, "viewport_width": WIDTHS[device], "points": list(points)}
 
     def map(self, path: str, device: str) -> Any:
-        """The read API's answer about the last seven days."""
+        """Return the read API's heatmap of the last seven days."""
         query = f"heatmap?pathname={path}&filter_device={device}&tz={ZONE}"
         request = self.server.request(
             "GET", f"/api/v1/websites/{self.second}/{query}", headers={"Authorization": f"Bearer {self.key}"}
@@ -65,7 +63,7 @@ class Site(SampleServer):
         return request.json["data"]
 
     def views(self) -> int:
-        """Views that were counted today."""
+        """Return the pageviews of today."""
         answer = self.server.request(
             "GET",
             f"/api/v1/websites/{self.second}/stats",
@@ -89,20 +87,23 @@ FORBIDDEN = {
 
 
 def fill(site: Site) -> None:
-    """Points of some pages; of none on tablets but for one page."""
+    """Send points of some pages; for tablets, of one page only."""
     draw = random.Random(6)
     events = [
-        site.look("/", device, *clicks(draw, draw.randrange(9)), seen(draw.choice((700, 900, 1_300, 2_600))))
+        site.heatmap_event("/", device, *clicks(draw, draw.randrange(9)), scroll(draw.choice((700, 900, 1_300, 2_600))))
         for device, views in (("desktop", 40), ("mobile", 15))
         for _ in range(views)
     ]
-    events += [site.look("/read", "desktop", seen(depth)) for depth in (800, 800, 5_000)]
-    events += [site.look("/quick", "tablet", *clicks(draw, 5))]
+    events += [site.heatmap_event("/read", "desktop", scroll(depth)) for depth in (800, 800, 5_000)]
+    events += [site.heatmap_event("/quick", "tablet", *clicks(draw, 5))]
     deep = {"kind": "click", "x": 0.5, "y": 150_000}
-    events += [site.look("/long", "desktop", *clicks(draw, 9), deep, deep, seen(200_000)), site.look("/long", "mobile")]
-    events += [site.look(f"/blog/{n:02}", "desktop", seen(720)) for n in range(12)]
+    events += [
+        site.heatmap_event("/long", "desktop", *clicks(draw, 9), deep, deep, scroll(200_000)),
+        site.heatmap_event("/long", "mobile"),
+    ]
+    events += [site.heatmap_event(f"/blog/{n:02}", "desktop", scroll(720)) for n in range(12)]
     events = [event for event in events if event["points"]]
-    # A view says on which host the page is.
+    # The hostname of the page comes from a pageview.
     events.append({"type": "pageview", "url": f"http://localhost:{site.pages.port}/"})
     for first in range(0, len(events), 50):
         site.send(site.second, *events[first : first + 50])
@@ -134,31 +135,31 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def shown(site: Site, open_page: OpenPage) -> Shown:
-    """Opens the page of a heatmap, drawn."""
+    """Return a function that opens the page of a heatmap and waits until it is loaded."""
 
     def show(query: str = "pathname=/", **options: Any) -> Any:
         page = site.log_in(open_page(**options))
         page.goto(f"{site.url}/websites/{site.second}/heatmaps?period=7d&tz={ZONE}&{query}")
-        return drawn(page)
+        return loaded(page)
 
     return show
 
 
 def without_scripts(page: Any) -> Any:
-    """Chromium logs every script of a framed page that it blocks, as it should."""
-    page.problems.forgive("Blocked script execution")
+    """Discard the errors of blocked scripts, which are expected in a frame; return the page."""
+    page.problems.discard("Blocked script execution")
     return page
 
 
-def drawn(page: Any) -> Any:
-    """The page once all its responses have arrived."""
+def loaded(page: Any) -> Any:
+    """Return the page once all responses have arrived."""
     expect(page.locator(".sheet-title")).to_be_visible()
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     return page
 
 
 def cells(page: Any, samples: int = 1) -> dict[tuple[int, int], tuple[int, int, int, int]]:
-    """The colour in the middle of each cell of the canvas that has any."""
+    """Return the color in the middle of each cell of the canvas that is not blank."""
     found = page.evaluate(
         """(samples) => {
           const canvas = document.querySelector(".sheet-clicks");
@@ -178,14 +179,14 @@ def cells(page: Any, samples: int = 1) -> dict[tuple[int, int], tuple[int, int, 
 
 
 def lightness(colour: tuple[int, int, int, int]) -> float:
-    """CIE L*, 0 to 100: equal steps look alike."""
+    """Return CIE L*, 0 to 100, in which equal steps are perceived as equal."""
     linear = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in (c / 255 for c in colour)]
     light = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
     return float(116 * light ** (1 / 3) - 16)
 
 
 def counted(site: Site, path: str, device: str) -> Counter[tuple[int, int]]:
-    """Plain counting of what was sent."""
+    """Return the clicks of each cell, counted from what was sent."""
     points = [point for point in site.sent[path, device] if point["kind"] == "click"]
     return Counter((min(int(point["x"] * COLUMNS), COLUMNS - 1), point["y"] // ROW_PX) for point in points)
 
@@ -198,11 +199,11 @@ def words(x: int, y: int) -> str:
     return f"{2 * x} to {2 * x + 2}% from the left, {y * ROW_PX:,} to {(y + 1) * ROW_PX:,} px from the top"
 
 
-# --- what it shows
+# --- figures
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_click_is_drawn_where_it_was(site: Site, shown: Shown, scheme: str) -> None:
+def test_every_click_is_drawn_at_its_position(site: Site, shown: Shown, scheme: str) -> None:
     """Cells as they are: those that were clicked and no others; the more clicks, the darker, or in the dark lighter."""
     page = shown("pathname=/&device=desktop&edges=cells", color_scheme=scheme)
     sent = counted(site, "/", "desktop")
@@ -217,14 +218,14 @@ def test_every_click_is_drawn_where_it_was(site: Site, shown: Shown, scheme: str
     assert abs(lights[0] - lights[-1]) > 40
 
 
-def test_the_soft_drawing_does_not_lie(site: Site, shown: Shown) -> None:
+def test_the_smoothed_drawing_has_the_color_of_each_count(site: Site, shown: Shown) -> None:
     """In the middle of each cell is the colour of its own count. Others fade out, and are blank from 36 px on."""
     page = shown("pathname=/&device=desktop")
     soft = cells(page, 5)
     sent = counted(site, "/", "desktop")
 
     def distance(cell: tuple[int, int]) -> float:
-        """To the nearest clicked cell, in CSS pixels of the page."""
+        """Return the distance to the nearest clicked cell, in CSS pixels of the page."""
         return min(math.hypot((cell[0] - x) * 1_280 / COLUMNS, (cell[1] - y) * ROW_PX) for x, y in sent)
 
     between = {cell: colour for cell, colour in soft.items() if cell not in sent}
@@ -243,7 +244,7 @@ def test_the_soft_drawing_does_not_lie(site: Site, shown: Shown) -> None:
 
 
 def spots(sent: Counter[tuple[int, int]]) -> list[tuple[int, int, int, int, int]]:
-    """Hot spots of a desktop by plain counting, as clicks, -top, -left, right and bottom.
+    """Return the hot spots of a desktop, counted from what was sent: clicks, -top, -left, right and bottom.
 
     Each has the cells within two to the sides and one up and down of the one with the most clicks.
     """
@@ -258,7 +259,7 @@ def spots(sent: Counter[tuple[int, int]]) -> list[tuple[int, int, int, int, int]
 
 
 def name(spot: tuple[int, int, int, int, int]) -> str:
-    """The position of a spot in words; a screen of a desktop has 36 rows."""
+    """Return the position of a spot in words; a screen of a desktop has 36 rows."""
     _, top, left, right, bottom = spot
     screen, row = divmod((bottom - top) / 2, 36)
     vertical, horizontal = ("Top", "", "Bottom")[int(row // 12)], int(3 * (right - left) / 2 / COLUMNS)
@@ -291,8 +292,8 @@ def test_hot_spots_are_named_by_their_position(site: Site, shown: Shown) -> None
     expect(page.locator(".sheet-tip")).to_contain_text(exact)
 
 
-def test_a_place_is_shown_on_the_sheet(site: Site, shown: Shown) -> None:
-    """From the table by keyboard; from the sheet by the pointer, which says the cell's number."""
+def test_a_hot_spot_is_highlighted_on_the_drawing(site: Site, shown: Shown) -> None:
+    """From the table by keyboard; from the drawing by the pointer, whose tooltip has the cell's number."""
     page = shown("pathname=/&device=desktop")
     count, top, left, right, bottom = spots(counted(site, "/", "desktop"))[0]
     page.locator("[data-key=place-1]").press("Enter")
@@ -310,8 +311,8 @@ def test_a_place_is_shown_on_the_sheet(site: Site, shown: Shown) -> None:
     expect(page.locator(".sheet-tip")).to_be_hidden()
 
 
-def test_how_far_down_it_is_seen(site: Site, shown: Shown) -> None:
-    """The curve, its table and the words, beside plain counting."""
+def test_scroll_depth(site: Site, shown: Shown) -> None:
+    """The curve, its table and the words, compared with what was sent."""
     page = shown("pathname=/&device=desktop")
     own = depths(site, "/", "desktop")
     reached = [100 * sum(depth >= i * ROW_PX for depth in own) / len(own) for i in range(max(own) // ROW_PX + 1)]
@@ -383,7 +384,7 @@ def test_pages_are_listed_and_searched(site: Site, shown: Shown) -> None:
     dialog.locator(".bar").click()
     page.wait_for_url("**&pathname=/blog/11")
     expect(page.locator(".sheet-title")).to_have_text("/blog/11")
-    # It stands in the list although it is not among the first.
+    # It is listed although it is not among the first.
     expect(page.locator(".pages-card .bar[aria-pressed=true]")).to_have_text("/blog/111 pageview0 clicks")
     page.go_back()
     expect(page.locator(".sheet-title")).to_have_text(expected[0])
@@ -400,7 +401,7 @@ def test_layers(shown: Shown) -> None:
     page.locator(".segment", has_text="Clicks").click()
     page.wait_for_url("**&hide=scroll")
     page.reload()
-    drawn(page)
+    loaded(page)
     expect(page.locator(".sheet-clicks")).to_be_visible()
     expect(page.locator(".sheet-fog")).to_be_hidden()
     expect(page.locator(".sheet-label.part")).to_have_count(0)
@@ -408,7 +409,7 @@ def test_layers(shown: Shown) -> None:
     expect(page.locator(".sheet-label.part")).to_have_count(3)
 
 
-def test_fog_lies_over_what_few_have_seen(site: Site, shown: Shown) -> None:
+def test_parts_that_few_views_reach_are_dimmed(site: Site, shown: Shown) -> None:
     page = shown("pathname=/&device=desktop")
     alphas = page.evaluate(
         """() => { const { width, height } = document.querySelector(".sheet-fog");
@@ -420,8 +421,8 @@ def test_fog_lies_over_what_few_have_seen(site: Site, shown: Shown) -> None:
     assert [alpha / 255 for alpha in alphas] == pytest.approx([0.6 * one for one in thick], abs=0.005)
 
 
-def test_days_are_whole_utc_days(site: Site, shown: Shown) -> None:
-    """The days of the picker are local; what is counted is said."""
+def test_ranges_are_utc_days(site: Site, shown: Shown) -> None:
+    """The days of the picker are local; the page names the UTC days that are counted."""
     page = shown("pathname=/")
     page.keyboard.press("1")
     page.wait_for_url("**period=today**")
@@ -444,7 +445,7 @@ def test_days_are_whole_utc_days(site: Site, shown: Shown) -> None:
     expect(page.locator(".sheet-head")).to_contain_text(f"{shown_days}, whole days (UTC).")
 
 
-# --- where there is little, or much
+# --- few and many points
 
 
 def test_depths_without_clicks_and_clicks_without_depths(shown: Shown) -> None:
@@ -462,7 +463,7 @@ def test_depths_without_clicks_and_clicks_without_depths(shown: Shown) -> None:
     expect(page.locator(".depth-card canvas")).to_have_count(1)
 
 
-def test_a_very_long_page_is_cut_and_says_so(shown: Shown) -> None:
+def test_a_very_long_page_is_truncated_with_a_notice(shown: Shown) -> None:
     page = shown("pathname=/long")
     expect(page.locator(".sheet-said")).to_have_text("Drawn up to 20,000 px; 2 deeper clicks are in the lists.")
     assert page.locator(".sheet-clicks").evaluate("(canvas) => canvas.height") == 20_000 / ROW_PX * 5
@@ -478,7 +479,7 @@ def test_thousands_of_cells(site: Site, shown: Shown) -> None:
     points = [{"kind": "click", "x": (x + 0.5) / COLUMNS, "y": y * ROW_PX + 7} for x, y in cells_of]
     parts = [points[first : first + 100] for first in range(0, len(points), 100)]
     for few in (parts[at : at + 8] for at in range(0, len(parts), 8)):
-        site.send(site.second, *(site.look("/everywhere", "desktop", *part) for part in few))
+        site.send(site.second, *(site.heatmap_event("/everywhere", "desktop", *part) for part in few))
     page = shown("pathname=/everywhere")
     assert len(cells(page, 5)) == 5_000
     # Two cells to the sides and one up and down: spots of at most 15 cells.
@@ -488,17 +489,17 @@ def test_thousands_of_cells(site: Site, shown: Shown) -> None:
     del site.sent["/everywhere", "desktop"]
 
 
-def test_nothing_at_all(site: Site, open_page: OpenPage) -> None:
-    """The next step: the tracker's line with data-heatmap."""
+def test_a_website_without_points(site: Site, open_page: OpenPage) -> None:
+    """The page shows the snippet with data-heatmap."""
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.empty}/heatmaps")
     expect(page.get_by_role("heading", name="No heatmaps in this range")).to_be_visible()
     expect(page.locator(".snippet pre")).to_contain_text(f'data-website-id="{site.empty}" data-heatmap="0.1"></script>')
     expect(page.locator("canvas")).to_have_count(0)
-    assert faults(page) == []
+    assert violations(page) == []
 
 
-def test_a_failure_says_so_and_can_be_tried_again(site: Site, open_page: OpenPage) -> None:
+def test_a_failed_request_shows_an_error_and_can_be_retried(site: Site, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
     pattern = re.compile(r"/heatmap\?")
@@ -508,15 +509,15 @@ def test_a_failure_says_so_and_can_be_tried_again(site: Site, open_page: OpenPag
     expect(page.get_by_role("alert")).to_contain_text("The database cannot be reached.")
     page.unroute(pattern)
     page.get_by_role("button", name="Try again").click()
-    drawn(page)
+    loaded(page)
     assert cells(page, 5)
-    page.problems.forgive("503")
+    page.problems.discard("503")
 
 
-# --- over the page itself
+# --- over the website's page
 
 
-def test_over_the_page_itself(site: Site, open_page: OpenPage, shown: Shown) -> None:
+def test_over_the_websites_page(site: Site, open_page: OpenPage, shown: Shown) -> None:
     """It is shown, no script of it runs, and its visit is not counted, by tracker or pixel; by itself it counts."""
     own = f"http://localhost:{site.pages.port}/"
     before = site.views()
@@ -538,7 +539,7 @@ def test_over_the_page_itself(site: Site, open_page: OpenPage, shown: Shown) -> 
     assert (frame.get_attribute("src"), frame.get_attribute("sandbox")) == (own, "")
     assert not [url for url in requested if "/collect" in url]
     expect(page.locator(".framing")).to_contain_text("this is not counted as a visit")
-    # What the server was sent before this question would have been counted by now.
+    # Events that were sent before this request would be counted by now.
     assert site.views() == before + 2
     assert site.pages.opened.count("/") == 1
     # As wide as its class, made smaller; neither pointer nor keyboard come into it.
@@ -559,7 +560,7 @@ def test_over_the_page_itself(site: Site, open_page: OpenPage, shown: Shown) -> 
 
 @pytest.mark.parametrize("headers", FORBIDDEN.values(), ids=FORBIDDEN.keys())
 def test_a_page_that_forbids_framing(site: Site, shown: Shown, headers: dict[str, str]) -> None:
-    """Nobody can find it out: what to do is said, and the plain background is one press away."""
+    """A page cannot detect it: there are instructions, and a button for the plain background."""
     site.pages.put("/read", OWN_PAGE.format(url=site.url, website=site.second), headers)
     page = shown(f"pathname=/read&over=page&at=http://localhost:{site.pages.port}")
     until(lambda: "/read" in site.pages.opened)
@@ -568,12 +569,12 @@ def test_a_page_that_forbids_framing(site: Site, shown: Shown, headers: dict[str
     page.get_by_role("button", name="plain background", exact=True).click()
     expect(page.locator("iframe")).to_have_count(0)
     expect(page.locator(".sheet-label.part")).not_to_have_count(0)
-    page.problems.forgive("Refused to display", "frame-ancestors", "Framing")
+    page.problems.discard("Refused to display", "frame-ancestors", "Framing")
     site.pages.opened.clear()
 
 
-def test_only_the_websites_own_addresses(site: Site, shown: Shown) -> None:
-    """Whatever the address or a path says; and the server's policy says the same."""
+def test_only_addresses_of_the_website_are_framed(site: Site, shown: Shown) -> None:
+    """Whatever the address or a path contains; the server's policy has the same addresses."""
     page = shown("pathname=/&over=page&at=https://evil.example")
     listed = f"http://localhost:{site.pages.port}"
     options = page.get_by_label("Address of the page").locator("option")
@@ -595,45 +596,45 @@ def test_only_the_websites_own_addresses(site: Site, shown: Shown) -> None:
         page.evaluate(
             "document.body.append(Object.assign(document.createElement('iframe'), { src: 'https://evil.example' }))"
         )
-    without_scripts(page).problems.forgive("policy frame-src", "Framing")
+    without_scripts(page).problems.discard("policy frame-src", "Framing")
 
 
 def test_no_other_page_may_frame_anything(site: Site, open_page: OpenPage) -> None:
-    """A browser keeps the policy of the page that it loaded: this page is loaded when it is come to, and left."""
+    """A browser keeps the policy of the document that it loaded, so the page is loaded anew on entry and on exit."""
     page = site.log_in(open_page())
-    loaded: list[str] = []
-    page.on("response", lambda answer: answer.request.is_navigation_request() and loaded.append(policy(answer)))
+    policies: list[str] = []
+    page.on("response", lambda answer: answer.request.is_navigation_request() and policies.append(policy(answer)))
     page.goto(f"{site.url}/websites/{site.second}?period=30d&tz=UTC")
     page.locator(".sidebar").get_by_role("link", name="Heatmaps").click()
-    drawn(page)
+    loaded(page)
     assert page.url.endswith("/heatmaps?period=30d&tz=UTC")
     page.keyboard.press("2")
     page.wait_for_url("**/heatmaps?period=7d&tz=UTC")
     page.locator(".sidebar").get_by_role("link", name="Overview").click()
     expect(page.locator(".figure")).to_have_count(7)
     own = f"https://shop.example http://shop.example https://*.shop.example http://*.shop.example http://localhost:{site.pages.port}"
-    assert loaded == ["", own, ""]
+    assert policies == ["", own, ""]
     page.go_back()
-    drawn(page)
+    loaded(page)
     page.go_back()
-    drawn(page)
+    loaded(page)
     page.go_back()
     expect(page.locator(".figure")).to_have_count(7)
-    assert loaded[3:] in ([own, ""], [own, own, ""], [])
+    assert policies[3:] in ([own, ""], [own, own, ""], [])
     with page.expect_console_message(lambda message: "policy frame-src" in message.text):
         page.evaluate(
             "document.body.append(Object.assign(document.createElement('iframe'), { src: 'https://shop.example' }))"
         )
-    page.problems.forgive("policy frame-src", "Framing", "frame-src")
+    page.problems.discard("policy frame-src", "Framing", "frame-src")
 
 
 def policy(answer: Any) -> str:
-    """What a page may frame."""
+    """Return the sources that a page may frame."""
     return re.sub(r".*frame-ancestors 'none'(; frame-src )?", "", answer.headers["content-security-policy"])
 
 
-def test_it_is_asked_again_while_it_is_looked_at(site: Site, open_page: OpenPage) -> None:
-    """With what has come meanwhile; the page under it is not opened again."""
+def test_an_open_page_is_refreshed(site: Site, open_page: OpenPage) -> None:
+    """New points are shown; the page below is not loaded again."""
     page = site.log_in(open_page(fresh=True))
     page.clock.install()
     site.pages.opened.clear()
@@ -641,10 +642,10 @@ def test_it_is_asked_again_while_it_is_looked_at(site: Site, open_page: OpenPage
     page.goto(
         f"{site.url}/websites/{site.second}/heatmaps?period=today&tz=UTC&pathname=/quick&over=page&at={own}&edges=cells"
     )
-    drawn(page)
+    loaded(page)
     expect(page.frame_locator("iframe").locator("h1")).to_be_visible()
     before = len(cells(page))
-    site.send(site.second, site.look("/quick", "tablet", {"kind": "click", "x": 0.99, "y": 3}))
+    site.send(site.second, site.heatmap_event("/quick", "tablet", {"kind": "click", "x": 0.99, "y": 3}))
 
     def is_there() -> bool:
         page.clock.run_for(61_000)
@@ -660,10 +661,10 @@ def test_it_is_asked_again_while_it_is_looked_at(site: Site, open_page: OpenPage
 
 @pytest.mark.parametrize("size", SIZES)
 def test_accessible(shown: Shown, size: str) -> None:
-    """axe-core finds no violations and the page does not scroll sideways, in light and dark, wide and narrow."""
+    """axe-core finds no violations and the page does not scroll sideways, in both color schemes and both sizes."""
     page = shown("pathname=/&device=desktop", viewport=SIZES[size])
     page.get_by_text("Table of this curve").click()
-    assert faults_in_each_scheme(page) == []
+    assert violations_in_each_scheme(page) == []
 
 
 @pytest.mark.parametrize(("size", "scheme"), [("wide", "dark"), ("narrow", "light")])
@@ -671,11 +672,11 @@ def test_accessible_over_the_page(shown: Shown, size: str, scheme: str) -> None:
     page = shown("pathname=/&over=page", viewport=SIZES[size], color_scheme=scheme)
     page.get_by_text("Is the page blank or different?").click()
     expect(page.frame_locator("iframe").locator("h1")).to_be_visible()
-    assert faults(page) == []
+    assert violations(page) == []
     without_scripts(page)
 
 
-def test_all_of_it_is_reached_by_tab(shown: Shown) -> None:
+def test_all_controls_are_reached_by_tab(shown: Shown) -> None:
     page = shown("pathname=/&over=page")
     reached = set()
     for _ in range(75):
@@ -704,22 +705,22 @@ def test_csv(site: Site, shown: Shown) -> None:
     assert Counter({(int(x), int(y)): int(count) for x, y, count in (line.split(",") for line in lines[1:])}) == sent
 
 
-def test_another_accounts_website_is_not_here(site: Site, open_page: OpenPage) -> None:
+def test_another_accounts_website_is_not_found(site: Site, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/heatmaps")
     expect(page.get_by_role("heading", name="Website not found")).to_be_visible()
 
 
-def test_login_leads_there(site: Site, open_page: OpenPage) -> None:
-    """From the login on it is loaded anew, with its own policy."""
+def test_the_login_returns_to_the_page(site: Site, open_page: OpenPage) -> None:
+    """It is loaded anew after the login, with its own policy."""
     page = open_page()
-    loaded: list[str] = []
-    page.on("response", lambda answer: answer.request.is_navigation_request() and loaded.append(policy(answer)))
+    policies: list[str] = []
+    page.on("response", lambda answer: answer.request.is_navigation_request() and policies.append(policy(answer)))
     page.goto(f"{site.url}/websites/{site.second}/heatmaps?pathname=/")
     page.get_by_label("Email").fill(EMAIL)
     page.get_by_label("Password", exact=True).fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
-    drawn(page)
-    assert loaded[0] == ""
-    assert loaded[-1].startswith("https://shop.example ")
-    page.problems.forgive("401")
+    loaded(page)
+    assert policies[0] == ""
+    assert policies[-1].startswith("https://shop.example ")
+    page.problems.discard("401")

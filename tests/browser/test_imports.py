@@ -1,50 +1,32 @@
-"""Imports in the settings of a website: a GoatCounter export is chosen, checked, imported and undone."""
+"""Imports in the settings of a website: a GoatCounter export is uploaded, checked, imported and undone."""
 
 import gzip
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.browsers import chromium, pages_of
-from tests.browser.owner import add_website, ask, faults, send_view, set_up
+from tests.browser.accessibility import violations
+from tests.browser.browsers import SIZES, OpenPage
+from tests.browser.owner import add_website, ask, send_view, set_up
 from tests.support import sums_files
 from tests.support.goatcounter_file import goatcounter_csv
 from tests.support.process import Serve, until
 
-SIZES = {"wide": {"width": 1280, "height": 800}, "narrow": {"width": 390, "height": 844}}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as one:
-        yield one
-
-
-Pages = Callable[..., Any]
-
-
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[Pages]:
-    with pages_of(browser) as opens:
-        yield opens
-
 
 @contextmanager
-def chosen(page: Page, path: Path, format: str) -> Iterator[None]:
+def uploaded(page: Page, path: Path, format: str) -> Iterator[None]:
     page.get_by_label("Format").select_option(label=format)
     page.get_by_label("File", exact=True).set_input_files(path)
     yield
     page.get_by_role("button", name="Upload and check").press("Enter")
 
 
-def test_a_file_is_imported_and_undone_on_the_page(serve: Serve, open_page: Pages, tmp_path: Path) -> None:
-    """Below a base path, by keyboard, on both sizes and in both colours."""
+def test_a_file_is_imported_and_undone_on_the_page(serve: Serve, open_page: OpenPage, tmp_path: Path) -> None:
+    """Below a base path, by keyboard, on both sizes and in both color schemes."""
     server = serve("--base-path", "/stats")
     page = open_page(viewport=SIZES["wide"], color_scheme="light", locale="en-GB")
     set_up(page, server)
@@ -54,15 +36,15 @@ def test_a_file_is_imported_and_undone_on_the_page(serve: Serve, open_page: Page
     card = page.locator(".imports-card")
     wrong = tmp_path / "wrong.csv"
     wrong.write_text("no,export\n1,2\n")
-    with chosen(page, wrong, "GoatCounter"):
-        assert faults(page) == []
+    with uploaded(page, wrong, "GoatCounter"):
+        assert violations(page) == []
     expect(card.get_by_text("The file cannot be imported", exact=True).last).to_be_visible()
     expect(card.locator(".notice.bad")).to_contain_text("wrong.csv")
     card.get_by_role("button", name="Remove file").press("Enter")
     # More than one piece: 3 MB.
     export = tmp_path / "goatcounter-export.csv"
     export.write_bytes(goatcounter_csv(30_000))
-    with chosen(page, export, "GoatCounter"):
+    with uploaded(page, export, "GoatCounter"):
         pass
     expect(card.get_by_text(re.compile("30,000 new events: 18.{1,3}19 Nov 2024"))).to_be_visible()
     expect(card.get_by_text("1 of 30,003 lines are invalid and are skipped")).to_be_visible()
@@ -72,7 +54,7 @@ def test_a_file_is_imported_and_undone_on_the_page(serve: Serve, open_page: Page
         for scheme in ("light", "dark"):
             page.set_viewport_size(size)
             page.emulate_media(color_scheme=scheme)
-            assert faults(page) == [], (name, scheme)
+            assert violations(page) == [], (name, scheme)
     card.get_by_role("button", name="Import", exact=True).press("Enter")
     undo = card.get_by_role("button", name="Undo import of goatcounter-export.csv")
     expect(undo).to_be_visible()
@@ -82,14 +64,14 @@ def test_a_file_is_imported_and_undone_on_the_page(serve: Serve, open_page: Page
         for scheme in ("light", "dark"):
             page.set_viewport_size(size)
             page.emulate_media(color_scheme=scheme)
-            assert faults(page) == [], (name, scheme)
+            assert violations(page) == [], (name, scheme)
     undo.press("Enter")
     page.get_by_role("dialog").get_by_role("button", name="Undo import").press("Enter")
     expect(card.get_by_text("Undone")).to_be_visible()
     assert ask(page, server, "GET", f"{path}/stats?from=2024-11-01&to=2024-11-30")[1]["data"]["pageviews"] == 0
 
 
-def test_an_upload_continues_at_the_byte_reached(serve: Serve, open_page: Pages, tmp_path: Path) -> None:
+def test_an_upload_continues_at_the_byte_reached(serve: Serve, open_page: OpenPage, tmp_path: Path) -> None:
     """The page was left in the middle: the same file, and no other, continues."""
     server = serve()
     page = open_page(viewport=SIZES["wide"], locale="en-GB")
@@ -122,8 +104,8 @@ def test_an_upload_continues_at_the_byte_reached(serve: Serve, open_page: Pages,
     until(lambda: not list(server.db.with_name("analytics.db.uploads").iterdir()))
 
 
-def test_imported_sums_are_marked_on_the_dashboard(serve: Serve, open_page: Pages, tmp_path: Path) -> None:
-    """An export of Plausible is imported on the page; the chart, its slider and its table say which days it has."""
+def test_imported_sums_are_marked_on_the_dashboard(serve: Serve, open_page: OpenPage, tmp_path: Path) -> None:
+    """An export of Plausible is imported on the page; the chart, its slider and its table mark the days that it has."""
     server = serve()
     page = open_page(viewport=SIZES["wide"], color_scheme="light", locale="en-GB", timezone_id="UTC")
     set_up(page, server)
@@ -135,7 +117,7 @@ def test_imported_sums_are_marked_on_the_dashboard(serve: Serve, open_page: Page
     card = page.locator(".imports-card")
     export = tmp_path / "example.com.zip"
     export.write_bytes(sums_files.plausible_archive(some))
-    with chosen(page, export, "Plausible"):
+    with uploaded(page, export, "Plausible"):
         pass
     expect(card.get_by_text("800 new sums by day")).to_be_visible()
     card.get_by_role("button", name="Import", exact=True).press("Enter")
@@ -163,7 +145,7 @@ def test_imported_sums_are_marked_on_the_dashboard(serve: Serve, open_page: Page
         for scheme in ("light", "dark"):
             page.set_viewport_size(size)
             page.emulate_media(color_scheme=scheme)
-            assert faults(page) == [], (name, scheme)
+            assert violations(page) == [], (name, scheme)
     page.goto(f"{server.url}/websites/{website['id']}?{span}&filter_country=DE")
     expect(page.locator(".legend").get_by_text("20 days of imported sums are left out")).to_be_visible()
     expect(page.locator(".legend-hatch")).to_have_count(0)

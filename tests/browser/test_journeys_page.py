@@ -1,13 +1,12 @@
 """The journeys page: the diagram, its table and its keys, against the read API."""
 
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from tests.browser.browsers import OpenPage
+from tests.browser.accessibility import violations
+from tests.browser.browsers import OpenPage, query_of
 from tests.browser.history import SampleServer
 
 pytestmark = pytest.mark.usefixtures("journeys")
@@ -18,10 +17,6 @@ def opened(site: SampleServer, open_page: OpenPage, query: str = "", **options: 
     page.goto(f"{site.url}/websites/{site.website}/journeys?{query}")
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     return page
-
-
-def query_of(page: Any) -> dict[str, str]:
-    return dict(parse_qsl(urlsplit(page.url).query))
 
 
 def labels(page: Any) -> list[str]:
@@ -42,7 +37,7 @@ def test_the_diagram_and_its_table_are_those_of_the_api(site: SampleServer, open
     expect(rows).to_have_count(len(answer["data"]))
     shown = [int(one.locator("td.num").first.inner_text()) for one in rows.all()]
     assert shown == [row["visits"] for row in answer["data"]]
-    assert Axe().run(page).response["violations"] == []
+    assert violations(page) == []
     with page.expect_download() as download:
         page.locator(".journey-foot .csv").click()
     assert len(download.value.path().read_text().splitlines()) == 1 + len(answer["data"])
@@ -86,7 +81,7 @@ def test_by_keyboard_on_a_phone(site: SampleServer, open_page: OpenPage, scheme:
         page.keyboard.press("ArrowUp")
     expect(on).to_have_attribute("aria-label", "/pricing, page, step 1: 20 visits, 50%")
     expect(page.locator(".hint")).to_contain_text("20 after /")
-    assert Axe().run(page).response["violations"] == []
+    assert violations(page) == []
     assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
     page.keyboard.press("Enter")
     expect(page.locator(".sum")).to_have_text("20 visits with /pricing")

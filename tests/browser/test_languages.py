@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.accessibility import violations
 from tests.browser.browsers import OpenPage
 from tests.browser.history import SampleServer
-from tests.browser.owner import faults
 
 HTML = "html"
 
@@ -32,7 +32,7 @@ def test_pages_follow_the_language_of_the_browser(
     for text in words:
         expect(page.get_by_text(text).locator("visible=true").first).to_be_visible()
     expect(page.locator(HTML)).to_have_attribute("lang", "de")
-    assert faults(page) == []
+    assert violations(page) == []
 
 
 def test_the_dashboard_loads_only_the_texts_that_it_shows(site: SampleServer, open_page: OpenPage) -> None:
@@ -72,7 +72,7 @@ def test_a_language_is_chosen_with_the_keyboard_and_kept(site: SampleServer, ope
         page.keyboard.press("Tab")
         if select.evaluate("(select) => select === document.activeElement"):
             break
-    assert faults(page) == []
+    assert violations(page) == []
     page.keyboard.press("f")
     expect(page.get_by_role("heading", name="Compte")).to_be_visible()
     expect(page.locator(HTML)).to_have_attribute("lang", "fr")
@@ -80,7 +80,7 @@ def test_a_language_is_chosen_with_the_keyboard_and_kept(site: SampleServer, ope
     expect(page.get_by_role("heading", name="Forfait et utilisation")).to_be_visible()
     select = picker(page, "Langue")
     expect(select).to_have_value("fr")
-    assert faults(page) == []
+    assert violations(page) == []
     # "" is the language of the browser.
     select.select_option("")
     expect(page.get_by_role("heading", name="Plan and usage")).to_be_visible()

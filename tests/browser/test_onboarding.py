@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.accessibility import violations
 from tests.browser.browsers import OpenPage
 from tests.browser.customer_site import Pages
-from tests.browser.owner import add_website, ask, command, faults, set_up
+from tests.browser.owner import add_website, ask, command, set_up
 from tests.support.process import Server, until
 
 
@@ -41,7 +42,7 @@ def test_a_refused_origin_is_named_and_allowed_in_place(place: tuple[Server, Pag
         assert refused.value.status == 403
     expect(owner.get_by_text(f"2 events from {origin} were refused:")).to_be_visible()
     expect(owner.get_by_text("Allow only your own origins")).to_be_visible()
-    assert faults(owner) == []
+    assert violations(owner) == []
     owner.get_by_role("button", name="Allow this origin").click()
     expect(owner.get_by_text(f"{origin} is now allowed")).to_be_visible()
     with visitor.expect_response(sent) as taken:
@@ -50,13 +51,13 @@ def test_a_refused_origin_is_named_and_allowed_in_place(place: tuple[Server, Pag
     # The first event: the dashboard takes the place of the snippet.
     expect(owner.locator(".figure").first).to_be_visible()
     # The visitor's page is not Tally's: its two refusals, and its missing icon.
-    visitor.problems.forgive("status of 40")
+    visitor.problems.discard("status of 40")
 
 
-def test_after_an_import_nothing_says_that_there_are_no_events(
+def test_after_an_import_no_page_shows_that_there_are_no_events(
     place: tuple[Server, Pages], open_page: OpenPage, tmp_path: Path
 ) -> None:
-    """Pages that were open before the import learn of it, though its events are older than the newest days."""
+    """Pages that were open before the import show its events, though they are older than the newest days."""
     server, _ = place
     page = open_page()
     set_up(page, server)
@@ -80,10 +81,10 @@ def test_after_an_import_nothing_says_that_there_are_no_events(
     page.goto(f"{own}#settings")
     delete: Any = page.get_by_role("button", name="Delete website and its 85 events")
     expect(delete).to_be_visible()
-    # More arrive while the page is open: the question names what there is by then.
+    # More arrive while the page is open: the dialog names the number at that time.
     file.write_text("".join(line % (1 + n % 28) for n in range(10)).replace('"/"', '"/more"'))
     command(server, "import", str(file), "--website", website["id"])
-    # The server looks for what other processes wrote about once a second.
+    # The server reads what other processes wrote about once a second.
     path = f"/api/account/websites/{website['id']}"
     until(lambda: ask(page, server, "GET", path)[1]["data"]["events"] == 95)
     delete.click()

@@ -1,4 +1,4 @@
-"""The overview of all websites in a real Chromium: what the API answers, in one request, sorted and searched."""
+"""The overview of all websites, in a real Chromium: figures of one API request, sorted and searched."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.accessibility import violations_in_each_scheme
 from tests.browser.browsers import OpenPage, fail_and_recover
 from tests.browser.history import SampleServer, sample_server
-from tests.browser.owner import ask, faults_in_each_scheme, send_view
+from tests.browser.owner import ask, send_view
 
 Opened = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
-    """A website with history, one with a single visitor, who is there now, and one without events."""
+    """Yield a server with a website with history, one with a single current visitor, and one without events."""
     with sample_server(tmp_path_factory.mktemp("overview")) as one:
         send_view(one.server, one.second, domain="second.example")
         yield one
@@ -45,13 +46,13 @@ def shown(page: Any) -> list[str]:
 
 def test_cards_and_totals_are_those_of_the_api_in_one_request(site: SampleServer, opened: Opened) -> None:
     page = opened()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
     page.reload()
     expect(page.locator(".website-card")).to_have_count(3)
     expect(page.locator(".overview-sums")).to_be_visible()
-    assert len([url for url in asked if "stats=" in url]) == 1
-    assert not [url for url in asked if "timeseries" in url or "realtime" in url]
+    assert len([url for url in urls if "stats=" in url]) == 1
+    assert not [url for url in urls if "timeseries" in url or "realtime" in url]
     figures = figures_of(page, site, "7d")
     for website, of in figures.items():
         card = page.locator(f".website-card[data-id='{website}']")
@@ -94,7 +95,7 @@ def test_websites_are_searched(site: SampleServer, opened: Opened) -> None:
     expect(page.get_by_role("main")).to_contain_text("No matches.")
 
 
-def test_figures_that_fail_can_be_asked_for_again(site: SampleServer, opened: Opened) -> None:
+def test_a_failed_request_shows_an_error_and_can_be_retried(site: SampleServer, opened: Opened) -> None:
     page = opened()
     fail_and_recover(page, site.url, re.compile(r"stats="), "The figures of the websites cannot be shown.")
     expect(page.locator(".website-card")).to_have_count(3)
@@ -102,4 +103,4 @@ def test_figures_that_fail_can_be_asked_for_again(site: SampleServer, opened: Op
 
 @pytest.mark.parametrize("width", [390, 768, 1280, 1920])
 def test_axe_finds_nothing(opened: Opened, width: int) -> None:
-    assert faults_in_each_scheme(opened(viewport={"width": width, "height": 900})) == []
+    assert violations_in_each_scheme(opened(viewport={"width": width, "height": 900}), target_size=False) == []

@@ -1,6 +1,6 @@
-"""The page of rejected events, in a real Chromium: it shows what the read API answers, and says what to do.
+"""The page of rejected events, in a real Chromium: its figures are the read API's, and each reason has instructions.
 
-Everything is waited for by condition. Events of today are really rejected; earlier counts are put into the file.
+Tests wait for conditions. Events of today are rejected by the server; earlier counts are written into the database.
 """
 
 import re
@@ -17,19 +17,17 @@ import pytest
 from playwright.sync_api import expect
 
 from tally.ingest.rejected_events import NUMBER_OF, REASONS
-from tests.browser.browsers import ZONE, OpenPage
+from tests.browser.accessibility import violations, violations_in_each_scheme
+from tests.browser.browsers import SIZES, ZONE, OpenPage, range_query
 from tests.browser.history import SampleServer, sample_server
-from tests.browser.owner import faults, faults_in_each_scheme
-from tests.support.app import CHROME
+from tests.support.app import CHROME, GOOGLEBOT
 from tests.support.process import until
 
-SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 QUARTERS_A_DAY = 96
-GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 Shown = Callable[..., Any]
 
 
-def refuse(site: SampleServer) -> int:
+def send_invalid(site: SampleServer) -> int:
     """Send events that are rejected, each for a reason of its own; return their number."""
     view = {"type": "pageview", "website_id": site.website, "url": "https://example.com/secret-path"}
     own, foreign = {"Origin": "https://example.com"}, {"Origin": "https://staging.example.net:8443"}
@@ -48,8 +46,8 @@ def refuse(site: SampleServer) -> int:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
-    with sample_server(tmp_path_factory.mktemp("left_out")) as one:
-        events = refuse(one)
+    with sample_server(tmp_path_factory.mktemp("rejected")) as one:
+        events = send_invalid(one)
         until(lambda: one.ask("rejected")["data"]["events"] == events)
         quarter = int(time.time() // 900)
         with closing(sqlite3.connect(one.server.db, isolation_level=None)) as connection:
@@ -58,24 +56,24 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
                 for code, count in (("crawler", 40 + days), ("invalid_url", days % 3), ("rate_limited", days % 7)):
                     row = (number, quarter - QUARTERS_A_DAY * days, NUMBER_OF[code], count)
                     connection.execute("insert into rejected_event select ?1, ?2, ?3, ?4 where ?4", row)
-        # The server notices that somebody else has written.
-        until(lambda: one.ask(f"rejected?{question(30)}")["data"]["events"] > 1_000)
+        # The server detects that another process has written.
+        until(lambda: one.ask(f"rejected?{range_query(30)}")["data"]["events"] > 1_000)
         yield one
 
 
 @pytest.fixture
 def shown(site: SampleServer, open_page: OpenPage) -> Shown:
-    """Opens the page, drawn."""
+    """Return a function that opens the page and waits until it is loaded."""
 
     def show(query: str = "period=30d", **options: Any) -> Any:
         page = site.log_in(open_page(**options))
         page.goto(f"{site.url}/websites/{site.website}/rejected?{query}")
-        return drawn(page)
+        return loaded(page)
 
     return show
 
 
-def drawn(page: Any) -> Any:
+def loaded(page: Any) -> Any:
     expect(page.locator("canvas")).to_have_count(1)
     expect(page.locator(".reasons")).to_be_visible()
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
@@ -86,10 +84,6 @@ def today() -> Any:
     return datetime.now(ZoneInfo(ZONE)).date()
 
 
-def question(days: int) -> str:
-    return f"from={today() - timedelta(days=days - 1)}&to={today()}&tz={ZONE}"
-
-
 def figures(page: Any) -> dict[str, int]:
     return {
         one.get_attribute("data-reason"): int(one.get_attribute("data-value")) for one in page.locator(".figure").all()
@@ -97,33 +91,33 @@ def figures(page: Any) -> dict[str, int]:
 
 
 def bucket(page: Any) -> str:
-    """What the chart says of the day that is chosen on it."""
+    """Return the chart's text for the selected day."""
     return str(page.get_by_role("slider").get_attribute("aria-valuetext"))
 
 
-# --- what it shows
+# --- figures
 
 
 def test_figures_and_rows_are_those_of_the_read_api(site: SampleServer, shown: Shown) -> None:
     page = shown()
-    data = site.ask(f"rejected?{question(30)}")["data"]
+    data = site.ask(f"rejected?{range_query(30)}")["data"]
     expected = Counter({"all": data["events"]})
     for row in data["reasons"]:
         expected[row["reason"]] += row["events"]
     assert figures(page) == expected
     rows = page.locator(".reasons tbody tr").all()
     assert [row.get_attribute("data-code") for row in rows] == [row["code"] for row in data["reasons"]]
-    for row, told_by_api in zip(rows, data["reasons"], strict=True):
-        expect(row.locator(".num strong")).to_have_text(f"{told_by_api['events']:,}")
-    stats = site.ask(f"stats?{question(30)}")["data"]
-    taken = f"{stats['pageviews'] + stats['events']:,} pageviews and events"
-    expect(page.locator(".sum")).to_contain_text(f"{data['events']:,} rejected events; {taken} were counted")
+    for row, from_api in zip(rows, data["reasons"], strict=True):
+        expect(row.locator(".num strong")).to_have_text(f"{from_api['events']:,}")
+    stats = site.ask(f"stats?{range_query(30)}")["data"]
+    counted = f"{stats['pageviews'] + stats['events']:,} pageviews and events"
+    expect(page.locator(".sum")).to_contain_text(f"{data['events']:,} rejected events; {counted} were counted")
     expect(page.locator("[role=status]:not(.frame-notices)").first).to_contain_text(
         f"{data['events']:,} rejected events"
     )
 
 
-def test_each_row_says_what_it_means_and_what_to_do(shown: Shown) -> None:
+def test_each_row_has_an_explanation_and_instructions(shown: Shown) -> None:
     page = shown("period=today")
     origin = page.locator("[data-code=origin_not_allowed]")
     expect(origin).to_contain_text("Pages outside example.com that use this website's id")
@@ -138,8 +132,8 @@ def test_each_row_says_what_it_means_and_what_to_do(shown: Shown) -> None:
     expect(page.get_by_role("heading", name="Allowed origins")).to_be_visible()
 
 
-def test_every_code_has_words_of_its_own(site: SampleServer, shown: Shown) -> None:
-    """A code that the page does not know would say so."""
+def test_every_code_has_its_own_explanation(site: SampleServer, shown: Shown) -> None:
+    """A code without an explanation would be shown as its title."""
     page = shown()
     codes = [code for code, _ in REASONS]
     found = page.evaluate(
@@ -152,7 +146,7 @@ def test_every_code_has_words_of_its_own(site: SampleServer, shown: Shown) -> No
     assert not [title for title, _ in found if title in codes]
 
 
-def test_examples_tell_when_and_what(shown: Shown) -> None:
+def test_examples_have_time_and_value(shown: Shown) -> None:
     page = shown("period=today")
     examples = page.locator(".examples tbody tr")
     for words in (
@@ -168,7 +162,7 @@ def test_examples_tell_when_and_what(shown: Shown) -> None:
 def test_a_day_on_the_chart(site: SampleServer, shown: Shown) -> None:
     """By keyboard: each day with its sum; Enter goes to that day alone."""
     page = shown()
-    days = site.ask(f"rejected?{question(30)}")["data"]["days"]
+    days = site.ask(f"rejected?{range_query(30)}")["data"]["days"]
     slider = page.get_by_role("slider")
     slider.focus()
     slider.press("Home")
@@ -184,15 +178,15 @@ def test_a_day_on_the_chart(site: SampleServer, shown: Shown) -> None:
     expect(page.locator(".figure[data-reason=all]")).to_have_attribute("data-value", str(days[-2]["events"]))
 
 
-def test_a_reason_chooses_the_chart(site: SampleServer, shown: Shown) -> None:
-    """And is in the address, so that a link and the way back show the same."""
+def test_a_reason_selects_the_chart(site: SampleServer, shown: Shown) -> None:
+    """It is in the address, so that a link and the Back button show the same."""
     page = shown()
     page.locator(".figure[data-reason=rate]").click()
     page.wait_for_url("**&reason=rate")
     expect(page.locator(".figure[data-reason=rate]")).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".figure[data-reason=rate]")).to_be_focused()
     expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("^Rate limit by day"))
-    day = site.ask(f"rejected?{question(30)}")["data"]["days"][3]
+    day = site.ask(f"rejected?{range_query(30)}")["data"]["days"][3]
     slider = page.get_by_role("slider")
     slider.focus()
     slider.press("Home")
@@ -200,7 +194,7 @@ def test_a_reason_chooses_the_chart(site: SampleServer, shown: Shown) -> None:
         slider.press("ArrowRight")
     assert re.search(rf": {day['codes'].get('rate_limited', 0)} events?$", bucket(page))
     page.reload()
-    expect(drawn(page).locator(".figure[data-reason=rate]")).to_have_attribute("aria-pressed", "true")
+    expect(loaded(page).locator(".figure[data-reason=rate]")).to_have_attribute("aria-pressed", "true")
     page.go_back()
     expect(page.locator(".figure[data-reason=all]")).to_have_attribute("aria-pressed", "true")
 
@@ -229,10 +223,10 @@ def test_csv(site: SampleServer, shown: Shown) -> None:
     lines = download.value.path().read_text().splitlines()
     assert lines[0] == "time,reason,code,events"
     sums = sum(int(line.rpartition(",")[2]) for line in lines[1:])
-    assert sums == site.ask(f"rejected?{question(30)}")["data"]["events"]
+    assert sums == site.ask(f"rejected?{range_query(30)}")["data"]["events"]
 
 
-def test_the_time_zone_moves_the_days(site: SampleServer, shown: Shown) -> None:
+def test_days_are_those_of_the_time_zone(site: SampleServer, shown: Shown) -> None:
     page = shown()
     page.goto(page.url.replace(f"tz={ZONE}", "tz=UTC"))
     page.wait_for_url("**tz=UTC*")
@@ -243,41 +237,41 @@ def test_the_time_zone_moves_the_days(site: SampleServer, shown: Shown) -> None:
     expect(page.locator(".figure[data-reason=all]")).to_have_attribute("data-value", str(events))
 
 
-# --- where it is found, and where there is nothing
+# --- links to the page, and empty pages
 
 
-def test_the_dashboard_leads_there_and_back(site: SampleServer, open_page: OpenPage) -> None:
-    """With the days that are shown; the filters stay behind."""
+def test_links_from_the_dashboard_and_back(site: SampleServer, open_page: OpenPage) -> None:
+    """Links keep the range and drop the filters."""
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.website}?period=30d&tz={ZONE}&filter_os=Linux")
-    events = site.ask(f"rejected?{question(30)}")["data"]["events"]
+    events = site.ask(f"rejected?{range_query(30)}")["data"]["events"]
     page.get_by_role("link", name=f"{events:,} rejected events").click()
     page.wait_for_url(f"**/rejected?period=30d&tz={ZONE}")
-    drawn(page)
+    loaded(page)
     expect(page.locator(".sidebar .nav-item[aria-current=page]")).to_have_text("Rejected events")
     page.get_by_role("link", name="Overview").click()
     page.wait_for_url(f"**/websites/{site.website}?period=30d&tz={ZONE}")
     expect(page.locator(".figure")).to_have_count(7)
 
 
-def test_nothing_was_left_out(site: SampleServer, shown: Shown) -> None:
-    """A sentence and the next step; the days can still be changed."""
+def test_a_range_without_rejected_events(site: SampleServer, shown: Shown) -> None:
+    """The page has a sentence and a link; the range can still be changed."""
     first, last = today() - timedelta(days=70), today() - timedelta(days=69)
     page = shown()
     page.goto(f"{site.url}/websites/{site.website}/rejected?from={first}&to={last}&tz={ZONE}")
     expect(page.get_by_role("heading", name="No rejected events")).to_be_visible()
     expect(page.locator(".empty")).to_contain_text("received in this range were counted")
     expect(page.locator("canvas")).to_have_count(0)
-    assert faults(page) == []
+    assert violations(page) == []
     page.keyboard.press("3")
-    drawn(page)
+    loaded(page)
     page.goto(f"{site.url}/websites/{site.empty}/rejected")
     expect(page.locator(".empty")).to_contain_text("No events were received in this range")
     page.get_by_role("link", name="Go to dashboard").click()
     page.wait_for_url(f"**/websites/{site.empty}?period=7d&tz={ZONE}")
 
 
-def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page: OpenPage) -> None:
+def test_a_failed_request_shows_an_error_and_can_be_retried(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
     pattern = re.compile(r"/rejected\?")
@@ -290,11 +284,11 @@ def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page:
     expect(page.get_by_role("alert")).to_contain_text("The database cannot be reached.")
     page.unroute(pattern)
     page.get_by_role("button", name="Try again").click()
-    drawn(page)
-    page.problems.forgive("503")
+    loaded(page)
+    page.problems.discard("503")
 
 
-def test_it_is_asked_again_while_it_is_looked_at(site: SampleServer, open_page: OpenPage) -> None:
+def test_an_open_page_is_refreshed(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page(fresh=True))
     page.clock.install()
     page.goto(f"{site.url}/websites/{site.second}/rejected?period=today")
@@ -310,13 +304,13 @@ def test_it_is_asked_again_while_it_is_looked_at(site: SampleServer, open_page: 
     assert figures(page) == {"invalid": 1}
 
 
-def test_another_accounts_website_is_not_here(site: SampleServer, open_page: OpenPage) -> None:
+def test_another_accounts_website_is_not_found(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/rejected")
     expect(page.get_by_role("heading", name="Website not found")).to_be_visible()
 
 
-def test_a_shared_link_shows_nothing_of_it(site: SampleServer, open_page: OpenPage) -> None:
+def test_share_links_show_no_rejected_events(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     answer = page.request.post(
         f"{site.url}/api/account/websites/{site.website}/share", headers={"Sec-Fetch-Site": "same-origin"}
@@ -335,21 +329,21 @@ def test_a_shared_link_shows_nothing_of_it(site: SampleServer, open_page: OpenPa
 
 @pytest.mark.parametrize("size", SIZES)
 def test_accessible(shown: Shown, size: str) -> None:
-    """axe-core finds no violations and the page does not scroll sideways, in light and dark, wide and narrow."""
+    """axe-core finds no violations and the page does not scroll sideways, in both color schemes and both sizes."""
     page = shown(viewport=SIZES[size])
-    assert faults_in_each_scheme(page) == []
+    assert violations_in_each_scheme(page) == []
     page.get_by_role("button", name="Keyboard shortcuts").click()
     expect(page.get_by_role("dialog")).to_be_visible()
-    assert faults_in_each_scheme(page) == []
+    assert violations_in_each_scheme(page) == []
 
 
-def test_a_name_that_is_markup_is_text(shown: Shown) -> None:
+def test_markup_in_names_is_text(shown: Shown) -> None:
     page = shown()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Rejected events Example <img src=x")
     assert page.evaluate("window.broken") is None
 
 
-def test_all_of_it_is_reached_by_tab(shown: Shown) -> None:
+def test_all_controls_are_reached_by_tab(shown: Shown) -> None:
     page = shown("period=today")
     reached = set()
     for _ in range(60):

@@ -1,14 +1,14 @@
-"""Events of a page that is left while the server cannot take them, in Chromium and Firefox (and WebKit, by request).
+"""Events of a page that is left while the server fails, in Chromium and Firefox (WebKit: tests/browser/webdriver.py).
 
-Events are stored when a page is left, sent, and removed from the storage after an answer that is not
-429 or 5xx; what remains is sent by the website's next page and counts once by its event_id.
+When a page is left, events are stored and sent, and removed from the storage after a response that is not 429 or
+5xx; those that remain are sent by the website's next page and count once by their event_id.
 """
 
 import json
 
 import pytest
 
-from tests.browser.conftest import Stage, Tab, Visit, everywhere
+from tests.browser.conftest import Tab, TrackedSite, Visit, everywhere
 from tests.browser.customer_site import Reply
 from tests.support.process import until
 
@@ -17,145 +17,145 @@ LEFT_OVER = (
 )
 
 
-def stored(tab: Tab, stage: Stage) -> list[str]:
-    """The names of this website's events in localStorage."""
-    texts = tab.evaluate(LEFT_OVER, f"tally.{stage.website}.")
+def stored(tab: Tab, tracked: TrackedSite) -> list[str]:
+    """Return the names of this website's events in localStorage."""
+    texts = tab.evaluate(LEFT_OVER, f"tally.{tracked.website}.")
     return sorted(event.get("event_name", event["type"]) for event in map(json.loads, texts))
 
 
-def break_down(stage: Stage, how: str) -> None:
-    """From now on the server gives no answer, or 503."""
+def fail(tracked: TrackedSite, how: str) -> None:
+    """Make the server give no response, or 503, from now on."""
     if how == "no answer":
-        stage.wire.is_cut = True
+        tracked.proxy.is_cut = True
     else:
-        stage.wire.replies += [Reply(503)] * 50
+        tracked.proxy.replies += [Reply(503)] * 50
 
 
-def come_back(stage: Stage) -> None:
-    """The server answers again."""
-    stage.wire.is_cut = False
-    stage.wire.replies.clear()
+def recover(tracked: TrackedSite) -> None:
+    """Make the server respond again."""
+    tracked.proxy.is_cut = False
+    tracked.proxy.replies.clear()
 
 
 @everywhere
 @pytest.mark.parametrize("how", ["no answer", "503"])
-def test_events_of_a_page_that_is_left_while_the_server_is_down(stage: Stage, tab: Tab, how: str) -> None:
-    """One has been on its way since before, one is sent by the leaving itself."""
-    stage.put("/away", tracker="")
-    stage.put("/next")
-    tab.goto(stage.put("/"))
-    stage.counted("/")
-    stage.wire.held.clear()
+def test_events_of_a_page_that_is_left_while_the_server_is_down(tracked: TrackedSite, tab: Tab, how: str) -> None:
+    """One was sent before, one is sent when the page is left."""
+    tracked.put("/away", tracker="")
+    tracked.put("/next")
+    tab.goto(tracked.put("/"))
+    tracked.counted("/")
+    tracked.proxy.held.clear()
     tab.evaluate("tally.track('on its way')")
-    until(lambda: len(stage.wire.posts) == 2)
+    until(lambda: len(tracked.proxy.posts) == 2)
     tab.evaluate("tally.track('last')")
-    break_down(stage, how)
-    tab.goto(stage.origin + "/away")
-    until(lambda: len(stage.wire.posts) >= 3)
-    stage.wire.held.set()
-    assert stored(tab, stage) == ["last", "on its way"]
-    come_back(stage)
-    tab.goto(stage.origin + "/next")
-    stage.counted("/", "on its way", "last", "/next")
-    until(lambda: stored(tab, stage) == [])
+    fail(tracked, how)
+    tab.goto(tracked.origin + "/away")
+    until(lambda: len(tracked.proxy.posts) >= 3)
+    tracked.proxy.held.set()
+    assert stored(tab, tracked) == ["last", "on its way"]
+    recover(tracked)
+    tab.goto(tracked.origin + "/next")
+    tracked.counted("/", "on its way", "last", "/next")
+    until(lambda: stored(tab, tracked) == [])
 
 
 @everywhere
-def test_what_was_sent_while_leaving_counts_once(stage: Stage, tab: Tab) -> None:
-    """The page is gone before the answer: the next one sends a copy, in the request of its own view."""
-    stage.put("/away", tracker="")
-    stage.put("/next")
-    tab.goto(stage.put("/"))
-    stage.counted("/")
-    until(lambda: stored(tab, stage) == [])
-    stage.wire.held.clear()
+def test_events_sent_while_leaving_count_once(tracked: TrackedSite, tab: Tab) -> None:
+    """The page is closed before the response: the next one sends a copy, in the request of its own view."""
+    tracked.put("/away", tracker="")
+    tracked.put("/next")
+    tab.goto(tracked.put("/"))
+    tracked.counted("/")
+    until(lambda: stored(tab, tracked) == [])
+    tracked.proxy.held.clear()
     tab.evaluate("tally.track('last')")
-    until(lambda: len(stage.wire.posts) == 2)
-    tab.goto(stage.origin + "/away")
-    stage.wire.held.set()
-    stage.counted("/", "last")
-    tab.goto(stage.origin + "/next")
-    stage.counted("/", "last", "/next")
-    until(lambda: stored(tab, stage) == [])
-    assert [len(sent.events) for sent in stage.wire.posts] == [1, 1, 2]
-    copies = [event["event_id"] for sent in stage.wire.posts for event in sent.events if event["type"] == "event"]
+    until(lambda: len(tracked.proxy.posts) == 2)
+    tab.goto(tracked.origin + "/away")
+    tracked.proxy.held.set()
+    tracked.counted("/", "last")
+    tab.goto(tracked.origin + "/next")
+    tracked.counted("/", "last", "/next")
+    until(lambda: stored(tab, tracked) == [])
+    assert [len(sent.events) for sent in tracked.proxy.posts] == [1, 1, 2]
+    copies = [event["event_id"] for sent in tracked.proxy.posts for event in sent.events if event["type"] == "event"]
     assert len(copies) == 2
     assert len(set(copies)) == 1
 
 
 @everywhere
-def test_nothing_is_stored_while_events_can_be_sent(stage: Stage, tab: Tab) -> None:
-    """Stored only while the page is hidden, until the answer."""
-    tab.goto(stage.put("/"))
-    stage.counted("/")
-    stage.wire.held.clear()
+def test_nothing_is_stored_while_events_can_be_sent(tracked: TrackedSite, tab: Tab) -> None:
+    """Events are stored only while the page is hidden, until the response."""
+    tab.goto(tracked.put("/"))
+    tracked.counted("/")
+    tracked.proxy.held.clear()
     tab.evaluate("tally.track('usual')")
-    until(lambda: len(stage.wire.posts) == 2)
-    assert stored(tab, stage) == []
+    until(lambda: len(tracked.proxy.posts) == 2)
+    assert stored(tab, tracked) == []
     hide = "Object.defineProperty(document, 'hidden', { value: true, configurable: true })"
     tab.evaluate(f"[{hide}, document.dispatchEvent(new Event('visibilitychange', {{ bubbles: true }}))].length")
-    assert stored(tab, stage) == ["usual"]
-    stage.wire.held.set()
-    until(lambda: stored(tab, stage) == [])
-    stage.counted("/", "usual")
+    assert stored(tab, tracked) == ["usual"]
+    tracked.proxy.held.set()
+    until(lambda: stored(tab, tracked) == [])
+    tracked.counted("/", "usual")
 
 
 @everywhere
-def test_vitals_wait_as_well(stage: Stage, tab: Tab) -> None:
-    """A part sends when the page is left, after the core has looked at what there is."""
-    stage.put("/away", tracker="")
-    stage.put("/next")
-    tab.goto(stage.put("/", "<p>text", "data-vitals"))
-    stage.counted("/")
+def test_vitals_are_queued_too(tracked: TrackedSite, tab: Tab) -> None:
+    """A part adds its event when the page is left, after the core has read the queue."""
+    tracked.put("/away", tracker="")
+    tracked.put("/next")
+    tab.goto(tracked.put("/", "<p>text", "data-vitals"))
+    tracked.counted("/")
     ready = "async (url) => { await import(url); await new Promise((done) => setTimeout(done, 300)); return true }"
-    tab.evaluate(ready, f"{stage.stats}/tracker/vitals.js")
-    break_down(stage, "no answer")
-    tab.goto(stage.origin + "/away")
-    assert stored(tab, stage) == ["vitals"]
-    come_back(stage)
-    tab.goto(stage.origin + "/next")
-    stage.counted("/", "vitals", "/next")
+    tab.evaluate(ready, f"{tracked.stats}/tracker/vitals.js")
+    fail(tracked, "no answer")
+    tab.goto(tracked.origin + "/away")
+    assert stored(tab, tracked) == ["vitals"]
+    recover(tracked)
+    tab.goto(tracked.origin + "/next")
+    tracked.counted("/", "vitals", "/next")
 
 
-def test_no_more_than_500_are_stored_while_leaving(stage: Stage, visit: Visit) -> None:
-    stage.put("/away", tracker="")
-    page = visit(stage.put("/"))
-    stage.counted("/")
-    stage.wire.is_cut = True
+def test_no_more_than_500_are_stored_while_leaving(tracked: TrackedSite, visit: Visit) -> None:
+    tracked.put("/away", tracker="")
+    page = visit(tracked.put("/"))
+    tracked.counted("/")
+    tracked.proxy.is_cut = True
     page.evaluate("for (let i = 0; i < 600; i++) tally.track('many', { i })")
-    page.goto(stage.origin + "/away")
-    assert len(stored(page, stage)) == 500
+    page.goto(tracked.origin + "/away")
+    assert len(stored(page, tracked)) == 500
     page.evaluate("localStorage.clear()")
 
 
-def test_a_full_storage_does_not_keep_events_from_being_sent(stage: Stage, visit: Visit) -> None:
-    stage.put("/away", tracker="")
-    page = visit(stage.put("/"))
-    stage.counted("/")
+def test_a_full_storage_does_not_prevent_sending(tracked: TrackedSite, visit: Visit) -> None:
+    tracked.put("/away", tracker="")
+    page = visit(tracked.put("/"))
+    tracked.counted("/")
     page.evaluate("localStorage.full = 'x'.repeat(5 * 1024 * 1024 - 10)")
     page.evaluate("tally.track('last')")
-    page.goto(stage.origin + "/away")
-    stage.counted("/", "last")
+    page.goto(tracked.origin + "/away")
+    tracked.counted("/", "last")
 
 
-def test_opting_out_in_one_tab_deletes_what_another_stores(stage: Stage, visit: Visit) -> None:
-    """`#tally-ignore` deletes what waits; another tab that fails afterwards leaves nothing for its next page."""
-    page = visit(stage.put("/"))
-    other = visit(stage.origin + "/", context=page.context)
-    stage.counted("/", "/")
-    stage.wire.replies += [Reply(503)] * 50
+def test_opting_out_in_one_tab_deletes_what_another_stores(tracked: TrackedSite, visit: Visit) -> None:
+    """`#tally-ignore` deletes queued events; another tab that fails afterwards stores none for its next page."""
+    page = visit(tracked.put("/"))
+    other = visit(tracked.origin + "/", context=page.context)
+    tracked.counted("/", "/")
+    tracked.proxy.replies += [Reply(503)] * 50
     page.evaluate("tally.track('one')")
-    until(lambda: stored(page, stage) == ["one"])
-    stage.wire.held.clear()
+    until(lambda: stored(page, tracked) == ["one"])
+    tracked.proxy.held.clear()
     other.evaluate("tally.track('two')")
-    before = len(stage.wire.posts)
-    until(lambda: len(stage.wire.posts) > before)
+    before = len(tracked.proxy.posts)
+    until(lambda: len(tracked.proxy.posts) > before)
     page.evaluate("location.hash = '#tally-ignore'")
     page.get_by_role("status").wait_for()
-    stage.wire.held.set()
-    until(lambda: stage.wire.posts[-1].status == 503)
-    come_back(stage)
-    other.goto(stage.put("/next"))
-    until(lambda: stored(other, stage) == [])
-    visit(stage.origin + "/")
-    stage.counted("/", "/", "/")
+    tracked.proxy.held.set()
+    until(lambda: tracked.proxy.posts[-1].status == 503)
+    recover(tracked)
+    other.goto(tracked.put("/next"))
+    until(lambda: stored(other, tracked) == [])
+    visit(tracked.origin + "/")
+    tracked.counted("/", "/", "/")

@@ -1,71 +1,71 @@
-"""The tracker's optional parts: loaded only where an attribute of the script asks for them."""
+"""The tracker's optional parts: each is loaded only where the script has its attribute."""
 
 import sqlite3
 from typing import Any
 
 from playwright.sync_api import Page
 
-from tests.browser.conftest import Stage, Visit
+from tests.browser.conftest import TrackedSite, Visit
 from tests.support.process import until
 
-# The button takes as long as an interaction that INP looks at.
+# A click on the button takes long enough to be measured as INP.
 TALL = """
     <h1>Tall</h1>
     <button id=b onclick="const end = performance.now() + 100; while (performance.now() < end);">x</button>
     <p style="height: 3000px">text</p>"""
 
 
-def parts(stage: Stage) -> set[str]:
-    """The parts that have been loaded."""
-    return {sent.path for sent in stage.wire.sent if sent.path.startswith("/tracker/")}
+def parts(tracked: TrackedSite) -> set[str]:
+    """Return the paths of the parts that were loaded."""
+    return {sent.path for sent in tracked.proxy.sent if sent.path.startswith("/tracker/")}
 
 
-def ready(stage: Stage, page: Page, name: str) -> None:
-    """Waits until the part runs: a page that imports it later gets its values later."""
-    until(lambda: f"/tracker/{name}.js" in parts(stage))
-    page.evaluate("async (url) => { await import(url) }", f"{stage.stats}/tracker/{name}.js")
+def ready(tracked: TrackedSite, page: Page, name: str) -> None:
+    """Wait until the part runs: only then does it record."""
+    until(lambda: f"/tracker/{name}.js" in parts(tracked))
+    page.evaluate("async (url) => { await import(url) }", f"{tracked.stats}/tracker/{name}.js")
 
 
-def heat(stage: Stage) -> list[tuple[Any, ...]]:
-    """The website's heatmap: path, width, kind, row of 20 px, column of 50, points."""
-    connection = sqlite3.connect(stage.server.db)
+def heatmap_points(tracked: TrackedSite) -> list[tuple[Any, ...]]:
+    """Return the stored points of the website: path, width, kind, row of 20 px, column of 50, points."""
+    connection = sqlite3.connect(tracked.server.db)
     try:
         return connection.execute(
             "select label.text, viewport, kind, bin_y, bin_x, points from heatmap_point join label"
             " on label.id = heatmap_point.pathname"
             " join website on website.number = heatmap_point.website where website.id = ? order by 1, 3, 4, 5",
-            (stage.website,),
+            (tracked.website,),
         ).fetchall()
     finally:
         connection.close()
 
 
-def test_no_part_is_loaded_where_none_is_asked_for(stage: Stage, visit: Visit) -> None:
-    page = visit(stage.put("/", TALL))
+def test_no_part_is_loaded_without_its_attribute(tracked: TrackedSite, visit: Visit) -> None:
+    page = visit(tracked.put("/", TALL))
     page.click("#b")
-    page.goto(stage.put("/next"))
-    stage.counted("/", "/next")
-    assert parts(stage) == set()
+    page.goto(tracked.put("/next"))
+    tracked.counted("/", "/next")
+    assert parts(tracked) == set()
 
 
-def test_vitals_are_sent_once_when_they_are_final(stage: Stage, visit: Visit) -> None:
-    page = visit(stage.put("/measured", TALL, "data-vitals"))
-    ready(stage, page, "vitals")
+def test_vitals_are_sent_once_when_they_are_final(tracked: TrackedSite, visit: Visit) -> None:
+    page = visit(tracked.put("/measured", TALL, "data-vitals"))
+    ready(tracked, page, "vitals")
     page.wait_for_function("() => performance.getEntriesByType('paint').length > 1")
     page.click("#b")
     page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
     page.evaluate("history.pushState({}, '', '/elsewhere')")
-    stage.counted("/measured", "/elsewhere")
-    page.goto(stage.put("/next"))
-    stage.counted("/measured", "/elsewhere", "vitals", "/next")
-    event = next(event for event in stage.events() if event["type"] == "vitals")
+    tracked.counted("/measured", "/elsewhere")
+    page.goto(tracked.put("/next"))
+    tracked.counted("/measured", "/elsewhere", "vitals", "/next")
+    event = next(event for event in tracked.events() if event["type"] == "vitals")
     assert event["pathname"] == "/measured"
     assert event["vitals"].keys() == {"lcp", "inp", "fcp", "ttfb", "cls"}
     assert all(event["vitals"][name] is not None for name in ("lcp", "fcp", "ttfb", "cls"))
     assert event["vitals"]["cls"] == 0
     page.evaluate("dispatchEvent(new PageTransitionEvent('pagehide'))")
     page.evaluate("tally.track('end')")
-    stage.counted("/measured", "/elsewhere", "vitals", "/next", "end")
+    tracked.counted("/measured", "/elsewhere", "vitals", "/next", "end")
 
 
 def scroll(page: Page, y: int) -> None:
@@ -74,10 +74,10 @@ def scroll(page: Page, y: int) -> None:
     )
 
 
-def test_heatmap_points(stage: Stage, visit: Visit) -> None:
-    """ "click and scroll heatmap points (opt-in, sampled, thinned)"."""
-    page = visit(stage.put("/hot", TALL, "data-heatmap=1"), viewport={"width": 1280, "height": 720})
-    ready(stage, page, "heatmap")
+def test_heatmap_points(tracked: TrackedSite, visit: Visit) -> None:
+    """Clicks and scroll depth, of a sample of views, thinned."""
+    page = visit(tracked.put("/hot", TALL, "data-heatmap=1"), viewport={"width": 1280, "height": 720})
+    ready(tracked, page, "heatmap")
     for _ in range(3):
         page.mouse.click(640, 205)
     page.mouse.click(64, 30)
@@ -85,41 +85,48 @@ def test_heatmap_points(stage: Stage, visit: Visit) -> None:
     page.mouse.click(64, 30)
     page.focus("#b")
     page.keyboard.press("Enter")
-    page.goto(stage.put("/cold"))
-    until(lambda: len(heat(stage)) == 4)
+    page.goto(tracked.put("/cold"))
+    until(lambda: len(heatmap_points(tracked)) == 4)
     width = 1280
-    assert [row[:4] for row in heat(stage)] == [
+    assert [row[:4] for row in heatmap_points(tracked)] == [
         ("/hot", 2, 0, 30 // 20),
         ("/hot", 2, 0, 205 // 20),
         ("/hot", 2, 0, 1030 // 20),
         ("/hot", 2, 1, 1720 // 20),
     ]
-    assert [row[5] for row in heat(stage)] == [1] * 4
-    assert all(abs(row[4] - x / width * 50) <= 1 for row, x in zip(heat(stage)[:3], (64, 640, 64), strict=True))
+    assert [row[5] for row in heatmap_points(tracked)] == [1] * 4
+    assert all(
+        abs(row[4] - x / width * 50) <= 1 for row, x in zip(heatmap_points(tracked)[:3], (64, 640, 64), strict=True)
+    )
 
 
-def test_heatmap_points_of_a_single_page_app_are_of_the_page_they_were_on(stage: Stage, visit: Visit) -> None:
-    page = visit(stage.put("/one", TALL, "data-heatmap=1"))
-    ready(stage, page, "heatmap")
+def test_heatmap_points_of_a_single_page_app_belong_to_their_page(tracked: TrackedSite, visit: Visit) -> None:
+    page = visit(tracked.put("/one", TALL, "data-heatmap=1"))
+    ready(tracked, page, "heatmap")
     page.mouse.click(64, 30)
     page.evaluate("history.pushState({}, '', '/two')")
     page.mouse.click(64, 330)
     page.goto("about:blank")
-    until(lambda: len(heat(stage)) == 4)
-    assert [row[:3] for row in heat(stage)] == [("/one", 2, 0), ("/one", 2, 1), ("/two", 2, 0), ("/two", 2, 1)]
+    until(lambda: len(heatmap_points(tracked)) == 4)
+    assert [row[:3] for row in heatmap_points(tracked)] == [
+        ("/one", 2, 0),
+        ("/one", 2, 1),
+        ("/two", 2, 0),
+        ("/two", 2, 1),
+    ]
 
 
-def test_a_heatmap_is_of_a_sample(stage: Stage, visit: Visit) -> None:
+def test_a_heatmap_is_of_a_sample(tracked: TrackedSite, visit: Visit) -> None:
     page = visit()
     page.add_init_script("Math.random = () => 0.2")
     for attribute, is_in in (("data-heatmap=0.1", False), ("data-heatmap", False), ("data-heatmap=0.3", True)):
-        page.goto(stage.put("/hot", TALL, attribute))
-        ready(stage, page, "heatmap")
+        page.goto(tracked.put("/hot", TALL, attribute))
+        ready(tracked, page, "heatmap")
         page.mouse.click(64, 30)
-        page.goto(stage.put("/blank", tracker=""))
-        until(lambda: stage.wire.posts)
-        assert is_in or not heat(stage)
-    until(lambda: heat(stage))
+        page.goto(tracked.put("/blank", tracker=""))
+        until(lambda: tracked.proxy.posts)
+        assert is_in or not heatmap_points(tracked)
+    until(lambda: heatmap_points(tracked))
 
 
 LINKS = """
@@ -130,45 +137,49 @@ LINKS = """
 IDS = ("out", "file", "saved", "in", "mail")
 
 
-def test_links(stage: Stage, visit: Visit) -> None:
-    """ "outbound links and downloads (opt-in)"."""
-    page = visit(stage.put("/", LINKS, "data-links"))
-    ready(stage, page, "links")
+def test_links(tracked: TrackedSite, visit: Visit) -> None:
+    """Outbound links and downloads."""
+    page = visit(tracked.put("/", LINKS, "data-links"))
+    ready(tracked, page, "links")
     for id in IDS:
         page.click(f"#{id}")
     page.click("#out", button="middle")
     page.click("#out", button="right")
     page.evaluate("tally.track('end')")
-    stage.counted("/", "outbound", "download", "download", "outbound", "end")
-    urls = sorted(event["event_data"]["url"] for event in stage.events() if event["event_data"])
-    assert urls == [f"{stage.origin}/files/report.PDF", f"{stage.origin}/made", *["https://elsewhere.test/path"] * 2]
+    tracked.counted("/", "outbound", "download", "download", "outbound", "end")
+    urls = sorted(event["event_data"]["url"] for event in tracked.events() if event["event_data"])
+    assert urls == [
+        f"{tracked.origin}/files/report.PDF",
+        f"{tracked.origin}/made",
+        *["https://elsewhere.test/path"] * 2,
+    ]
 
 
-def test_only_the_links_that_are_asked_for(stage: Stage, visit: Visit) -> None:
+def test_only_the_configured_kinds_of_links(tracked: TrackedSite, visit: Visit) -> None:
     for wanted, name in (("outbound", "outbound"), ("downloads", "download")):
-        page = visit(stage.put("/", LINKS, f"data-links={wanted}"))
-        ready(stage, page, "links")
+        page = visit(tracked.put("/", LINKS, f"data-links={wanted}"))
+        ready(tracked, page, "links")
         for id in IDS:
             page.click(f"#{id}")
         page.evaluate("(name) => tally.track(name)", f"end of {wanted}")
-        until(lambda wanted=wanted: f"end of {wanted}" in stage.names())
-        assert {"outbound", "download"} & set(stage.names()) <= {"outbound", name}
-    stage.counted("/", "/", "outbound", "download", "download", "end of outbound", "end of downloads")
+        until(lambda wanted=wanted: f"end of {wanted}" in tracked.names())
+        assert {"outbound", "download"} & set(tracked.names()) <= {"outbound", name}
+    tracked.counted("/", "/", "outbound", "download", "download", "end of outbound", "end of downloads")
 
 
-def test_a_link_that_leads_away_is_counted(stage: Stage, visit: Visit) -> None:
-    stage.pages.put("/there", "<title>there</title>")
-    url = f"http://elsewhere.test:{stage.pages.port}/there"
-    page = visit(stage.put("/", f"<a href={url}>go</a>", "data-links"))
-    ready(stage, page, "links")
+def test_an_outbound_link_is_counted_before_the_page_is_left(tracked: TrackedSite, visit: Visit) -> None:
+    tracked.pages.put("/there", "<title>there</title>")
+    url = f"http://elsewhere.test:{tracked.pages.port}/there"
+    page = visit(tracked.put("/", f"<a href={url}>go</a>", "data-links"))
+    ready(tracked, page, "links")
     page.click("a")
     page.wait_for_url(url)
-    stage.counted("/", "outbound")
+    tracked.counted("/", "outbound")
 
 
-def test_a_part_that_cannot_be_loaded_breaks_nothing(stage: Stage, visit: Visit) -> None:
+def test_a_part_that_cannot_be_loaded_causes_no_errors(tracked: TrackedSite, visit: Visit) -> None:
     page = visit()
     page.route("**/tracker/*.js", lambda route: route.abort())
-    page.goto(stage.put("/", TALL, "data-vitals data-heatmap=1 data-links"))
+    page.goto(tracked.put("/", TALL, "data-vitals data-heatmap=1 data-links"))
     page.evaluate("tally.track('still')")
-    stage.counted("/", "still")
+    tracked.counted("/", "still")

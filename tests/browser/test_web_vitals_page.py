@@ -1,32 +1,30 @@
 """The page of web vitals, in a real Chromium: its figures are the read API's, its ratings the published ones.
 
-What it shows was sent through collect, over four UTC days. Everything is waited for by condition.
+The measurements are sent through collect, over four UTC days. Tests wait for conditions.
 """
 
 import random
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.browsers import ZONE, OpenPage
+from tests.browser.accessibility import violations, violations_in_each_scheme
+from tests.browser.browsers import SIZES, ZONE, OpenPage, range_query
 from tests.browser.history import SampleServer, late_times_ms, sample_server
-from tests.browser.owner import faults, faults_in_each_scheme
 from tests.support.app import CHROME, SAFARI_IPHONE
 from tests.support.process import until
 
-SIZES = {"wide": {"width": 1280, "height": 900}, "narrow": {"width": 390, "height": 844}}
 PATHS = {"/": 1.0, "/pricing": 1.4, "/checkout": 3.0, **{f"/blog/{n}": 0.5 for n in range(9)}}
 NAMES = ("lcp", "inp", "cls", "fcp", "ttfb")
 Shown = Callable[..., Any]
 
 
 def measure(site: SampleServer) -> None:
-    """Four UTC days of page loads, of two kinds of device."""
+    """Send the web vitals of page loads over four UTC days, of two kinds of device."""
     draw = random.Random(7)
     times = late_times_ms()
     for agent, factor in ((CHROME, 1.0), (SAFARI_IPHONE, 1.8)):
@@ -54,17 +52,17 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
 
 @pytest.fixture
 def shown(site: SampleServer, open_page: OpenPage) -> Shown:
-    """Opens the page, drawn."""
+    """Return a function that opens the page and waits until it is loaded."""
 
     def show(query: str = "period=7d", **options: Any) -> Any:
         page = site.log_in(open_page(**options))
         page.goto(f"{site.url}/websites/{site.website}/vitals?{query}")
-        return drawn(page)
+        return loaded(page)
 
     return show
 
 
-def drawn(page: Any) -> Any:
+def loaded(page: Any) -> Any:
     expect(page.locator(".metric")).to_have_count(5)
     expect(page.locator("canvas")).to_have_count(1)
     expect(page.locator(".ranked")).to_have_count(2)
@@ -72,9 +70,9 @@ def drawn(page: Any) -> Any:
     return page
 
 
-def question(days: int = 7, more: str = "", zone: str = ZONE) -> str:
-    today = datetime.now(ZoneInfo(zone)).date()
-    return f"vitals?from={today - timedelta(days=days - 1)}&to={today}&tz={zone}{more}"
+def vitals_path(days: int = 7, more: str = "", zone: str = ZONE) -> str:
+    """Return the path of the report about the last days."""
+    return f"vitals?{range_query(days, more, zone)}"
 
 
 def figures(page: Any) -> dict[str, tuple[str, str]]:
@@ -85,7 +83,7 @@ def figures(page: Any) -> dict[str, tuple[str, str]]:
 
 
 def expected_cards(site: SampleServer, query: str) -> dict[str, tuple[str, str]]:
-    """What figures() is to be; numbers as scripts write them."""
+    """Return the expected result of figures(); numbers as JavaScript writes them."""
     return {
         row["metric"]: ("null" if row["p75"] is None else f"{row['p75']:g}", f"{row['samples']}")
         for row in site.ask(query)["data"]
@@ -101,24 +99,24 @@ def expected_ranking(site: SampleServer, query: str) -> list[tuple[str, str]]:
     return [(row["value"], f"{row['p75']:g}") for row in site.ask(query)["data"] if row["samples"]]
 
 
-# --- what it shows
+# --- figures
 
 
 def test_figures_are_those_of_the_read_api(site: SampleServer, shown: Shown) -> None:
     page = shown()
-    expected = expected_cards(site, question())
+    expected = expected_cards(site, vitals_path())
     assert figures(page) == expected
     assert expected["ttfb"] == ("null", "0")
     assert list(figures(page)) == list(NAMES)
-    assert ranked(page, "pathname") == expected_ranking(site, question(more="&by=pathname&metric=lcp"))
-    assert ranked(page, "device") == expected_ranking(site, question(more="&by=device&metric=lcp"))
+    assert ranked(page, "pathname") == expected_ranking(site, vitals_path(more="&by=pathname&metric=lcp"))
+    assert ranked(page, "device") == expected_ranking(site, vitals_path(more="&by=device&metric=lcp"))
     expect(page.locator("[data-metric=ttfb]")).to_contain_text("Not measured")
     expect(page.locator(".dash-foot")).to_contain_text("within 2%")
 
 
-def test_ratings_are_words_and_those_published(site: SampleServer, shown: Shown) -> None:
+def test_ratings_follow_the_published_thresholds(site: SampleServer, shown: Shown) -> None:
     page = shown()
-    answer = site.ask(question())
+    answer = site.ask(vitals_path())
     rows, thresholds = answer["data"], answer["meta"]["thresholds"]
     rated = set()
     for row in rows:
@@ -132,7 +130,7 @@ def test_ratings_are_words_and_those_published(site: SampleServer, shown: Shown)
 
 
 def test_words_of_values_and_verdicts(shown: Shown) -> None:
-    """The pure part, at every edge."""
+    """The pure functions, at each threshold."""
     page = shown()
     script = """async () => {
       const { formatMetric, rating, verdict, wholePercent } = await import("/assets/vitals/web_vitals.js");
@@ -173,19 +171,19 @@ def test_words_of_values_and_verdicts(shown: Shown) -> None:
     }
 
 
-def test_a_metric_is_chosen(site: SampleServer, shown: Shown) -> None:
-    """And is in the address; trend, pages and devices are its."""
+def test_a_metric_is_selected(site: SampleServer, shown: Shown) -> None:
+    """It is in the address; trend, pages and devices are those of the metric."""
     page = shown()
     page.locator("[data-metric=cls]").click()
     page.wait_for_url("**&metric=cls")
-    drawn(page)
+    loaded(page)
     expect(page.locator("[data-metric=cls]")).to_be_focused()
     expect(page.locator("#metric")).to_have_text("CLS: Cumulative Layout Shift")
     expect(page.locator(".metric-about")).to_contain_text("How to improve:")
-    assert ranked(page, "pathname") == expected_ranking(site, question(more="&by=pathname&metric=cls"))
+    assert ranked(page, "pathname") == expected_ranking(site, vitals_path(more="&by=pathname&metric=cls"))
     expect(page.get_by_role("slider")).to_have_attribute("aria-label", re.compile("^CLS at p75"))
     page.reload()
-    expect(drawn(page).locator("[data-metric=cls]")).to_have_attribute("aria-pressed", "true")
+    expect(loaded(page).locator("[data-metric=cls]")).to_have_attribute("aria-pressed", "true")
     page.go_back()
     expect(page.locator("[data-metric=lcp]")).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#metric")).to_have_text("LCP: Largest Contentful Paint")
@@ -194,7 +192,7 @@ def test_a_metric_is_chosen(site: SampleServer, shown: Shown) -> None:
 def test_the_trend_by_utc_day(site: SampleServer, shown: Shown) -> None:
     """By keyboard and in the table behind it; Enter goes to that day."""
     page = shown("period=7d&metric=fcp")
-    rows = site.ask(question(more="&by=day&metric=fcp"))["data"]
+    rows = site.ask(vitals_path(more="&by=day&metric=fcp"))["data"]
     # After midnight in Berlin, the last UTC day of the range has not begun.
     today = f"{datetime.now(UTC):%F}"
     last = next(k for k, row in enumerate(rows) if row["time"].startswith(today))
@@ -225,19 +223,19 @@ def test_a_row_filters(site: SampleServer, shown: Shown) -> None:
     page = shown()
     page.locator(".ranked-pathname .ranked-row").first.click()
     page.wait_for_url("**&filter_pathname=/checkout")
-    drawn(page)
-    assert figures(page) == expected_cards(site, question(more="&filter_pathname=/checkout"))
+    loaded(page)
+    assert figures(page) == expected_cards(site, vitals_path(more="&filter_pathname=/checkout"))
     page.locator(".ranked-device [data-value=mobile]").click()
     page.wait_for_url("**&filter_device=mobile")
-    drawn(page)
-    assert figures(page) == expected_cards(site, question(more="&filter_pathname=/checkout&filter_device=mobile"))
+    loaded(page)
+    assert figures(page) == expected_cards(site, vitals_path(more="&filter_pathname=/checkout&filter_device=mobile"))
     expect(page.locator(".chip")).to_have_count(2)
     page.keyboard.press("Escape")
     expect(page.locator(".chip")).to_have_count(1)
     page.get_by_role("button", name="Remove filter: Page is /checkout").press("Delete")
     expect(page.locator(".chip")).to_have_count(0)
-    drawn(page)
-    assert figures(page) == expected_cards(site, question())
+    loaded(page)
+    assert figures(page) == expected_cards(site, vitals_path())
 
 
 def test_all_pages(site: SampleServer, shown: Shown) -> None:
@@ -246,23 +244,23 @@ def test_all_pages(site: SampleServer, shown: Shown) -> None:
     page.get_by_role("button", name="All pages").click()
     dialog = page.get_by_role("dialog", name="Pages by LCP")
     expect(dialog.locator(".ranked-row")).to_have_count(len(PATHS))
-    assert faults(page) == []
+    assert violations(page) == []
     dialog.get_by_role("searchbox").fill("/pric")
     dialog.locator(".ranked-row").click()
     page.wait_for_url("**&filter_pathname=/pricing")
-    assert figures(drawn(page)) == expected_cards(site, question(more="&filter_pathname=/pricing"))
+    assert figures(loaded(page)) == expected_cards(site, vitals_path(more="&filter_pathname=/pricing"))
 
 
-def test_what_was_not_measured_says_so(shown: Shown) -> None:
+def test_metrics_without_measurements(shown: Shown) -> None:
     page = shown()
     page.locator("[data-metric=ttfb]").click()
     expect(page.locator(".chart-place")).to_contain_text("No TTFB values in this range.")
     expect(page.locator(".ranked-pathname")).to_contain_text("No TTFB values in this range.")
     page.locator("[data-metric=lcp]").click()
-    drawn(page)
+    loaded(page)
 
 
-def test_leaving_ends_what_is_asked(site: SampleServer, open_page: OpenPage) -> None:
+def test_requests_are_aborted_when_the_page_is_left(site: SampleServer, open_page: OpenPage) -> None:
     page, ended = site.log_in(open_page()), []
     page.on("requestfailed", lambda request: ended.append(request.url))
     page.route(re.compile(r"/api/.*/vitals\?"), lambda route: None)
@@ -280,12 +278,12 @@ def test_range_zone_and_keys(site: SampleServer, shown: Shown) -> None:
     page.wait_for_url("**period=30d&**")
     page.goto(page.url.replace(f"tz={ZONE}", "tz=UTC"))
     page.wait_for_url("**tz=UTC*")
-    drawn(page)
-    assert figures(page) == expected_cards(site, question(30, zone="UTC"))
+    loaded(page)
+    assert figures(page) == expected_cards(site, vitals_path(30, zone="UTC"))
     page.keyboard.press("1")
     page.wait_for_url("**period=today&**")
-    drawn(page)
-    assert figures(page) == expected_cards(site, question(1, zone="UTC"))
+    loaded(page)
+    assert figures(page) == expected_cards(site, vitals_path(1, zone="UTC"))
     page.keyboard.press("?")
     expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
     page.keyboard.press("Escape")
@@ -301,7 +299,7 @@ def test_csv(site: SampleServer, shown: Shown) -> None:
     page = shown("period=7d&metric=inp")
     for name, head, rows in (
         ("CSV of all metrics", "metric,unit,samples", 5),
-        ("INP by day", "time,samples", len(site.ask(question(more="&by=day&metric=inp"))["data"])),
+        ("INP by day", "time,samples", len(site.ask(vitals_path(more="&by=day&metric=inp"))["data"])),
         ("by page", "value,events,samples", len(PATHS)),
         ("by device", "value,events,samples", 2),
     ):
@@ -312,11 +310,11 @@ def test_csv(site: SampleServer, shown: Shown) -> None:
         assert len(lines) == rows + 1
 
 
-# --- where it is found, and where there is nothing
+# --- links to the page, and empty pages
 
 
-def test_days_and_filters_come_along(site: SampleServer, shown: Shown) -> None:
-    """From page to page of a website; to another website the days alone. What is the page's own stays behind."""
+def test_range_and_filters_are_kept_between_pages(site: SampleServer, shown: Shown) -> None:
+    """Another website keeps the range alone. What belongs to the page alone is dropped."""
     page = shown("period=30d&filter_device=desktop&metric=cls")
     pages = page.get_by_role("list", name=re.compile("^Pages of Example"))
     expect(pages.locator("[aria-current=page]")).to_have_text("Performance")
@@ -325,27 +323,27 @@ def test_days_and_filters_come_along(site: SampleServer, shown: Shown) -> None:
     expect(page.locator(".figure")).to_have_count(7)
     pages.get_by_role("link", name="Performance").click()
     page.wait_for_url(f"**/vitals?period=30d&tz={ZONE}&filter_device=desktop")
-    assert figures(drawn(page)) == expected_cards(site, question(30, "&filter_device=desktop"))
+    assert figures(loaded(page)) == expected_cards(site, vitals_path(30, "&filter_device=desktop"))
     page.locator(".switcher summary").click()
     page.get_by_role("link", name="second.example").click()
     page.wait_for_url(f"**/websites/{site.second}?period=30d&tz={ZONE}")
 
 
-def test_nothing_was_measured(site: SampleServer, shown: Shown) -> None:
-    """How to switch it on; and where only filters leave nothing, how to remove them."""
+def test_a_range_without_measurements(site: SampleServer, shown: Shown) -> None:
+    """The page shows how to enable web vitals, or how to remove the filters that exclude all."""
     page = shown()
     page.goto(f"{site.url}/websites/{site.second}/vitals")
     expect(page.get_by_role("heading", name="No web vitals in this range")).to_be_visible()
     expect(page.get_by_label("Snippet")).to_contain_text(f'data-website-id="{site.second}" data-vitals></script>')
     expect(page.locator("canvas:visible")).to_have_count(0)
-    assert faults(page) == []
+    assert violations(page) == []
     page.goto(f"{site.url}/websites/{site.website}/vitals?period=7d&filter_pathname=/nowhere")
     expect(page.get_by_role("heading", name="No data matches these filters")).to_be_visible()
     page.get_by_role("button", name="Remove the filters").click()
-    drawn(page)
+    loaded(page)
 
 
-def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page: OpenPage) -> None:
+def test_a_failed_request_shows_an_error_and_can_be_retried(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     body = {"ok": False, "error": {"code": "storage_unavailable", "message": "The database cannot be reached."}}
     pattern = re.compile(r"/api/.*/vitals\?")
@@ -358,17 +356,17 @@ def test_a_failure_says_so_and_can_be_tried_again(site: SampleServer, open_page:
     expect(page.locator(".metric")).to_have_count(5)
     for _ in range(3):
         page.get_by_role("button", name="Try again").first.click()
-    drawn(page)
-    page.problems.forgive("503")
+    loaded(page)
+    page.problems.discard("503")
 
 
-def test_another_accounts_website_is_not_here(site: SampleServer, open_page: OpenPage) -> None:
+def test_another_accounts_website_is_not_found(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/00000000-0000-4000-8000-000000000000/vitals")
     expect(page.get_by_role("heading", name="Website not found")).to_be_visible()
 
 
-def test_it_is_asked_again_while_it_is_looked_at(site: SampleServer, open_page: OpenPage) -> None:
+def test_an_open_page_is_refreshed(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page(fresh=True))
     page.clock.install()
     page.goto(f"{site.url}/websites/{site.empty}/vitals?period=today")
@@ -384,13 +382,13 @@ def test_it_is_asked_again_while_it_is_looked_at(site: SampleServer, open_page: 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_accessible(shown: Shown, size: str) -> None:
-    """axe-core finds no violations and the page does not scroll sideways, in light and dark, wide and narrow."""
+    """axe-core finds no violations and the page does not scroll sideways, in both color schemes and both sizes."""
     page = shown(viewport=SIZES[size])
     page.get_by_text("Table of this chart").click()
-    assert faults_in_each_scheme(page) == []
+    assert violations_in_each_scheme(page) == []
 
 
-def test_all_of_it_is_reached_by_tab(shown: Shown) -> None:
+def test_all_controls_are_reached_by_tab(shown: Shown) -> None:
     page = shown()
     reached = set()
     for _ in range(60):

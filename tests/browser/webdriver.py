@@ -3,8 +3,8 @@
 A `Driver` is one browser with a profile of its own. It has what the tests of several browsers need of Playwright's
 Page: `goto` and `evaluate`. Protocol: https://www.w3.org/TR/webdriver2/.
 
-Where a browser is missing its tests are skipped, which is said loudly; with TALLY_MUST_FIREFOX=1, as in .ci/run, they
-fail. WebKit is tested by request only, TALLY_WEBKIT=1 on a display (xvfb-run): Debian's WebKitWebDriver needs one.
+The tests of a browser that is not installed are skipped; with TALLY_MUST_FIREFOX=1, as in .ci/run, they fail. WebKit is
+tested only with TALLY_WEBKIT=1, on a display (xvfb-run): Debian's WebKitWebDriver needs one.
 """
 
 import json
@@ -26,19 +26,19 @@ import pytest
 from tests.support.process import until
 
 _FIREFOX = {
-    # Every host name of the tests is this machine, as for Chromium.
+    # Every host name of the tests resolves to 127.0.0.1, as for Chromium.
     "network.dns.localDomains": "example.test,www.example.test,stats.test",
-    # Since version 136 https is tried first.
+    # Version 136 and later try https first.
     "dom.security.https_first": False,
     "network.captive-portal-service.enabled": False,
     "network.connectivity-service.enabled": False,
 }
-# A guard against waiting for ever, not a measure.
-_PATIENCE_SECONDS = 120
+# Far longer than any command takes.
+_TIMEOUT_S = 120
 
 
 class DriverError(Exception):
-    """What the browser answered instead."""
+    """An error of the browser."""
 
 
 class Driver:
@@ -54,7 +54,7 @@ class Driver:
         data = None if body is None else json.dumps(body).encode()
         request = Request(self._url + path, data, {"Content-Type": "application/json"}, method=method)
         try:
-            with urlopen(request, timeout=_PATIENCE_SECONDS) as response:
+            with urlopen(request, timeout=_TIMEOUT_S) as response:
                 return json.load(response)["value"]
         except HTTPError as error:
             raise DriverError(json.load(error)["value"]["message"]) from None
