@@ -52,7 +52,7 @@ export function importsCard(website) {
     path,
     upload: h("div", { class: "stack" }),
     list: h("div"),
-    said: h("p", { class: "visually-hidden", role: "status" }),
+    status: h("p", { class: "visually-hidden", role: "status" }),
     shown: "",
     sending: false,
   };
@@ -60,7 +60,7 @@ export function importsCard(website) {
   const element = sectionCard(
     t("imports"),
     h("p", { class: "soft" }, t("imports_lead")),
-    h("div", { class: "stack" }, card.upload, card.said, card.list),
+    h("div", { class: "stack" }, card.upload, card.status, card.list),
   );
   element.classList.add("imports-card");
   card.element = element;
@@ -100,7 +100,7 @@ function draw(card, data) {
   const step = upload ? upload.state : "none";
   if (step !== card.shown) {
     // Screen readers read what the state is now, not each number.
-    if (card.shown && upload) fill(card.said, stateOf(upload));
+    if (card.shown && upload) fill(card.status, stateOf(upload));
     card.shown = step;
     refill(card.upload, upload ? uploadParts(card, upload, data) : chooser(card, data));
   } else if (upload) showProgress(card, upload);

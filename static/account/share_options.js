@@ -13,7 +13,7 @@ const shared = await texts("shared");
 /**
  * @callback Saved
  * @param {ShareOptions} options
- * @param {string} said
+ * @param {string} message
  */
 
 /**
@@ -26,10 +26,10 @@ const shared = await texts("shared");
 export function shareOptions(website, link, saved) {
   const options = website.share_options;
   if (!options) return null;
-  const change = async (/** @type {any} */ body, /** @type {string} */ said) => {
+  const change = async (/** @type {any} */ body, /** @type {string} */ message) => {
     const answer = await send("PATCH", `/api/account/websites/${website.id}/share`, body);
     if (!answer.ok) return answer;
-    saved(answer.data.share_options, said);
+    saved(answer.data.share_options, message);
     return null;
   };
   return h(
@@ -59,7 +59,7 @@ function linesField(label, name, lines, hint) {
 
 /**
  * @param {ShareOptions} options
- * @param {(body: any, said: string) => Promise<any>} change
+ * @param {(body: any, message: string) => Promise<any>} change
  */
 function optionsForm(options, change) {
   const filters = linesField(
@@ -97,7 +97,7 @@ function optionsForm(options, change) {
 
 /**
  * @param {ShareOptions} options
- * @param {(body: any, said: string) => Promise<any>} change
+ * @param {(body: any, message: string) => Promise<any>} change
  */
 function passwordForm(options, change) {
   const password = passwordField({

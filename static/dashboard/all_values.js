@@ -86,7 +86,7 @@ function allTable({ counts, title }, rows, sort, choose) {
         ),
         row.link || null,
       ),
-      shown.map((/** @type {any[]} */ [what, , , say]) => h("td", { class: "num" }, say(row[what]))),
+      shown.map((/** @type {any[]} */ [what, , , format]) => h("td", { class: "num" }, format(row[what]))),
       hasShare ? h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share, 1, 1)) : null,
     ),
   );

@@ -29,7 +29,7 @@ export function annotationTool(board, changed) {
   const set = (/** @type {boolean} */ on) => button.setAttribute("aria-pressed", String(on));
   button.addEventListener("click", () => {
     set(!isOn());
-    if (isOn()) board.say(t("choose_place"));
+    if (isOn()) board.announce(t("choose_place"));
   });
   button.addEventListener("keydown", (event) => event.key === "Escape" && set(false));
   return {

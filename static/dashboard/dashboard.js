@@ -1,5 +1,5 @@
 // The dashboard of a website: key figures, chart, top lists, visitors now, recent events. The owner's page and the shared
-// page show the same; their `site` says where reports come from and what stands in the frame.
+// page show the same; their `site` has the path of the reports and the parts of the frame.
 
 import { openWhenLoaded } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
@@ -120,7 +120,7 @@ function build(given) {
       const stats = /** @type {Stats} */ (answer.data);
       const span = board.span();
       if (totals?.visitors !== stats.visitors) {
-        board.say(t("visitors_of_days", { days: dayRange(span.from, span.to), count: stats.visitors }));
+        board.announce(t("visitors_of_days", { days: dayRange(span.from, span.to), count: stats.visitors }));
       }
       totals = stats;
       drawFigures(nodes.figures, {

@@ -18,7 +18,7 @@ export const FIGURES = [
     title: shared("figure_visitors"),
     inSeries: true,
     up: 1,
-    say: shortNumber,
+    format: shortNumber,
     exact: number,
     described: (count) => shared("count_visitors", { count }),
     means: t("visitors_means"),
@@ -29,7 +29,7 @@ export const FIGURES = [
     title: shared("figure_visits"),
     inSeries: true,
     up: 1,
-    say: shortNumber,
+    format: shortNumber,
     exact: number,
     described: (count) => shared("count_visits", { count }),
     means: t("visits_means"),
@@ -40,7 +40,7 @@ export const FIGURES = [
     title: shared("figure_pageviews"),
     inSeries: true,
     up: 1,
-    say: shortNumber,
+    format: shortNumber,
     exact: number,
     described: (count) => shared("count_pageviews", { count }),
     means: t("pageviews_means"),
@@ -50,7 +50,7 @@ export const FIGURES = [
     title: shared("figure_events"),
     inSeries: true,
     up: 1,
-    say: shortNumber,
+    format: shortNumber,
     exact: number,
     described: (count) => shared("count_events", { count }),
     means: t("events_means"),
@@ -59,7 +59,7 @@ export const FIGURES = [
     name: "views_per_visit",
     title: t("pages_per_visit"),
     up: 1,
-    say: decimal,
+    format: decimal,
     exact: decimal,
     described: (value) => t("pages_per_visit_exact", { value: decimal(value) }),
     means: t("pages_per_visit_means"),
@@ -68,7 +68,7 @@ export const FIGURES = [
     name: "bounce_rate",
     title: t("bounce_rate"),
     up: -1,
-    say: percent,
+    format: percent,
     exact: percent,
     described: (value) => t("bounce_rate_exact", { value: percent(value) }),
     means: t("bounce_rate_means"),
@@ -77,7 +77,7 @@ export const FIGURES = [
     name: "visit_duration",
     title: t("visit_duration"),
     up: 1,
-    say: duration,
+    format: duration,
     exact: duration,
     described: (value) => t("visit_duration_exact", { value: duration(value) }),
     means: t("visit_duration_means"),
@@ -124,7 +124,7 @@ export function drawFigures(root, { stats, previous, change, span, count, chosen
       h(
         "span",
         { class: "figure-row" },
-        h("span", { class: "figure-value" }, figure.say(stats[figure.name])),
+        h("span", { class: "figure-value" }, figure.format(stats[figure.name])),
         figure.inSeries ? h("span", { class: "figure-spark", "aria-hidden": "true" }) : null,
       ),
       changeNode(figure, percentage, span, isNotable(figure, percentage, stats, previous)),
@@ -212,7 +212,7 @@ export function changeNode(figure, percentage, span, isColoured = true) {
     "span",
     { class: `figure-change ${kind}` },
     h("span", { "aria-hidden": "true" }, rounded > 0 ? "↑ " : "↓ "),
-    spoken(span ? from() : fromBefore()),
+    withHiddenText(span ? from() : fromBefore()),
   );
 }
 
@@ -221,7 +221,7 @@ export function changeNode(figure, percentage, span, isColoured = true) {
  *
  * @param {(string | Node)[]} pieces
  */
-export function spoken(pieces) {
+export function withHiddenText(pieces) {
   return pieces.map((piece) => (typeof piece === "string" ? piece && visuallyHidden(piece) : piece));
 }
 

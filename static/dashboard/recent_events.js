@@ -14,7 +14,7 @@ const t = await texts("dashboard");
 const shared = await texts("shared");
 const PAGE_ROWS = 12;
 const MAX_ROWS = 1000;
-// What is shown unless all types are asked for, or one is filtered by: no measurements and assignments.
+// The types that are shown by default: no measurements and assignments.
 const TRAFFIC = ["pageview", "screen_view", "event", "app_event"];
 
 /**
@@ -171,7 +171,7 @@ function row(event, board) {
         ? [markOf("referrer", event.referrer), value("referrer", event.referrer, event.referrer, board)]
         : null,
     ),
-    h("td", { class: "visitor-cell" }, who(event)),
+    h("td", { class: "visitor-cell" }, visitorOf(event)),
   );
 }
 
@@ -214,7 +214,7 @@ function onPage(page) {
 /**
  * @param {EventRow} event
  */
-function who(event) {
+function visitorOf(event) {
   const parts = [event.browser || event.platform, event.os].filter(Boolean).join(", ");
   return [
     event.country

@@ -29,8 +29,8 @@ export function rejectedLink(board, path) {
   async function load() {
     pending?.abort();
     const mine = (pending = new AbortController());
-    const question = reportQuery(withoutFilters(board.view()), board.span());
-    const answer = await get(`${board.base}/rejected?${question}`, { signal: mine.signal });
+    const query = reportQuery(withoutFilters(board.view()), board.span());
+    const answer = await get(`${board.base}/rejected?${query}`, { signal: mine.signal });
     if (mine !== pending) return;
     const events = answer.ok ? answer.data.events : null;
     fill(

@@ -47,7 +47,7 @@ const LABEL_PX = 76;
 /**
  * Draws into `root`; returns { tools, draw(view, span, rows, before, annotations, count, imported), redraw(view), end() }. `counts`: the figures of a
  * bucket, by default those of the dashboard; `count`: which of them holds conversions, or null; `imported`: what the
- * answer says about imported sums.
+ * answer contains about imported sums.
  *
  * @param {HTMLElement} root
  * @param {{ pick: Pick, openMark?: (mark: ChartMark) => void, counts?: Figure[] }} options
@@ -218,7 +218,7 @@ function chartData(view, span, rows, before, { pick, counts, hatched }) {
     bars: rows.length === 1 || (span.days === 1 && span.interval === "hour"),
     format: shortNumber,
     when: labels.now,
-    say(/** @type {number} */ i) {
+    text(/** @type {number} */ i) {
       const words = ahead(i) ? [t("not_yet")] : counts.map(({ name, described }) => described(rows[i][name]));
       if (i === open) words.push(t("so_far"));
       if (hatched.includes(i)) words.push(t("imported_sums"));

@@ -13,7 +13,7 @@ import { addTooltip } from "../shared/tooltip.js";
 import { barList } from "../shared/bar_list.js";
 import { createPanel } from "../shared/panel.js";
 import { conversionCount, withConversions } from "./conversions.js";
-import { spoken } from "./key_figures.js";
+import { withHiddenText } from "./key_figures.js";
 import { listNamed } from "./list_cards.js";
 import { drawSparks, sparkPlace } from "./sparklines.js";
 
@@ -104,7 +104,7 @@ const ASIDE = {
     share: null,
   }),
 };
-// What the lists of entry and exit pages say of a row: its visits, and what a click does.
+// The texts of a row in the lists of entry and exit pages: its visits, and the action of a click.
 /** @type {Record<string, { visits: (count: number) => string, click: string }>} */
 export const VISIT_EDGES = {
   entry: { visits: (count) => t("visits_began_here", { count }), click: t("click_for_entry") },
@@ -373,7 +373,7 @@ function rateNode(rate) {
   return h(
     "span",
     { class: "bar-aside" },
-    spoken(t.rich("rate_converted", { rate: h("span", null, percent(rate)) })),
+    withHiddenText(t.rich("rate_converted", { rate: h("span", null, percent(rate)) })),
     visuallyHidden(", "),
   );
 }
@@ -401,7 +401,7 @@ function rowHint(row, list) {
     : shared("count_visitors", { count: row.visitors });
   const figures = others
     .filter((/** @type {any[]} */ [what]) => row[what] !== undefined)
-    .map((/** @type {any[]} */ [what, say]) => say(row[what]));
+    .map((/** @type {any[]} */ [what, format]) => format(row[what]));
   const share = percent(100 * (row.share || 0));
   return [
     h("strong", { class: "wrap" }, row.text),

@@ -1,11 +1,11 @@
-// Top lists that are asked for at the same time, for the same range and filters, come in one request: the server then
-// reads events once for all of them.
+// Top lists that are requested at the same time, for the same range and filters, share one request, for which the
+// server reads events once.
 
 import { get } from "../shared/api.js";
 
 /**
- * Returns ask(field, query, signal), which resolves to the answer that the report of the field's top list gives. The
- * request is aborted when all who wait for it have aborted.
+ * Returns load(field, query, signal), which resolves to the answer that the report of the field's top list gives. The
+ * request is aborted when all its signals are aborted.
  *
  * @param {string} base
  * @returns {(field: string, query: string, signal: AbortSignal) => Promise<Answer>}
@@ -22,7 +22,7 @@ export function topRequests(base) {
     const group = {
       fields: new Set(),
       signals: [],
-      // Sent when all cards have asked.
+      // Sent after all cards have called.
       answer: Promise.resolve().then(() => {
         groups.delete(query);
         const end = () => group.signals.every(({ aborted }) => aborted) && abort.abort();

@@ -42,7 +42,7 @@ export function selectedEventCard(board, chosen) {
     request: (/** @type {AbortSignal} */ signal) => fetchFigures(board, chosen(), signal),
     draw: (/** @type {any} */ answer) => {
       const span = board.span();
-      board.say(t("count_of_event", { event: chosen(), count: answer.data.event.events }));
+      board.announce(t("count_of_event", { event: chosen(), count: answer.data.event.events }));
       refill(places.figures, figureRow(board, answer.data, answer.previous, span));
     },
   });

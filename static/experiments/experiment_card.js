@@ -123,7 +123,7 @@ function splitNode({ state, title, words }) {
  * @param {ExperimentsMeta} meta
  */
 function goalPart(experiment, goal, meta) {
-  const said = conclusionsOf(experiment, goal, meta);
+  const conclusions = conclusionsOf(experiment, goal, meta);
   return h(
     "div",
     { class: "goal", dataset: { goal: goal.goal ?? "" } },
@@ -134,7 +134,7 @@ function goalPart(experiment, goal, meta) {
         ? [t("conversions"), " ", h("span", { class: "soft" }, t("no_goal_named"))]
         : t.rich("goal_named", { goal: h("bdi", null, goal.goal) }),
     ),
-    said.map(conclusion),
+    conclusions.map(conclusion),
     h("div", { class: "arms-place" }, variantsTable(goal, meta, experiment.split.is_off)),
   );
 }

@@ -14,7 +14,7 @@ const t = await texts("funnels");
 const shared = await texts("shared");
 const SUGGESTED = 8;
 /** @type {Record<string, [report: string, parameters: Record<string, number>]>} */
-const ASKED = {
+const REPORTS = {
   pathname: ["top/pathname", { limit: 200 }],
   event_name: ["event-names", { limit: 200 }],
   goal: ["goals/report", {}],
@@ -151,7 +151,7 @@ function nothingWords(field, values, typed) {
 async function suggestions(field, board) {
   // Without filters of the same field, so that other values are suggested too.
   const view = { ...board.view(), filters: board.view().filters.filter(([key]) => splitKey(key).field !== field) };
-  const [path, parameters] = ASKED[field];
+  const [path, parameters] = REPORTS[field];
   const answer = await get(`${board.base}/${path}?${reportQuery(view, board.span(), parameters)}`);
   if (!answer.ok) return { error: answer.error };
   const most = Math.max(1, ...answer.data.map((/** @type {any} */ row) => row.visitors));

@@ -130,9 +130,9 @@ function goalDialog(path, goal, usual, changed) {
     },
   });
   const dialog = openDialog({ title: goal ? t("edit_goal") : t("new_goal"), body: made.element });
-  function finish(/** @type {string} */ said) {
+  function finish(/** @type {string} */ message) {
     dialog.close();
-    notify(said);
+    notify(message);
     changed();
   }
   remove.addEventListener("click", async () => {

@@ -76,7 +76,7 @@ function chartOf(map, goTo) {
     before: null,
     open: -1,
     format: (/** @type {number} */ value) => percent(value, 0),
-    say: (/** @type {number} */ i) => t("said_depth", { depth: at(i), share: percent(scroll[i]) }),
+    text: (/** @type {number} */ i) => t("slider_depth", { depth: at(i), share: percent(scroll[i]) }),
     tip: (/** @type {number} */ i) => [
       h("p", { class: "chart-tip-when" }, at(i), h("span", { class: "soft" }, ` ${t("down")}`)),
       h("p", { class: "chart-tip-now" }, t.rich("reach_this", { share: h("strong", null, percent(reached(map, i))) })),

@@ -32,7 +32,7 @@ const PAGE = {
   styles: ["/assets/experiments/experiments.css"],
   // Assignments have no event name and one type.
   fields: FILTERS.filter((field) => !["event_name", "type"].includes(field)),
-  csv: (board) => [[t("csv"), `${board.base}/experiments?${board.question({ format: "csv" })}`, "experiments.csv"]],
+  csv: (board) => [[t("csv"), `${board.base}/experiments?${board.query({ format: "csv" })}`, "experiments.csv"]],
   foot: t("foot"),
   build,
 };
@@ -53,7 +53,7 @@ function build(board) {
     request: (signal) => board.request("experiments", {}, signal),
     draw({ data, meta }) {
       const { from, to } = board.span();
-      board.say(t("said", { days: dayRange(from, to), count: data.length }));
+      board.announce(t("announcement", { days: dayRange(from, to), count: data.length }));
       if (!data.length) return refill(place, isFiltered(board.view()) ? noMatchState(board) : notYet(board));
       const cards = data.map((/** @type {Experiment} */ experiment, /** @type {number} */ i) =>
         experimentCard(experiment, meta, i, isFiltered(board.view())),

@@ -123,7 +123,7 @@ function build(board) {
     const steps = shownSteps();
     const [first, rest] = summaryWords(rows, isFiltered(board.view()));
     fill(nodes.summary, h("p", { class: "sum" }, h("strong", null, first), " ", h("span", { class: "soft" }, rest)));
-    board.say(`${first} ${rest}`);
+    board.announce(`${first} ${rest}`);
     drawFunnel(nodes.funnel, { steps, rows, all, act, isWaiting: false });
     drawTable(nodes.table, steps, rows);
     nodes.behind.hidden = false;
@@ -208,7 +208,7 @@ function createNodes() {
  */
 function funnelQuestion(board, more = {}) {
   return [
-    board.question(more),
+    board.query(more),
     ...board.view().steps.map((/** @type {FunnelStep} */ step) => `step=${encodeURIComponent(stepText(step))}`),
   ].join("&");
 }

@@ -201,13 +201,13 @@ function drawParts({ board, nodes, heatmap, depth }, { data, meta }) {
     isSoft: view.isSoft,
     url: framing?.url || null,
   });
-  const question = board.question({ pathname, filter_device: kind.device, format: "csv" });
+  const query = board.query({ pathname, filter_device: kind.device, format: "csv" });
   refill(
     nodes.hottest,
-    placesCard(map, kind, { show: (spot) => heatmap.show(spot), csv: `${board.base}/heatmap?${question}` }),
+    placesCard(map, kind, { show: (spot) => heatmap.show(spot), csv: `${board.base}/heatmap?${query}` }),
   );
   depth.draw(map, kind);
-  board.say(t("said", { title, ...countsOf(map) }));
+  board.announce(t("announcement", { title, ...countsOf(map) }));
 }
 
 /**
@@ -357,9 +357,9 @@ function legend({ clicks, scroll }, map) {
  */
 function clicksLegend(most) {
   // One click and the maximum are always labelled; counts close to the maximum are not.
-  const said = most < 2 ? [] : ROUND.filter((count) => count === 1 || levelOf(count, most) < 0.82);
-  const step = Math.ceil(said.length / MAX_TICKS);
-  const ticks = [...said.filter((_, i) => i % step === 0), most];
+  const labelled = most < 2 ? [] : ROUND.filter((count) => count === 1 || levelOf(count, most) < 0.82);
+  const step = Math.ceil(labelled.length / MAX_TICKS);
+  const ticks = [...labelled.filter((_, i) => i % step === 0), most];
   const place = (/** @type {number} */ count) => ({ left: `${100 * levelOf(count, most)}%` });
   return h(
     "span",
@@ -397,7 +397,7 @@ function framingOf(board, { pathname, hosts }) {
  */
 function notes(board, { map, kind, pathname, framing }) {
   const view = board.view();
-  const note = (/** @type {string} */ words) => h("p", { class: "sheet-said" }, words);
+  const note = (/** @type {string} */ words) => h("p", { class: "sheet-message" }, words);
   const extent = extentOf(map, kind);
   const depth = pixels(extent.height);
   const below = map.grid.reduce((sum, [, y, count]) => (y < extent.rows ? sum : sum + count), 0);

@@ -89,11 +89,11 @@ function build(board) {
       const visits = h("strong", null, shared("count_visits", { count: meta.visits }));
       fill(nodes.summary, t.rich("visits_with", { visits, start: h("bdi", null, own.value) }));
       const values = { count: meta.visits, start: own.value };
-      board.say(own.field === "pathname" ? t("visits_with_page", values) : t("visits_with_event", values));
+      board.announce(own.field === "pathname" ? t("visits_with_page", values) : t("visits_with_event", values));
       const choose = (/** @type {FunnelStep} */ start) => board.go({ ...board.view(), start });
       drawJourneys(nodes.diagram, { rows: data, start: own, visits: meta.visits, direction, choose });
       fill(nodes.table, journeyTable(data, meta.visits, direction));
-      nodes.csv.href = at(`${board.base}/journeys?${board.question({ ...more, format: "csv" })}`);
+      nodes.csv.href = at(`${board.base}/journeys?${board.query({ ...more, format: "csv" })}`);
     },
   });
 

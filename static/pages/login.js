@@ -94,7 +94,7 @@ function loginForm(context, next) {
 }
 
 /**
- * Disables the button until the server accepts attempts again, and says when that is.
+ * Disables the button until the server accepts attempts again, and shows when that is.
  *
  * @param {HTMLButtonElement} button
  * @param {ApiError} error

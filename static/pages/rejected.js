@@ -33,7 +33,7 @@ const PAGE = {
     }),
     write: ({ reason }) => (reason ? [["reason", reason]] : []),
   },
-  csv: (board) => [[t("csv"), `${board.base}/rejected?${board.question({ format: "csv" })}`, "rejected-events.csv"]],
+  csv: (board) => [[t("csv"), `${board.base}/rejected?${board.query({ format: "csv" })}`, "rejected-events.csv"]],
   foot: t("foot"),
   build,
 };
@@ -105,7 +105,7 @@ function draw(drawing, answer) {
   const { data, previous: taken } = answer;
   const [view, span] = [board.view(), board.span()];
   const days = dayRange(span.from, span.to);
-  board.say(t("said", { days, count: data.events }));
+  board.announce(t("announcement", { days, count: data.events }));
   const folded = foldedSection(data.folded);
   if (!data.events) return fill(nodes.answer, nothing(board, days, taken), folded);
   const rejected = h("strong", null, t("rejected_count", { count: data.events }));
@@ -202,10 +202,10 @@ function chartData(board, { days, reasons: rows }, chosen) {
     before: null,
     open,
     format: shortNumber,
-    say: (/** @type {number} */ i) => {
-      if (ahead(i)) return t("said_ahead", { day: day(i) });
+    text: (/** @type {number} */ i) => {
+      if (ahead(i)) return t("slider_ahead", { day: day(i) });
       const values = { day: day(i), count: sums[i] };
-      return i === open ? t("said_events_so_far", values) : t("said_events", values);
+      return i === open ? t("slider_events_so_far", values) : t("slider_events", values);
     },
     tip: (/** @type {number} */ i) => [
       h("p", { class: "chart-tip-when" }, day(i), i === open ? h("span", { class: "soft" }, ` ${t("so_far")}`) : null),

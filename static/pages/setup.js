@@ -29,7 +29,7 @@ export async function show(root, context) {
 }
 
 /**
- * Without a token: continues the setup, or says where the link is.
+ * Without a token: continues the setup, or shows where the link is.
  *
  * @param {Setup} setup
  */

@@ -1,5 +1,5 @@
 // The dashboard of a website for anyone who has its share link (/share/{token}): read-only. Pages of other origins may
-// show it in a frame; a link may ask for a password first.
+// show it in a frame; a link may require a password first.
 
 import { DASHBOARD } from "../dashboard/dashboard.js";
 import { failureNotice } from "../shared/dialog.js";

@@ -40,7 +40,7 @@ const PAGE = {
     const { short } = metricNamed(metric);
     const link = (/** @type {string} */ words, /** @type {any} */ more, /** @type {any} */ file) => [
       words,
-      `${board.base}/vitals?${board.question({ ...more, format: "csv" })}`,
+      `${board.base}/vitals?${board.query({ ...more, format: "csv" })}`,
       file,
     ];
     return [
@@ -93,7 +93,7 @@ function build(board) {
       drawAll();
       const { samples } = answer.data.find((/** @type {any} */ row) => row.metric === metric().name);
       const { from, to } = board.span();
-      board.say(t("said", { days: dayRange(from, to), metric: metric().short, count: samples }));
+      board.announce(t("announcement", { days: dayRange(from, to), metric: metric().short, count: samples }));
     },
   });
   const days = board.panel(places.trend, {

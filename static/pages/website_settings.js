@@ -76,13 +76,13 @@ function draw(settings, website) {
 /**
  * @param {Settings} settings
  * @param {any} body
- * @param {string} said
+ * @param {string} message
  */
-async function change(settings, body, said) {
+async function change(settings, body, message) {
   const answer = await send("PATCH", `/api/account/websites/${settings.website.id}`, body);
   if (!answer.ok) return answer;
   await settings.context.refresh();
-  notify([said, ...(answer.meta.notes || [])].join(" "));
+  notify([message, ...(answer.meta.notes || [])].join(" "));
   draw(settings, answer.data);
   return null;
 }
@@ -194,9 +194,9 @@ function shared(settings, body) {
     h("p", { class: "soft" }, t("link_means")),
     h("div", { class: "row copy-row" }, h("div", { class: "grow" }, shown), copyButton(link, t("copy_link"))),
     h("div", { class: "row" }, renew, off, h("a", { href: settings.website.share }, t("open_shared_page"))),
-    shareOptions(settings.website, link, async (options, said) => {
+    shareOptions(settings.website, link, async (options, message) => {
       await settings.context.refresh();
-      notify(said);
+      notify(message);
       draw(settings, { ...settings.website, share_options: options });
     }),
   );
@@ -204,11 +204,11 @@ function shared(settings, body) {
 
 /**
  * @param {Settings} settings
- * @param {string} said
+ * @param {string} message
  */
-async function share(settings, said) {
+async function share(settings, message) {
   const answer = await send("POST", `/api/account/websites/${settings.website.id}/share`);
-  await applyShare(settings, answer, said, () => answer.data);
+  await applyShare(settings, answer, message, () => answer.data);
 }
 
 /**
@@ -222,13 +222,13 @@ async function unshare(settings) {
 /**
  * @param {Settings} settings
  * @param {any} answer
- * @param {string} said
+ * @param {string} message
  * @param {() => Partial<Website>} changed
  */
-async function applyShare(settings, answer, said, changed) {
+async function applyShare(settings, answer, message, changed) {
   if (!answer.ok) return notify(answer.error.message);
   await settings.context.refresh();
-  notify(said);
+  notify(message);
   draw(settings, { ...settings.website, ...changed() });
   // The clicked button was replaced with its card: focus the new card.
   /** @type {HTMLElement | null} */ (settings.parts.querySelector(".share-card :is(button, input)"))?.focus();

@@ -53,7 +53,7 @@ function load() {
  *   partial          indexes of other buckets that are not counted in full; optional
  *   hatched          indexes of buckets with a hatched background; optional
  *   bars             whether `now` is drawn as bars, and `before` with points; optional
- *   say(i)           a bucket as text; tip(i) as nodes
+ *   text(i)          a bucket as text; tip(i) as nodes
  *   ticks(width)     labels of the x axis: [[bucket, text], ...]
  *   format(value)    a label of the y axis
  *   pick(i, j)       called when buckets i to j are selected by dragging, a click, or Enter
@@ -119,7 +119,7 @@ export function chart(host) {
     tip.hidden = i < 0;
     if (i < 0 || !data) return;
     slider.setAttribute("aria-valuenow", String(i + 1));
-    slider.setAttribute("aria-valuetext", data.say(i));
+    slider.setAttribute("aria-valuetext", data.text(i));
     fill(tip, data.tip(i));
     const x = plot.valToPos(i, "x") + plot.over.offsetLeft;
     tip.style.left = `${Math.max(0, Math.min(x + 14 + tip.offsetWidth > state.width ? x - tip.offsetWidth - 14 : x + 14, state.width - tip.offsetWidth))}px`;
@@ -184,7 +184,7 @@ export function chart(host) {
       slider.setAttribute("aria-label", data.label);
       slider.setAttribute("aria-valuemax", String(last));
       slider.setAttribute("aria-valuenow", String(last));
-      slider.setAttribute("aria-valuetext", last ? data.say(last - 1) : t("no_data"));
+      slider.setAttribute("aria-valuetext", last ? data.text(last - 1) : t("no_data"));
       redraw();
     },
     end() {

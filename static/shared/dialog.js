@@ -63,7 +63,7 @@ export async function openWhenLoaded(module, open) {
 }
 
 /**
- * Asks for confirmation; resolves to whether it was given. `action` labels the button.
+ * Shows a dialog for confirmation; resolves to whether it was given. `action` labels the button.
  *
  * @param {{ title: string, words: Child, action: string, danger?: boolean }} options
  */
@@ -101,7 +101,7 @@ export function notify(words) {
 }
 
 /**
- * Returns a notice that says what failed, with a button to try again.
+ * Returns a notice of a failure, with a button to try again.
  *
  * @param {string} title
  * @param {{ message: string }} error

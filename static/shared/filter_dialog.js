@@ -157,7 +157,7 @@ export function openFilter(board, key) {
   }
 
   /**
-   * Adds what is typed to the values; a name (Germany) stands for its code (DE), which the suggestions say. Resolves to
+   * Adds what is typed to the values; a name (Germany) stands for its code (DE), which the suggestions contain. Resolves to
    * whether the dialog is still open.
    */
   async function more() {
@@ -320,15 +320,15 @@ function plainRow(value, text) {
  * @param {Board} board
  */
 async function properties(name, board) {
-  const question = (/** @type {Record<string, any>} */ more) => {
+  const query = (/** @type {Record<string, any>} */ more) => {
     const filters = board.view().filters.filter(([key]) => splitKey(key).field !== "event_name");
     return reportQuery({ ...board.view(), filters, segment: "" }, board.span(), more);
   };
-  const events = await get(`${board.base}/event-names?${question({ limit: EVENTS_WITH_PROPERTIES })}`);
+  const events = await get(`${board.base}/event-names?${query({ limit: EVENTS_WITH_PROPERTIES })}`);
   if (!events.ok) return { error: events.error };
   const answers = await Promise.all(
     events.data.map((/** @type {TopRow} */ { value }) =>
-      get(`${board.base}/event-data?${question({ event_name: value, limit: 20 })}`),
+      get(`${board.base}/event-data?${query({ event_name: value, limit: 20 })}`),
     ),
   );
   /** @type {EventProperty[]} */

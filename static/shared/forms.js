@@ -106,12 +106,12 @@ export function passwordField({ email, ...properties }) {
  */
 function meter(input, email) {
   const words = h("p", { class: "strength", role: "status" });
-  const say = () => {
+  const update = () => {
     const { level, words: label } = strength(input.value, email());
     words.dataset.level = String(level);
     fill(words, input.value ? [level > 1 ? icon("check") : null, label] : "");
   };
-  input.addEventListener("input", say);
+  input.addEventListener("input", update);
   return words;
 }
 

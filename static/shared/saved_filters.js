@@ -4,7 +4,7 @@
 import { get } from "./api.js";
 
 /**
- * Returns whether the pages of a board know segments and goals: share links do not, nor do pages that take other fields
+ * Returns whether the pages of a board have segments and goals: share links have none, nor do pages that take other fields
  * alone.
  *
  * @param {{ site: Site, fields: string[] }} board

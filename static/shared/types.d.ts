@@ -479,10 +479,10 @@ interface Board {
   saved(): SavedFilters;
   /** Returns the error, or null. */
   loadSaved(): Promise<ApiError | null>;
-  question(more?: Record<string, any>): string;
+  query(more?: Record<string, any>): string;
   request(report: string, more?: Record<string, any>, signal?: AbortSignal): Promise<Answer>;
   panel(element: HTMLElement, options: PanelOptions): Load;
-  say(words: string): void;
+  announce(words: string): void;
   search?(): void;
 }
 
@@ -565,7 +565,7 @@ interface ImportsCard {
   path: string;
   upload: HTMLElement;
   list: HTMLElement;
-  said: HTMLElement;
+  status: HTMLElement;
   shown: string;
   sending: boolean;
   element?: HTMLElement;
@@ -601,7 +601,7 @@ interface ChartData {
   format(value: number): string;
   /** The days of a bucket, for its markers. */
   when?(i: number): string;
-  say(i: number): string;
+  text(i: number): string;
   tip(i: number): Child;
   ticks(width: number): [number, string][];
   pick(first: number, last: number): void;
@@ -785,7 +785,7 @@ interface Figure {
   inSeries?: boolean;
   isLead?: boolean;
   up: number;
-  say(value: any): string;
+  format(value: any): string;
   exact(value: any): string;
   /** The exact value with the name of the figure. */
   described(value: any): string;

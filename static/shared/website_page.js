@@ -25,10 +25,10 @@
 //   go(view, { replace })      changes the address to that view, then load is called
 //   toggle(field, value)       adds or removes a filter
 //   saved(), loadSaved()       the segments and goals that filters name, see saved_filters.js
-//   question(more)             the query of a report: from, to, tz, filters, and more
+//   query(more)                the query of a report: from, to, tz, filters, and more
 //   request(report, more, signal)  fetches a report: request("vitals", { by: "day" }, signal)
 //   panel(element, options)    a panel (panel.js) that ends with the page
-//   say(words)                 announces a change to screen readers
+//   announce(words)            announces a change to screen readers
 //   signal                     aborted when the page is left
 // `emptyState({...})` is a sentence and the next step; `noMatchState(board)` is shown where filters match nothing.
 
@@ -107,9 +107,8 @@ export async function websitePage(root, context, page, given = ownSite(context))
     span: () => spanOf(view),
     go: (next, options) => context.go(addressOf(next), options),
     toggle: (field, value) => void board.go(toggleFilter(view, field, value)),
-    question: (more) => reportQuery(view, spanOf(view), more),
-    request: (report, more, signal = context.signal) =>
-      get(`${site.base}/${report}?${board.question(more)}`, { signal }),
+    query: (more) => reportQuery(view, spanOf(view), more),
+    request: (report, more, signal = context.signal) => get(`${site.base}/${report}?${board.query(more)}`, { signal }),
     panel: (element, options) => createPanel(element, { ...options, until: context.signal }),
     saved: definitions.saved,
     async loadSaved() {
@@ -117,7 +116,7 @@ export async function websitePage(root, context, page, given = ownSite(context))
       if (!error) drawFilters(nodes.filters, board);
       return error;
     },
-    say: (words) => void (nodes.status.textContent = words),
+    announce: (words) => void (nodes.status.textContent = words),
   };
   const body = page.build(board);
   const nodes = layout(page, site, body);

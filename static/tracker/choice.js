@@ -1,5 +1,5 @@
 // #tally-ignore excludes the visits of this browser, #tally-count includes them again; a box confirms it.
-const say = (text) => {
+const show = (text) => {
   const box = document.createElement("div");
   box.setAttribute("role", "status");
   box.textContent = text;
@@ -34,12 +34,12 @@ export default () => {
       for (const key of Object.keys(localStorage)) if (key.startsWith("tally.")) localStorage.removeItem(key);
       localStorage.setItem("tally.ignore", "1");
     } else localStorage.removeItem("tally.ignore");
-    say(
+    show(
       isIgnored
         ? `Visits to ${host} with this browser are no longer counted.`
         : `Visits to ${host} with this browser are counted again, from the next page on.`,
     );
   } catch {
-    say(`This browser blocks storage for ${host}, so its visits cannot be excluded.`);
+    show(`This browser blocks storage for ${host}, so its visits cannot be excluded.`);
   }
 };

@@ -73,8 +73,8 @@ function chartData(board, metric, rows, threshold) {
   const day = (/** @type {number} */ i) => bucketLabel(days[i], "UTC", "day");
   const words = (/** @type {number} */ i) => {
     const { samples, p75 } = rows[i];
-    if (!samples) return t("said_none");
-    return t("said_value", { value: formatMetric(name, p75), rating: ratingWords(p75, threshold), count: samples });
+    if (!samples) return t("slider_none");
+    return t("slider_value", { value: formatMetric(name, p75), rating: ratingWords(p75, threshold), count: samples });
   };
   return {
     label: t("chart_label", { metric: metric.short }),
@@ -86,9 +86,9 @@ function chartData(board, metric, rows, threshold) {
     ],
     open,
     format: (/** @type {number | null} */ value) => (value ? formatMetric(name, value / scale) : "0"),
-    say: (/** @type {number} */ i) => {
+    text: (/** @type {number} */ i) => {
       const values = { day: day(i), words: words(i) };
-      return i === open ? t("said_open_day", values) : t("said_day", values);
+      return i === open ? t("slider_open_day", values) : t("slider_day", values);
     },
     tip: (/** @type {number} */ i) => tipOf(metric, rows[i], threshold, day(i), i === open),
     ticks: (/** @type {number} */ width) => axisTicks(days, "UTC", "day", Math.max(2, Math.floor(width / LABEL_PX))),

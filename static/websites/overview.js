@@ -22,7 +22,7 @@ export const ORDERS = {
 };
 
 /**
- * Returns what the address says: { period, order }, the first of each unless it names another.
+ * Returns the state in the address: { period, order }, the first of each unless it names another.
  *
  * @param {URLSearchParams} query
  */

@@ -359,7 +359,7 @@ def test_width_classes(site: Site, shown: Shown) -> None:
     expect(page.locator(".sheet-label.screen")).to_have_text("Fold, 660 px")
     assert cells(page, 5).keys() >= counted(site, "/", "mobile").keys()
     page.locator("[data-device=tablet]").click()
-    expect(page.locator(".sheet-said")).to_contain_text("No data from tablets for / in this range")
+    expect(page.locator(".sheet-message")).to_contain_text("No data from tablets for / in this range")
     assert cells(page, 5) == {}
     expect(page.locator(".places-card")).to_contain_text("No clicks in this range.")
 
@@ -450,12 +450,12 @@ def test_ranges_are_utc_days(site: Site, shown: Shown) -> None:
 
 def test_depths_without_clicks_and_clicks_without_depths(shown: Shown) -> None:
     page = shown("pathname=/read")
-    expect(page.locator(".sheet-said")).to_have_text("No clicks on desktops in this range.")
+    expect(page.locator(".sheet-message")).to_have_text("No clicks on desktops in this range.")
     expect(page.locator(".depth-words")).to_contain_text("Half of 3 pageviews reach 800 px")
     expect(page.locator(".places-card .csv")).to_have_count(0)
     page.locator(".pages-card .bar", has_text="/quick").click()
     page.wait_for_url("**&pathname=/quick")
-    expect(page.locator(".sheet-said")).to_contain_text("No scroll depths in this range")
+    expect(page.locator(".sheet-message")).to_contain_text("No scroll depths in this range")
     expect(page.locator(".depth-card")).to_contain_text("No scroll depths in this range.")
     assert cells(page, 5)
     page.locator(".pages-card .bar", has_text="/read").click()
@@ -465,7 +465,7 @@ def test_depths_without_clicks_and_clicks_without_depths(shown: Shown) -> None:
 
 def test_a_very_long_page_is_truncated_with_a_notice(shown: Shown) -> None:
     page = shown("pathname=/long")
-    expect(page.locator(".sheet-said")).to_have_text("Drawn up to 20,000 px; 2 deeper clicks are in the lists.")
+    expect(page.locator(".sheet-message")).to_have_text("Drawn up to 20,000 px; 2 deeper clicks are in the lists.")
     assert page.locator(".sheet-clicks").evaluate("(canvas) => canvas.height") == 20_000 / ROW_PX * 5
     expect(page.locator(".places-card")).to_contain_text("of screen 209, 150,000 px from the top2")
     expect(page.locator(".depth-words")).to_contain_text("Max.: 200,020 px")
