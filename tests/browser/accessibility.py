@@ -12,8 +12,8 @@ COLORS = ("color-contrast", "link-in-text-block")
 def violations(page: Any, *, target_size: bool = True, only: Sequence[str] = ()) -> list[str]:
     """Return the violations that axe-core finds on the page, and whether the page scrolls sideways.
 
-    `only`: the rules to check. Otherwise all that axe-core enables by default, and `target_size` of WCAG 2.2 AA. It
-    measures neither links that a menu covers nor a link whose ::after covers a card correctly: pages with these omit it.
+    `only`: the rules to check. Otherwise all that axe-core enables by default, and `target_size` of WCAG 2.2 AA, which
+    is wrong about links that a menu covers and a link whose ::after covers a card: pages with these omit it.
     """
     options = {"runOnly": list(only)} if only else {"rules": {"target-size": {"enabled": target_size}}}
     found = [
