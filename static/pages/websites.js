@@ -5,6 +5,7 @@ import { openDialog } from "../shared/dialog.js";
 import { sorted } from "../shared/list_dialog.js";
 import { fill, h, icon, loadStylesheet, refill } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
+import { displayZone } from "../shared/formats.js";
 import { field, form } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
 import { snippetBox, eventMonitor } from "../shared/onboarding.js";
@@ -84,6 +85,8 @@ function empty() {
  */
 function overview(context) {
   const view = () => readOverview(context.query);
+  // Of the websites without a time zone of their own, as on their pages.
+  const tz = displayZone(context.account.time_zone);
   /** @type {ListedWebsite[]} */
   let websites = [];
   const { element: searchRow, input: search } = searchInput(shared("search_websites"));
@@ -132,7 +135,7 @@ function overview(context) {
 
   const load = createPanel(list, {
     what: () => t("figures_failed"),
-    request: (signal) => get(`/api/account/websites?stats=${view().period}`, { signal }),
+    request: (signal) => get(`/api/account/websites?${new URLSearchParams({ stats: view().period, tz })}`, { signal }),
     draw: ({ data }) => {
       websites = data;
       const sums = totalsOf(websites);

@@ -33,12 +33,22 @@ class OverviewParameters:
     period: str = params.choice("stats", OVERVIEW_PERIODS)
 
 
+@dataclass(frozen=True, slots=True)
+class PageOverviewParameters(OverviewParameters):
+    """Of the list that the pages read, also the time zone of the websites that have none of their own."""
+
+    tz: str = params.time_zone()
+
+
 async def overview(
-    api: ReadApi, websites: Sequence[Website], period: str, requester: Requester
+    api: ReadApi, websites: Sequence[Website], period: str, requester: Requester, tz: str = "UTC"
 ) -> list[dict[str, Any] | None]:
-    """Return the figures of each website in a period of its time zone; None where events it needs are not kept."""
+    """Return the figures of each website in a period; None where events it needs are not kept.
+
+    The period is one of the website's time zone, or of `tz` where it has none.
+    """
     now_ms = api.clock.wall_ms()
-    spans = [period_range(period, website.time_zone or "UTC", now_ms) for website in websites]
+    spans = [period_range(period, website.time_zone or tz, now_ms) for website in websites]
     # Of a period that is not over, the one before is counted up to the same time.
     others = [previous(span, passed(span, now_ms)) for span in spans]
     keys = [

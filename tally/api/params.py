@@ -39,6 +39,7 @@ from tally.timeranges import (
     previous,
     shifted_weeks,
     year_before,
+    zone,
 )
 from tally.timestamps import BadTime
 
@@ -174,6 +175,18 @@ def time_range() -> Any:
 def day_range() -> Any:
     """Declare from, to, period and tz as a Range of whole days."""
     return parameter(lambda sent: _range(sent, parse_days), *RANGE_NAMES)
+
+
+def time_zone() -> Any:
+    """Declare tz as the name of a time zone; "UTC" where it was not sent."""
+
+    def read_zone(sent: Sent) -> str:
+        try:
+            return zone(sent.query.get("tz", "UTC")).key
+        except BadTime as bad:
+            raise invalid(bad.field, f"{bad}.") from None
+
+    return parameter(read_zone, "tz")
 
 
 def _range(sent: Sent, parse: Callable[[str | None, str | None, str | None, int], Range]) -> Range:

@@ -24,7 +24,7 @@ from tally.accounts.websites import DomainTaken, Website, WebsiteSettings, check
 from tally.api import params
 from tally.api.auth import AUTH, invalid, text
 from tally.api.context import READ_API, View
-from tally.api.overview import OverviewParameters, overview
+from tally.api.overview import PageOverviewParameters, overview
 from tally.api.params import Sent
 from tally.errors import ApiError
 from tally.events.urls import BadHost, exact_origin, registrable_domain
@@ -42,19 +42,22 @@ _SETTINGS = WebsiteSettings._fields
 
 
 async def websites(request: web.Request) -> web.Response:
-    """GET /api/account/websites, oldest first; with `stats`, figures of each."""
+    """GET /api/account/websites, oldest first; with `stats`, figures of each.
+
+    `tz` is the time zone of websites that have none of their own, as on the pages of each.
+    """
     auth, api = request.app[AUTH], request.app[READ_API]
     owner = (await auth.session(request)).owner
     params.refuse_other_than_utf8(request.raw_path)
-    period = params.read(OverviewParameters, Sent(request.query, request.match_info, auth.clock.wall_ms())).period
+    sent = params.read(PageOverviewParameters, Sent(request.query, request.match_info, auth.clock.wall_ms()))
     own = [website for website in auth.store.registry.websites.values() if website.account == owner.number]
     shown = await _shown(request, own)
-    if period:
+    if sent.period:
         auth.count(auth.owners, owner.number)
         requester = Requester(Claim(False, owner.number), lambda: request.transport is None)
-        for row, of in zip(shown, await overview(api, own, period, requester), strict=True):
+        for row, of in zip(shown, await overview(api, own, sent.period, requester, sent.tz), strict=True):
             row["stats"] = of
-    return json_response({"data": shown} | ({"meta": {"stats": period}} if period else {}))
+    return json_response({"data": shown} | ({"meta": {"stats": sent.period}} if sent.period else {}))
 
 
 async def website(request: web.Request) -> web.Response:

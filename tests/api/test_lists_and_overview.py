@@ -151,6 +151,26 @@ async def test_the_overview_equals_the_reports(app: App, period: str) -> None:
     assert by_session["meta"] == {"stats": period}
 
 
+async def test_the_overview_of_the_pages_has_a_zone_for_websites_without_one(app: App) -> None:
+    """The pages show such a website in the account's zone or the browser's, and the overview counts the same days."""
+    browser = await logged_in(app)
+    websites, key = [await app.website("example.com"), await app.website("example.org")], await app.key()
+    own = {"time_zone": "Asia/Kathmandu"}
+    assert (await browser("PATCH", f"/api/account/websites/{websites[0]}", own)).status == 200
+    for website, tz in zip(websites, ("Asia/Kathmandu", "Pacific/Auckland"), strict=True):
+        for ago in (0, 20):
+            domain = "example.com" if website == websites[0] else "example.org"
+            sent = view(int(NOON_MS - ago * HOUR_MS), "/", f"someone {ago}")
+            assert (await app.collect(sent | {"website_id": website, "url": f"https://{domain}/"})).status == 202
+        answer = (await browser("GET", "/api/account/websites?stats=today&tz=Pacific/Auckland")).json
+        of = next(row["stats"] for row in answer["data"] if row["id"] == website)
+        stats = (await app.get(f"/api/v1/websites/{website}/stats?period=today&tz={tz}", key)).json
+        assert (of["from"], of["visitors"]) == (stats["meta"]["from"], stats["data"]["visitors"])
+    for query in ("tz=", "tz=Berlin", "tz=UTC&tz=UTC"):
+        refused = await browser("GET", f"/api/account/websites?stats=today&{query}")
+        assert (refused.status, refused.json["error"]["field"]) == (400, "tz")
+
+
 async def test_the_overview_follows_events_and_time(app: App) -> None:
     """An acknowledged event is in the next answer, and visitors leave with time."""
     websites, key = [await app.website("example.com"), await app.website("example.org")], await app.key()

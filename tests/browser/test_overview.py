@@ -3,12 +3,13 @@
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations_in_each_scheme
-from tests.browser.browsers import OpenPage, fail_and_recover
+from tests.browser.browsers import ZONE, OpenPage, fail_and_recover
 from tests.browser.history import SampleServer, sample_server
 from tests.browser.owner import ask, send_view
 
@@ -36,7 +37,7 @@ def opened(site: SampleServer, open_page: OpenPage) -> Opened:
 
 
 def figures_of(page: Any, site: SampleServer, period: str) -> dict[str, Any]:
-    listed = ask(page, site.server, "GET", f"/api/account/websites?stats={period}")[1]["data"]
+    listed = ask(page, site.server, "GET", f"/api/account/websites?stats={period}&tz={ZONE}")[1]["data"]
     return {one["id"]: one["stats"] for one in listed}
 
 
@@ -51,7 +52,9 @@ def test_cards_and_totals_are_those_of_the_api_in_one_request(site: SampleServer
     page.reload()
     expect(page.locator(".website-card")).to_have_count(3)
     expect(page.locator(".overview-sums")).to_be_visible()
-    assert len([url for url in urls if "stats=" in url]) == 1
+    (overview,) = [url for url in urls if "stats=" in url]
+    # The zone in which the page of a website without one of its own counts days.
+    assert parse_qs(urlsplit(overview).query)["tz"] == [ZONE]
     assert not [url for url in urls if "timeseries" in url or "realtime" in url]
     figures = figures_of(page, site, "7d")
     for website, of in figures.items():
