@@ -226,6 +226,15 @@ def test_all_values_are_sorted_by_any_figure(dashboard: Dashboard) -> None:
     assert names == page.evaluate("(names) => [...names].sort((a, b) => a.localeCompare(b))", names)
 
 
+def test_paths_are_readable_in_the_table_of_all_values_on_phones(dashboard: Dashboard) -> None:
+    page = dashboard(viewport={"width": 390, "height": 844})
+    page.keyboard.press("/")
+    path = page.locator("dialog tbody th", has_text="/docs/install").locator("bdi")
+    expect(path).to_be_visible()
+    # In one line: the figures beside it scroll sideways.
+    assert path.evaluate("(of) => of.getClientRects().length") == 1
+
+
 @pytest.mark.parametrize("width", [390, 768, 1920])
 def test_axe_finds_nothing_in_the_table_of_all_values(dashboard: Dashboard, width: int) -> None:
     page = dashboard("period=30d&recent=all", viewport={"width": width, "height": 900})
