@@ -30,7 +30,7 @@ export function goalsCard(website) {
     const goals = /** @type {SavedGoal[]} */ (answer.data);
     const none = h("p", { class: "soft" }, t("no_goals"));
     const rows = goals.map((one) => h("li", { class: "row apart" }, words(one), editButton(one)));
-    return void fill(list, goals.length ? h("ul", { class: "plain-list stack" }, rows) : none);
+    return void fill(list, goals.length ? h("ul", { class: "stack" }, rows) : none);
   }
   const editButton = (/** @type {SavedGoal} */ one) =>
     h(

@@ -97,6 +97,19 @@ def add_by_api(site: SampleServer, page: Any, **fields: Any) -> str:
     return str(answer.json()["data"]["id"])
 
 
+def test_settings_say_from_which_property_a_goal_has_its_value(site: SampleServer, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    match = ["filter_event_name=order"]
+    goal = add_by_api(site, page, name="Order", type="event", match=match, value="value", currency="EUR")
+    page.goto(f"{site.url}/websites/{site.website}#settings")
+    row = page.get_by_role("listitem").filter(has_text="Order")
+    expect(row).to_contain_text("Event: event_name=order, value from the property value, in EUR")
+    last, button = row.bounding_box(), page.get_by_role("button", name="Add goal").bounding_box()
+    assert button["y"] >= last["y"] + last["height"] + 8
+    path = f"{site.url}/api/account/websites/{site.website}/goals/{goal}"
+    assert page.request.delete(path, headers={"Sec-Fetch-Site": "same-origin"}).ok
+
+
 def test_a_goal_is_a_step_of_a_funnel(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page(viewport={"width": 390, "height": 844}))
     goal = add_by_api(site, page, name="Joined", type="event", match=["filter_event_name=signup"])
