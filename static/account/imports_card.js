@@ -223,21 +223,17 @@ function stateOf(upload) {
  */
 function previewOf({ preview }) {
   if (!preview.events && !preview.sums) {
-    return h("p", { class: "notice" }, t("preview_nothing", { lines: number(preview.lines) }));
+    return h("p", { class: "notice" }, t("preview_nothing", { count: preview.lines }));
   }
   const range = dayRange(preview.first_day, preview.last_day);
   return h(
     "ul",
     null,
-    preview.events
-      ? h("li", null, t("preview_events", { events: number(preview.events - preview.known), range }))
-      : null,
-    preview.sums ? h("li", null, t("preview_sums", { sums: number(preview.sums - preview.known_sums), range })) : null,
-    preview.known_sums ? h("li", null, t("preview_known_sums", { sums: number(preview.known_sums) })) : null,
-    preview.known ? h("li", null, t("preview_known", { events: number(preview.known) })) : null,
-    preview.rejected
-      ? h("li", null, t("preview_rejected", { rejected: number(preview.rejected), lines: number(preview.lines) }))
-      : null,
+    preview.events ? h("li", null, t("preview_events", { count: preview.events - preview.known, range })) : null,
+    preview.sums ? h("li", null, t("preview_sums", { count: preview.sums - preview.known_sums, range })) : null,
+    preview.known_sums ? h("li", null, t("preview_known_sums", { count: preview.known_sums })) : null,
+    preview.known ? h("li", null, t("preview_known", { count: preview.known })) : null,
+    preview.rejected ? h("li", null, t("preview_rejected", { count: preview.rejected, lines: preview.lines })) : null,
   );
 }
 

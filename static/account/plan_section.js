@@ -32,7 +32,7 @@ function usage(account) {
     return h(
       "div",
       { class: "stack" },
-      figure(t.rich("events_used", { events: shown })),
+      figure(t.rich("events_used", { events: shown, count: used })),
       h("p", { class: "soft" }, t("no_limit"), " ", end),
     );
   }

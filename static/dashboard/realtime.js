@@ -89,7 +89,10 @@ export function realtimePanel(board) {
         : null;
     refill(
       body,
-      barList(rows, { choose: (row) => board.toggle("pathname", row.value), unit: shared("visitors") }),
+      barList(rows, {
+        choose: (row) => board.toggle("pathname", row.value),
+        unit: (many) => shared("unit_visitors", { count: many }),
+      }),
       more,
     );
   }

@@ -100,7 +100,12 @@ export const COLUMNS = {
 const ASIDE = {
   pathname: () => ({ more: sparkPlace() }),
   event_name: (/** @type {BarRow} */ row) => ({
-    more: h("span", { class: "bar-aside" }, number(row.events), visuallyHidden(` ${shared("unit_events")}, `)),
+    more: h(
+      "span",
+      { class: "bar-aside" },
+      number(row.events),
+      visuallyHidden(` ${shared("unit_events", { count: row.events })}, `),
+    ),
     share: null,
   }),
 };
@@ -110,8 +115,11 @@ export const VISIT_EDGES = {
   entry: { visits: (count) => t("visits_began_here", { count }), click: t("click_for_entry") },
   exit: { visits: (count) => t("visits_ended_here", { count }), click: t("click_for_exit") },
 };
-/** @type {Record<string, string>} */
-const UNITS = { visitors: shared("visitors"), visits: shared("unit_visits") };
+/** @type {Record<string, (count: number) => string>} */
+const UNITS = {
+  visitors: (count) => shared("unit_visitors", { count }),
+  visits: (count) => shared("unit_visits", { count }),
+};
 
 /**
  * Returns a card of lists: { element, load(options), openAll(), has(name), end() }. `beside(name, rows)` returns what is

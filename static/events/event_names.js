@@ -38,7 +38,10 @@ export function namesList(rows, { chosen, choose }) {
   // The selected event is always in the list.
   const shown = own && !first.includes(own) ? [...first, own] : first;
   const drawn = shown.map((row) => barRow(row, rows, chosen));
-  const list = barList(drawn, { choose: (row) => choose(row.value), unit: shared("visitors") });
+  const list = barList(drawn, {
+    choose: (row) => choose(row.value),
+    unit: (count) => shared("unit_visitors", { count }),
+  });
   for (const [i, button] of [...list.querySelectorAll(".bar")].entries()) addTooltip(button, () => rowHint(drawn[i]));
   return list;
 }
@@ -56,7 +59,12 @@ function barRow(row, rows, chosen) {
     text: row.value,
     count: row.visitors,
     share: null,
-    more: h("span", { class: "bar-aside" }, number(row.events), visuallyHidden(` ${shared("unit_events")}, `)),
+    more: h(
+      "span",
+      { class: "bar-aside" },
+      number(row.events),
+      visuallyHidden(` ${shared("unit_events", { count: row.events ?? 0 })}, `),
+    ),
     bar: row.visitors / Math.max(1, rows[0].visitors),
     pressed: row.value === chosen,
   };

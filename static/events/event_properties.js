@@ -53,7 +53,7 @@ function card(board, name, property, meta) {
   const { id } = meta;
   const most = property.numbers ? SHOWN_NUMBERS : SHOWN;
   const rows = property.values.slice(0, most).map((row) => barRow(row, property));
-  const list = barList(rows, { choose: null, unit: shared("unit_events") });
+  const list = barList(rows, { choose: null, unit: (count) => shared("unit_events", { count }) });
   for (const [i, bar] of [...list.querySelectorAll(".bar")].entries()) {
     addTooltip(bar, () => rowHint(rows[i], property));
   }
@@ -97,7 +97,12 @@ function barRow(row, property) {
     share: null,
     more: [
       h("span", { class: "bar-share" }, percent((100 * row.events) / property.events, 1, 1)),
-      h("span", { class: "bar-aside" }, number(row.visitors), visuallyHidden(` ${shared("visitors")}, `)),
+      h(
+        "span",
+        { class: "bar-aside" },
+        number(row.visitors),
+        visuallyHidden(` ${shared("unit_visitors", { count: row.visitors })}, `),
+      ),
     ],
     bar: row.events / Math.max(1, property.values[0].events),
   };

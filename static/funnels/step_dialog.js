@@ -98,7 +98,10 @@ export function stepDialog(board, { kinds = KINDS, step, title, action, take }) 
               h("span", null, t("suggested")),
               h("span", null, t("visitors")),
             ),
-            barList(bars, { choose: (row) => done({ field, value: row.value }), unit: shared("visitors") }),
+            barList(bars, {
+              choose: (row) => done({ field, value: row.value }),
+              unit: (count) => shared("unit_visitors", { count }),
+            }),
           ]
         : h("p", { class: "soft small-text" }, nothingWords(field, values, typed)),
     );

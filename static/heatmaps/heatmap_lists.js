@@ -37,7 +37,10 @@ export function pagesCard(pages, chosen, choose) {
       value: page.value,
     }));
   const bars = (/** @type {any} */ some, close = () => {}) =>
-    barList(rows(some), { unit: t("unit_clicks"), choose: (row) => (close(), choose(row.value)) });
+    barList(rows(some), {
+      unit: (count) => t("unit_clicks", { count }),
+      choose: (row) => (close(), choose(row.value)),
+    });
   const openAll = () => {
     const dialog = listDialog({
       title: t("pages_with_heatmaps"),

@@ -270,7 +270,7 @@ function classes(board, maps, chosen) {
           "span",
           { class: "figure-value" },
           shortNumber(maps[one.device].clicks),
-          h("span", { class: "figure-unit" }, ` ${t("unit_clicks")}`),
+          h("span", { class: "figure-unit" }, ` ${t("unit_clicks", { count: maps[one.device].clicks })}`),
         ),
         h("span", { class: "figure-change soft" }, countsOf(maps[one.device]).pageviews),
       ),

@@ -10,6 +10,7 @@ import { bucketLabel, axisTicks } from "../shared/buckets.js";
 import { chart } from "../shared/chart.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill } from "../shared/dom.js";
+import { valueText } from "../shared/fields.js";
 import { CLOCK, dateFormat, dayRange, number, percent, shortNumber } from "../shared/formats.js";
 import { pickDays } from "../shared/range_picker.js";
 import { websitePage } from "../shared/website_page.js";
@@ -299,7 +300,7 @@ function examples(samples, zone) {
         { class: "wrap" },
         h("strong", null, explanation(sample.code, NO_WEBSITE).title),
         h("span", null, " ", exampleDetail(sample)),
-        sample.type ? h("span", { class: "soft" }, ` ${sample.type}`) : null,
+        sample.type ? h("span", { class: "soft" }, ` ${valueText("type", sample.type)}`) : null,
       ),
     );
   const heads = [t("last_seen"), t("event")].map((text) => h("th", { scope: "col" }, text));

@@ -6,10 +6,10 @@ import { number, percent } from "./formats.js";
 /**
  * Returns a list of bars. `rows`: [{ key, label (nodes), text, count, share (of all, 0 to 1, or null), bar (0 to 1),
  * pressed, more (a node beside the figures), link (a node at the end of the row) }]. `choose(row)` is called on a click; null where rows are not buttons.
- * `unit` names what is counted.
+ * `unit(count)` names what is counted.
  *
  * @param {BarRow[]} rows
- * @param {{ choose: ((row: BarRow) => void) | null, unit: string }} options
+ * @param {{ choose: ((row: BarRow) => void) | null, unit: (count: number) => string }} options
  */
 export function barList(rows, { choose, unit }) {
   return h(
@@ -22,7 +22,7 @@ export function barList(rows, { choose, unit }) {
 /**
  * @param {BarRow} row
  * @param {((row: BarRow) => void) | null} choose
- * @param {string} unit
+ * @param {(count: number) => string} unit
  */
 function bar(row, choose, unit) {
   return h(
@@ -39,6 +39,8 @@ function bar(row, choose, unit) {
     h("span", { class: row.value === "" ? "bar-label soft" : "bar-label" }, h("bdi", null, row.label)),
     row.more || null,
     row.share === null ? null : h("span", { class: "bar-share" }, percent(100 * row.share, 1, 1)),
-    row.count === null ? null : h("span", { class: "bar-count" }, number(row.count), visuallyHidden(` ${unit}`)),
+    row.count === null
+      ? null
+      : h("span", { class: "bar-count" }, number(row.count), visuallyHidden(` ${unit(row.count)}`)),
   );
 }

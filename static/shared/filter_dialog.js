@@ -123,7 +123,10 @@ export function openFilter(board, key) {
       redraw(value);
     };
     const nothing = h("p", { class: "soft small-text" }, noValueWords(Boolean(state.rows.length)));
-    fill(found, shown.length ? barList(shown, { choose: toggle, unit: shared("visitors") }) : nothing);
+    fill(
+      found,
+      shown.length ? barList(shown, { choose: toggle, unit: (count) => shared("unit_visitors", { count }) }) : nothing,
+    );
   }
 
   /** Draws again after a value was chosen; the focus stays on it. */

@@ -235,6 +235,12 @@ def test_paths_are_readable_in_the_table_of_all_values_on_phones(dashboard: Dash
     assert path.evaluate("(of) => of.getClientRects().length") == 1
 
 
+def test_a_single_visitor_is_named_in_the_singular(site: SampleServer, dashboard: Dashboard) -> None:
+    site.send(site.website, {"type": "pageview", "url": "https://example.com/measured"})
+    page = dashboard("period=today&filter_pathname=/measured")
+    expect(page.locator(".card-pages .bar-count")).to_have_text("1 visitor")
+
+
 @pytest.mark.parametrize("width", [390, 768, 1920])
 def test_axe_finds_nothing_in_the_table_of_all_values(dashboard: Dashboard, width: int) -> None:
     page = dashboard("period=30d&recent=all", viewport={"width": width, "height": 900})

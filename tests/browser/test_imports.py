@@ -47,7 +47,7 @@ def test_a_file_is_imported_and_undone_on_the_page(serve: Serve, open_page: Open
     with uploaded(page, export, "GoatCounter"):
         pass
     expect(card.get_by_text(re.compile("30,000 new events: 18.{1,3}19 Nov 2024"))).to_be_visible()
-    expect(card.get_by_text("1 of 30,003 lines are invalid and are skipped")).to_be_visible()
+    expect(card.get_by_text("1 of 30,003 lines is invalid and is skipped")).to_be_visible()
     card.locator("summary").press("Enter")
     expect(card.get_by_text("skipped: 1 ")).to_be_visible()
     for name, size in SIZES.items():
