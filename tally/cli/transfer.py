@@ -36,6 +36,8 @@ from tally.transfer.formats import IMPORTERS
 from tally.transfer.importer import Preview, Summary, import_events, preview_events
 from tally.transfer.parquet import parquet
 
+_NO_LINE = "No line could be imported: fix the lines, or name the format of the file with --from."
+
 
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Add the options of `export`."""
@@ -115,7 +117,7 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
         raise Failure(str(bad)) from None
     finally:
         reader.close()
-    say(f"exported {events:,} events; heatmap points are not exported")
+    say(f"exported {_counted(events, 'event')}; heatmap points are not exported")
 
 
 def _import(given: argparse.Namespace, settings: Settings) -> None:
@@ -163,7 +165,7 @@ def _undo(given: argparse.Namespace, settings: Settings) -> None:
             truncate_wal_without_server(connection, MAX_WAL_BYTES)
             # The lock is left free as long as it was held.
             time.sleep(time.perf_counter() - begun)
-    say(f"import {given.undo} is undone: deleted {found.events:,} events{_and_sums(found.sums)}")
+    say(f"import {given.undo} is undone: deleted {_counted(found.events, 'event')}{_and_sums(found.sums)}")
 
 
 def _import_file(given: argparse.Namespace, settings: Settings) -> None:
@@ -195,19 +197,19 @@ def _import_file(given: argparse.Namespace, settings: Settings) -> None:
     except (BadFile, CountryDataError) as bad:
         raise Failure(str(bad)) from None
     if isinstance(result, Preview):
-        _show_preview(result)
+        _show_preview(result, given.strict)
     else:
         _show_summary(result)
 
 
-def _show_preview(preview: Preview) -> None:
+def _show_preview(preview: Preview, strict: bool) -> None:
     events = sum(preview.days.values())
     for day in sorted(preview.days):
         print(f"{_date(day)}\t{preview.days[day]}")
     say(
-        f"nothing was imported: {events:,} events of {len(preview.days):,} days would be,"
-        f" of which {preview.known:,} have been imported before; {preview.copies:,} copies in the file,"
-        f" {preview.bad:,} invalid of {preview.lines:,} lines"
+        f"nothing was imported: {_counted(events, 'event')} of {_counted(len(preview.days), 'day')} would be,"
+        f" imported before: {preview.known:,}; copies in the file: {preview.copies:,};"
+        f" invalid lines: {preview.bad:,} of {preview.lines:,}"
     )
     if preview.sums:
         say(
@@ -215,17 +217,27 @@ def _show_preview(preview: Preview) -> None:
             f" {_date(min(preview.sums))} to {_date(max(preview.sums))};"
             f" {preview.known_sums:,} are of fields and days that have sums already"
         )
+    # The import would fail too.
+    if preview.bad and not (events or preview.copies or preview.sums):
+        raise Failure(_NO_LINE)
+    if strict and preview.bad:
+        raise Failure(f"With --strict nothing would be imported: invalid lines: {preview.bad:,} of {preview.lines:,}.")
 
 
 def _show_summary(summary: Summary) -> None:
     say(
-        f"imported {summary.accepted:,} events{_and_sums(summary.sums)}, skipped {summary.duplicates:,} duplicates,"
-        f" rejected {summary.bad:,} of {sum(summary):,} lines"
+        f"imported {_counted(summary.accepted, 'event')}{_and_sums(summary.sums)},"
+        f" skipped {_counted(summary.duplicates, 'duplicate')},"
+        f" rejected {summary.bad:,} of {_counted(sum(summary), 'line')}"
     )
     if summary.bad == sum(summary) > 0:
-        raise Failure("No line could be imported: fix the lines, or name the format of the file with --from.")
+        raise Failure(_NO_LINE)
     print(summary.accepted + summary.sums)
 
 
 def _and_sums(sums: int) -> str:
-    return f" and {sums:,} sums" if sums else ""
+    return f" and {_counted(sums, 'sum')}" if sums else ""
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -185,8 +185,8 @@ def test_a_dry_run_stores_nothing(imports: Imports) -> None:
     imports.take("access-log", LOG[0])
     before = list(imports.sql("select * from event"))
     assert imports.take("access-log", "\n".join(LOG), "--dry-run") == "2024-11-18\t3\n2024-11-19\t1"
-    assert "nothing was imported: 4 events of 2 days would be, of which 1 have been imported before" in imports.errors
-    assert "1 invalid of 12 lines" in imports.errors
+    assert "nothing was imported: 4 events of 2 days would be, imported before: 1;" in imports.errors
+    assert "invalid lines: 1 of 12" in imports.errors
     assert "2 redirects and errors" in imports.errors
     assert list(imports.sql("select * from event")) == before
     assert imports.sql("select name from meta where name like 'import%'") == []

@@ -127,9 +127,9 @@ def test_a_dry_run_counts_as_the_import_does(imports: Imports) -> None:
     """Equal rows are one event. Fields may be longer than csv reads by default."""
     content = export([row("/"), row("/a"), row("/"), row("/b", Title='"' + "x" * 200_000), row("/", Date="never")])
     assert imports.take("goatcounter", content, "--dry-run") == "2024-11-18\t3"
-    assert "0 have been imported before; 1 copies in the file, 1 invalid of 6 lines" in imports.errors
+    assert "imported before: 0; copies in the file: 1; invalid lines: 1 of 6" in imports.errors
     assert imports.take("goatcounter", content) == "3"
-    assert "skipped 1 duplicates, rejected 1 of" in imports.errors
+    assert "skipped 1 duplicate, rejected 1 of" in imports.errors
 
 
 @pytest.mark.slow

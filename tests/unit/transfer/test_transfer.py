@@ -1382,9 +1382,9 @@ def test_an_import_of_only_bad_lines_fails(command: Command) -> None:
     sound = json.dumps(VARIETY[0])
     for lines, code, expected_error in (
         (["{"] * 30, 1, "imported 0 events, skipped 0 duplicates, rejected 30 of 30 lines"),
-        (["", "[]", " "], 1, "rejected 1 of 1 lines"),
-        (["{", sound], 0, "imported 1 events, skipped 0 duplicates, rejected 1 of 2 lines"),
-        (["{", sound], 0, "imported 0 events, skipped 1 duplicates, rejected 1 of 2 lines"),
+        (["", "[]", " "], 1, "rejected 1 of 1 line"),
+        (["{", sound], 0, "imported 1 event, skipped 0 duplicates, rejected 1 of 2 lines"),
+        (["{", sound], 0, "imported 0 events, skipped 1 duplicate, rejected 1 of 2 lines"),
         ([], 0, "imported 0 events, skipped 0 duplicates, rejected 0 of 0 lines"),
     ):
         ended = command("import", "-", "--website", "example.com", stdin="\n".join(lines))
@@ -1393,6 +1393,25 @@ def test_an_import_of_only_bad_lines_fails(command: Command) -> None:
         assert ("No line could be imported" in ended.stderr) == (code == 1)
         assert ("line 1: invalid_json: " in ended.stderr) == ("{" in lines)
         assert ended.stdout == ("" if code else expected_error.split()[1] + "\n")
+
+
+@pytest.mark.slow
+def test_a_dry_run_fails_where_the_import_would(command: Command) -> None:
+    """Such as that of a file of another system without --from."""
+    command("website", "add", "example.com")
+    sound = json.dumps(VARIETY[0])
+    no_line, strict = "No line could be imported", "With --strict nothing would be imported"
+    for lines, options, expected_error in (
+        (["Date,Path", "2026-11-20,/"], (), no_line),
+        (["{", sound], ("--strict",), strict),
+        (["{", sound], (), ""),
+        ([], (), ""),
+    ):
+        dry = ("import", "-", "--website", "example.com", "--dry-run", *options)
+        ended = command(*dry, stdin="\n".join(lines))
+        assert ended.returncode == (1 if expected_error else 0), ended.stderr
+        assert expected_error in ended.stderr
+    assert "nothing was imported: 0 events of 0 days would be" in ended.stderr
 
 
 @pytest.mark.parametrize(
