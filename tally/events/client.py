@@ -134,7 +134,7 @@ def _network(text: str) -> Network:
             raise ValueError(text)
     except ValueError:
         raise ValueError(
-            f"--trusted-proxy {text!r} is no network: write an address such as 10.0.0.5, "
+            f"--trusted-proxy {text!r} is not a network: write an address such as 10.0.0.5, "
             "a network such as 10.0.0.0/8, or none."
         ) from None
     if "/" in text and network.network_address != ip_address(text.partition("/")[0]):

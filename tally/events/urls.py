@@ -121,7 +121,7 @@ def _a_label(label: str) -> str:
             raise UnicodeError(label)
         return idna.encode(label, uts46=True, transitional=False).decode("ascii")
     except UnicodeError:  # idna's own errors are UnicodeErrors
-        raise BadHost("The host has a label that is no valid internationalised name.") from None
+        raise BadHost("The host has a label that is not a valid internationalised name.") from None
 
 
 def _ipv4_host(name: str) -> str:
@@ -292,12 +292,12 @@ def exact_origin(text: str) -> str:
         try:
             host = origin_host(text)
         except BadUrl as bad:
-            raise BadHost(f"{text!r} is no origin: {bad}") from None
+            raise BadHost(f"{text!r} is not an origin: {bad}") from None
         port = re.search(r":([0-9]+)$", place)
         is_default = port is None or int(port[1]) == (443 if scheme == "https" else 80)
         return f"{scheme}://{host}" + ("" if is_default or port is None else f":{int(port[1])}")
     if not separator or not _APP_ORIGIN.fullmatch(text):
-        raise BadHost(f"{text!r} is no origin: write scheme://host, such as capacitor://localhost.")
+        raise BadHost(f"{text!r} is not an origin: write scheme://host, such as capacitor://localhost.")
     return text.lower()
 
 
@@ -369,7 +369,7 @@ def _typed_host(typed: str) -> tuple[str, list[str]]:
             raise BadUrl(_url_fault(url))
         host = _authority_host(match[1])
     except BadUrl as wrong:
-        raise BadHost(f"{typed!r} is no domain. {wrong} Give the name alone, such as example.com.") from None
+        raise BadHost(f"{typed!r} is not a domain. {wrong} Give the name alone, such as example.com.") from None
     return host, _notes_on(typed, match[1], host)
 
 
@@ -378,7 +378,7 @@ def _notes_on(typed: str, authority: str, host: str) -> list[str]:
     name, port = place.groups() if place else (host, None)
     notes = []
     if typed != authority:
-        notes.append(f"The URL is taken for its host, {host}.")
+        notes.append(f"Of the URL, only its host is used: {host}.")
     if port is not None:
         notes.append(f"The port {port} is dropped: a website covers every port of its host.")
     if not name.isascii():

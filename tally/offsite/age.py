@@ -57,7 +57,7 @@ def _recipients(pyrage: Any, recipients: Sequence[str]) -> list[Any]:
         try:
             found.append(pyrage.x25519.Recipient.from_str(text))
         except pyrage.RecipientError as failure:
-            raise DestinationError(f"--backup-encrypt-to: {text} is no public key of age: {failure}.") from None
+            raise DestinationError(f"--backup-encrypt-to: {text} is not a public key of age: {failure}.") from None
     return found
 
 

@@ -905,7 +905,7 @@ WRONG_USAGE = (
     ("website add a.com b.com", "unexpected argument 'b.com'"),
     ("website add co.uk", "DOMAIN: co.uk is a public suffix"),
     ("website add example.com --account nobody", f"--account: {EMAIL}"),
-    ("website add example.com --allow-origin x", "--allow-origin: 'x' is no origin"),
+    ("website add example.com --allow-origin x", "--allow-origin: 'x' is not an origin"),
     (("website", "add", "example.com", "--name", "a\tb"), f"--name: {NAME}"),
     ("website list --account a@example.com", "there is no option --account"),
     ("website rename example.com", "required: NAME"),
