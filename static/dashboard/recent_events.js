@@ -90,7 +90,8 @@ export function recentEvents(board) {
     element,
     load(/** @type {LoadOptions} */ options = {}) {
       if (options.quietly && !isAtStart()) return null;
-      refill(choice, isByType() ? null : typeChoice(board));
+      // Share links have traffic alone.
+      refill(choice, isByType() || !board.website ? null : typeChoice(board));
       return load(options);
     },
   };

@@ -56,6 +56,8 @@ def test_a_theme_is_selected_on_a_shared_page(site: SampleServer, open_page: Ope
     link = Link(site, site.log_in(open_page()))
     page = open_page(link.url, color_scheme="light", viewport={"width": 390, "height": 844})
     loaded(page)
+    # The link has traffic alone, so that there is nothing to choose.
+    expect(page.get_by_role("button", name="All types")).to_have_count(0)
     themes = page.get_by_role("group", name="Theme")
     expect(themes.get_by_role("button", name="System")).to_have_attribute("aria-pressed", "true")
     themes.get_by_role("button", name="Dark").press("Enter")
