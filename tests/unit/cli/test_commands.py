@@ -1334,7 +1334,7 @@ def test_a_website_is_renamed(here: Command, a_website: str, db: Path) -> None:
 def test_a_website_is_removed_only_with_yes(here: Command, a_website: str, db: Path) -> None:
     asked = here("website", "remove", "example.com")
     assert succeeded(asked) == ""
-    assert "with 0 events. Nothing was changed. Add --yes" in asked.stderr
+    assert "with 0 events beside web vitals, heatmaps and experiments. Nothing was changed. Add --yes" in asked.stderr
     assert rows(db, "select count(*) from website") == [(1,)]
     succeeded(here("website", "remove", a_website, "--yes"))
     assert succeeded(here("website", "list")) == ""
