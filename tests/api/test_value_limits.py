@@ -14,6 +14,7 @@ from tally.events.dimensions import FIELDS
 from tally.events.sessions import Sessions
 from tally.ingest.ingest_engine import WriteRequest
 from tally.ingest.writer import EventWriter, WriteResult
+from tally.storage import value_limits
 from tally.storage.bulk_insert import marks
 from tally.storage.database import open_database
 from tally.storage.sql import measurements as measurements_statements
@@ -238,10 +239,10 @@ async def test_folded_values_are_reported(bounded: App) -> None:
     assert set(samples.values()) == {0}
 
 
-async def test_memory_is_bounded(bounded: App) -> None:
+async def test_memory_is_bounded(bounded: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """At a bound the values in memory are cleared; those in the database stay known."""
     website, key = await bounded.website(), await bounded.key()
-    bounded.store.event_writer.value_limits._size = 5
+    monkeypatch.setattr(value_limits, "CACHE_SIZE", 5)
     for _ in range(2):
         await send(bounded, website, *[view(f"/{n}") for n in range(3)])
         assert bounded.store.event_writer.value_limits._cached == 0
