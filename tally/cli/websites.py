@@ -124,7 +124,8 @@ def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
         if given.yes:
             delete_website(connection, website.number, now_ms())
     events = f"{counted.events:,}" if counted.is_exact else f"at least {counted.events:,}"
-    what = f"{website.domain} ({website.id}), {website.name}, with {events} events beside web vitals, heatmaps and experiments"
+    what = f"{website.domain} ({website.id}), {website.name}"
+    what += f", with {events} events beside web vitals, heatmaps and experiments"
     if given.yes:
         say(f"removed {what}; the server deletes its data in the background, while it runs")
     else:
