@@ -116,9 +116,9 @@ def examples(full: int, default: int) -> int:
 
 
 def first_of(stride: int) -> int:
-    """Return a random number below `stride`: the first of the steps that are tested, from which it is each so many-th.
+    """Return a random number below `stride`.
 
-    All runs together test every step.
+    A test that begins with the step of this number, and tests every `stride`-th one, covers all steps over many runs.
     """
     print(f"repeat it with TALLY_SEED={SEED}")
     return random.Random(f"{SEED} {stride}").randrange(stride)
