@@ -29,6 +29,11 @@ def program() -> tuple[list[str], Path]:
     return [sys.executable, *rest], _PACKAGE.parent
 
 
+def install_command(extra: str) -> str:
+    """Return how to install an extra of the package, for an error."""
+    return f"pip install 'tally-analytics-server[{extra}]', or `pip install '.[{extra}]'` in a clone"
+
+
 @cache
 def tally_version() -> str:
     """Return the version: of a wheel such as 0.1.0, of a clone such as 0.1.0+git.1a2b3c4d5e6f (its commit)."""

@@ -34,6 +34,7 @@ from tally.errors import fields, log
 from tally.http.acme import AcmeError, Authority, new_key
 from tally.http.plain_port import PlainPort
 from tally.http.tls import Certificate, Tls
+from tally.resources import install_command
 from tally.settings import BadSetting, Settings
 from tally.timestamps import DAY_MS, HOUR_MS, SECOND_MS
 
@@ -236,10 +237,7 @@ def check(settings: Settings) -> None:
     if settings.port and settings.port == settings.acme_http_port:
         raise BadSetting(f"--acme-http-port must differ from --port (got {settings.port}): validation is not by HTTPS")
     if find_spec("acme") is None:
-        raise BadSetting(
-            "--acme needs the extra of that name: pip install 'tally-analytics-server[acme]',"
-            " or `pip install '.[acme]'` in a clone"
-        )
+        raise BadSetting(f"--acme needs the extra of that name: {install_command('acme')}")
 
 
 def _two_thirds_ms(found: Certificate) -> int:

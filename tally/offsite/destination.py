@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
+from tally.resources import install_command
+
 BLOCK_BYTES = 1_048_576
 CONNECT_S, READ_S = 30, 60
 UNFINISHED = ".unfinished"
@@ -99,10 +101,7 @@ def open_destination(url: str, credentials_file: Path | None, environment: Mappi
 
 def missing_library(what: str, library: str, extra: str) -> DestinationError:
     """Return the error for an extra that is not installed."""
-    return DestinationError(
-        f"{what} needs {library}, which is not installed: pip install 'tally-analytics-server[{extra}]',"
-        f" or `pip install '.[{extra}]'` in a clone."
-    )
+    return DestinationError(f"{what} needs {library}, which is not installed: {install_command(extra)}.")
 
 
 def read_credentials(file: Path | None, environment: Mapping[str, str]) -> Credentials:

@@ -52,9 +52,9 @@ class Matomo:
         actions, id = visit.get("actionDetails"), visit.get("idVisit")
         if not isinstance(actions, list) or not isinstance(id, int | str):
             return [_BAD_VISIT]
-        if max(len(str(id)), len(_visitor(visit))) > _MAX_ID_CHARACTERS:
-            return [_LONG_ID]
         of_visit, found = _of_visit(visit), []
+        if max(len(str(id)), len(of_visit["visitor"])) > _MAX_ID_CHARACTERS:
+            return [_LONG_ID]
         # The referrer and the campaign are those of the visit's first event.
         source = _source(visit)
         for number, action in enumerate(actions):
@@ -93,10 +93,6 @@ class Matomo:
         return event
 
 
-def _visitor(visit: dict[str, Any]) -> str:
-    return _text(visit, "visitorId") or _text(visit, "fingerprint") or str(visit["idVisit"])
-
-
 def _of_visit(visit: dict[str, Any]) -> dict[str, Any]:
     """Return the values that all events of a visit have."""
     os, os_version = values.system(_text(visit, "operatingSystem"))
@@ -106,7 +102,7 @@ def _of_visit(visit: dict[str, Any]) -> dict[str, Any]:
         os_version = values.os_version(os, _text(visit, "operatingSystemVersion"))
     browser, version = values.split_version(_text(visit, "browser"))
     return {
-        "visitor": _visitor(visit),
+        "visitor": _text(visit, "visitorId") or _text(visit, "fingerprint") or str(visit["idVisit"]),
         "browser": values.browser(_text(visit, "browserName") or browser),
         "browser_version": values.major(_text(visit, "browserVersion") or version),
         "os": os,

@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, BinaryIO
 
 from tally.events.event_types import METRICS
+from tally.resources import install_command
 from tally.transfer.exporter import Write
 from tally.transfer.files import BadFile
 from tally.transfer.line_format import COLUMNS
@@ -49,10 +50,8 @@ def _libraries() -> tuple[Any, Any]:
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        raise BadFile(
-            "A Parquet file needs pyarrow, which is not installed: pip install 'tally-analytics-server[parquet]',"
-            " or `pip install '.[parquet]'` in a clone."
-        ) from None
+        command = install_command("parquet")
+        raise BadFile(f"A Parquet file needs pyarrow, which is not installed: {command}.") from None
 
 
 def _schema(arrow: Any) -> Any:
