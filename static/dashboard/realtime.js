@@ -7,10 +7,9 @@ import { fill, h, refill, visuallyHidden } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { number } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
-import { barList } from "../shared/bar_list.js";
+import { UNITS, barList } from "../shared/bar_list.js";
 
 const t = await texts("dashboard");
-const shared = await texts("shared");
 const POLL_MS = 10_000;
 const SHOWN = 10;
 
@@ -87,14 +86,7 @@ export function realtimePanel(board) {
       pages.length > SHOWN
         ? h("p", { class: "soft small-text" }, t("other_pages", { count: pages.length - SHOWN }))
         : null;
-    refill(
-      body,
-      barList(rows, {
-        choose: (row) => board.toggle("pathname", row.value),
-        unit: (many) => shared("unit_visitors", { count: many }),
-      }),
-      more,
-    );
+    refill(body, barList(rows, { choose: (row) => board.toggle("pathname", row.value), unit: UNITS.visitors }), more);
   }
 
   const wake = () => document.visibilityState === "visible" && poll();

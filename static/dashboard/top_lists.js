@@ -10,7 +10,7 @@ import { texts } from "../shared/messages.js";
 import { pageLink } from "../shared/page_link.js";
 import { loadRegions } from "../shared/regions.js";
 import { addTooltip } from "../shared/tooltip.js";
-import { barList } from "../shared/bar_list.js";
+import { UNITS, asideFigure, barList } from "../shared/bar_list.js";
 import { createPanel } from "../shared/panel.js";
 import { conversionCount, withConversions } from "./conversions.js";
 import { withHiddenText } from "./key_figures.js";
@@ -100,12 +100,7 @@ export const COLUMNS = {
 const ASIDE = {
   pathname: () => ({ more: sparkPlace() }),
   event_name: (/** @type {BarRow} */ row) => ({
-    more: h(
-      "span",
-      { class: "bar-aside" },
-      number(row.events),
-      visuallyHidden(` ${shared("unit_events", { count: row.events })}, `),
-    ),
+    more: asideFigure(row.events, UNITS.events),
     share: null,
   }),
 };
@@ -114,11 +109,6 @@ const ASIDE = {
 export const VISIT_EDGES = {
   entry: { visits: (count) => t("visits_began_here", { count }), click: t("click_for_entry") },
   exit: { visits: (count) => t("visits_ended_here", { count }), click: t("click_for_exit") },
-};
-/** @type {Record<string, (count: number) => string>} */
-const UNITS = {
-  visitors: (count) => shared("unit_visitors", { count }),
-  visits: (count) => shared("unit_visits", { count }),
 };
 
 /**

@@ -2,12 +2,12 @@
 
 import { reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
-import { h, refill, visuallyHidden } from "../shared/dom.js";
+import { h, refill } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { number } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
-import { barList } from "../shared/bar_list.js";
+import { UNITS, asideFigure, barList } from "../shared/bar_list.js";
 import { listDialog, numbersHead } from "../shared/list_dialog.js";
 
 const t = await texts("events");
@@ -38,10 +38,7 @@ export function namesList(rows, { chosen, choose }) {
   // The selected event is always in the list.
   const shown = own && !first.includes(own) ? [...first, own] : first;
   const drawn = shown.map((row) => barRow(row, rows, chosen));
-  const list = barList(drawn, {
-    choose: (row) => choose(row.value),
-    unit: (count) => shared("unit_visitors", { count }),
-  });
+  const list = barList(drawn, { choose: (row) => choose(row.value), unit: UNITS.visitors });
   for (const [i, button] of [...list.querySelectorAll(".bar")].entries()) addTooltip(button, () => rowHint(drawn[i]));
   return list;
 }
@@ -59,12 +56,7 @@ function barRow(row, rows, chosen) {
     text: row.value,
     count: row.visitors,
     share: null,
-    more: h(
-      "span",
-      { class: "bar-aside" },
-      number(row.events),
-      visuallyHidden(` ${shared("unit_events", { count: row.events ?? 0 })}, `),
-    ),
+    more: asideFigure(row.events ?? 0, UNITS.events),
     bar: row.visitors / Math.max(1, rows[0].visitors),
     pressed: row.value === chosen,
   };

@@ -3,12 +3,12 @@
 
 import { reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
-import { h, visuallyHidden } from "../shared/dom.js";
+import { h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { number, percent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
-import { barList } from "../shared/bar_list.js";
+import { UNITS, asideFigure, barList } from "../shared/bar_list.js";
 import { listDialog } from "../shared/list_dialog.js";
 import { withoutNames } from "./selected_event.js";
 import { MAX_ROWS, countsTable, eventsOfVisitors } from "./event_names.js";
@@ -53,7 +53,7 @@ function card(board, name, property, meta) {
   const { id } = meta;
   const most = property.numbers ? SHOWN_NUMBERS : SHOWN;
   const rows = property.values.slice(0, most).map((row) => barRow(row, property));
-  const list = barList(rows, { choose: null, unit: (count) => shared("unit_events", { count }) });
+  const list = barList(rows, { choose: null, unit: UNITS.events });
   for (const [i, bar] of [...list.querySelectorAll(".bar")].entries()) {
     addTooltip(bar, () => rowHint(rows[i], property));
   }
@@ -97,12 +97,7 @@ function barRow(row, property) {
     share: null,
     more: [
       h("span", { class: "bar-share" }, percent((100 * row.events) / property.events, 1, 1)),
-      h(
-        "span",
-        { class: "bar-aside" },
-        number(row.visitors),
-        visuallyHidden(` ${shared("unit_visitors", { count: row.visitors })}, `),
-      ),
+      asideFigure(row.visitors, UNITS.visitors),
     ],
     bar: row.events / Math.max(1, property.values[0].events),
   };

@@ -6,7 +6,7 @@ import { reportQuery } from "../shared/view_state.js";
 import { failureNotice, openDialog } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { barList } from "../shared/bar_list.js";
+import { UNITS, barList } from "../shared/bar_list.js";
 import { texts } from "../shared/messages.js";
 import { KINDS, shownValue, typedStep } from "./steps.js";
 
@@ -98,10 +98,7 @@ export function stepDialog(board, { kinds = KINDS, step, title, action, take }) 
               h("span", null, t("suggested")),
               h("span", null, t("visitors")),
             ),
-            barList(bars, {
-              choose: (row) => done({ field, value: row.value }),
-              unit: (count) => shared("unit_visitors", { count }),
-            }),
+            barList(bars, { choose: (row) => done({ field, value: row.value }), unit: UNITS.visitors }),
           ]
         : h("p", { class: "soft small-text" }, nothingWords(field, values, typed)),
     );

@@ -2,6 +2,26 @@
 
 import { h, visuallyHidden } from "./dom.js";
 import { number, percent } from "./formats.js";
+import { texts } from "./messages.js";
+
+const t = await texts("shared");
+// What is counted, by its number, for screen readers.
+/** @type {Record<string, (count: number) => string>} */
+export const UNITS = {
+  visitors: (count) => t("unit_visitors", { count }),
+  visits: (count) => t("unit_visits", { count }),
+  events: (count) => t("unit_events", { count }),
+};
+
+/**
+ * Returns a second figure of a row, beside its count.
+ *
+ * @param {number} count
+ * @param {(count: number) => string} unit
+ */
+export function asideFigure(count, unit) {
+  return h("span", { class: "bar-aside" }, number(count), visuallyHidden(` ${unit(count)}, `));
+}
 
 /**
  * Returns a list of bars. `rows`: [{ key, label (nodes), text, count, share (of all, 0 to 1, or null), bar (0 to 1),

@@ -6,7 +6,7 @@ import { fill, h, icon } from "./dom.js";
 import { get } from "./api.js";
 import { TYPES, fieldName, valueNode, valueText } from "./fields.js";
 import { OPERATORS, capital, filterValueText, splitKey } from "./filter_words.js";
-import { barList } from "./bar_list.js";
+import { UNITS, barList } from "./bar_list.js";
 import { texts } from "./messages.js";
 import { loadRegions } from "./regions.js";
 
@@ -123,10 +123,7 @@ export function openFilter(board, key) {
       redraw(value);
     };
     const nothing = h("p", { class: "soft small-text" }, noValueWords(Boolean(state.rows.length)));
-    fill(
-      found,
-      shown.length ? barList(shown, { choose: toggle, unit: (count) => shared("unit_visitors", { count }) }) : nothing,
-    );
+    fill(found, shown.length ? barList(shown, { choose: toggle, unit: UNITS.visitors }) : nothing);
   }
 
   /** Draws again after a value was chosen; the focus stays on it. */
