@@ -29,6 +29,7 @@ from tally.maintenance.doctor_checks import (
     zone_data,
 )
 from tally.maintenance.doctor_database import database
+from tally.rounding import counted
 from tally.settings import BadSetting, Settings, path_of
 from tally.storage.database import DatabaseError
 from tally.timestamps import SECOND_MS
@@ -64,7 +65,7 @@ def _doctor(given: argparse.Namespace, settings: Settings) -> None:
             print(f"{'->':>18}  {finding.todo}", flush=True)
         faults += finding.mark == "fault"
     if faults:
-        raise Failure(f"{faults} problem{'' if faults == 1 else 's'} found: see FAULT above.")
+        raise Failure(f"{counted(faults, 'problem')} found: see FAULT above.")
 
 
 def examine(case: Case, *, is_drill: bool = False) -> Iterator[Finding]:

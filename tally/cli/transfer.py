@@ -24,6 +24,7 @@ from tally.cli.console import (
     set_function,
 )
 from tally.events.geoip import CountryDataError
+from tally.rounding import counted
 from tally.settings import Settings, path_of
 from tally.storage import import_records
 from tally.storage.database import MAX_WAL_BYTES, connect_reader, open_database, transaction
@@ -117,7 +118,7 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
         raise Failure(str(bad)) from None
     finally:
         reader.close()
-    say(f"exported {_counted(events, 'event')}; heatmap points are not exported")
+    say(f"exported {counted(events, 'event')}; heatmap points are not exported")
 
 
 def _import(given: argparse.Namespace, settings: Settings) -> None:
@@ -165,7 +166,7 @@ def _undo(given: argparse.Namespace, settings: Settings) -> None:
             truncate_wal_without_server(connection, MAX_WAL_BYTES)
             # The lock is left free as long as it was held.
             time.sleep(time.perf_counter() - begun)
-    say(f"import {given.undo} is undone: deleted {_counted(found.events, 'event')}{_and_sums(found.sums)}")
+    say(f"import {given.undo} is undone: deleted {counted(found.events, 'event')}{_and_sums(found.sums)}")
 
 
 def _import_file(given: argparse.Namespace, settings: Settings) -> None:
@@ -207,7 +208,7 @@ def _show_preview(preview: Preview, strict: bool) -> None:
     for day in sorted(preview.days):
         print(f"{_date(day)}\t{preview.days[day]}")
     say(
-        f"nothing was imported: {_counted(events, 'event')} of {_counted(len(preview.days), 'day')} would be,"
+        f"nothing was imported: {counted(events, 'event')} of {counted(len(preview.days), 'day')} would be,"
         f" imported before: {preview.known:,}; copies in the file: {preview.copies:,};"
         f" invalid lines: {preview.bad:,} of {preview.lines:,}"
     )
@@ -226,9 +227,9 @@ def _show_preview(preview: Preview, strict: bool) -> None:
 
 def _show_summary(summary: Summary) -> None:
     say(
-        f"imported {_counted(summary.accepted, 'event')}{_and_sums(summary.sums)},"
-        f" skipped {_counted(summary.duplicates, 'duplicate')},"
-        f" rejected {summary.bad:,} of {_counted(sum(summary), 'line')}"
+        f"imported {counted(summary.accepted, 'event')}{_and_sums(summary.sums)},"
+        f" skipped {counted(summary.duplicates, 'duplicate')},"
+        f" rejected {summary.bad:,} of {counted(sum(summary), 'line')}"
     )
     if summary.bad == sum(summary) > 0:
         raise Failure(_NO_LINE)
@@ -236,8 +237,4 @@ def _show_summary(summary: Summary) -> None:
 
 
 def _and_sums(sums: int) -> str:
-    return f" and {_counted(sums, 'sum')}" if sums else ""
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f" and {counted(sums, 'sum')}" if sums else ""

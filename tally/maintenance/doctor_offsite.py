@@ -19,6 +19,7 @@ from tally.maintenance.doctor_checks import OLD_BACKUP_MS, Case, Finding, fault,
 from tally.maintenance.offsite_backup import database_id, offsite_of
 from tally.offsite import names
 from tally.offsite.destination import Destination, DestinationError
+from tally.rounding import counted
 from tally.storage.database import VERSION, BadDatabase, open_unchanged
 from tally.timestamps import HOUR_MS, MINUTE_MS, iso
 from tally.transfer.exporter import count_events
@@ -40,7 +41,7 @@ def offsite(case: Case) -> Iterator[Finding]:
         yield fault(_TOPIC, "there is no backup of this database at --backup-to", todo)
         return
     age_ms = case.now_ms - stored.backups[-1].time_ms
-    counts = f"{_counted(len(stored.backups), 'backup')} and {_counted(len(stored.increments), 'increment')}"
+    counts = f"{counted(len(stored.backups), 'backup')} and {counted(len(stored.increments), 'increment')}"
     words = f"{counts}, the newest backup {_age(age_ms)} old"
     if age_ms > OLD_BACKUP_MS:
         todo = "check that the server runs with --backup-to; its log has the reason of a failed backup"
@@ -106,12 +107,8 @@ def _examined(case: Case, fetched: offsite_restore.Fetched) -> Iterator[Finding]
             yield fault(_DRILL, f"{words}, and {fetched.restored.invalid:,} lines of them are invalid")
         else:
             yield fine(_DRILL, words)
-    yield fine(_DRILL, f"it holds {_counted(websites, 'website')}, {_counted(events, 'event')}, {newest}")
+    yield fine(_DRILL, f"it holds {counted(websites, 'website')}, {counted(events, 'event')}, {newest}")
 
 
 def _age(ms: int) -> str:
     return f"{ms // MINUTE_MS} minutes" if ms < 2 * HOUR_MS else f"{ms // HOUR_MS} hours"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
