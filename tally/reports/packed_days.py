@@ -29,7 +29,7 @@ from tally.rollups.goal_days import COLUMNS, PART, millionths
 from tally.storage.database import check_interrupt
 from tally.storage.day_columns import Array, Column, Days, decoded_days, decoded_texts, differs, ids_of
 from tally.storage.sql import day_columns
-from tally.storage.sql.behaviour import step_code
+from tally.storage.sql.behaviour import STEP_FIELDS, step_code
 from tally.storage.sql.events import Place
 from tally.storage.sql.filters import Condition, Query, matching_texts
 from tally.storage.sql.goals import values_of_texts
@@ -101,13 +101,7 @@ class Batch:
         has_values = len(found.values) > 0
         # As narrow as what is stored, since most queries read few of the rows.
         kind = np.min_scalar_type(len(found.values)) if has_values else np.dtype(np.int64)
-        joined = np.concatenate(parts, dtype=kind, casting="unsafe")
-        offsets = accumulate(found.sizes, initial=0) if has_values else found.least
-        row = 0
-        for part, offset in zip(parts, offsets, strict=False):
-            if offset:
-                joined[row : row + len(part)] += kind.type(offset)
-            row += len(part)
+        joined = _one_after_another(parts, accumulate(found.sizes, initial=0) if has_values else found.least, kind)
         return Column(joined, found.values if has_values else None, is_of_visits)
 
     def column(self, name: str) -> Column:
@@ -160,7 +154,7 @@ class Batch:
 
     def is_pageview(self, events: Array | None = None) -> Array:
         """Return whether each of some events, or of all, counts as a pageview."""
-        is_view = np.isin(_values(self.column("type")), list(PAGEVIEWS))
+        is_view = _is_one_of(_values(self.column("type")), list(PAGEVIEWS))
         found: Array = is_view.take(self.event_codes("type", events))
         return found
 
@@ -190,10 +184,7 @@ class Batch:
     def condition(self, one: Condition) -> tuple[Array, bool]:
         """Return which rows meet a condition, and whether these are visits."""
         wanted, column = self._wanted(one)
-        (codes,) = np.nonzero(wanted)
-        # A comparison takes a tenth of the time of looking up each code.
-        found = column.codes == int(codes[0]) if len(codes) == 1 else wanted.take(column.codes)
-        return found, column.is_of_visits
+        return _is_wanted(wanted, column.codes), column.is_of_visits
 
     def meeting(self, conditions: Iterable[Condition], events: Array | None = None) -> Array:
         """Return the places, among some events or all of them, of those that meet some conditions."""
@@ -201,7 +192,7 @@ class Batch:
         for one in conditions:
             rows = places if events is None else events if places is None else events.take(places)
             wanted, column = self._wanted(one)
-            (found,) = np.nonzero(wanted.take(self._codes(column, rows)))
+            (found,) = np.nonzero(_is_wanted(wanted, self._codes(column, rows)))
             places = found if places is None else places.take(found)
         return np.arange(len(self.visit_of_event) if events is None else len(events)) if places is None else places
 
@@ -209,7 +200,8 @@ class Batch:
         """Return which codes of a column meet a condition, and the column."""
         if one.of is None:
             column = self.column(one.column)
-            return np.isin(_values(column), list(one.labels), invert=one.is_not), column
+            found = _is_one_of(_values(column), list(one.labels))
+            return ~found if one.is_not else found, column
         codes, texts = self.data
         wanted = np.zeros(len(texts), bool)
         wanted[_numbers(self._connection, matching_texts(one.of, orjson.dumps(texts).decode()))] = True
@@ -217,13 +209,14 @@ class Batch:
 
     @cached_property
     def data(self) -> tuple[Array, list[str | None]]:
-        """The number of the text of event_data of each event, and the texts; the first one is None."""
-        codes, texts = list[Array](), list[str | None]([None])
+        """The number of the text of event_data of each event, and the texts: of each day None, and then its own."""
+        codes, sizes, texts = list[Array](), list[int](), list[str | None]()
         for content in self._contents("event_data"):
             own, more = decoded_texts(content)
-            codes.append(np.where(own, own + np.int64(len(texts) - 1), 0))
-            texts += more
-        return np.concatenate(codes), texts
+            codes.append(own)
+            sizes.append(1 + len(more))
+            texts += None, *more
+        return _one_after_another(codes, accumulate(sizes, initial=0), np.min_scalar_type(len(texts))), texts
 
     def event_codes(self, name: str, events: Array | None = None) -> Array:
         """Return the codes of a column for some events, or for all."""
@@ -506,11 +499,11 @@ class PackedDays:
         for batch in self._batches():
             visits = self._begun(batch)
             events, visit = _events_in(batch, visits) if len(visits) < batch.visits else (None, batch.visit_of_event)
-            codes = np.where(
-                batch.is_pageview(events),
-                step_code("pathname", _labels(batch, "pathname", events)),
-                step_code("event_name", _labels(batch, "event_name", events)),
+            paths, names = (
+                step_code(field, _values(batch.column(field))).take(batch.event_codes(field, events))
+                for field in STEP_FIELDS
             )
+            codes = np.where(batch.is_pageview(events), paths, names)
             # Without steps that have no text, then without those that repeat the one before.
             (which,) = np.nonzero(codes > 1)
             visit, codes = visit.take(which), codes.take(which)
@@ -579,7 +572,9 @@ def _in_matched(batch: Batch, matched: Matched, events: Array) -> tuple[Array, A
         is_matched[matched.visits] = True
         is_in = is_matched.take(visits)
     else:
-        is_in = np.isin(events, matched.which, assume_unique=True)
+        of_events = np.zeros(len(batch.visit_of_event), bool)
+        of_events[matched.which] = True
+        is_in = of_events.take(events)
     return events.compress(is_in), batch.visitor_of_visit.take(visits.compress(is_in))
 
 
@@ -594,16 +589,37 @@ def _group_of_each(sizes: Array) -> Array:
     return np.cumsum(found, out=found)
 
 
-def _labels(batch: Batch, name: str, events: Array | None) -> Array:
-    """Return the label of each of some events, or of all."""
-    labels: Array = _values(batch.column(name)).take(batch.event_codes(name, events))
-    return labels
-
-
 def _values(column: Column) -> Array:
     if column.values is None:
         raise ValueError("a column without labels")
     return column.values
+
+
+def _one_after_another(parts: Sequence[Array], offsets: Iterable[int], kind: "np.dtype[Any]") -> Array:
+    """Return joined arrays, with an offset added to the numbers of each."""
+    joined: Array = np.concatenate(parts, dtype=kind, casting="unsafe")
+    row = 0
+    for part, offset in zip(parts, offsets, strict=False):
+        if offset:
+            joined[row : row + len(part)] += kind.type(offset)
+        row += len(part)
+    return joined
+
+
+def _is_wanted(wanted: Array, codes: Array) -> Array:
+    """Return whether each code is wanted. A comparison takes a tenth of the time of looking up each code."""
+    (some,) = np.nonzero(wanted)
+    found: Array = codes == int(some[0]) if len(some) == 1 else wanted.take(codes)
+    return found
+
+
+def _is_one_of(values: Array, wanted: Sequence[int]) -> Array:
+    """Return which values are among some. For a few of these np.isin takes 2 to 10 times as long."""
+    ordered = np.sort(wanted)
+    if len(ordered) < 2:
+        return values == ordered[0] if len(ordered) else np.zeros(len(values), bool)
+    found: Array = ordered.take(ordered.searchsorted(values), mode="clip") == values
+    return found
 
 
 def _numbers_below(end: int) -> Column:

@@ -142,7 +142,7 @@ def _numbers(parts: Sequence[memoryview], bits: Sequence[int], counts: Sequence[
 
 
 def encoded_texts(codes: Array, texts: Sequence[str]) -> bytes:
-    """Return a column of texts as bytes: for each row 0, or the number of its text from 1 on."""
+    """Return a column of texts as bytes: for each row 0, or the number of its text from 1 on. Each text has a row."""
     column = encoded(codes, False, True)
     return _LENGTH.pack(len(column)) + column + zlib.compress(orjson.dumps(texts), _LEVEL)
 
@@ -151,8 +151,10 @@ def decoded_texts(content: bytes) -> tuple[Array, list[str]]:
     """Return the codes and texts that `encoded_texts` made into bytes."""
     (length,) = _LENGTH.unpack_from(content)
     start = _LENGTH.size + length
-    column = decoded(content[_LENGTH.size : start])
-    codes = column.codes if column.values is None else column.values[column.codes]
+    codes, values, _ = decoded(content[_LENGTH.size : start])
+    if values is not None and values[-1] >= len(values):
+        # Every row has a text: there is no 0.
+        codes = codes + np.min_scalar_type(len(values)).type(1)
     return codes, orjson.loads(zlib.decompress(content[start:]))
 
 

@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from tally.storage.day_columns import Array, Column, decoded, decoded_days, encoded
+from tally.storage.day_columns import Array, Column, decoded, decoded_days, decoded_texts, encoded, encoded_texts
 
 LARGEST = (0, 1, 2, 3, 12, 15, 16, 255, 256, 65_535, 65_536, 1 << 32, (1 << 62) - 1)
 
@@ -63,3 +63,21 @@ def test_a_column_of_another_length_than_its_header_says_is_refused(distinct: in
     for damaged in ([content[:-1]], [content, content + b"\0"], [content[:-1], content + b"\0"]):
         with pytest.raises(ValueError, match="bytes instead of"):
             decoded_days(damaged)
+
+
+@pytest.mark.parametrize("some_without", [False, True])
+@pytest.mark.parametrize("distinct", [1, 2, 15, 16, 255, 256, 300, 65_536])
+def test_texts_of_rows_are_decoded(distinct: int, some_without: bool) -> None:
+    draw = np.random.default_rng(distinct)
+    codes = draw.permutation(np.concatenate([np.arange(distinct), draw.integers(0, distinct, 500)])) + 1
+    if some_without:
+        codes[::3] = 0
+        codes = np.concatenate([codes, np.arange(distinct) + 1])
+    texts = [f'{{"n":{number}}}' for number in range(distinct)]
+    found, found_texts = decoded_texts(encoded_texts(codes, texts))
+    assert (found.tolist(), found_texts) == (codes.tolist(), texts)
+
+
+def test_rows_without_texts_are_decoded() -> None:
+    found, texts = decoded_texts(encoded_texts(np.zeros(9, np.int64), []))
+    assert (found.tolist(), texts) == ([0] * 9, [])
