@@ -129,7 +129,8 @@ def _add_links(read: Read, codes: "Sequence[Array]", sums: Sums) -> None:
         for step, known in enumerate(codes):
             of = journeys[1 + step]
             is_end, places = of == _END, np.searchsorted(known, of)
-            after = np.where(np.isin(of, known), places, len(known) + is_end)
+            is_known = np.append(known, -1).take(places) == of
+            after = np.where(is_known, places, len(known) + is_end)
             sums.add(np.array([(step * _NUMBERS + before) * _NUMBERS + after, journeys[0]]))
             journeys, before = journeys.compress(~is_end, axis=1), after.compress(~is_end)
 

@@ -299,13 +299,13 @@ class PackedDays:
             key = ("matched", website, filters, [(day.day, day.version) for day in batch.days])
         bits = np.frombuffer(self._cache.find(key, lambda: self._bits(batch)), np.uint8)
         if bits[0]:
-            visits = np.flatnonzero(np.unpackbits(bits[1:], count=batch.visits))
+            visits = _places(bits[1:], batch.visits)
             return Matched(visits, batch.numbers("pageviews").take(visits), batch.numbers("events").take(visits), None)
-        which = np.flatnonzero(np.unpackbits(bits[1:], count=len(batch.visit_of_event)))
+        which = _places(bits[1:], len(batch.visit_of_event))
         visit_of = batch.visit_of_event.take(which)
         views = np.bincount(visit_of.compress(batch.is_pageview(which)), minlength=batch.visits)
         events = np.bincount(visit_of, minlength=batch.visits)
-        visits = np.flatnonzero(events)
+        visits = np.flatnonzero(events != 0)
         return Matched(visits, views.take(visits), (events - views).take(visits), which)
 
     def _bits(self, batch: Batch) -> "array[int]":
@@ -318,7 +318,9 @@ class PackedDays:
                 of_visits &= found
             else:
                 of_events.append(found)
-        rows = np.logical_and.reduce([of_visits.take(batch.visit_of_event), *of_events]) if of_events else of_visits
+        rows = of_visits.take(batch.visit_of_event) if of_events else of_visits
+        for found in of_events:
+            rows &= found
         return array("B", bytes([not of_events]) + np.packbits(rows).tobytes())
 
     def _begun(self, batch: Batch) -> Array:
@@ -479,12 +481,13 @@ class PackedDays:
         total = np.zeros((len(steps), 3), np.int64)
         for batch in self._batches():
             visits, offsets = self._begun(batch), batch.numbers("offset_ms")
-            places = batch.first_event.take(visits) - 1
+            places = np.empty(0, np.int64)
             for number, step in enumerate(steps):
                 # The first event that meets the step, behind that of the step before.
                 events, visit_of = _events_in(batch, visits)
-                is_behind = events > places.take(visit_of)
-                events, visit_of = events.compress(is_behind), visit_of.compress(is_behind)
+                if number:
+                    is_behind = events > places.take(visit_of)
+                    events, visit_of = events.compress(is_behind), visit_of.compress(is_behind)
                 hits = batch.meeting(step, events)
                 hits = hits.compress(differs(visit_of.take(hits)))
                 reached, found = visit_of.take(hits), events.take(hits)
@@ -576,6 +579,11 @@ def _in_matched(batch: Batch, matched: Matched, events: Array) -> tuple[Array, A
         of_events[matched.which] = True
         is_in = of_events.take(events)
     return events.compress(is_in), batch.visitor_of_visit.take(visits.compress(is_in))
+
+
+def _places(bits: Array, count: int) -> Array:
+    """Return which of so many bits are set. np.flatnonzero takes five times as long for integers."""
+    return np.flatnonzero(np.unpackbits(bits, count=count).view(bool))
 
 
 def _group_of_each(sizes: Array) -> Array:

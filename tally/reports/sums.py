@@ -97,6 +97,11 @@ class Sums:
 
         added = self._added[0] if len(self._added) == 1 else np.concatenate(self._added, axis=1)
         self._added, self._held = [], 0
+        if self.columns == 1 and np.all(added[1] == 1):
+            # Sorting takes a seventh of the time of searching for each of the labels.
+            ordered = np.sort(added[0])
+            (begins,) = np.nonzero(differs(ordered))
+            added = np.array([ordered.take(begins), np.diff(begins, append=len(ordered))])
         labels, places = self._counts[0], np.searchsorted(self._counts[0], added[0])
         if not len(labels) or not np.array_equal(labels[np.minimum(places, len(labels) - 1)], added[0]):
             # np.union1d would take three times as long.
