@@ -7,8 +7,8 @@ used entries are evicted first, and entries that were not read for an hour expir
 memory. Entries contain counts, label numbers in the order of time, and values of event_data, but no visitors. Of a key
 only a digest is kept, since a filter may be 8 KB long.
 
-Days that are not packed yet are kept beside them under the same rules: their events, with the random numbers that
-visitors have in the database for a day.
+Days are kept beside them under the same rules: of those that are not packed yet their events, with the random numbers
+that visitors have in the database for a day; of packed days in which ranges begin or end the columns that were read.
 """
 
 import threading
@@ -81,11 +81,15 @@ class Cache(Generic[T]):
 
 
 class ResultCache(Cache["array[int]"]):
-    """The cached results; `open_days` has the OpenDay of each day that is kept (tally/reports/open_days.py)."""
+    """The cached results.
+
+    kept_days: the OpenDay of each day that is not packed yet (tally/reports/open_days.py), and the Columns of packed
+    days of which queries read a part (tally/reports/packed_days.py).
+    """
 
     def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         super().__init__(most_bytes, lambda numbers: len(numbers) * numbers.itemsize)
-        self.open_days: Cache[Any] = Cache(MAX_BYTES_OF_DAYS, lambda day: day.nbytes)
+        self.kept_days: Cache[Any] = Cache(MAX_BYTES_OF_DAYS, lambda day: day.nbytes)
         self._next, self._turn = threading.Lock(), threading.Lock()
 
     @contextmanager
@@ -116,7 +120,7 @@ class ResultCache(Cache["array[int]"]):
     def sweep(self, now_ms: int) -> None:
         """Set the time, and evict what was not read for EXPIRY_MS."""
         super().sweep(now_ms)
-        self.open_days.sweep(now_ms)
+        self.kept_days.sweep(now_ms)
 
 
 def _digest(key: tuple[Any, ...]) -> bytes:

@@ -178,7 +178,7 @@ class Coverage:
             if MIN_EVENTS <= views + others <= MAX_EVENTS:
                 from tally.reports.open_days import open_batch
 
-                batch = open_batch(self.connection, self.website, span, known, views + others, self.cache.open_days)
+                batch = open_batch(self.connection, self.website, span, known, views + others, self.cache.kept_days)
             self._open_batches[span] = batch
         return self._open_batches[span]
 

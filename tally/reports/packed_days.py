@@ -64,12 +64,26 @@ class Day(NamedTuple):
         return self.to_ms - self.from_ms == DAY_MS
 
 
-class Batch:
-    """The columns of some packed days, joined. Two of `days` may be parts of one day that have no visitor in common."""
+class Columns(dict[str, Column]):
+    """Columns by name."""
 
-    def __init__(self, connection: sqlite3.Connection, website: int, days: Sequence[Day]) -> None:
+    @property
+    def nbytes(self) -> int:
+        """Return the size of their arrays."""
+        return sum(array.nbytes for column in list(self.values()) for array in column[:2] if array is not None)
+
+
+class Batch:
+    """The columns of some packed days, joined. Two of `days` may be parts of one day that have no visitor in common.
+
+    columns: those that are known, to which it adds what it reads.
+    """
+
+    def __init__(
+        self, connection: sqlite3.Connection, website: int, days: Sequence[Day], columns: Columns | None = None
+    ) -> None:
         self._connection, self._website, self.days = connection, website, days
-        self._columns: dict[str, Column] = {}
+        self._columns = Columns() if columns is None else columns
         self.visits = sum(day.visits for day in days)
         self.is_partial = not all(day.is_whole for day in days)
 
@@ -277,7 +291,14 @@ class PackedDays:
             check_interrupt()
             # Texts of event_data take up to a second, most of it under the interpreter's lock: others would wait.
             with nullcontext() if self._with_data else self._cache.turn():
-                yield Batch(self._connection, self._website, days)
+                if len(days) > 1 or days[0].is_whole:
+                    yield Batch(self._connection, self._website, days)
+                    continue
+                # A part of a day, whose ends may move with every query: its columns are kept, not its figures.
+                key = ("columns", self._website, days[0].day, days[0].version)
+                columns = self._cache.kept_days.get(key) or Columns()
+                yield Batch(self._connection, self._website, days, columns)
+                self._cache.kept_days.put(key, columns)
 
     def _days_of_batches(self) -> Iterator[list[Day]]:
         some: list[Day] = []
