@@ -9,12 +9,14 @@ import json
 import logging
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
 import pytest
 
+from tally.events.urls import a_labels
+from tally.ingest.collector import MAX_CONVERTED
 from tests.support.app import CHROME, NOON_MS, Answer, App, MakeApp
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
@@ -645,6 +647,64 @@ async def test_a_token_is_taken_once(make_app: MakeApp) -> None:
         answers = [await answer_to(reader) for reader, _ in ends]
     assert Counter(map(code, answers)) == {OK: 1, LIMITED: 4}
     assert {answer.headers.get("Retry-After") for answer in answers if answer.status == 429} == {"60"}
+
+
+def labels(count: int, first: int) -> str:
+    """Return a host of internationalised labels, each of 10 characters; no two hosts have one in common."""
+    return ".".join(
+        "\u00e4" + chr(0x4E00 + (first + n) // 1_000) + chr(0x4E00 + (first + n) % 1_000) * 8 for n in range(count)
+    )
+
+
+def with_hosts(website: str, hosts: Iterable[str]) -> dict[str, Any]:
+    return {"website_id": website, "events": [view(url=f"https://{host}/") for host in hosts]}
+
+
+@pytest.mark.parametrize("end", ["\u00e4\u200d", "example"], ids=["invalid-label", "invalid-timestamp"])
+@pytest.mark.parametrize("path", ["/api/collect", "/api/batch"])
+async def test_conversion_of_labels_is_limited(app: App, end: str, path: str) -> None:
+    """Requests that are refused convert at most the labels of the limit; a client that sends none is not affected."""
+    website = await app.website()
+    a_labels._cached.cache_clear()
+    before = a_labels.converted
+    for sent in range(10):
+        hosts = [f"{labels(5, 250 * sent + 5 * n)}.{end}" for n in range(50)]
+        if path == "/api/collect":
+            body: Any = {"website_id": website, "events": [view(url=f"https://{host}/", timestamp=1) for host in hosts]}
+        else:
+            body = [{"type": "event", "payload": {"website": host, "url": "/"}} for host in hosts]
+        answer = await app.collect(body, path=path, headers={})
+    # What is left of the minute is not known before a request is read, so the last one may convert as many again.
+    assert a_labels.converted - before < 2 * MAX_CONVERTED + 20
+    assert code(answer) == code(await app.collect(view(website))) == LIMITED
+    assert code(await app.collect(view(website), ip="203.0.113.8")) == OK
+    app.clock.advance(60)
+    assert code(await app.collect(view(website))) == OK
+
+
+async def test_new_labels_of_a_batch_are_converted_once(app: App) -> None:
+    """50 events with hosts of their own are accepted; a repeated label does not count, an invalid one included."""
+    website = await app.website()
+    hosts = [f"{labels(2, 100_000 + 2 * n)}.\u0440\u0444" for n in range(50)]
+    for _ in range(5):
+        before = a_labels.converted
+        assert code(await app.collect(with_hosts(website, hosts))) == OK
+    assert a_labels.converted == before
+    for _ in range(5):
+        before = a_labels.converted
+        assert (await app.collect(with_hosts(website, ["\u0434\u200d.com"] * 50))).status == 400
+    assert a_labels.converted == before
+
+
+async def test_a_batch_with_more_labels_than_the_limit_is_accepted_later(app: App) -> None:
+    """What was converted of a request over the limit is cached, so the client succeeds by sending it again."""
+    website, waited = await app.website(), 0
+    body = with_hosts(website, [labels(8, 200_000 + 8 * n) for n in range(50)])
+    while code(answer := await app.collect(body)) == LIMITED:
+        app.clock.advance(int(answer.headers["Retry-After"]))
+        waited += 1
+        assert waited < 10
+    assert (code(answer), waited) == (OK, 2)
 
 
 BAD_CHUNKS = {

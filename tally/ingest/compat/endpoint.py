@@ -43,7 +43,8 @@ def endpoint(form: Format) -> Handler:
                 # The tracker keeps events that are refused for a while, so it needs the statuses of collect.
                 refused = _raised
                 return accepted_response(await take(collector, own._replace(takes_domains=True), sender))
-            translation = form.translate(_received(request, body, sender))
+            received = _received(request, body, sender)
+            translation = collector.count_labels(sender, lambda: form.translate(received))
             refused = translation.refused or refused
             return translation.answer(await _taken(request, translation.batch._replace(takes_domains=True), sender))
         except ApiError as error:
