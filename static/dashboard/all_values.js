@@ -8,7 +8,7 @@ import { percent } from "../shared/formats.js";
 import { listDialog, sortHead } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
 import { loadRegions } from "../shared/regions.js";
-import { COLUMNS, MAX_ROWS, VISIT_EDGES, listOf, listQuery, rowsOf } from "./top_lists.js";
+import { COLUMNS, MAX_ROWS, VISIT_EDGES, listOf, listQuery, rateTexts, rowsOf } from "./top_lists.js";
 
 const t = await texts("dashboard");
 const shared = await texts("shared");
@@ -69,7 +69,7 @@ function figuresOf({ counts }) {
  * @param {Sort} sort
  * @param {(row: BarRow) => void} choose
  */
-function allTable({ counts, title }, rows, sort, choose) {
+function allTable({ field, counts, title }, rows, sort, choose) {
   const shown = COLUMNS[counts].filter((/** @type {any[]} */ [what]) => rows[0][what] !== undefined);
   const hasShare = rows.some(({ share }) => share !== null);
   const body = rows.map((row) =>
@@ -93,7 +93,10 @@ function allTable({ counts, title }, rows, sort, choose) {
   /** @type {[string, string][]} */
   const heads = [
     ["value", title],
-    ...shown.map(([what, , words]) => /** @type {[string, string]} */ ([what, words])),
+    ...shown.map(
+      ([what, , words]) =>
+        /** @type {[string, string]} */ ([what, what === "conversion_rate" ? rateTexts(field).title : words]),
+    ),
     .../** @type {[string, string][]} */ (hasShare ? [["share", shared("share")]] : []),
   ];
   return h("table", { class: "table all-table" }, sortHead(heads, sort), h("tbody", null, body));

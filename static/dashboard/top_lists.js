@@ -62,8 +62,8 @@ export const COLUMNS = {
     ],
     [
       "conversion_rate",
-      (/** @type {number | null} */ share) => t("conversion_rate_of", { rate: percent(share) }),
-      t("conversion_rate"),
+      (/** @type {number | null} */ share) => rateTexts("").hint(percent(share)),
+      rateTexts("").title,
       percent,
     ],
     [
@@ -174,7 +174,8 @@ export function listCard(card, board, beside = null) {
         ? barList(most, { choose: (row) => board.choose(list.field, row.value), unit: UNITS[list.counts] })
         : h("p", { class: "nothing soft" }, list.none);
       const aside = beside?.(list.name, data);
-      refill(body, aside ? [aside, bars] : [bars, withoutPageview(list, meta.unset)]);
+      const note = withoutPageview(list, meta.unset) || aboutRates(list, Boolean(board.view().goal));
+      refill(body, aside ? [aside, bars] : [bars, note]);
       body.classList.toggle("beside", Boolean(aside));
       endSparks();
       endSparks = () => {};
@@ -255,13 +256,13 @@ export function listQuery(board, { path }, more) {
  * @param {TopList} list
  * @param {boolean} hasGoal
  */
-function columns({ name, counts, path }, hasGoal) {
+function columns({ name, field, counts, path }, hasGoal) {
   const count = h("span", null, counts === "visits" ? shared("figure_visits") : shared("figure_visitors"));
   return h(
     "span",
     { class: "soft small-text columns" },
     name === "event_name" ? h("span", null, shared("figure_events")) : null,
-    hasGoal && path.startsWith("top/") ? h("span", null, t("converted")) : null,
+    hasGoal && path.startsWith("top/") ? h("span", null, rateTexts(field).head) : null,
     count,
   );
 }
@@ -357,7 +358,7 @@ export function rowsOf({ name, field, path, counts }, data, unset, board) {
     count: row[counts],
     share: total ? row[counts] / total : null,
     // With a goal, its rate stands in place of the share.
-    ...(row.conversion_rate === undefined ? null : { more: rateNode(row.conversion_rate), share: null }),
+    ...(row.conversion_rate === undefined ? null : { more: rateNode(field, row.conversion_rate), share: null }),
     bar: row.value === "" ? 0 : row[counts] / most,
     pressed: hasFilter(board.view(), field, row.value),
     link: pageLink(field, row.value, board.site.domain),
@@ -365,13 +366,48 @@ export function rowsOf({ name, field, path, counts }, data, unset, board) {
 }
 
 /**
+ * Returns the texts about conversion rates in a list: { head, rich (of a row), hint (in a tooltip), title (in a table) }.
+ * A visit has many pages and one value of most other fields, and a conversion counts for the page of its own event, so
+ * the texts about pages say so.
+ *
+ * @param {string} field
+ */
+export function rateTexts(field) {
+  return field === "pathname"
+    ? {
+        head: t("converted_here"),
+        rich: (/** @type {Node} */ rate) => t.rich("rate_converted_here", { rate }),
+        hint: (/** @type {string} */ rate) => t("conversion_rate_here_of", { rate }),
+        title: t("conversion_rate_here"),
+      }
+    : {
+        head: t("converted"),
+        rich: (/** @type {Node} */ rate) => t.rich("rate_converted", { rate }),
+        hint: (/** @type {string} */ rate) => t("conversion_rate_of", { rate }),
+        title: t("conversion_rate"),
+      };
+}
+
+/**
+ * Returns what the conversion rates of pages count, where the list shows them.
+ *
+ * @param {TopList} list
+ * @param {boolean} hasGoal
+ */
+function aboutRates({ field }, hasGoal) {
+  if (!hasGoal || field !== "pathname") return null;
+  return h("p", { class: "soft small-text list-note" }, t("converted_here_means"));
+}
+
+/**
+ * @param {string} field
  * @param {number | null} rate
  */
-function rateNode(rate) {
+function rateNode(field, rate) {
   return h(
     "span",
     { class: "bar-aside" },
-    withHiddenText(t.rich("rate_converted", { rate: h("span", null, percent(rate)) })),
+    withHiddenText(rateTexts(field).rich(h("span", null, percent(rate)))),
     visuallyHidden(", "),
   );
 }
@@ -384,7 +420,7 @@ function rateNode(rate) {
  */
 function withoutPageview({ counts }, unset) {
   if (counts !== "visits" || !unset?.visits) return null;
-  return h("p", { class: "soft small-text without-view" }, t("visits_without_pageviews", { count: unset.visits }));
+  return h("p", { class: "soft small-text list-note" }, t("visits_without_pageviews", { count: unset.visits }));
 }
 
 /**
@@ -399,7 +435,9 @@ function rowHint(row, list) {
     : shared("count_visitors", { count: row.visitors });
   const figures = others
     .filter((/** @type {any[]} */ [what]) => row[what] !== undefined)
-    .map((/** @type {any[]} */ [what, format]) => format(row[what]));
+    .map((/** @type {any[]} */ [what, format]) =>
+      what === "conversion_rate" ? rateTexts(list.field).hint(percent(row[what])) : format(row[what]),
+    );
   const share = percent(100 * (row.share || 0));
   return [
     h("strong", { class: "wrap" }, row.text),

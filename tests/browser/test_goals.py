@@ -49,6 +49,21 @@ def test_a_goal_from_the_settings_to_the_lists(site: SampleServer, open_page: Op
     first = page.locator(".card-pages .bar").first
     expect(first.locator(".bar-aside")).to_have_text(re.compile("%"))
     assert violations(page) == []
+    # The sample's signups are on one page; the other rows of pages say that their rate is of the page itself.
+    pages, note = page.locator(".card-pages"), page.locator(".card-pages .list-note")
+    expect(pages.locator(".columns")).to_contain_text("Converted here")
+    expect(note).to_contain_text("counts for the page on which it happened")
+    expect(page.locator(".card-sources .columns")).to_have_text(re.compile("^Converted"))
+    expect(page.locator(".list-note")).to_have_count(1)
+    first.hover()
+    expect(page.locator(".hint")).to_contain_text("conversion rate on this page")
+    pages.get_by_role("button", name="All pages").click()
+    expect(page.get_by_role("dialog").get_by_role("columnheader", name="Conversion rate here")).to_be_visible()
+    page.keyboard.press("Escape")
+    pages.get_by_role("tab", name="Entry").click()
+    expect(pages.locator(".columns")).to_have_text(re.compile("^Converted(?! here)"))
+    expect(note).to_have_count(0)
+    pages.get_by_role("tab", name="Pages").click()
     goal.press("Enter")
     expect(goal).to_have_attribute("aria-pressed", "false")
     expect(page.locator(".card-pages .columns", has_text="Converted")).to_have_count(0)
