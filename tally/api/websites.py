@@ -27,7 +27,7 @@ from tally.api.context import READ_API, View
 from tally.api.overview import PageOverviewParameters, overview
 from tally.api.params import Sent
 from tally.errors import ApiError
-from tally.events.urls import BadHost, exact_origin, registrable_domain
+from tally.events.urls import BadHost, exact_origin, readable_host, registrable_domain
 from tally.http.responses import json_response
 from tally.reports.report_engine import SERVER, Claim, Requester
 from tally.timeranges import WEEK_STARTS, zone_names
@@ -121,7 +121,7 @@ async def add(request: web.Request) -> web.Response:
     session, sent = await auth.session_and_body(request, ("domain", "name", "origins", "again"))
     owner, again = session.owner, _again(sent)
     domain, notes = await _domain(sent)
-    name = _name(sent) if sent.get("name") else domain
+    name = _name(sent) if sent.get("name") else readable_host(domain)
     origins, now_ms = exact_origins(sent) if "origins" in sent else [], auth.clock.wall_ms()
     owned_by = Account(owner.number, owner.email, owner.plan)
     try:

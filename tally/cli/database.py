@@ -26,6 +26,7 @@ from tally.cli.console import (
     say,
     set_function,
 )
+from tally.events.urls import readable_host
 from tally.maintenance import backup as backup_module
 from tally.maintenance import restore as restore_module
 from tally.maintenance import retention
@@ -201,7 +202,7 @@ def _restore_offsite(given: argparse.Namespace, settings: Settings) -> tuple[Pat
             restored, increments = fetched.restored, len(fetched.increments)
             say(f"imported {restored.events:,} events of {increments:,} increments after the backup")
             for domain in restored.websites:
-                say(f"created the website {domain}, which is newer than the backup: check its settings")
+                say(f"created the website {readable_host(domain)}, which is newer than the backup: check its settings")
             if restored.invalid:
                 say(f"{restored.invalid:,} lines of increments are invalid and left out, see above")
                 say("find the cause, such as the clock, before you start a server: its next backup deletes increments")
@@ -241,7 +242,8 @@ def _verify_one(connection: Connection, website: Website, goals: Sequence[Goal],
     wrong: list[Verdict] = []
     skipped: Counter[str] = Counter()
     right = 0
-    progress = Progress(f"{website.domain}:", 0)
+    domain = readable_host(website.domain)
+    progress = Progress(f"{domain}:", 0)
     for verdict in verdicts(connection, website.number, goals):
         progress.show(right)
         if verdict.fault:
@@ -251,7 +253,7 @@ def _verify_one(connection: Connection, website: Website, goals: Sequence[Goal],
         else:
             right += 1
     progress.end()
-    say(f"{website.domain}: {right} days and blocks of days are right, {len(wrong)} are wrong")
+    say(f"{domain}: {right} days and blocks of days are right, {len(wrong)} are wrong")
     for reason, days in skipped.items():
         say(f"  skipped {days} days: {reason}")
     for verdict in wrong[:_MAX_SHOWN]:
@@ -287,7 +289,7 @@ def _retention(given: argparse.Namespace, settings: Settings) -> None:
         if given.website is None:
             for website in all_websites(connection):
                 days = retention.keep_days_of(connection, website.number, settings.keep_days)
-                print(website.id, website.domain, days or "forever", sep="\t")
+                print(website.id, readable_host(website.domain), days or "forever", sep="\t")
             return
         website = find_website(connection, given.website)
         now = retention.keep_days_of(connection, website.number, settings.keep_days)
@@ -298,7 +300,8 @@ def _retention(given: argparse.Namespace, settings: Settings) -> None:
         if changed:
             with transaction(connection):
                 retention.set_keep_days(connection, website.number, None if text == "default" else wanted)
-    say(f"{website.domain}: raw events are {'now ' if changed else ''}kept {_how_long(wanted if changed else now)}")
+    kept = _how_long(wanted if changed else now)
+    say(f"{readable_host(website.domain)}: raw events are {'now ' if changed else ''}kept {kept}")
     happens = changed or text is None
     if would_go.events:
         verb = "are deleted while the server runs" if happens else "would be deleted"

@@ -28,7 +28,7 @@ from tally.cli.console import (
     now_ms,
     say,
 )
-from tally.events.urls import exact_origin, registrable_domain
+from tally.events.urls import exact_origin, readable_host, registrable_domain
 from tally.rollups.traffic import traffic_of
 from tally.settings import Settings
 
@@ -103,7 +103,7 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
                 check_domain_unused(connection, owner.number, domain)
             except DomainTaken as taken:
                 raise Failure(f"{taken}. Use that id, or add a second website for the domain with --again.") from None
-        name, origins = given.name or domain, given.allow_origin
+        name, origins = given.name or readable_host(domain), given.allow_origin
         id = websites.add_website(connection, owner, domain, name, origins, now_ms(), given.id)
     for note in notes:
         say(note)
@@ -114,7 +114,7 @@ def _rename_website(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
         website = find_website(connection, given.website)
         update_website(connection, website.number, given.name, website.domain, website.origins)
-    say(f"{website.domain} ({website.id}) is now named {given.name}")
+    say(f"{readable_host(website.domain)} ({website.id}) is now named {given.name}")
 
 
 def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
@@ -124,7 +124,7 @@ def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
         if given.yes:
             delete_website(connection, website.number, now_ms())
     events = f"{counted.events:,}" if counted.is_exact else f"at least {counted.events:,}"
-    what = f"{website.domain} ({website.id}), {website.name}"
+    what = f"{readable_host(website.domain)} ({website.id}), {website.name}"
     what += f", with {events} events beside web vitals, heatmaps and experiments"
     if given.yes:
         say(f"removed {what}; the server deletes its data in the background, while it runs")
@@ -137,4 +137,4 @@ def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
         listed = all_websites(connection)
     # Print without holding the database: the reader of the output may be slow.
     for website in listed:
-        print(website.id, website.domain, website.name, sep="\t")
+        print(website.id, readable_host(website.domain), website.name, sep="\t")

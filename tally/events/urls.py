@@ -105,6 +105,20 @@ def normal_host(text: str) -> str:
     )
 
 
+def readable_host(host: str) -> str:
+    """Return a normal host as people write it, with U-labels for its A-labels; unchanged where it would not be read so.
+
+    `normal_host` of the result is the host.
+    """
+    if "xn--" not in host:
+        return host
+    try:
+        text = ".".join(idna.ulabel(label) if label.startswith("xn--") else label for label in host.split("."))
+        return text if normal_host(text) == host else host
+    except (UnicodeError, BadHost):
+        return host
+
+
 def _is_plain(text: str) -> bool:
     """Return whether the text needs lowercasing only, as nearly every host does."""
     return len(text) <= MAX_HOST_CHARACTERS and _NAME.fullmatch(text) is not None

@@ -375,6 +375,18 @@ def test_domains_are_normalized_with_a_note(
     assert [word for word in said if word not in words] == []
 
 
+def test_international_domains_are_shown_as_people_write_them(here: Command, db: Path) -> None:
+    website = succeeded(here("website", "add", "B\u00fccher.example")).strip()
+    assert rows(db, "select domain, name from website") == [("xn--bcher-kva.example", "b\u00fccher.example")]
+    assert succeeded(here("website", "list")) == f"{website}\tb\u00fccher.example\tb\u00fccher.example\n"
+    assert succeeded(here("retention")) == f"{website}\tb\u00fccher.example\tforever\n"
+    for domain in ("b\u00fccher.example", "xn--bcher-kva.example"):
+        done = here("website", "rename", domain, "Books")
+        assert f"b\u00fccher.example ({website}) is now named Books" in done.stderr
+    assert f"would delete b\u00fccher.example ({website}), Books" in here("website", "remove", website).stderr
+    assert "b\u00fccher.example: 0 days" in here("verify").stderr
+
+
 @pytest.mark.parametrize(
     "typed",
     ["com", "co.uk", "github.io", "https://co.uk/",  "", " ", "exa mple.com", "a@example.com", "1.2.3",

@@ -21,6 +21,7 @@ from tally.events.urls import (
     normal_host,
     origin_host,
     parse_web_url,
+    readable_host,
     referrer_host,
     registrable_domain,
     utm,
@@ -133,6 +134,22 @@ def test_normal_host(text: str, host: str) -> None:
     """Hosts become lowercase A-labels without port."""
     assert normal_host(text) == host
     assert normal_host(host) == host
+
+
+@cases(
+    ("host", "text"),
+    [
+        ("example.com", "example.com"),
+        ("xn--bcher-kva.example", "b\u00fccher.example"),
+        ("my_site.xn--bcher-kva.xn--p1ai", "my_site.b\u00fccher.\u0440\u0444"),
+        ("xn--zzzzzz99999.example", "xn--zzzzzz99999.example"),
+        ("xn--abc.example", "xn--abc.example"),
+        ("[2001:db8::7]", "[2001:db8::7]"),
+    ],
+)
+def test_readable_host(host: str, text: str) -> None:
+    """A-labels are shown as the names that they stand for; those that stand for none stay as they are."""
+    assert (readable_host(host), normal_host(text)) == (text, host)
 
 
 @cases("text", [pytest.param(t, id=i) for i, t in BAD_HOSTS])
