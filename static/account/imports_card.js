@@ -4,7 +4,7 @@ import { confirmDialog, failureNotice, notify } from "../shared/dialog.js";
 import { fill, h, refill } from "../shared/dom.js";
 import { get, send, sendBytes } from "../shared/api.js";
 import { field, form } from "../shared/forms.js";
-import { dayRange, number, percent } from "../shared/formats.js";
+import { dayRange, number, wholePercent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { sectionCard } from "./card.js";
 
@@ -206,7 +206,7 @@ function uploadParts(card, upload, data) {
 function showProgress(card, upload) {
   const share = (upload.state === "receiving" ? upload.received : upload.position) / upload.size;
   if (card.bar) card.bar.value = Math.min(share, 1);
-  if (card.figure) fill(card.figure, percent(Math.min(share, 1) * 100, 0));
+  if (card.figure) fill(card.figure, wholePercent(Math.min(share, 1) * 100));
 }
 
 /**

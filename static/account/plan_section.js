@@ -3,7 +3,7 @@
 
 import { copyButton } from "../shared/dialog.js";
 import { fill, h, icon } from "../shared/dom.js";
-import { dateTime, number, percent as percentage } from "../shared/formats.js";
+import { dateTime, number, percentOf } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { sectionCard } from "./card.js";
 
@@ -86,7 +86,7 @@ function warning({ usage_warning: percent, events_this_month: used, events_limit
       h(
         "div",
         null,
-        h("strong", null, t("limit_near", { share: percentage(Math.floor((100 * used) / limit)) })),
+        h("strong", null, t("limit_near", { share: percentOf(used, limit) })),
         h("p", null, t("limit_near_effect")),
       ),
     );

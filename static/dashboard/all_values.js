@@ -87,7 +87,7 @@ function allTable({ field, counts, title }, rows, sort, choose) {
         row.link || null,
       ),
       shown.map((/** @type {any[]} */ [what, , , format]) => h("td", { class: "num" }, format(row[what]))),
-      hasShare ? h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share, 1, 1)) : null,
+      hasShare ? h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share)) : null,
     ),
   );
   /** @type {[string, string][]} */

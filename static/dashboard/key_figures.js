@@ -202,10 +202,10 @@ export function isNotable({ name, inSeries }, percentage, stats, previous) {
  */
 export function changeNode(figure, percentage, span, isColoured = true) {
   if (percentage === null || percentage === undefined) return h("span", { class: "figure-change soft" }, "\u00a0");
-  const rounded = Math.abs(percentage) >= 10 ? Math.round(percentage) : Math.round(percentage * 10) / 10;
+  const rounded = Math.round(percentage * 10) / 10;
   if (!rounded) return h("span", { class: "figure-change soft" }, t("no_change"));
   const kind = !isColoured ? "soft" : rounded * figure.up > 0 ? "good" : "bad";
-  const values = { percent: h("span", null, percent(Math.abs(rounded), 1)), range: span ? beforeWords(span) : "" };
+  const values = { percent: h("span", null, percent(Math.abs(rounded))), range: span ? beforeWords(span) : "" };
   const from = () => (rounded > 0 ? t.rich("up_from", values) : t.rich("down_from", values));
   const fromBefore = () => (rounded > 0 ? t.rich("up_from_before", values) : t.rich("down_from_before", values));
   return h(

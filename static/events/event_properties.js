@@ -5,7 +5,7 @@ import { reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { number, percent } from "../shared/formats.js";
+import { number, percent, percentOf } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { UNITS, asideFigure, barList } from "../shared/bar_list.js";
@@ -96,7 +96,7 @@ function barRow(row, property) {
     count: row.events,
     share: null,
     more: [
-      h("span", { class: "bar-share" }, percent((100 * row.events) / property.events, 1, 1)),
+      h("span", { class: "bar-share" }, percentOf(row.events, property.events)),
       asideFigure(row.visitors, UNITS.visitors),
     ],
     bar: row.events / Math.max(1, property.values[0].events),
@@ -114,7 +114,7 @@ function rowHint(row, property) {
     h(
       "p",
       { class: "soft" },
-      t("share_with_property", { share: percent((100 * row.events) / property.events), count: property.events }),
+      t("share_with_property", { share: percentOf(row.events, property.events), count: property.events }),
     ),
   ];
 }
@@ -200,7 +200,7 @@ export function valuesDialog(board, name, { property }) {
         shared("value"),
         [shared("figure_events"), shared("figure_visitors"), shared("share")],
         rows,
-        (row) => [h("bdi", null, row.text), [number(row.events), number(row.visitors), percent(100 * row.share, 1, 1)]],
+        (row) => [h("bdi", null, row.text), [number(row.events), number(row.visitors), percent(100 * row.share)]],
       ),
     failed: (error, again) => failureNotice(t("values_failed"), error, again),
   });

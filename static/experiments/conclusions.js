@@ -110,7 +110,7 @@ function conclusionFor(base, one, experiment, meta) {
 function ratesText(base, one, isMore) {
   const rates = { rate: rate(one), baseline: rate(base) };
   if (!one.lift) return t("rates", rates);
-  const values = { ...rates, lift: percent(Math.abs(one.lift), 1) };
+  const values = { ...rates, lift: percent(Math.abs(one.lift)) };
   return isMore ? t("rates_more", values) : t("rates_less", values);
 }
 
@@ -224,12 +224,12 @@ function signedPoints(value) {
 }
 
 /**
- * Returns a variant's rate: "4.1%"
+ * Returns a variant's rate: "4.1%"; "0.12%" below 1%, so that rates can be compared
  *
  * @param {{ rate: number | null }} options
  */
 export function rate({ rate: value }) {
-  return percent(value, value !== null && value < 1 ? 2 : 1, 1);
+  return percent(value, value !== null && value < 1 ? 2 : 1);
 }
 
 /**

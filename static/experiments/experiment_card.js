@@ -1,7 +1,7 @@
 // The card of an experiment: the check of its split, and for each goal the conclusions and their numbers.
 
 import { h, icon, visuallyHidden } from "../shared/dom.js";
-import { number, percent } from "../shared/formats.js";
+import { number, percent, wholePercent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { conclusionsOf, isSmall, notesOf, pValueNumber, rate, splitCheck } from "./conclusions.js";
 
@@ -163,7 +163,7 @@ function variantsTable(goal, meta, isOff) {
     t("visitors"),
     t("conversions"),
     t("rate"),
-    t("interval", { share: percent(100 * meta.confidence, 0) }),
+    t("interval", { share: wholePercent(100 * meta.confidence) }),
     t("lift"),
     t("p_one_look"),
     t("p_any_time"),
@@ -235,7 +235,7 @@ function variantRow(arm, isBase, scale, meta, heads) {
  */
 function liftNode(lift) {
   if (lift === null) return h("span", { class: "soft" }, "–");
-  return `${lift < 0 ? "−" : lift > 0 ? "+" : ""}${percent(Math.abs(lift), 1, 1)}`;
+  return `${lift < 0 ? "−" : lift > 0 ? "+" : ""}${percent(Math.abs(lift))}`;
 }
 
 /**
@@ -279,10 +279,10 @@ function intervalNode(arm, { place, base }) {
     h(
       "span",
       { class: "soft small-text" },
-      percent(arm.rate_low, 1, 1),
+      percent(arm.rate_low),
       visuallyHidden(` ${t("to")} `),
       h("span", { "aria-hidden": "true" }, " – "),
-      percent(arm.rate_high, 1, 1),
+      percent(arm.rate_high),
     ),
   );
 }

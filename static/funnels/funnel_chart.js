@@ -1,7 +1,7 @@
 // A funnel as a list of steps from top to bottom, each with its bar, its figures and its controls; and as a table.
 
 import { fill, h, icon, refill } from "../shared/dom.js";
-import { duration, number, percent } from "../shared/formats.js";
+import { duration, number, percentOf } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { FUNNEL_KINDS, MIN_STEPS, MAX_STEPS, largestLoss, stepKeys } from "./steps.js";
 
@@ -130,9 +130,7 @@ function bar(rows, i) {
  */
 function figures(rows, i, all) {
   const row = rows[i];
-  const first = all
-    ? t("share_of_all", { share: shareWords((100 * row.visits) / all, row.visits, all), count: all })
-    : "";
+  const first = all ? t("share_of_all", { share: percentOf(row.visits, all), count: all }) : "";
   return h(
     "p",
     { class: "step-figures" },
@@ -165,22 +163,7 @@ function between(rows, i, { isWorst, isWaiting }) {
  * @param {FunnelRow} first
  */
 function partOfFirst(row, first) {
-  return row.of_first === null
-    ? ""
-    : t("share_of_first", { share: shareWords(row.of_first, row.visits, first.visits) });
-}
-
-/**
- * Returns a share in percent; a non-zero share is never shown as 0%, nor an incomplete one as 100%.
- *
- * @param {number | null} share
- * @param {number} part
- * @param {number} all
- */
-function shareWords(share, part, all) {
-  if (share === null) return percent(share);
-  if (part && share < 0.1) return `<${percent(0.1)}`;
-  return part < all && share > 99.9 ? `>${percent(99.9)}` : percent(share);
+  return row.of_first === null ? "" : t("share_of_first", { share: percentOf(row.visits, first.visits) });
 }
 
 /**
@@ -193,7 +176,7 @@ export function betweenWords(before, now) {
   if (!before.visits) return t("none_reached_before");
   const count = before.visits;
   if (!now.visits) return t("none_continued", { count });
-  const share = shareWords(now.of_previous, now.visits, count);
+  const share = percentOf(now.visits, count);
   const values = { now: now.visits, count, share, lost: count - now.visits || t("none_lost") };
   if (now.mean_seconds === null) return t("continued", values);
   return t("continued_after", { ...values, time: duration(now.mean_seconds) });
@@ -233,7 +216,7 @@ export function summaryWords(rows, isFiltered = false) {
     return [t("none_reached_first"), isFiltered ? t("in_range_filtered") : t("in_range")];
   }
   return [
-    t("share_completed", { share: shareWords(last.of_first, last.visits, first.visits) }),
+    t("share_completed", { share: percentOf(last.visits, first.visits) }),
     t("completed_of_first", { last: last.visits, count: first.visits }),
   ];
 }
@@ -295,8 +278,8 @@ function cells(rows, row, i) {
   return [
     number(row.visits),
     number(row.visitors),
-    shareWords(row.of_first, row.visits, rows[0].visits),
-    i ? shareWords(row.of_previous, row.visits, rows[i - 1].visits) : "",
+    percentOf(row.visits, rows[0].visits),
+    i ? percentOf(row.visits, rows[i - 1].visits) : "",
     i ? number(rows[i - 1].visits - row.visits) : "",
     i ? duration(row.mean_seconds) : "",
   ];

@@ -1,6 +1,6 @@
 // Width classes, and the cells of a heatmap. Pure.
 
-import { number, percent } from "../shared/formats.js";
+import { number, wholePercent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 
 const t = await texts("heatmaps");
@@ -53,7 +53,7 @@ export function pixels(count) {
 export function areaWords({ left, right, top, bottom }, map) {
   const [from, to] = [left, right].map((x) => Math.round((1_000 * x) / map.bins_x) / 10);
   const [first, last] = [top, bottom].map((y) => y * map.bin_height);
-  return t("cell", { left: number(from), right: percent(to, 1), top: number(first), bottom: pixels(last) });
+  return t("cell", { left: number(from), right: wholePercent(to), top: number(first), bottom: pixels(last) });
 }
 
 /**
@@ -163,15 +163,4 @@ export function extentOf(map, kind) {
  */
 export function cellsByClicks(map) {
   return [...map.grid].sort((one, other) => other[2] - one[2] || one[1] - other[1] || one[0] - other[0]);
-}
-
-/**
- * Returns a share of clicks in percent; a non-zero share is never shown as 0%.
- *
- * @param {number} count
- * @param {number} all
- */
-export function shareOf(count, all) {
-  const share = (100 * count) / all;
-  return share < 0.1 ? `<${percent(0.1)}` : percent(share, 1, 1);
 }

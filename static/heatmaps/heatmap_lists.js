@@ -2,11 +2,11 @@
 
 import { failureNotice } from "../shared/dialog.js";
 import { h, visuallyHidden } from "../shared/dom.js";
-import { number } from "../shared/formats.js";
+import { number, percentOf } from "../shared/formats.js";
 import { barList } from "../shared/bar_list.js";
 import { listDialog } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
-import { areaWords, hotSpots, placeWords, shareOf } from "./heatmap_grid.js";
+import { areaWords, hotSpots, placeWords } from "./heatmap_grid.js";
 
 const t = await texts("heatmaps");
 const shared = await texts("shared");
@@ -137,7 +137,7 @@ function placesTable(spots, map, show, hasExact = false) {
         hasExact ? h("span", { class: "soft small-text spot-exact" }, exact) : null,
       ),
       h("td", { class: "num" }, h("strong", null, number(spot.count))),
-      h("td", { class: "num soft" }, shareOf(spot.count, map.clicks)),
+      h("td", { class: "num soft" }, percentOf(spot.count, map.clicks)),
     );
   return h(
     "table",

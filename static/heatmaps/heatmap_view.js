@@ -6,12 +6,12 @@
 // for the keyboard.
 
 import { fill, h } from "../shared/dom.js";
-import { number, percent } from "../shared/formats.js";
+import { number, percent, percentOf, wholePercent } from "../shared/formats.js";
 import { coloursAt, onColourChange } from "../shared/theme.js";
 import { texts } from "../shared/messages.js";
 import { drawClicks, drawScrollOverlay, drawScrollProfile, rampOf } from "./heatmap_canvas.js";
 import { FIRST_PLACES } from "./heatmap_lists.js";
-import { areaOf, areaWords, depthReachedBy, extentOf, hotSpots, pixels, reached, shareOf } from "./heatmap_grid.js";
+import { areaOf, areaWords, depthReachedBy, extentOf, hotSpots, pixels, reached } from "./heatmap_grid.js";
 
 const t = await texts("heatmaps");
 
@@ -248,7 +248,7 @@ function linesOf({ map, kind, scroll }, height, scale) {
  * @param {number} depth
  */
 function partWords(share, depth) {
-  return t("part_reaches", { share: percent(share), depth: pixels(depth) });
+  return t("part_reaches", { share: wholePercent(share), depth: pixels(depth) });
 }
 
 /**
@@ -281,7 +281,7 @@ function tipOf({ map, clicks }, area) {
           { class: "chart-tip-now" },
           h("strong", null, count ? t("count_clicks", { count }) : t("no_clicks")),
           count
-            ? h("span", { class: "soft" }, ` ${t("share_of_clicks", { share: shareOf(count, map.clicks) })}`)
+            ? h("span", { class: "soft" }, ` ${t("share_of_clicks", { share: percentOf(count, map.clicks) })}`)
             : null,
         )
       : null,

@@ -2,7 +2,7 @@
 
 import { chartWithTable } from "../shared/chart_with_table.js";
 import { fill, h } from "../shared/dom.js";
-import { decimal, percent } from "../shared/formats.js";
+import { decimal, percent, wholePercent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { depthReachedBy, pixels, reached } from "./heatmap_grid.js";
 
@@ -75,7 +75,7 @@ function chartOf(map, goTo) {
     now: scroll,
     before: null,
     open: -1,
-    format: (/** @type {number} */ value) => percent(value, 0),
+    format: (/** @type {number} */ value) => wholePercent(value),
     text: (/** @type {number} */ i) => t("slider_depth", { depth: at(i), share: percent(scroll[i]) }),
     tip: (/** @type {number} */ i) => [
       h("p", { class: "chart-tip-when" }, at(i), h("span", { class: "soft" }, ` ${t("down")}`)),
@@ -127,12 +127,7 @@ function tableOf(map) {
       "tbody",
       null,
       rows.map((i) =>
-        h(
-          "tr",
-          null,
-          h("th", { scope: "row" }, pixels(i * bin_height)),
-          h("td", { class: "num" }, percent(scroll[i], 1, 1)),
-        ),
+        h("tr", null, h("th", { scope: "row" }, pixels(i * bin_height)), h("td", { class: "num" }, percent(scroll[i]))),
       ),
     ),
   );

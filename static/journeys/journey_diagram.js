@@ -3,7 +3,7 @@
 
 import { fill, h, svg } from "../shared/dom.js";
 import { capital } from "../shared/filter_words.js";
-import { number, percent } from "../shared/formats.js";
+import { number, percent, percentOf } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { journeyGraph, linkPath, neighbour, nodeName } from "./journey_graph.js";
@@ -172,7 +172,7 @@ export function journeyTable(rows, visits, direction) {
           h("td", { class: "wrap" }, h("bdi", null, nameOf(row.from_field, row.from_value))),
           h("th", { scope: "row", class: "wrap" }, h("bdi", null, nameOf(row.field, row.value))),
           h("td", { class: "num" }, number(row.visits)),
-          h("td", { class: "num soft" }, visits ? percent((100 * row.visits) / visits, 1, 1) : "–"),
+          h("td", { class: "num soft" }, percentOf(row.visits, visits)),
         ),
       ),
     ),

@@ -11,7 +11,7 @@ import { CLASSES, extentOf, pixels, widthClass } from "../heatmaps/heatmap_grid.
 import { heatmapView } from "../heatmaps/heatmap_view.js";
 import { hasSameScope } from "../shared/view_state.js";
 import { fill, h, refill } from "../shared/dom.js";
-import { dayRange, number, percent, shortNumber } from "../shared/formats.js";
+import { dayRange, number, shortNumber, wholePercent } from "../shared/formats.js";
 import { emptyState, websitePage } from "../shared/website_page.js";
 import { snippetBox } from "../shared/onboarding.js";
 import { texts } from "../shared/messages.js";
@@ -342,9 +342,9 @@ function legend({ clicks, scroll }, map) {
           h(
             "span",
             { class: "legend-part" },
-            t("share_reached", { share: percent(100) }),
+            t("share_reached", { share: wholePercent(100) }),
             h("span", { class: "legend-fog" }),
-            percent(0),
+            wholePercent(0),
           ),
           h("span", { class: "legend-part" }, h("span", { class: "legend-reach" }), t("legend_reach")),
         ]

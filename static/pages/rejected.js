@@ -11,7 +11,7 @@ import { chart } from "../shared/chart.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill } from "../shared/dom.js";
 import { valueText } from "../shared/fields.js";
-import { CLOCK, dateFormat, dayRange, number, percent, shortNumber } from "../shared/formats.js";
+import { CLOCK, dateFormat, dayRange, number, percentOf, shortNumber } from "../shared/formats.js";
 import { pickDays } from "../shared/range_picker.js";
 import { websitePage } from "../shared/website_page.js";
 import { texts } from "../shared/messages.js";
@@ -257,7 +257,7 @@ function reasons({ website }, { events, reasons: rows, samples }) {
         "td",
         { role: "cell", class: "num" },
         h("strong", null, number(own)),
-        h("span", { class: "share" }, shareOf(own, events)),
+        h("span", { class: "share" }, percentOf(own, events)),
       ),
       h(
         "td",
@@ -317,15 +317,4 @@ function examples(samples, zone) {
         )
       : h("p", { class: "nothing soft" }, t("no_examples")),
   );
-}
-
-/**
- * Returns a share in percent; a non-zero share is never shown as 0%.
- *
- * @param {number} part
- * @param {number} all
- */
-function shareOf(part, all) {
-  const share = (100 * part) / all;
-  return share < 0.1 ? `<${percent(0.1)}` : percent(share);
 }

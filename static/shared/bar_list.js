@@ -58,7 +58,7 @@ function bar(row, choose, unit) {
     },
     h("span", { class: row.value === "" ? "bar-label soft" : "bar-label" }, h("bdi", null, row.label)),
     row.more || null,
-    row.share === null ? null : h("span", { class: "bar-share" }, percent(100 * row.share, 1, 1)),
+    row.share === null ? null : h("span", { class: "bar-share" }, percent(100 * row.share)),
     row.count === null
       ? null
       : h("span", { class: "bar-count" }, number(row.count), visuallyHidden(` ${unit(row.count)}`)),

@@ -48,17 +48,39 @@ export function shortNumber(value) {
 }
 
 /**
- * Returns a value in percent as "43.1%", with at most `decimals` and at least `least` decimals.
+ * Returns a share, rate or change in percent: "43.1%". Every page shows them with one decimal. Only exactly 0 and 100 are
+ * shown as "0%" and "100%"; what rounds to them is "<0.1%" and ">99.9%".
  *
  * @param {number | null | undefined} value
  * @param {number} [decimals]
- * @param {number} [least]
  */
-export function percent(value, decimals = 1, least = 0) {
+export function percent(value, decimals = 1) {
   if (value === null || value === undefined) return "–";
-  /** @type {Intl.NumberFormatOptions} */
-  const digits = { style: "percent", minimumFractionDigits: least, maximumFractionDigits: decimals };
-  return numberFormat(digits).format(value / 100);
+  if (value === 0 || value === 100) return wholePercent(value);
+  const format = numberFormat({ style: "percent", minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  const step = 10 ** -decimals;
+  if (value > 0 && value < step / 2) return `<${format.format(step / 100)}`;
+  if (value < 100 && value >= 100 - step / 2) return `>${format.format((100 - step) / 100)}`;
+  return format.format(value / 100);
+}
+
+/**
+ * Returns which part of all a count is, in percent; "–" of none.
+ *
+ * @param {number} part
+ * @param {number} all
+ */
+export function percentOf(part, all) {
+  return percent(all ? (100 * part) / all : null);
+}
+
+/**
+ * Returns a round number in percent: "75%", for thresholds, scales, positions and progress.
+ *
+ * @param {number} value
+ */
+export function wholePercent(value) {
+  return numberFormat({ style: "percent", maximumFractionDigits: 0 }).format(value / 100);
 }
 
 /**

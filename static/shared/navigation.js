@@ -3,7 +3,7 @@
 
 import { notify } from "./dialog.js";
 import { fill, h, icon, logo } from "./dom.js";
-import { number, percent } from "./formats.js";
+import { number, percentOf } from "./formats.js";
 import { LANGUAGES, chooseLanguage, chosenLanguage } from "./language.js";
 import { send } from "./api.js";
 import { menu } from "./menu.js";
@@ -124,7 +124,7 @@ export function frame(context) {
 function warningsOf(account, path) {
   const { usage_warning: warning, events_this_month: used, events_limit: limit } = account;
   const plan = h("a", { href: "/account/plan" }, t("nav_plan"));
-  const share = percent(Math.floor((100 * used) / (limit || 1)));
+  const share = percentOf(used, limit || 1);
   const usage =
     warning === 100
       ? notice("bad", t("limit_reached"), [t("limit_reached_effect"), " ", plan])

@@ -5,7 +5,7 @@ import { h, visuallyHidden } from "../shared/dom.js";
 import { percent, shortNumber } from "../shared/formats.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { texts } from "../shared/messages.js";
-import { METRICS, RATINGS, RATING_NAMES, hasFewSamples, rating, formatMetric, wholePercent } from "./web_vitals.js";
+import { METRICS, RATINGS, RATING_NAMES, hasFewSamples, rating, formatMetric } from "./web_vitals.js";
 
 const t = await texts("vitals");
 
@@ -87,7 +87,7 @@ function shares(row) {
       { class: rated },
       h("span", { class: "sign", "aria-hidden": "true" }, RATINGS[rated].sign),
       " ",
-      wholePercent(row[rated]),
+      percent(row[rated]),
       visuallyHidden(` ${RATINGS[rated].words.toLowerCase()}`),
     );
   return h("span", { class: "metric-shares" }, RATING_NAMES.map(part));

@@ -1,7 +1,7 @@
 // The web vitals: names, definitions, advice, formats and ratings of values. Thresholds are the server's
 // (meta.thresholds). Pure.
 
-import { decimal, number, percent } from "../shared/formats.js";
+import { decimal, number } from "../shared/formats.js";
 import { joinWords } from "../shared/join_words.js";
 import { texts } from "../shared/messages.js";
 
@@ -106,17 +106,6 @@ function trimmedDecimal(value, decimals) {
   const rounded = Math.round(value * most) / most;
   const needed = [0, 1, 2, 3].find((some) => Number(rounded.toFixed(some)) === rounded);
   return decimal(rounded, needed);
-}
-
-/**
- * Returns a share in whole percent; only exact shares are shown as 0% or 100%.
- *
- * @param {number} value
- */
-export function wholePercent(value) {
-  if (value > 0 && value < 0.5) return `<${percent(1, 0)}`;
-  if (value < 100 && value >= 99.5) return `>${percent(99, 0)}`;
-  return percent(value, 0);
 }
 
 /**

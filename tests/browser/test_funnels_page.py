@@ -66,21 +66,21 @@ def test_bars_sentences_and_table_are_those_of_the_read_api(site: SampleServer, 
     page = shown()
     rows = site.ask(f"funnel?{range_query()}&{step_query(THREE)}")["data"]
     assert [row["visits"] for row in rows] == visits(page) == [40, 20, 10]
-    expect(page.locator(".sum")).to_have_text("25% completed: 10 of 40 visits that reached the first step.")
+    expect(page.locator(".sum")).to_have_text("25.0% completed: 10 of 40 visits that reached the first step.")
     words = [one.inner_text() for one in page.locator(".step-between").all()]
     assert words == [
-        "20 of 40 visits (50%) continued, after 30 s on average; 20 dropped off.",
-        "10 of 20 visits (50%) continued, after 1 m 0 s on average; 10 dropped off.",
+        "20 of 40 visits (50.0%) continued, after 30 s on average; 20 dropped off.",
+        "10 of 20 visits (50.0%) continued, after 1 m 0 s on average; 10 dropped off.",
     ]
     everything = site.ask(f"stats?{range_query()}")["data"]["visits"]
     expect(page.locator(".step-figures").first).to_contain_text(f"of all {everything} visits")
-    expect(page.locator(".step-figures").last).to_contain_text("25% of the first step")
+    expect(page.locator(".step-figures").last).to_contain_text("25.0% of the first step")
     page.get_by_text("Table of this funnel").click()
     table = [[cell.inner_text() for cell in row.locator("td").all()] for row in page.locator("tbody tr").all()]
     assert table == [
         ["40", "40", "100%", "", "", ""],
-        ["20", "20", "50%", "50%", "20", "30 s"],
-        ["10", "10", "25%", "50%", "10", "1 m 0 s"],
+        ["20", "20", "50.0%", "50.0%", "20", "30 s"],
+        ["10", "10", "25.0%", "50.0%", "10", "1 m 0 s"],
     ]
     width = "(bar) => ['--now', '--before'].map((name) => Number(bar.style.getPropertyValue(name)))"
     assert [bar.evaluate(width) for bar in page.locator(".step-bar").all()] == [[1, 1], [0.5, 1], [0.25, 0.5]]

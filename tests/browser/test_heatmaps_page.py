@@ -37,6 +37,11 @@ def clicks(draw: random.Random, number: int) -> list[Point]:
     return found
 
 
+def percent(share: float) -> str:
+    """Return a share as pages show it."""
+    return "100%" if share == 100 else f"{share:.1f}%"
+
+
 def scroll(depth: int) -> Point:
     return {"kind": "scroll", "x": 0, "y": depth}
 
@@ -322,13 +327,13 @@ def test_scroll_depth(site: Site, shown: Shown) -> None:
     slider.focus()
     slider.press("Home")
     for i in range(0, 43, 7):
-        said = f"{i * ROW_PX:,} px: {re.sub('[.]0$', '', f'{reached[i]:.1f}')}% of pageviews reach this depth"
-        expect(slider).to_have_attribute("aria-valuetext", said)
+        text = f"{i * ROW_PX:,} px: {percent(reached[i])} of pageviews reach this depth"
+        expect(slider).to_have_attribute("aria-valuetext", text)
         slider.press("PageDown")
     page.get_by_text("Table of this curve").click()
     for row in page.locator(".depth-card tbody tr").all():
         depth, share = row.locator("th").inner_text(), row.locator("td").inner_text()
-        assert share == f"{reached[int(depth.removesuffix(' px').replace(',', '')) // ROW_PX]:.1f}%"
+        assert share == percent(reached[int(depth.removesuffix(" px").replace(",", "")) // ROW_PX])
     half = max(i for i, share in enumerate(reached) if share >= 50) * ROW_PX
     expect(page.locator(".depth-words")).to_contain_text(f"Half of {len(own)} pageviews reach {half:,} px")
     quarters = [max(i for i, share in enumerate(reached) if share >= part) * ROW_PX for part in (75, 25)]

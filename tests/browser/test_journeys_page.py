@@ -30,8 +30,8 @@ def test_the_diagram_and_its_table_are_those_of_the_api(site: SampleServer, open
     answer = site.ask("journeys?period=7d&start=pathname:/")
     assert answer["meta"]["visits"] == 40
     assert page.locator(".journey-link").count() == len(answer["data"])
-    assert "/pricing, page, step 1: 20 visits, 50%" in labels(page)
-    assert "signup, event, step 2: 10 visits, 25%" in labels(page)
+    assert "/pricing, page, step 1: 20 visits, 50.0%" in labels(page)
+    assert "signup, event, step 2: 10 visits, 25.0%" in labels(page)
     page.get_by_text("Table of this diagram").click()
     rows = page.locator(".series-table tbody tr")
     expect(rows).to_have_count(len(answer["data"]))
@@ -79,7 +79,7 @@ def test_by_keyboard_on_a_phone(site: SampleServer, open_page: OpenPage, scheme:
     # Up to the first node of the step, and on from it.
     for _ in range(6):
         page.keyboard.press("ArrowUp")
-    expect(on).to_have_attribute("aria-label", "/pricing, page, step 1: 20 visits, 50%")
+    expect(on).to_have_attribute("aria-label", "/pricing, page, step 1: 20 visits, 50.0%")
     expect(page.locator(".hint")).to_contain_text("20 after /")
     assert violations(page) == []
     assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")

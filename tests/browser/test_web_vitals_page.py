@@ -133,7 +133,7 @@ def test_words_of_values_and_verdicts(shown: Shown) -> None:
     """The pure functions, at each threshold."""
     page = shown()
     script = """async () => {
-      const { formatMetric, rating, verdict, wholePercent } = await import("/assets/vitals/web_vitals.js");
+      const { formatMetric, rating, verdict } = await import("/assets/vitals/web_vitals.js");
       const limits = { good: 2500, poor: 4000 };
       const all = { lcp: limits, inp: { good: 200, poor: 500 }, cls: { good: 0.1, poor: 0.25 } };
       const rows = (lcp, inp, cls, samples = 100) =>
@@ -142,7 +142,6 @@ def test_words_of_values_and_verdicts(shown: Shown) -> None:
         formatted: [["lcp", 2500], ["lcp", 2507], ["inp", 248.4], ["inp", 999.6], ["cls", 0.1],
           ["cls", 0.0834], ["cls", 0], ["lcp", null]].map((of) => formatMetric(...of).replace("\\u00a0", " ")),
         rated: [0, 2500, 2500.1, 4000, 4000.1, null].map((value) => rating(value, limits)),
-        shares: [0, 0.1, 0.5, 43.7, 99.4, 99.9, 100].map(wholePercent),
         verdicts: [rows(2000, 100, 0.1), rows(2000, null, 0.05), rows(3000, 600, 0.05), rows(null, null, null),
           rows(null, null, 0.1), rows(2000, 100, 0.1, 99)].map((of) => {
             const { isMet, words } = verdict(of, all);
@@ -155,7 +154,6 @@ def test_words_of_values_and_verdicts(shown: Shown) -> None:
     assert page.evaluate(script) == {
         "formatted": ["2.5 s", "2.51 s", "248 ms", "1,000 ms", "0.1", "0.083", "0", "–"],
         "rated": ["good", "good", "needs_improvement", "needs_improvement", "poor", None],
-        "shares": ["0%", "<1%", "1%", "44%", "99%", ">99%", "100%"],
         "verdicts": [
             [True, good],
             [True, "LCP and CLS are each good for at least 75% of page loads. INP was not measured."],

@@ -8,8 +8,10 @@ import {
   languageName,
   number,
   percent,
+  percentOf,
   relativeTime,
   shortNumber,
+  wholePercent,
 } from "../../../static/shared/formats.js";
 import { cases } from "./cases.js";
 
@@ -31,11 +33,28 @@ cases("shortNumber", shortNumber, [
 ]);
 cases("percent", percent, [
   [[43.06], "43.1%"],
-  [[50], "50%"],
-  [[50, 1, 1], "50.0%"],
-  [[0.04], "0%"],
-  [[99.96, 0], "100%"],
+  [[50], "50.0%"],
+  [[0], "0%"],
+  [[0.04], "<0.1%"],
+  [[0.05], "0.1%"],
+  [[99.94], "99.9%"],
+  [[99.95], ">99.9%"],
+  [[100], "100%"],
+  [[119.5], "119.5%"],
+  [[0.123, 2], "0.12%"],
+  [[0.004, 2], "<0.01%"],
   [[null], "–"],
+]);
+cases("percentOf", percentOf, [
+  [[1, 2], "50.0%"],
+  [[3, 3], "100%"],
+  [[1, 200_000], "<0.1%"],
+  [[199_999, 200_000], ">99.9%"],
+  [[0, 0], "–"],
+]);
+cases("wholePercent", wholePercent, [
+  [[95], "95%"],
+  [[33.4], "33%"],
 ]);
 cases("decimal", decimal, [
   [[2.305], "2.31"],

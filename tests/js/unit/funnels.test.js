@@ -95,7 +95,7 @@ cases("betweenWords", betweenWords, [
   [[row(0, null, null), row(0, null, null)], "No visits reached the step before."],
 ]);
 cases("summaryWords", summaryWords, [
-  [[[row(40, 100, null), row(10, 25, 1)]], ["25% completed:", "10 of 40 visits that reached the first step."]],
+  [[[row(40, 100, null), row(10, 25, 1)]], ["25.0% completed:", "10 of 40 visits that reached the first step."]],
   // Rounding never makes none or all of some.
   [
     [[row(200_000, 100, null), row(1, 0.0005, 1)]],

@@ -10,7 +10,6 @@ import {
   hotSpots,
   placeWords,
   reached,
-  shareOf,
   widthClass,
 } from "../../../static/heatmaps/heatmap_grid.js";
 import { addressesOf, pageAt } from "../../../static/heatmaps/page_frame.js";
@@ -23,7 +22,6 @@ import {
   metricNamed,
   rating,
   verdict,
-  wholePercent,
 } from "../../../static/vitals/web_vitals.js";
 import { cases } from "./cases.js";
 
@@ -114,10 +112,6 @@ cases("depthReachedBy", (share) => depthReachedBy(MAP, share), [
   [[50], 60],
   [[100], 20],
 ]);
-cases("shareOf", shareOf, [
-  [[1, 2], "50.0%"],
-  [[1, 5_000], "<0.1%"],
-]);
 
 test("cells by clicks, equal ones from the upper left", () => {
   assert.deepEqual(cellsByClicks(MAP), [
@@ -175,13 +169,6 @@ cases("rating", (value) => rating(value, LIMITS), [
   [[4000], "needs_improvement"],
   [[4000.1], "poor"],
   [[null], null],
-]);
-cases("wholePercent", wholePercent, [
-  [[0], "0%"],
-  [[0.1], "<1%"],
-  [[43.7], "44%"],
-  [[99.9], ">99%"],
-  [[100], "100%"],
 ]);
 cases("hasFewSamples", hasFewSamples, [
   [[0], false],
