@@ -19,6 +19,8 @@ const t = await texts("heatmaps");
 const RULER_PX = 60;
 const DEPTH_LABEL_PX = 64;
 const LINE_LABEL_PX = 24;
+// A label or rank farther from its place would belong to another one.
+const MAX_SHIFT_PX = 48;
 const STEPS_PX = [100, 200, 500, 1_000, 2_000, 5_000];
 const QUARTERS = [75, 50, 25];
 
@@ -62,6 +64,7 @@ export function heatmapView() {
     if (frame) frame.style.transform = `scale(${own.scale})`;
     fill(nodes.depths, depthsOf(extent.height, own.scale));
     fill(nodes.lines, linesOf(state, extent.height, own.scale), spotsOf(state, own.scale));
+    separate(nodes.lines);
   }
 
   /**
@@ -265,6 +268,31 @@ function spotsOf({ map, kind, clicks }, scale) {
     const style = { left: `${place.left}px`, top: `${place.top}px` };
     return h("span", { class: right > 0.9 * map.bins_x ? "sheet-spot inside" : "sheet-spot", style }, number(i + 1));
   });
+}
+
+/**
+ * Moves each label or rank that would cover another one before it up or down to the nearest free place, if there is one
+ * near.
+ *
+ * @param {HTMLElement} lines
+ */
+function separate(lines) {
+  const { top: least } = lines.getBoundingClientRect();
+  /** @type {DOMRect[]} */
+  const taken = [];
+  for (const kind of [".sheet-label", ".sheet-spot"]) {
+    for (const node of /** @type {NodeListOf<HTMLElement>} */ (lines.querySelectorAll(kind))) {
+      const own = node.getBoundingClientRect();
+      const beside = taken.filter(({ left, right }) => left < own.right && own.left < right);
+      const isFree = (/** @type {number} */ by) =>
+        own.top + by > least - 1 &&
+        beside.every(({ top, bottom }) => own.bottom + by < top + 1 || own.top + by > bottom - 1);
+      const shifts = [0, ...beside.flatMap(({ top, bottom }) => [bottom - own.top, top - own.bottom])];
+      const by = shifts.sort((one, other) => Math.abs(one) - Math.abs(other)).find(isFree) || 0;
+      if (by && Math.abs(by) <= MAX_SHIFT_PX) node.style.marginTop = `${by}px`;
+      taken.push(node.getBoundingClientRect());
+    }
+  }
 }
 
 /**

@@ -297,6 +297,24 @@ def test_hot_spots_are_named_by_their_position(site: Site, shown: Shown) -> None
     expect(page.locator(".sheet-tip")).to_contain_text(exact)
 
 
+def test_ranks_cover_no_label_on_phones(shown: Shown) -> None:
+    """The ranks beside the lines' labels are moved, and so is a label beside another; none covers a label."""
+    covered = """() => {
+      const boxes = [...document.querySelectorAll(".sheet-label, .sheet-spot")].map((node) => {
+        const { left, top, right, bottom } = node.getBoundingClientRect();
+        const isLabel = node.matches(".sheet-label");
+        return { name: node.textContent, isLabel, left: left + 1, top: top + 1, right: right - 1, bottom: bottom - 1 };
+      });
+      return boxes.flatMap((a, i) => boxes.slice(i + 1)
+        .filter((b) => a.isLabel && a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
+        .map((b) => `${a.name} / ${b.name}`));
+    }"""
+    for device in ("desktop", "mobile"):
+        page = shown(f"pathname=/&device={device}", viewport={"width": 390, "height": 844})
+        expect(page.locator(".sheet-spot")).not_to_have_count(0)
+        assert page.evaluate(covered) == []
+
+
 def test_a_hot_spot_is_highlighted_on_the_drawing(site: Site, shown: Shown) -> None:
     """From the table by keyboard; from the drawing by the pointer, whose tooltip has the cell's number."""
     page = shown("pathname=/&device=desktop")
