@@ -172,8 +172,9 @@ def _proxies(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
     elif not networks and "alone" in kinds:
         yield note(
             "proxies",
-            f"requests came from this machine without {header}",
-            f"fine without a proxy; a proxy must set {header}, or all visitors behind it are counted as one",
+            f"requests came from this machine without {header}, which is fine if there is no proxy",
+            f"a proxy must set {header}: without it all visitors behind it are counted as one, and without"
+            " --metrics-token /metrics is public",
         )
     elif not networks and kinds:
         yield fine("proxies", "there is none: clients connect directly")
@@ -210,12 +211,6 @@ def _metrics(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:
             " be distinguished from those of this machine",
             todo,
         )
-    elif "alone" in kinds:
-        yield note(
-            "metrics",
-            f"requests came from this machine without {header}, and no --metrics-token is set: they may be those of a"
-            " proxy, and then /metrics is public",
-            f"fine where they are programs of this machine; else {todo}",
-        )
     else:
-        yield fine("metrics", "/metrics answers programs on this machine alone: no --metrics-token is set")
+        # Whether those programs may be a proxy is a note about proxies.
+        yield fine("metrics", "/metrics answers what comes from this machine alone: no --metrics-token is set")

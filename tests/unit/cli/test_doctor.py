@@ -596,7 +596,7 @@ def test_no_country_data(doctor: Doctor, tmp_path: Path, content: bytes | None) 
 
 # Headers of a further request, and the finding after it.
 ASKED: tuple[tuple[dict[str, str], str, str, str], ...] = (
-    ({}, "note", "requests came from this machine without X-Forwarded-For", "fine without a proxy"),
+    ({}, "note", "requests came from this machine without X-Forwarded-For", "a proxy must set X-Forwarded-For"),
     (
         {"CF-Connecting-IP": "203.0.113.9"},
         "FAULT",
@@ -672,7 +672,7 @@ def test_nginx_without_headers(serve: Serve, doctor: Doctor, db: Path, tmp_path:
 
     try:
         assert status("/metrics") == 200, "nothing shows the proxy yet"
-        until(lambda: [line for line in doctor("--quick").of("metrics") if "may be those of a proxy" in line.words])
+        until(lambda: [line for line in doctor("--quick").of("proxies") if "/metrics is public" in line.todo])
         assert status("/api/collect", event) == 202
         assert (status("/metrics"), server.request("GET", "/metrics").status) == (403, 403)
         found = until(lambda: [line for line in doctor("--quick").of("metrics") if line.mark == "FAULT"])
@@ -691,6 +691,14 @@ def test_visitors_without_a_proxy(serve: Serve, doctor: Doctor, db: Path) -> Non
     server = serve("--trusted-proxy", "none", db=db)
     assert server.request("POST", "/api/collect", {}).status == 400
     until(lambda: "clients connect directly" in doctor("--quick").the("proxies").words)
+
+
+def test_a_local_server_has_one_note_about_proxies(serve: Serve, doctor: Doctor, db: Path) -> None:
+    server = serve(db=db)
+    assert server.request("GET", "/metrics").status == 200
+    until(lambda: [line for line in doctor("--quick").of("proxies") if "no proxy" in line.words])
+    notes = [line for line in doctor("--quick").lines if "X-Forwarded-For" in line.words + line.todo]
+    assert [(line.mark, line.topic) for line in notes] == [("note", "proxies")]
 
 
 @pytest.mark.parametrize(
