@@ -25,9 +25,9 @@ from pathlib import Path
 # The clone that has this file, whether or not it is installed.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import cold_queries
 import collect_rates
 import distinct_values
-import first_asks
 import goal_queries
 import limits
 import list_queries
@@ -44,7 +44,7 @@ from bench import Bench
 PARTS: dict[str, Callable[[Bench], list[Row]]] = {
     "build": resources.build,
     "read": reads.read,
-    "first": first_asks.first_asks,
+    "cold": cold_queries.cold_queries,
     "growth": reads.growth,
     "filtered": reads.filtered_reads,
     "lists": list_queries.lists,

@@ -67,7 +67,7 @@ MAX_STEP_SAMPLES = 500
 # Events of a second that are considered as samples, for each website and reason.
 MAX_CANDIDATES = 20
 _ROWS_A_STEP = 500
-_FORGET_NS = 3_600_000_000_000
+_EXPIRY_INTERVAL_NS = 3_600_000_000_000
 _FIELDS = frozenset(
     ("type", "website_id", "timestamp", *(field for names in (*RULES.values(), *FLAT.values()) for field in names))
 )
@@ -109,7 +109,7 @@ class RejectedEvents:
         self._is_writing = asyncio.Lock()
         self.origins = RefusedOrigins()
         self._clock = clock
-        self._forgot_ns = clock.monotonic_ns() - _FORGET_NS
+        self._last_expiry_ns = clock.monotonic_ns() - _EXPIRY_INTERVAL_NS
 
     def version_of(self, website: int) -> int:
         """Return another value after every change of a website's stored counts."""
@@ -163,12 +163,12 @@ class RejectedEvents:
                     raise
                 self._have_changed({website for website, _, _ in pending.counts})
             now_ns = self._clock.monotonic_ns()
-            if now_ns - self._forgot_ns >= _FORGET_NS:
+            if now_ns - self._last_expiry_ns >= _EXPIRY_INTERVAL_NS:
                 # One step a second until nothing is left, then again after an hour.
                 changed = await writer.run(partial(_in_transaction, delete_expired, self._clock.deletion_time_ms()))
                 self._have_changed(changed)
                 if not changed:
-                    self._forgot_ns = now_ns
+                    self._last_expiry_ns = now_ns
 
     def _taken(self) -> Pending:
         counts, samples = self._counts, self._samples

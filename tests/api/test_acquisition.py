@@ -49,12 +49,12 @@ def test_the_example_has_a_row_for_each_kind_of_field() -> None:
 def test_the_example_under_every_filter(example: Site, filter_: str, figures: str) -> None:
     """One visit, as in the table of the definitions."""
     expected = [None if "null" in figure else int(figure) for figure in figures.strip(" |").split("|")]
-    asked = "" if filter_ == "none" else "&" + filter_.strip("`")
-    found = example.data(f"stats?{ALL_DAY}{asked}")
+    query = "" if filter_ == "none" else "&" + filter_.strip("`")
+    found = example.data(f"stats?{ALL_DAY}{query}")
     assert [found[name] for name in FIGURES] == expected
-    (day,) = example.data(f"timeseries?{ALL_DAY}{asked}")
+    (day,) = example.data(f"timeseries?{ALL_DAY}{query}")
     assert [day[name] for name in FIGURES[:3]] == expected[:3]
-    hours = example.data(f"timeseries?{ALL_DAY}&interval=hour{asked}")
+    hours = example.data(f"timeseries?{ALL_DAY}&interval=hour{query}")
     assert [sum(hour[name] for hour in hours) for name in FIGURES[:3]] == expected[:3]
 
 

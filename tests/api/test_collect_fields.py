@@ -275,8 +275,8 @@ async def test_values_from_request_headers(app: App) -> None:
     website, key = await app.website(), await app.key()
     await send(app, website, event("pageview"), ua=SAFARI_IPHONE, ip="8.8.8.8",
                headers={"Accept-Language": "pt-br,pt;q=0.9,en;q=0.8"})  # fmt: skip
-    said = event("pageview", browser="B", os="O", device="tv", language="fr", os_version="1")
-    await send(app, website, said, ua=SAFARI_IPHONE, ip="8.8.8.8", headers={"Accept-Language": "pt-br"})
+    explicit = event("pageview", browser="B", os="O", device="tv", language="fr", os_version="1")
+    await send(app, website, explicit, ua=SAFARI_IPHONE, ip="8.8.8.8", headers={"Accept-Language": "pt-br"})
     await send(app, website, event("pageview"), ua=CHROME, ip="2001:4860:4860::8888", headers={"Accept-Language": "*"})
     await send(app, website, event("app_event", os="Android"), ua="okhttp/4.12.0", ip="10.0.0.1")
     found = [
@@ -350,10 +350,10 @@ async def test_context(app: App) -> None:
         event("app_event", platform=None, os=""), context=context,
     )  # fmt: skip
     assert answer.json == {"ok": True, "accepted": 3, "rejected": 0}
-    filled, said, mixed = await rows(app, website, key)
+    filled, explicit, mixed = await rows(app, website, key)
     from_context = {name: context[name] for name in (*own, "device")} | {"language": "de-AT"}
     assert {name: filled[name] for name in from_context} == from_context
-    assert {name: said[name] for name in from_context} == own | {"device": "tv"}
+    assert {name: explicit[name] for name in from_context} == own | {"device": "tv"}
     assert {name: mixed[name] for name in from_context} == from_context
     assert filled["pathname"] is filled["event_name"] is filled["utm_source"] is None
     assert filled["timestamp"] == "2026-11-18T12:00:00.000+00:00"

@@ -43,8 +43,8 @@ async def accepted(app: App, kind: str = "event", headers: dict[str, str] | None
 
 async def test_the_preflight(app: App) -> None:
     for path in ("/api/send", "/api/batch"):
-        asked = {"Origin": "https://example.com", "Access-Control-Request-Headers": "content-type,x-umami-cache"}
-        answer = await app.get(path, headers=asked | {"Access-Control-Request-Method": "POST"}, method="OPTIONS")
+        preflight = {"Origin": "https://example.com", "Access-Control-Request-Headers": "content-type,x-umami-cache"}
+        answer = await app.get(path, headers=preflight | {"Access-Control-Request-Method": "POST"}, method="OPTIONS")
         assert answer.status == 204
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
         assert "POST" in answer.headers["Access-Control-Allow-Methods"]

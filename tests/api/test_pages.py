@@ -81,13 +81,13 @@ async def test_the_heatmap_page_may_frame_the_website(app: App) -> None:
     assert answer.headers["Cache-Control"] == "private, no-cache"
     for other in (f"/websites/{website}", f"/websites/{website}/rejected", "/", "/login"):
         assert frames(await owner("GET", other)) is None
-    for browser, asked in (
+    for browser, address in (
         (PageClient(app), path),
         (await logged_in(app, "other@example.com"), path),
         (owner, "/websites/c66653dc-e3f4-4325-a39f-da606931a543/heatmaps"),
         (owner, "/websites/x/heatmaps"),
     ):
-        answer = await browser("GET", asked)
+        answer = await browser("GET", address)
         assert (answer.status, frames(answer)) == (200, None)
 
 

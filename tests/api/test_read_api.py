@@ -513,7 +513,7 @@ def mixed(site: Site) -> Site:
 
 
 @pytest.mark.parametrize(
-    ("asked", "paths"),
+    ("query", "paths"),
     [
         pytest.param("filter_platform=ios", "126", id="one"),
         pytest.param("filter_platform=ios&filter_platform=android", "1236", id="same-field-any"),
@@ -578,9 +578,9 @@ def mixed(site: Site) -> Site:
         pytest.param(f"filter_prop.n={'9' * 5000}&filter_prop.n=1e999", "", id="prop-endless-number"),
     ],
 )
-def test_filters(mixed: Site, asked: str, paths: str) -> None:
+def test_filters(mixed: Site, query: str, paths: str) -> None:
     """Filters on different fields must all match; of several on one field any; an empty value matches unset."""
-    question = f"{ALL_DAY}&{asked}"
+    question = f"{ALL_DAY}&{query}"
     assert sorted(row["value"] for row in mixed.data(f"top/pathname?{question}")) == [f"/{n}" for n in paths]
     assert sorted(row["pathname"] for row in mixed.data(f"events?{question}")) == [f"/{n}" for n in paths]
     stats = mixed.data(f"stats?{question}")

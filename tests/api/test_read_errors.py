@@ -157,8 +157,8 @@ def test_anothers_website_is_unknown(sync_app: SyncApp, sites: tuple[Site, Site]
     site, other = sites
     invalid = [form.format(id=site.id, plain=site.id.replace("-", "")) for form in INVALID_IDS]
     responses = set()
-    asked = [(other.id, question) for question in ("", "?limit=x&nonsense=1", f"?from={DAY}&to=2020-01-01")]
-    for id_, question in (*asked, *((id_, "") for id_ in (other.id.upper(), *invalid))):
+    requests = [(other.id, question) for question in ("", "?limit=x&nonsense=1", f"?from={DAY}&to=2020-01-01")]
+    for id_, question in (*requests, *((id_, "") for id_ in (other.id.upper(), *invalid))):
         answer = sync_app.get(path_of(endpoint, id_) + question, site.key)
         assert_error(answer, 404, "unknown_website")
         assert set(RATE) <= set(answer.headers)
@@ -245,7 +245,7 @@ async def test_which_responses_use_a_token(make_app: MakeApp) -> None:
     tag = (await app.get(path, key)).headers["ETag"]
     unknown = f"/api/v1/websites/{uuid.uuid4()}/stats"
     remaining = 599
-    for asked, headers, method, status in (
+    for address, headers, method, status in (
         (path, {"If-None-Match": tag}, "GET", 304),
         (path, {}, "HEAD", 200),
         (f"{path}?x=1", {}, "GET", 400),
@@ -254,7 +254,7 @@ async def test_which_responses_use_a_token(make_app: MakeApp) -> None:
     ):
         assert (await app.get(path)).status == 401
         assert (await app.get(path, method="OPTIONS")).status == 204
-        answer = await app.get(asked, key, headers=headers, method=method)
+        answer = await app.get(address, key, headers=headers, method=method)
         remaining -= 1
         assert (answer.status, rate(answer)[:2]) == (status, (600, remaining))
 
@@ -263,8 +263,8 @@ async def test_the_rate_limit_is_checked_first(make_app: MakeApp) -> None:
     """Before plan, website and parameters, but after the key."""
     app, path, key = await opened(make_app, key_per_minute=1)
     assert (await app.get(path, key)).status == 200
-    for asked in (path, f"{path}?x=1", "/api/v1/websites/x/stats", "/api/v1/websites"):
-        assert_error(await app.get(asked, key), 429, "rate_limited")
+    for address in (path, f"{path}?x=1", "/api/v1/websites/x/stats", "/api/v1/websites"):
+        assert_error(await app.get(address, key), 429, "rate_limited")
     await app.admin(lambda connection: set_plan(connection, OWNER, "free"))
     assert_error(await app.get(path, key), 429, "rate_limited")
     assert (await app.get(path, "wrong")).status == 401

@@ -322,13 +322,13 @@ def test_the_order_of_parameters_can_change(site: Site) -> None:
 def test_a_cursor_of_another_query_is_rejected(site: Site, question: str) -> None:
     """400 `invalid_parameter`, field cursor."""
     site.send(*seven_events())
-    asked = (ALL_DAY, f"{ALL_DAY}&filter_os=Windows&filter_browser=Firefox&filter_browser=Chrome")
-    for own in asked:
+    requested = (ALL_DAY, f"{ALL_DAY}&filter_os=Windows&filter_browser=Firefox&filter_browser=Chrome")
+    for own in requested:
         cursor = site.json(f"events?{own}&limit=1")["meta"]["next_cursor"]
         assert site.invalid_field(f"events?{question}&cursor={cursor}") == "cursor"
     other = site.sync_app.site()
     other.send(*seven_events())
-    assert other.invalid_field(f"events?{asked[0]}&cursor={cursor}") == "cursor"
+    assert other.invalid_field(f"events?{requested[0]}&cursor={cursor}") == "cursor"
 
 
 def test_an_invalid_cursor_is_rejected(site: Site) -> None:
@@ -429,8 +429,8 @@ def test_formulas_are_escaped(site: Site, value: str) -> None:
 @cases("endpoint", ["timeseries", "top/os", "events"])
 def test_accept_or_format(site: Site, endpoint: str, accept: str, format_: str, is_csv: bool) -> None:
     """`Accept: text/csv` or `format=csv`; `format` takes precedence."""
-    asked = f"{endpoint}?{ALL_DAY}" + (f"&format={format_}" if format_ else "")
-    answer = site.get(asked, {"Accept": accept} if accept else {"Accept": "*/*"})
+    requested = f"{endpoint}?{ALL_DAY}" + (f"&format={format_}" if format_ else "")
+    answer = site.get(requested, {"Accept": accept} if accept else {"Accept": "*/*"})
     assert answer.headers["Content-Type"] == ("text/csv; charset=utf-8" if is_csv else "application/json")
 
 

@@ -144,9 +144,9 @@ def test_max_length_of_a_filter(site: Site, length: int, accepted: bool) -> None
 def test_max_number_of_filters(site: Site) -> None:
     """A filter can have many values; a request can have up to 20 filters."""
     values = [f"{n}" for n in range(400)]
-    asked = "&".join(f"filter_os={value}" for value in values)
+    requested = "&".join(f"filter_os={value}" for value in values)
     for endpoint in RANGED:
-        assert site.json(f"{endpoint}?{asked}")["meta"]["filters"] == {"os": values}
+        assert site.json(f"{endpoint}?{requested}")["meta"]["filters"] == {"os": values}
     every = [f"filter_{field}{operator}=x" for field in FIELDS for operator in ("", "!", "*", "^", "$")]
     for endpoint in RANGED:
         assert len(site.json(f"{endpoint}?{'&'.join(every[:20])}")["meta"]["filters"]) == 20
@@ -331,7 +331,7 @@ def at(text: str, offset: str = "+00:00") -> str:
 
 
 @cases(
-    ("asked", "expected"),
+    ("requested", "expected"),
     [
         pytest.param("from=2026-11-16&to=2026-11-17", (at("2026-11-16"), at("2026-11-18")), id="to-includes-its-day"),
         pytest.param("from=2026-11-17&to=2026-11-17", (at("2026-11-17"), at("2026-11-18")), id="one-day"),
@@ -425,14 +425,14 @@ def at(text: str, offset: str = "+00:00") -> str:
     ],
 )  # fmt: skip
 @cases("endpoint", ["stats", "events"])
-def test_ranges(site: Site, endpoint: str, asked: str, expected: tuple[str, str]) -> None:
+def test_ranges(site: Site, endpoint: str, requested: str, expected: tuple[str, str]) -> None:
     """docs/reference/read-api.md, Ranges; meta shows the instants in tz."""
-    meta = site.json(f"{endpoint}?{asked}")["meta"]
+    meta = site.json(f"{endpoint}?{requested}")["meta"]
     assert (meta["from"], meta["to"]) == expected
 
 
 @cases(
-    ("asked", "field"),
+    ("requested", "field"),
     [
         *((f"from={text}", "from") for text in ("2026-13-01", "2026-02-29", "2026-11-31", "0000-01-01", "2026111")),
         *((f"to={text}", "to") for text in ("1969-12-31", "2101-01-01", "9999-12-31", "2026-W54-1", "2026-1-1", "now")),
@@ -450,9 +450,9 @@ def test_ranges(site: Site, endpoint: str, asked: str, expected: tuple[str, str]
     ],
 )  # fmt: skip
 @cases("endpoint", RANGED)
-def test_invalid_ranges(site: Site, endpoint: str, asked: str, field: str) -> None:
+def test_invalid_ranges(site: Site, endpoint: str, requested: str, field: str) -> None:
     """Times must be ISO 8601 in the years 1970 to 2100, and from must be before to."""
-    assert site.invalid_field(f"{endpoint}?{asked}") == field
+    assert site.invalid_field(f"{endpoint}?{requested}") == field
 
 
 def test_a_range_is_half_open(sync_app: SyncApp) -> None:
@@ -585,7 +585,7 @@ def test_events_show_their_times_in_tz(sync_app: SyncApp) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "count"),
+    ("requested", "count"),
     [
         pytest.param("from=2026-01-01T00:00:00Z&to=2027-02-21T16:00:00Z&interval=hour", 10_000, id="10000-hours"),
         pytest.param("from=2026-01-01T00:00:00Z&to=2027-02-21T16:00:00.001Z&interval=hour", 0, id="10001-hours"),
@@ -594,13 +594,13 @@ def test_events_show_their_times_in_tz(sync_app: SyncApp) -> None:
         pytest.param("from=1970-01-01&to=2100-12-31&interval=hour", 0, id="a-million-hours"),
     ],
 )
-def test_at_most_10000_buckets(site: Site, asked: str, count: int) -> None:
+def test_at_most_10000_buckets(site: Site, requested: str, count: int) -> None:
     """More than 10,000 buckets: 400."""
     if count:
-        assert len(site.data(f"timeseries?{asked}")) == count
+        assert len(site.data(f"timeseries?{requested}")) == count
     else:
-        assert site.invalid_field(f"timeseries?{asked}") == "interval"
-    assert site.get(f"stats?{asked.removesuffix('&interval=hour')}").status == 200
+        assert site.invalid_field(f"timeseries?{requested}") == "interval"
+    assert site.get(f"stats?{requested.removesuffix('&interval=hour')}").status == 200
 
 
 class RepeatingNames(MultiDict[str]):

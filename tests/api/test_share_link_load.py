@@ -156,9 +156,9 @@ async def test_a_shared_response_has_its_own_link_header(app: App, held: Held) -
     await asyncio.sleep(0)
     path = f"{link}/events?{ALL_DAY}&format=csv&limit=1"
     other_order = f"{link}/events?limit=1&{ALL_DAY}&format=csv"
-    asked = [(path, "/evil"), (path, None), (other_order, None), (path, None)]
+    requested = [(path, "/evil"), (path, None), (other_order, None), (path, None)]
     tasks = []
-    for number, (one, prefix) in enumerate(asked):
+    for number, (one, prefix) in enumerate(requested):
         tasks.append(asyncio.create_task(PageClient(app)("GET", one, headers={"X-Forwarded-Prefix": prefix})))
 
         def is_waiting(number: int = number) -> bool:
@@ -167,7 +167,7 @@ async def test_a_shared_response_has_its_own_link_header(app: App, held: Held) -
         await wait_until(is_waiting)
     assert flights.joined == 1
     held.free.set()
-    for (one, prefix), task in zip(asked, tasks, strict=True):
+    for (one, prefix), task in zip(requested, tasks, strict=True):
         answer = await task
         assert answer.status == 200
         assert answer.headers["Link"].startswith(f"<{prefix or ''}{one}&cursor="), answer.headers["Link"]

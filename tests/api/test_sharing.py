@@ -176,17 +176,17 @@ async def test_every_report_applies_fixed_filters_or_is_refused(shared: Shared, 
     query = f"{path}&{DAY}"
     await shared.set(filters=[])
     unfiltered = (await shared.read(query)).json["data"]
-    asked = (await shared.read(f"{query}&filter_pathname=/a&filter_country=")).json["data"]
+    filtered = (await shared.read(f"{query}&filter_pathname=/a&filter_country=")).json["data"]
     tag = (await shared.read(query)).headers["ETag"]
     await shared.set(filters=["filter_pathname=/a", "filter_country="])
     for more in ("", "&filter_pathname=/a", "&filter_pathname!=/b"):
         fixed = await shared.read(query + more)
-        assert fixed.json["data"] == asked, more
+        assert fixed.json["data"] == filtered, more
         if report.columns:
             csv = await shared.read(f"{query}{more}&format=csv")
             assert "/b" not in csv.text
     if report.name != "event-names":  # there are none
-        assert asked != unfiltered
+        assert filtered != unfiltered
     again = await shared.guest("GET", f"{shared.api}{query}", headers={"If-None-Match": tag})
     assert again.status == 200
     # Another value of the same field does not replace the fixed one.

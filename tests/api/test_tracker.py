@@ -48,10 +48,10 @@ async def test_the_script_is_served(app: App) -> None:
 async def test_the_scripts_query_string_is_ignored(app: App, query: str) -> None:
     """`?id=` is read by the script itself: body, ETag and caching stay the same, for its parts too."""
     for path in ("/tracker.js", "/tracker/links.js"):
-        plain, asked = await app.get(path, headers=GZIP), await app.get(path + query, headers=GZIP)
-        assert (asked.status, asked.body) == (200, plain.body)
+        plain, with_query = await app.get(path, headers=GZIP), await app.get(path + query, headers=GZIP)
+        assert (with_query.status, with_query.body) == (200, plain.body)
         for name in ("ETag", "Cache-Control", "Vary", "Access-Control-Allow-Origin", "Content-Type"):
-            assert asked.headers[name] == plain.headers[name]
+            assert with_query.headers[name] == plain.headers[name]
         again = await app.get(path + query, headers=GZIP | {"If-None-Match": plain.headers["ETag"]})
         assert again.status == 304
 

@@ -243,9 +243,9 @@ def test_password_strength_is_shown_as_text(unset: Server, open_page: OpenPage) 
     page.goto(unset.url + "/setup")
     script = "async ([p, e]) => (await import('/assets/shared/password_strength.js')).strength(p, e)"
     for password, level in STRENGTHS:
-        said = page.evaluate(script, [password, "owner@example.com"])
-        assert said["level"] == level, (password, said)
-        assert (said["fault"] is not None) == (level == 0), (password, said)
+        strength = page.evaluate(script, [password, "owner@example.com"])
+        assert strength["level"] == level, (password, strength)
+        assert (strength["fault"] is not None) == (level == 0), (password, strength)
 
 
 def test_password_fields_work_with_password_managers(server: Server, open_page: OpenPage) -> None:

@@ -87,8 +87,8 @@ def test_no_tab_is_truncated(dashboard: Dashboard, width: int) -> None:
 
 def test_icons_are_loaded_from_this_server_only(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=30d&tab_sources=referrer")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     page.reload()
     expect(page.locator(".card-sources .bar").first).to_be_visible()
     for key, kind in (
@@ -101,19 +101,19 @@ def test_icons_are_loaded_from_this_server_only(site: SampleServer, dashboard: D
         mark.scroll_into_view_if_needed()
         page.wait_for_function("(image) => image.naturalWidth > 0", arg=mark.element_handle())
     expect(page.locator(".bar[data-key='referrer='] img")).to_have_count(0)
-    assert all(url.startswith(site.url) for url in asked if not url.startswith("data:"))
+    assert all(url.startswith(site.url) for url in requested if not url.startswith("data:"))
     # Only what is shown is loaded.
-    assert sum("/circle-flags-" in url for url in asked) < 20
+    assert sum("/circle-flags-" in url for url in requested) < 20
 
 
 def test_the_map_is_loaded_when_it_comes_near_the_visible_area(site: SampleServer, open_page: OpenPage) -> None:
     page = site.log_in(open_page(viewport={"width": 1280, "height": 500}))
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     page.goto(f"{site.url}/websites/{site.website}?period=30d")
     expect(page.locator(".card-places .bar").first).to_be_visible()
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
-    assert not [url for url in asked if "world-atlas" in url]
+    assert not [url for url in requested if "world-atlas" in url]
     place = page.locator(".map")
     before = place.bounding_box()
     card = page.locator(".card-places").bounding_box()
@@ -125,7 +125,7 @@ def test_the_map_is_loaded_when_it_comes_near_the_visible_area(site: SampleServe
     page.get_by_role("button", name="7 d:").click()
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     expect(place.locator("path[class^=land]").first).to_be_attached()
-    assert len([url for url in asked if "world-atlas" in url]) == 1
+    assert len([url for url in requested if "world-atlas" in url]) == 1
 
 
 def test_a_country_shows_its_regions(site: SampleServer, dashboard: Dashboard, tmp_path: Path) -> None:

@@ -266,7 +266,7 @@ def test_splits_notes_and_numbers(shown: Shown) -> None:
             [None, 0.5, 0.0499, 0.0501, 0.05, 0.0123, 0.00012, 0.00009, 1],
         ],
     )
-    splits, notes, interval, noticed, numbers, said = found
+    splits, notes, interval, noticed, numbers, output = found
     assert [one["state"] for one in splits] == ["even", "off", "alone", "none"]
     assert splits[0]["words"] == "control 10, blue 14: consistent with an even split (p = 0.41)."
     assert splits[1]["title"] == "Uneven split: results are not reliable"
@@ -277,7 +277,7 @@ def test_splits_notes_and_numbers(shown: Shown) -> None:
     assert [round(end / 100, 3) for end in interval] == [0.052, 0.334]
     assert round(noticed, 1) == 21.1
     assert numbers == ["–", "0.50", "0.04990", "0.05010", "0.05000", "0.012", "0.0001", "<0.0001", "1.00"]
-    assert said == ["no p-value", "p below 0.0001", "p = 0.20"]
+    assert output == ["no p-value", "p below 0.0001", "p = 0.20"]
 
 
 # --- figures

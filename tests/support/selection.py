@@ -51,7 +51,7 @@ _SECONDS = {
     "test_memory.py": 22,
     "test_tracker_leaving.py": 22,
     "test_injection.py": 21,
-    "test_tracker_wild.py": 21,
+    "test_tracker_loading.py": 21,
     "test_doctor.py": 19,
     "test_mutations.py": 19,
     "test_hostile_clients.py": 20,

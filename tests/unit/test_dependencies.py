@@ -118,8 +118,8 @@ def test_the_image_does_not_run_as_root() -> None:
 
 
 def test_the_health_check_of_the_image_uses_python() -> None:
-    (asked,) = step("HEALTHCHECK")
-    command = json.loads(asked[asked.index("CMD") + 3 :])
+    (words,) = step("HEALTHCHECK")
+    command = json.loads(words[words.index("CMD") + 3 :])
     assert command[:2] == ["python", "-c"]
     compile(command[2], "HEALTHCHECK", "exec")
     assert "/healthz" in command[2]
@@ -149,8 +149,8 @@ ANSWERS = {
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_skipped_audits_are_reported(answer: str, tmp_path: Path) -> None:
     """pip-audit passes silently if the index has no answer; a replacement program gives the answers here."""
-    said, status, words = ANSWERS[answer]
-    text = said if isinstance(said, str) else json.dumps(said)
+    message, status, words = ANSWERS[answer]
+    text = message if isinstance(message, str) else json.dumps(message)
     (tmp_path / "pip_audit.py").write_text(f"print({text!r})")
     done = subprocess.run(
         [sys.executable, str(AUDIT)], capture_output=True, text=True, env={"PYTHONPATH": str(tmp_path)}, check=False

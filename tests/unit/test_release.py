@@ -56,14 +56,14 @@ def clone(tmp_path: Path) -> Path:
 def test_a_release_that_cannot_be_made_changes_nothing(clone: Path) -> None:
     before = git(clone, "rev-parse", "HEAD"), git(clone, "tag")
     (clone / "new.txt").touch()
-    for words, said in (
+    for words, output in (
         ((), "VERSION is like 1.2.0"),
         (("v1",), "VERSION is like 1.2.0 (got 'v1')"),
         ((VERSION,), "there are uncommitted changes"),
         (("97.98.100", "--dry-run"), "CHANGELOG.md has no line"),
     ):
         done = release(clone, *words)
-        assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+        assert (done.returncode, output in done.stderr) == (1, True), done.stderr
     (clone / "new.txt").unlink()
     git(clone, "tag", f"v{VERSION}")
     done = release(clone, VERSION)

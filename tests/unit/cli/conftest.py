@@ -32,7 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
                 status = main(arguments)
             except SystemExit as usage:  # argparse ends so
                 status = int(usage.code or 0)
-            said = capsys.readouterr()
-            return subprocess.CompletedProcess(arguments, status, said.out, said.err)
+            printed = capsys.readouterr()
+            return subprocess.CompletedProcess(arguments, status, printed.out, printed.err)
 
     return run

@@ -130,8 +130,8 @@ def test_key_list_is_tab_separated(command: Command, website: str) -> None:
 def test_the_last_use_is_shown(command: Command, serve: Serve, website: str) -> None:
     key = succeeded(command("key", "create")).strip()
     server = serve()
-    asked = until(lambda: (a := server.request("GET", "/api/v1/websites", None, bearer(key))).status == 200 and a)
-    assert [row["id"] for row in asked.json["data"]] == [website]
+    response = until(lambda: (a := server.request("GET", "/api/v1/websites", None, bearer(key))).status == 200 and a)
+    assert [row["id"] for row in response.json["data"]] == [website]
     assert server.terminate() == 0
     *_, used = succeeded(command("key", "list")).removesuffix("\n").split("\t")
     assert re.fullmatch(TIME, used)
@@ -347,7 +347,7 @@ def test_key_list_of_one_account(here: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "domain", "said"),
+    ("typed", "domain", "noted"),
     [
         ("example.com", "example.com", []),
         ("EXAMPLE.com.", "example.com", []),
@@ -365,14 +365,14 @@ def test_key_list_of_one_account(here: Command) -> None:
     ],
 )
 def test_domains_are_normalized_with_a_note(
-    typed: str, domain: str, said: Sequence[str], here: Command, db: Path
+    typed: str, domain: str, noted: Sequence[str], here: Command, db: Path
 ) -> None:
     """A URL becomes its host without `www.`, and both changes are reported."""
     done = here("website", "add", typed)
     assert UUID.fullmatch(succeeded(done).strip())
     assert rows(db, "select domain from website") == [(domain,)]
     words = done.stderr.replace(str(db), "")
-    assert [word for word in said if word not in words] == []
+    assert [word for word in noted if word not in words] == []
 
 
 def test_international_domains_are_shown_as_people_write_them(here: Command, db: Path) -> None:
@@ -614,8 +614,8 @@ def at_a_terminal(folder: Path, words: Sequence[str], typed: Sequence[str]) -> t
         assert child.stdout is not None
         shown = b""
         for line in typed:
-            asked = len(shown)
-            while b": " not in shown[asked:]:
+            before = len(shown)
+            while b": " not in shown[before:]:
                 part = os.read(child.stdout.fileno(), 1000)
                 assert part, shown
                 shown += part
@@ -703,8 +703,8 @@ def test_a_backup_of_a_running_server(command: Command, serve: Serve, website: s
     while copying.poll() is None:
         assert server.request("POST", "/api/collect", batch(n)).status == 202
         n += 1
-    said, words = copying.communicate()
-    assert (copying.returncode, said) == (0, b""), words
+    output, words = copying.communicate()
+    assert (copying.returncode, output) == (0, b""), words
     copy = tmp_path / "copy.db"
     assert rows(copy, "pragma integrity_check") == [("ok",)]
     counts = dict(
@@ -717,8 +717,8 @@ def test_a_backup_of_a_running_server(command: Command, serve: Serve, website: s
     assert server.terminate() == 0
 
     from_copy = serve(db=copy)
-    asked = from_copy.request("GET", f"/api/v1/websites/{website}/stats", None, bearer(key))
-    assert (asked.status, asked.json["data"]["pageviews"]) == (200, 20 * len(counts))
+    response = from_copy.request("GET", f"/api/v1/websites/{website}/stats", None, bearer(key))
+    assert (response.status, response.json["data"]["pageviews"]) == (200, 20 * len(counts))
     assert from_copy.request("POST", "/api/collect", view(website)).status == 202
 
 
@@ -965,10 +965,12 @@ def words_of(case: str | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(case.split()) if isinstance(case, str) else case
 
 
-@pytest.mark.parametrize(("case", "said"), WRONG_USAGE, ids=lambda part: " ".join(words_of(part))[:60])
-def test_wrong_usage_says_what_is_wrong(case: str | tuple[str, ...], said: str, here: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("case", "phrase"), WRONG_USAGE, ids=lambda part: " ".join(words_of(part))[:60])
+def test_wrong_usage_says_what_is_wrong(
+    case: str | tuple[str, ...], phrase: str, here: Command, tmp_path: Path
+) -> None:
     """Exit status 2 for wrong usage, and nothing is created."""
-    refused(here(*words_of(case), stdin=PASSWORD), 2, "analytics-server", said)
+    refused(here(*words_of(case), stdin=PASSWORD), 2, "analytics-server", phrase)
     assert made(tmp_path) == []
 
 
@@ -1073,12 +1075,12 @@ def test_an_empty_host_is_wrong_usage(named: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", [("serve", *NOWHERE), ("website", "list"), ("key", "create")], ids=" ".join)
 def test_an_unknown_variable_is_wrong_usage(words: Sequence[str], here: Command, tmp_path: Path) -> None:
     """An unknown variable is refused, since a misspelt one would have no effect."""
-    for name, said in (
+    for name, phrase in (
         ("ANALYTICS_PROT", "ANALYTICS_PROT is not a setting (did you mean ANALYTICS_PORT?)"),
         ("ANALYTICS_DATABASE_FILE", "ANALYTICS_DATABASE_FILE is not a setting: "),
     ):
         done = here(*words, env={name: "8000"})
-        refused(done, 2, said, "see `analytics-server serve --help`")
+        refused(done, 2, phrase, "see `analytics-server serve --help`")
         assert len(done.stderr.splitlines()) == 1
     assert made(tmp_path) == []
 
@@ -1116,9 +1118,9 @@ def test_the_largest_rate_limit(here: Command, serve: Serve, a_website: str) -> 
     server = serve(*most)
     assert server.request("POST", "/api/collect", view(a_website)).status == 202
     for _ in range(2):
-        asked = server.request("GET", "/api/v1/websites", None, bearer(key))
-        assert asked.status == 200
-        assert int(asked.headers["RateLimit-Reset"]) >= 0
+        response = server.request("GET", "/api/v1/websites", None, bearer(key))
+        assert response.status == 200
+        assert int(response.headers["RateLimit-Reset"]) >= 0
 
 
 # What a file may be instead of a database
@@ -1253,7 +1255,7 @@ def test_a_port_in_use(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "status", "said"),
+    ("host", "status", "phrase"),
     [
         ("203.0.113.1", 1, "this machine does not have the address: correct --host"),
         ("no.such.host.invalid", 1, "no address is known for this name: correct --host"),
@@ -1261,9 +1263,9 @@ def test_a_port_in_use(command: Command) -> None:
         ("not an address", 2, "--host must be an address or host name of this machine"),
     ],
 )
-def test_an_address_that_cannot_be_listened_on(host: str, status: int, said: str, command: Command) -> None:
+def test_an_address_that_cannot_be_listened_on(host: str, status: int, phrase: str, command: Command) -> None:
     done = command("serve", "--port", "0", "--host", host)
-    refused(done, status, host, said)
+    refused(done, status, host, phrase)
     assert "stop the program" not in done.stderr
 
 
@@ -1291,7 +1293,7 @@ def test_listing_does_not_wait_for_locks(command: Command, tmp_path: Path, listi
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "phrase"),
     [
         (("websit", "list"), "there is no command 'websit' (did you mean website?)"),
         (("start",), "(did you mean serve?)"),
@@ -1306,9 +1308,9 @@ def test_listing_does_not_wait_for_locks(command: Command, tmp_path: Path, listi
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_typos_get_a_suggestion(words: Sequence[str], said: str, here: Command, tmp_path: Path) -> None:
+def test_typos_get_a_suggestion(words: Sequence[str], phrase: str, here: Command, tmp_path: Path) -> None:
     done = here(*words)
-    refused(done, 2, said, "See `analytics-server")
+    refused(done, 2, phrase, "See `analytics-server")
     assert len(done.stderr.splitlines()) <= 6, done.stderr
     assert made(tmp_path) == []
 
@@ -1344,9 +1346,9 @@ def test_a_website_is_renamed(here: Command, a_website: str, db: Path) -> None:
 
 
 def test_a_website_is_removed_only_with_yes(here: Command, a_website: str, db: Path) -> None:
-    asked = here("website", "remove", "example.com")
-    assert succeeded(asked) == ""
-    assert "with 0 events beside web vitals, heatmaps and experiments. Nothing was changed. Add --yes" in asked.stderr
+    done = here("website", "remove", "example.com")
+    assert succeeded(done) == ""
+    assert "with 0 events beside web vitals, heatmaps and experiments. Nothing was changed. Add --yes" in done.stderr
     assert rows(db, "select count(*) from website") == [(1,)]
     succeeded(here("website", "remove", a_website, "--yes"))
     assert succeeded(here("website", "list")) == ""

@@ -595,7 +595,7 @@ def test_no_country_data(doctor: Doctor, tmp_path: Path, content: bytes | None) 
 # --- proxies
 
 # Headers of a further request, and the finding after it.
-ASKED: tuple[tuple[dict[str, str], str, str, str], ...] = (
+REQUESTS: tuple[tuple[dict[str, str], str, str, str], ...] = (
     ({}, "note", "requests came from this machine without X-Forwarded-For", "a proxy must set X-Forwarded-For"),
     (
         {"CF-Connecting-IP": "203.0.113.9"},
@@ -617,7 +617,7 @@ def test_recorded_proxy_headers(serve: Serve, doctor: Doctor, db: Path) -> None:
     assert "no request has been recorded" in doctor("--quick").the("proxies").words
     server = serve(db=db)
     until(lambda: "nothing has come in" in doctor("--quick").the("proxies").words)
-    for headers, mark, words, todo in ASKED:
+    for headers, mark, words, todo in REQUESTS:
         assert server.request("GET", "/tracker.js", headers=headers).status == 200
         assert server.request("POST", "/api/collect", {}, headers=headers).status == 400
 

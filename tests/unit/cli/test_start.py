@@ -139,8 +139,8 @@ def test_first_requests_find_what_they_need(serve: Serve, command: Command) -> N
     event = {"type": "pageview", "website_id": website, "url": "https://example.com/"}
     assert server.request("POST", "/api/collect", event, {"User-Agent": CHROME}).status == 202
     key = command("key", "create").stdout.strip()
-    asked = server.request("GET", f"/api/v1/websites/{website}/top/browser", None, {"Authorization": f"Bearer {key}"})
-    assert [row["value"] for row in asked.json["data"]] == ["Chrome"]
+    found = server.request("GET", f"/api/v1/websites/{website}/top/browser", None, {"Authorization": f"Bearer {key}"})
+    assert [row["value"] for row in found.json["data"]] == ["Chrome"]
     assert server.terminate() == 0
     assert "fail" not in server.stderr()
 

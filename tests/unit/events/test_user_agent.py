@@ -589,7 +589,7 @@ def test_results_are_the_same_without_the_compiled_engine() -> None:
 
 def test_doctor_names_the_engine(tmp_path: Path) -> None:
     script = "import sys; {hide}from analytics_server import main; sys.exit(main(['doctor', '--quick']))"
-    said = [
+    reports = [
         subprocess.run(
             [sys.executable, "-c", script.format(hide=hide)],
             capture_output=True,
@@ -599,5 +599,5 @@ def test_doctor_names_the_engine(tmp_path: Path) -> None:
         ).stdout
         for hide in ("", "sys.modules['ua_parser_rs'] = None; ")
     ]
-    assert "ok     agents       User-Agents are parsed by the compiled ua-parser-rs" in said[0]
-    assert "note   agents       User-Agents are parsed in Python" in said[1]
+    assert "ok     agents       User-Agents are parsed by the compiled ua-parser-rs" in reports[0]
+    assert "note   agents       User-Agents are parsed in Python" in reports[1]

@@ -227,10 +227,10 @@ def test_an_attempt_that_the_end_of_the_process_interrupts_counts(settings: Sett
     with socket.create_server(("127.0.0.1", urlsplit(settings.acme_directory).port or 0)) as silent:
         first = Renewal(settings, clock)
         first.start_if_due()
-        asked = silent.accept()[0]
+        connection = silent.accept()[0]
         assert read_state(store_of(settings)).error == "the server ended during the attempt"
         assert not attempt(Renewal(settings, clock))
-        asked.close()
+        connection.close()
     assert first._thread is not None
     first._thread.join()
     assert "cannot be reached" in read_state(store_of(settings)).error

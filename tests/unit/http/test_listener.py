@@ -89,7 +89,7 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "asked"),
+    ("hosts", "reached"),
     [
         (("127.0.0.1", "127.0.0.2"), ("127.0.0.1", "127.0.0.2")),
         pytest.param(
@@ -97,14 +97,14 @@ def has_ipv6() -> bool:
         ),
     ],
 )
-def test_several_addresses_at_once(hosts: tuple[str, str], asked: tuple[str, str], serve: Serve, path: Path) -> None:
+def test_several_addresses_at_once(hosts: tuple[str, str], reached: tuple[str, str], serve: Serve, path: Path) -> None:
     """One line each, in order; they share the free port. The environment variable separates them by commas."""
     server = serve(env={"ANALYTICS_HOST": f"{hosts[0]},{hosts[1]},unix:{path}"})
     port = urlsplit(server.url).port
     second = f"[{hosts[1]}]" if ":" in hosts[1] else hosts[1]
     assert server.url == f"http://{hosts[0]}:{port}"
     assert more_lines(server, 2) == [f"listening on http://{second}:{port}", f"listening on unix:{path}"]
-    for host in asked:
+    for host in reached:
         with socket.create_connection((host, port or 0), 60) as one:
             one.sendall(ASK)
             assert one.recv(100).startswith(b"HTTP/1.1 200")

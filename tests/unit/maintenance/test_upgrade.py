@@ -165,11 +165,11 @@ def test_a_start_upgrades(db: Path) -> None:
         assert server.stdout is not None
         listening = server.stdout.readline()
         server.send_signal(signal.SIGTERM)
-        _, said = server.communicate()
-    assert (server.returncode, listening[:13]) == (0, "listening on "), said
+        _, message = server.communicate()
+    assert (server.returncode, listening[:13]) == (0, "listening on "), message
     (copy,) = copies(db.parent)
     assert content(copy) == before
-    assert said.count(f"kept as {copy} (") == 1
+    assert message.count(f"kept as {copy} (") == 1
     assert version(db) == VERSION + 1
 
 
@@ -177,14 +177,14 @@ def test_an_upgrade_without_room_for_the_copy(newer: Run, db: Path) -> None:
     """The database is a sparse file as large as the free space."""
     size = db.stat().st_size
     os.truncate(db, shutil.disk_usage(db.parent).free)
-    for words, said in (
+    for words, message in (
         (("upgrade", "--check"), "a start would be refused"),
         (("upgrade",), "The database was not upgraded"),
         (("serve", "--port", "0"), "The database was not upgraded"),
     ):
         done = newer(*words)
         assert done.returncode == 1
-        assert [word for word in (said, "A copy needs", "free space first") if word not in done.stderr] == []
+        assert [word for word in (message, "A copy needs", "free space first") if word not in done.stderr] == []
     assert "--backup-dir, or set --upgrade-backup no" in done.stderr
     os.truncate(db, size)
     assert (version(db), copies(db.parent)) == (VERSION, [])
@@ -213,9 +213,9 @@ def test_which_copies_are_kept(db: Path) -> None:
         make_backup(db, path)
 
     def copied(from_version: int) -> list[int]:
-        said: list[str] = []
-        copy_first(settings, said.append, next(times_ms), from_version)
-        assert len(said) == 1
+        messages: list[str] = []
+        copy_first(settings, messages.append, next(times_ms), from_version)
+        assert len(messages) == 1
         return [int(path.name.split("-")[2]) for path in copies(folder) if path not in stray]
 
     leftover = folder / "analytics-schema-1-20260101T000000Z.db.unfinished"

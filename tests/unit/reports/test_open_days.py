@@ -90,7 +90,7 @@ def delete_one(harness: RollupHarness, draw: random.Random) -> None:
         harness.writer.execute("delete from visit where visitor = ?", (visitor,))
 
 
-def asked(harness: RollupHarness, draw: random.Random, cache: ResultCache) -> tuple[Coverage, list[Span]]:
+def random_query(harness: RollupHarness, draw: random.Random, cache: ResultCache) -> tuple[Coverage, list[Span]]:
     """Return some spans of yesterday and today with filters."""
     now_ms = harness.now_ms
     spans = [((DAY - 1) * DAY_MS, DAY * DAY_MS), (DAY * DAY_MS, now_ms + 1)]
@@ -108,7 +108,7 @@ def test_figures_are_those_of_the_rows(harness: RollupHarness, draw: random.Rand
     for _ in range(examples(40, default=25)):
         done[change(harness, draw)] += 1
         with snapshot(harness.reader):
-            coverage, spans = asked(harness, draw, cache)
+            coverage, spans = random_query(harness, draw, cache)
             columns, rest = coverage.packed(spans, filtered=True)
             assert rest == []
             done["with new events"] += any(

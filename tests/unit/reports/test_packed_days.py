@@ -100,7 +100,7 @@ def spans_of(draw: random.Random) -> list[Span]:
     return spans
 
 
-def asked(harness: RollupHarness, draw: random.Random) -> tuple[Coverage, list[Span], list[PackedDays]]:
+def random_query(harness: RollupHarness, draw: random.Random) -> tuple[Coverage, list[Span], list[PackedDays]]:
     """Return some spans with filters: their coverage, and as packed days: whole ones, and parts."""
     spans = spans_of(draw)
     scope = harness.scope(spans[0][0], spans[-1][1], filters_of(draw))
@@ -118,7 +118,7 @@ def test_figures_are_those_of_the_rows(harness: RollupHarness, compare: Comparis
     draw = random.Random(1)
     for _ in range(examples(20, default=10)):
         with snapshot(harness.reader):
-            compare(*asked(harness, draw), draw)
+            compare(*random_query(harness, draw), draw)
 
 
 @pytest.mark.usefixtures("batches")
@@ -220,12 +220,12 @@ def test_lists_of_several_fields_are_counted_together(harness: RollupHarness) ->
     fields, reads = (*FIELDS, *PAGES), Counter[str]()
     scope = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS, (Filter("pathname", "!=", ("x",)),))
 
-    def lists(asked: Sequence[tuple[str, ...]], name: str) -> list[Top]:
+    def lists(fields: Sequence[tuple[str, ...]], name: str) -> list[Top]:
         """Return the lists, with nothing cached before."""
         cache = ResultCache()
         harness.reader.set_trace_callback(lambda sql: reads.update([name] if "/* day_columns.read */" in sql else []))
         with snapshot(harness.reader):
-            queries = [[TopQuery(field, 10) for field in some] for some in asked]
+            queries = [[TopQuery(field, 10) for field in some] for some in fields]
             found = [one for some in queries for one in top(harness.reader, scope, some, cache)]
         harness.reader.set_trace_callback(None)
         return found

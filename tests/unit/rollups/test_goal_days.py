@@ -40,7 +40,7 @@ def figures(harness: RollupHarness, scope: Scope, *, cached: bool = True) -> lis
     """Every figure of the goals, with an empty cache. cached: they are those of the cache of the harness, too."""
     edges = [(ms, min(ms + DAY_MS, scope.to_ms)) for ms in range(scope.from_ms, scope.to_ms, DAY_MS)]
     # Few labels are looked up, many are selected from all.
-    asked = (range(40), range(100), (3, 5))
+    chosen = (range(40), range(100), (3, 5))
 
     def ask(run: Any, kept: ResultCache | None) -> list[Any]:
         found: list[Any] = []
@@ -48,7 +48,7 @@ def figures(harness: RollupHarness, scope: Scope, *, cached: bool = True) -> lis
             cache = kept or ResultCache()
             found.append(goals.total(run, scope, goal, cache))
             found.append(goals.by_bucket(run, scope, goal, edges, cache))
-            found += [goals.by_label(run, scope, goal, field, labels, cache) for field in FIELDS for labels in asked]
+            found += [goals.by_label(run, scope, goal, field, labels, cache) for field in FIELDS for labels in chosen]
         return found
 
     found = harness.query(lambda run: ask(run, None))

@@ -71,11 +71,11 @@ class Work:
 
 async def test_identical_queries_share_one_result() -> None:
     flights, work = SingleFlight[int](), Work()
-    asked = [asyncio.create_task(flights.do(key, lambda: False, work)) for key in ("x", "x", "y", "x", "z", "z")]
+    tasks = [asyncio.create_task(flights.do(key, lambda: False, work)) for key in ("x", "x", "y", "x", "z", "z")]
     await asyncio.sleep(0.01)
     assert (len(work.is_gone), flights.joined) == (3, 3)
     work.end.set()
-    found = await asyncio.gather(*asked, return_exceptions=True)
+    found = await asyncio.gather(*tasks, return_exceptions=True)
     assert found[:4] == [1, 1, 2, 1]
     assert [type(one) for one in found[4:]] == [ValueError, ValueError]
     assert await flights.do("x", lambda: False, work) == 4
@@ -89,18 +89,18 @@ async def test_shared_work_continues_while_a_request_waits() -> None:
     def ask(name: str) -> "asyncio.Task[int]":
         return asyncio.create_task(flights.do("x", lambda: name in gone, work))
 
-    asked = [ask("a"), ask("b")]
+    tasks = [ask("a"), ask("b")]
     await asyncio.sleep(0.01)
     gone.add("a")
     assert not work.is_gone[0]()
     gone.add("b")
     assert work.is_gone[0]()
-    asked.append(ask("c"))
+    tasks.append(ask("c"))
     await asyncio.sleep(0.01)
     assert len(work.is_gone) == 2
     assert not work.is_gone[1]()
     work.end.set()
-    assert await asyncio.gather(*asked) == [1, 1, 2]
+    assert await asyncio.gather(*tasks) == [1, 1, 2]
     assert not flights._flights
 
 

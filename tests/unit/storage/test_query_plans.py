@@ -436,7 +436,7 @@ async def run_product(app: App, statement_log: StatementLog) -> None:
 async def reject_event(app: App, key: str, website: str) -> None:
     """Reject an event, read the count of rejected events, and delete old counts."""
     await app.admin(lambda run: run.execute("insert into rejected_event values (1, 5, 0, 1)"))
-    app.store.rejected_events._forgot_ns -= rejected_events._FORGET_NS  # when old counts were last deleted
+    app.store.rejected_events._last_expiry_ns -= rejected_events._EXPIRY_INTERVAL_NS
     answer = await app.collect({"type": "pageview", "website_id": website, "url": "x"})
     assert answer.status == 400
     await app.store.tick()

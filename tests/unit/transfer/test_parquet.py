@@ -104,12 +104,12 @@ def test_errors_name_the_fix_and_leave_no_file(command: Command, tmp_path: Path)
     folder = tmp_path / "without_pyarrow"
     folder.mkdir()
     (folder / "pyarrow.py").write_text("raise ImportError('not installed')\n")
-    for file, env, said in (
+    for file, env, message in (
         ("events.parquet", {"PYTHONPATH": str(folder)}, "pip install 'tally-analytics-server[parquet]'"),
         ("events.parquet.gz", {}, "choose a name without .gz"),
     ):
         done = command("export", "example.com", file, "--format", "parquet", env=env)
         assert (done.returncode, done.stdout) == (1, "")
-        assert said in done.stderr
+        assert message in done.stderr
         assert "Traceback" not in done.stderr
         assert list(tmp_path.glob("events*")) == []

@@ -87,13 +87,13 @@ def connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqli
 
 def take(connection: sqlite3.Connection, path: Path, **options: Any) -> tuple[Any, list[str]]:
     """Import a file by two processes; return the summary, or what was raised, and the messages."""
-    said: list[str] = []
-    options = {"now_ms": NOON_MS, "uses_reader_process": True, "report": said.append} | options
+    messages: list[str] = []
+    options = {"now_ms": NOON_MS, "uses_reader_process": True, "report": messages.append} | options
     with open_source(str(path)) as source:
         try:
-            return import_events(connection, 1, source, **options), said
+            return import_events(connection, 1, source, **options), messages
         except BadFile as failure:
-            return str(failure), said
+            return str(failure), messages
 
 
 def count(connection: sqlite3.Connection) -> int:
@@ -140,9 +140,9 @@ def test_an_import_and_its_check_by_two_processes(connection: sqlite3.Connection
         preview = preview_events(connection, 1, source, now_ms=NOON_MS, uses_reader_process=True)
     assert isinstance(preview, Preview)
     assert (preview.lines, preview.bad, sum(preview.days.values())) == (4_002, 2, 4_000)
-    summary, said = take(connection, path)
+    summary, messages = take(connection, path)
     assert summary == (4_000, 0, 2, 0)
-    assert said[0] == "line 4,001: missing_field (pathname): This type needs pathname."
+    assert messages[0] == "line 4,001: missing_field (pathname): This type needs pathname."
     assert count(connection) == 4_000
 
 
@@ -195,9 +195,9 @@ def test_an_import_continues_after_the_reading_process_is_killed(
         f"The process that reads {path} has ended unexpectedly, with status -9: run the same command again." in failure
     )
     assert count(connection) == 2_500
-    summary, said = take(connection, path)
+    summary, messages = take(connection, path)
     assert summary == (30_000, 0, 0, 0)
-    assert said == ["continuing an interrupted import after 2,500 lines"]
+    assert messages == ["continuing an interrupted import after 2,500 lines"]
     assert count(connection) == 30_000
 
 

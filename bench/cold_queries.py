@@ -1,4 +1,4 @@
-"""Part first: queries with a filter that was not used before, one by one, and the requests of a dashboard at once.
+"""Part cold: queries with a filter that was not used before, one by one, and the requests of a dashboard at once.
 
 Those are the queries of a dashboard; a funnel, the values of event_data and journeys, which are on other pages, have
 servers of their own. The server keeps sums of complete days, so each round starts it again and waits until it is idle.
@@ -40,7 +40,7 @@ FILTERS = (
 RANGES = (30, 365)
 
 
-def first_asks(bench: Bench) -> list[Row]:
+def cold_queries(bench: Bench) -> list[Row]:
     """Return the rows: the slowest query by itself, and all at once."""
     rows = []
     with bench.copy() as data_set:
