@@ -38,13 +38,27 @@ OpenPage = Callable[..., Any]
 class Problems(list[str]):
     """Console errors, exceptions and policy violations of a page."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._ignored: tuple[str, ...] = ()
+
     def watch(self, page: Any) -> None:
-        page.on("console", lambda message: message.type == "error" and self.append(message.text))
-        page.on("pageerror", lambda error: self.append(f"{error}"))
+        page.on("console", lambda message: message.type == "error" and self.add(message.text))
+        page.on("pageerror", lambda error: self.add(f"{error}"))
         page.add_init_script(
             "addEventListener('securitypolicyviolation', (breach) =>"
             " console.error('policy', breach.violatedDirective, breach.blockedURI))"
         )
+
+    def add(self, problem: str) -> None:
+        """Add a problem, unless it is ignored."""
+        if not any(word in problem for word in self._ignored):
+            self.append(problem)
+
+    def ignore(self, *words: str) -> None:
+        """Discard the problems that contain one of these words, also those that the browser reports later."""
+        self._ignored += words
+        self.discard(*words)
 
     def discard(self, *words: str) -> None:
         """Remove the problems that contain one of these words: those that the test causes."""
