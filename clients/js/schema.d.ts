@@ -351,7 +351,7 @@ export interface ImportedDays {
   /** Figures that some of these days lack. */
   missing: ("visitors" | "visits" | "pageviews" | "events" | "bounces" | "visit_duration")[];
   /** Why the other days are not part of the figures. */
-  left_out?: "filters" | "goal" | "interval" | "part_of_day";
+  excluded_by?: "filters" | "goal" | "interval" | "part_of_day";
 }
 
 export interface TimeseriesAnswer {

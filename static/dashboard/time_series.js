@@ -137,18 +137,18 @@ function legendOf(title, span, before) {
 }
 
 /**
- * Returns the legend of hatched buckets, and how many days of imported sums are left out.
+ * Returns the legend of hatched buckets, and how many days of imported sums are excluded.
  *
  * @param {ImportedDays | null} imported
  */
 function importedLegend(imported) {
   if (!imported) return [];
-  const leftOut = imported.days - imported.counted_days;
+  const excluded = imported.days - imported.counted_days;
   return [
     imported.counted_days
       ? h("span", { class: "legend-item" }, h("span", { class: "legend-hatch" }), t("imported_sums"))
       : null,
-    leftOut ? h("span", { class: "legend-item soft" }, t("imported_left_out", { count: leftOut })) : null,
+    excluded ? h("span", { class: "legend-item soft" }, t("imported_excluded", { count: excluded })) : null,
   ];
 }
 

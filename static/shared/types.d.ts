@@ -411,7 +411,7 @@ interface ImportedDays {
   counted_days: number;
   /** First and last day of those that count. */
   ranges: Days[];
-  left_out?: string;
+  excluded_by?: string;
 }
 
 /** The days of a view as of now. */

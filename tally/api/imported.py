@@ -50,7 +50,7 @@ async def imported_meta(
         "missing": _missing(found),
     }
     if counted < found.days:
-        about["left_out"] = FILTERS if scope.filters else reason or PART_OF_DAY
+        about["excluded_by"] = FILTERS if scope.filters else reason or PART_OF_DAY
     return {name: about}
 
 

@@ -204,7 +204,7 @@ def _restore_offsite(given: argparse.Namespace, settings: Settings) -> tuple[Pat
             for domain in restored.websites:
                 say(f"created the website {readable_host(domain)}, which is newer than the backup: check its settings")
             if restored.invalid:
-                say(f"{restored.invalid:,} lines of increments are invalid and left out, see above")
+                say(f"{restored.invalid:,} lines of increments are invalid and were skipped, see above")
                 say("find the cause, such as the clock, before you start a server: its next backup deletes increments")
             for after, to in fetched.gaps:
                 say(f"an increment is missing: events with ids from {after + 1} to {to} may be lost")

@@ -290,7 +290,7 @@ def test_after_a_restore_another_series_begins(
     assert len(rows(got.path, EVENTS)) == 3
 
 
-def test_imports_and_deleted_websites_are_left_out(sender: Sender, folder: Folder, tmp_path: Path) -> None:
+def test_imports_and_deleted_websites_are_not_in_increments(sender: Sender, folder: Folder, tmp_path: Path) -> None:
     """The file of an import is imported again: its lines would be there twice."""
     from tests.support.imports import Imports
 

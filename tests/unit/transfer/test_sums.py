@@ -140,7 +140,7 @@ def test_reports_of_whole_days_are_those_of_the_file(imports: Imports) -> None:
     assert wrong(imports) == []
 
 
-def test_where_sums_are_left_out_meta_says_why(imports: Imports) -> None:
+def test_meta_has_the_reason_why_sums_are_excluded(imports: Imports) -> None:
     take(imports, "plausible", plausible_archive(ALL))
     for request, visitors, counted, reason in (
         (f"stats?{RANGE}&filter_country=DE", 0, 0, "filters"),
@@ -156,7 +156,7 @@ def test_where_sums_are_left_out_meta_says_why(imports: Imports) -> None:
         data = answer["data"]
         found = sum(row["visitors"] for row in data) if isinstance(data, list) else data["visitors"]
         assert (found, answer["meta"]["imported"]["counted_days"]) == (visitors, counted), request
-        assert answer["meta"]["imported"]["left_out"] == reason
+        assert answer["meta"]["imported"]["excluded_by"] == reason
     before = imports.site.json("stats?from=2024-04-05&to=2024-04-14&compare=previous")
     assert before["data"]["previous"] == figures(ALL)
     assert "imported" not in before["meta"]

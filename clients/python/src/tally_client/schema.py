@@ -442,7 +442,7 @@ class ImportedDays(TypedDict):
     # Figures that some of these days lack.
     missing: list[Literal["visitors", "visits", "pageviews", "events", "bounces", "visit_duration"]]
     # Why the other days are not part of the figures.
-    left_out: NotRequired[Literal["filters", "goal", "interval", "part_of_day"]]
+    excluded_by: NotRequired[Literal["filters", "goal", "interval", "part_of_day"]]
 
 
 class TimeseriesAnswer(TypedDict):
