@@ -69,13 +69,28 @@ def unset(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Yield a server with the owner's account and no website, for tests that change neither."""
+    """Yield a server with the owner's account and no website, for tests that leave it so."""
     with running(tmp_path_factory.mktemp("own")) as one:
         sent = {"token": setup_link(one).partition("#")[2], "email": EMAIL, "password": PASSWORD}
         headers = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
         answer = one.request("POST", "/api/account/setup", sent, headers)
         assert answer.status == 201, answer.text
         yield one
+
+
+@pytest.fixture
+def emptied(own: Server) -> Iterator[Server]:
+    """Yield the same server for a test that adds websites or keys or sets a time zone; remove them after it."""
+    yield own
+    headers = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
+    answer = own.request("POST", "/api/account/login", {"email": EMAIL, "password": PASSWORD}, headers)
+    headers["Cookie"] = "; ".join(line.partition(";")[0] for line in answer.headers.get_all("Set-Cookie", []))
+    for kind in ("websites", "keys"):
+        for one in own.request("GET", f"/api/account/{kind}", headers=headers).json["data"]:
+            body = {"domain": one["domain"]} if kind == "websites" else None
+            answer = own.request("DELETE", f"/api/account/{kind}/{one['id']}", body, headers)
+            assert answer.status in (202, 204), answer.text
+    assert own.request("PATCH", "/api/account", {"time_zone": None}, headers).status == 200
 
 
 @contextmanager
@@ -129,31 +144,31 @@ def test_first_run(server: Server, open_page: OpenPage) -> None:
     page.wait_for_url(f"**/websites/{id[1]}?**")
 
 
-def test_the_snippet_is_copied(server: Server, open_page: OpenPage) -> None:
+def test_the_snippet_is_copied(emptied: Server, open_page: OpenPage) -> None:
     page = open_page()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    set_up(page, server)
-    website = add_website(page, server)
-    page.goto(server.url + "/setup")
+    log_in(page, emptied)
+    website = add_website(page, emptied)
+    page.goto(emptied.url + "/setup")
     button(page, "Copy snippet").click()
     expect(button(page, "Copied")).to_be_visible()
     assert website["id"] in page.evaluate("navigator.clipboard.readText()")
 
 
 @pytest.mark.parametrize("place", ["/setup", "/websites/{id}", "/websites/{id}#settings"])
-def test_snippets_of_systems(server: Server, open_page: OpenPage, place: str) -> None:
+def test_snippets_of_systems(emptied: Server, open_page: OpenPage, place: str) -> None:
     """Each is the one of the docs with the server's address and the website's id; selected and copied by keyboard."""
     page = open_page()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    set_up(page, server)
-    website = add_website(page, server)["id"]
-    page.goto(server.url + place.format(id=website))
+    log_in(page, emptied)
+    website = add_website(page, emptied)["id"]
+    page.goto(emptied.url + place.format(id=website))
     choice = field(page, "Website built with")
     choice.focus()
     known = json.loads((ROOT / "static" / "shared" / "snippets.json").read_text())
     for snippet in known["snippets"]:
         expect(choice.locator("option:checked")).to_have_text(snippet["name"])
-        code = snippet["code"].replace(known["url"], server.url).replace(known["website_id"], website)
+        code = snippet["code"].replace(known["url"], emptied.url).replace(known["website_id"], website)
         expect(page.get_by_label("Snippet")).to_have_text(code, use_inner_text=True)
         expect(page.locator(".snippet")).to_contain_text(snippet.get("file") or snippet.get("menu") or "every page")
         page.keyboard.press("ArrowDown")
@@ -341,11 +356,11 @@ def test_an_expired_session_redirects_to_the_login_and_back(own: Server, open_pa
     expect(page.get_by_role("heading", name="API keys", exact=True)).to_be_visible()
 
 
-def test_a_form_is_sent_once(server: Server, open_page: OpenPage) -> None:
+def test_a_form_is_sent_once(emptied: Server, open_page: OpenPage) -> None:
     """However often the button is pressed during the request."""
     page = open_page()
-    set_up(page, server)
-    page.goto(server.url + "/account/keys")
+    log_in(page, emptied)
+    page.goto(emptied.url + "/account/keys")
     sent: list[Any] = []
 
     def hold(route: Any) -> None:
@@ -384,12 +399,12 @@ def test_a_server_that_cannot_be_reached_is_shown_as_text(own: Server, open_page
 # API keys
 
 
-def test_a_key_is_shown_once_reads_and_is_revoked(server: Server, open_page: OpenPage) -> None:
+def test_a_key_is_shown_once_reads_and_is_revoked(emptied: Server, open_page: OpenPage) -> None:
     page = open_page()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    set_up(page, server)
-    website = add_website(page, server)
-    page.goto(server.url)
+    log_in(page, emptied)
+    website = add_website(page, emptied)
+    page.goto(emptied.url)
     page.get_by_role("navigation", name="Websites and account").get_by_text(EMAIL).click()
     page.get_by_role("link", name="API keys").click()
     field(page, "Name").fill(MARKUP)
@@ -402,7 +417,7 @@ def test_a_key_is_shown_once_reads_and_is_revoked(server: Server, open_page: Ope
     expect(button(page, "Copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == key
     bearer = {"Authorization": f"Bearer {key}"}
-    read = server.request("GET", "/api/v1/websites", headers=bearer)
+    read = emptied.request("GET", "/api/v1/websites", headers=bearer)
     assert [one["id"] for one in read.json["data"]] == [website["id"]]
 
     page.reload()
@@ -416,7 +431,7 @@ def test_a_key_is_shown_once_reads_and_is_revoked(server: Server, open_page: Ope
     row.get_by_role("button", name="Revoke key").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke key").click()
     expect(page.get_by_text("No keys yet.")).to_be_visible()
-    assert server.request("GET", "/api/v1/websites", headers=bearer).status == 401
+    assert emptied.request("GET", "/api/v1/websites", headers=bearer).status == 401
     expect(page).to_have_title("API keys · Tally")
 
 
@@ -531,10 +546,10 @@ def test_after_a_logout_the_back_button_shows_no_page(own: Server, open_page: Op
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
-def test_the_time_zone_is_stored(server: Server, open_page: OpenPage) -> None:
+def test_the_time_zone_is_stored(emptied: Server, open_page: OpenPage) -> None:
     page = open_page()
-    set_up(page, server)
-    page.goto(server.url + "/account")
+    log_in(page, emptied)
+    page.goto(emptied.url + "/account")
     zone = field(page, "Time zone of reports")
     expect(zone.locator("option").first).to_have_text("Browser time zone (Europe/Berlin)")
     zone.select_option("Asia/Kathmandu")
@@ -544,24 +559,24 @@ def test_the_time_zone_is_stored(server: Server, open_page: OpenPage) -> None:
     expect(zone).to_have_value("Asia/Kathmandu")
 
 
-def test_the_version_links_to_its_changes(server: Server, open_page: OpenPage) -> None:
+def test_the_version_links_to_its_changes(own: Server, open_page: OpenPage) -> None:
     page = open_page()
-    set_up(page, server)
-    page.goto(server.url + "/account")
+    log_in(page, own)
+    page.goto(own.url + "/account")
     expect(page.get_by_text(f"Tally {tally_version()}")).to_be_visible()
     with page.expect_popup() as opened:
         page.get_by_role("link", name="Changes of this release").click()
     expect(opened.value.get_by_text("# Changelog")).to_be_visible()
-    assert opened.value.url == server.url + "/api/account/changelog"
+    assert opened.value.url == own.url + "/api/account/changelog"
 
 
 # Websites
 
 
-def test_a_website_is_added_renamed_and_deleted(server: Server, open_page: OpenPage) -> None:
+def test_a_website_is_added_renamed_and_deleted(emptied: Server, open_page: OpenPage) -> None:
     page = open_page()
-    set_up(page, server)
-    page.goto(server.url)
+    log_in(page, emptied)
+    page.goto(emptied.url)
     expect(page.get_by_role("heading", name="No websites yet")).to_be_visible()
     page.get_by_role("main").get_by_role("link", name="Add website").click()
     field(page, "Domain").fill("com")
@@ -575,11 +590,11 @@ def test_a_website_is_added_renamed_and_deleted(server: Server, open_page: OpenP
     card = page.get_by_role("main").get_by_role("listitem").filter(has_text="example.com")
     expect(card).to_contain_text("No events yet.")
 
-    _, answer = ask(page, server, "GET", "/api/account/websites")
+    _, answer = ask(page, emptied, "GET", "/api/account/websites")
     id = answer["data"][0]["id"]
     for path in ("/", "/pricing"):
-        send_view(server, id, path)
-    page.goto(server.url)
+        send_view(emptied, id, path)
+    page.goto(emptied.url)
     expect(card).to_contain_text("Pageviews2")
     expect(card).to_contain_text("1 now")
 
@@ -602,23 +617,23 @@ def test_a_website_is_added_renamed_and_deleted(server: Server, open_page: OpenP
     dialog.get_by_role("button", name="Delete website").click()
     expect(page.get_by_role("heading", name="No websites yet")).to_be_visible()
     event = {"type": "pageview", "website_id": id, "url": "https://example.org/"}
-    assert server.request("POST", "/api/collect", event).status == 404
-    page.goto(f"{server.url}/websites/{id}#settings")
+    assert emptied.request("POST", "/api/collect", event).status == 404
+    page.goto(f"{emptied.url}/websites/{id}#settings")
     expect(page.get_by_role("heading", name="Website not found")).to_be_visible()
 
 
-def test_a_domain_is_added_again_only_after_confirmation(server: Server, open_page: OpenPage) -> None:
+def test_a_domain_is_added_again_only_after_confirmation(emptied: Server, open_page: OpenPage) -> None:
     page = open_page()
-    set_up(page, server)
-    add_website(page, server)
-    page.goto(f"{server.url}/#add")
+    log_in(page, emptied)
+    add_website(page, emptied)
+    page.goto(f"{emptied.url}/#add")
     field(page, "Domain").fill("example.com")
     button(page, "Add website").click()
     expect(page.get_by_text("You already have a website with the domain example.com.")).to_be_visible()
-    assert len(ask(page, server, "GET", "/api/account/websites")[1]["data"]) == 1
+    assert len(ask(page, emptied, "GET", "/api/account/websites")[1]["data"]) == 1
     button(page, "Add website").click()
     expect(page.get_by_role("heading", name="Add the snippet to example.com")).to_be_visible()
-    assert len(ask(page, server, "GET", "/api/account/websites")[1]["data"]) == 2
+    assert len(ask(page, emptied, "GET", "/api/account/websites")[1]["data"]) == 2
 
 
 def test_a_demo_has_a_notice_on_its_pages_and_at_the_login(server: Server, open_page: OpenPage) -> None:
@@ -640,11 +655,11 @@ def test_a_demo_has_a_notice_on_its_pages_and_at_the_login(server: Server, open_
     expect(page.get_by_text("This server shows demo data.")).to_be_visible()
 
 
-def test_allowed_origins(server: Server, open_page: OpenPage) -> None:
+def test_allowed_origins(emptied: Server, open_page: OpenPage) -> None:
     page = open_page()
-    set_up(page, server)
-    website = add_website(page, server)
-    page.goto(f"{server.url}/websites/{website['id']}#settings")
+    log_in(page, emptied)
+    website = add_website(page, emptied)
+    page.goto(f"{emptied.url}/websites/{website['id']}#settings")
     other = field(page, "Origins")
     other.fill("partner.example")
     button(page, "Save origins").click()
@@ -652,40 +667,40 @@ def test_allowed_origins(server: Server, open_page: OpenPage) -> None:
     other.fill("https://partner.example\ncapacitor://localhost")
     button(page, "Save origins").click()
     expect(page.get_by_text("Origins saved.")).to_be_visible()
-    send_view(server, website["id"], domain="partner.example")
+    send_view(emptied, website["id"], domain="partner.example")
     page.reload()
     expect(other).to_have_value("capacitor://localhost\nhttps://partner.example")
 
 
-def test_a_share_link_is_created_and_revoked(server: Server, open_page: OpenPage) -> None:
+def test_a_share_link_is_created_and_revoked(emptied: Server, open_page: OpenPage) -> None:
     page, stranger = open_page(), open_page()
-    set_up(page, server)
-    website = add_website(page, server)
-    page.goto(f"{server.url}/websites/{website['id']}#settings")
+    log_in(page, emptied)
+    website = add_website(page, emptied)
+    page.goto(f"{emptied.url}/websites/{website['id']}#settings")
     button(page, "Create link").click()
     link = field(page, "Share link").input_value()
-    token = link.removeprefix(server.url + "/share/")
-    assert (ask(stranger, server, "GET", f"/api/share/{token}"))[0] == 200
+    token = link.removeprefix(emptied.url + "/share/")
+    assert (ask(stranger, emptied, "GET", f"/api/share/{token}"))[0] == 200
     button(page, "Replace link").click()
     page.get_by_role("dialog").get_by_role("button", name="Replace link").click()
     expect(field(page, "Share link")).not_to_have_value(link)
-    assert (ask(stranger, server, "GET", f"/api/share/{token}"))[0] == 404
-    again = (field(page, "Share link").input_value()).removeprefix(server.url + "/share/")
-    assert (ask(stranger, server, "GET", f"/api/share/{again}"))[0] == 200
+    assert (ask(stranger, emptied, "GET", f"/api/share/{token}"))[0] == 404
+    again = (field(page, "Share link").input_value()).removeprefix(emptied.url + "/share/")
+    assert (ask(stranger, emptied, "GET", f"/api/share/{again}"))[0] == 200
     button(page, "Revoke link").click()
     page.get_by_role("dialog").get_by_role("button", name="Revoke link").click()
     expect(button(page, "Create link")).to_be_focused()
-    assert (ask(stranger, server, "GET", f"/api/share/{again}"))[0] == 404
+    assert (ask(stranger, emptied, "GET", f"/api/share/{again}"))[0] == 404
 
 
-def test_markup_in_names_is_shown_as_text(server: Server, open_page: OpenPage) -> None:
+def test_markup_in_names_is_shown_as_text(emptied: Server, open_page: OpenPage) -> None:
     page = open_page()
-    set_up(page, server)
-    website = add_website(page, server, name=MARKUP)
-    ask(page, server, "POST", "/api/account/keys", {"name": MARKUP})
+    log_in(page, emptied)
+    website = add_website(page, emptied, name=MARKUP)
+    ask(page, emptied, "POST", "/api/account/keys", {"name": MARKUP})
     for path in ("/", f"/websites/{website['id']}#settings", "/account/keys"):
         page.goto("about:blank")
-        page.goto(server.url + path)
+        page.goto(emptied.url + path)
         expect(page.get_by_role("main").get_by_text(MARKUP).first).to_be_visible()
         assert page.locator("main b, main img, nav b, nav img").count() == 0
         assert page.title() != "hit"
@@ -694,12 +709,10 @@ def test_markup_in_names_is_shown_as_text(server: Server, open_page: OpenPage) -
 # Keyboard and accessibility
 
 
-def test_by_keyboard_alone(server: Server, open_page: OpenPage) -> None:
+def test_by_keyboard_alone(emptied: Server, open_page: OpenPage) -> None:
     """Log in, add a website, close the dialog, open the user menu, go to the keys, make one, revoke it."""
     page = open_page()
-    set_up(page, server)
-    page.context.clear_cookies()
-    login_page(page, server)
+    login_page(page, emptied)
     keys = page.keyboard
     keys.type(EMAIL)
     keys.press("Tab")
