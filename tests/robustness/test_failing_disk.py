@@ -278,19 +278,19 @@ def test_a_start_without_write_permission(read_only: str, tmp_path: Path, serve:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("bytes_left", [1, 24, 1_000, 4_119, 4_120, 9_000])
-def test_a_partial_write(bytes_left: int, ledger: Ledger) -> None:
+def test_partial_writes(ledger: Ledger) -> None:
     """A limit on the file size ends a write after so many bytes, as a disk that becomes full does."""
     process = ledger.server.pid
     before = resource.prlimit(process, resource.RLIMIT_FSIZE)
-    # The next write is at the end of the log.
-    size = Path(f"{ledger.server.db}-wal").stat().st_size
-    resource.prlimit(process, resource.RLIMIT_FSIZE, (size + bytes_left, before[1]))
-    assert ledger.send(3, of_bytes=2_000).status == 503
-    ledger.check_reads()
-    assert not ledger.is_healthy()
-    resource.prlimit(process, resource.RLIMIT_FSIZE, before)
-    ledger.wait_for_recovery()
+    for bytes_left in (1, 24, 1_000, 4_119, 4_120, 9_000):
+        # The next write is at the end of the log.
+        size = Path(f"{ledger.server.db}-wal").stat().st_size
+        resource.prlimit(process, resource.RLIMIT_FSIZE, (size + bytes_left, before[1]))
+        assert ledger.send(3, of_bytes=2_000).status == 503, bytes_left
+        ledger.check_reads()
+        assert not ledger.is_healthy(), bytes_left
+        resource.prlimit(process, resource.RLIMIT_FSIZE, before)
+        ledger.wait_for_recovery()
     ledger.server.kill()
     ledger.check_database()
 
@@ -512,22 +512,22 @@ def test_writing_to_a_damaged_page(damaged: Ledger) -> None:
     assert damaged.server.terminate() == 0
 
 
-@pytest.mark.parametrize("table", ["event", "label", "meta", "website", "visit"])
-def test_a_start_on_a_damaged_file(table: str, ledger: Ledger) -> None:
+def test_a_start_on_a_damaged_file(ledger: Ledger) -> None:
     """The command exits with status 1 and names the file and the fix. The file is not changed."""
     for _ in range(5):
         ledger.send(50)
     assert ledger.server.terminate() == 0
     db = ledger.server.db
-    with overwritten_page(db, table):
-        before = db.read_bytes()
-        words = [sys.executable, str(ROOT / "analytics_server.py"), "serve", "--port", "0", "--db", str(db)]
-        done = subprocess.run(words, capture_output=True, text=True, env=clean_environment(), timeout=60)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert str(db) in done.stderr.splitlines()[-1]
-        assert "backup" in done.stderr
-        assert "Traceback" not in done.stderr
-        assert db.read_bytes() == before
+    words = [sys.executable, str(ROOT / "analytics_server.py"), "serve", "--port", "0", "--db", str(db)]
+    for table in ("event", "label", "meta", "website", "visit"):
+        with overwritten_page(db, table):
+            before = db.read_bytes()
+            done = subprocess.run(words, capture_output=True, text=True, env=clean_environment(), timeout=60)
+            assert (done.returncode, done.stdout) == (1, ""), table
+            assert str(db) in done.stderr.splitlines()[-1]
+            assert "backup" in done.stderr
+            assert "Traceback" not in done.stderr
+            assert db.read_bytes() == before
 
 
 # The application in this process, where tests choose the time of a fault
