@@ -16,6 +16,7 @@ from tally.accounts.sign_in import BROWSER_TRIES
 from tally.api.auth import AUTH
 from tests.api.test_authorization import COLLECTING
 from tests.support.app import OWNER, App, MakeApp
+from tests.support.cases import cases
 from tests.support.page_client import PASSWORD, PageClient, account, logged_in
 from tests.support.process import Command
 
@@ -141,11 +142,15 @@ def test_every_change_is_in_the_table() -> None:
     assert changing == set(CHANGES)
 
 
-@pytest.mark.parametrize(("method", "path"), CHANGES)
-async def test_cross_site_changes_are_refused(app: App, method: str, path: str) -> None:
+@pytest.fixture
+async def browser(app: App) -> PageClient:
+    return await logged_in(app)
+
+
+@cases(("method", "path"), CHANGES)
+async def test_cross_site_changes_are_refused(app: App, browser: PageClient, method: str, path: str) -> None:
     """A change needs Sec-Fetch-Site same-origin or none, or without that header an Origin equal to the host or
     base_url, otherwise 403 `cross_site`, even with the owner's cookie."""
-    browser = await logged_in(app)
     headers: list[dict[str, str | None]] = [{"Sec-Fetch-Site": site} for site in REFUSED_SITES]
     headers += [
         {"Sec-Fetch-Site": None, "Origin": origin} for origin in ("null", "https://evil.example", "", "x", "http://[")
