@@ -515,10 +515,7 @@ def after_retention(harness: RollupHarness) -> tuple[RollupHarness, Reference]:
 GONE_EDGES = [-5, 0, 1, 2, 3, 4, 7, 20, 21, 22]
 
 
-@pytest.mark.parametrize(
-    ("first", "last"), [(first, last) for first in GONE_EDGES for last in GONE_EDGES if first < last]
-)
-@pytest.mark.slow
+@cases(("first", "last"), [(first, last) for first in GONE_EDGES for last in GONE_EDGES if first < last])
 def test_unfiltered_figures_of_whole_utc_days_are_kept(
     after_retention: tuple[RollupHarness, Reference], first: int, last: int
 ) -> None:
@@ -534,7 +531,7 @@ def test_unfiltered_figures_of_whole_utc_days_are_kept(
         assert harness.series(scope, edges) == reference.series(scope, edges)
 
 
-@pytest.mark.parametrize(
+@cases(
     ("from_ms", "to_ms", "filters"),
     [
         pytest.param(1, DAY_MS, (), id="odd beginning"),
