@@ -147,5 +147,5 @@ def test_imported_sums_are_marked_on_the_dashboard(serve: Serve, open_page: Open
             page.emulate_media(color_scheme=scheme)
             assert violations(page) == [], (name, scheme)
     page.goto(f"{server.url}/websites/{website['id']}?{span}&filter_country=DE")
-    expect(page.locator(".legend").get_by_text("20 days of imported sums are left out")).to_be_visible()
+    expect(page.locator(".legend").get_by_text("20 days of imported sums are excluded")).to_be_visible()
     expect(page.locator(".legend-hatch")).to_have_count(0)
