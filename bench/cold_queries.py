@@ -53,7 +53,7 @@ def cold_queries(bench: Bench) -> list[Row]:
                     [Query("first", days, question, f"{question}&{words}") for question in questions]
                     for questions in (QUERIES, CLICK, OTHERS)
                 )
-                progress(f"{ROUNDS} rounds of {len(queries)} questions over {days} days with {words}")
+                progress(f"{ROUNDS} rounds of {len(queries)} queries over {days} days with {words}")
                 alone, other = _one_by_one(data_set, queries), _one_by_one(data_set, others)
                 all_ten, at_click = (_together(data_set, group) for group in (queries, click))
                 slowest = max(alone, key=lambda question: alone[question])
@@ -61,7 +61,7 @@ def cold_queries(bench: Bench) -> list[Row]:
                 usual_s, slowest_s = percentile(list(alone.values()), 0.5), alone[slowest]
                 text = f"{ms(slowest_s)} ({slowest.partition('?')[0]}); median {ms(usual_s)}"
                 rows += [
-                    Row("first", f"slowest question, {name}", text, target=ms(one_s), met=slowest_s <= one_s),
+                    Row("first", f"slowest query, {name}", text, target=ms(one_s), met=slowest_s <= one_s),
                     Row("first", f"all {len(queries)} at once, {name}", ms(all_ten)),
                     Row("first", f"a dashboard's, {name}", ms(at_click), target=ms(all_s), met=at_click <= all_s),
                 ]

@@ -85,8 +85,8 @@ class SqliteReports:
         self._counted: dict[int, tuple[Hashable, Traffic]] = {}
         store.each_second.append(self.cache.sweep)
 
-    async def _read(self, requester: Requester, question: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._store.read(question, requester.is_gone, requester.claim)
+    async def _read(self, requester: Requester, query: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._store.read(query, requester.is_gone, requester.claim)
 
     def version(self, website: int) -> Hashable:
         """Return the website's change counter."""

@@ -190,12 +190,12 @@ class Store:
 
     async def read(
         self,
-        question: Callable[[sqlite3.Connection], T],
+        query: Callable[[sqlite3.Connection], T],
         is_gone: Callable[[], bool] = lambda: False,
         claim: Claim = SERVER,
     ) -> T:
         """Run a function on a read-only connection, in one snapshot, until `is_gone`. Raises ApiError 503."""
-        return await self.readers.ask(question, is_gone, claim)
+        return await self.readers.run(query, is_gone, claim)
 
     async def read_changes(self) -> None:
         """`refresh`, so that all that was committed before this call is known; at most once in REFRESH_S.

@@ -328,13 +328,13 @@ class RollupBuilder:
         return end is not None and await self._write(heatmaps.pack, website, end)
 
     async def _read(
-        self, question: Callable[Concatenate[sqlite3.Connection, P], T], *what: P.args, **named: P.kwargs
+        self, query: Callable[Concatenate[sqlite3.Connection, P], T], *what: P.args, **named: P.kwargs
     ) -> T:
         """Read in one snapshot."""
 
         def run(connection: sqlite3.Connection) -> T:
             with snapshot(connection):
-                return question(connection, *what, **named)
+                return query(connection, *what, **named)
 
         return await self._reader.run(run)
 

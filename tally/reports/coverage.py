@@ -129,8 +129,8 @@ class Coverage:
         Apart from final days are those that may still change, and parts of days, whose ends may move with every
         query: these are not cached. with_data: whether event_data is read.
         """
-        asked = {span[0] // DAY_MS: self.known.days[span[0] // DAY_MS] for span in spans}
-        versions = {day: known.version for day, known in asked.items() if rollup_state.is_rolled_up(day, known)}
+        wanted = {span[0] // DAY_MS: self.known.days[span[0] // DAY_MS] for span in spans}
+        versions = {day: known.version for day, known in wanted.items() if rollup_state.is_rolled_up(day, known)}
         own = conditions_of(self.connection, self.filters if filtered else ())
         with_data |= has_data(own)
         sizes = packed_days.sizes(self.connection, self.website, versions, with_data=with_data)
@@ -339,16 +339,16 @@ def _covered(coverage: Coverage) -> tuple[set[int], set[int]]:
     none: set[int] = set()
     for of in counted:
         number = field_number("pathname" if of.field in PAGES else of.field)
-        asked: Collection[int] = days
+        wanted: Collection[int] = days
         if isinstance(of, LabelFilter):
-            asked, found, is_not = *_days_with(coverage, number, of), of.is_not
+            wanted, found, is_not = *_days_with(coverage, number, of), of.is_not
         else:
             found, is_not = (
-                dict(coverage.rows(sql.matching(coverage.website, number, asked, of.values))),
+                dict(coverage.rows(sql.matching(coverage.website, number, wanted, of.values))),
                 of.operator == "!=",
             )
-        all_of_them = {day for day in asked if found.get(day, 0) == folded.get(day, 0)}
-        none_of_them = {day for day in asked if day not in found}
+        all_of_them = {day for day in wanted if found.get(day, 0) == folded.get(day, 0)}
+        none_of_them = {day for day in wanted if day not in found}
         if of.field in PAGES:
             # No visit begins or ends with a page that no event of the day is on. More is not known.
             whole, none = set(), none | none_of_them

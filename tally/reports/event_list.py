@@ -23,13 +23,13 @@ def page(
     statement = sql.events(scope, place, limit, only_traffic=only_traffic)
     rows = connection.execute(*statement).fetchall()
     from_ms = rows[-1][2] if len(rows) == limit else scope.from_ms
-    asked = scope._replace(from_ms=from_ms, to_ms=min(scope.to_ms, place.ts + 1))
-    days = unpacked_days.without_rows(connection, scope.website, from_ms // DAY_MS, (asked.to_ms - 1) // DAY_MS)
-    if not days or asked.from_ms >= asked.to_ms:
+    wanted = scope._replace(from_ms=from_ms, to_ms=min(scope.to_ms, place.ts + 1))
+    days = unpacked_days.without_rows(connection, scope.website, from_ms // DAY_MS, (wanted.to_ms - 1) // DAY_MS)
+    if not days or wanted.from_ms >= wanted.to_ms:
         return rows
     return (
         connection.execute(*statement).fetchall()
-        if _show(coverage_of(connection, asked, cache), days, place, limit)
+        if _show(coverage_of(connection, wanted, cache), days, place, limit)
         else rows
     )
 

@@ -114,7 +114,7 @@ def _conditions(coverage: Coverage, step: FunnelStep, labels: Mapping[str, int])
 
 def _of_columns(
     columns: "PackedDays",
-    asked: Sequence[FunnelStep],
+    wanted: Sequence[FunnelStep],
     steps: Sequence[Sequence[Condition]],
     cache: ResultCache,
 ) -> Iterator[tuple[int, ...]]:
@@ -124,14 +124,14 @@ def _of_columns(
         return packed(columns.funnel(steps))
 
     # By text, not label: a deleted label may be used for another text.
-    return unpacked(cache.find(columns.key("funnel", *asked), count), 3)
+    return unpacked(cache.find(columns.key("funnel", *wanted), count), 3)
 
 
 def _of_day(
     coverage: Coverage,
     span: Span,
     scope: Scope,
-    asked: Sequence[FunnelStep],
+    wanted: Sequence[FunnelStep],
     labels: Mapping[str, int],
     cache: ResultCache,
 ) -> Iterator[tuple[int, ...]]:
@@ -139,12 +139,12 @@ def _of_day(
     day = coverage.complete(span)
     # By text, not label: a deleted label may be used for another text.
     filters = coverage.scope.filters if scope.filters else ()
-    key = ("funnel", coverage.website, span[0], day and day.version, filters, *asked)
+    key = ("funnel", coverage.website, span[0], day and day.version, filters, *wanted)
     steps = [
         sql.labelled_step(one.field, labels[one.text])
         if one.filters is None
         else sql.filtered_step(coverage.website, span[0] // DAY_MS, one.filters)
-        for one in asked
+        for one in wanted
     ]
 
     def count() -> "array[int]":

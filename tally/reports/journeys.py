@@ -159,13 +159,13 @@ def _parts(
 ) -> Iterator[tuple[tuple[Any, ...] | None, Read]]:
     """Yield parts of the range: what stands for their journeys in the keys of cached results, None where they are not
     cached, and a function that reads them."""
-    question = (start, direction, steps)
+    parameters = (start, direction, steps)
     packed_days, spans = divided_days
     for columns in packed_days:
-        yield columns.key(*question), partial(columns.journeys, chosen, direction == "next", steps)
+        yield columns.key(*parameters), partial(columns.journeys, chosen, direction == "next", steps)
     for span, scope in spans:
         day = coverage.complete(span)
-        key = (coverage.website, span[0], day.version, coverage.scope.filters, *question) if day else None
+        key = (coverage.website, span[0], day.version, coverage.scope.filters, *parameters) if day else None
         yield key, partial(_counted, coverage, scope, chosen, direction, steps)
 
 

@@ -63,7 +63,7 @@ class _New:
     """The visitor of each visit, by visitor and start."""
     counts: Array
     """The events of each visit."""
-    asked: str
+    wanted: str
     """The visitors, as a JSON array."""
     columns: dict[str, Column] = field(default_factory=dict)
 
@@ -162,9 +162,9 @@ def _new(connection: sqlite3.Connection, kept: OpenDay, arrived: _Arrived) -> _N
     # Visits of a visitor do not overlap, so that this is their order. Of events of one time the older ones come first.
     order = np.lexsort((times, visitors))
     times, visitors = times[order], visitors[order]
-    asked = orjson.dumps(these.tolist()).decode()
+    wanted = orjson.dumps(these.tolist()).decode()
     names = ("visitor", "start_ms", "pageviews", "events")
-    query = sql.visits_of(kept.website, kept.day, names, asked)
+    query = sql.visits_of(kept.website, kept.day, names, wanted)
     visitor, starts, views, others = arrays(connection, query)
     counts = views + others
     begins = np.cumsum(counts) - counts
@@ -173,7 +173,7 @@ def _new(connection: sqlite3.Connection, kept: OpenDay, arrived: _Arrived) -> _N
     ):
         return None
     columns = {"pageviews": Column(views, None, True), "events": Column(others, None, True)}
-    return _New(arrived, ~is_old, order, times, visitor, counts, asked, columns)
+    return _New(arrived, ~is_old, order, times, visitor, counts, wanted, columns)
 
 
 class OpenBatch(Batch):
@@ -250,7 +250,7 @@ class OpenBatch(Batch):
         if (computed := _computed(name, new)) is not None:
             return computed
         if name in OF_VISITS:
-            query = sql.visits_of(self._website, self._kept.day, [name], new.asked)
+            query = sql.visits_of(self._website, self._kept.day, [name], new.wanted)
             return _column(name, numbers(self._connection, query), None)
         codes = column.codes
         if column.is_of_visits:

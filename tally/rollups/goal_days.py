@@ -247,8 +247,8 @@ def sums(
     of_labels = "" if labels is None else f" and {is_among('goal_day.value', labels)}"
     return connection.execute(
         f"/* goal_days.sums */ select goal_day.{by}, {', '.join(f'sum({name})' for name in COLUMNS)}"
-        " from json_each(?) as asked cross join goal_day"
-        f" where website = ? and saved_goal = ? and field = ? and day = asked.value{of_labels} group by goal_day.{by}",
+        " from json_each(?) as wanted cross join goal_day"
+        f" where website = ? and saved_goal = ? and field = ? and day = wanted.value{of_labels} group by goal_day.{by}",
         [
             *(orjson.dumps(sorted(days)).decode(), website, number_of(goal), _NUMBERS[field]),
             *([] if labels is None else [orjson.dumps(list(labels)).decode()]),

@@ -131,9 +131,9 @@ def without_rows(connection: sqlite3.Connection, website: int, first: int, last:
 
 def _without_rows_among(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> list[int]:
     """Return those of some days of which only the columns are left, in order."""
-    asked = set(days)
-    found = without_rows(connection, website, min(asked), max(asked)) if asked else []
-    return [day for day in found if day in asked]
+    wanted = set(days)
+    found = without_rows(connection, website, min(wanted), max(wanted)) if wanted else []
+    return [day for day in found if day in wanted]
 
 
 def events_without_rows(connection: sqlite3.Connection, website: int, end: int) -> int:

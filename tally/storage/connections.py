@@ -182,7 +182,7 @@ class Readers:
         # Two holders would wait for each other's connections forever.
         self._holding = asyncio.Lock()
 
-    async def ask(self, query: Query[T], is_gone: Callable[[], bool], claim: Claim) -> T:
+    async def run(self, query: Query[T], is_gone: Callable[[], bool], claim: Claim) -> T:
         """Run a query in one snapshot; cancel it once `is_gone` returns True. Raises ApiError 503."""
         of = self.links if claim.is_link else self.accounts
         try:

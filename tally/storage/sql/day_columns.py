@@ -109,7 +109,7 @@ def visits_of(website: int, day: int, columns: Sequence[str], visitors: str) -> 
     arrays = ", ".join(f"json_group_array({column})" for column in columns)
     return (
         f"/* day_columns.visits_of */ select {arrays} from (select {', '.join(columns)}"
-        " from json_each(?) as asked cross join visit on website = ? and day = ? and visitor = asked.value"
+        " from json_each(?) as wanted cross join visit on website = ? and day = ? and visitor = wanted.value"
         " order by visitor, start_ms)",
         [visitors, website, day],
     )

@@ -21,8 +21,8 @@ from tally.storage.visitor_values import is_new
 from tally.timestamps import DAY_MS
 
 _FEW_LABELS = 64
-# Days as rows of `asked`. Materialized: SQLite would parse the list again for each row of an outer loop.
-_DAYS = "with asked as materialized (select value as day from json_each(?))"
+# Days as rows of `wanted`. Materialized: SQLite would parse the list again for each row of an outer loop.
+_DAYS = "with wanted as materialized (select value as day from json_each(?))"
 _OF_EVENT = (*EVENT_FIELDS, "event_name")
 
 
@@ -374,8 +374,8 @@ def matching(website: int, field: int, days: Iterable[int], texts: Sequence[str]
     """A row (day, traffic events in rollup with one of the values) for each of some days that has any."""
     marks = ", ".join("?" * len(texts))
     return (
-        f"/* events.matching */ {_DAYS} select rollup.day, sum(pageviews + events) from label cross join asked"
-        " cross join rollup on website = ? and field = ? and rollup.day = asked.day"
+        f"/* events.matching */ {_DAYS} select rollup.day, sum(pageviews + events) from label cross join wanted"
+        " cross join rollup on website = ? and field = ? and rollup.day = wanted.day"
         f" and rollup.value = label.id where text in ({marks}) group by rollup.day",
         [orjson.dumps(list(days)).decode(), website, field, *texts],
     )
@@ -384,8 +384,8 @@ def matching(website: int, field: int, days: Iterable[int], texts: Sequence[str]
 def matching_labels(website: int, field: int, days: Iterable[int], labels: Sequence[int]) -> Query:
     """The same for values given as labels."""
     return (
-        f"/* events.matching_labels */ {_DAYS} select rollup.day, sum(pageviews + events) from asked"
-        " cross join rollup on website = ? and field = ? and rollup.day = asked.day"
+        f"/* events.matching_labels */ {_DAYS} select rollup.day, sum(pageviews + events) from wanted"
+        " cross join rollup on website = ? and field = ? and rollup.day = wanted.day"
         f" and {is_among('rollup.value', labels)} group by rollup.day",
         [orjson.dumps(list(days)).decode(), website, field, orjson.dumps(list(labels)).decode()],
     )
@@ -402,8 +402,8 @@ def values_of_day(website: int, field: int, day: int) -> Query:
 def folded(website: int, days: Iterable[int]) -> Query:
     """A row (day, traffic events in rollup) for each of some days that has any."""
     return (
-        f"/* events.folded */ {_DAYS} select rollup.day, pageviews + events from asked cross join rollup"
-        " on website = ? and field = ? and rollup.day = asked.day and value = 0",
+        f"/* events.folded */ {_DAYS} select rollup.day, pageviews + events from wanted cross join rollup"
+        " on website = ? and field = ? and rollup.day = wanted.day and value = 0",
         [orjson.dumps(list(days)).decode(), website, EVENT_NAME],
     )
 

@@ -235,7 +235,7 @@ def test_lists_of_several_fields_are_counted_together(harness: RollupHarness) ->
 
 
 @pytest.mark.usefixtures("batches")
-def test_a_filter_is_decided_once_for_all_questions(harness: RollupHarness) -> None:
+def test_a_filter_is_decided_once_for_all_queries(harness: RollupHarness) -> None:
     scope = harness.scope(
         DAY * DAY_MS, (DAY + DAYS) * DAY_MS, (Filter("browser", "=", ("x",)), Filter("os", "!=", ("y",)))
     )
@@ -265,7 +265,7 @@ def test_pairs_of_more_than_32_bits() -> None:
         assert list(zip(codes.tolist(), members.tolist(), strict=True)) == sorted(set(wide))
 
 
-def test_questions_count_in_columns_in_turn() -> None:
+def test_queries_count_in_columns_in_turn() -> None:
     """A thread that has had a turn is behind those that wait."""
     cache, turns, done = ResultCache(), list[int](), set[int]()
 
@@ -281,7 +281,7 @@ def test_questions_count_in_columns_in_turn() -> None:
     assert turns in ([0, 1] * 20, [1, 0] * 20)
 
 
-def test_questions_about_event_data_take_no_turn(harness: RollupHarness) -> None:
+def test_queries_of_event_data_take_no_turn(harness: RollupHarness) -> None:
     """Their batches take long, and others would wait for each."""
     cache, is_held, is_counted = ResultCache(), Event(), Event()
 
@@ -299,7 +299,7 @@ def test_questions_about_event_data_take_no_turn(harness: RollupHarness) -> None
         assert holding.result()
 
 
-def test_a_question_that_fails_ends_its_turn(harness: RollupHarness) -> None:
+def test_a_query_that_fails_ends_its_turn(harness: RollupHarness) -> None:
     scope, cache = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS, (Filter("browser", "=", ("x",)),)), ResultCache()
     with snapshot(harness.writer):
         harness.writer.execute("delete from day_column where field = ?", (COLUMNS["browser"],))
