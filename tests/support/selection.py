@@ -42,7 +42,6 @@ _SECONDS = {
     "test_rejected_events_page.py": 32,
     "test_disconnected_clients.py": 30,
     "test_sharing.py": 30,
-    "test_partial_days.py": 28,
     "test_privacy.py": 26,
     "test_frame.py": 24,
     "test_web_vitals_page.py": 23,
