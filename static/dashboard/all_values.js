@@ -8,7 +8,7 @@ import { percent } from "../shared/formats.js";
 import { listDialog, sortHead } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
 import { loadRegions } from "../shared/regions.js";
-import { COLUMNS, MAX_ROWS, VISIT_EDGES, listOf, listQuery, rateTexts, rowsOf } from "./top_lists.js";
+import { COLUMNS, MAX_ROWS, VISIT_EDGES, listOf, listQuery, rowsOf } from "./top_lists.js";
 
 const t = await texts("dashboard");
 const shared = await texts("shared");
@@ -58,9 +58,9 @@ export function allDialog(board, onclose) {
  * @param {TopList} list
  * @returns {Record<string, (row: BarRow) => number | null>}
  */
-function figuresOf({ counts }) {
+function figuresOf({ counts, field }) {
   const valueOf = (/** @type {any} */ value) => (value === null || value === undefined ? null : Number(value));
-  return Object.fromEntries(COLUMNS[counts].map(([name]) => [name, (row) => valueOf(row[name])]));
+  return Object.fromEntries(COLUMNS[counts](field).map(([name]) => [name, (row) => valueOf(row[name])]));
 }
 
 /**
@@ -70,7 +70,7 @@ function figuresOf({ counts }) {
  * @param {(row: BarRow) => void} choose
  */
 function allTable({ field, counts, title }, rows, sort, choose) {
-  const shown = COLUMNS[counts].filter((/** @type {any[]} */ [what]) => rows[0][what] !== undefined);
+  const shown = COLUMNS[counts](field).filter((/** @type {any[]} */ [what]) => rows[0][what] !== undefined);
   const hasShare = rows.some(({ share }) => share !== null);
   const body = rows.map((row) =>
     h(
@@ -93,10 +93,7 @@ function allTable({ field, counts, title }, rows, sort, choose) {
   /** @type {[string, string][]} */
   const heads = [
     ["value", title],
-    ...shown.map(
-      ([what, , words]) =>
-        /** @type {[string, string]} */ ([what, what === "conversion_rate" ? rateTexts(field).title : words]),
-    ),
+    ...shown.map(([what, , words]) => /** @type {[string, string]} */ ([what, words])),
     .../** @type {[string, string][]} */ (hasShare ? [["share", shared("share")]] : []),
   ];
   return h("table", { class: "table all-table" }, sortHead(heads, sort), h("tbody", null, body));

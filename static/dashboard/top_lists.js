@@ -23,10 +23,10 @@ const SHOWN = 10;
 // The read API's maximum of `limit`.
 export const MAX_ROWS = 1000;
 const valueOrNone = (/** @type {string | null} */ sum) => sum ?? "–";
-// The figures of a value: [name, text in a row's tooltip, table column, format in the table].
-/** @type {Record<string, [string, ((value: any) => string) | null, string, (value: any) => string][]>} */
+// The figures of a value in a list of a field: [name, text in a row's tooltip, table column, format in the table].
+/** @type {Record<string, (field: string) => [string, ((value: any) => string) | null, string, (value: any) => string][]>} */
 export const COLUMNS = {
-  visitors: [
+  visitors: (field) => [
     [
       "visitors",
       (/** @type {number} */ count) => shared("count_visitors", { count }),
@@ -62,8 +62,8 @@ export const COLUMNS = {
     ],
     [
       "conversion_rate",
-      (/** @type {number | null} */ share) => rateTexts("").hint(percent(share)),
-      rateTexts("").title,
+      (/** @type {number | null} */ share) => rateTexts(field).hint(percent(share)),
+      rateTexts(field).title,
       percent,
     ],
     [
@@ -73,7 +73,7 @@ export const COLUMNS = {
       valueOrNone,
     ],
   ],
-  visits: [
+  visits: () => [
     ["visits", null, shared("figure_visits"), number],
     [
       "bounce_rate",
@@ -372,7 +372,7 @@ export function rowsOf({ name, field, path, counts }, data, unset, board) {
  *
  * @param {string} field
  */
-export function rateTexts(field) {
+function rateTexts(field) {
   return field === "pathname"
     ? {
         head: t("converted_here"),
@@ -428,16 +428,14 @@ function withoutPageview({ counts }, unset) {
  * @param {any} list
  */
 function rowHint(row, list) {
-  const [, ...others] = COLUMNS[list.counts];
+  const [, ...others] = COLUMNS[list.counts](list.field);
   const isOfVisits = list.counts === "visits";
   const first = isOfVisits
     ? VISIT_EDGES[list.name].visits(row.visits)
     : shared("count_visitors", { count: row.visitors });
   const figures = others
     .filter((/** @type {any[]} */ [what]) => row[what] !== undefined)
-    .map((/** @type {any[]} */ [what, format]) =>
-      what === "conversion_rate" ? rateTexts(list.field).hint(percent(row[what])) : format(row[what]),
-    );
+    .map((/** @type {any[]} */ [what, format]) => format(row[what]));
   const share = percent(100 * (row.share || 0));
   return [
     h("strong", { class: "wrap" }, row.text),

@@ -75,7 +75,7 @@ function chartOf(map, goTo) {
     now: scroll,
     before: null,
     open: -1,
-    format: (/** @type {number} */ value) => wholePercent(value),
+    format: wholePercent,
     text: (/** @type {number} */ i) => t("slider_depth", { depth: at(i), share: percent(scroll[i]) }),
     tip: (/** @type {number} */ i) => [
       h("p", { class: "chart-tip-when" }, at(i), h("span", { class: "soft" }, ` ${t("down")}`)),
