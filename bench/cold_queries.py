@@ -50,7 +50,7 @@ def cold_queries(bench: Bench) -> list[Row]:
             words = "&".join(f"filter_{field}={value}" for field, value in filters)
             for days, (one_s, all_s) in zip(RANGES, targets, strict=True):
                 queries, click, others = (
-                    [Query("first", days, question, f"{question}&{words}") for question in questions]
+                    [Query("cold", days, question, f"{question}&{words}") for question in questions]
                     for questions in (QUERIES, CLICK, OTHERS)
                 )
                 progress(f"{ROUNDS} rounds of {len(queries)} queries over {days} days with {words}")
@@ -61,12 +61,12 @@ def cold_queries(bench: Bench) -> list[Row]:
                 usual_s, slowest_s = percentile(list(alone.values()), 0.5), alone[slowest]
                 text = f"{ms(slowest_s)} ({slowest.partition('?')[0]}); median {ms(usual_s)}"
                 rows += [
-                    Row("first", f"slowest query, {name}", text, target=ms(one_s), met=slowest_s <= one_s),
-                    Row("first", f"all {len(queries)} at once, {name}", ms(all_ten)),
-                    Row("first", f"a dashboard's, {name}", ms(at_click), target=ms(all_s), met=at_click <= all_s),
+                    Row("cold", f"slowest query, {name}", text, target=ms(one_s), met=slowest_s <= one_s),
+                    Row("cold", f"all {len(queries)} at once, {name}", ms(all_ten)),
+                    Row("cold", f"a dashboard's, {name}", ms(at_click), target=ms(all_s), met=at_click <= all_s),
                 ]
                 rows += [
-                    Row("first", f"{question.partition('?')[0]}, {name}", ms(s), target=ms(one_s), met=s <= one_s)
+                    Row("cold", f"{question.partition('?')[0]}, {name}", ms(s), target=ms(one_s), met=s <= one_s)
                     for question, s in other.items()
                 ]
     return rows
@@ -95,7 +95,7 @@ def _together(data_set: DataSet, queries: Sequence[Query]) -> float:
 def _idle_server(data_set: DataSet) -> Iterator[Tally]:
     with Tally(data_set.db) as server:
         server.wait_until_idle()
-        _query(server.port, data_set, Query("first", 30, "", "stats?filter_os=iOS"))
+        _query(server.port, data_set, Query("cold", 30, "", "stats?filter_os=iOS"))
         yield server
 
 
