@@ -88,8 +88,8 @@ class OpenDay:
     @property
     def nbytes(self) -> int:
         """Return the size of its arrays."""
-        columns = [array for _, column in list(self.columns.values()) for array in column[:2] if array is not None]
-        return sum(array.nbytes for array in (*self.rows, *columns))
+        columns = list(self.columns.values())
+        return sum(array.nbytes for array in self.rows) + sum(column.nbytes for _, column in columns)
 
 
 def open_batch(

@@ -70,7 +70,7 @@ class Columns(dict[str, Column]):
     @property
     def nbytes(self) -> int:
         """Return the size of their arrays."""
-        return sum(array.nbytes for column in list(self.values()) for array in column[:2] if array is not None)
+        return sum(column.nbytes for column in list(self.values()))
 
 
 class Batch:
@@ -217,9 +217,8 @@ class Batch:
             found = _is_one_of(_values(column), list(one.labels))
             return ~found if one.is_not else found, column
         codes, texts = self.data
-        wanted = np.zeros(len(texts), bool)
-        wanted[_numbers(self._connection, matching_texts(one.of, orjson.dumps(texts).decode()))] = True
-        return wanted, Column(codes, None, False)
+        matching = _numbers(self._connection, matching_texts(one.of, orjson.dumps(texts).decode()))
+        return _mask(len(texts), matching), Column(codes, None, False)
 
     @cached_property
     def data(self) -> tuple[Array, list[str | None]]:
@@ -291,14 +290,14 @@ class PackedDays:
             check_interrupt()
             # Texts of event_data take up to a second, most of it under the interpreter's lock: others would wait.
             with nullcontext() if self._with_data else self._cache.turn():
-                if len(days) > 1 or days[0].is_whole:
+                if len(days) == 1 and not days[0].is_whole:
+                    # A part of a day, whose ends may move with every query: its columns are kept, not its figures.
+                    key = ("columns", self._website, days[0].day, days[0].version)
+                    columns = self._cache.kept_days.get(key) or Columns()
+                    yield Batch(self._connection, self._website, days, columns)
+                    self._cache.kept_days.put(key, columns)
+                else:
                     yield Batch(self._connection, self._website, days)
-                    continue
-                # A part of a day, whose ends may move with every query: its columns are kept, not its figures.
-                key = ("columns", self._website, days[0].day, days[0].version)
-                columns = self._cache.kept_days.get(key) or Columns()
-                yield Batch(self._connection, self._website, days, columns)
-                self._cache.kept_days.put(key, columns)
 
     def _days_of_batches(self) -> Iterator[list[Day]]:
         some: list[Day] = []
@@ -592,14 +591,17 @@ def _in_matched(batch: Batch, matched: Matched, events: Array) -> tuple[Array, A
     """Return those of some events that are in E, and the visitor of each."""
     visits = batch.visit_of_event.take(events)
     if matched.which is None:
-        is_matched = np.zeros(batch.visits, bool)
-        is_matched[matched.visits] = True
-        is_in = is_matched.take(visits)
+        is_in = _mask(batch.visits, matched.visits).take(visits)
     else:
-        of_events = np.zeros(len(batch.visit_of_event), bool)
-        of_events[matched.which] = True
-        is_in = of_events.take(events)
+        is_in = _mask(len(batch.visit_of_event), matched.which).take(events)
     return events.compress(is_in), batch.visitor_of_visit.take(visits.compress(is_in))
+
+
+def _mask(count: int, places: Array | list[int]) -> Array:
+    """Return which of so many rows are at some places."""
+    found = np.zeros(count, bool)
+    found[places] = True
+    return found
 
 
 def _places(bits: Array, count: int) -> Array:

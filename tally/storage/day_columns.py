@@ -39,6 +39,11 @@ class Column(NamedTuple):
     values: Array | None
     is_of_visits: bool
 
+    @property
+    def nbytes(self) -> int:
+        """Return the size of its arrays."""
+        return self.codes.nbytes + (0 if self.values is None else self.values.nbytes)
+
 
 def encoded(column: Array, is_of_visits: bool, has_values: bool, most: float = _MAX_COMPRESSED) -> bytes:
     """Return a column as bytes. `has_values`: store the distinct values, for labels; otherwise differences.
