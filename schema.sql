@@ -402,7 +402,7 @@ create table total_15m (
 
 -- Counts by value of each field over days, for top lists (tally/rollups/field_values.py). field 100 is event_name, of
 -- events and app events only; its value 0 counts all traffic. Dimensions that are columns of visit are here once their
--- day is final; entry and exit pages are in visit_page.
+-- day is final; entry and exit pages are in rollup_block.
 create table rollup (
   website    integer not null,
   field      integer not null check (field between 0 and 100),
@@ -415,11 +415,12 @@ create table rollup (
 ) strict, without rowid;
 
 -- The same over blocks of 4 to 256 days (levels 2 to 8), as arrays of up to CHUNK values in ascending order, encoded by
--- `encoded` in tally/rollups/value_blocks.py. With rowids, as day_column.
+-- `encoded` in tally/rollups/value_blocks.py. Also the figures of visits by entry page (field 105) and exit page (106),
+-- over these blocks and single final days (level 0); value 0: visits without a pageview. With rowids, as day_column.
 create table rollup_block (
   website      integer not null,
-  field        integer not null check (field between 0 and 100),
-  level        integer not null check (level between 2 and 8),
+  field        integer not null check (field between 0 and 106),
+  level        integer not null check (level between 0 and 8),
   block        integer not null,
   first_value  integer not null,
   content      blob    not null,
@@ -475,28 +476,6 @@ create table open_day_visitor_value (
   field    integer not null check (field between 0 and 100),
   value    integer not null,
   primary key (website, day, visitor, field, value)
-) strict, without rowid;
-
--- Entry and exit pages of visits (tally/rollups/visit_pages.py) over blocks of 8 and 64 days (levels 3 and 6), and
--- over single days (0) whose visits have expired. A block is complete once its row of value 0 exists.
-create table visit_page (
-  website            integer not null,
-  level              integer not null check (level in (0, 3, 6)),
-  block              integer not null,
-  value              integer not null,  -- label of the pathname; 0: visits without a pageview
-  entries            integer not null,  -- visits that start on the page
-  entry_bounces      integer not null,
-  entry_pageviews    integer not null,  -- of the whole visits, as entry_duration_ms
-  entry_duration_ms  integer not null,
-  entry_visitors     integer not null,  -- distinct on each day
-  entry_events       integer not null,  -- events and app events of the visits
-  exits              integer not null,  -- visits that end on the page
-  exit_bounces       integer not null,
-  exit_pageviews     integer not null,
-  exit_duration_ms   integer not null,
-  exit_visitors      integer not null,
-  exit_events        integer not null,
-  primary key (website, level, block, value)
 ) strict, without rowid;
 
 -- Conversions of saved goals on final days (tally/rollups/goal_days.py), by value of each dimension. field 100 with value

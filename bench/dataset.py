@@ -27,7 +27,7 @@ from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website, all_websites
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, field_number
 from tally.maintenance.compact import compact
-from tally.rollups import packed_days, rollup_state, unpacked_days, visit_pages, web_vitals
+from tally.rollups import packed_days, rollup_state, unpacked_days, web_vitals
 from tally.storage import database
 from tally.storage.bulk_insert import COLUMNS, marks
 
@@ -35,7 +35,7 @@ SEED = 7
 DAYS = 365
 MARKER = "bench.json"
 # Changed with the way rows are drawn, so that older files are not reused.
-SHAPE = 5
+SHAPE = 6
 # An older file has too few events of the last 7 days.
 MAX_AGE_MS = 36 * 3_600_000
 # The limit for late events, for which event_ids are kept.
@@ -263,7 +263,6 @@ def _unbuilt(connection: sqlite3.Connection) -> str:
     missing = len(_expected(days) - blocks)
     websites = {row[0] for row in rows}
     histograms = [found for website in websites if (found := web_vitals.next_block(connection, website, now_ms))]
-    pages = [found for website in websites if (found := visit_pages.next_block(connection, website, now_ms))]
     unpacked = [found for website in websites if (found := packed_days.next_day(connection, website))]
     with_rows = [found for website in websites if (found := unpacked_days.next_day(connection, website))]
     parts = (
@@ -271,7 +270,6 @@ def _unbuilt(connection: sqlite3.Connection) -> str:
         (behind, "days to roll up"),
         (missing, "blocks of days"),
         (histograms, "as the next blocks of histograms"),
-        (pages, "as the next blocks of entry and exit pages"),
         (unpacked, "as the next days by column"),
         (with_rows, "as the next days whose rows are deleted"),
     )

@@ -18,7 +18,7 @@ from tally.api.params import Comparison, Ranged, SavedGoal
 from tally.events.dimensions import FIELDS, PAGES
 from tally.ingest.realtime import WINDOW_MS
 from tally.reports.figures import KEY_FIGURES, VISIT_FIGURES, changes, rounded
-from tally.reports.report_engine import BeyondRetention, Conversions, Page, Scope, Side, Stats, Top, TopQuery, TopRow
+from tally.reports.report_engine import BeyondRetention, Conversions, Page, Scope, Stats, Top, TopQuery, TopRow
 from tally.timeranges import INTERVALS, Bucket, Interval, Range, WeekStart, buckets
 from tally.timestamps import BadTime, iso
 
@@ -295,20 +295,20 @@ async def event_names(api: ReadApi, request: ReportRequest[ListParameters]) -> A
 
 async def entry_pages(api: ReadApi, request: ReportRequest[ListParameters]) -> Answer:
     """Return the pages with which most visits begin."""
-    return await _visit_pages(api, request, "entry")
+    return await _visit_pages(api, request, "entry_page")
 
 
 async def exit_pages(api: ReadApi, request: ReportRequest[ListParameters]) -> Answer:
     """Return the pages with which most visits end."""
-    return await _visit_pages(api, request, "exit")
+    return await _visit_pages(api, request, "exit_page")
 
 
-async def _visit_pages(api: ReadApi, request: ReportRequest[ListParameters], side: Side) -> Answer:
+async def _visit_pages(api: ReadApi, request: ReportRequest[ListParameters], field: str) -> Answer:
     limit = request.parameters.limit
     scope = with_sums(request.website, request.scope, request.parameters.range.tz)
-    unset, found = await api.reports.visit_pages(scope, side, limit, request.requester)
+    unset, found = await api.reports.visit_pages(scope, field, limit, request.requester)
     meta = request.meta() | {"limit": limit, "unset": {"visits": unset}}
-    meta |= await imported_meta(api, request, scope, [f"{side}_page"])
+    meta |= await imported_meta(api, request, scope, [field])
     return Answer(meta, [_page(one) for one in found])
 
 

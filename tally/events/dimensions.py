@@ -39,8 +39,9 @@ _OTHERS = tuple(one.value for one in DIMENSIONS if one.value is not None)
 
 
 def field_number(field: str) -> int:
-    """Return the number of a dimension or event_name in the database."""
-    return EVENT_NAME if field == "event_name" else FIELDS.index(field)
+    """Return the number of a dimension, event_name or a field of PAGES in the database."""
+    others = {"event_name": EVENT_NAME, "entry_page": ENTRY_PAGE, "exit_page": EXIT_PAGE}
+    return others[field] if field in others else FIELDS.index(field)
 
 
 def channel_of(texts: Sequence[str]) -> str:

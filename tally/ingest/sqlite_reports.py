@@ -54,7 +54,6 @@ from tally.reports.report_engine import (
     RejectedExample,
     Requester,
     Scope,
-    Side,
     Span,
     Stats,
     StoredEvent,
@@ -187,9 +186,9 @@ class SqliteReports:
         """Return the first names of custom events."""
         return await self._read(requester, lambda run: top.names(run, scope, limit, self.cache))
 
-    async def visit_pages(self, scope: Scope, side: Side, limit: int, requester: Requester) -> tuple[int, list[Page]]:
+    async def visit_pages(self, scope: Scope, field: str, limit: int, requester: Requester) -> tuple[int, list[Page]]:
         """Return the first entry or exit pages."""
-        return await self._read(requester, lambda run: visit_pages.pages(run, scope, side, limit, self.cache))
+        return await self._read(requester, lambda run: visit_pages.pages(run, scope, field, limit, self.cache))
 
     async def events(
         self, scope: Scope, after: Place | None, limit: int, only_traffic: bool, requester: Requester

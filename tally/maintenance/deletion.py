@@ -15,11 +15,12 @@ Numbers of websites and labels are not assigned again, so a cached number never 
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tally.accounts.websites import secure_delete
 from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
+from tally.rollups.field_values import PAGE_NUMBERS
 from tally.storage import event_data
 from tally.storage.database import interrupted_when
 from tally.storage.labels import Labels
@@ -39,7 +40,6 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("rollup_block", ("field", "level", "block", "first_value")),
     ("total_15m", ("quarter",)),
     ("rollup_state", ("level", "block")),
-    ("visit_page", ("level", "block", "value")),
     ("packed_day", ("day",)),
     ("day_column", ("field", "day")),
     ("goal_day", ("saved_goal", "field", "day", "value")),
@@ -82,12 +82,15 @@ _LABELS = (
     ("heatmap_point", ("pathname",)),
     ("heatmap_count", ("pathname",)),  # and with it those of heatmap_block
     ("web_vitals_histogram", ("value",)),
-    ("visit_page", ("value",)),
     ("goal_day", ("value",)),
     ("field_value", ("value",)),
     ("rollup", ("value",)),  # and with it those of rollup_block
 )
 """Where numbers of labels are; a table that rows are moved from stands before those they move to."""
+_PAGES = (
+    "/* deletion.pages */ select field, first_value, content from rollup_block"
+    " where website = ? and field = ? and level = 0"
+)
 
 
 class DeletedWebsite(NamedTuple):
@@ -154,9 +157,10 @@ class LabelScan:
         statement, parameters = next(self._uses, ("", ()))
         if statement:
             with interrupted_when(connection, self._is_over):
-                for (label,) in connection.execute(statement, parameters):
-                    if label <= self._last:
-                        self._used[label] = 1
+                for row in connection.execute(statement, parameters):
+                    for label in row if len(row) == 1 else _labels_of(*row):
+                        if label <= self._last:
+                            self._used[label] = 1
         return bool(statement)
 
     def unused(self, connection: sqlite3.Connection) -> list[int]:
@@ -178,6 +182,17 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
         for table, columns in _LABELS:
             for column in columns:
                 yield f"/* deletion.used */ select distinct {column} from {table} where website = ?", (website,)
+        # Those of days without rows: the label of a page whose events were deleted on the next day may be nowhere else.
+        for field in PAGE_NUMBERS:
+            yield _PAGES, (website, field)
+
+
+def _labels_of(field: int, first_value: int, content: bytes) -> Sequence[int]:
+    # numpy is imported with the first day of which pages are stored.
+    from tally.rollups.value_blocks import decoded
+
+    labels: list[int] = decoded(field, first_value, content)[0].tolist()
+    return labels
 
 
 def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:

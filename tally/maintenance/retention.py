@@ -4,14 +4,14 @@ A website keeps its events without limit, or for a number of days: its own (`web
 UTC day expires in two steps: its state becomes KEPT, so that reports use only its rollups and totals; then its rows are
 deleted, some at a time, oldest first. Only FINAL days expire. After a crash the next step continues.
 
-Kept are totals by quarter of an hour, values of fields, entry and exit pages by whole UTC days, conversions of goals
+Kept are totals by quarter of an hour, values of fields and entry and exit pages by whole UTC days, conversions of goals
 and heatmap bins. Deleted are the rows of _TABLES.
 """
 
 import sqlite3
 from typing import NamedTuple
 
-from tally.rollups import packed_days, unpacked_days, visit_pages
+from tally.rollups import packed_days, unpacked_days
 from tally.rollups.rollup_state import FINAL, FINAL_AFTER_MS, KEPT, ROWS_PER_STEP
 from tally.storage import event_data
 from tally.timestamps import DAY_MS
@@ -74,13 +74,11 @@ def expire(connection: sqlite3.Connection, website: int, default: int, deletion_
         return False
     end = first_kept(max(keep_days, MIN_KEEP_DAYS), deletion_time_ms)
     row = connection.execute(
-        "/* retention.next */ select block, state, exists (select 1 from visit_page as page"
-        " where page.website = rollup_state.website and page.level = 0 and page.block = rollup_state.block"
-        " and page.value = 0)"
-        " from rollup_state where website = ? and level = 0 and block < ? and state < 3 order by block limit 1",
+        "/* retention.next */ select block, state from rollup_state where website = ? and level = 0 and block < ?"
+        " and state < 3 order by block limit 1",
         (website, end),
     ).fetchone()
-    if row and row[1] == FINAL and row[2]:
+    if row and row[1] == FINAL:
         connection.execute(
             "/* retention.keep */ update rollup_state set state = ? where website = ? and level = 0 and block = ?",
             (KEPT, website, row[0]),
@@ -100,28 +98,7 @@ def expire(connection: sqlite3.Connection, website: int, default: int, deletion_
             " (select 1 from experiment_total where website = ? and day < ?)",
             (website, end - 1, KEPT, end * DAY_MS, website, website, end, website, end),
         )
-        connection.execute(
-            f"/* retention.no_pages */ insert or ignore into visit_page ({visit_pages.ALL_COLUMNS})"
-            f" select ?, 0, block, 0{visit_pages.ZEROS}"
-            " from rollup_state where website = ? and level = 0 and block = ? and state = 3",
-            (website, website, end - 1),
-        )
     return False
-
-
-def next_day(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> int | None:
-    """Return the next day to expire whose entry and exit pages have not been counted; None where there is none."""
-    keep_days = keep_days_of(connection, website, default)
-    if not keep_days:
-        return None
-    row = connection.execute(
-        "/* retention.next_day */ select block from rollup_state where website = ? and level = 0 and block < ?"
-        " and state = 2"
-        " and not exists (select 1 from visit_page as page where page.website = rollup_state.website and page.level = 0"
-        " and page.block = rollup_state.block and page.value = 0) order by block limit 1",
-        (website, first_kept(max(keep_days, MIN_KEEP_DAYS), deletion_time_ms)),
-    ).fetchone()
-    return int(row[0]) if row else None
 
 
 def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:

@@ -36,10 +36,8 @@ from tally.rollups import (
     rollup_state,
     totals,
     unpacked_days,
-    visit_pages,
     web_vitals,
 )
-from tally.rollups.counts import Counts
 from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import snapshot, transaction
@@ -87,7 +85,6 @@ class RollupBuilder:
         self._keep_days, self._is_busy, self._rest, self._changed = keep_days, is_busy, rest, changed
         # Websites whose blocks are all built; they are checked again once another day is final.
         self._blocks_built: set[int] = set()
-        self._pages_built: set[int] = set()
         self._all_packed: set[int] = set()
         # Websites none of whose rows can be deleted, as found since another day was packed or became final.
         self._rows_deleted: set[int] = set()
@@ -108,7 +105,6 @@ class RollupBuilder:
         now = Now(self._clock.wall_ms(), self._clock.deletion_time_ms())
         websites = await self._write(_websites)
         self._blocks_built.intersection_update(websites)
-        self._pages_built.intersection_update(websites)
         self._all_packed.intersection_update(websites)
         self._rows_deleted.intersection_update(websites)
         return [Turn(kind, one, partial(self._step, step, one, now)) for kind, step in _KINDS for one in websites]
@@ -132,8 +128,7 @@ class RollupBuilder:
         # Those of a build that was interrupted.
         while await self._write(field_values.delete_values, website, day, field_values.OF_VISITS):
             pass
-        for field in field_values.OF_VISITS:
-            await self._write_values(website, day, field)
+        await self._write_values(website, day, field_values.OF_VISITS)
         if await self._write(rollup_state.finish_day, website, day, version):
             self._recheck_blocks(website)
         return True
@@ -147,7 +142,6 @@ class RollupBuilder:
 
     def _recheck_blocks(self, website: int) -> None:
         self._blocks_built.discard(website)
-        self._pages_built.discard(website)
         self._all_packed.discard(website)
         self._rows_deleted.discard(website)
         self._goals_built.pop(website, None)
@@ -158,6 +152,7 @@ class RollupBuilder:
             field_values.delete_visitors, website, day
         ):
             pass
+        await self._write_arrays(website, 0, day, ())
         state = FINAL if rollup_state.is_final(day, deletion_time_ms) else OPEN
         try:
             version, state = await self._write(_begin_day, self._reader, website, day, state)
@@ -165,34 +160,34 @@ class RollupBuilder:
         finally:
             await self._reader.run(_end_snapshot)
         if state != OPEN:
-            for field in field_values.NUMBERS:
-                await self._write_values(website, day, field)
+            await self._write_values(website, day, field_values.NUMBERS)
         if await self._write(_finish_day, website, day, version, state, day_totals):
             self._recheck_blocks(website)
             # Its figures have changed if it is of imported sums, or was.
             self._changed(website)
 
-    async def _write_values(self, website: int, day: int, field: int) -> None:
-        """Write a field's values of a final day."""
-        rows = await self._reader.run(lambda connection: field_values.count_day(connection, website, day, field))
-        for start in range(0, len(rows), rollup_state.ROWS_PER_STEP):
-            part = rows[start : start + rollup_state.ROWS_PER_STEP]
-            await self._write(field_values.add_values, (website, field, day), part)
+    async def _write_values(self, website: int, day: int, fields: Sequence[int]) -> None:
+        """Write the values of some fields of a final day, and its entry and exit pages."""
+        for field in fields:
+            rows = await self._read(field_values.count_day, website, day, field)
+            for start in range(0, len(rows), rollup_state.ROWS_PER_STEP):
+                part = rows[start : start + rollup_state.ROWS_PER_STEP]
+                await self._write(field_values.add_values, (website, field, day), part)
+        await self._write_arrays(website, 0, day, field_values.PAGE_NUMBERS)
 
-    async def _build_block(self, website: int, level: int, block: int) -> None:
-        """Build a block from the blocks below it."""
-        # numpy is imported with the first block.
+    async def _write_arrays(self, website: int, level: int, block: int, fields: Sequence[int]) -> None:
+        """Replace the arrays of a block by those of some fields, from the blocks below it, or those of a final day."""
+        # numpy is imported with the first of them.
         from tally.rollups import value_blocks
 
         while await self._write(value_blocks.delete_chunks, website, level, block):
             pass
         rows: list[value_blocks.Chunk] = []
-        for field in field_values.NUMBERS:
+        for field in fields:
             rows += await self._read(value_blocks.merged_chunks, website, field, level, block)
-            while len(rows) > value_blocks.CHUNKS_PER_STEP or (rows and field == field_values.NUMBERS[-1]):
+            while len(rows) > value_blocks.CHUNKS_PER_STEP or (rows and field == fields[-1]):
                 some, rows = rows[: value_blocks.CHUNKS_PER_STEP], rows[value_blocks.CHUNKS_PER_STEP :]
                 await self._write(value_blocks.add_chunks, website, level, block, some)
-        await self._write(rollup_state.finish_block, website, level, block)
 
     async def blocks(self, website: int, now: Now) -> bool:
         """Build one block of days, from the blocks below it."""
@@ -202,40 +197,9 @@ class RollupBuilder:
         if found is None:
             self._blocks_built.add(website)
             return False
-        await self._build_block(website, *found)
+        await self._write_arrays(website, *found, list(field_values.FIGURES_OF))
+        await self._write(rollup_state.finish_block, website, *found)
         return True
-
-    async def pages(self, website: int, now: Now) -> bool:
-        """Build one block of entry and exit pages."""
-        if website in self._pages_built:
-            return False
-        found = await self._write(visit_pages.next_block, website, now.deletion_time_ms)
-        # A day that changed meanwhile is stale now; the block is built after it.
-        if found is not None and await self._build_pages(website, *found):
-            return True
-        self._pages_built.add(website)
-        return False
-
-    async def _build_pages(self, website: int, level: int, block: int) -> bool:
-        """Count the entry and exit pages of a block; return False where a day changed meanwhile."""
-        place = website, level, block
-        while await self._write(visit_pages.drop, *place):
-            pass
-        before = await self._write(visit_pages.version, *place)
-        without_view: list[int] = []
-        for part in await self._reader.run(lambda connection: visit_pages.parts_of(connection, *place)):
-            # Many parts take minutes.
-            if await self._write(visit_pages.version, *place) != before:
-                return False
-            counts = await self._count_pages(place, part)
-            without_view = counts.pop(0, without_view)
-            rows = list(counts.items())
-            for start in range(0, len(rows), rollup_state.ROWS_PER_STEP):
-                await self._write(visit_pages.add, place, rows[start : start + rollup_state.ROWS_PER_STEP])
-        return await self._write(visit_pages.finish_block, place, before, without_view)
-
-    async def _count_pages(self, place: tuple[int, int, int], part: visit_pages.Part) -> Counts:
-        return await self._read(visit_pages.count_block, *place, part)
 
     async def pack(self, website: int, now: Now) -> bool:
         """Pack the events of one day by column: of a final one, then of one that is over."""
@@ -299,10 +263,7 @@ class RollupBuilder:
         await self._write(goal_days.finish_day, website, number, day, version)
 
     async def retention(self, website: int, now: Now) -> bool:
-        """Delete some of the expired events. The pages of a day are counted before its events are deleted."""
-        day = await self._write(retention.next_day, website, self._keep_days, now.deletion_time_ms)
-        if day is not None and not await self._build_pages(website, 0, day):
-            return False
+        """Delete some of the expired events."""
         if not await self._write(retention.expire, website, self._keep_days, now.deletion_time_ms):
             return False
         self._changed(website)
@@ -369,7 +330,6 @@ _KINDS: tuple[tuple[str, Step], ...] = (
     ("roll up", RollupBuilder.roll_up),
     ("close days", RollupBuilder.close),
     ("blocks of days", RollupBuilder.blocks),
-    ("entry and exit pages", RollupBuilder.pages),
     ("columns of days", RollupBuilder.pack),
     ("rows of packed days", RollupBuilder.delete_rows),
     ("goals", RollupBuilder.goals),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tally.reports import stats
 from tally.reports.cache import ResultCache, packed, unpacked
 from tally.reports.coverage import Coverage, Span, coverage_of, days_of, plan_of
-from tally.reports.ranking import add_days
+from tally.reports.day_sums import add_days
 from tally.reports.sums import Sums, counts_of, rows_of
 from tally.rollups import goal_days
 from tally.rollups.goal_days import MILLIONTHS, PART, Goal

@@ -5,24 +5,17 @@ arrays (tally/reports/sums.py), in which the last row of the list is found witho
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from heapq import nsmallest
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
-from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Span
-from tally.reports.sums import Sums, rows_of
+from tally.reports.sums import rows_of
 from tally.storage.sql import events as sql
-from tally.storage.sql.events import Scope
 
 if TYPE_CHECKING:
-    from tally.reports.packed_days import PackedDays
     from tally.storage.day_columns import Array
-
-T = TypeVar("T")
 
 # 8 MB if all of them have the maximum length.
 _TEXTS_AT_ONCE = 1_000
@@ -41,39 +34,6 @@ class Ranking(NamedTuple):
 
     unset: tuple[int, ...]
     rows: list[Ranked]
-
-
-def add_days(
-    sums: Sums,
-    coverage: Coverage,
-    spans: Sequence[Span],
-    cache: ResultCache,
-    what: tuple[Any, ...],
-    by_row: "Callable[[Scope], Array]",
-    by_column: "Callable[[PackedDays], Array]",
-    *,
-    filtered: bool,
-    with_data: bool = False,
-) -> None:
-    """Add figures of days, or parts of days: of packed ones by column, of others by row. Complete days are cached.
-
-    what: what is counted, for the keys of cached sums. with_data: whether event_data is read.
-    """
-    packed_days, rest = coverage.packed(spans, filtered=filtered, with_data=with_data)
-    for columns in packed_days:
-        sums.add_cached(cache, columns.key(*what), partial(_add, (columns,), by_column))
-    final = [span for span in rest if coverage.final(span)]
-    # A day that is not final changes with each event: it is cached by itself.
-    for days in (*([final] if final else []), *([span] for span in rest if not coverage.final(span))):
-        filters = coverage.scope.filters * filtered
-        is_complete = all(coverage.complete(span) for span in days)
-        key = (*what, coverage.website, filters, coverage.versions(days)) if is_complete else None
-        sums.add_cached(cache, key, partial(_add, (coverage.raw(span, filtered) for span in days), by_row))
-
-
-def _add(parts: Iterable[T], counts: "Callable[[T], Array]", sums: Sums) -> None:
-    for part in parts:
-        sums.add(counts(part))
 
 
 def first(

@@ -15,7 +15,7 @@ Accounts, websites, API keys and sessions are not part of an engine: they stay i
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from tally.events.filters import Filter
 from tally.reports.coverage import BeyondRetention
@@ -74,7 +74,6 @@ __all__ = [
     "Reports",
     "Requester",
     "Scope",
-    "Side",
     "Span",
     "Stats",
     "StoredEvent",
@@ -88,7 +87,6 @@ __all__ = [
 
 Span = tuple[int, int]
 """[from, to) in milliseconds since 1970."""
-Side = Literal["entry", "exit"]
 
 
 def _stays() -> bool:
@@ -219,8 +217,8 @@ class Reports(Protocol):
     async def event_names(self, scope: Scope, limit: int, requester: Requester) -> list[tuple[str, int, int]]:
         """Return (name, visitors, events) of the first `limit` custom events by both, descending, and name."""
 
-    async def visit_pages(self, scope: Scope, side: Side, limit: int, requester: Requester) -> tuple[int, list[Page]]:
-        """Return the visits without a page, and the first `limit` entry or exit pages by visits and text."""
+    async def visit_pages(self, scope: Scope, field: str, limit: int, requester: Requester) -> tuple[int, list[Page]]:
+        """Return the visits without a page, and the first `limit` values of entry_page or exit_page by visits, text."""
 
     async def events(
         self, scope: Scope, after: Place | None, limit: int, only_traffic: bool, requester: Requester

@@ -1,29 +1,27 @@
 """Top lists: blocks of whole days from rollups, the rolled up and the remaining part of today, raw rows for the rest.
 
-Other days (cut, filtered and stale ones) are counted by column, or from raw rows where they are not packed. Sums of
-complete days are cached (`ResultCache`) under the versions of the days, so that a late event or an import invalidates
-them.
+Other days (cut, filtered and stale ones) are counted by column, or from raw rows where they are not packed
+(tally/reports/day_sums.py).
 """
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tally.events.dimensions import PAGES, VISIT_FIELDS, field_number
-from tally.reports import goals, visit_pages
+from tally.reports import goals
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, Span, coverage_of, days_of, plan_of
+from tally.reports.day_sums import add_days, rolled
 from tally.reports.figures import parts_of
 from tally.reports.goals import Conversions, Goal
-from tally.reports.ranking import add_days, first
+from tally.reports.ranking import first
 from tally.reports.stats import Stats
 from tally.reports.sums import Sums, counts_of, read
-from tally.rollups import imported_sums, rollup_state
-from tally.rollups.rollup_state import FINAL
+from tally.rollups import imported_sums
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import Scope
-from tally.storage.sql.visits import SIDES
 from tally.storage.visitor_values import NAMES
 from tally.timestamps import DAY_MS
 
@@ -193,10 +191,11 @@ def names(connection: sqlite3.Connection, scope: Scope, limit: int, cache: Resul
 
 
 def _sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sums:
+    sums, left = rolled(coverage, plan, field, cache)
     if field in PAGES:
-        sums, left = visit_pages.counts(coverage, plan, SIDES[PAGES.index(field)], cache)
-    else:
-        sums, left = _rolled(coverage, plan, field, cache)
+        pages, sums = sums, Sums(3)
+        # Visitors, pageviews and events.
+        sums.add(pages.counts[[0, 5, 3, 6]])
     if field not in VISIT_FIELDS:
         number = field_number(field)
         for span in [span for span in left if _is_rolled_up_in_part(coverage, span)]:
@@ -219,72 +218,6 @@ def _sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sum
     return sums
 
 
-def _rolled(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> tuple[Sums, list[Span]]:
-    """Return the sums of the days that are in rollup, and the other spans that are read without filters."""
-    tiles: list[tuple[int, int]] = []
-    left: list[Span] = []
-    versions = 0
-    for stretch in plan.rolled:
-        more, version, rest = _complete(coverage, field, stretch)
-        tiles += more
-        left += rest
-        versions += version
-    sums = Sums(3)
-    # The largest part first, so that it is not held in memory twice.
-    _add_tiles(sums, coverage, field, tiles, versions, cache)
-    return sums, left
-
-
-def _complete(coverage: Coverage, field: str, stretch: Span) -> tuple[list[tuple[int, int]], int, list[Span]]:
-    """Return blocks for the whole days of a stretch that are rolled up, the sum of their versions, and other days."""
-    tiles: list[tuple[int, int]] = []
-    rest: list[Span] = []
-    version = 0
-    start, end = stretch[0] // DAY_MS, -(-stretch[1] // DAY_MS)
-    for day, known in coverage.known.days.items():
-        span = (max(stretch[0], day * DAY_MS), min(stretch[1], (day + 1) * DAY_MS))
-        if span[0] >= span[1]:
-            continue
-        if span[1] - span[0] == DAY_MS == known.rolled_up_to_ms - day * DAY_MS and (
-            # Dimensions of visits are in rollup once the day is final.
-            known.state >= FINAL or field not in VISIT_FIELDS
-        ):
-            version += known.version
-        else:
-            tiles += rollup_state.cover(coverage.known, start, day)
-            start = day + 1
-            rest.append(span)
-    return tiles + rollup_state.cover(coverage.known, start, end), version, rest
-
-
 def _is_rolled_up_in_part(coverage: Coverage, span: Span) -> bool:
     """Return whether a span has all that is rolled up of a day which is not complete, or is cut."""
     return span[0] % DAY_MS == 0 and span[0] < coverage.known.days[span[0] // DAY_MS].rolled_up_to_ms <= span[1]
-
-
-def _add_tiles(
-    sums: Sums, coverage: Coverage, field: str, tiles: list[tuple[int, int]], version: int, cache: ResultCache
-) -> None:
-    number = field_number(field)
-
-    def count(own: Sums) -> None:
-        for counts in tile_sums(coverage.connection, coverage.website, number, tiles):
-            own.add(counts)
-
-    if tiles:
-        sums.add_cached(cache, ("tiles", coverage.website, number, version, *tiles), count)
-
-
-def tile_sums(
-    connection: sqlite3.Connection, website: int, field: int, tiles: Sequence[tuple[int, int]]
-) -> "Iterator[Array]":
-    """Yield counts to be added up, visitors, pageviews and events, of days (level 0) and blocks (level, number)."""
-    blocks = [tile for tile in tiles if tile[0]]
-    days = [day for level, day in tiles if not level]
-    if days:
-        yield read(connection, sql.sums(website, field, days), 3)
-    if blocks:
-        # numpy is imported with the first query that needs it.
-        from tally.rollups import value_blocks
-
-        yield from value_blocks.sums(connection, website, field, blocks)

@@ -8,21 +8,32 @@ the steps that build days:
 - A stale day: `count_day` counts a field from raw rows.
 - Dimensions of visits (ACQUISITION in tally/events/dimensions.py): a late event may change the value of a whole visit,
   so that an open day has no values of them in `rollup`. Reports count them from the day's visits; `count_day` does,
-  too, when the day becomes final. Entry and exit pages are in `visit_page` alone (tally/rollups/visit_pages.py).
+  too, when the day becomes final. The same holds for entry and exit pages, with other figures (PAGE_NUMBERS): they are
+  in `rollup_block` alone (tally/rollups/value_blocks.py).
 
 Each step runs within a transaction of the caller and is short: it rolls up ROLL_UP_EVENTS events, or deletes or writes
 ROWS_PER_STEP rows. tally/maintenance/rollup_builder.py calls them in the background.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, EVENT_NAME, FIELDS, field_number
+from tally.events.dimensions import (
+    ACQUISITION,
+    ENTRY_PAGE,
+    EVENT_FIELDS,
+    EVENT_NAME,
+    EXIT_PAGE,
+    FIELDS,
+    PAGES,
+    field_number,
+)
 from tally.rollups import imported_sums
 from tally.rollups.rollup_state import ROWS_PER_STEP
 from tally.storage import visitor_values
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW, Scope
+from tally.storage.sql.visits import pages
 from tally.storage.visitor_values import NAMES, NO_COLUMN
 from tally.timestamps import DAY_MS
 
@@ -30,13 +41,15 @@ OF_VISITS = tuple(map(field_number, ACQUISITION))
 """The fields of table rollup that are counted from visits, of days that are final only."""
 NUMBERS = (*map(field_number, EVENT_FIELDS), EVENT_NAME, *OF_VISITS)
 """The fields of table rollup. Value 0 of EVENT_NAME, which no event name has, counts all traffic."""
+PAGE_NUMBERS = (ENTRY_PAGE, EXIT_PAGE)
+"""Fields of the pages, 0 is none, that visits begin and end with. Their figures: visits, bounces, the pageviews and
+milliseconds of the visits, visitors and events."""
+FIGURES_OF = {**dict.fromkeys(NUMBERS, 3), **dict.fromkeys(PAGE_NUMBERS, 6)}
+"""The fields of table rollup_block, and how many figures their values have."""
 # 15 to 25 ms on two cores.
 ROLL_UP_EVENTS = 500
 # Trackers send gathered events every second or so. Events that arrive later than this are rolled up one by one.
 ROLL_UP_AFTER_MS = 10_000
-
-CHUNK = 1_000
-"""The most values of a row of rollup_block (tally/rollups/value_blocks.py)."""
 
 _ROLLUP_COLUMNS = "website, field, day, value, visitors, pageviews, events"
 _LABELS = (*EVENT_FIELDS, NAMES)
@@ -50,6 +63,8 @@ _COLUMNS = (
 
 def field_name(field: int) -> str:
     """Return the name of a field, for messages."""
+    if field in PAGE_NUMBERS:
+        return PAGES[PAGE_NUMBERS.index(field)]
     return FIELDS[field] if field < len(FIELDS) else "all traffic and event_name"
 
 
@@ -158,7 +173,7 @@ def delete_values(connection: sqlite3.Connection, website: int, day: int, fields
 
 def count_day(
     connection: sqlite3.Connection, website: int, day: int, field: int, end_ms: int | None = None
-) -> list[tuple[int, int, int, int]]:
+) -> list[tuple[int, ...]]:
     """Count a field's values over a UTC day: (value, visitors, pageviews, events).
 
     A day without events is counted from imported sums.
@@ -169,7 +184,7 @@ def count_day(
         scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS)
         found = connection.execute(*sql.counts(scope, field_name(field))).fetchall()
         return found or imported_sums.values(connection, website, day, field)
-    rows: list[tuple[int, int, int, int]] = []
+    rows: list[tuple[int, ...]] = []
     for column, only in ((column, only) for number, column, only in _COLUMNS if number == field):
         rows += connection.execute(
             f"/* field_values.count */ select {column}, count(distinct visitor), sum({IS_PAGEVIEW}), sum({IS_EVENT})"
@@ -180,26 +195,16 @@ def count_day(
     return rows if rows or not is_whole else imported_sums.values(connection, website, day, field)
 
 
+def count_pages(connection: sqlite3.Connection, website: int, day: int, field: int) -> Iterable[Sequence[int]]:
+    """Count the entry or exit pages of a UTC day: (label, the figures of PAGE_NUMBERS), by label."""
+    if imported_sums.is_used(connection, website, day):
+        return imported_sums.pages(connection, website, day, field)
+    return connection.execute(*pages(Scope(website, day * DAY_MS, (day + 1) * DAY_MS), field_name(field)))
+
+
 def add_values(connection: sqlite3.Connection, place: tuple[int, int, int], rows: Sequence[Sequence[int]]) -> None:
     """Write rows of `count_day` for a place (website, field, day)."""
     connection.executemany(
         f"/* field_values.add */ insert into rollup ({_ROLLUP_COLUMNS}) values (?, ?, ?, ?, ?, ?, ?)",
         [(*place, *row) for row in rows],
     )
-
-
-# --- reading
-
-
-def most_values(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> int:
-    """Return how many values a field has at most on a day (level 0) or in a block."""
-    if not level:
-        statement = "/* field_values.number */ select count(*) from rollup where website = ? and field = ? and day = ?"
-        (values,) = connection.execute(statement, (website, field, block)).fetchone()
-        return int(values)
-    (chunks,) = connection.execute(
-        "/* field_values.chunks */ select count(*) from rollup_block"
-        " where website = ? and field = ? and level = ? and block = ?",
-        (website, field, level, block),
-    ).fetchone()
-    return int(chunks) * CHUNK

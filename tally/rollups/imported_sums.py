@@ -152,9 +152,9 @@ def total(connection: sqlite3.Connection, website: int, day: int) -> dict[str, i
     return dict(zip(FIGURES, row, strict=True)) if row else {}
 
 
-def values(connection: sqlite3.Connection, website: int, day: int, field: int) -> list[tuple[int, int, int, int]]:
+def values(connection: sqlite3.Connection, website: int, day: int, field: int) -> list[tuple[int, ...]]:
     """Return (value, visitors, pageviews, events) of a field of table rollup on a day."""
-    rows: list[tuple[int, int, int, int]] = connection.execute(
+    rows: list[tuple[int, ...]] = connection.execute(
         "/* imported_sums.values */ select value, visitors, pageviews, events from imported_sum"
         " where website = ? and field = ? and day = ?",
         (website, field, day),
@@ -163,18 +163,13 @@ def values(connection: sqlite3.Connection, website: int, day: int, field: int) -
     return rows + ([(0, of_all["visitors"], of_all["pageviews"], of_all["events"])] if of_all else [])
 
 
-def pages(
-    connection: sqlite3.Connection, website: int, day: int, side: str, part: tuple[int, int]
-) -> list[tuple[int, ...]]:
-    """Return (label, visits, bounces, pageviews, ms, visitors, events) of the entry or exit pages of a day.
-
-    part: (remainder, divisor) of the labels.
-    """
+def pages(connection: sqlite3.Connection, website: int, day: int, field: int) -> Iterable[Sequence[int]]:
+    """Yield (label, visits, bounces, pageviews, ms, visitors, events) of the entry or exit pages of a day."""
     return connection.execute(
         "/* imported_sums.pages */ select value, visits, bounces, pageviews, duration_ms, visitors, events"
-        " from imported_sum where website = ? and field = ? and day = ? and imported_sum.value % ? = ?",
-        (website, FIELD_NUMBERS[f"{side}_page"], day, part[1], part[0]),
-    ).fetchall()
+        " from imported_sum where website = ? and field = ? and day = ? order by value",
+        (website, field, day),
+    )
 
 
 def visit_figures(connection: sqlite3.Connection, website: int, day: int, field: str) -> list[tuple[int, ...]]:

@@ -7,19 +7,15 @@ server: it builds what is marked within seconds, or at its next start.
 import sqlite3
 from collections.abc import Sequence
 
-from tally.rollups import experiments, heatmaps, packed_days, rollup_state, visit_pages, web_vitals
-from tally.rollups.verify import COLUMNS, EXPERIMENTS, HEATMAPS, HISTOGRAMS, PAGES, Verdict
+from tally.rollups import experiments, heatmaps, packed_days, rollup_state, web_vitals
+from tally.rollups.verify import COLUMNS, EXPERIMENTS, HEATMAPS, HISTOGRAMS, Verdict
 from tally.storage.database import transaction
 
 
 def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Verdict]) -> None:
     """Mark the days and blocks of verdicts that have a fault to be rebuilt."""
     # A stale day invalidates the blocks above it.
-    days = {
-        verdict.first_day
-        for verdict in wrong
-        if verdict.fault not in (HISTOGRAMS, PAGES, EXPERIMENTS, HEATMAPS, COLUMNS)
-    }
+    days = {verdict.first_day for verdict in wrong if verdict.fault not in (HISTOGRAMS, EXPERIMENTS, HEATMAPS, COLUMNS)}
     for day in sorted(days):
         with transaction(connection):
             rollup_state.mark_stale(connection, website, [day])
@@ -27,8 +23,6 @@ def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Ver
         with transaction(connection):
             if verdict.fault == HISTOGRAMS:
                 web_vitals.repair(connection, website, verdict.level, verdict.block)
-            elif verdict.fault == PAGES:
-                visit_pages.invalidate(connection, website, verdict.level, verdict.block)
             elif verdict.fault == COLUMNS:
                 packed_days.invalidate(connection, website, verdict.block)
             elif verdict.fault == EXPERIMENTS:

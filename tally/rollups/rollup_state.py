@@ -32,8 +32,6 @@ from tally.timestamps import DAY_MS
 STALE, OPEN, FINAL, KEPT, IMPORTED = range(5)
 # Blocks of 2 days would be a quarter of all rows and save at most the reading of 2 days at either end of a range.
 LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
-# The levels of table visit_page (tally/rollups/visit_pages.py).
-PAGE_LEVELS = (0, 3, 6)
 # The largest accepted age of an event, and a margin for corrections of the clock.
 FINAL_AFTER_MS = OLDEST_MS + 2 * AHEAD_MS
 # A step of background work that deletes or writes this many rows takes 15 to 25 ms.
@@ -102,13 +100,6 @@ def _invalidate_blocks(connection: sqlite3.Connection, website: int, day: int) -
         "/* rollup_state.invalidate */ delete from rollup_state where website = ? and level = ? and block = ?",
         [(website, level, day >> level) for level in LEVELS[1:]],
     )
-    # The pages of a day whose events have expired stay: they cannot be counted again.
-    connection.executemany(
-        "/* rollup_state.invalidate_pages */ delete from visit_page"
-        " where website = ? and level = ? and block = ? and value = 0"
-        " and not exists (select 1 from rollup_state where website = ? and level = 0 and block = ? and state = 3)",
-        [(website, level, day >> level, website, day) for level in PAGE_LEVELS],
-    )
 
 
 def unfinished(connection: sqlite3.Connection, website: int, state: int, limit: int = -1) -> list[tuple[int, Day]]:
@@ -124,7 +115,7 @@ def unfinished(connection: sqlite3.Connection, website: int, state: int, limit: 
 def finish_day(connection: sqlite3.Connection, website: int, day: int, version: int) -> bool:
     """Make an open day final; return False if it has changed since `version`.
 
-    It is rolled up to its end, the values of its visitors are deleted and those of its visits are written.
+    It is rolled up to its end, the values of its visitors are deleted, those of its visits and their pages are written.
     """
     return bool(
         connection.execute(

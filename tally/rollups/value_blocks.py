@@ -1,43 +1,44 @@
 """Counts of each field's values over blocks of days, as arrays: the table `rollup_block`.
 
 A block has the sums of its days (tally/rollups/field_values.py) or of the two blocks below it: of each field, the
-values in ascending order and the visitors, pageviews and events of each. In memory that is one array of 4 rows, a
-column for each value. Clients can send a million different values, so a block is stored in chunks of up to CHUNK values
-and read in the order of their first values: a sum over blocks is complete up to the value with which the next chunk
-begins, and only what may still change is held.
+values in ascending order and the figures of each: visitors, pageviews and events. Of entry and exit pages these are the
+figures of the visits that begin or end with a page, and single final days (level 0) are arrays as well. In memory that
+is one array with a row of values, a row for each figure, and a column for each value. Clients can send a
+million different values, so a block is stored in chunks of up to CHUNK values and read in the order of their first
+values: a sum over blocks is complete up to the value with which the next chunk begins, and only what may still change
+is held.
 
-Of a chunk, each of the 4 rows is stored in as few bytes a number as its largest one needs, the values as differences,
-and all of it is compressed where that makes it smaller. A value takes 3 bytes instead of the 20 of a row.
+Of a chunk, each row of the array is stored in as few bytes a number as its largest one needs, the values as
+differences, and all of it is compressed where that makes it smaller. A value takes 3 bytes instead of the 20 of a row.
 
 Importing this module imports numpy, so the callers do it where they need it.
 """
 
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from struct import Struct
-from struct import error as StructError
 
 import numpy as np
 
-from tally.rollups.field_values import CHUNK, NUMBERS
+from tally.rollups import field_values
+from tally.rollups.field_values import FIGURES_OF, PAGE_NUMBERS
 from tally.rollups.rollup_state import LEVELS
 from tally.storage.database import check_interrupt, damaged
 from tally.storage.day_columns import Array, differs
 from tally.storage.sql import events as sql
 
+CHUNK = 1_000
+"""The most values of a chunk."""
 CHUNKS_PER_STEP = 200
 """The most chunks that a step writes or deletes: up to 600 KB."""
 # Sums are held up to so many values of the blocks: 2 MB.
 _MAX_HELD = 60_000
-# Bytes of a number of each of the 4 rows; 0: all of its numbers are 0.
-_HEADER = Struct("<4B")
+# Bytes of a number of a row, a byte for each row at the beginning of a chunk; 0: all of its numbers are 0.
 _WIDTHS = (0, 1, 2, 4, 8)
 # Added to the first width of a chunk whose numbers are compressed.
 _IS_COMPRESSED = 16
 _LEVEL = 1
-_NONE = np.zeros((4, 0), np.int64)
 
 Chunk = tuple[int, int, bytes]
 """The field, the first value and the content of a chunk."""
@@ -59,21 +60,21 @@ def encoded(counts: Array) -> bytes:
     if len(compressed) < len(content):
         widths[0] |= _IS_COMPRESSED
         content = compressed
-    return _HEADER.pack(*widths) + content
+    return bytes(widths) + content
 
 
-def decoded(first_value: int, content: bytes) -> Array:
-    """Return the array of a chunk. Raises sqlite3.DatabaseError, as of a damaged file, if it is not one."""
+def decoded(field: int, first_value: int, content: bytes) -> Array:
+    """Return the array of a field's chunk. Raises sqlite3.DatabaseError, as of a damaged file, if it is not one."""
     try:
-        first_width, *widths = _HEADER.unpack_from(content)
+        first_width, *widths = content[: 1 + FIGURES_OF[field]]
         widths.insert(0, first_width & ~_IS_COMPRESSED)
-        numbers = memoryview(content)[_HEADER.size :]
+        numbers = memoryview(content)[len(widths) :]
         if first_width & _IS_COMPRESSED:
             numbers = memoryview(zlib.decompress(numbers))
         values, rest = divmod(len(numbers), sum(widths))
         if rest or not values or not widths[0] or not set(widths).issubset(_WIDTHS):
             raise ValueError
-    except (ArithmeticError, ValueError, StructError, zlib.error):
+    except (ArithmeticError, ValueError, zlib.error):
         raise damaged("counts of a block of days are damaged") from None
     rows, start = np.zeros((len(widths), values), np.int64), 0
     for row, width in zip(rows, widths, strict=True):
@@ -110,7 +111,7 @@ def sums(
             yield counts[:, :end]
             held, size = [counts[:, end:]], counts.shape[1] - end
             most = max(_MAX_HELD, 2 * size)
-        held.append(decoded(first_value, content))
+        held.append(decoded(field, first_value, content))
         size += held[-1].shape[1]
     if held:
         yield _summed(held)
@@ -126,21 +127,30 @@ def _summed(parts: Sequence[Array]) -> Array:
 
 
 def merged(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> Iterator[Array]:
-    """Yield the sums of a field over what is below a block: 4 days, or 2 blocks."""
+    """Yield the sums of a field over what is below a block: 4 days, or 2 blocks. Of a day: its pages."""
+    if not level:
+        yield from _arrays(field_values.count_pages(connection, website, block, field), CHUNK)
+        return
     below = LEVELS[LEVELS.index(level) - 1]
     parts = range(block << (level - below), (block + 1) << (level - below))
-    if below:
+    if below or field in PAGE_NUMBERS:
         yield from sums(connection, website, field, [(below, part) for part in parts])
-        return
-    rows = connection.execute(*sql.sums(website, field, parts))
-    while some := list(islice(rows, _MAX_HELD)):
+    else:
+        yield from _arrays(connection.execute(*sql.sums(website, field, parts)), _MAX_HELD)
+
+
+def _arrays(rows: Iterable[Sequence[int]], values: int) -> Iterator[Array]:
+    """Yield rows of ascending values as arrays of so many values."""
+    rows = iter(rows)
+    while some := list(islice(rows, values)):
         yield np.array(some, np.int64).T
 
 
 def is_correct(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> bool:
-    """Return whether the stored counts of a field in a block are the sums of what is below it."""
+    """Return whether the stored counts of a field in a block, or of pages on a day, are those of `merged`."""
     parts = merged(connection, website, field, level, block), sums(connection, website, field, [(level, block)])
-    below, own = (np.concatenate([_NONE, *counts], axis=1) for counts in parts)
+    none = np.zeros((1 + FIGURES_OF[field], 0), np.int64)
+    below, own = (np.concatenate([none, *counts], axis=1) for counts in parts)
     return np.array_equal(below, own)
 
 
@@ -171,6 +181,6 @@ def delete_chunks(connection: sqlite3.Connection, website: int, level: int, bloc
     """Delete up to CHUNKS_PER_STEP chunks of a block; return their number."""
     return connection.execute(
         "/* value_blocks.delete */ delete from rollup_block where rowid in (select rowid from rollup_block"
-        f" where website = ? and field in ({', '.join(map(str, NUMBERS))}) and level = ? and block = ? limit ?)",
+        f" where website = ? and field in ({', '.join(map(str, FIGURES_OF))}) and level = ? and block = ? limit ?)",
         (website, level, block, CHUNKS_PER_STEP),
     ).rowcount

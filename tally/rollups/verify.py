@@ -6,7 +6,7 @@ count it from; both are reported. Each day is compared in one snapshot, so event
 """
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tally.rollups import (
@@ -18,12 +18,11 @@ from tally.rollups import (
     rollup_state,
     totals,
     unpacked_days,
-    visit_pages,
     web_vitals,
 )
-from tally.rollups.field_values import NUMBERS, OF_VISITS
+from tally.rollups.field_values import FIGURES_OF, NUMBERS, OF_VISITS, PAGE_NUMBERS
 from tally.rollups.goal_days import Goal
-from tally.rollups.rollup_state import FINAL, KEPT, LEVELS, OPEN, PAGE_LEVELS, STALE
+from tally.rollups.rollup_state import FINAL, KEPT, LEVELS, OPEN, STALE
 from tally.storage.database import snapshot
 from tally.storage.sql import events
 
@@ -56,7 +55,7 @@ _NEXT_EXPERIMENT_TOTAL = (
     " order by day limit 1"
 )
 HISTOGRAMS, EXPERIMENTS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
-PAGES, CONVERSIONS, COLUMNS = "entry and exit pages", "conversions of goals", "columns"
+CONVERSIONS, COLUMNS = "conversions of goals", "columns"
 """What is wrong with a day or block: values of `Verdict.fault`."""
 
 
@@ -95,9 +94,8 @@ def verdicts(connection: sqlite3.Connection, website: int, goals: Sequence[Goal]
         ).fetchall()
         for (block,) in blocks:
             with snapshot(connection):
-                verdict = _block(connection, website, level, block)
+                verdict = _arrays(connection, website, level, block, FIGURES_OF)
             yield verdict
-    yield from _pages(connection, website, damaged)
     row = connection.execute(*events.last_kept(website)).fetchone()
     last_kept = -1 if row is None else row[0]
     days = {*_days_of(connection, _NEXT_VITALS, website), *_days_of(connection, _NEXT_HISTOGRAM, website)}
@@ -157,13 +155,13 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         counted = field_values.count_day(connection, website, day, field, known.rolled_up_to_ms)
         if sorted(counted) != connection.execute(*events.sums(website, field, [day])).fetchall():
             return Verdict(0, day, f"values of {field_values.field_name(field)}")
-    return Verdict(0, day)
+    return Verdict(0, day) if known.state == OPEN else _arrays(connection, website, 0, day, PAGE_NUMBERS)
 
 
-def _block(connection: sqlite3.Connection, website: int, level: int, block: int) -> Verdict:
+def _arrays(connection: sqlite3.Connection, website: int, level: int, block: int, fields: Iterable[int]) -> Verdict:
     from tally.rollups import value_blocks
 
-    for field in NUMBERS:
+    for field in fields:
         try:
             is_right = value_blocks.is_correct(connection, website, field, level, block)
         except sqlite3.DatabaseError as failure:
@@ -173,24 +171,6 @@ def _block(connection: sqlite3.Connection, website: int, level: int, block: int)
         if not is_right:
             return Verdict(level, block, f"values of {field_values.field_name(field)}")
     return Verdict(level, block)
-
-
-def _pages(connection: sqlite3.Connection, website: int, damaged: set[int]) -> Iterator[Verdict]:
-    """Yield the days and blocks whose entry or exit pages are wrong, lowest blocks first."""
-    unknown = {(level, day >> level) for day in damaged for level in PAGE_LEVELS[:-1]}
-    statement = "/* verify.page_days */ select block from rollup_state where website = ? and level = 0 and block >= 0"
-    days = [day for (day,) in connection.execute(statement, (website,))]
-    for level, block in sorted(visit_pages.built(connection, website, days)):
-        with snapshot(connection):
-            known = None if level else rollup_state.day_state(connection, website, block)
-            # The pages of a day whose events have expired cannot be counted again.
-            if (
-                (known is None or known.state != KEPT)
-                and (level, block) not in unknown
-                and visit_pages.version(connection, website, level, block) is not None
-                and not visit_pages.is_correct(connection, website, level, block)
-            ):
-                yield Verdict(level, block, PAGES)
 
 
 def _vitals(connection: sqlite3.Connection, website: int, day: int, is_expired: bool) -> Verdict | None:

@@ -16,12 +16,12 @@ from tally.reports.coverage import Coverage
 from tally.reports.packed_days import PackedDays
 from tally.reports.sums import rows_of as by_label
 from tally.rollups import goal_days
-from tally.rollups.visit_pages import count_pages
 from tally.storage.day_columns import Array
 from tally.storage.sql import behaviour
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import Scope
 from tally.storage.sql.filters import Condition
+from tally.storage.sql.visits import pages
 from tally.timestamps import DAY_MS, HOUR_MS
 
 LISTED = (*FIELDS, *PAGES, "event_name")
@@ -80,11 +80,9 @@ def compare_sums(coverage: Coverage, spans: Sequence[Span], packed: Sequence[Pac
         assert added(row for counts in rows for row in by_label(counts)) == added(counted), field
         counted = rows_of(coverage, spans, lambda scope, field=field: sql.visit_figures(scope, field))
         assert all_of(packed, partial(PackedDays.visit_figures, field=field)) == added(counted), field
-    for side in ("entry", "exit"):
-        pages = [
-            row for span in spans for row in count_pages(coverage.connection, coverage.raw(span, filtered=True), side)
-        ]
-        assert all_of(packed, partial(PackedDays.pages, field=f"{side}_page")) == added(pages)
+    for field in PAGES:
+        counted = rows_of(coverage, spans, lambda scope, field=field: pages(scope, field))
+        assert all_of(packed, partial(PackedDays.pages, field=field)) == added(counted)
 
 
 def compare_series(

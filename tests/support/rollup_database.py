@@ -37,8 +37,7 @@ from tally.reports.cache import ResultCache
 from tally.reports.stats import Stats
 from tally.rollups import field_values, rollup_state, unpacked_days, value_blocks
 from tally.rollups import totals as quarter_totals
-from tally.rollups import visit_pages as visit_pages_rollup
-from tally.rollups.field_values import NUMBERS, OF_VISITS
+from tally.rollups.field_values import FIGURES_OF, NUMBERS, OF_VISITS, PAGE_NUMBERS
 from tally.rollups.rollup_state import KEPT, LEVELS, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import connect_reader, open_database, snapshot, transaction
@@ -528,7 +527,7 @@ class RollupHarness:
         return self.query(lambda connection: top_report.names(connection, scope, limit, self.cache))
 
     def pages(self, scope: Scope, side: str, limit: int) -> tuple[int, list[tuple[str, int, int, int, int]]]:
-        unset, found = self.query(lambda run: visit_pages.pages(run, scope, side, limit, self.cache))
+        unset, found = self.query(lambda run: visit_pages.pages(run, scope, f"{side}_page", limit, self.cache))
         return unset, [tuple(page) for page in found]
 
     def days(self, website: int = 0) -> dict[int, rollup_state.Day]:
@@ -660,7 +659,7 @@ def _table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
     for field, level, block, first, content in connection.execute(
         "select field, level, block, first_value, content from rollup_block where website = ?", (website,)
     ):
-        rows = zip(*value_blocks.decoded(first, content).tolist(), strict=True)
+        rows = zip(*value_blocks.decoded(field, first, content).tolist(), strict=True)
         values[field, level, block].update((value, tuple(row)) for value, *row in rows)
     for day, (state, folded_ms) in days.items():
         if state in (STALE, KEPT):
@@ -673,14 +672,11 @@ def _table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
             want = field_values.count_day(connection, website, day, field, folded_ms if state == OPEN else None)
             if values[field, 0, day] != {value: tuple(row) for value, *row in want}:
                 wrong.append(f"values of {field_values.field_name(field)} on day {day}")
-    wrong += _block_errors(connection, website, days, values)
-    for level, block in visit_pages_rollup.built(connection, website, sorted(days)):
-        of_days = {state for day, (state, _) in days.items() if day >> level == block}
-        if not of_days <= set(FINAL):
-            wrong.append(f"pages of block {block} of level {level} are built over days that are not final")
-        if (level or of_days != {KEPT}) and not visit_pages_rollup.is_correct(connection, website, level, block):
-            wrong.append(f"pages in block {block} of level {level}")
-    return wrong
+        for field in PAGE_NUMBERS:
+            pages = () if state == OPEN else field_values.count_pages(connection, website, day, field)
+            if values[field, 0, day] != {value: tuple(row) for value, *row in pages}:
+                wrong.append(f"values of {field_values.field_name(field)} on day {day}")
+    return wrong + _block_errors(connection, website, days, values)
 
 
 def _block_errors(
@@ -694,11 +690,11 @@ def _block_errors(
         within = [day for day in range(block << level, (block + 1) << level) if day in days]
         if not within or any(days[day][0] not in FINAL for day in within):
             wrong.append(f"block {block} of level {level} is built over days that are not final")
-        for field in NUMBERS:
+        for field, figures in FIGURES_OF.items():
             sums: dict[int, tuple[int, ...]] = {}
             for day in within:
                 for value, row in values[field, 0, day].items():
-                    sums[value] = tuple(map(sum, zip(row, sums.get(value, (0, 0, 0)), strict=True)))
+                    sums[value] = tuple(map(sum, zip(row, sums.get(value, (0,) * figures), strict=True)))
             if values[field, level, block] != sums:
                 wrong.append(f"values of {field_values.field_name(field)} in block {block} of level {level}")
     return wrong
@@ -715,21 +711,12 @@ def unfinished_work(connection: sqlite3.Connection, website: int) -> list[str]:
     built = set(connection.execute("select level, block from rollup_state where website = ? and level > 0", (website,)))
     left += [f"not built: {sorted(wanted - built)}"] if wanted - built else []
     left += [f"built over nothing: {sorted(built - wanted)}"] if built - wanted else []
-    unbuilt = {(level, day >> level) for day in days for level in (3, 6)} - visit_pages_rollup.built(
-        connection, website, days
-    )
-    left += [f"pages not built: {sorted(unbuilt)}"] if unbuilt else []
     for what, statement in (
         ("days that are not final", "select block from rollup_state where website = ? and level = 0 and state < 2"),
         (
             "values of visitors",
             "select day from open_day_visitor_value where website = ?1"
             " union select day from open_day_visitor where website = ?1",
-        ),
-        (
-            "pages of no block",
-            "select level, block from visit_page as page where website = ?1 and not exists (select 1 from visit_page"
-            " as own where own.website = ?1 and own.level = page.level and own.block = page.block and own.value = 0)",
         ),
         (
             "values of no block",

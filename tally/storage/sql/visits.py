@@ -4,23 +4,18 @@ As in tally/storage/sql/events.py, whose Scope and filters these are. A visit ha
 them groups visits and reads no event, unless a filter is about events.
 """
 
+from tally.events.dimensions import PAGES
 from tally.storage.sql.events import IS_BOUNCE, Scope, begun_visits
 from tally.storage.sql.filters import Query
 
-SIDES = ("entry", "exit")
 
-
-def pages(scope: Scope, side: str, part: tuple[int, int]) -> Query:
-    """A row (label, visits, bounces, their views, ms, visitors, events) for each page that is a side of the visits that
-    begin in a scope, within a UTC day, and have an event in E; 0 is none: visits without a view.
-
-    `part`: only the labels with this remainder, by this divisor.
+def pages(scope: Scope, field: str) -> Query:
+    """A row (label, visits, bounces, their views, ms, visitors, events) for each page, by label, that is the entry_page
+    or exit_page of the visits that begin in a scope, within a UTC day, and have an event in E; 0 is none: visits
+    without a view.
     """
-    column = f"{SIDES[SIDES.index(side)]}_page"
+    column = PAGES[PAGES.index(field)]
     select = f"{column}, count(*), sum({IS_BOUNCE}), sum(pageviews), sum(duration_ms)"
     select += ", count(distinct visitor), sum(events)"
     sql, parameters = begun_visits(scope, select)
-    remainder, divisor = part
-    if divisor > 1:
-        sql, parameters = f"{sql} and {column} % ? = ?", [*parameters, divisor, remainder]
-    return f"/* visits.pages */ {sql} group by 1", parameters
+    return f"/* visits.pages */ {sql} group by 1 order by 1", parameters

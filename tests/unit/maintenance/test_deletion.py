@@ -12,15 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tally.accounts.accounts import find_account
 from tally.accounts.websites import add_website, delete_website
-from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
+from tally.events.dimensions import EVENT_FIELDS, EXIT_PAGE, FIELDS, VISIT_FIELDS
 from tally.maintenance import deletion
 from tally.maintenance.deletion import TABLES
 from tally.maintenance.deletion_worker import AGAIN_MS, LATE_MS, DeletionWorker
 from tally.maintenance.rollup_builder import RollupBuilder
+from tally.rollups.value_blocks import add_chunks, chunks_of
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.storage.labels import Labels
@@ -188,7 +190,7 @@ def test_all_tables_are_cleared(db: Path) -> None:
 def test_all_columns_of_texts_are_checked(db: Path) -> None:
     """A text is deleted if no row has its number; every column with such numbers is checked."""
     known = {*FIELDS, *VISIT_FIELDS, "event_name", "experiment", "variant", "goal"}
-    tables = ("web_vitals_histogram", "rollup", "visit_page", "field_value", "goal_day", "imported_sum")
+    tables = ("web_vitals_histogram", "rollup", "field_value", "goal_day", "imported_sum")
     others = dict.fromkeys(tables, ("value",))
     connection = open_database(db, create=False)
     try:
@@ -233,6 +235,19 @@ def test_every_number_of_the_other_website_has_its_text(db: Path) -> None:
         for column in columns:
             missing = f"select count(*) from {table} where {column} not in (select id from label)"
             assert sql(db, missing) == [(0,)], (table, column)
+
+
+def test_the_text_of_a_page_in_an_array_of_a_day_is_kept(db: Path) -> None:
+    """Its events may be those of the next day, and deleted."""
+    connection = writing_connection(db)
+    with transaction(connection):
+        labels = Labels().numbers_of(connection, ["canary-exit", "canary-nowhere"])
+        counts = np.array([[0, labels["canary-exit"]], *[[1, 1]] * 6])
+        add_chunks(connection, 2, 0, 5, chunks_of(EXIT_PAGE, counts))
+    connection.close()
+    delete(db)
+    Work(db, ManualClock(LATER_MS)).do()
+    assert [text for text in texts(db) if "canary" in text] == ["canary-exit"]
 
 
 def test_deleted_bytes_are_overwritten(db: Path) -> None:

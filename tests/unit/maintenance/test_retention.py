@@ -24,7 +24,7 @@ from tally.accounts.accounts import create_account, find_account
 from tally.accounts.websites import add_website
 from tally.events.dimensions import FIELDS
 from tally.maintenance import retention
-from tally.rollups import rollup_state, visit_pages
+from tally.rollups import rollup_state
 from tally.rollups.rollup_state import KEPT, OPEN, STALE
 from tally.storage.database import transaction
 from tally.timestamps import iso
@@ -78,10 +78,6 @@ def step(path: Path, now_ms: int = TODAY * DAY_MS) -> bool:
     connection = writing_connection(path)
     try:
         with transaction(connection):
-            going = retention.next_day(connection, 1, 0, now_ms)
-            if going is not None:
-                pages = visit_pages.count_block(connection, 1, 0, going)
-                visit_pages.add(connection, (1, 0, going), list(pages.items()))
             return retention.expire(connection, 1, 0, now_ms)
     finally:
         connection.close()

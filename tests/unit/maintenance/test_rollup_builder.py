@@ -4,18 +4,15 @@ Rollups are exact, can be rebuilt while their raw events exist, are built in sho
 transaction of a late event, and are correct after a kill at any point.
 """
 
-import asyncio
 import random
 import shutil
 import sqlite3
-import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pytest
 
 from tally.accounts.accounts import find_account
@@ -25,7 +22,7 @@ from tally.clock import Clock
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.maintenance import rollup_builder
-from tally.rollups import field_values, rollup_state, unpacked_days, value_blocks, visit_pages
+from tally.rollups import field_values, rollup_state, unpacked_days, value_blocks
 from tally.storage.database import open_database, transaction
 from tally.storage.sql import day_columns
 from tally.timeranges import Range, buckets
@@ -92,10 +89,8 @@ def start(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setattr(field_values, "ROLL_UP_EVENTS", ROLL_UP_EVENTS)
     monkeypatch.setattr(field_values, "ROWS_PER_STEP", ROWS_PER_STEP)
     monkeypatch.setattr(rollup_state, "ROWS_PER_STEP", ROWS_PER_STEP)
-    monkeypatch.setattr(visit_pages, "MAX_PAGES", 2)
     monkeypatch.setattr(value_blocks, "CHUNKS_PER_STEP", ROWS_PER_STEP)
-    for module in (value_blocks, field_values):
-        monkeypatch.setattr(module, "CHUNK", 2)
+    monkeypatch.setattr(value_blocks, "CHUNK", 2)
     monkeypatch.setattr(value_blocks, "_MAX_HELD", 3)
     started: list[RollupHarness] = []
 
@@ -234,9 +229,7 @@ MAX_ROWS = {
     "_finish_day": 97,
     # tally/rollups/web_vitals.py's own are weighed by test_web_vitals.py.
     "pack_end": 0,  # and tally/rollups/heatmaps.py's by test_heatmaps.py
-    # tally/rollups/visit_pages.py
-    **dict.fromkeys(("drop", "add"), ROWS_PER_STEP),
-    **dict.fromkeys(("version", "next_day", "next_open_day"), 0),
+    **dict.fromkeys(("next_day", "next_open_day"), 0),
     # tally/rollups/goal_days.py: no goal is saved here
     "delete_others": ROWS_PER_STEP,
     "_roll_up": ROLL_UP_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
@@ -279,46 +272,6 @@ def test_writes_per_step_are_bounded(start: Start) -> None:
     # It is the limits that hold them: without, these would write more.
     limited = ("delete_values", "delete_visitors", "add_values", "add_chunks", "delete_chunks")
     assert all(most[name] > ROWS_PER_STEP / 2 for name in limited)
-
-
-@pytest.mark.slow
-def test_very_many_pages_are_counted_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client may invent a million pages. All pages of this test in memory would take 2 MB."""
-    monkeypatch.setattr(visit_pages, "MAX_PAGES", 1_000)
-    path = tmp_path / "analytics.db"
-    make_file(path, 1)
-    harness = RollupHarness(path, ManualClock(NOW_MS))
-    harness._steps = 1 << 30
-    day, pages = DAY_0_MS // DAY_MS >> 6 << 6, 7_000
-    with transaction(harness.writer):
-        harness.writer.executemany(
-            "insert into rollup_state values (1, 0, ?, 2, 0, 0)", [(day + n,) for n in range(64)]
-        )
-        # What it goes by: how many paths these days have.
-        paths = np.ones((4, pages), np.int64).cumsum(axis=1)
-        value_blocks.add_chunks(harness.writer, 1, 6, day >> 6, value_blocks.chunks_of(0, paths))
-        for n in range(8):
-            rows = ((n, value, value % 7 + n) for value in range(pages))
-            harness.writer.executemany(
-                f"insert into visit_page values (1, 3, {day >> 3} + ?, ?, 1, 0, ?, 0, 0, 0, 0, 0, 0, 0, 0, 0)", rows
-            )
-    tracemalloc.start()
-    assert asyncio.run(harness.builder._build_pages(1, 6, day >> 6))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 1_000_000
-    statement = "select count(*), min(entries), max(entries), sum(entry_pageviews) from visit_page where level = 6"
-    assert harness.writer.execute(statement).fetchall() == [
-        (pages, 8, 8, sum(8 * (value % 7) + 28 for value in range(pages)))
-    ]
-    assert visit_pages.is_correct(harness.reader, 1, 6, day >> 6)
-    for value in (0, 1, pages - 1):
-        with transaction(harness.writer):
-            harness.writer.execute("update visit_page set exits = 1 where level = 6 and value = ?", (value,))
-        assert not visit_pages.is_correct(harness.reader, 1, 6, day >> 6)
-        with transaction(harness.writer):
-            harness.writer.execute("update visit_page set exits = 0 where level = 6 and value = ?", (value,))
-    harness.close()
 
 
 def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ a complete day in each possible way after a query was cached.
 import sqlite3
 import tracemalloc
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -26,10 +27,8 @@ from tally.reports import sums as sums_module
 from tally.reports.cache import _ENTRY_BYTES, EXPIRY_MS, ResultCache, packed, unpacked
 from tally.reports.coverage import BeyondRetention
 from tally.reports.sums import Sums, counts_of
-from tally.rollups import day_packing, packed_days, visit_pages
-from tally.rollups.counts import merge
+from tally.rollups import day_packing, packed_days
 from tally.rollups.field_values import ROLL_UP_AFTER_MS
-from tally.rollups.rollup_state import FINAL
 from tally.storage.sql.events import Scope
 from tally.timeranges import Interval, Range, buckets
 from tests.support.app import ManualClock
@@ -42,7 +41,6 @@ from tests.support.rollup_database import (
     Reference,
     RollupHarness,
     make_file,
-    run_inline,
 )
 
 DAY = 20_772  # 2026-11-15, a multiple of 4: days DAY to DAY + 3 are one block of level 2
@@ -180,63 +178,6 @@ def test_cached_figures_of_whole_days_serve_a_range_that_moves(
     assert cached[0] == cached[1] == cached[2] != set()
 
 
-def nothing(harness: RollupHarness) -> None:
-    """Change nothing."""
-
-
-def import_that_is_built_in_already(harness: RollupHarness) -> None:
-    """The day is final again, as one of another version."""
-    harness.import_events(seen_on(0, OTHER))
-    run_inline(harness.builder._build_day(harness.websites[0].number, DAY, harness.clock.deletion_time_ms()))
-    assert harness.days()[DAY].state == FINAL
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("after", ["the version", "the counting", "the writing"])
-@pytest.mark.parametrize(
-    "change",
-    [
-        nothing,
-        import_into_a_day_with_traffic,
-        import_into_a_day_without,
-        clock_set_back,
-        import_that_is_built_in_already,
-    ],
-)
-def test_pages_of_days_that_change_while_they_are_counted(
-    harness: RollupHarness, change: Callable[[RollupHarness], None], after: str
-) -> None:
-    """A block of pages is not completed if one of its days has changed meanwhile (tally/rollups/visit_pages.py)."""
-    harness.send(seen_on(0), seen_on(0, OTHER, 10))
-    harness.import_events(seen_on(3))
-    harness.advance(40 * DAY_MS)
-    harness.build()
-    website = harness.websites[0].number
-    place, days = (website, 3, DAY >> 3), [DAY, DAY + 3]
-    for level in (6, 3):
-        visit_pages.invalidate(harness.writer, website, level, DAY >> level)
-    assert visit_pages.drop(harness.writer, *place) == 2
-    # As tally/maintenance/rollup_builder.py does it, each line a step.
-    before = visit_pages.version(harness.writer, *place)
-    happens = {"the version": nothing, "the counting": nothing, "the writing": nothing} | {after: change}
-    happens["the version"](harness)
-    counts = harness.query(lambda connection: visit_pages.count_block(connection, *place))
-    happens["the counting"](harness)
-    without_view = counts.pop(0)
-    visit_pages.add(harness.writer, place, list(counts.items()))
-    happens["the writing"](harness)
-    is_unchanged = change is nothing
-    assert visit_pages.finish_block(harness.writer, place, before, without_view) is is_unchanged
-    assert ((3, DAY >> 3) in visit_pages.built(harness.writer, website, days)) is is_unchanged
-    same(harness)
-    harness.build()
-    same(harness)
-    harness.advance(40 * DAY_MS)
-    harness.build()
-    same(harness)
-    assert (3, DAY >> 3) in visit_pages.built(harness.writer, website, days)
-
-
 @pytest.mark.slow
 def test_a_final_day_becomes_open_again(harness: RollupHarness) -> None:
     """The clock was ahead while a day was built; it is set back before the building has ended, and events arrive."""
@@ -284,14 +225,16 @@ def test_sums_of_few_and_of_many_labels(most: int, monkeypatch: pytest.MonkeyPat
     """Each label is returned once, with all that was added, from memory and from disk, in each reading."""
     monkeypatch.setattr(sums_module, "MAX_HELD", most)
     monkeypatch.setattr(sums_module, "_ROWS_AT_ONCE", 2)
-    sums, reference = Sums(2), dict[int, list[int]]()
+    sums, first, second = Sums(2), Counter[int](), Counter[int]()
     for n in range(300):
         rows = [(n * n % 101, n, 1), (n % 7, 0, n)]
         sums.add_rows(rows)
-        merge(reference, rows)
+        for label, *figures in rows:
+            first[label] += figures[0]
+            second[label] += figures[1]
         if n % 50 == 49:
             for _ in range(2):
-                assert sorted(sums) == sorted((value, *stats) for value, stats in reference.items())
+                assert list(sums) == [(label, first[label], second[label]) for label in sorted(first)]
 
 
 @pytest.mark.slow

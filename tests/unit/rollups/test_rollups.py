@@ -25,7 +25,7 @@ from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
 from tally.maintenance import retention
 from tally.reports import coverage, open_days, packed_days, stats, sums
-from tally.rollups import field_values, rollup_state, value_blocks, visit_pages
+from tally.rollups import field_values, rollup_state, value_blocks
 from tally.storage.sql.events import Scope
 from tally.timeranges import Range, buckets
 from tests.support.app import ManualClock
@@ -52,7 +52,6 @@ LIMITS = {
     (field_values, "ROWS_PER_STEP"): 4,
     (rollup_state, "ROWS_PER_STEP"): 4,
     (retention, "ROWS_PER_STEP"): 4,
-    (visit_pages, "MAX_PAGES"): 2,
     (stats, "_FEW"): 3,
     (coverage, "MIN_EVENTS"): 1,
     (open_days, "MOST_NEW"): 3,
@@ -60,7 +59,6 @@ LIMITS = {
     (sums, "MAX_HELD"): 3,
     (value_blocks, "_MAX_HELD"): 3,
     (value_blocks, "CHUNK"): 2,
-    (field_values, "CHUNK"): 2,
 }
 
 # Zones, each with an instant at which its clocks change or at which its day begins.

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tally.reports.top import tile_sums
+from tally.events.dimensions import ENTRY_PAGE, EXIT_PAGE
+from tally.reports.day_sums import tile_sums
 from tally.rollups import field_values, value_blocks
 from tally.rollups.value_blocks import CHUNK, add_chunks, chunks_of, decoded, encoded
 from tally.storage.day_columns import Array
@@ -46,7 +47,9 @@ def plain_sums(blocks: Sequence[Array]) -> list[tuple[int, ...]]:
     counts: dict[int, list[int]] = {}
     for block in blocks:
         for value, *figures in zip(*block.tolist(), strict=True):
-            counts[value] = [own + more for own, more in zip(counts.get(value, (0, 0, 0)), figures, strict=True)]
+            counts[value] = [
+                own + more for own, more in zip(counts.get(value, [0] * len(figures)), figures, strict=True)
+            ]
     return sorted((value, *figures) for value, figures in counts.items())
 
 
@@ -66,14 +69,24 @@ def test_chunks(counts: Array, size: int) -> None:
     """Each row of an array takes the narrowest width, and comes back exactly."""
     content = encoded(counts)
     assert len(content) == size
-    assert decoded(int(counts[0, 0]), content).tolist() == counts.tolist()
+    assert decoded(FIELD, int(counts[0, 0]), content).tolist() == counts.tolist()
+
+
+def test_chunks_of_pages() -> None:
+    """They have six figures, each with a width of its own."""
+    counts = array((5, 1, 0, 256, 1 << 40, 1, 0))
+    content = encoded(counts)
+    assert len(content) == 7 + 1 + 1 + 2 + 8 + 1
+    assert decoded(ENTRY_PAGE, 5, content).tolist() == counts.tolist()
+    with pytest.raises(sqlite3.DatabaseError, match="damaged"):
+        decoded(FIELD, 5, content)
 
 
 def test_chunks_are_compressed() -> None:
     counts = array(*((value, 1, 1, 1) for value in range(CHUNK)))
     content = encoded(counts)
     assert len(content) < CHUNK
-    assert np.array_equal(decoded(0, content), counts)
+    assert np.array_equal(decoded(FIELD, 0, content), counts)
 
 
 def test_any_counts_come_back() -> None:
@@ -82,15 +95,17 @@ def test_any_counts_come_back() -> None:
         values = rng.randrange(1, 2 * CHUNK)
         counts = some_counts(rng, values, rng.choice((values, 3 * values, 1 << 20, 1 << 40)))
         chunks = chunks_of(FIELD, counts)
-        assert [len(decoded(first, content)[0]) for _, first, content in chunks[:-1]] == [CHUNK] * (len(chunks) - 1)
-        joined = np.concatenate([decoded(first, content) for _, first, content in chunks], axis=1)
+        assert [len(decoded(FIELD, first, content)[0]) for _, first, content in chunks[:-1]] == [CHUNK] * (
+            len(chunks) - 1
+        )
+        joined = np.concatenate([decoded(FIELD, first, content) for _, first, content in chunks], axis=1)
         assert np.array_equal(joined, counts)
 
 
 @cases("content", [b"", b"\1\1\1", b"\1\1\1\1", b"\0\1\0\0\5", b"\3\1\1\1" + bytes(6), b"\1\1\1\1\1\1\1"])
 def test_damaged_chunks_are_refused(content: bytes) -> None:
     with pytest.raises(sqlite3.DatabaseError, match="damaged") as raised:
-        decoded(0, content)
+        decoded(FIELD, 0, content)
     assert raised.value.sqlite_errorcode == sqlite3.SQLITE_CORRUPT
 
 
@@ -131,6 +146,18 @@ def test_blocks_are_merged_from_what_is_below(connection: sqlite3.Connection) ->
     mixed = list(tile_sums(connection, 1, FIELD, [(3, 1), (0, 16)]))
     assert plain_sums(mixed) == plain_sums(list(days.values()))
     assert value_blocks.merged_chunks(connection, 1, OTHER_FIELD, 2, 2) == []
+
+
+def test_blocks_of_pages_are_merged_from_arrays_of_days(connection: sqlite3.Connection) -> None:
+    days = {day: np.insert(some_counts(random.Random(day), 600, 900), 2, [[4], [5], [6]], axis=0) for day in (8, 11)}
+    for day, counts in days.items():
+        write(connection, 0, day, counts, EXIT_PAGE)
+    add_chunks(connection, 1, 2, 2, value_blocks.merged_chunks(connection, 1, EXIT_PAGE, 2, 2))
+    sums = plain_sums(list(days.values()))
+    for tiles in ([(2, 2)], [(0, 8), (0, 11)]):
+        assert plain_sums(list(tile_sums(connection, 1, EXIT_PAGE, tiles))) == sums
+    assert value_blocks.is_correct(connection, 1, EXIT_PAGE, 2, 2)
+    assert list(tile_sums(connection, 1, ENTRY_PAGE, [(2, 2), (0, 8)])) == []
 
 
 def test_sums_of_very_many_values_are_not_held(connection: sqlite3.Connection) -> None:

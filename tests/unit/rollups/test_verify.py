@@ -17,7 +17,7 @@ import pytest
 from analytics_server import main
 from tally.accounts.definitions import add_definition, all_definitions
 from tally.api.params import goals_of
-from tally.events.dimensions import EVENT_NAME
+from tally.events.dimensions import ENTRY_PAGE, EVENT_NAME, EXIT_PAGE
 from tally.rollups import field_values, goal_days, rollup_state, totals
 from tally.rollups.rollup_state import FINAL, KEPT, OPEN, STALE
 from tally.rollups.value_blocks import decoded, encoded
@@ -158,7 +158,7 @@ def in_block(day: int, level: int, change: Callable[[Array], Array], field: int 
     def damage(path: Path) -> None:
         place = a_block(day, level, field)
         ((first, content),) = sql(path, f"select first_value, content from rollup_block where {place}")
-        counts = change(decoded(first, content))
+        counts = change(decoded(field, first, content))
         sql(path, f"delete from rollup_block where {place}")
         if counts.size:
             statement = "insert into rollup_block values (1, ?, ?, ?, ?, ?)"
@@ -238,6 +238,12 @@ DAMAGES = {
             ("an incomplete array", "substr(content, 1, length(content) - 1)"),
         )
     },
+    **{
+        f"pages: number {row}": Damage(lambda day, row=row: in_block(day, 0, one_more(row), EXIT_PAGE))
+        for row in range(1, 1 + field_values.FIGURES_OF[EXIT_PAGE])
+    },
+    "pages: all missing": Damage(lambda day: f"delete from rollup_block where {a_block(day, 0, ENTRY_PAGE)}"),
+    "level 3: pages": Damage(lambda day: in_block(day, 3, one_more(6), ENTRY_PAGE), 3),
     "built: a day with traffic has no row": Damage(
         lambda day: f"delete from rollup_state where website = 1 and level = 0 and block = {day}"
     ),

@@ -28,7 +28,7 @@ from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import add_website, all_websites
 from tally.demo import build
 from tally.demo.sites import SITES
-from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, FIELDS
+from tally.events.dimensions import ACQUISITION, ENTRY_PAGE, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
 from tally.ingest import rejected_events
 from tally.ingest.writer import delete_expired
@@ -45,7 +45,6 @@ from tally.rollups import (
     rollup_state,
     totals,
     unpacked_days,
-    visit_pages,
     web_vitals,
 )
 from tally.rollups.traffic import traffic_of
@@ -81,7 +80,6 @@ HOUSEKEEPING = re.compile(
 GROWING = {
     "event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "visit": r"PRIMARY KEY \(website=\? AND day[<>=]",
-    "visit_page": r"PRIMARY KEY \(website=\? AND level=\? AND block=\?",
     "goal_day": r"PRIMARY KEY \(website=\? AND saved_goal(?:>\?|=\?(?: AND field=\? AND day=\?(?: AND value=\?)?)?)\)",
     "goal_day_state": r"PRIMARY KEY \(website=\? AND saved_goal(?:>\?|=\?(?: AND day(?:=\?|>\? AND day<\?))?)\)",
     "total_15m": r"PRIMARY KEY \(website=\? AND quarter[>=]",
@@ -125,7 +123,7 @@ GROWING = {
 # Statements that read everything: background work on a deleted website or on unused labels, in steps or on a read-only
 # connection, and the count of a website's events by quarters.
 FULL_SCANS = {
-    *("deletion.rows", "deletion.used", "deletion.labels", "deletion.marks"),
+    *("deletion.rows", "deletion.used", "deletion.pages", "deletion.labels", "deletion.marks"),
     "traffic.total",
     # On a restored file, before a server uses it.
     *("import_records.forget", "doctor_offsite.newest"),
@@ -329,7 +327,6 @@ def repair_measurements(app: App, statement_log: "StatementLog", website: int, d
     statement_log.trace(connection)
     web_vitals.repair(connection, website, 0, day)
     web_vitals.repair(connection, website, 3, day >> 3)
-    visit_pages.invalidate(connection, website, 3, day >> 3)
     packed_days.invalidate(connection, website, day)
     with snapshot(connection):
         unpacked_days.hide(connection)
@@ -628,7 +625,7 @@ def run_sums(connection: sqlite3.Connection, number: int, path: Path) -> None:
     assert imported_sums.is_used(connection, number, day)
     assert totals.count_day(connection, number, day)
     assert field_values.count_day(connection, number, day, 0)
-    assert imported_sums.pages(connection, number, day, "entry", (0, 1))
+    assert list(imported_sums.pages(connection, number, day, ENTRY_PAGE))
     imported_sums.visit_figures(connection, number, day, "pathname")
     assert rollup_state.finish_rebuild(connection, number, day, 1, rollup_state.IMPORTED)
     span = day * DAY_MS, (day + 1) * DAY_MS

@@ -14,8 +14,8 @@ import pytest
 
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
 from tally.events.filters import OPERATORS, Filter
+from tally.reports.day_sums import tile_sums
 from tally.reports.sums import Sums
-from tally.reports.top import tile_sums
 from tally.rollups import value_blocks
 from tally.storage.database import open_database
 from tally.storage.sql import day_columns
