@@ -9,7 +9,8 @@ values: a sum over blocks is complete up to the value with which the next chunk 
 is held.
 
 Of a chunk, each row of the array is stored in as few bytes a number as its largest one needs, the values as
-differences, and all of it is compressed where that makes it smaller. A value takes 3 bytes instead of the 20 of a row.
+differences, first the lowest byte of all numbers, then the next one (a tenth less than number after number), and all of
+it is compressed where that makes it smaller. A value takes 3 bytes instead of the 20 of a row, that of pages 5.
 
 Importing this module imports numpy, so the callers do it where they need it.
 """
@@ -38,7 +39,8 @@ _MAX_HELD = 60_000
 _WIDTHS = (0, 1, 2, 4, 8)
 # Added to the first width of a chunk whose numbers are compressed.
 _IS_COMPRESSED = 16
-_LEVEL = 1
+# Takes a twentieth less space than level 1, and 40 µs more for a chunk.
+_LEVEL = 6
 
 Chunk = tuple[int, int, bytes]
 """The field, the first value and the content of a chunk."""
@@ -55,7 +57,11 @@ def encoded(counts: Array) -> bytes:
     widths = [next(width for width in _WIDTHS if largest < 1 << 8 * width) for largest in rows.max(axis=1).tolist()]
     # Differences have at least a byte, so that the number of values follows from the length.
     widths[0] = max(widths[0], 1)
-    content = b"".join(row.astype(f"<u{width}").tobytes() for row, width in zip(rows, widths, strict=True) if width)
+    content = b"".join(
+        row.astype(f"<u{width}").view(np.uint8).reshape(-1, width).T.tobytes()
+        for row, width in zip(rows, widths, strict=True)
+        if width
+    )
     compressed = zlib.compress(content, _LEVEL)
     if len(compressed) < len(content):
         widths[0] |= _IS_COMPRESSED
@@ -79,7 +85,8 @@ def decoded(field: int, first_value: int, content: bytes) -> Array:
     rows, start = np.zeros((len(widths), values), np.int64), 0
     for row, width in zip(rows, widths, strict=True):
         if width:
-            row[:] = np.frombuffer(numbers, f"<u{width}", values, start)
+            in_order = np.frombuffer(numbers, np.uint8, values * width, start).reshape(width, -1).T
+            row[:] = np.frombuffer(in_order.tobytes(), f"<u{width}")
             start += values * width
     rows[0] = first_value + np.cumsum(rows[0])
     return rows
