@@ -381,7 +381,7 @@ create table experiment_event (
   primary key (website, ts, id)
 ) strict, without rowid;
 
--- --- Rollups: precomputed counts. rollup_state has which days and blocks of total_15m and rollup are complete.
+-- --- Rollups: precomputed counts. rollup_state has which of their days and blocks are complete.
 
 -- Totals of each quarter hour, updated in every transaction that stores traffic (tally/rollups/totals.py). A visit
 -- counts in the quarter in which it starts.
@@ -427,23 +427,25 @@ create table rollup_block (
   primary key (website, field, level, block, first_value)
 ) strict;
 
--- The state of each day that has traffic (level 0) and of each block that has been built: 0 stale, 1 open, 2 final, 3
--- kept (final, and raw events have expired), 4 imported (no events; built from imported_sum).
+-- The state of each day that has traffic (level 0): 0 stale, 1 open, 2 final, 3 kept (final, and raw events have
+-- expired), 4 imported (no events; built from imported_sum). Of a block of days, and of a day of a goal: 1 is being built,
+-- 2 final.
 create table rollup_state (
   website          integer not null,
+  kind             integer not null,  -- 0 traffic, 1 histograms of web vitals, others: saved_goal of goal_day
   level            integer not null,
   block            integer not null,
   state            integer not null check (state between 0 and 4),
   rolled_up_to_ms  integer not null,  -- of an open day: events before this time are in rollup
-  version          integer not null,  -- increases with every change of complete data
-  primary key (website, level, block)
+  version          integer not null,  -- of a day: increases with every change of complete data; of a goal: as counted
+  primary key (website, kind, level, block)
 ) strict, without rowid;
 
--- For days that are not final: where website = ? and level = 0 and state < 2
-create index rollup_state_unfinished on rollup_state (website, block) where level = 0 and state < 2;
+-- For days that are not final: where website = ? and kind = 0 and level = 0 and state < 2
+create index rollup_state_unfinished on rollup_state (website, block) where kind = 0 and level = 0 and state < 2;
 
--- For days of imported sums: where website = ? and level = 0 and state = 4
-create index rollup_state_imported on rollup_state (website, block) where level = 0 and state = 4;
+-- For days of imported sums: where website = ? and kind = 0 and level = 0 and state = 4
+create index rollup_state_imported on rollup_state (website, block) where kind = 0 and level = 0 and state = 4;
 
 -- Visitors of an open day whose events are in rollup, with the values of one event of each. With the next table it
 -- decides whether a visitor is new to a value (tally/storage/visitor_values.py).
@@ -494,15 +496,6 @@ create table goal_day (
   primary key (website, saved_goal, field, day, value)
 ) strict, without rowid;
 
--- The days of which goal_day has all rows, with the version of the day in rollup_state that was counted.
-create table goal_day_state (
-  website     integer not null,
-  saved_goal  integer not null,
-  day         integer not null,
-  version     integer not null,
-  primary key (website, saved_goal, day)
-) strict, without rowid;
-
 -- Packed days: traffic events and visits of past days by column (tally/rollups/packed_days.py). Those of final days have
 -- no rows in event, event_data_part and visit any more (tally/rollups/unpacked_days.py).
 -- The version of the day in rollup_state that was packed, and LAYOUT of tally/storage/sql/day_columns.py at that time;
@@ -531,11 +524,11 @@ create table day_column (
 ) strict;
 
 -- Histograms of web vitals (tally/rollups/web_vitals.py) of all events, by device and by pathname, over quarter days
--- (level -1), days (0) and blocks of 8 and 64 days (3 and 6; -3 and -6 while a block is being built).
+-- (level -1), days (0) and blocks of 8 and 64 days (3 and 6).
 create table web_vitals_histogram (
   website    integer not null,
   breakdown  integer not null check (breakdown between 0 and 2),  -- 0 all events, 1 device, 2 pathname
-  level      integer not null check (level in (-6, -3, -1, 0, 3, 6)),
+  level      integer not null check (level in (-1, 0, 3, 6)),
   block      integer not null,
   value      integer not null,                                    -- label of the device or pathname; 0 for all events
   events     integer not null,

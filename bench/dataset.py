@@ -35,7 +35,7 @@ SEED = 7
 DAYS = 365
 MARKER = "bench.json"
 # Changed with the way rows are drawn, so that older files are not reused.
-SHAPE = 6
+SHAPE = 7
 # An older file has too few events of the last 7 days.
 MAX_AGE_MS = 36 * 3_600_000
 # The limit for late events, for which event_ids are kept.
@@ -214,7 +214,7 @@ def _write_day(
     )
     # Stale: the server builds the rollups in the background.
     connection.execute(
-        "/* dataset.stale */ insert into rollup_state values (?, 0, ?, 0, ?, 0)", (website, day, day * DAY_MS)
+        "/* dataset.stale */ insert into rollup_state values (?, 0, 0, ?, 0, ?, 0)", (website, day, day * DAY_MS)
     )
     # As if every event had an event_id.
     connection.executemany(
@@ -254,12 +254,14 @@ def wait_until_built(db: Path) -> None:
 def _unbuilt(connection: sqlite3.Connection) -> str:
     """Return what is not built yet, "" if everything is."""
     now_ms = time.time_ns() // 1_000_000
-    statement = "/* dataset.built */ select website, level, block, state, rolled_up_to_ms from rollup_state"
+    statement = (
+        "/* dataset.built */ select website, level, block, state, rolled_up_to_ms from rollup_state where kind = 0"
+    )
     rows = connection.execute(statement).fetchall()
     days = [(website, day, state, folded) for website, level, day, state, folded in rows if level == 0]
     stale = sum(state == 0 for _, _, state, _ in days)
     behind = sum(_is_late(connection, *day, now_ms - BEHIND_MS) for day in days)
-    blocks = {(website, level, block) for website, level, block, _, _ in rows if level}
+    blocks = {(website, level, block) for website, level, block, state, _ in rows if level and state == 2}
     missing = len(_expected(days) - blocks)
     websites = {row[0] for row in rows}
     histograms = [found for website in websites if (found := web_vitals.next_block(connection, website, now_ms))]

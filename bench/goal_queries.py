@@ -32,9 +32,9 @@ _PLAIN = (
     " and ts >= :begin and ts < :end and event_name = (select id from label where text = :name)"
 )
 _UNCOUNTED = (
-    "/* goal_queries.uncounted */ select count(*) from rollup_state as day where level = 0 and block >= 0 and state = 2"
-    " and (select count(*) from goal_day_state as own where own.website = day.website and own.day = day.block"
-    " and own.version = day.version) < ?"
+    "/* goal_queries.uncounted */ select count(*) from rollup_state as day where kind = 0 and level = 0 and block >= 0"
+    " and state = 2 and (select count(*) from rollup_state as own where own.website = day.website and own.kind > 1"
+    " and own.level = 0 and own.block = day.block and own.state = 2 and own.version = day.version) < ?"
 )
 
 

@@ -74,13 +74,15 @@ def expire(connection: sqlite3.Connection, website: int, default: int, deletion_
         return False
     end = first_kept(max(keep_days, MIN_KEEP_DAYS), deletion_time_ms)
     row = connection.execute(
-        "/* retention.next */ select block, state from rollup_state where website = ? and level = 0 and block < ?"
+        "/* retention.next */ select block, state from rollup_state"
+        " where website = ? and kind = 0 and level = 0 and block < ?"
         " and state < 3 order by block limit 1",
         (website, end),
     ).fetchone()
     if row and row[1] == FINAL:
         connection.execute(
-            "/* retention.keep */ update rollup_state set state = ? where website = ? and level = 0 and block = ?",
+            "/* retention.keep */ update rollup_state set state = ?"
+            " where website = ? and kind = 0 and level = 0 and block = ?",
             (KEPT, website, row[0]),
         )
         return True
@@ -90,9 +92,9 @@ def expire(connection: sqlite3.Connection, website: int, default: int, deletion_
         # Records from which day on events are kept, also where the last expired day had no traffic.
         connection.execute(
             "/* retention.until */ insert or ignore into rollup_state"
-            " (website, level, block, state, rolled_up_to_ms, version)"
-            " select ?, 0, ?, ?, ?, 1 where exists"
-            " (select 1 from rollup_state where website = ? and level = 0 and block >= 0 and state = 3) or exists"
+            " (website, kind, level, block, state, rolled_up_to_ms, version)"
+            " select ?, 0, 0, ?, ?, ?, 1 where exists (select 1 from rollup_state"
+            " where website = ? and kind = 0 and level = 0 and block >= 0 and state = 3) or exists"
             " (select 1 from web_vitals_histogram where website = ? and breakdown = 0 and level = 0"
             " and block < ?) or exists"
             " (select 1 from experiment_total where website = ? and day < ?)",

@@ -38,7 +38,7 @@ from tally.rollups import (
     unpacked_days,
     web_vitals,
 )
-from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE
+from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE, TRAFFIC, WEB_VITALS
 from tally.storage.connections import Thread
 from tally.storage.database import snapshot, transaction
 from tally.timestamps import DAY_MS
@@ -197,8 +197,9 @@ class RollupBuilder:
         if found is None:
             self._blocks_built.add(website)
             return False
+        await self._write(rollup_state.begin, website, TRAFFIC, *found)
         await self._write_arrays(website, *found, list(field_values.FIGURES_OF))
-        await self._write(rollup_state.finish_block, website, *found)
+        await self._write(rollup_state.finish, website, TRAFFIC, *found)
         return True
 
     async def pack(self, website: int, now: Now) -> bool:
@@ -251,6 +252,7 @@ class RollupBuilder:
         return False
 
     async def _count_goal(self, website: int, number: int, goal: goal_days.Goal, day: int, version: int) -> None:
+        await self._write(rollup_state.begin, website, number, 0, day, version)
         while await self._write(goal_days.drop, website, number, day):
             pass
         for field, _ in goal_days.COUNTED:
@@ -260,7 +262,7 @@ class RollupBuilder:
                 await self._write(goal_days.add, website, number, field, day, part)
             if field == "" and not rows:
                 break
-        await self._write(goal_days.finish_day, website, number, day, version)
+        await self._write(rollup_state.finish, website, number, 0, day)
 
     async def retention(self, website: int, now: Now) -> bool:
         """Delete some of the expired events."""
@@ -274,7 +276,7 @@ class RollupBuilder:
         found = await self._write(web_vitals.next_block, website, now.wall_ms)
         if found is None:
             return False
-        await self._write(web_vitals.begin_block, website, *found)
+        await self._write(rollup_state.begin, website, WEB_VITALS, *found)
         for cut in (web_vitals.DEVICE, web_vitals.PATHNAME):
             after: int | None = -1
             while after is not None:
@@ -379,7 +381,7 @@ def _begin_day(connection: sqlite3.Connection, reader: Thread, website: int, day
     # The time up to which values will be counted: an event before it that arrives meanwhile makes the day stale again.
     connection.execute(
         "/* rollup_builder.begin */ update rollup_state set rolled_up_to_ms = ?"
-        " where website = ? and level = 0 and block = ? and state = 0",
+        " where website = ? and kind = 0 and level = 0 and block = ? and state = 0",
         ((day + (state != OPEN)) * DAY_MS, website, day),
     )
     known = rollup_state.day_state(connection, website, day)

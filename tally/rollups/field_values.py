@@ -102,7 +102,7 @@ def roll_up(connection: sqlite3.Connection, website: int, day: int, from_ms: int
     _add_new_events(connection, website, day)
     connection.execute(
         "/* field_values.rolled_up */ update rollup_state set rolled_up_to_ms = ?"
-        " where website = ? and level = 0 and block = ?",
+        " where website = ? and kind = 0 and level = 0 and block = ?",
         (end_ms, website, day),
     )
 
@@ -115,7 +115,7 @@ def roll_up_late(connection: sqlite3.Connection, website: int, day: int, events:
     _add_new_events(connection, website, day)
     connection.execute(
         "/* field_values.changed */ update rollup_state set version = version + 1"
-        " where website = ? and level = 0 and block = ?",
+        " where website = ? and kind = 0 and level = 0 and block = ?",
         (website, day),
     )
 

@@ -4,9 +4,9 @@ A goal is what is counted: filters, and the property of event_data that holds a 
 follows from these (`number_of`), so that a changed goal is another one; rows of goals that are no longer saved are
 deleted.
 
-A day is complete for a goal where goal_day_state has the day's version (tally/rollups/rollup_state.py): an import or a
-late event increases it, and the day is counted again. Its rows are counts by value of each dimension, and of all
-conversions (field ALL, value 0). They stay when the day's events expire.
+A day is complete for a goal where `rollup_state` has a row of the goal with the day's version
+(tally/rollups/rollup_state.py): an import increases it, and the day is counted again. Its rows in `goal_day` are counts
+by value of each dimension, and of all conversions (field ALL, value 0). They stay when the day's events expire.
 
 Values are summed as decimal numbers: each is rounded to millionths, and sums are integers. A value counts if it is a
 number, or a text such as "29.90", below MAX_VALUE; other events of the goal count in `without_value`.
@@ -24,7 +24,7 @@ import orjson
 from tally.events.dimensions import EVENT_NAME, FIELDS
 from tally.events.filters import Filter
 from tally.rollups import unpacked_days
-from tally.rollups.rollup_state import ROWS_PER_STEP
+from tally.rollups.rollup_state import ROWS_PER_STEP, WEB_VITALS
 from tally.storage.sql import goals as sql
 from tally.storage.sql.events import Scope, is_among
 from tally.timestamps import DAY_MS
@@ -51,7 +51,7 @@ class Goal(NamedTuple):
 
 
 def number_of(goal: Goal) -> int:
-    """Return the number under which a goal is stored."""
+    """Return the number under which a goal is stored: 63 bits, and never another kind of rollup_state."""
     return int.from_bytes(blake2b(repr(goal).encode("utf-8", "surrogatepass"), digest_size=8).digest()) >> 1
 
 
@@ -105,9 +105,10 @@ def millionths(value: object) -> int | None:
 def next_day(connection: sqlite3.Connection, website: int, goal: int) -> tuple[int, int] | None:
     """Return the newest final day that is not complete for a goal, and the day's version."""
     row = connection.execute(
-        "/* goal_days.next */ select block, version from rollup_state as day where website = ? and level = 0"
-        " and block >= 0 and state = 2 and not exists (select 1 from goal_day_state as own"
-        " where own.website = day.website and own.saved_goal = ? and own.day = day.block and own.version = day.version)"
+        "/* goal_days.next */ select block, version from rollup_state as day where website = ? and kind = 0"
+        " and level = 0 and block >= 0 and state = 2 and not exists (select 1 from rollup_state as own"
+        " where own.website = day.website and own.kind = ? and own.level = 0 and own.block = day.block"
+        " and own.state = 2 and own.version = day.version)"
         " order by block desc limit 1",
         (website, goal),
     ).fetchone()
@@ -123,10 +124,6 @@ def count_day(connection: sqlite3.Connection, website: int, day: int, goal: Goal
 
 def drop(connection: sqlite3.Connection, website: int, goal: int, day: int) -> int:
     """Delete up to ROWS_PER_STEP rows of a day; return their number."""
-    connection.execute(
-        "/* goal_days.invalidate */ delete from goal_day_state where website = ? and saved_goal = ? and day = ?",
-        (website, goal, day),
-    )
     return sum(_delete(connection, (website, goal, number, day)) for _, number in COUNTED)
 
 
@@ -159,43 +156,31 @@ def add(
     )
 
 
-def finish_day(connection: sqlite3.Connection, website: int, goal: int, day: int, version: int) -> None:
-    """Complete a day whose rows are written, unless it has changed since this version."""
-    connection.execute(
-        "/* goal_days.finish */ insert into goal_day_state (website, saved_goal, day, version)"
-        " select website, ?, block, version from rollup_state"
-        " where website = ? and level = 0 and block = ? and version = ? and state >= 2",
-        (goal, website, day, version),
-    )
-
-
 def delete_others(connection: sqlite3.Connection, website: int, goals: Collection[int]) -> bool:
     """Delete some rows of goals that are not among `goals`; return whether there were any."""
     for goal in _stored(connection, website):
         if goal not in goals:
+            # First: from now on no row is read, also where the goal is saved again.
+            connection.execute(
+                "/* goal_days.other_states */ delete from rollup_state where website = ? and kind = ?", (website, goal)
+            )
             old = connection.execute(
                 "/* goal_days.others */ select website, saved_goal, field, day, value from goal_day"
                 " where website = ? and saved_goal = ? limit ?",
                 (website, goal, ROWS_PER_STEP),
             ).fetchall()
             _delete_rows(connection, old)
-            if len(old) < ROWS_PER_STEP:
-                connection.execute(
-                    "/* goal_days.other_states */ delete from goal_day_state where website = ? and saved_goal = ?",
-                    (website, goal),
-                )
             return True
     return False
 
 
 def _stored(connection: sqlite3.Connection, website: int) -> Iterator[int]:
     """Yield the goals that have rows: one lookup for each, rather than a scan of all rows."""
-    for table in ("goal_day", "goal_day_state"):
+    for table, column in (("goal_day", "saved_goal"), ("rollup_state", "kind")):
         statement = (
-            f"/* goal_days.stored */ select saved_goal from {table} where website = ? and saved_goal > ?"
-            " order by 1 limit 1"
+            f"/* goal_days.stored */ select {column} from {table} where website = ? and {column} > ? order by 1 limit 1"
         )
-        goal = -1
+        goal = WEB_VITALS
         while row := connection.execute(statement, (website, goal)).fetchone():
             goal = row[0]
             yield goal
@@ -222,8 +207,8 @@ def complete(connection: sqlite3.Connection, website: int, goal: Goal, days: Map
     if not days:
         return set()
     rows = connection.execute(
-        "/* goal_days.complete */ select day, version from goal_day_state"
-        " where website = ? and saved_goal = ? and day >= ? and day <= ?",
+        "/* goal_days.complete */ select block, version from rollup_state"
+        " where website = ? and kind = ? and level = 0 and block >= ? and block <= ? and state = 2",
         (website, number_of(goal), min(days), max(days)),
     )
     return {day for day, version in rows if days.get(day) == version}

@@ -106,7 +106,8 @@ def _mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int
 def _has_events(connection: sqlite3.Connection, website: int, day: int) -> bool:
     row = connection.execute(
         "/* imported_sums.has_events */ select exists (select 1 from event where website = ?1 and ts >= ?2 and ts < ?3)"
-        f" or exists (select 1 from rollup_state where website = ?1 and level = 0 and block = ?4 and state = {KEPT})"
+        " or exists (select 1 from rollup_state"
+        f" where website = ?1 and kind = 0 and level = 0 and block = ?4 and state = {KEPT})"
         " or exists (select 1 from packed_day where website = ?1 and day = ?4 and raw_rows = 0)",
         (website, day * DAY_MS, (day + 1) * DAY_MS, day),
     ).fetchone()
@@ -195,7 +196,7 @@ def days(
     found = [
         day
         for (day,) in connection.execute(
-            f"/* imported_sums.days */ select block from rollup_state where website = ? and level = 0"
+            f"/* imported_sums.days */ select block from rollup_state where website = ? and kind = 0 and level = 0"
             f" and state = {IMPORTED} and block >= ? and block <= ? order by block",
             (website, span[0] // DAY_MS, span[1] // DAY_MS),
         )

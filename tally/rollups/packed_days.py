@@ -54,7 +54,8 @@ def _next(
     connection: sqlite3.Connection, website: int, state: str, is_complete: str, *, is_changed: bool
 ) -> tuple[int, int] | None:
     row = connection.execute(
-        "/* packed_days.next */ select block, version from rollup_state as day where website = ? and level = 0"
+        "/* packed_days.next */ select block, version from rollup_state as day"
+        " where website = ? and kind = 0 and level = 0"
         f" and block >= 0 and {state} and not exists (select 1 from packed_day as own where own.website = day.website"
         " and own.day = day.block and (own.version = day.version or not ?) and own.layout = ?"
         f" {is_complete})"
@@ -70,7 +71,7 @@ def store(
     """Write the columns of a day, unless it has changed since this version. is_final: it was when it was packed."""
     is_same = connection.execute(
         "/* packed_days.is_same */ select 1 from rollup_state"
-        f" where website = ? and level = 0 and block = ? and version = ? and (state = 2 or {_IS_OVER})"
+        f" where website = ? and kind = 0 and level = 0 and block = ? and version = ? and (state = 2 or {_IS_OVER})"
         " and not exists (select 1 from packed_day as own where own.website = rollup_state.website"
         " and own.day = block and own.raw_rows = 0)",
         (website, day, version),

@@ -11,11 +11,17 @@ that event. Its states:
 - IMPORTED: the day has no events and is built from imported sums (tally/rollups/imported_sums.py). Its first event,
   and a change of the sums, make it stale.
 
-Above the days are blocks of 4, 8, 16 ... 256 days, summed from the blocks below them once all their days are final. A
-day that becomes stale invalidates the blocks above it.
+Above the days are blocks of 4, 8, 16 ... 256 days, summed from the blocks below them once all their days are final.
+The row of a block is inserted as OPEN when its building begins (`begin`) and becomes FINAL at its end (`finish`). A day
+that becomes stale deletes the rows of the blocks above it (`invalidate`): one that was being built stays incomplete, as
+it does where the program was killed.
 
-`version` starts at 1 and increases with every change of complete data, so that a cached sum over days is valid as long
-as the sum of their versions is the same.
+That is the state of one kind, TRAFFIC. Others have rows of the same table: blocks of histograms of web vitals
+(WEB_VITALS, tally/rollups/web_vitals.py), and days on which the conversions of a saved goal are counted; their kind is
+the number of the goal (tally/rollups/goal_days.py).
+
+`version` starts at 1 and increases with every change of a day's complete data, so that a cached sum over days is valid
+as long as the sum of their versions is the same. The row of a goal's day has the version that was counted.
 
 All functions run within a transaction, or on a snapshot, of the caller.
 """
@@ -30,6 +36,7 @@ from tally.rollups import unpacked_days
 from tally.timestamps import DAY_MS
 
 STALE, OPEN, FINAL, KEPT, IMPORTED = range(5)
+TRAFFIC, WEB_VITALS = range(2)
 # Blocks of 2 days would be a quarter of all rows and save at most the reading of 2 days at either end of a range.
 LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
 # The largest accepted age of an event, and a margin for corrections of the clock.
@@ -60,7 +67,7 @@ def day_state(connection: sqlite3.Connection, website: int, day: int) -> Day | N
     """Return the state of a day; None where it has no traffic."""
     row = connection.execute(
         "/* rollup_state.day */ select state, rolled_up_to_ms, version from rollup_state where website = ?"
-        " and level = 0 and block = ?",
+        " and kind = 0 and level = 0 and block = ?",
         (website, day),
     ).fetchone()
     return Day(*row) if row else None
@@ -70,7 +77,7 @@ def open_day(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Insert the row of a day, in the transaction of its first event."""
     connection.execute(
         "/* rollup_state.open */ insert into rollup_state"
-        " (website, level, block, state, rolled_up_to_ms, version) values (?, 0, ?, ?, ?, 1)",
+        " (website, kind, level, block, state, rolled_up_to_ms, version) values (?, 0, 0, ?, ?, ?, 1)",
         (website, day, OPEN, day * DAY_MS),
     )
     _invalidate_blocks(connection, website, day)
@@ -86,8 +93,8 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
     for day in days:
         connection.execute(
             "/* rollup_state.stale */ insert into rollup_state"
-            " (website, level, block, state, rolled_up_to_ms, version)"
-            " values (?, 0, ?, ?, ?, 1) on conflict do update"
+            " (website, kind, level, block, state, rolled_up_to_ms, version)"
+            " values (?, 0, 0, ?, ?, ?, 1) on conflict do update"
             " set state = excluded.state, rolled_up_to_ms = excluded.rolled_up_to_ms, version = version + 1"
             " where state != 3",
             (website, day, STALE, day * DAY_MS),
@@ -96,17 +103,14 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
 
 
 def _invalidate_blocks(connection: sqlite3.Connection, website: int, day: int) -> None:
-    connection.executemany(
-        "/* rollup_state.invalidate */ delete from rollup_state where website = ? and level = ? and block = ?",
-        [(website, level, day >> level) for level in LEVELS[1:]],
-    )
+    invalidate(connection, website, TRAFFIC, [(level, day >> level) for level in LEVELS[1:]])
 
 
 def unfinished(connection: sqlite3.Connection, website: int, state: int, limit: int = -1) -> list[tuple[int, Day]]:
     """Return the days that are STALE or OPEN, oldest first, at most `limit` of them (-1: all)."""
     rows = connection.execute(
         "/* rollup_state.unfinished */ select block, state, rolled_up_to_ms, version from rollup_state"
-        " where website = ? and level = 0 and state = ? and state < 2 order by block limit ?",
+        " where website = ? and kind = 0 and level = 0 and state = ? and state < 2 order by block limit ?",
         (website, state, limit),
     )
     return [(day, Day(*rest)) for day, *rest in rows]
@@ -119,8 +123,8 @@ def finish_day(connection: sqlite3.Connection, website: int, day: int, version: 
     """
     return bool(
         connection.execute(
-            "/* rollup_state.finish */ update rollup_state set state = ?"
-            " where website = ? and level = 0 and block = ? and state = 1 and version = ?",
+            "/* rollup_state.finish_day */ update rollup_state set state = ?"
+            " where website = ? and kind = 0 and level = 0 and block = ? and state = 1 and version = ?",
             (FINAL, website, day, version),
         ).rowcount
     )
@@ -133,7 +137,7 @@ def finish_rebuild(connection: sqlite3.Connection, website: int, day: int, versi
     return bool(
         connection.execute(
             "/* rollup_state.finish_rebuild */ update rollup_state set state = ?, rolled_up_to_ms = ?"
-            " where website = ? and level = 0 and block = ? and state = 0 and version = ?",
+            " where website = ? and kind = 0 and level = 0 and block = ? and state = 0 and version = ?",
             (state, rolled_up_to_ms, website, day, version),
         ).rowcount
     )
@@ -148,12 +152,12 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
     for below, level in pairwise(LEVELS):
         row = connection.execute(
             "/* rollup_state.next_block */ select part.block >> :step from rollup_state as part"
-            " where website = :website and level = :below and block < :ready >> :below and state >= 2"
+            " where website = :website and kind = 0 and level = :below and block < :ready >> :below and state >= 2"
             " and (part.block >> :step) + 1 <= :ready >> :level"
-            " and not exists (select 1 from rollup_state as own where own.website = :website and own.level = :level"
-            " and own.block = part.block >> :step)"
-            " and not exists (select 1 from rollup_state as days where days.website = :website and days.level = 0"
-            " and days.state < 2 and days.block >= (part.block >> :step) << :level"
+            " and not exists (select 1 from rollup_state as own where own.website = :website and own.kind = 0"
+            " and own.level = :level and own.block = part.block >> :step and own.state = 2)"
+            " and not exists (select 1 from rollup_state as days where days.website = :website and days.kind = 0"
+            " and days.level = 0 and days.state < 2 and days.block >= (part.block >> :step) << :level"
             " and days.block < ((part.block >> :step) + 1) << :level) order by block limit 1",
             {"website": website, "below": below, "level": level, "step": level - below, "ready": ready},
         ).fetchone()
@@ -162,22 +166,33 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
     return None
 
 
-def finish_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
-    """Mark a block as built; return False if one of its days has become stale meanwhile."""
-    first, end = block << level, (block + 1) << level
-    lowest, version = connection.execute(
-        "/* rollup_state.days_of */ select min(state), total(version) from rollup_state"
-        " where website = ? and level = 0 and block >= ? and block < ?",
-        (website, first, end),
-    ).fetchone()
-    if lowest is None or lowest < FINAL:
-        return False
+def begin(connection: sqlite3.Connection, website: int, kind: int, level: int, block: int, version: int = 0) -> None:
+    """Mark a block, or a day of a goal, as being built."""
     connection.execute(
-        "/* rollup_state.finish_block */ insert into rollup_state"
-        " (website, level, block, state, rolled_up_to_ms, version) values (?, ?, ?, ?, 0, ?)",
-        (website, level, block, FINAL, int(version)),
+        "/* rollup_state.begin */ insert or replace into rollup_state"
+        " (website, kind, level, block, state, rolled_up_to_ms, version) values (?, ?, ?, ?, ?, 0, ?)",
+        (website, kind, level, block, OPEN, version),
     )
-    return True
+
+
+def finish(connection: sqlite3.Connection, website: int, kind: int, level: int, block: int) -> bool:
+    """Mark what was begun as complete; return False if it was invalidated since."""
+    return bool(
+        connection.execute(
+            "/* rollup_state.finish */ update rollup_state set state = ?"
+            " where website = ? and kind = ? and level = ? and block = ? and state = 1",
+            (FINAL, website, kind, level, block),
+        ).rowcount
+    )
+
+
+def invalidate(connection: sqlite3.Connection, website: int, kind: int, blocks: Iterable[tuple[int, int]]) -> None:
+    """Mark blocks (level, number) as incomplete, also while they are being built."""
+    connection.executemany(
+        "/* rollup_state.invalidate */ delete from rollup_state"
+        " where website = ? and kind = ? and level = ? and block = ?",
+        [(website, kind, *block) for block in blocks],
+    )
 
 
 # --- reading
@@ -192,19 +207,28 @@ class Blocks(NamedTuple):
 
 def blocks(connection: sqlite3.Connection, website: int, first: int, end: int) -> Blocks:
     """Return the state of the days in [first, end)."""
-    days: dict[int, Day] = {}
-    built: set[tuple[int, int]] = set()
-    for level in LEVELS:
+    rows = connection.execute(
+        "/* rollup_state.days */ select block, state, rolled_up_to_ms, version from rollup_state"
+        " where website = ? and kind = 0 and level = 0 and block >= ? and block < ?",
+        (website, first, end),
+    )
+    days = {row[0]: Day(*row[1:]) for row in rows}
+    return Blocks(days, built(connection, website, TRAFFIC, LEVELS[1:], first, end))
+
+
+def built(
+    connection: sqlite3.Connection, website: int, kind: int, levels: Iterable[int], first: int, end: int
+) -> set[tuple[int, int]]:
+    """Return the (level, number) of the complete blocks that have days in [first, end)."""
+    found: set[tuple[int, int]] = set()
+    for level in levels:
         rows = connection.execute(
-            "/* rollup_state.blocks */ select block, state, rolled_up_to_ms, version from rollup_state"
-            " where website = ? and level = ? and block >= ? and block <= ?",
-            (website, level, first >> level, (end - 1) >> level),
+            "/* rollup_state.built */ select level, block from rollup_state"
+            " where website = ? and kind = ? and level = ? and block >= ? and block <= ? and state = 2",
+            (website, kind, level, first >> level, (end - 1) >> level),
         )
-        if level:
-            built.update((level, row[0]) for row in rows)
-        else:
-            days = {row[0]: Day(*row[1:]) for row in rows}
-    return Blocks(days, built)
+        found.update(rows)
+    return found
 
 
 def tiles(levels: Sequence[int], built: Container[tuple[int, int]], first: int, end: int) -> Iterator[tuple[int, int]]:

@@ -34,14 +34,14 @@ def traffic_of(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[
             # Imported sums are no stored events.
             "/* traffic.total */ select (select coalesce(sum(pageviews + events), 0) from total_15m where website = ?1)"
             " - (select coalesce(sum(pageviews + events), 0) from total_15m, rollup_state as day where day.website = ?1"
-            f" and level = 0 and state = {IMPORTED} and total_15m.website = ?1"
+            f" and kind = 0 and level = 0 and state = {IMPORTED} and total_15m.website = ?1"
             f" and quarter = (block * {DAY_MS} + {OF_DAY_MS}) / {QUARTER_MS})",
             (website,),
         )
         events, is_exact = int(sums.fetchone()[0]), True
         stale = connection.execute(
             "/* traffic.stale_days */ select block from rollup_state"
-            " where website = ? and level = 0 and state < 2 and state = 0 order by block",
+            " where website = ? and kind = 0 and level = 0 and state < 2 and state = 0 order by block",
             (website,),
         )
         for (day,) in stale.fetchall():

@@ -46,7 +46,8 @@ def last_id(connection: sqlite3.Connection, website: int, day: int) -> int:
 
 # A day whose columns hold the rows as they are now.
 _CAN_DELETE = (
-    f"from packed_day as own join rollup_state as state using (website, version) where website = ? and level = 0"
+    "from packed_day as own join rollup_state as state using (website, version)"
+    " where website = ? and kind = 0 and level = 0"
     f" and block = day and state = 2 and raw_rows = {PRESENT} and layout = {LAYOUT} and own.events <= {MAX_EVENTS}"
     f" and {HAS_DATA}"
     " and not exists (select 1 from import where import.website = own.website and import.state = 'undoing')"

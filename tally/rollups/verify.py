@@ -89,7 +89,7 @@ def verdicts(connection: sqlite3.Connection, website: int, goals: Sequence[Goal]
     for level in LEVELS[1:]:
         blocks = connection.execute(
             "/* verify.blocks */ select block from rollup_state"
-            " where website = ? and level = ? and block >= 0 order by block",
+            " where website = ? and kind = 0 and level = ? and block >= 0 and state = 2 order by block",
             (website, level),
         ).fetchall()
         for (block,) in blocks:
@@ -116,7 +116,9 @@ def verdicts(connection: sqlite3.Connection, website: int, goals: Sequence[Goal]
 
 def _days(connection: sqlite3.Connection, website: int) -> set[int]:
     """Return the days that have events, totals, values or a state."""
-    statement = "/* verify.days */ select block from rollup_state where website = ? and level = 0 and block >= 0"
+    statement = (
+        "/* verify.days */ select block from rollup_state where website = ? and kind = 0 and level = 0 and block >= 0"
+    )
     days = {row[0] for row in connection.execute(statement, (website,))}
     days.update(_days_of(connection, _NEXT_TOTAL, website))
     days.update(_days_of(connection, _NEXT_EVENT, website))

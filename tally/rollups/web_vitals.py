@@ -5,9 +5,8 @@ pathname (`breakdown`). Spans (`level`) are days (0), blocks of 8 and 64 days (3
 by pathname, where most would have a single event. Histograms do not depend on visitors, so every commit adds to the
 day of each event, however late it is, and no day becomes stale.
 
-Blocks are built once their days are final. A block is complete if it has its row of all events; an event added to one
-of its days deletes that row, and the block is rebuilt. While a block is being built, a row at the negative level marks
-it: if the row is missing at the end, a day has changed meanwhile, and the block is started again.
+Blocks are built once their days are final; tally/rollups/rollup_state.py has which of them are complete. An event that
+is added to one of its days invalidates a block, which is then built again.
 
 The parts of a range that are less than a quarter day (by pathname: a day) are counted from raw rows.
 """
@@ -21,7 +20,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from tally.events.validation import METRICS
-from tally.rollups.rollup_state import is_final, tiles
+from tally.rollups import rollup_state
+from tally.rollups.rollup_state import WEB_VITALS, is_final, tiles
 from tally.rollups.vitals_histogram import EVENTS, SLOTS, Cells, added, is_poor, packed, packed_with, slots_of, unpacked
 from tally.storage.bulk_insert import COLUMNS, marks
 from tally.storage.sql import events as sql
@@ -68,10 +68,7 @@ def add(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
             columns, blob = tuple(map(sum, zip(columns, known, strict=False))), packed_with(known[-1], cells)
         histograms.append((*place, *columns, blob or packed(cells)))
     _put_rows(connection, histograms)
-    for website, breakdown, level, day, _ in gathered:
-        if (breakdown, level) == (ALL, 0):
-            for above in LEVELS[1:]:
-                _invalidate(connection, website, above, day >> above)
+    _invalidate(connection, gathered)
 
 
 def remove(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> None:
@@ -95,11 +92,16 @@ def remove(connection: sqlite3.Connection, rows: Iterable[Sequence[Any]]) -> Non
             " where website = ? and breakdown = ? and level = ? and block = ? and value = ?",
             places,
         )
-    for website, breakdown, level, day, _ in gathered:
+    for website in {place[0] for place in gathered}:
+        _count_repair(connection, website)
+    _invalidate(connection, gathered)
+
+
+def _invalidate(connection: sqlite3.Connection, changed: Iterable[Place]) -> None:
+    """Invalidate the blocks above the days of changed histograms."""
+    for website, breakdown, level, day, _ in changed:
         if (breakdown, level) == (ALL, 0):
-            _count_repair(connection, website)
-            for above in LEVELS[1:]:
-                _invalidate(connection, website, above, day >> above)
+            rollup_state.invalidate(connection, website, WEB_VITALS, [(above, day >> above) for above in LEVELS[1:]])
 
 
 def cells_by_place(rows: Iterable[Sequence[Any]]) -> dict[Place, Cells]:
@@ -143,15 +145,6 @@ def _columns(cells: Cells) -> tuple[int, ...]:
     return cells.get(EVENTS, 0), *counts
 
 
-def _invalidate(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
-    """Mark a block as incomplete, also while it is being built."""
-    connection.execute(
-        "/* web_vitals.invalidate */ delete from web_vitals_histogram"
-        " where website = ? and breakdown = 0 and level in (?, ?) and block = ? and value = 0",
-        (website, level, -level, block),
-    )
-
-
 # --- building blocks, in steps, each within a transaction of the caller
 
 
@@ -164,19 +157,13 @@ def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tup
         row = connection.execute(
             "/* web_vitals.next_block */ select block >> :level from web_vitals_histogram as part"
             " where website = :website and breakdown = 0 and level = 0 and block < :ready >> :level << :level"
-            " and not exists (select 1 from web_vitals_histogram as own where own.website = :website"
-            " and own.breakdown = 0"
-            " and own.level = :level and own.block = part.block >> :level and own.value = 0) order by block limit 1",
+            " and not exists (select 1 from rollup_state as own where own.website = :website and own.kind = 1"
+            " and own.level = :level and own.block = part.block >> :level and own.state = 2) order by block limit 1",
             {"website": website, "level": level, "ready": ready},
         ).fetchone()
         if row:
             return level, int(row[0])
     return None
-
-
-def begin_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
-    """Mark a block as being built."""
-    _put(connection, {(website, ALL, -level, block, 0): {}})
 
 
 def merge(
@@ -212,12 +199,7 @@ def merge(
 
 def end_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
     """Complete a block whose other breakdowns are written, unless one of its days has changed since it was begun."""
-    begun = connection.execute(
-        "/* web_vitals.end */ delete from web_vitals_histogram"
-        " where website = ? and breakdown = 0 and level = ? and block = ? and value = 0",
-        (website, -level, block),
-    ).rowcount
-    if begun:
+    if rollup_state.finish(connection, website, WEB_VITALS, level, block):
         cells: Cells = {}
         for _, _, more in histograms(connection, website, ALL, _days_of(level, block)):
             added(cells, unpacked(more))
@@ -252,19 +234,9 @@ def cover(connection: sqlite3.Connection, website: int, from_ms: int, to_ms: int
             return Cover([(PART, part) for part in range(first, end)], margins)
         parts = chain(range(first, first_day * PARTS_A_DAY), range(end_day * PARTS_A_DAY, end))
         first, end = first_day, end_day
-    blocks = tiles(LEVELS, _built(connection, website, first, end), first, end)
+    built = rollup_state.built(connection, website, WEB_VITALS, LEVELS[1:], first, end)
+    blocks = tiles(LEVELS, built, first, end)
     return Cover([*((PART, part) for part in parts), *blocks], margins)
-
-
-def _built(connection: sqlite3.Connection, website: int, first: int, end: int) -> set[tuple[int, int]]:
-    rows = []
-    for level in LEVELS[1:]:
-        rows += connection.execute(
-            "/* web_vitals.built */ select level, block from web_vitals_histogram"
-            " where website = ? and breakdown = 0 and level = ? and block >= ? and block < ? and value = 0",
-            (website, level, first >> level, -(-end >> level)),
-        ).fetchall()
-    return set(rows)
 
 
 def settled(connection: sqlite3.Connection, website: int, tiles: Iterable[tuple[int, int]]) -> tuple[Tiles, Tiles]:
@@ -367,7 +339,8 @@ def count_day(connection: sqlite3.Connection, website: int, day: int) -> Stored:
 
 def is_sum(connection: sqlite3.Connection, website: int, level: int, block: int) -> bool:
     """Return whether a block is the sum of its days, or not built."""
-    if (level, block) not in _built(connection, website, block << level, (block + 1) << level):
+    days = block << level, (block + 1) << level
+    if not rollup_state.built(connection, website, WEB_VITALS, [level], *days):
         return True
     for breakdown in (ALL, DEVICE, PATHNAME):
         sums: dict[int, Cells] = {}
@@ -392,7 +365,7 @@ def repair(connection: sqlite3.Connection, website: int, level: int, block: int)
     """Count a day again from raw rows; a block of days is marked as incomplete, so that it is rebuilt."""
     _count_repair(connection, website)
     if level:
-        _invalidate(connection, website, level, block)
+        rollup_state.invalidate(connection, website, WEB_VITALS, [(level, block)])
         return
     right = count_day(connection, website, block)
     connection.executemany(
@@ -401,5 +374,4 @@ def repair(connection: sqlite3.Connection, website: int, level: int, block: int)
         stored_day(connection, website, block).keys() - right.keys(),
     )
     _put(connection, {place: cells for place, (_, cells) in right.items()})
-    for above in LEVELS[1:]:
-        _invalidate(connection, website, above, block >> above)
+    rollup_state.invalidate(connection, website, WEB_VITALS, [(above, block >> above) for above in LEVELS[1:]])

@@ -421,7 +421,7 @@ def is_kept(connection: sqlite3.Connection, website: int, day: int) -> bool:
     """Whether the raw events of a UTC day were given up; with a day's go those of all days before it."""
     row = connection.execute(
         "/* import_writer.last_kept */ select 1 from rollup_state"
-        " where website = ? and level = 0 and block >= ? and state = 3 limit 1",
+        " where website = ? and kind = 0 and level = 0 and block >= ? and state = 3 limit 1",
         (website, day),
     ).fetchone()
     return row is not None

@@ -149,7 +149,9 @@ class OldDays:
     def is_built(self) -> bool:
         """Return whether no day is stale and both blocks of 8 days of each website are built."""
         stale = self.reader.execute("select count(*) from rollup_state where state = 0 and website > 1").fetchone()[0]
-        blocks = self.reader.execute("select count(*) from rollup_state where level = 3 and website > 1").fetchone()[0]
+        blocks = self.reader.execute(
+            "select count(*) from rollup_state where kind = 0 and level = 3 and state = 2 and website > 1"
+        ).fetchone()[0]
         return not stale and blocks == 4
 
     def begin(self, step: Callable[..., Any], *what: Any) -> None:

@@ -205,7 +205,7 @@ def old_rows(path: Path, before: int, website: int = 1) -> dict[str, int]:
 
 def rollup_states(path: Path) -> dict[int, int]:
     """Return the state of each day of the first website that has one."""
-    return dict(sql(path, "select block, state from rollup_state where website = 1 and level = 0"))
+    return dict(sql(path, "select block, state from rollup_state where website = 1 and kind = 0 and level = 0"))
 
 
 class Output(NamedTuple):

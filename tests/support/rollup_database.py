@@ -533,7 +533,8 @@ class RollupHarness:
     def days(self, website: int = 0) -> dict[int, rollup_state.Day]:
         """Return the rows of `rollup_state` for days."""
         rows = self.reader.execute(
-            "select block, state, rolled_up_to_ms, version from rollup_state where website = ? and level = 0",
+            "select block, state, rolled_up_to_ms, version from rollup_state"
+            " where website = ? and kind = 0 and level = 0",
             (self.websites[website].number,),
         )
         return {day: rollup_state.Day(*rest) for day, *rest in rows}
@@ -638,7 +639,8 @@ def _table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
     days = {
         day: (state, folded_ms)
         for day, state, folded_ms in connection.execute(
-            "select block, state, rolled_up_to_ms from rollup_state where website = ? and level = 0", (website,)
+            "select block, state, rolled_up_to_ms from rollup_state where website = ? and kind = 0 and level = 0",
+            (website,),
         )
     }
     statement = f"select distinct ts / {DAY_MS} from event where website = ?"
@@ -684,7 +686,7 @@ def _block_errors(
 ) -> list[str]:
     wrong = []
     blocks = connection.execute(
-        "select level, block from rollup_state where website = ? and level > 0", (website,)
+        "select level, block from rollup_state where website = ? and kind = 0 and level > 0 and state = 2", (website,)
     ).fetchall()
     for level, block in blocks:
         within = [day for day in range(block << level, (block + 1) << level) if day in days]
@@ -705,14 +707,24 @@ def unfinished_work(connection: sqlite3.Connection, website: int) -> list[str]:
     left = []
     days = [
         day
-        for (day,) in connection.execute("select block from rollup_state where website = ? and level = 0", (website,))
+        for (day,) in connection.execute(
+            "select block from rollup_state where website = ? and kind = 0 and level = 0", (website,)
+        )
     ]
     wanted = {(level, day >> level) for day in days for level in LEVELS[1:]}
-    built = set(connection.execute("select level, block from rollup_state where website = ? and level > 0", (website,)))
+    built = set(
+        connection.execute(
+            "select level, block from rollup_state where website = ? and kind = 0 and level > 0 and state = 2",
+            (website,),
+        )
+    )
     left += [f"not built: {sorted(wanted - built)}"] if wanted - built else []
     left += [f"built over nothing: {sorted(built - wanted)}"] if built - wanted else []
     for what, statement in (
-        ("days that are not final", "select block from rollup_state where website = ? and level = 0 and state < 2"),
+        (
+            "days that are not final",
+            "select block from rollup_state where website = ? and kind = 0 and level = 0 and state < 2",
+        ),
         (
             "values of visitors",
             "select day from open_day_visitor_value where website = ?1"
@@ -721,7 +733,7 @@ def unfinished_work(connection: sqlite3.Connection, website: int) -> list[str]:
         (
             "values of no block",
             "select 0, day from rollup where website = ?1 union select level, block from rollup_block"
-            " where website = ?1 except select level, block from rollup_state where website = ?1",
+            " where website = ?1 except select level, block from rollup_state where website = ?1 and kind = 0",
         ),
     ):
         rows = connection.execute(statement, (website,)).fetchall()

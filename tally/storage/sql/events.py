@@ -411,7 +411,8 @@ def folded(website: int, days: Iterable[int]) -> Query:
 def last_kept(website: int) -> Query:
     """One number: the last day whose raw events have expired."""
     return (
-        "/* events.last_kept */ select block from rollup_state where website = ? and level = 0 and block >= 0"
+        "/* events.last_kept */ select block from rollup_state"
+        " where website = ? and kind = 0 and level = 0 and block >= 0"
         " and state = 3"
         " order by block desc limit 1",
         [website],
@@ -424,9 +425,9 @@ def first_day(website: int) -> Query:
     A day whose only events came from an import that was undone is final (2), without totals.
     """
     return (
-        "/* events.first_day */ select block from rollup_state as day where website = ? and level = 0 and block >= 0"
-        " and (state not in (2, 3) or exists (select 1 from total_15m as total where total.website = day.website"
-        " and total.quarter between 96 * day.block and 96 * day.block + 95))"
+        "/* events.first_day */ select block from rollup_state as day where website = ? and kind = 0 and level = 0"
+        " and block >= 0 and (state not in (2, 3) or exists (select 1 from total_15m as total"
+        " where total.website = day.website and total.quarter between 96 * day.block and 96 * day.block + 95))"
         " order by block limit 1",
         [website],
     )

@@ -145,7 +145,7 @@ def db(tmp_path: Path) -> Path:
         connection.execute("insert into imported_field values (1, 0, 5, 9, 1), (2, 0, 5, 9, 1)")
         connection.execute("insert into imported_sum values (2, 0, 5, 0, 1, 0, 0, 0, 0, 0)")
         connection.execute("insert into goal_day values (2, 5, 100, 0, 0, 1, 1, 0, 0, 0)")
-        connection.execute("insert into goal_day_state values (1, 5, 0, 1), (2, 5, 0, 1)")
+        connection.execute("insert into rollup_state values (1, 5, 0, 0, 2, 0, 1), (2, 5, 0, 0, 2, 0, 1)")
         connection.execute("insert into rejected_event values (1, 5, 0, 1), (1, 6, 0, 1), (2, 5, 0, 1)")
         connection.execute("insert into new_value values (1, 5, 0, 1, 1), (2, 5, 0, 1, 1)")
         connection.execute("insert into website_usage values (1, 202611, 1), (2, 202611, 1)")

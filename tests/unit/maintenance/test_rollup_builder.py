@@ -224,7 +224,7 @@ MAX_ROWS = {
     **dict.fromkeys(("add_chunks", "delete_chunks"), ROWS_PER_STEP),
     "_next_to_close": 0,
     "finish_day": 1,
-    "finish_block": 1,
+    **dict.fromkeys(("begin", "finish"), 1),
     "_begin_day": 97,
     "_finish_day": 97,
     # tally/rollups/web_vitals.py's own are weighed by test_web_vitals.py.
@@ -351,7 +351,7 @@ def is_built(connection: sqlite3.Connection, website: int) -> bool:
         "select count(*) from rollup_state where website = ? and state = 0", (website,)
     ).fetchone()[0]
     blocks = connection.execute(
-        "select count(*) from rollup_state where website = ? and level = 3", (website,)
+        "select count(*) from rollup_state where website = ? and kind = 0 and level = 3", (website,)
     ).fetchone()[0]
     return not stale and blocks == 2
 

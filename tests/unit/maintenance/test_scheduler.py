@@ -259,9 +259,15 @@ def everything_to_do(path: Path) -> str:
 
 
 DONE = (
-    ("stale days are built", "select not exists (select 1 from rollup_state where level = 0 and state = 0)"),
+    (
+        "stale days are built",
+        "select not exists (select 1 from rollup_state where kind = 0 and level = 0 and state = 0)",
+    ),
     ("new events are folded", f"select exists (select 1 from open_day_visitor where website = {BUSY})"),
-    ("blocks of days are built", f"select exists (select 1 from rollup_state where website = {OLD} and level = 3)"),
+    (
+        "blocks of days are built",
+        f"select exists (select 1 from rollup_state where website = {OLD} and kind = 0 and level = 3)",
+    ),
     ("vitals are added up", f"select exists (select 1 from web_vitals_histogram where website = {OLD} and level = 3)"),
     ("points are packed", "select not exists (select 1 from heatmap_point) and exists (select 1 from heatmap_block)"),
     ("old events go", f"select not exists (select 1 from event where website = {OLD})"),

@@ -262,7 +262,7 @@ def test_days_without_raw_rows(database: ExperimentDatabase) -> None:
     before = experiments.rows(database.connection, scope)
     gone = FIRST_DAY + 3
     with transaction(database.connection):
-        database.connection.execute("insert into rollup_state values (1, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
+        database.connection.execute("insert into rollup_state values (1, 0, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
         database.connection.execute("delete from experiment_event where ts < ?", (gone * DAY_MS,))
         database.connection.execute("delete from experiment_assignment where day < ?", (gone,))
         database.connection.execute("delete from experiment_conversion where day < ?", (gone,))

@@ -9,7 +9,7 @@ from tally.events.filters import Filter
 from tally.reports import goals
 from tally.reports.cache import ResultCache
 from tally.reports.goals import Goal
-from tally.storage.database import snapshot
+from tally.storage.database import snapshot, transaction
 from tally.storage.sql.events import Scope
 from tests.support.histories import texts
 from tests.support.rollup_database import DAY_MS, HOUR_MS, RollupHarness
@@ -19,7 +19,7 @@ EVENTS = Goal((Filter("type", "=", ("event", "app_event")), Filter("event_name",
 PAGES = Goal((Filter("type", "=", ("pageview",)), Filter("pathname", "^=", ("/a",))), "price")
 NONE = Goal((Filter("pathname", "=", ("/never",)),))
 GOALS = (EVENTS, PAGES, NONE)
-TABLES = ("goal_day", "goal_day_state")
+TABLES = ("goal_day", "rollup_state where kind > 1")
 DAYS = 12
 
 
@@ -84,7 +84,7 @@ def test_stored_figures_equal_counted_ones(harness: RollupHarness, monkeypatch: 
     harness.writer.execute("delete from goal_day")
     harness.writer.execute("commit")
     assert figures(harness, whole, cached=False)[0].events == 0 < counted[0][0].events
-    harness.writer.execute("delete from goal_day_state")
+    harness.writer.execute("delete from rollup_state where kind > 1")
 
     import_events(harness, first_ms + 3 * DAY_MS, 2, 2)
     harness.builder.goals_of = lambda website: ()
@@ -137,9 +137,18 @@ def test_goals_that_are_no_longer_saved_are_deleted(harness: RollupHarness) -> N
     assert rows(harness)[1] == 3 * len(GOALS)
     harness.builder.goals_of = lambda website: (PAGES,)
     harness.build()
-    assert harness.reader.execute("select distinct website, saved_goal from goal_day_state").fetchall() == [
+    assert harness.reader.execute("select distinct website, kind from rollup_state where kind > 1").fetchall() == [
         (1, goals.goal_days.number_of(PAGES))
     ]
+    # A goal that is saved again while its rows are deleted has no complete day.
+    number = goals.goal_days.number_of(PAGES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(goals.goal_days, "ROWS_PER_STEP", 1)
+        with transaction(harness.writer):
+            assert goals.goal_days.delete_others(harness.writer, 1, ())
+    days = {day: state.version for day, state in harness.days().items()}
+    assert goals.goal_days.complete(harness.reader, 1, PAGES, days) == set()
+    assert harness.reader.execute("select count(*) from goal_day where saved_goal = ?", (number,)).fetchone()[0] > 1
     # Also where the last goal was deleted before a restart.
     harness.restart()
     harness.build()

@@ -300,7 +300,7 @@ class History:
         for day in self.harness.days().values():
             self.seen[("stale", "open", "final", "kept")[day.state]] += 1
         self.seen["blocks"] += self.harness.reader.execute(
-            "select count(*) from rollup_state where level > 0"
+            "select count(*) from rollup_state where kind = 0 and level > 0"
         ).fetchone()[0]
 
 

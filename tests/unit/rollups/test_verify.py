@@ -83,7 +83,7 @@ def test_a_correct_database_passes(db: Path, verify: Verify) -> None:
     before = rows(db, *BUILT)
     done = verify()
     assert (done.status, done.out) == (0, "")
-    built_blocks = sql(db, "select count(*) from rollup_state where website = 1")[0][0]
+    built_blocks = sql(db, "select count(*) from rollup_state where website = 1 and kind = 0")[0][0]
     assert f"1.example.com: {built_blocks} days and blocks of days are right, 0 are wrong" in done.err
     assert "2.example.com: " in done.err
     assert "skipped" not in done.err
@@ -267,7 +267,9 @@ WRONG_NUMBERS = {
 
 def final_blocks(db: Path, level: int) -> Iterator[int]:
     """Yield the first day of each complete block of a level that has traffic, newest first."""
-    complete = sql(db, "select block from rollup_state where website = 1 and level = ? and state = ?", level, FINAL)
+    complete = sql(
+        db, "select block from rollup_state where website = 1 and kind = 0 and level = ? and state = ?", level, FINAL
+    )
     return iter(sorted((block << level for (block,) in complete), reverse=True))
 
 
@@ -453,7 +455,10 @@ def test_kept_days_are_not_compared(db: Path, verify: Verify) -> None:
     assert done.status == 0
     assert f"skipped {len(kept)} days" in done.err
     assert "expired" in done.err
-    assert f"{len(sql(db, 'select 1 from rollup_state where website = 1')) - len(kept)} days and blocks" in done.err
+    assert (
+        f"{len(sql(db, 'select 1 from rollup_state where website = 1 and kind = 0')) - len(kept)} days and blocks"
+        in done.err
+    )
     assert rows(db, *BUILT) == before, "they are kept"
 
 
@@ -482,7 +487,7 @@ def test_only_wrong_days_are_marked(db: Path, verify: Verify) -> None:
     sql(db, f"update total_15m set pageviews = pageviews + 1 where {a_moment()}")
     assert verify("--repair").status == 0
     assert [day for day, state in rollup_states(db).items() if state == STALE] == [FINAL_DAY]
-    above = set(sql(db, "select level, block from rollup_state where website = 1 and level > 0"))
+    above = set(sql(db, "select level, block from rollup_state where website = 1 and kind = 0 and level > 0"))
     assert not above & {(level, FINAL_DAY >> level) for level in rollup_state.LEVELS[1:]}
     assert above
 

@@ -22,9 +22,9 @@ from tally.events.validation import MAX_OF_METRIC, METRICS
 from tally.reports import web_vitals
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import BeyondRetention
-from tally.rollups import vitals_histogram
+from tally.rollups import rollup_state, vitals_histogram
 from tally.rollups import web_vitals as web_vitals_rollup
-from tally.rollups.rollup_state import KEPT
+from tally.rollups.rollup_state import KEPT, WEB_VITALS
 from tally.rollups.vitals_histogram import RELATIVE_ERROR, THRESHOLDS
 from tally.rollups.web_vitals import LEVELS, PART_MS
 from tally.storage.bulk_insert import COLUMNS, marks
@@ -207,7 +207,7 @@ class VitalsDatabase:
 
         with suppress(Killed):
             while found := do(web_vitals_rollup.next_block, self.now_ms):
-                do(web_vitals_rollup.begin_block, *found)
+                do(rollup_state.begin, WEB_VITALS, *found)
                 for cut in (web_vitals_rollup.DEVICE, web_vitals_rollup.PATHNAME):
                     after = -1
                     while after is not None:
@@ -371,7 +371,10 @@ def test_events_that_arrive_while_a_block_is_built(database: VitalsDatabase) -> 
     left = [10]
 
     def between() -> None:
-        if left[0] and database.connection.execute("select 1 from web_vitals_histogram where level = -3").fetchone():
+        if (
+            left[0]
+            and database.connection.execute("select 1 from rollup_state where level = 3 and state = 1").fetchone()
+        ):
             left[0] -= 1
             database.add(database.random_events(20))
 
@@ -388,7 +391,7 @@ def test_days_without_raw_rows(database: VitalsDatabase) -> None:
     gone = FIRST_DAY + 30
     right = web_vitals.overall(database.connection, Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS))
     with transaction(database.connection):
-        database.connection.execute("insert into rollup_state values (1, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
+        database.connection.execute("insert into rollup_state values (1, 0, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
         database.connection.execute("delete from web_vitals where ts < ?", (gone * DAY_MS,))
     scope = Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS)
     assert web_vitals.overall(database.connection, scope) == right

@@ -81,15 +81,14 @@ GROWING = {
     "event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "visit": r"PRIMARY KEY \(website=\? AND day[<>=]",
     "goal_day": r"PRIMARY KEY \(website=\? AND saved_goal(?:>\?|=\?(?: AND field=\? AND day=\?(?: AND value=\?)?)?)\)",
-    "goal_day_state": r"PRIMARY KEY \(website=\? AND saved_goal(?:>\?|=\?(?: AND day(?:=\?|>\? AND day<\?))?)\)",
     "total_15m": r"PRIMARY KEY \(website=\? AND quarter[>=]",
     "rollup": r"PRIMARY KEY \(website=\? AND field=\? AND day[=>]\?",
     "rollup_block": r"(?:COVERING )?INDEX sqlite_autoindex_rollup_block_1 \(website=\? AND field=\? AND level=\?"
     r" AND block=\?|INTEGER PRIMARY KEY \(rowid=\?\)",
     "day_column": r"(?:COVERING )?INDEX sqlite_autoindex_day_column_1 \(website=\? AND field=\? AND day[<>=]",
     # verify reads all days and blocks; all other statements read a range of them.
-    "rollup_state": r"PRIMARY KEY \(website=\? AND level=\?|INDEX rollup_state_unfinished \(website=\?\)"
-    r"|(?:COVERING )?INDEX rollup_state_imported \(website=\?",
+    "rollup_state": r"PRIMARY KEY \(website=\? AND kind(?:>\?\)|=\?\)|=\? AND level=\?)"
+    r"|INDEX rollup_state_unfinished \(website=\?\)|(?:COVERING )?INDEX rollup_state_imported \(website=\?",
     "open_day_visitor": r"PRIMARY KEY \(website=\? AND day=\?",
     "open_day_visitor_value": r"PRIMARY KEY \(website=\? AND day=\?",
     "web_vitals": r"PRIMARY KEY \(website=\? AND (?:ts[<>=]|\(ts,id\)>)",
@@ -350,7 +349,8 @@ def count_goal(connection: sqlite3.Connection, website: int, day: int) -> None:
     connection.execute(*goals_sql.values_of_texts('[null, "{}"]', "a")).fetchall()
     for field, counted in found.items():
         goal_days.add(connection, website, number, field, day, counted)
-    goal_days.finish_day(connection, website, number, day, 1)
+    rollup_state.begin(connection, website, number, 0, day, 1)
+    rollup_state.finish(connection, website, number, 0, day)
     goal_days.complete(connection, website, goal, {day: 1})
     list(goal_days.sums(connection, website, goal, "", [day]))
     list(goal_days.sums(connection, website, goal, "", [day], by="day"))
@@ -512,7 +512,7 @@ async def run_rollups(app: App, key: str, website: str, statement_log: Statement
         await send_queries(app, key, website, (f"top/os?from={before}&to={before}&filter_pathname*=a",))
     app.clock.advance(600 * 86_400)
     await app.background_work.builder.work()
-    assert app.sql("select count(*) from rollup_state where level = 8 and website = ?", number) == [(1,)]
+    assert app.sql("select count(*) from rollup_state where kind = 0 and level = 8 and website = ?", number) == [(1,)]
     connection = open_database(app.db, create=False)
     statement_log.trace(connection)
     assert not [verdict for verdict in verdicts(connection, number) if verdict.fault or verdict.skipped]
@@ -760,7 +760,7 @@ def test_read_statements_run_with_and_without_filters(statement_log: StatementLo
         ("select value from rollup where website = 1 and day = 2", True),
         ("select value from rollup where website = 1 and field = 2 and day = 5", False),
         ("select block from rollup_state where website = 1 and state < 2", True),
-        ("select block from rollup_state where website = 1 and level = 0 and state < 2 order by block", False),
+        ("select 1 from rollup_state where website = 1 and kind = 0 and level = 0 and state < 2 order by block", False),
         ("delete from open_day_visitor where website = 1 and visitor = 5", True),
         ("select sum(events) from rejected_event where reason = 5", True),
         ("delete from rejected_event where website = 1 and quarter < 5", False),

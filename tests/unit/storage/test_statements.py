@@ -293,8 +293,8 @@ def rolled(database: sqlite3.Connection) -> sqlite3.Connection:
     """Insert days 10 and 11, folded, and 12 with nothing folded, and a block of 4 days."""
     for website in (W, W + 1):
         for day in (10, 11, 12):
-            database.execute("insert into rollup_state values (?, 0, ?, 1, 0, 1)", (website, day))
-        database.execute("insert into rollup_state values (?, 2, 2, 2, 0, 1)", (website,))
+            database.execute("insert into rollup_state values (?, 0, 0, ?, 1, 0, 1)", (website, day))
+        database.execute("insert into rollup_state values (?, 0, 2, 2, 2, 0, 1)", (website,))
         for field, day, value, *figures in (
             *((0, 10, 1, 2, 3, 1), (0, 10, 2, 1, 1, 1), (0, 11, 1, 5, 7, 0)),
             *((1, 10, 1, 99, 99, 99), (EVENT_NAME, 10, 0, 2, 4, 2), (EVENT_NAME, 11, 0, 5, 7, 0)),

@@ -596,7 +596,9 @@ def check_visits(connection: sqlite3.Connection) -> None:
         ).fetchall()
     )
     days = {(website, day) for website, day, _ in of_visitor}
-    assert days == set(connection.execute("select website, block from rollup_state where level = 0 and state = 0"))
+    assert days == set(
+        connection.execute("select website, block from rollup_state where kind = 0 and level = 0 and state = 0")
+    )
 
 
 VARIETY = [
@@ -802,7 +804,9 @@ def test_days_beyond_retention_accept_no_lines(database: Database) -> None:
         database.take(lines, strict=True)
     assert database.take(lines) == (0, 0, 3)
     assert [words.split(":")[1].strip() for words in database.messages] == ["beyond_retention (timestamp)"] * 6
-    assert database.sql("select state from rollup_state where level = 0 order by block") == [(rollup_state.KEPT,)]
+    assert database.sql("select state from rollup_state where kind = 0 and level = 0 order by block") == [
+        (rollup_state.KEPT,)
+    ]
 
 
 def test_only_days_with_traffic_are_marked_stale(database: Database) -> None:
@@ -811,9 +815,9 @@ def test_only_days_with_traffic_are_marked_stale(database: Database) -> None:
     assert database.sql("select block, state from rollup_state order by block") == [(0, 0), (day, 0)]
     database.sql("update rollup_state set state = 2")
     level = rollup_state.LEVELS[1]
-    database.sql("insert into rollup_state values (1, ?, ?, 2, 0, 0)", level, day >> level)
+    database.sql("insert into rollup_state values (1, 0, ?, ?, 2, 0, 0)", level, day >> level)
     database.take([line_with(type="vitals", vitals={"lcp": 1}), line_with(id=1, timestamp=NOON_MS - 60 * MINUTE)])
-    assert database.sql("select state from rollup_state where level = 0") == [(2,), (2,)]
+    assert database.sql("select state from rollup_state where kind = 0 and level = 0") == [(2,), (2,)]
     database.take([line_with()])
     assert database.sql("select level, block, state from rollup_state order by block") == [(0, 0, 2), (0, day, 0)]
 
