@@ -51,6 +51,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rest", action="store_true", help="run what the default run leaves out, with every example")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return the number of workers: more than processors, since tests of processes and browsers often wait for them."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors + (2 if config.option.rest or config.option.all else 1)
+
+
 # A file system in memory, and the space that all tests together need at most.
 MEMORY, MEMORY_BYTES = Path("/dev/shm"), 4 << 30
 
