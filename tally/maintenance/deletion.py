@@ -83,10 +83,10 @@ _LABELS = (
     ("web_vitals_histogram", ("value",)),
     ("goal_day", ("value",)),
     ("field_value", ("value",)),
-    ("rollup", ("value",)),  # and with it those of rollup_block
+    ("rollup", ("value",)),  # and with it those of rollup_block, but for pages: _PAGE_ARRAYS
 )
 """Where numbers of labels are; a table that rows are moved from stands before those they move to."""
-_PAGES = (
+_PAGE_ARRAYS = (
     "/* deletion.pages */ select field, first_value, content from rollup_block"
     " where website = ? and field = ? and level = 0"
 )
@@ -152,15 +152,26 @@ class LabelScan:
         self._uses = _uses(connection)
 
     def step(self, connection: sqlite3.Connection) -> bool:
-        """Read one column of one website; return whether there was one left. Takes about 0.2 µs a row."""
+        """Read one column of one website; return whether there was one left. Takes about 0.2 µs a row or label."""
         statement, parameters = next(self._uses, ("", ()))
         if statement:
             with interrupted_when(connection, self._is_over):
                 for row in connection.execute(statement, parameters):
-                    for label in row if len(row) == 1 else _labels_of(*row):
+                    for label in row if len(row) == 1 else self._labels_of(*row):
                         if label <= self._last:
                             self._used[label] = 1
         return bool(statement)
+
+    def _labels_of(self, field: int, first_value: int, content: bytes) -> Sequence[int]:
+        """Return the labels in an array of pages, all labels where it is damaged."""
+        # numpy is imported with the first day of which pages are stored.
+        from tally.rollups.value_blocks import decoded
+
+        try:
+            labels: list[int] = decoded(field, first_value, content)[0].tolist()
+        except sqlite3.DatabaseError:
+            return range(len(self._used))
+        return labels
 
     def unused(self, connection: sqlite3.Connection) -> list[int]:
         """Return the labels that no row has."""
@@ -183,15 +194,7 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
                 yield f"/* deletion.used */ select distinct {column} from {table} where website = ?", (website,)
         # Those of days without rows: the label of a page whose events were deleted on the next day may be nowhere else.
         for field in PAGE_NUMBERS:
-            yield _PAGES, (website, field)
-
-
-def _labels_of(field: int, first_value: int, content: bytes) -> Sequence[int]:
-    # numpy is imported with the first day of which pages are stored.
-    from tally.rollups.value_blocks import decoded
-
-    labels: list[int] = decoded(field, first_value, content)[0].tolist()
-    return labels
+            yield _PAGE_ARRAYS, (website, field)
 
 
 def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:

@@ -152,7 +152,6 @@ class RollupBuilder:
             field_values.delete_visitors, website, day
         ):
             pass
-        await self._write_arrays(website, 0, day, ())
         state = FINAL if rollup_state.is_final(day, deletion_time_ms) else OPEN
         try:
             version, state = await self._write(_begin_day, self._reader, website, day, state)
@@ -167,7 +166,7 @@ class RollupBuilder:
             self._changed(website)
 
     async def _write_values(self, website: int, day: int, fields: Sequence[int]) -> None:
-        """Write the values of some fields of a final day, and its entry and exit pages."""
+        """Write the values of some fields of a day that becomes final, and its entry and exit pages."""
         for field in fields:
             rows = await self._read(field_values.count_day, website, day, field)
             for start in range(0, len(rows), rollup_state.ROWS_PER_STEP):
@@ -176,7 +175,7 @@ class RollupBuilder:
         await self._write_arrays(website, 0, day, field_values.PAGE_NUMBERS)
 
     async def _write_arrays(self, website: int, level: int, block: int, fields: Sequence[int]) -> None:
-        """Replace the arrays of a block by those of some fields, from the blocks below it, or those of a final day."""
+        """Replace the arrays of a block: some fields of the blocks below it or, of a day, its pages."""
         # numpy is imported with the first of them.
         from tally.rollups import value_blocks
 
@@ -193,11 +192,10 @@ class RollupBuilder:
         """Build one block of days, from the blocks below it."""
         if website in self._blocks_built:
             return False
-        found = await self._write(rollup_state.next_block, website, now.deletion_time_ms)
+        found = await self._write(_begin_block, website, TRAFFIC, rollup_state.next_block, now.deletion_time_ms)
         if found is None:
             self._blocks_built.add(website)
             return False
-        await self._write(rollup_state.begin, website, TRAFFIC, *found)
         await self._write_arrays(website, *found, list(field_values.FIGURES_OF))
         await self._write(rollup_state.finish, website, TRAFFIC, *found)
         return True
@@ -242,17 +240,16 @@ class RollupBuilder:
         if self._goals_built.get(website) == saved.keys():
             return False
         for number, goal in saved.items():
-            found = await self._write(goal_days.next_day, website, number)
+            found = await self._write(goal_days.begin_day, website, number)
             if found is not None:
-                await self._count_goal(website, number, goal, *found)
+                await self._count_goal(website, number, goal, found)
                 return True
         if await self._write(goal_days.delete_others, website, saved.keys()):
             return True
         self._goals_built[website] = set(saved)
         return False
 
-    async def _count_goal(self, website: int, number: int, goal: goal_days.Goal, day: int, version: int) -> None:
-        await self._write(rollup_state.begin, website, number, 0, day, version)
+    async def _count_goal(self, website: int, number: int, goal: goal_days.Goal, day: int) -> None:
         while await self._write(goal_days.drop, website, number, day):
             pass
         for field, _ in goal_days.COUNTED:
@@ -273,15 +270,14 @@ class RollupBuilder:
 
     async def vitals(self, website: int, now: Now) -> bool:
         """Build one block of the histograms of web vitals."""
-        found = await self._write(web_vitals.next_block, website, now.wall_ms)
+        found = await self._write(_begin_block, website, WEB_VITALS, web_vitals.next_block, now.wall_ms)
         if found is None:
             return False
-        await self._write(rollup_state.begin, website, WEB_VITALS, *found)
         for cut in (web_vitals.DEVICE, web_vitals.PATHNAME):
             after: int | None = -1
             while after is not None:
                 after = await self._write(web_vitals.merge, website, cut, *found, after)
-        await self._write(web_vitals.end_block, website, *found)
+        await self._write(web_vitals.finish_block, website, *found)
         return True
 
     async def heatmaps(self, website: int, now: Now) -> bool:
@@ -369,6 +365,20 @@ def _next_to_close(connection: sqlite3.Connection, website: int, deletion_time_m
         if rollup_state.is_final(day, deletion_time_ms) and known.rolled_up_to_ms >= (day + 1) * DAY_MS:
             return day, known.version
     return None
+
+
+def _begin_block(
+    connection: sqlite3.Connection,
+    website: int,
+    kind: int,
+    next_block: Callable[[sqlite3.Connection, int, int], tuple[int, int] | None],
+    now_ms: int,
+) -> tuple[int, int] | None:
+    """Begin the next block of a kind, in the transaction that found its days to be complete."""
+    found = next_block(connection, website, now_ms)
+    if found is not None:
+        rollup_state.begin(connection, website, kind, *found)
+    return found
 
 
 def _begin_day(connection: sqlite3.Connection, reader: Thread, website: int, day: int, state: int) -> tuple[int, int]:

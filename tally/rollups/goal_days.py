@@ -23,7 +23,7 @@ import orjson
 
 from tally.events.dimensions import EVENT_NAME, FIELDS
 from tally.events.filters import Filter
-from tally.rollups import unpacked_days
+from tally.rollups import rollup_state, unpacked_days
 from tally.rollups.rollup_state import ROWS_PER_STEP, WEB_VITALS
 from tally.storage.sql import goals as sql
 from tally.storage.sql.events import Scope, is_among
@@ -102,8 +102,8 @@ def millionths(value: object) -> int | None:
 # --- building, in steps, each within a transaction of the caller
 
 
-def next_day(connection: sqlite3.Connection, website: int, goal: int) -> tuple[int, int] | None:
-    """Return the newest final day that is not complete for a goal, and the day's version."""
+def begin_day(connection: sqlite3.Connection, website: int, goal: int) -> int | None:
+    """Begin the newest final day that is not complete for a goal; return it."""
     row = connection.execute(
         "/* goal_days.next */ select block, version from rollup_state as day where website = ? and kind = 0"
         " and level = 0 and block >= 0 and state = 2 and not exists (select 1 from rollup_state as own"
@@ -112,7 +112,9 @@ def next_day(connection: sqlite3.Connection, website: int, goal: int) -> tuple[i
         " order by block desc limit 1",
         (website, goal),
     ).fetchone()
-    return None if row is None else (int(row[0]), int(row[1]))
+    if row is not None:
+        rollup_state.begin(connection, website, goal, 0, *row)
+    return row and int(row[0])
 
 
 def count_day(connection: sqlite3.Connection, website: int, day: int, goal: Goal, field: str) -> list[Sequence[int]]:

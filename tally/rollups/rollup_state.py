@@ -12,9 +12,9 @@ that event. Its states:
   and a change of the sums, make it stale.
 
 Above the days are blocks of 4, 8, 16 ... 256 days, summed from the blocks below them once all their days are final.
-The row of a block is inserted as OPEN when its building begins (`begin`) and becomes FINAL at its end (`finish`). A day
-that becomes stale deletes the rows of the blocks above it (`invalidate`): one that was being built stays incomplete, as
-it does where the program was killed.
+The row of a block is inserted as OPEN when its building begins (`begin`), in the transaction that found its days to be
+complete, and becomes FINAL at its end (`finish`). A day that becomes stale deletes the rows of the blocks above it
+(`invalidate`): one that was being built stays incomplete, as it does where the program was killed.
 
 That is the state of one kind, TRAFFIC. Others have rows of the same table: blocks of histograms of web vitals
 (WEB_VITALS, tally/rollups/web_vitals.py), and days on which the conversions of a saved goal are counted; their kind is

@@ -18,6 +18,7 @@ Importing this module imports numpy, so the callers do it where they need it.
 import sqlite3
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from itertools import islice
 
 import numpy as np
@@ -32,8 +33,8 @@ from tally.storage.sql import events as sql
 CHUNK = 1_000
 """The most values of a chunk."""
 CHUNKS_PER_STEP = 200
-"""The most chunks that a step writes or deletes: up to 600 KB."""
-# Sums are held up to so many values of the blocks: 2 MB.
+"""The most chunks that a step writes or deletes: up to 600 KB, of pages 2 MB."""
+# Sums are held up to so many values of the blocks: 2 MB, of pages 3.
 _MAX_HELD = 60_000
 # Bytes of a number of a row, a byte for each row at the beginning of a chunk; 0: all of its numbers are 0.
 _WIDTHS = (0, 1, 2, 4, 8)
@@ -155,10 +156,16 @@ def _arrays(rows: Iterable[Sequence[int]], values: int) -> Iterator[Array]:
 
 def is_correct(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> bool:
     """Return whether the stored counts of a field in a block, or of pages on a day, are those of `merged`."""
-    parts = merged(connection, website, field, level, block), sums(connection, website, field, [(level, block)])
-    none = np.zeros((1 + FIGURES_OF[field], 0), np.int64)
-    below, own = (np.concatenate([none, *counts], axis=1) for counts in parts)
-    return np.array_equal(below, own)
+    below, own = merged(connection, website, field, level, block), sums(connection, website, field, [(level, block)])
+    return _digest(below) == _digest(own)
+
+
+def _digest(parts: Iterable[Array]) -> bytes:
+    """Return a digest of the columns of some arrays, which are not held together: there may be a million."""
+    digest = blake2b()
+    for counts in parts:
+        digest.update(counts.T.tobytes())
+    return digest.digest()
 
 
 # --- building, in steps, each within a transaction of the caller

@@ -197,7 +197,7 @@ def merge(
     return int(last)
 
 
-def end_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
+def finish_block(connection: sqlite3.Connection, website: int, level: int, block: int) -> None:
     """Complete a block whose other breakdowns are written, unless one of its days has changed since it was begun."""
     if rollup_state.finish(connection, website, WEB_VITALS, level, block):
         cells: Cells = {}

@@ -674,8 +674,8 @@ def _table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
             want = field_values.count_day(connection, website, day, field, folded_ms if state == OPEN else None)
             if values[field, 0, day] != {value: tuple(row) for value, *row in want}:
                 wrong.append(f"values of {field_values.field_name(field)} on day {day}")
-        for field in PAGE_NUMBERS:
-            pages = () if state == OPEN else field_values.count_pages(connection, website, day, field)
+        for field in () if state == OPEN else PAGE_NUMBERS:
+            pages = field_values.count_pages(connection, website, day, field)
             if values[field, 0, day] != {value: tuple(row) for value, *row in pages}:
                 wrong.append(f"values of {field_values.field_name(field)} on day {day}")
     return wrong + _block_errors(connection, website, days, values)

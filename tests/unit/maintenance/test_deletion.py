@@ -250,6 +250,16 @@ def test_the_text_of_a_page_in_an_array_of_a_day_is_kept(db: Path) -> None:
     assert [text for text in texts(db) if "canary" in text] == ["canary-exit"]
 
 
+def test_no_text_is_deleted_where_an_array_of_pages_is_damaged(db: Path) -> None:
+    """Which texts it needs cannot be known. The deletion ends."""
+    sql(db, "insert into rollup_block values (2, ?, 0, 5, 0, x'00')", EXIT_PAGE)
+    before = texts(db)
+    delete(db)
+    Work(db, ManualClock(LATER_MS)).do()
+    assert texts(db) == before
+    assert sql(db, "select is_complete from deleted_website") == [(1,)]
+
+
 def test_deleted_bytes_are_overwritten(db: Path) -> None:
     """Its data is in no page, used or free, and not in the log."""
     sql(db, "pragma wal_checkpoint(truncate)")

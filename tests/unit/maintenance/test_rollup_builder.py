@@ -207,6 +207,27 @@ def test_changed_at_any_step(start: Start, what: Callable[[RollupHarness], None]
         harness.close()
 
 
+def test_a_day_that_changes_once_a_block_above_it_is_begun(start: Start) -> None:
+    """The block does not become complete from what the day had before."""
+    harness = start()
+    changed = []
+
+    original = harness.builder.write
+
+    async def write(step: Callable[..., Any], *what: Any, **named: Any) -> Any:
+        found = await original(step, *what, **named)
+        if step is rollup_builder._begin_block and rollup_state.next_block in what and found and not changed:
+            changed.append(found)
+            bring_to_a_final_day(harness)
+        return found
+
+    harness.builder._write = write  # type: ignore[method-assign]
+    harness.build()
+    assert changed
+    all_right(harness)
+    harness.close()
+
+
 # --- how much a step writes
 
 FIELDS_A_ROLLUP = len(field_values.NUMBERS) + 1  # the last one is all of the traffic, and event_name
@@ -215,7 +236,6 @@ FIELDS_A_ROLLUP = len(field_values.NUMBERS) + 1  # the last one is all of the tr
 MAX_ROWS = {
     "_websites": 0,
     "unfinished": 0,
-    "next_block": 0,
     "expire": 0,
     "delete_values": ROWS_PER_STEP,
     "delete_visitors": ROWS_PER_STEP,
@@ -223,8 +243,9 @@ MAX_ROWS = {
     # tally/rollups/value_blocks.py
     **dict.fromkeys(("add_chunks", "delete_chunks"), ROWS_PER_STEP),
     "_next_to_close": 0,
+    "_begin_block": 1,
     "finish_day": 1,
-    **dict.fromkeys(("begin", "finish"), 1),
+    "finish": 1,
     "_begin_day": 97,
     "_finish_day": 97,
     # tally/rollups/web_vitals.py's own are weighed by test_web_vitals.py.
@@ -351,7 +372,7 @@ def is_built(connection: sqlite3.Connection, website: int) -> bool:
         "select count(*) from rollup_state where website = ? and state = 0", (website,)
     ).fetchone()[0]
     blocks = connection.execute(
-        "select count(*) from rollup_state where website = ? and kind = 0 and level = 3", (website,)
+        "select count(*) from rollup_state where website = ? and kind = 0 and level = 3 and state = 2", (website,)
     ).fetchone()[0]
     return not stale and blocks == 2
 

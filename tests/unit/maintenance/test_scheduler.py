@@ -266,7 +266,7 @@ DONE = (
     ("new events are folded", f"select exists (select 1 from open_day_visitor where website = {BUSY})"),
     (
         "blocks of days are built",
-        f"select exists (select 1 from rollup_state where website = {OLD} and kind = 0 and level = 3)",
+        f"select exists (select 1 from rollup_state where website = {OLD} and kind = 0 and level = 3 and state = 2)",
     ),
     ("vitals are added up", f"select exists (select 1 from web_vitals_histogram where website = {OLD} and level = 3)"),
     ("points are packed", "select not exists (select 1 from heatmap_point) and exists (select 1 from heatmap_block)"),

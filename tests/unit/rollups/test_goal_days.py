@@ -97,7 +97,7 @@ def test_stored_figures_equal_counted_ones(harness: RollupHarness, monkeypatch: 
     stale = figures(harness, whole)
     with monkeypatch.context() as patch:
         # The day is final again, and its conversions are not counted yet.
-        patch.setattr(goals.goal_days, "next_day", lambda *place: None)
+        patch.setattr(goals.goal_days, "begin_day", lambda *place: None)
         harness.build()
         assert figures(harness, whole) == stale
     harness.builder._goals_built.clear()

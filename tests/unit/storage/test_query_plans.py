@@ -340,7 +340,7 @@ def count_goal(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Store, read and delete the conversions of a goal on a day, as rollup_builder and reports do."""
     goal = goal_days.Goal((Filter("pathname", "=", ("/a",)),))
     number = goal_days.number_of(goal)
-    goal_days.next_day(connection, website, number)
+    goal_days.begin_day(connection, website, number)
     goal_days.add(connection, website, number, "", day, [(0, 1, 1, 0, 0, 0)])
     goal_days.drop(connection, website, number, day)
     with snapshot(connection):
