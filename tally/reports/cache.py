@@ -41,7 +41,8 @@ class Cache(Generic[T]):
         self._lock = threading.Lock()
         # The value, its size in bytes, and when it was read last.
         self._entries: OrderedDict[bytes, tuple[T, int, int]] = OrderedDict()
-        self._size = self._now_ms = 0
+        self._size = 0
+        self._now_ms: int | None = None
 
     def get(self, key: tuple[Any, ...]) -> T | None:
         """Return the value of a key, None if it is not cached. The value must not be changed."""
@@ -50,7 +51,7 @@ class Cache(Generic[T]):
             found = self._entries.get(name)
             if found is None:
                 return None
-            self._entries[name] = *found[:2], self._now_ms
+            self._entries[name] = *found[:2], self._now_ms or 0
             self._entries.move_to_end(name)
             return found[0]
 
@@ -62,13 +63,16 @@ class Cache(Generic[T]):
                 self._drop(name)
             if size <= self.most_bytes:
                 self._size += size
-                self._entries[name] = value, size, self._now_ms
+                self._entries[name] = value, size, self._now_ms or 0
             while self._size > self.most_bytes:
                 self._drop_oldest()
 
     def sweep(self, now_ms: int) -> None:
         """Set the time, and evict entries that were not read for EXPIRY_MS."""
         with self._lock:
+            if self._now_ms is None:
+                for name, (value, size, _) in self._entries.items():
+                    self._entries[name] = value, size, now_ms
             self._now_ms = now_ms
             while self._entries and next(iter(self._entries.values()))[2] < now_ms - EXPIRY_MS:
                 self._drop_oldest()

@@ -112,9 +112,10 @@ def begin_day(connection: sqlite3.Connection, website: int, goal: int) -> int | 
         " order by block desc limit 1",
         (website, goal),
     ).fetchone()
-    if row is not None:
-        rollup_state.begin(connection, website, goal, 0, *row)
-    return row and int(row[0])
+    if row is None:
+        return None
+    rollup_state.begin(connection, website, goal, 0, *row)
+    return int(row[0])
 
 
 def count_day(connection: sqlite3.Connection, website: int, day: int, goal: Goal, field: str) -> list[Sequence[int]]:

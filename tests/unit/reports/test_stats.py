@@ -304,6 +304,17 @@ def test_unused_entries_are_evicted() -> None:
     assert cache.get(("a",)) is not None
 
 
+def test_entries_of_the_first_second_are_kept() -> None:
+    """The time is set each second."""
+    cache = ResultCache()
+    cache.put(("a",), packed([(1,)]))
+    cache.sweep(3 * EXPIRY_MS)
+    cache.sweep(4 * EXPIRY_MS)
+    assert cache.get(("a",)) is not None
+    cache.sweep(5 * EXPIRY_MS + 1)
+    assert cache.get(("a",)) is None
+
+
 def test_long_filters_are_cached_by_digest() -> None:
     """Filters may be 8 KB long; thousands of them take as much memory as thousands of short ones."""
     cache = ResultCache(most_bytes=100 * (_ENTRY_BYTES + 8))
