@@ -157,15 +157,15 @@ def _arrays(rows: Iterable[Sequence[int]], values: int) -> Iterator[Array]:
 def is_correct(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> bool:
     """Return whether the stored counts of a field in a block, or of pages on a day, are those of `merged`."""
     below, own = merged(connection, website, field, level, block), sums(connection, website, field, [(level, block)])
-    return _digest(below) == _digest(own)
+    return _checksum(below) == _checksum(own)
 
 
-def _digest(parts: Iterable[Array]) -> bytes:
-    """Return a digest of the columns of some arrays, which are not held together: there may be a million."""
-    digest = blake2b()
+def _checksum(parts: Iterable[Array]) -> bytes:
+    """Return a checksum of the columns of some arrays, which are not held together: there may be a million."""
+    checksum = blake2b()
     for counts in parts:
-        digest.update(counts.T.tobytes())
-    return digest.digest()
+        checksum.update(counts.T.tobytes())
+    return checksum.digest()
 
 
 # --- building, in steps, each within a transaction of the caller
