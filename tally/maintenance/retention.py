@@ -75,8 +75,7 @@ def expire(connection: sqlite3.Connection, website: int, default: int, deletion_
     end = first_kept(max(keep_days, MIN_KEEP_DAYS), deletion_time_ms)
     row = connection.execute(
         "/* retention.next */ select block, state from rollup_state"
-        " where website = ? and kind = 0 and level = 0 and block < ?"
-        " and state < 3 order by block limit 1",
+        " where website = ? and kind = 0 and level = 0 and block < ? and state < 3 order by block limit 1",
         (website, end),
     ).fetchone()
     if row and row[1] == FINAL:

@@ -80,7 +80,7 @@ def open_day(connection: sqlite3.Connection, website: int, day: int) -> None:
         " (website, kind, level, block, state, rolled_up_to_ms, version) values (?, 0, 0, ?, ?, ?, 1)",
         (website, day, OPEN, day * DAY_MS),
     )
-    _invalidate_blocks(connection, website, day)
+    invalidate_above(connection, website, TRAFFIC, LEVELS, day)
 
 
 def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> None:
@@ -99,11 +99,7 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
             " where state != 3",
             (website, day, STALE, day * DAY_MS),
         )
-        _invalidate_blocks(connection, website, day)
-
-
-def _invalidate_blocks(connection: sqlite3.Connection, website: int, day: int) -> None:
-    invalidate(connection, website, TRAFFIC, [(level, day >> level) for level in LEVELS[1:]])
+        invalidate_above(connection, website, TRAFFIC, LEVELS, day)
 
 
 def unfinished(connection: sqlite3.Connection, website: int, state: int, limit: int = -1) -> list[tuple[int, Day]]:
@@ -193,6 +189,11 @@ def invalidate(connection: sqlite3.Connection, website: int, kind: int, blocks: 
         " where website = ? and kind = ? and level = ? and block = ?",
         [(website, kind, *block) for block in blocks],
     )
+
+
+def invalidate_above(connection: sqlite3.Connection, website: int, kind: int, levels: Sequence[int], day: int) -> None:
+    """Mark the blocks of some levels that have a day as incomplete."""
+    invalidate(connection, website, kind, [(level, day >> level) for level in levels if level])
 
 
 # --- reading

@@ -101,7 +101,7 @@ def _invalidate(connection: sqlite3.Connection, changed: Iterable[Place]) -> Non
     """Invalidate the blocks above the days of changed histograms."""
     for website, breakdown, level, day, _ in changed:
         if (breakdown, level) == (ALL, 0):
-            rollup_state.invalidate(connection, website, WEB_VITALS, [(above, day >> above) for above in LEVELS[1:]])
+            rollup_state.invalidate_above(connection, website, WEB_VITALS, LEVELS, day)
 
 
 def cells_by_place(rows: Iterable[Sequence[Any]]) -> dict[Place, Cells]:
@@ -374,4 +374,4 @@ def repair(connection: sqlite3.Connection, website: int, level: int, block: int)
         stored_day(connection, website, block).keys() - right.keys(),
     )
     _put(connection, {place: cells for place, (_, cells) in right.items()})
-    rollup_state.invalidate(connection, website, WEB_VITALS, [(above, block >> above) for above in LEVELS[1:]])
+    rollup_state.invalidate_above(connection, website, WEB_VITALS, LEVELS, block)

@@ -412,9 +412,7 @@ def last_kept(website: int) -> Query:
     """One number: the last day whose raw events have expired."""
     return (
         "/* events.last_kept */ select block from rollup_state"
-        " where website = ? and kind = 0 and level = 0 and block >= 0"
-        " and state = 3"
-        " order by block desc limit 1",
+        " where website = ? and kind = 0 and level = 0 and block >= 0 and state = 3 order by block desc limit 1",
         [website],
     )
 

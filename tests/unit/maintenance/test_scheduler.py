@@ -268,6 +268,7 @@ DONE = (
         "blocks of days are built",
         f"select exists (select 1 from rollup_state where website = {OLD} and kind = 0 and level = 3 and state = 2)",
     ),
+    ("pages are counted", f"select exists (select 1 from rollup_block where website = {OLD} and field = 105)"),
     ("vitals are added up", f"select exists (select 1 from web_vitals_histogram where website = {OLD} and level = 3)"),
     ("points are packed", "select not exists (select 1 from heatmap_point) and exists (select 1 from heatmap_block)"),
     ("old events go", f"select not exists (select 1 from event where website = {OLD})"),

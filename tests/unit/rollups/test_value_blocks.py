@@ -170,3 +170,22 @@ def test_sums_of_very_many_values_are_not_held(connection: sqlite3.Connection) -
     tracemalloc.stop()
     assert values == 100_000
     assert peak < 12_000_000
+
+
+def test_a_block_of_very_many_pages_is_built_in_parts(
+    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client may invent a million pages. Those of this test would take 2 MB in one array."""
+    monkeypatch.setattr(value_blocks, "_MAX_HELD", 3 * CHUNK)
+    pages = 40_000
+    counts = np.ones((7, pages), np.int64)
+    counts[0] = np.arange(pages)
+    for day in range(4):
+        write(connection, 0, day, counts, EXIT_PAGE)
+    tracemalloc.start()
+    chunks = value_blocks.merged_chunks(connection, 1, EXIT_PAGE, 2, 0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_500_000
+    merged = np.concatenate([decoded(*chunk) for chunk in chunks], axis=1)
+    assert np.array_equal(merged, np.concatenate([counts[:1], 4 * counts[1:]]))

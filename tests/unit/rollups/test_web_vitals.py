@@ -498,13 +498,13 @@ def test_unchanged_blocks_are_read_once(database: VitalsDatabase) -> None:
 
 def test_steps_are_bounded(database: VitalsDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     """A step writes at most `_VALUES_A_STEP` values."""
-    monkeypatch.setattr(web_vitals_rollup, "_VALUES_A_STEP", 3)
+    monkeypatch.setattr(web_vitals_rollup, "_VALUES_A_STEP", 2)
     database.add(database.random_events(600))
     written: list[int] = []
     database.build(between=lambda: written.append(database.connection.total_changes))
     steps = [after - before for before, after in pairwise(written)]
-    assert max(steps) == 3
-    assert len(steps) > 80
+    assert max(steps) == 2
+    assert len(steps) > 100
     database.check()
     compare(database)
 
