@@ -496,12 +496,14 @@ create table goal_day (
   primary key (website, saved_goal, field, day, value)
 ) strict, without rowid;
 
--- Packed days: traffic events and visits of past days by column (tally/rollups/packed_days.py). Those of final days have
--- no rows in event, event_data_part and visit any more (tally/rollups/unpacked_days.py).
--- The version of the day in rollup_state that was packed, and LAYOUT of tally/storage/sql/day_columns.py at that time;
--- events is 0 where the day could not be packed.
+-- Packed days: traffic events and visits of past days by column (tally/rollups/packed_days.py), and web vitals and
+-- experiment events (tally/rollups/packed_measurements.py). Those of final days have no rows in their tables any more
+-- (tally/rollups/unpacked_days.py); measurements that arrive later have, until they are packed too.
+-- The version of the day in rollup_state that was packed (0 of measurements), and LAYOUT of
+-- tally/storage/sql/day_columns.py at that time; events is 0 where the day could not be packed.
 create table packed_day (
   website  integer not null,
+  source   integer not null check (source between 0 and 2),  -- 0 traffic, 1 web_vitals, 2 experiment_event
   day      integer not null,
   version  integer not null,
   layout   integer not null,
@@ -509,11 +511,11 @@ create table packed_day (
   events   integer not null,
   raw_rows integer not null check (raw_rows between 0 and 2),  -- 0 deleted, 1 present, 2 present and to be kept
   checksum integer not null,                                   -- CRC-32 of the columns
-  primary key (website, day)
+  primary key (website, source, day)
 ) strict, without rowid;
 
--- The columns of packed days, encoded by `encoded` in tally/storage/day_columns.py, where COLUMNS has the numbers that
--- are field: those of dimensions and event_name as in rollup, and others from 110 on. With rowids: SQLite stores what
+-- The columns of packed days, encoded by `encoded` in tally/storage/day_columns.py. field: a number of COLUMNS in
+-- tally/storage/sql/day_columns.py plus 200 times the source; of dimensions and event_name as in rollup. With rowids: SQLite stores what
 -- exceeds 4 KB of a row in pages of its own, in a table without them what exceeds 1 KB.
 create table day_column (
   website  integer not null,

@@ -239,7 +239,7 @@ class SqliteReports:
         """Return the summary of each web vital."""
 
         def summaries(connection: sqlite3.Connection) -> dict[str, Summary]:
-            cells = web_vitals.overall(connection, scope)
+            cells = web_vitals.overall(connection, scope, self.cache)
             return {metric: summary(cells, metric) for metric in METRICS}
 
         return await self._read(requester, summaries)
@@ -254,11 +254,11 @@ class SqliteReports:
 
     async def vitals_by_day(self, scope: Scope, metric: str, requester: Requester) -> list[tuple[int, Summary]]:
         """Return the summary of each UTC day."""
-        return await self._read(requester, lambda run: web_vitals.by_day(run, scope, metric))
+        return await self._read(requester, lambda run: web_vitals.by_day(run, scope, metric, self.cache))
 
     async def experiments(self, scope: Scope, requester: Requester) -> tuple[list[Experiment], int]:
         """Return the experiments and how many are omitted."""
-        return await self._read(requester, lambda run: experiments.experiments(run, scope))
+        return await self._read(requester, lambda run: experiments.experiments(run, scope, self.cache))
 
     async def heatmap(
         self, website: int, pathname: str, days: range, widths: Sequence[str], requester: Requester

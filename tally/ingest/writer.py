@@ -65,6 +65,7 @@ from tally.storage import event_data, visit_rows
 from tally.storage.bulk_insert import insert, marks, parts
 from tally.storage.database import transaction
 from tally.storage.labels import Labels
+from tally.storage.sql import day_columns
 from tally.storage.value_limits import OTHER, Check, Limits, ValueLimits, is_used
 from tally.storage.visit_rows import Join
 from tally.timestamps import DAY_MS
@@ -359,7 +360,7 @@ class _Group:
         for website, day in {(row[0], row[1] // DAY_MS) for row in self._events}:
             now = found[website, day] = rollup_state.day_state(self._connection, website, day)
             if now is not None and now.state == rollup_state.FINAL:
-                unpacked_days.reopen(self._connection, website, [day])
+                unpacked_days.reopen(self._connection, website, [day], (day_columns.TRAFFIC,))
         return found
 
     def _roll(self, days: Mapping[tuple[int, int], rollup_state.Day | None]) -> None:

@@ -24,6 +24,8 @@ from tally.rollups.field_values import PAGE_NUMBERS
 from tally.storage import event_data
 from tally.storage.database import interrupted_when
 from tally.storage.labels import Labels
+from tally.storage.sql import day_columns
+from tally.storage.sql.day_columns import EXPERIMENTS, WEB_VITALS
 
 # A step and its commit together take less than 50 ms, during which a collect request waits for the writer.
 STEP_S = 0.01
@@ -40,7 +42,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("rollup_block", ("field", "level", "block", "first_value")),
     ("total_15m", ("quarter",)),
     ("rollup_state", ("kind", "level", "block")),
-    ("packed_day", ("day",)),
+    ("packed_day", ("source", "day")),
     ("day_column", ("field", "day")),
     ("goal_day", ("saved_goal", "field", "day", "value")),
     ("web_vitals", ("ts", "id")),
@@ -86,8 +88,14 @@ _LABELS = (
     ("rollup", ("value",)),  # and with it those of rollup_block, but for pages: _PAGE_ARRAYS
 )
 """Where numbers of labels are; a table that rows are moved from stands before those they move to."""
+_IN_COLUMNS = tuple(
+    (source, name)
+    for source, more in ((WEB_VITALS, ()), (EXPERIMENTS, ("experiment", "variant", "goal")))
+    for name in (*FIELDS, *more)
+)
+"""The columns of packed days whose labels may be nowhere else: those of traffic are in rollup."""
 _PAGE_ARRAYS = (
-    "/* deletion.pages */ select field, first_value, content from rollup_block"
+    "/* deletion.pages */ select content, field, first_value from rollup_block"
     " where website = ? and field = ? and level = 0"
 )
 
@@ -157,18 +165,21 @@ class LabelScan:
         if statement:
             with interrupted_when(connection, self._is_over):
                 for row in connection.execute(statement, parameters):
-                    for label in row if len(row) == 1 else self._labels_of(*row):
+                    for label in row if type(row[0]) is int and len(row) == 1 else self._labels_of(*row):
                         if label <= self._last:
                             self._used[label] = 1
         return bool(statement)
 
-    def _labels_of(self, field: int, first_value: int, content: bytes) -> Sequence[int]:
-        """Return the labels in an array of pages, all labels where it is damaged."""
-        # numpy is imported with the first day of which pages are stored.
+    def _labels_of(self, content: bytes, field: int | None = None, first_value: int = 0) -> Sequence[int]:
+        """Return the labels in an array of pages, or without a field in a column; all labels where it is damaged."""
+        # numpy is imported with the first day that has either.
         from tally.rollups.value_blocks import decoded
+        from tally.storage.day_columns import labels_in
 
         try:
-            labels: list[int] = decoded(field, first_value, content)[0].tolist()
+            labels: list[int] = (
+                labels_in(content) if field is None else decoded(field, first_value, content)[0].tolist()
+            )
         except sqlite3.DatabaseError:
             return range(len(self._used))
         return labels
@@ -195,6 +206,9 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
         # Those of days without rows: the label of a page whose events were deleted on the next day may be nowhere else.
         for field in PAGE_NUMBERS:
             yield _PAGE_ARRAYS, (website, field)
+        for source, name in _IN_COLUMNS:
+            statement, parameters = day_columns.labels_of(website, source, name)
+            yield statement, tuple(parameters)
 
 
 def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:

@@ -22,9 +22,8 @@ from tally.offsite.destination import Destination, DestinationError
 from tally.rounding import counted
 from tally.storage.database import VERSION, BadDatabase, open_unchanged
 from tally.timestamps import HOUR_MS, MINUTE_MS, iso
-from tally.transfer.exporter import count_events
+from tally.transfer.exporter import count_events, newest_ms
 
-_TABLES = ("event", "web_vitals", "experiment_event")
 _TOPIC, _DRILL = "offsite", "drill"
 
 
@@ -82,11 +81,8 @@ def _stored(case: Case, destination: Destination) -> names.Catalog:
 def content_of(connection: sqlite3.Connection) -> tuple[int, int, int]:
     """Return the number of websites and of events, and the time of the newest event (0 without any)."""
     websites = all_websites(connection)
-    newest = [
-        connection.execute(f"/* doctor_offsite.newest */ select coalesce(max(ts), 0) from {table}").fetchone()[0]
-        for table in _TABLES
-    ]
-    return len(websites), sum(count_events(connection, website.number) for website in websites), max(newest)
+    newest = max((newest_ms(connection, website.number) for website in websites), default=0)
+    return len(websites), sum(count_events(connection, website.number) for website in websites), newest
 
 
 def _examined(case: Case, fetched: offsite_restore.Fetched) -> Iterator[Finding]:

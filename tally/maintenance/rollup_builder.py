@@ -33,14 +33,16 @@ from tally.rollups import (
     heatmaps,
     imported_sums,
     packed_days,
+    packed_measurements,
     rollup_state,
     totals,
     unpacked_days,
     web_vitals,
 )
-from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE, TRAFFIC, WEB_VITALS
+from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import snapshot, transaction
+from tally.storage.sql.day_columns import EXPERIMENTS, TRAFFIC, WEB_VITALS
 from tally.timestamps import DAY_MS
 
 T = TypeVar("T")
@@ -89,6 +91,9 @@ class RollupBuilder:
         # Websites none of whose rows can be deleted, as found since another day was packed or became final.
         self._rows_deleted: set[int] = set()
         self._pack_again_s = 0.0
+        # Of each website and source of measurements the first day that is not final, and the day before which days
+        # are still to be packed.
+        self._measurements: dict[tuple[int, int], tuple[int, int]] = {}
         # The goals of each website whose days are all counted, by their numbers.
         self._goals_built: dict[int, set[int]] = {}
         self.goals_of = goals_of
@@ -212,7 +217,7 @@ class RollupBuilder:
             return False
         day, version = found
         # A day of an earlier layout is packed from its rows.
-        await self._write(unpacked_days.reopen, website, [day])
+        await self._write(unpacked_days.reopen, website, [day], (TRAFFIC,))
         begun_s = time.monotonic()
         packed = await self._read(_packed, website, day, is_final=not is_open)
         await self._write(packed_days.store, website, day, version, packed, is_final=not is_open)
@@ -233,6 +238,22 @@ class RollupBuilder:
         version = await self._read(unpacked_days.compared_version, website, day)
         await self._write(unpacked_days.delete_rows, website, day, version)
         return True
+
+    async def pack_measurements(self, website: int, now: Now) -> bool:
+        """Pack the web vitals or the experiment events of one final day by column."""
+        end = rollup_state.first_not_final(now.deletion_time_ms)
+        for source in (WEB_VITALS, EXPERIMENTS):
+            known_end, before = self._measurements.get((website, source), (0, 0))
+            # Days are searched again once another one is final.
+            before = before if known_end == end else end
+            day = await self._read(packed_measurements.next_day, website, source, before) if before else None
+            self._measurements[website, source] = end, day or 0
+            if day is not None:
+                packed = await self._read(_packed_measurements, website, source, day)
+                if packed is not None:
+                    await self._write(packed_measurements.store, website, source, day, packed)
+                return True
+        return False
 
     async def goals(self, website: int, now: Now) -> bool:
         """Count the conversions of one goal on one final day, or delete those of goals that are no longer saved."""
@@ -330,6 +351,7 @@ _KINDS: tuple[tuple[str, Step], ...] = (
     ("blocks of days", RollupBuilder.blocks),
     ("columns of days", RollupBuilder.pack),
     ("rows of packed days", RollupBuilder.delete_rows),
+    ("columns of measurements", RollupBuilder.pack_measurements),
     ("goals", RollupBuilder.goals),
     ("web vitals", RollupBuilder.vitals),
     ("heatmaps", RollupBuilder.heatmaps),
@@ -342,6 +364,15 @@ def _packed(connection: sqlite3.Connection, website: int, day: int, *, is_final:
     from tally.rollups.day_packing import pack_day
 
     return pack_day(connection, website, day, is_final=is_final)
+
+
+def _packed_measurements(
+    connection: sqlite3.Connection, website: int, source: int, day: int
+) -> packed_measurements.PackedRows | None:
+    # numpy is imported with the first day that is packed.
+    from tally.rollups.measurement_packing import pack
+
+    return pack(connection, website, source, day)
 
 
 def _websites(connection: sqlite3.Connection) -> list[int]:

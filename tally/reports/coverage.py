@@ -26,6 +26,7 @@ from tally.rollups import packed_days, rollup_state, unpacked_days
 from tally.rollups.imported_sums import OF_DAY_MS
 from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT, OPEN, STALE, Blocks, Day
 from tally.storage.sql import events as sql
+from tally.storage.sql.day_columns import TRAFFIC
 from tally.storage.sql.events import Scope
 from tally.storage.sql.filters import LABELLED, Condition, LabelFilter, Query, labels_of, labels_with, type_numbers
 from tally.timestamps import DAY_MS, QUARTER_MS
@@ -142,7 +143,8 @@ class Coverage:
         for some in (final, still_open, parts):
             if some:
                 # numpy is imported with the first query that needs it.
-                from tally.reports.packed_days import Day, PackedDays
+                from tally.reports.joined_columns import Day
+                from tally.reports.packed_days import PackedDays
 
                 days = [
                     Day(day, *sizes[day], *span, versions[day])
@@ -207,7 +209,7 @@ class Coverage:
         if any(span[0] < (day + 1) * DAY_MS and span[1] > day * DAY_MS for day in self.deleted_days):
             raise BeyondRetention((self.number(sql.last_kept(self.website)) + 1) * DAY_MS)
         from_ms, to_ms = span
-        unpacked_days.show(self.connection, self.website, self._final_days(span))
+        unpacked_days.show(self.connection, self.website, self._final_days(span), (TRAFFIC,))
         midnight_ms = from_ms + DAY_MS
         if from_ms % DAY_MS == 0 and to_ms < midnight_ms:
             is_rest_empty = not self.rows(sql.visitors_between(self.website, to_ms, midnight_ms, 1))

@@ -6,12 +6,15 @@ event matches are skipped.
 """
 
 import sqlite3
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, coverage_of, plan_of
-from tally.rollups import unpacked_days
+from tally.reports.coverage import Coverage, Plan, Span, coverage_of, plan_of
+from tally.rollups import packed_measurements, unpacked_days
 from tally.storage.sql import events as sql
+from tally.storage.sql.day_columns import TRAFFIC
 from tally.storage.sql.events import Place, Scope
 from tally.timestamps import DAY_MS
 
@@ -24,33 +27,57 @@ def page(
     rows = connection.execute(*statement).fetchall()
     from_ms = rows[-1][2] if len(rows) == limit else scope.from_ms
     wanted = scope._replace(from_ms=from_ms, to_ms=min(scope.to_ms, place.ts + 1))
-    days = unpacked_days.without_rows(connection, scope.website, from_ms // DAY_MS, (wanted.to_ms - 1) // DAY_MS)
-    if not days or wanted.from_ms >= wanted.to_ms:
+    first, last = from_ms // DAY_MS, (wanted.to_ms - 1) // DAY_MS
+    sources = (TRAFFIC,) if only_traffic else unpacked_days.ALL
+    packed = unpacked_days.parts_without_rows(connection, scope.website, first, last, sources)
+    if not packed or wanted.from_ms >= wanted.to_ms:
         return rows
     return (
         connection.execute(*statement).fetchall()
-        if _show(coverage_of(connection, wanted, cache), days, place, limit)
+        if _show(coverage_of(connection, wanted, cache), packed, place, limit)
         else rows
     )
 
 
-def _show(coverage: Coverage, days: list[int], place: Place, limit: int) -> bool:
-    """Show the newest matching events before a place; return whether there are any."""
+def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit: int) -> bool:
+    """Show the newest matching events before a place, of packed days (day, source); return whether there are any."""
     plan = plan_of(coverage)
     shown = 0
-    for day in reversed(days):
-        begin_ms, end_ms = max(day * DAY_MS, coverage.scope.from_ms), min((day + 1) * DAY_MS, coverage.scope.to_ms)
-        if not any(span[0] < end_ms and span[1] > begin_ms for span in (*plan.raw, *plan.rolled)):
-            continue
-        packed, _ = coverage.packed([(begin_ms, end_ms)], filtered=True)
-        if packed:
-            which = packed[0].newest(limit - shown, place)
-            unpacked_days.show_events(coverage.connection, coverage.website, day, which)
-            shown += len(which)
-        else:
-            # Columns of an earlier layout.
-            unpacked_days.show(coverage.connection, coverage.website, [day])
-            shown += 1
-        if shown >= limit:
+    for day, sources in groupby(reversed(packed), key=itemgetter(0)):
+        # The newest events of a day may be of any source.
+        most = limit - shown
+        if most <= 0:
             break
+        span = max(day * DAY_MS, coverage.scope.from_ms), min((day + 1) * DAY_MS, coverage.scope.to_ms)
+        for _, source in sources:
+            shown += (_show_traffic if source == TRAFFIC else _show_measurements)(
+                coverage, plan, source, span, place, most
+            )
     return shown > 0
+
+
+def _show_traffic(coverage: Coverage, plan: Plan, source: int, span: Span, place: Place, most: int) -> int:
+    """Show the newest matching traffic of a day, or a part of one; return how many events there are."""
+    if not any(begin_ms < span[1] and end_ms > span[0] for begin_ms, end_ms in (*plan.raw, *plan.rolled)):
+        return 0
+    day = span[0] // DAY_MS
+    packed, _ = coverage.packed([span], filtered=True)
+    if packed:
+        which = packed[0].newest(most, place)
+        unpacked_days.show_events(coverage.connection, coverage.website, source, day, which)
+        return len(which)
+    # Columns of an earlier layout.
+    unpacked_days.show(coverage.connection, coverage.website, [day], [source])
+    return 1
+
+
+def _show_measurements(coverage: Coverage, plan: Plan, source: int, span: Span, place: Place, most: int) -> int:
+    """The same for web vitals or experiment events."""
+    from tally.reports.packed_measurements import PackedMeasurements
+
+    connection, website, day = coverage.connection, coverage.website, span[0] // DAY_MS
+    scope = coverage.scope._replace(from_ms=span[0], to_ms=span[1])
+    days = packed_measurements.days(connection, website, source, day, day)
+    which = PackedMeasurements(connection, scope, source, days, coverage.cache).newest(most, place)
+    unpacked_days.show_events(connection, website, source, day, which)
+    return len(which)

@@ -4,22 +4,26 @@ A visitor is counted once per UTC day: as assigned if one of the day's assignmen
 the day's first assignment; as converted to a goal if, being assigned, a conversion lies in the range. Filters apply to
 the assignment; the conversion may happen on any page.
 
-Whole days without filters are read from counts (tally/rollups/experiments.py), partial days and filtered ones from raw
-rows. Both are read day by day, since the sequential p-value has a look at the end of each day.
+Whole days without filters are read from counts (tally/rollups/experiments.py), partial days and filtered ones from the
+columns of packed days (tally/rollups/packed_measurements.py) and from rows. All are read day by day, since the
+sequential p-value has a look at the end of each day.
 
 Clients choose the names, so their number is bounded: the experiments, variants and goals with the most visitors are
 returned, and the number of the others. Beyond MAX_ROWS counts these are chosen in SQL, before any count is read.
 """
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
 from tally.reports import significance
+from tally.reports.cache import ResultCache
 from tally.reports.coverage import check_retention
+from tally.rollups import packed_measurements, unpacked_days
 from tally.storage.sql import events as sql_events
 from tally.storage.sql import measurements as sql
+from tally.storage.sql.day_columns import EXPERIMENTS
 from tally.storage.sql.events import Scope
 from tally.storage.sql.filters import Query
 from tally.storage.sql.measurements import Trials
@@ -83,10 +87,10 @@ class _Totals(NamedTuple):
     goals: int
 
 
-def experiments(connection: sqlite3.Connection, scope: Scope) -> tuple[list[Experiment], int]:
+def experiments(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> tuple[list[Experiment], int]:
     """Return the experiments of a scope by name, and how many are not returned. Raises BeyondRetention."""
     days = _days(connection, scope)
-    trials = Trials(_parts(connection, scope, days))
+    trials = Trials(_parts(connection, scope, days, cache))
     # Counting rows first takes a tenth of reading as many.
     if connection.execute(*sql.number_of_trials(scope.website, days, MAX_ROWS + 1)).fetchone()[0] > MAX_ROWS:
         return _largest(connection, trials)
@@ -134,10 +138,10 @@ def _by_name(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return of_name
 
 
-def rows(connection: sqlite3.Connection, scope: Scope) -> list[Row]:
+def rows(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> list[Row]:
     """Return the counts of each day of a scope, in order. Raises BeyondRetention."""
-    counts = connection.execute(*Trials(_parts(connection, scope, _days(connection, scope))).counts(-1)).fetchall()
-    return _named(connection, counts)
+    trials = Trials(_parts(connection, scope, _days(connection, scope), cache))
+    return _named(connection, connection.execute(*trials.counts(-1)).fetchall())
 
 
 def _whole_days(scope: Scope) -> tuple[int, int]:
@@ -152,7 +156,7 @@ def _days(connection: sqlite3.Connection, scope: Scope) -> list[int]:
     return [day for (day,) in rows if day is not None]
 
 
-def _parts(connection: sqlite3.Connection, scope: Scope, days: Sequence[int]) -> list[Query]:
+def _parts(connection: sqlite3.Connection, scope: Scope, days: Sequence[int], cache: ResultCache) -> list[Query]:
     first, end = _whole_days(scope)
     if scope.filters or first >= end:
         spans, parts = [(scope.from_ms, scope.to_ms)], []
@@ -163,8 +167,26 @@ def _parts(connection: sqlite3.Connection, scope: Scope, days: Sequence[int]) ->
         if from_ms < to_ms:
             part = scope._replace(from_ms=from_ms, to_ms=to_ms)
             check_retention(connection, part)
-            parts.append(sql.trials_of(part))
+            parts += [*_packed(connection, part, cache), sql.trials_of(part)]
     return parts
+
+
+def _packed(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> Iterator[Query]:
+    """Yield the counts of the packed days of a scope, if there are any.
+
+    On days that have rows beside their columns the first assignment may be among either: the statements that read rows
+    see all rows of these.
+    """
+    first, last = scope.from_ms // DAY_MS, (scope.to_ms - 1) // DAY_MS
+    packed = packed_measurements.days(connection, scope.website, EXPERIMENTS, first, last)
+    mixed = packed_measurements.with_rows(connection, scope.website, EXPERIMENTS, [day for day, _ in packed])
+    unpacked_days.show(connection, scope.website, mixed, (EXPERIMENTS,))
+    whole = [(day, events) for day, events in packed if day not in mixed]
+    if whole:
+        # numpy is imported with the first query that needs it.
+        from tally.reports.packed_measurements import PackedMeasurements
+
+        yield sql.given_trials(list(PackedMeasurements(connection, scope, EXPERIMENTS, whole, cache).trials()))
 
 
 def _named(connection: sqlite3.Connection, counts: Sequence[_Count]) -> list[Row]:

@@ -22,7 +22,8 @@ import numpy as np
 import orjson
 
 from tally.reports.cache import Cache, ResultCache
-from tally.reports.packed_days import Batch, Day, PackedDays, Span
+from tally.reports.joined_columns import Day
+from tally.reports.packed_days import Batch, PackedDays, Span
 from tally.rollups import rollup_state
 from tally.rollups.day_packing import Rows, arrays, numbers, of_visits, rows_of
 from tally.storage.database import check_interrupt

@@ -24,19 +24,28 @@ import orjson
 from tally.events.json_scalars import key_of
 from tally.events.validation import PAGEVIEWS
 from tally.reports.cache import ResultCache
+from tally.reports.joined_columns import (
+    Columns,
+    Day,
+    JoinedColumns,
+    in_batches,
+    is_one_of,
+    is_wanted,
+    numbers_in,
+    one_after_another,
+    values_of,
+)
 from tally.reports.sums import Sums
 from tally.rollups.goal_days import COLUMNS, PART, millionths
 from tally.storage.database import check_interrupt
-from tally.storage.day_columns import Array, Column, Days, decoded_days, decoded_texts, differs, ids_of
+from tally.storage.day_columns import Array, Column, Days, decoded_texts, differs, ids_of
 from tally.storage.sql import day_columns
 from tally.storage.sql.behaviour import STEP_FIELDS, step_code
 from tally.storage.sql.events import Place
-from tally.storage.sql.filters import Condition, Query, matching_texts
+from tally.storage.sql.filters import Condition, matching_texts
 from tally.storage.sql.goals import values_of_texts
 from tally.timestamps import DAY_MS
 
-# Arrays of 1 MB, which stay in the processor's cache.
-MAX_EVENTS = 131_072
 # Where event_data is read, which has up to 1 MB a day (tally/rollups/day_packing.py).
 MAX_DAYS_WITH_DATA = 4
 # Texts of event_data that are parsed at once: a few megabytes.
@@ -45,66 +54,18 @@ _TEXTS = 10_000
 Span = tuple[int, int]
 
 
-class Day(NamedTuple):
-    """A packed day, or a part of one: the part is [from_ms, to_ms).
+class Batch(JoinedColumns):
+    """The columns of the traffic of some packed days. Two of `days` may be parts of one day that have no visitor in
+    common."""
 
-    version: the version with which it was packed; None for a day in memory, whose columns change without it.
-    """
+    source = day_columns.TRAFFIC
 
-    day: int
-    visits: int
-    events: int
-    from_ms: int
-    to_ms: int
-    version: int | None = None
+    @cached_property
+    def visits(self) -> int:
+        """The number of visits."""
+        return sum(day.visits for day in self.days)
 
-    @property
-    def is_whole(self) -> bool:
-        """Return whether it is the whole day."""
-        return self.to_ms - self.from_ms == DAY_MS
-
-
-class Columns(dict[str, Column]):
-    """Columns by name."""
-
-    @property
-    def nbytes(self) -> int:
-        """Return the size of their arrays."""
-        return sum(column.nbytes for column in list(self.values()))
-
-
-class Batch:
-    """The columns of some packed days, joined. Two of `days` may be parts of one day that have no visitor in common.
-
-    columns: those that are known, to which it adds what it reads.
-    """
-
-    def __init__(
-        self, connection: sqlite3.Connection, website: int, days: Sequence[Day], columns: Columns | None = None
-    ) -> None:
-        self._connection, self._website, self.days = connection, website, days
-        self._columns = Columns() if columns is None else columns
-        self.visits = sum(day.visits for day in days)
-        self.is_partial = not all(day.is_whole for day in days)
-
-    def load(self, names: Iterable[str]) -> None:
-        """Read some columns."""
-        new = [name for name in dict.fromkeys(names) if name not in self._columns]
-        # Events of visits are needed to join columns that are of visits on some days alone.
-        for name in sorted(new, key=lambda name: name not in day_columns.NUMBERS):
-            self._columns[name] = self._joined(name, self._read(name))
-
-    def _read(self, name: str) -> Days:
-        """Return a column of each day."""
-        contents = self._contents(name)
-        if len(contents) != len(self.days):
-            raise ValueError(f"{len(contents)} of {len(self.days)} packed days have the column {name}")
-        return decoded_days(contents)
-
-    def _contents(self, name: str) -> list[bytes]:
-        return day_columns.read(self._connection, self._website, name, {day.day for day in self.days})
-
-    def _joined(self, name: str, found: Days) -> Column:
+    def _parts_of(self, found: Days) -> list[Array]:
         parts, is_of_visits = found.codes, all(found.is_of_visits)
         if any(found.is_of_visits) and not is_of_visits:
             ends = list(accumulate(day.visits for day in self.days))
@@ -112,20 +73,7 @@ class Batch:
                 np.repeat(part, self.events_of_visit[end - day.visits : end]) if of_visits else part
                 for part, of_visits, end, day in zip(parts, found.is_of_visits, ends, self.days, strict=True)
             ]
-        has_values = len(found.values) > 0
-        # As narrow as what is stored, since most queries read few of the rows.
-        kind = np.min_scalar_type(len(found.values)) if has_values else np.dtype(np.int64)
-        joined = _one_after_another(parts, accumulate(found.sizes, initial=0) if has_values else found.least, kind)
-        return Column(joined, found.values if has_values else None, is_of_visits)
-
-    def column(self, name: str) -> Column:
-        """Return a column with labels."""
-        self.load([name])
-        return self._columns[name]
-
-    def numbers(self, name: str) -> Array:
-        """Return a column without labels."""
-        return self.column(name).codes
+        return parts
 
     @cached_property
     def events_of_visit(self) -> Array:
@@ -168,7 +116,7 @@ class Batch:
 
     def is_pageview(self, events: Array | None = None) -> Array:
         """Return whether each of some events, or of all, counts as a pageview."""
-        is_view = _is_one_of(_values(self.column("type")), list(PAGEVIEWS))
+        is_view = is_one_of(values_of(self.column("type")), list(PAGEVIEWS))
         found: Array = is_view.take(self.event_codes("type", events))
         return found
 
@@ -198,7 +146,7 @@ class Batch:
     def condition(self, one: Condition) -> tuple[Array, bool]:
         """Return which rows meet a condition, and whether these are visits."""
         wanted, column = self._wanted(one)
-        return _is_wanted(wanted, column.codes), column.is_of_visits
+        return is_wanted(wanted, column.codes), column.is_of_visits
 
     def meeting(self, conditions: Iterable[Condition], events: Array | None = None) -> Array:
         """Return the places, among some events or all of them, of those that meet some conditions."""
@@ -206,18 +154,16 @@ class Batch:
         for one in conditions:
             rows = places if events is None else events if places is None else events.take(places)
             wanted, column = self._wanted(one)
-            (found,) = np.nonzero(_is_wanted(wanted, self._codes(column, rows)))
+            (found,) = np.nonzero(is_wanted(wanted, self._codes(column, rows)))
             places = found if places is None else places.take(found)
         return np.arange(len(self.visit_of_event) if events is None else len(events)) if places is None else places
 
     def _wanted(self, one: Condition) -> tuple[Array, Column]:
         """Return which codes of a column meet a condition, and the column."""
         if one.of is None:
-            column = self.column(one.column)
-            found = _is_one_of(_values(column), list(one.labels))
-            return ~found if one.is_not else found, column
+            return self.wanted(one), self.column(one.column)
         codes, texts = self.data
-        matching = _numbers(self._connection, matching_texts(one.of, orjson.dumps(texts).decode()))
+        matching = numbers_in(self._connection, matching_texts(one.of, orjson.dumps(texts).decode()))
         return _mask(len(texts), matching), Column(codes, None, False)
 
     @cached_property
@@ -229,7 +175,7 @@ class Batch:
             codes.append(own)
             sizes.append(1 + len(more))
             texts += None, *more
-        return _one_after_another(codes, accumulate(sizes, initial=0), np.min_scalar_type(len(texts))), texts
+        return one_after_another(codes, accumulate(sizes, initial=0), np.min_scalar_type(len(texts))), texts
 
     def event_codes(self, name: str, events: Array | None = None) -> Array:
         """Return the codes of a column for some events, or for all."""
@@ -286,7 +232,7 @@ class PackedDays:
         return None if self._key is None else (*what, *self._key)
 
     def _batches(self) -> Iterator[Batch]:
-        for days in self._days_of_batches():
+        for days in in_batches(self._days, MAX_DAYS_WITH_DATA if self._with_data else len(self._days)):
             check_interrupt()
             # Texts of event_data take up to a second, most of it under the interpreter's lock: others would wait.
             with nullcontext() if self._with_data else self._cache.turn():
@@ -298,18 +244,6 @@ class PackedDays:
                     self._cache.kept_days.put(key, columns)
                 else:
                     yield Batch(self._connection, self._website, days)
-
-    def _days_of_batches(self) -> Iterator[list[Day]]:
-        some: list[Day] = []
-        events, max_days = 0, MAX_DAYS_WITH_DATA if self._with_data else len(self._days)
-        for day in self._days:
-            if some and (events + day.events > MAX_EVENTS or len(some) == max_days):
-                yield some
-                some, events = [], 0
-            some.append(day)
-            events += day.events
-        if some:
-            yield some
 
     def _matched(self, batch: Batch) -> Matched:
         """Return E in a batch."""
@@ -523,7 +457,7 @@ class PackedDays:
             visits = self._begun(batch)
             events, visit = _events_in(batch, visits) if len(visits) < batch.visits else (None, batch.visit_of_event)
             paths, names = (
-                step_code(field, _values(batch.column(field))).take(batch.event_codes(field, events))
+                step_code(field, values_of(batch.column(field))).take(batch.event_codes(field, events))
                 for field in STEP_FIELDS
             )
             codes = np.where(batch.is_pageview(events), paths, names)
@@ -562,12 +496,6 @@ def _numbered_pairs(texts: Sequence[str], only: str | None) -> tuple[dict[tuple[
         found.append(np.fromiter(map(numbers.__getitem__, pairs), np.int64, len(pairs)))
         sizes += map(len, data)
     return numbers, np.concatenate(found), np.array(sizes, np.int64)
-
-
-def _numbers(connection: sqlite3.Connection, query: Query) -> list[int]:
-    """Return the JSON array that a query selects."""
-    numbers: list[int] = orjson.loads(connection.execute(*query).fetchone()[0])
-    return numbers
 
 
 def _events_of(batch: Batch, matched: Matched) -> tuple[Array, Array]:
@@ -620,39 +548,6 @@ def _group_of_each(sizes: Array) -> Array:
     return np.cumsum(found, out=found)
 
 
-def _values(column: Column) -> Array:
-    if column.values is None:
-        raise ValueError("a column without labels")
-    return column.values
-
-
-def _one_after_another(parts: Sequence[Array], offsets: Iterable[int], kind: "np.dtype[Any]") -> Array:
-    """Return joined arrays, with an offset added to the numbers of each."""
-    joined: Array = np.concatenate(parts, dtype=kind, casting="unsafe")
-    row = 0
-    for part, offset in zip(parts, offsets, strict=False):
-        if offset:
-            joined[row : row + len(part)] += kind.type(offset)
-        row += len(part)
-    return joined
-
-
-def _is_wanted(wanted: Array, codes: Array) -> Array:
-    """Return whether each code is wanted. A comparison takes a tenth of the time of looking up each code."""
-    (some,) = np.nonzero(wanted)
-    found: Array = codes == int(some[0]) if len(some) == 1 else wanted.take(codes)
-    return found
-
-
-def _is_one_of(values: Array, wanted: Sequence[int]) -> Array:
-    """Return which values are among some. For a few of these np.isin takes 2 to 10 times as long."""
-    ordered = np.sort(wanted)
-    if len(ordered) < 2:
-        return values == ordered[0] if len(ordered) else np.zeros(len(values), bool)
-    found: Array = ordered.take(ordered.searchsorted(values), mode="clip") == values
-    return found
-
-
 def _numbers_below(end: int) -> Column:
     """Return a column whose codes are its values."""
     return Column(np.zeros(0, np.int64), np.arange(end), False)
@@ -677,25 +572,25 @@ def _visit_figures(batch: Batch, visits: Array) -> tuple[Array, Array, Array]:
 
 def _add(sums: Sums, column: Column, *figures: Array) -> None:
     """Add figures, each a number for each of the values of a column, where there are any."""
-    counts = np.array([_values(column), *figures])
+    counts = np.array([values_of(column), *figures])
     sums.add(counts.compress(np.bitwise_or.reduce(counts[1:]) != 0, axis=1))
 
 
 def _distinct(column: Column, codes: Array, members: Array) -> Array:
     """Return the number of distinct members of each value of a column, of rows with these codes."""
-    return np.bincount(_pairs(codes, members)[0], minlength=len(_values(column)))
+    return np.bincount(_pairs(codes, members)[0], minlength=len(values_of(column)))
 
 
 def _totals(column: Column, codes: Array, *figures: Array | None) -> Iterator[Array]:
     """Yield the sum of each figure for each value of a column, of rows with these codes; None is 1 for each row."""
     for of in figures:
         # Sums below 2^53, which doubles hold exactly.
-        yield np.bincount(codes, weights=of, minlength=len(_values(column))).astype(np.int64)
+        yield np.bincount(codes, weights=of, minlength=len(values_of(column))).astype(np.int64)
 
 
 def _views_and_events(column: Column, codes: Array, is_view: Array) -> tuple[Array, Array]:
     """Return the number of pageviews and of events of each value of a column, of events with these codes."""
-    end = len(_values(column))
+    end = len(values_of(column))
     both = np.bincount(codes + end * is_view, minlength=2 * end)
     return both[end:], both[:end]
 

@@ -7,7 +7,7 @@ are labels or numbers as in the rows. The parts of long event_data are cut again
 import sqlite3
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
@@ -18,7 +18,6 @@ from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import damaged
 from tally.storage.day_columns import Array, Column, decoded, decoded_texts, ids_of
-from tally.storage.event_data import Part
 from tally.storage.sql import day_columns as sql
 from tally.timestamps import DAY_MS
 
@@ -26,29 +25,31 @@ from tally.timestamps import DAY_MS
 _ROWS_AT_ONCE = 2_000
 
 
-class Rows(NamedTuple):
-    """Some rows of a day by table, in the order of their keys; columns as in tally/storage/bulk_insert.py."""
+Rows = tuple[str, list[tuple[Any, ...]]]
+"""A table, and some of its rows in the order of their keys; columns as in tally/storage/bulk_insert.py."""
 
-    event: list[tuple[Any, ...]]
-    visit: list[tuple[Any, ...]]
-    event_data_part: list[Part]
+
+def stored_columns(connection: sqlite3.Connection, website: int, source: int, day: int) -> dict[str, bytes]:
+    """Return the columns of a packed day.
+
+    Raises sqlite3.DatabaseError, as of a damaged file, where they are not those that were packed.
+    """
+    found = sql.stored(connection, website, source, day)
+    (expected,) = connection.execute(
+        "/* day_unpacking.checksum */ select checksum from packed_day where website = ? and source = ? and day = ?",
+        (website, source, day),
+    ).fetchone()
+    if sql.checksum(found) != expected:
+        raise damaged(f"the columns of day {day} of website {website} are damaged")
+    return found
 
 
 class UnpackedDay:
-    """The rows of a packed day from its columns.
-
-    Dimensions that are newer than the columns are unset. Raises sqlite3.DatabaseError, as of a damaged file, where the
-    columns are not those that were packed.
-    """
+    """The traffic of a packed day from its columns. Dimensions that are newer than the columns are unset."""
 
     def __init__(self, connection: sqlite3.Connection, website: int, day: int) -> None:
         self._website, self._day = website, day
-        self._stored = sql.stored(connection, website, day)
-        (expected,) = connection.execute(
-            "/* day_unpacking.checksum */ select checksum from packed_day where website = ? and day = ?", (website, day)
-        ).fetchone()
-        if sql.checksum(self._stored) != expected:
-            raise damaged(f"the columns of day {day} of website {website} are damaged")
+        self._stored = stored_columns(connection, website, sql.TRAFFIC, day)
 
     def event(self, name: str) -> Array:
         """Return a column with numbers of table event, by (visitor, visit, ts, id)."""
@@ -130,23 +131,25 @@ def _values(column: Column | None) -> Array:
 
 
 def rows_of(connection: sqlite3.Connection, website: int, day: int, which: Array | None = None) -> Iterator[Rows]:
-    """Yield the rows of a packed day, from its columns. `which`: only these events, by place, and their visits."""
+    """Yield the traffic of a packed day as rows, from its columns. `which`: only these events, by place, and their
+    visits."""
     own = UnpackedDay(connection, website, day)
     order, visits = own.order, np.arange(own.visits)
     if which is not None:
         order = order[np.isin(order, which)]
         visits = np.unique(own.visit_of_event[order])
-    for some in _tuples([own.visit(name)[visits] for name in COLUMNS["visit"]]):
-        yield Rows([], some, [])
+    for some in tuples([own.visit(name)[visits] for name in COLUMNS["visit"]]):
+        yield "visit", some
     codes, texts = own.texts
     columns = [own.event(name)[order] for name in COLUMNS["event"][:-1]]
-    for some in _tuples([*columns, codes[order]]):
+    for some in tuples([*columns, codes[order]]):
         split = [event_data.split(texts[row[-1]], row[2]) for row in some]
-        events = [(*row[:-1], text) for row, (text, _) in zip(some, split, strict=True)]
-        yield Rows(events, [], [part for _, parts in split for part in parts])
+        yield "event", [(*row[:-1], text) for row, (text, _) in zip(some, split, strict=True)]
+        yield "event_data_part", [part for _, parts in split for part in parts]
 
 
-def _tuples(columns: Sequence[Array]) -> Iterator[list[tuple[int, ...]]]:
+def tuples(columns: Sequence[Array]) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows of columns, some at a time."""
     for start in range(0, len(columns[0]), _ROWS_AT_ONCE):
         end = start + _ROWS_AT_ONCE
         yield list(zip(*(column[start:end].tolist() for column in columns), strict=True))

@@ -24,8 +24,9 @@ import orjson
 from tally.events.dimensions import EVENT_NAME, FIELDS
 from tally.events.filters import Filter
 from tally.rollups import rollup_state, unpacked_days
-from tally.rollups.rollup_state import ROWS_PER_STEP, WEB_VITALS
+from tally.rollups.rollup_state import ROWS_PER_STEP
 from tally.storage.sql import goals as sql
+from tally.storage.sql.day_columns import TRAFFIC, WEB_VITALS
 from tally.storage.sql.events import Scope, is_among
 from tally.timestamps import DAY_MS
 
@@ -120,7 +121,7 @@ def begin_day(connection: sqlite3.Connection, website: int, goal: int) -> int | 
 
 def count_day(connection: sqlite3.Connection, website: int, day: int, goal: Goal, field: str) -> list[Sequence[int]]:
     """Return the rows of a field on a final day; `connection` must be in a read transaction."""
-    unpacked_days.show(connection, website, [day])
+    unpacked_days.show(connection, website, [day], (TRAFFIC,))
     scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS, goal.filters)
     return list(counted(connection, scope, goal.value, field))
 

@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tally.storage.sql.day_columns import COLUMNS, LAYOUT, checksum, days_with, delete, write
+from tally.storage.sql.day_columns import COLUMNS, LAYOUT, TRAFFIC, checksum, days_with, delete, write
 from tally.timestamps import DAY_MS
 
 
@@ -57,7 +57,7 @@ def _next(
         "/* packed_days.next */ select block, version from rollup_state as day"
         " where website = ? and kind = 0 and level = 0"
         f" and block >= 0 and {state} and not exists (select 1 from packed_day as own where own.website = day.website"
-        " and own.day = day.block and (own.version = day.version or not ?) and own.layout = ?"
+        " and own.source = 0 and own.day = day.block and (own.version = day.version or not ?) and own.layout = ?"
         f" {is_complete})"
         " order by block desc limit 1",
         (website, is_changed, LAYOUT),
@@ -73,17 +73,18 @@ def store(
         "/* packed_days.is_same */ select 1 from rollup_state"
         f" where website = ? and kind = 0 and level = 0 and block = ? and version = ? and (state = 2 or {_IS_OVER})"
         " and not exists (select 1 from packed_day as own where own.website = rollup_state.website"
-        " and own.day = block and own.raw_rows = 0)",
+        " and own.source = 0 and own.day = block and own.raw_rows = 0)",
         (website, day, version),
     ).fetchone()
     if is_same:
         # Also the columns of an earlier version of a day that cannot be packed any more.
-        delete(connection, website, day)
-        write(connection, website, day, packed.columns)
+        delete(connection, website, TRAFFIC, day)
+        write(connection, website, TRAFFIC, day, packed.columns)
         rows = NEEDED if is_final and "event_data" not in packed.columns else PRESENT
         connection.execute(
             "/* packed_days.store */ insert or replace into packed_day"
-            " (website, day, version, layout, visits, events, raw_rows, checksum) values (?, ?, ?, ?, ?, ?, ?, ?)",
+            " (website, source, day, version, layout, visits, events, raw_rows, checksum)"
+            " values (?, 0, ?, ?, ?, ?, ?, ?, ?)",
             (website, day, version, LAYOUT, packed.visits, packed.events, rows, checksum(packed.columns)),
         )
 
@@ -97,7 +98,7 @@ def sizes(
         return {}
     rows = connection.execute(
         "/* packed_days.sizes */ select day, version, visits, events from packed_day"
-        " where website = ? and day >= ? and day <= ? and layout = ? and events > 0",
+        " where website = ? and source = 0 and day >= ? and day <= ? and layout = ? and events > 0",
         (website, min(versions), max(versions), LAYOUT),
     )
     found = {day: (visits, events) for day, version, visits, events in rows if versions.get(day) == version}
@@ -109,27 +110,37 @@ def sizes(
 
 def stored(connection: sqlite3.Connection, website: int) -> list[int]:
     """Return the days that have been packed, whether or not they have changed since."""
-    rows = connection.execute("/* packed_days.stored */ select day from packed_day where website = ?", (website,))
+    rows = connection.execute(
+        "/* packed_days.stored */ select day from packed_day where website = ? and source = 0", (website,)
+    )
     return [day for (day,) in rows]
 
 
 def delete_before(connection: sqlite3.Connection, website: int, end: int) -> bool:
-    """Delete the columns of the oldest packed day before a day; return whether there was one."""
+    """Delete the columns of a packed day before a day, the oldest of traffic first; return whether there was one."""
     row = connection.execute(
-        "/* packed_days.oldest */ select day from packed_day where website = ? and day < ? order by day limit 1",
+        "/* packed_days.oldest */ select source, day from packed_day where website = ? and day < ?"
+        " order by source, day limit 1",
         (website, end),
     ).fetchone()
     if row is not None:
-        delete(connection, website, row[0])
-        connection.execute(
-            "/* packed_days.delete */ delete from packed_day where website = ? and day = ?", (website, row[0])
-        )
+        remove(connection, website, *row)
     return row is not None
+
+
+def remove(connection: sqlite3.Connection, website: int, source: int, day: int) -> None:
+    """Delete the columns of a day, and that it is packed."""
+    delete(connection, website, source, day)
+    connection.execute(
+        "/* packed_days.remove */ delete from packed_day where website = ? and source = ? and day = ?",
+        (website, source, day),
+    )
 
 
 def invalidate(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Have a day packed again, if it has rows."""
     connection.execute(
-        "/* packed_days.invalidate */ delete from packed_day where website = ? and day = ? and raw_rows > 0",
+        "/* packed_days.invalidate */ delete from packed_day where website = ? and source = 0 and day = ?"
+        " and raw_rows > 0",
         (website, day),
     )

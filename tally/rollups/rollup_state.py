@@ -33,10 +33,10 @@ from typing import NamedTuple
 
 from tally.events.validation import AHEAD_MS, OLDEST_MS
 from tally.rollups import unpacked_days
+from tally.storage.sql.day_columns import TRAFFIC
 from tally.timestamps import DAY_MS
 
 STALE, OPEN, FINAL, KEPT, IMPORTED = range(5)
-TRAFFIC, WEB_VITALS = range(2)
 # Blocks of 2 days would be a quarter of all rows and save at most the reading of 2 days at either end of a range.
 LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
 # The largest accepted age of an event, and a margin for corrections of the clock.
@@ -61,6 +61,11 @@ def is_rolled_up(day: int, known: Day) -> bool:
 def is_final(day: int, now_ms: int) -> bool:
     """Return whether no event of this UTC day can arrive any more."""
     return (day + 1) * DAY_MS + FINAL_AFTER_MS <= now_ms
+
+
+def first_not_final(now_ms: int) -> int:
+    """Return the first UTC day that is not final."""
+    return (now_ms - FINAL_AFTER_MS) // DAY_MS
 
 
 def day_state(connection: sqlite3.Connection, website: int, day: int) -> Day | None:
@@ -89,7 +94,7 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
     They are counted again from their rows, which are put back where only columns are left.
     """
     days = [*days]
-    unpacked_days.reopen(connection, website, days)
+    unpacked_days.reopen(connection, website, days, (TRAFFIC,))
     for day in days:
         connection.execute(
             "/* rollup_state.stale */ insert into rollup_state"
@@ -144,7 +149,7 @@ def finish_rebuild(connection: sqlite3.Connection, website: int, day: int, versi
 
 def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tuple[int, int] | None:
     """Return the lowest, oldest block (level, number) that is missing and whose days are all final."""
-    ready = (now_ms - FINAL_AFTER_MS) // DAY_MS  # days before this one are final
+    ready = first_not_final(now_ms)
     for below, level in pairwise(LEVELS):
         row = connection.execute(
             "/* rollup_state.next_block */ select part.block >> :step from rollup_state as part"

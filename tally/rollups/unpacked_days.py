@@ -1,6 +1,7 @@
 """Rows of packed days: deleted once the columns hold all of them, shown to statements that read rows, and put back.
 
-A final day is stored by column (tally/rollups/packed_days.py). `compared_version` makes every value of its rows in the
+A final day is stored by column (tally/rollups/packed_days.py). Of measurements the rows are deleted at once
+(tally/rollups/packed_measurements.py). Of traffic `compared_version` makes every value of its rows in the
 tables event, event_data_part and visit from the stored columns, and compares it with the tables in one snapshot.
 `delete_rows` deletes the rows in one transaction, unless the day has changed since. From then on (`raw_rows` of
 packed_day is DELETED) the columns are all that is left of the day:
@@ -14,15 +15,18 @@ packed_day is DELETED) the columns are all that is left of the day:
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import orjson
+
+from tally.rollups import packed_days
 from tally.rollups.packed_days import DELETED, HAS_DATA, NEEDED, PRESENT
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import check_interrupt
-from tally.storage.sql.day_columns import LAYOUT
+from tally.storage.sql.day_columns import LAYOUT, TABLES, TRAFFIC
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
@@ -30,15 +34,31 @@ if TYPE_CHECKING:
 
 # Deleting takes 0.6 µs an event, during which a collect request waits for the writer.
 MAX_EVENTS = 200_000
-_TABLES = ("event", "visit", "event_data_part")
+ALL = tuple(range(len(TABLES)))
+"""Every source of packed days."""
+_TABLES = (*TABLES, "visit", "event_data_part")
 _PART = ("number", "text")
 
 
-def last_id(connection: sqlite3.Connection, website: int, day: int) -> int:
+def last_id(connection: sqlite3.Connection, website: int, source: int, day: int) -> int:
     """Return the greatest id of the events of a packed day."""
-    from tally.rollups.day_unpacking import UnpackedDay
+    return int(_column(connection, website, source, day, "id").max())
 
-    return int(UnpackedDay(connection, website, day).event("id").max())
+
+def last_ms(connection: sqlite3.Connection, website: int, source: int, day: int) -> int:
+    """Return the time of the newest event of a packed day."""
+    return int(_column(connection, website, source, day, "ts").max())
+
+
+def _column(connection: sqlite3.Connection, website: int, source: int, day: int, name: str) -> "Array":
+    """Return a column with numbers of the table that has the events of a packed day."""
+    # numpy is imported with the first day that is read.
+    from tally.rollups.day_unpacking import UnpackedDay
+    from tally.rollups.measurement_packing import unpacked
+
+    if source == TRAFFIC:
+        return UnpackedDay(connection, website, day).event(name)
+    return unpacked(connection, website, source, day).column(name)
 
 
 # --- deleting rows
@@ -47,7 +67,7 @@ def last_id(connection: sqlite3.Connection, website: int, day: int) -> int:
 # A day whose columns hold the rows as they are now.
 _CAN_DELETE = (
     "from packed_day as own join rollup_state as state using (website, version)"
-    " where website = ? and kind = 0 and level = 0"
+    " where website = ? and source = 0 and kind = 0 and level = 0"
     f" and block = day and state = 2 and raw_rows = {PRESENT} and layout = {LAYOUT} and own.events <= {MAX_EVENTS}"
     f" and {HAS_DATA}"
     " and not exists (select 1 from import where import.website = own.website and import.state = 'undoing')"
@@ -71,7 +91,8 @@ def compared_version(connection: sqlite3.Connection, website: int, day: int) -> 
     from tally.rollups.day_unpacking import is_lossless
 
     row = connection.execute(
-        "/* unpacked_days.version */ select version from packed_day where website = ? and day = ?", (website, day)
+        "/* unpacked_days.version */ select version from packed_day where website = ? and source = 0 and day = ?",
+        (website, day),
     ).fetchone()
     return int(row[0]) if row is not None and is_lossless(connection, website, day) else None
 
@@ -113,7 +134,8 @@ def delete_rows(connection: sqlite3.Connection, website: int, day: int, version:
 
 def _set(connection: sqlite3.Connection, website: int, day: int, rows: int) -> None:
     connection.execute(
-        "/* unpacked_days.set */ update packed_day set raw_rows = ? where website = ? and day = ?", (rows, website, day)
+        "/* unpacked_days.set */ update packed_day set raw_rows = ? where website = ? and source = 0 and day = ?",
+        (rows, website, day),
     )
 
 
@@ -121,20 +143,29 @@ def _set(connection: sqlite3.Connection, website: int, day: int, rows: int) -> N
 
 
 def without_rows(connection: sqlite3.Connection, website: int, first: int, last: int) -> list[int]:
-    """Return the days from `first` to `last` of which only the columns are left."""
-    found = connection.execute(
-        "/* unpacked_days.without_rows */ select day from packed_day"
-        f" where website = ? and day >= ? and day <= ? and raw_rows = {DELETED} order by day",
-        (website, first, last),
-    )
-    return [day for (day,) in found]
+    """Return the days from `first` to `last` of whose traffic only the columns are left."""
+    return [day for day, _ in parts_without_rows(connection, website, first, last, (TRAFFIC,))]
 
 
-def _without_rows_among(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> list[int]:
-    """Return those of some days of which only the columns are left, in order."""
+def parts_without_rows(
+    connection: sqlite3.Connection, website: int, first: int, last: int, sources: Collection[int] = ALL
+) -> list[tuple[int, int]]:
+    """Return (day, source) of the days from `first` to `last` of which only the columns are left, in order."""
+    return connection.execute(
+        "/* unpacked_days.without_rows */ select day, source from packed_day where website = ?"
+        f" and source in (select value from json_each(?)) and day >= ? and day <= ? and raw_rows = {DELETED}"
+        " order by day, source",
+        (website, orjson.dumps([*sources]).decode(), first, last),
+    ).fetchall()
+
+
+def _parts_among(
+    connection: sqlite3.Connection, website: int, days: Collection[int], sources: Collection[int]
+) -> list[tuple[int, int]]:
+    """Return the same of some days."""
     wanted = set(days)
-    found = without_rows(connection, website, min(wanted), max(wanted)) if wanted else []
-    return [day for day in found if day in wanted]
+    found = parts_without_rows(connection, website, min(wanted), max(wanted), sources) if wanted else []
+    return [part for part in found if part[0] in wanted]
 
 
 def events_without_rows(connection: sqlite3.Connection, website: int, end: int) -> int:
@@ -147,15 +178,18 @@ def events_without_rows(connection: sqlite3.Connection, website: int, end: int) 
     return int(row[0])
 
 
-def reopen(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> bool:
+def reopen(connection: sqlite3.Connection, website: int, days: Collection[int], sources: Collection[int] = ALL) -> bool:
     """Put the rows of those days back that have only columns; return whether there were any. 5 µs an event.
 
-    Call it before rows of these days are read or written in the transaction.
+    Call it before rows of these days are changed in the transaction, or read there.
     """
-    found = _without_rows_among(connection, website, days)
-    for day in found:
-        _insert(connection, "main.", website, day)
-        _set(connection, website, day, PRESENT)
+    found = _parts_among(connection, website, days, sources)
+    for day, source in found:
+        _insert(connection, "main.", website, source, day)
+        if source == TRAFFIC:
+            _set(connection, website, day, PRESENT)
+        else:
+            packed_days.remove(connection, website, source, day)
     if found:
         # A search for labels that no row has may have read the tables already (tally/maintenance/deletion.py).
         connection.execute(
@@ -165,15 +199,16 @@ def reopen(connection: sqlite3.Connection, website: int, days: Iterable[int]) ->
     return bool(found)
 
 
-def show(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> None:
+def show(connection: sqlite3.Connection, website: int, days: Collection[int], sources: Collection[int] = ALL) -> None:
     """Let statements see the rows of those days that have only columns, until the read transaction ends."""
-    for day in _without_rows_among(connection, website, days):
+    for day, source in _parts_among(connection, website, days, sources):
         with _temporary(connection):
             known = connection.execute(
-                "/* unpacked_days.is_shown */ insert or ignore into temp.unpacked_day values (?, ?)", (website, day)
+                "/* unpacked_days.is_shown */ insert or ignore into temp.unpacked_day values (?, ?, ?)",
+                (website, source, day),
             )
             if known.rowcount:
-                _insert(connection, "temp.unpacked_", website, day)
+                _insert(connection, "temp.unpacked_", website, source, day)
 
 
 def hide(connection: sqlite3.Connection) -> None:
@@ -183,10 +218,11 @@ def hide(connection: sqlite3.Connection) -> None:
             connection.execute(f"/* unpacked_days.hide */ delete from temp.unpacked_{table}")
 
 
-def show_events(connection: sqlite3.Connection, website: int, day: int, which: "Array") -> None:
-    """Let statements see some events of a day that has only columns, until the read transaction ends."""
+def show_events(connection: sqlite3.Connection, website: int, source: int, day: int, which: "Array") -> None:
+    """Let statements see some events of a day that has only columns, by their places, until the read transaction
+    ends."""
     with _temporary(connection):
-        _insert(connection, "temp.unpacked_", website, day, which)
+        _insert(connection, "temp.unpacked_", website, source, day, which)
 
 
 @contextmanager
@@ -210,7 +246,8 @@ def _temporary(connection: sqlite3.Connection) -> Iterator[None]:
 def _create(connection: sqlite3.Connection) -> None:
     create = "/* unpacked_days.create */ create temp"
     connection.execute(
-        f"{create} table if not exists unpacked_day (website, day, primary key (website, day)) without rowid"
+        f"{create} table if not exists unpacked_day (website, source, day, primary key (website, source, day))"
+        " without rowid"
     )
     for table in _TABLES:
         (definition,) = connection.execute(
@@ -223,16 +260,21 @@ def _create(connection: sqlite3.Connection) -> None:
         )
 
 
-def _insert(connection: sqlite3.Connection, prefix: str, website: int, day: int, which: "Array | None" = None) -> None:
+def _insert(
+    connection: sqlite3.Connection, prefix: str, website: int, source: int, day: int, which: "Array | None" = None
+) -> None:
     """Write the rows of a packed day, or of some of its events, into tables."""
-    from tally.rollups.day_unpacking import rows_of
+    from tally.rollups import day_unpacking, measurement_packing
 
-    for rows in rows_of(connection, website, day, which):
+    if source == TRAFFIC:
+        parts = day_unpacking.rows_of(connection, website, day, which)
+    else:
+        parts = measurement_packing.rows_of(connection, website, source, day, which)
+    for table, rows in parts:
         check_interrupt()
-        for table, own in zip(_TABLES, rows, strict=True):
-            columns = COLUMNS.get(table, _PART)
-            connection.executemany(
-                f"/* unpacked_days.insert */ insert into {prefix}{table} ({', '.join(columns)})"
-                f" values ({', '.join('?' * len(columns))})",
-                own,
-            )
+        columns = COLUMNS.get(table, _PART)
+        connection.executemany(
+            f"/* unpacked_days.insert */ insert into {prefix}{table} ({', '.join(columns)})"
+            f" values ({', '.join('?' * len(columns))})",
+            rows,
+        )

@@ -15,6 +15,7 @@ from tally.rollups import (
     goal_days,
     heatmaps,
     packed_days,
+    packed_measurements,
     rollup_state,
     totals,
     unpacked_days,
@@ -24,7 +25,7 @@ from tally.rollups.field_values import FIGURES_OF, NUMBERS, OF_VISITS, PAGE_NUMB
 from tally.rollups.goal_days import Goal
 from tally.rollups.rollup_state import FINAL, KEPT, LEVELS, OPEN, STALE
 from tally.storage.database import snapshot
-from tally.storage.sql import events
+from tally.storage.sql import day_columns, events
 
 # The first day, from a day on, of which a table has rows.
 _NEXT_TOTAL = (
@@ -54,6 +55,8 @@ _NEXT_EXPERIMENT_TOTAL = (
     "/* verify.next_experiment_total */ select day from experiment_total where website = ? and day >= ?"
     " order by day limit 1"
 )
+# Above every day.
+_LAST = 1 << 32
 HISTOGRAMS, EXPERIMENTS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
 CONVERSIONS, COLUMNS = "conversions of goals", "columns"
 """What is wrong with a day or block: values of `Verdict.fault`."""
@@ -98,17 +101,14 @@ def verdicts(connection: sqlite3.Connection, website: int, goals: Sequence[Goal]
             yield verdict
     row = connection.execute(*events.last_kept(website)).fetchone()
     last_kept = -1 if row is None else row[0]
-    days = {*_days_of(connection, _NEXT_VITALS, website), *_days_of(connection, _NEXT_HISTOGRAM, website)}
-    for day in sorted(days):
+    for day in _days_measured(connection, website, day_columns.WEB_VITALS, _NEXT_VITALS, _NEXT_HISTOGRAM):
         wrong = _vitals(connection, website, day, is_expired=day <= last_kept)
         yield from (wrong,) if wrong else ()
-    days = {
-        *_days_of(connection, _NEXT_EXPERIMENT_EVENT, website),
-        *_days_of(connection, _NEXT_EXPERIMENT_TOTAL, website),
-    }
-    for day in sorted(days):
-        if day > last_kept and not _are_experiments_correct(connection, website, day):
-            yield Verdict(0, day, EXPERIMENTS)
+    for day in _days_measured(
+        connection, website, day_columns.EXPERIMENTS, _NEXT_EXPERIMENT_EVENT, _NEXT_EXPERIMENT_TOTAL
+    ):
+        wrong = _experiments(connection, website, day) if day > last_kept else None
+        yield from (wrong,) if wrong else ()
     yield from (Verdict(0, day, CONVERSIONS) for day in sorted(_goals(connection, website, goals, damaged)))
     yield from (Verdict(0, day, COLUMNS) for day in sorted(_columns(connection, website)))
     yield from (Verdict(*place, HEATMAPS) for place in sorted(_heatmaps(connection, website)))
@@ -135,6 +135,12 @@ def _days_of(connection: sqlite3.Connection, statement: str, *place: int) -> Ite
         yield day
 
 
+def _days_measured(connection: sqlite3.Connection, website: int, source: int, *tables: str) -> list[int]:
+    """Return the days that have columns or rows of a source of measurements, or what is counted from these."""
+    packed = {day for day, _ in packed_measurements.days(connection, website, source, 0, _LAST)}
+    return sorted(packed.union(*(_days_of(connection, statement, website) for statement in tables)))
+
+
 def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
     known = rollup_state.day_state(connection, website, day)
     if known is None:
@@ -143,11 +149,7 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         return Verdict(0, day, skipped="it is rebuilt in the background")
     if known.state == KEPT:
         return Verdict(0, day, skipped="its events have expired")
-    try:
-        unpacked_days.show(connection, website, [day])
-    except sqlite3.DatabaseError as failure:
-        if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
-            raise
+    if not _can_show(connection, website, day, day_columns.TRAFFIC):
         return Verdict(0, day, COLUMNS)
     if _totals(connection, website, day) != _without_zeros(totals.count_day(connection, website, day)):
         return Verdict(0, day, "totals")
@@ -158,6 +160,17 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         if sorted(counted) != connection.execute(*events.sums(website, field, [day])).fetchall():
             return Verdict(0, day, f"values of {field_values.field_name(field)}")
     return Verdict(0, day) if known.state == OPEN else _arrays(connection, website, 0, day, PAGE_NUMBERS)
+
+
+def _can_show(connection: sqlite3.Connection, website: int, day: int, source: int) -> bool:
+    """Let statements see the rows of a day that has only columns; return False where the columns are damaged."""
+    try:
+        unpacked_days.show(connection, website, [day], (source,))
+    except sqlite3.DatabaseError as failure:
+        if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
+            raise
+        return False
+    return True
 
 
 def _arrays(connection: sqlite3.Connection, website: int, level: int, block: int, fields: Iterable[int]) -> Verdict:
@@ -179,6 +192,8 @@ def _vitals(connection: sqlite3.Connection, website: int, day: int, is_expired: 
     """Return what is wrong with the web vitals histograms of a day and of the blocks that begin with it."""
     with snapshot(connection):
         if not is_expired:
+            if not _can_show(connection, website, day, day_columns.WEB_VITALS):
+                return Verdict(0, day, COLUMNS)
             counted = web_vitals.count_day(connection, website, day)
             if web_vitals.stored_day(connection, website, day) != counted:
                 return Verdict(0, day, HISTOGRAMS)
@@ -188,9 +203,13 @@ def _vitals(connection: sqlite3.Connection, website: int, day: int, is_expired: 
     return None
 
 
-def _are_experiments_correct(connection: sqlite3.Connection, website: int, day: int) -> bool:
+def _experiments(connection: sqlite3.Connection, website: int, day: int) -> Verdict | None:
+    """Return what is wrong with the counts of experiments of a day."""
     with snapshot(connection):
-        return experiments.stored_day(connection, website, day) == experiments.count_day(connection, website, day)
+        if not _can_show(connection, website, day, day_columns.EXPERIMENTS):
+            return Verdict(0, day, COLUMNS)
+        counted = experiments.count_day(connection, website, day)
+        return Verdict(0, day, EXPERIMENTS) if experiments.stored_day(connection, website, day) != counted else None
 
 
 def _goals(connection: sqlite3.Connection, website: int, goals: Sequence[Goal], damaged: set[int]) -> set[int]:

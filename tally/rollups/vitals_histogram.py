@@ -30,8 +30,8 @@ GROWTH = 1.039
 SLOTS = 400
 EVENTS = SLOTS * len(METRICS)
 """The slot that counts events with any metric."""
-# Factor from the unit of the API to the stored one.
-_UNITS = {"lcp": 1_000, "inp": 1_000, "fcp": 1_000, "ttfb": 1_000, "cls": 1_000_000}
+UNITS = {"lcp": 1_000, "inp": 1_000, "fcp": 1_000, "ttfb": 1_000, "cls": 1_000_000}
+"""Factor from the unit of the API to the stored one."""
 # Thresholds as published at https://web.dev/articles/vitals: good up to the first, poor above the second.
 THRESHOLDS: dict[str, tuple[float, float]] = {
     "lcp": (2_500, 4_000),
@@ -52,13 +52,13 @@ def stored(values: Sequence[float | None]) -> tuple[int | None, ...]:
     """Return metrics in stored units, in the order of METRICS, None where not sent. `values` is empty if none was."""
     return tuple(
         None if value is None else round(value * unit)
-        for value, unit in zip(values or (None,) * len(METRICS), _UNITS.values(), strict=True)
+        for value, unit in zip(values or (None,) * len(METRICS), UNITS.values(), strict=True)
     )
 
 
 def from_stored(values: Sequence[int | None]) -> dict[str, float]:
     """Return stored metrics in the units of the API: those that were sent, by name."""
-    return {name: value / unit for (name, unit), value in zip(_UNITS.items(), values, strict=True) if value is not None}
+    return {name: value / unit for (name, unit), value in zip(UNITS.items(), values, strict=True) if value is not None}
 
 
 class Summary(NamedTuple):
@@ -73,19 +73,20 @@ class Summary(NamedTuple):
 
 def _edges(metric: str) -> tuple[float, ...]:
     # Stored values are integers: the first edge is the greatest value below 1 ms, or 0.001 of cls.
-    first, last = 999.0, MAX_OF_METRIC[metric] * _UNITS[metric]
+    first, last = 999.0, MAX_OF_METRIC[metric] * UNITS[metric]
     edges = [first]
     while edges[-1] * GROWTH < last:
         edges.append(edges[-1] * GROWTH)
-    return tuple(sorted({*edges, last, *(threshold * _UNITS[metric] for threshold in THRESHOLDS[metric])}))
+    return tuple(sorted({*edges, last, *(threshold * UNITS[metric] for threshold in THRESHOLDS[metric])}))
 
 
-_EDGES = tuple(_edges(metric) for metric in METRICS)
-assert max(map(len, _EDGES)) <= SLOTS
+EDGES = tuple(_edges(metric) for metric in METRICS)
+"""The upper edges of the cells of each metric, in stored units."""
+assert max(map(len, EDGES)) <= SLOTS
 # The last cell that is good, and the last that is not poor.
 _RATED = tuple(
-    tuple(edges.index(threshold * _UNITS[metric]) for threshold in THRESHOLDS[metric])
-    for metric, edges in zip(METRICS, _EDGES, strict=True)
+    tuple(edges.index(threshold * UNITS[metric]) for threshold in THRESHOLDS[metric])
+    for metric, edges in zip(METRICS, EDGES, strict=True)
 )
 
 
@@ -93,7 +94,7 @@ def slots_of(values: Sequence[int | None]) -> list[int]:
     """Return the slot of each metric that was sent, and EVENTS; `values` in stored units. Takes 0.25 µs a metric."""
     slots = [
         number * SLOTS + bisect_left(edges, value)
-        for number, (edges, value) in enumerate(zip(_EDGES, values, strict=True))
+        for number, (edges, value) in enumerate(zip(EDGES, values, strict=True))
         if value is not None
     ]
     return [*slots, EVENTS]
@@ -102,7 +103,7 @@ def slots_of(values: Sequence[int | None]) -> list[int]:
 def slot_of(metric: str, value: int) -> int:
     """Return the slot of a metric's value in stored units."""
     number = METRICS.index(metric)
-    return number * SLOTS + bisect_left(_EDGES[number], value)
+    return number * SLOTS + bisect_left(EDGES[number], value)
 
 
 def is_poor(slot: int) -> bool:
@@ -123,7 +124,7 @@ def added(cells: Cells, more: Mapping[int, int] | Iterable[tuple[int, int]]) -> 
 
 def poor_above(metric: str) -> float:
     """Return the threshold above which a stored value is poor."""
-    return THRESHOLDS[metric][1] * _UNITS[metric]
+    return THRESHOLDS[metric][1] * UNITS[metric]
 
 
 def packed(cells: Mapping[int, int]) -> bytes:
@@ -185,13 +186,13 @@ def _split(blob: bytes) -> tuple["array[int]", "array[int]", "array[int]"]:
 def summary(cells: Mapping[int, int], metric: str) -> Summary:
     """Return the summary of a metric. Percentiles are of nearest rank: p75 of 4 values is the third."""
     number = METRICS.index(metric)
-    first, edges = number * SLOTS, _EDGES[number]
+    first, edges = number * SLOTS, EDGES[number]
     slots = sorted(slot for slot in cells if first <= slot < first + SLOTS)
     # The number of values up to the end of each cell.
     reached = list(accumulate(map(cells.__getitem__, slots), initial=0))
     samples = reached[-1]
     ranks = [-(-percent * samples // 100) for percent in PERCENTILES if samples]
-    found = [_value(edges, slots[bisect_left(reached, rank) - 1] - first) / _UNITS[metric] for rank in ranks]
+    found = [_value(edges, slots[bisect_left(reached, rank) - 1] - first) / UNITS[metric] for rank in ranks]
     good, tolerable = (reached[bisect_right(slots, first + cell)] for cell in _RATED[number])
     percentiles = tuple(found) if samples else (None,) * len(PERCENTILES)
     return Summary(samples, percentiles, good, tolerable - good, samples - tolerable)

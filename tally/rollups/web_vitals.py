@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from tally.events.validation import METRICS
-from tally.rollups import rollup_state
-from tally.rollups.rollup_state import WEB_VITALS, is_final, tiles
+from tally.rollups import rollup_state, unpacked_days
+from tally.rollups.rollup_state import tiles
 from tally.rollups.vitals_histogram import EVENTS, SLOTS, Cells, added, is_poor, packed, packed_with, slots_of, unpacked
 from tally.storage.bulk_insert import COLUMNS, marks
 from tally.storage.sql import events as sql
+from tally.storage.sql.day_columns import WEB_VITALS
 from tally.timestamps import DAY_MS
 
 ALL, DEVICE, PATHNAME = range(3)
@@ -150,9 +151,7 @@ def _columns(cells: Cells) -> tuple[int, ...]:
 
 def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tuple[int, int] | None:
     """Return the lowest, oldest block (level, number) that is missing and whose days are final."""
-    ready = now_ms // DAY_MS
-    while not is_final(ready - 1, now_ms):
-        ready -= 1
+    ready = rollup_state.first_not_final(now_ms)
     for level in LEVELS[1:]:
         row = connection.execute(
             "/* web_vitals.next_block */ select block >> :level from web_vitals_histogram as part"
@@ -367,6 +366,7 @@ def repair(connection: sqlite3.Connection, website: int, level: int, block: int)
     if level:
         rollup_state.invalidate(connection, website, WEB_VITALS, [(level, block)])
         return
+    unpacked_days.reopen(connection, website, [block], (WEB_VITALS,))
     right = count_day(connection, website, block)
     connection.executemany(
         "/* web_vitals.wrong */ delete from web_vitals_histogram"

@@ -11,11 +11,14 @@ The columns and the order of their rows: tally/storage/sql/day_columns.py.
 import zlib
 from collections.abc import Iterable, Sequence
 from struct import Struct
+from struct import error as StructError
 from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+
+from tally.storage.database import damaged
 
 Array = NDArray[Any]
 
@@ -99,6 +102,15 @@ def decoded(content: bytes) -> Column:
     """Return the column that `encoded` made into bytes."""
     (codes,), (least,), values, (size,), (is_of_visits,) = decoded_days([content])
     return Column(codes, values, is_of_visits) if size else Column(codes + np.int64(least), None, is_of_visits)
+
+
+def labels_in(content: bytes) -> list[int]:
+    """Return the values of a column that has some. Raises sqlite3.DatabaseError where it is damaged."""
+    try:
+        values = decoded(content).values
+    except (zlib.error, ValueError, StructError, IndexError) as failure:
+        raise damaged(f"a column is damaged: {failure}") from None
+    return [] if values is None else list(values.tolist())
 
 
 def decoded_days(contents: Iterable[bytes]) -> Days:

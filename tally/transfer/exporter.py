@@ -13,6 +13,8 @@ The columns here follow COLUMNS in tally/transfer/line_format.py; tally/api/read
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, BinaryIO, NamedTuple
 
 import orjson
@@ -129,6 +131,18 @@ def count_events(connection: sqlite3.Connection, website: int) -> int:
     return int(row.fetchone()[0]) + unpacked_days.events_without_rows(connection, website, _END_MS // DAY_MS)
 
 
+def newest_ms(connection: sqlite3.Connection, website: int) -> int:
+    """Return the time of the newest event; 0 where there is none."""
+    found = 0
+    for source, (table, _) in enumerate(_TABLES):
+        row = connection.execute(f"/* exporter.newest */ select max(ts) from {table} where website = ?", (website,))
+        found = max(found, row.fetchone()[0] or 0)
+        days = unpacked_days.parts_without_rows(connection, website, found // DAY_MS, _END_MS // DAY_MS, [source])
+        if days:
+            found = max(found, unpacked_days.last_ms(connection, website, source, days[-1][0]))
+    return found
+
+
 def _batches(connection: sqlite3.Connection, website: int) -> Iterator[list[tuple[Any, ...]]]:
     select = f"/* exporter.rows */ {_select('ts >= :begin and ts < :end')}"
     for begin_ms, end_ms in _with_rows(connection, website, 0, _END_MS):
@@ -152,8 +166,9 @@ def _with_rows(
 
     after: the rows of a day that has no greater id are not needed.
     """
-    for day in unpacked_days.without_rows(connection, website, begin_ms // DAY_MS, (end_ms - 1) // DAY_MS):
-        if unpacked_days.last_id(connection, website, day) <= after:
+    packed = unpacked_days.parts_without_rows(connection, website, begin_ms // DAY_MS, (end_ms - 1) // DAY_MS)
+    for day, parts in groupby(packed, key=itemgetter(0)):
+        if all(unpacked_days.last_id(connection, website, source, day) <= after for _, source in parts):
             continue
         if begin_ms < day * DAY_MS:
             yield begin_ms, day * DAY_MS

@@ -255,7 +255,7 @@ class _Import:
             for number, rejection in () if self._at.done else chunk.bad:
                 self._bad.add(number, rejection)
             for day in _days_of(chunk.lines[self._at.done :]):
-                if unpacked_days.without_rows(self._connection, self._website, day, day):
+                if unpacked_days.parts_without_rows(self._connection, self._website, day, day):
                     with transaction(self._connection):
                         unpacked_days.reopen(self._connection, self._website, [day])
             self._load_visits(chunk.lines[self._at.done :])

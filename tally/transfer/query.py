@@ -1,6 +1,6 @@
 """Read-only SQL over a database file, with texts in place of the numbers of labels.
 
-A query sees two temporary views, v_event and v_visit, besides the tables of schema.sql. docs/sql.md describes them.
+A query sees temporary views, VIEWS, besides the tables of schema.sql. docs/sql.md describes them.
 They are SQL over the tables, so SQLite reads only the columns that a query names. Of days that have only columns
 (tally/rollups/unpacked_days.py) a function returns a value of a row; it decodes the columns that a query names. SQLite
 chooses these days by website and `day`.
@@ -14,7 +14,7 @@ import contextlib
 import re
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,10 @@ import orjson
 
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.event_types import EVENT_TYPES
+from tally.rollups.vitals_histogram import UNITS
 from tally.storage.database import connect_reader, interrupted_when
 from tally.storage.event_data import STORED
+from tally.storage.sql.day_columns import TABLES, TRAFFIC
 from tally.storage.sql.events import of_visit
 from tally.timestamps import DAY_MS
 
@@ -45,28 +47,33 @@ def _time(milliseconds: str) -> str:
     return f"strftime('%Y-%m-%dT%H:%M:%f', {milliseconds} / 1000.0, 'unixepoch') || '+00:00'"
 
 
-_TYPE = " ".join(f"when {one.number} then '{one.name}'" for one in EVENT_TYPES if one.is_traffic)
-_VISITOR = "printf('%x', {0}.visitor)"
+_TYPE = " ".join(f"when {one.number} then '{one.name}'" for one in EVENT_TYPES)
 # The rows of a view: those of a table by their key, and places of rows of packed days. Few columns, because SQLite
 # computes all of them for each row; those of the view are computed where a query names them.
 _SOURCE = (
     "(select website.domain as domain, website.number as number, {day} as day, {first} as first, {second} as second,"
     " null as place from website join {table} on {table}.website = website.number"
     " union all select website.domain, website.number, packed_day.day, null, null, place.value from website"
-    " join packed_day on packed_day.website = website.number and raw_rows = 0"
-    " join json_each(places(packed_day.{table}s)) as place) as source"
+    " join packed_day on packed_day.website = website.number and source = {source} and raw_rows = 0"
+    " join json_each(places(packed_day.{count})) as place) as source"
     " left join {table} on {table}.website = source.number and {key}"
 )
 _ROWS = {
-    "event": _SOURCE.format(
-        table="event",
-        day=f"event.ts / {DAY_MS}",
-        first="event.ts",
-        second="event.id",
-        key="event.ts = source.first and event.id = source.second",
-    ),
+    table: _SOURCE.format(
+        table=table,
+        source=source,
+        count="events",
+        day=f"{table}.ts / {DAY_MS}",
+        first=f"{table}.ts",
+        second=f"{table}.id",
+        key=f"{table}.ts = source.first and {table}.id = source.second",
+    )
+    for source, table in enumerate(TABLES)
+} | {
     "visit": _SOURCE.format(
         table="visit",
+        source=TRAFFIC,
+        count="visits",
         day="visit.day",
         first="visit.visitor",
         second="visit.visit",
@@ -76,22 +83,34 @@ _ROWS = {
 # Columns of the views that SQLite compares while it reads the rows.
 _OF_SOURCE = {
     "website.domain": "source.domain",
-    "event.ts": (
-        "iif(source.place is null, source.first, unpacked('event', source.number, source.day, source.place, 'ts'))"
-    ),
+} | {
+    f"{table}.ts": (
+        f"iif(source.place is null, source.first, unpacked('{table}', source.number, source.day, source.place, 'ts'))"
+    )
+    for table in TABLES
 }
+
+
+def _of_events(table: str, labels: Sequence[str], *more: str) -> dict[str, str]:
+    """Return the columns that the views of all tables of events have, with those of `more` in their places."""
+    known = {
+        "website": "website.domain",
+        "id": f"{table}.id",
+        "type": f"case {table}.type {_TYPE} end",
+        "ts_ms": f"{table}.ts",
+        "timestamp": _time(f"{table}.ts"),
+        "day": f"date({table}.ts / 1000, 'unixepoch')",
+        "visitor": f"nullif(printf('%x', {table}.visitor), '0')",
+        "visit": f"printf('%x-%d', {table}.visitor, {table}.visit)",
+    }
+    of_all = {name: sql for name, sql in known.items() if name not in ("type", "visitor", "visit") or name in more}
+    return of_all | {name: _text(f"{table}.{name}") for name in labels}
+
 
 VIEWS = {
     "v_event": {
-        "website": "website.domain",
-        "id": "event.id",
-        "type": f"case event.type {_TYPE} end",
-        "ts_ms": "event.ts",
-        "timestamp": _time("event.ts"),
-        "day": "date(event.ts / 1000, 'unixepoch')",
-        "visitor": _VISITOR.format("event"),
-        "visit": "printf('%x-%d', event.visitor, event.visit)",
-        **{one: _text(of_visit(one) if one in ACQUISITION else f"event.{one}") for one in (*FIELDS, "event_name")},
+        **_of_events("event", (*FIELDS, "event_name"), "type", "visitor", "visit"),
+        **{name: _text(of_visit(name)) for name in ACQUISITION},
         "event_data": STORED,
     },
     "v_visit": {
@@ -99,7 +118,7 @@ VIEWS = {
         "start_ms": "visit.start_ms",
         "start": _time("visit.start_ms"),
         "day": "date(visit.start_ms / 1000, 'unixepoch')",
-        "visitor": _VISITOR.format("visit"),
+        "visitor": "printf('%x', visit.visitor)",
         "visit": "printf('%x-%d', visit.visitor, visit.visit)",
         "duration_ms": "visit.duration_ms",
         "pageviews": "visit.pageviews",
@@ -107,6 +126,14 @@ VIEWS = {
         "entry_page": _text("visit.entry_page"),
         "exit_page": _text("visit.exit_page"),
         **{one: _text(f"visit.{one}") for one in ACQUISITION},
+    },
+    "v_web_vitals": {
+        **_of_events("web_vitals", FIELDS),
+        **{name: f"web_vitals.{name} / {unit}.0" for name, unit in UNITS.items()},
+    },
+    "v_experiment_event": {
+        **_of_events("experiment_event", (*FIELDS, "experiment", "variant", "goal"), "type", "visitor"),
+        "value": "experiment_event.value",
     },
 }
 """The columns of each view, with their SQL."""
@@ -178,36 +205,54 @@ def _places(rows: int) -> str:
     return orjson.dumps(list(range(rows))).decode()
 
 
+class _Day:
+    """Values of rows of a packed day."""
+
+    def __init__(self, connection: sqlite3.Connection, website: int, source: int, day: int) -> None:
+        # numpy is imported with the first day that is read.
+        from tally.rollups.day_unpacking import UnpackedDay
+        from tally.rollups.measurement_packing import unpacked
+
+        self.place = website, day
+        self.columns: dict[tuple[str, str], list[Any]] = {}
+        self._traffic = UnpackedDay(connection, website, day) if source == TRAFFIC else None
+        self._measurements = None if source == TRAFFIC else unpacked(connection, website, source, day)
+
+    def column(self, table: str, name: str) -> list[Any]:
+        """Return a column of a table."""
+        known = self.columns.get((table, name))
+        if known is None:
+            known = self.columns[table, name] = self._read(table, name)
+        return known
+
+    def _read(self, table: str, name: str) -> list[Any]:
+        if self._measurements is not None:
+            return list(self._measurements.stored(name).tolist())
+        day = self._traffic
+        assert day is not None
+        if table == "visit":
+            return list(day.visit(name).tolist())
+        if name == "event_data":
+            codes, texts = day.texts
+            return [texts[code] for code in codes.tolist()]
+        own = day.visit(name)[day.visit_of_event] if name in ACQUISITION else day.event(name)
+        return list(own.tolist())
+
+
 class _Unpacked:
-    """Values of rows of packed days, of one day in memory at once."""
+    """Values of rows of packed days, of one day of each source in memory at once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._place: tuple[int, int] | None = None
-        self._columns: dict[tuple[str, str], list[Any]] = {}
+        self._days: dict[int, _Day] = {}
 
     def value(self, table: str, website: int, day: int, place: int, column: str) -> Any:
         """Return a value of a row by its place among those of its table and day."""
-        if self._place != (website, day):
-            # numpy is imported with the first day that is read.
-            from tally.rollups.day_unpacking import UnpackedDay
-
-            self._place, self._columns = (website, day), {}
-            self._day = UnpackedDay(self._connection, website, day)
-        known = self._columns.get((table, column))
-        if known is None:
-            known = self._columns[table, column] = self._read(table, column)
-        return known[place]
-
-    def _read(self, table: str, column: str) -> list[Any]:
-        day = self._day
-        if table == "visit":
-            return list(day.visit(column).tolist())
-        if column == "event_data":
-            codes, texts = day.texts
-            return [texts[code] for code in codes.tolist()]
-        own = day.visit(column)[day.visit_of_event] if column in ACQUISITION else day.event(column)
-        return list(own.tolist())
+        source = TRAFFIC if table == "visit" else TABLES.index(table)
+        known = self._days.get(source)
+        if known is None or known.place != (website, day):
+            known = self._days[source] = _Day(self._connection, website, source, day)
+        return known.column(table, column)[place]
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:

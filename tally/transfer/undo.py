@@ -97,9 +97,9 @@ def _reopen(connection: sqlite3.Connection, website: int, number: int, place: Pl
     row = connection.execute(
         "/* undo.days */ select first_day, last_day from import where website = ? and number = ?", (website, number)
     ).fetchone()
-    days = [] if row[0] is None else unpacked_days.without_rows(connection, website, *row)
-    unpacked_days.reopen(connection, website, days[:1])
-    return (days[0], -1, -1) if days else None
+    some = [] if row[0] is None else unpacked_days.parts_without_rows(connection, website, *row)[:1]
+    unpacked_days.reopen(connection, website, [day for day, _ in some])
+    return (some[0][0], -1, -1) if some else None
 
 
 def _events(connection: sqlite3.Connection, website: int, number: int, place: Place) -> Place | None:

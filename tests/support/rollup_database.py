@@ -35,7 +35,14 @@ from tally.reports import top as top_report
 from tally.reports import visit_pages
 from tally.reports.cache import ResultCache
 from tally.reports.stats import Stats
-from tally.rollups import field_values, rollup_state, unpacked_days, value_blocks
+from tally.rollups import (
+    field_values,
+    measurement_packing,
+    packed_measurements,
+    rollup_state,
+    unpacked_days,
+    value_blocks,
+)
 from tally.rollups import totals as quarter_totals
 from tally.rollups.field_values import FIGURES_OF, NUMBERS, OF_VISITS, PAGE_NUMBERS
 from tally.rollups.rollup_state import KEPT, LEVELS, OPEN, STALE
@@ -739,3 +746,13 @@ def unfinished_work(connection: sqlite3.Connection, website: int) -> list[str]:
         rows = connection.execute(statement, (website,)).fetchall()
         left += [f"{what}: {rows}"] if rows else []
     return left
+
+
+def pack_measurements(connection: sqlite3.Connection, source: int, days: Iterable[int], website: int = 1) -> None:
+    """Replace the web vitals or experiment events of some days by columns, as the builder does."""
+    for day in days:
+        with snapshot(connection):
+            packed = measurement_packing.pack(connection, website, source, day)
+        assert packed is not None
+        with transaction(connection):
+            assert packed_measurements.store(connection, website, source, day, packed)

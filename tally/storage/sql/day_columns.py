@@ -1,8 +1,11 @@
 """SQL of packed days: the columns of a day, from its rows and in table day_column.
 
-The rows of a packed day are sorted by (visitor, visit, ts, id), so that the events of a visit, and the visits of a
-visitor, lie together. A column has a number for each event or, where all events of each visit agree, as in nearly all
-dimensions, one for each visit: a third of the numbers.
+The rows of traffic on a packed day are sorted by (visitor, visit, ts, id), so that the events of a visit, and the
+visits of a visitor, lie together. A column has a number for each event or, where all events of each visit agree, as in
+nearly all dimensions, one for each visit: a third of the numbers.
+
+Web vitals and experiments have columns of their own, sorted by (ts, id). Of these a field without any value has no
+column.
 """
 
 import sqlite3
@@ -11,12 +14,17 @@ from zlib import crc32
 
 import orjson
 
-from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
+from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, EXPERIMENT, FIELDS, GOAL, VARIANT, VISIT_FIELDS
+from tally.events.event_types import METRICS
 from tally.storage import bulk_insert
 from tally.storage.event_data import STORED
 from tally.storage.sql.filters import Query
 from tally.timestamps import DAY_MS
 
+TRAFFIC, WEB_VITALS, EXPERIMENTS = range(3)
+"""What is packed (`source` in the database)."""
+TABLES = ("event", "web_vitals", "experiment_event")
+"""The table that has the events of each."""
 NUMBERS = ("offset_ms", "start_ms", "duration_ms", "pageviews", "events", "is_first")
 """Columns without labels. offset_ms: of an event from the start of its visit; start_ms: of a visit from the start of
 the day; is_first: 1 for the first visit of each visitor. All but the first have a number for each visit."""
@@ -24,6 +32,9 @@ OF_ROWS = ("visit", "entry_after_ms", "exit_before_ms", "acquired_after_ms", "vi
 """Columns that only rows are made from (tally/rollups/unpacked_days.py). visitor: for each visitor; first_id: of the
 events by (ts, place in the columns) the first one's id; id_step: for each of these, its id minus that of the one
 before (`ids_of` in tally/storage/day_columns.py)."""
+OF_MEASUREMENTS = ("ts_step", "first_id", "id_step")
+"""Columns in place of ts and id of web vitals and experiments. ts_step: for each row, its ts minus that of the one
+before, or the start of the day."""
 COLUMNS = {
     **{name: number for number, name in enumerate(FIELDS)},
     "event_name": EVENT_NAME,
@@ -32,8 +43,19 @@ COLUMNS = {
     "type": 112,
     "event_data": 113,
     **{name: 120 + place for place, name in enumerate((*NUMBERS, *OF_ROWS))},
+    **{"experiment": EXPERIMENT, "variant": VARIANT, "goal": GOAL},
+    **{name: 140 + place for place, name in enumerate(("ts_step", "value", *METRICS))},
 }
-"""The number of each column in the database; those of dimensions and event_name are as in rollup."""
+"""The number of each column in the database; those of dimensions and event_name are as in rollup. To those of web
+vitals and experiments, `_OF_SOURCE` times the source is added."""
+_OF_SOURCE = 200
+
+
+def number_of(source: int, name: str) -> int:
+    """Return the number of a column in the database."""
+    return _OF_SOURCE * source + COLUMNS[name]
+
+
 # Increased with each change of how columns are computed or encoded (tally/storage/day_columns.py).
 _ENCODING = 3
 # Rows of event_data that are read as one text.
@@ -45,7 +67,11 @@ OF_VISITS = frozenset((*VISIT_FIELDS, *NUMBERS[1:]))
 OF_EVENTS = (*EVENT_FIELDS, "event_name", "type")
 """The columns with labels that may differ between the events of a visit."""
 _EVENT_COLUMNS = frozenset(bulk_insert.COLUMNS["event"][:-1])
+_MEASUREMENTS = {source: frozenset(bulk_insert.COLUMNS[TABLES[source]]) for source in (WEB_VITALS, EXPERIMENTS)}
 _NAMES = {number: name for name, number in COLUMNS.items()}
+_FIELDS = [
+    f"field in ({', '.join(str(number_of(source, name)) for name in COLUMNS)})" for source, _ in enumerate(TABLES)
+]
 
 
 def number_of_events(website: int, day: int, most: int) -> Query:
@@ -125,6 +151,34 @@ def event_data(website: int, day: int) -> Query:
     )
 
 
+def measurement_column(website: int, source: int, day: int, column: str) -> Query:
+    """One JSON array: a column of the web vitals or experiment events of a UTC day by (ts, id); -1 for null."""
+    if column not in _MEASUREMENTS[source]:
+        raise KeyError(column)
+    return (
+        f"/* day_columns.measurement_column */ select json_group_array(coalesce({column}, -1)) from (select {column}"
+        f" from {TABLES[source]} where website = ? and ts >= ? and ts < ? order by ts, id)",
+        [website, day * DAY_MS, (day + 1) * DAY_MS],
+    )
+
+
+def values(website: int, day: int) -> Query:
+    """The value of each experiment event of a UTC day by (ts, id): JSON does not have all digits of a number."""
+    return (
+        "/* day_columns.values */ select value from experiment_event where website = ? and ts >= ? and ts < ?"
+        " order by ts, id",
+        [website, day * DAY_MS, (day + 1) * DAY_MS],
+    )
+
+
+def labels_of(website: int, source: int, name: str) -> Query:
+    """The column of each packed day."""
+    return (
+        "/* day_columns.labels_of */ select content from day_column where website = ? and field = ?",
+        [website, number_of(source, name)],
+    )
+
+
 def days_with(connection: sqlite3.Connection, website: int, name: str, first: int, last: int) -> set[int]:
     """Return the days from `first` to `last` that have a column which some packed days lack."""
     rows = connection.execute(
@@ -135,24 +189,27 @@ def days_with(connection: sqlite3.Connection, website: int, name: str, first: in
     return {day for (day,) in rows}
 
 
-def write(connection: sqlite3.Connection, website: int, day: int, columns: dict[str, bytes]) -> None:
+def write(connection: sqlite3.Connection, website: int, source: int, day: int, columns: dict[str, bytes]) -> None:
     """Write the columns of a day that has none."""
     connection.executemany(
         "/* day_columns.write */ insert into day_column (website, field, day, content) values (?, ?, ?, ?)",
         # By size: fewer pages of the file remain partly empty.
-        [(website, COLUMNS[name], day, columns[name]) for name in sorted(columns, key=lambda name: len(columns[name]))],
+        [
+            (website, number_of(source, name), day, columns[name])
+            for name in sorted(columns, key=lambda name: len(columns[name]))
+        ],
     )
 
 
-def read(connection: sqlite3.Connection, website: int, name: str, days: Iterable[int]) -> list[bytes]:
-    """Return the content of a column on some days that have it, in the order of days."""
+def read(connection: sqlite3.Connection, website: int, source: int, name: str, days: Iterable[int]) -> dict[int, bytes]:
+    """Return the content of a column on those of some days that have it, in the order of days."""
     # A range would read the days between two parts of days, too.
     rows = connection.execute(
-        "/* day_columns.read */ select content from day_column where website = ? and field = ?"
+        "/* day_columns.read */ select day, content from day_column where website = ? and field = ?"
         " and day in (select value from json_each(?)) order by day",
-        (website, COLUMNS[name], orjson.dumps(sorted(days)).decode()),
+        (website, number_of(source, name), orjson.dumps(sorted(days)).decode()),
     )
-    return [content for (content,) in rows.fetchall()]
+    return dict(rows.fetchall())
 
 
 def checksum(columns: Mapping[str, bytes]) -> int:
@@ -163,19 +220,19 @@ def checksum(columns: Mapping[str, bytes]) -> int:
     return found
 
 
-def delete(connection: sqlite3.Connection, website: int, day: int) -> None:
+def delete(connection: sqlite3.Connection, website: int, source: int, day: int) -> None:
     """Delete the columns of a day."""
-    connection.executemany(
-        "/* day_columns.delete */ delete from day_column where website = ? and field = ? and day = ?",
-        [(website, field, day) for field in _NAMES],
-    )
-
-
-def stored(connection: sqlite3.Connection, website: int, day: int) -> dict[str, bytes]:
-    """Return the columns of a day."""
-    rows = connection.execute(
-        f"/* day_columns.stored */ select field, content from day_column where website = ? and day = ?"
-        f" and field in ({', '.join(map(str, _NAMES))})",
+    connection.execute(
+        f"/* day_columns.delete */ delete from day_column where website = ? and day = ? and {_FIELDS[source]}",
         (website, day),
     )
-    return {_NAMES[field]: content for field, content in rows}
+
+
+def stored(connection: sqlite3.Connection, website: int, source: int, day: int) -> dict[str, bytes]:
+    """Return the columns of a day."""
+    rows = connection.execute(
+        "/* day_columns.stored */ select field, content from day_column where website = ? and day = ?"
+        f" and {_FIELDS[source]}",
+        (website, day),
+    )
+    return {_NAMES[field - _OF_SOURCE * source]: content for field, content in rows}

@@ -24,10 +24,10 @@ def labels(texts: Sequence[str]) -> Query:
 
 
 def _vitals(scope: Scope, select: str) -> Query:
-    """Return `select` over the web vitals of a scope; they have no type and no event_name."""
+    """Return `select` over the rows of web vitals of a scope; they have no type and no event_name."""
     sql, parameters = filters_of(scope, NO_TRAFFIC | {"type": str(VITALS)})
     return (
-        f"select {select} from web_vitals where website = ? and ts >= ? and ts < ?{sql}"
+        f"select {select} from main.web_vitals where website = ? and ts >= ? and ts < ?{sql}"
         f" and coalesce({_METRICS}) is not null",
         [scope.website, scope.from_ms, scope.to_ms, *parameters],
     )
@@ -99,6 +99,13 @@ def trials_of(scope: Scope) -> Query:
         " group by day, experiment, variant, converted, goal",
         [*span, *parameters, *span, scope.website, scope.website],
     )
+
+
+def given_trials(rows: Sequence[Sequence[int]]) -> Query:
+    """The same of rows that are known."""
+    columns = ("day", "experiment", "variant", "converted", "goal", "visitors")
+    values = ", ".join(f"value ->> {place} as {column}" for place, column in enumerate(columns))
+    return f"select {values} from json_each(?)", [orjson.dumps(rows).decode()]
 
 
 def number_of_trials(website: int, days: Sequence[int], most: int) -> Query:

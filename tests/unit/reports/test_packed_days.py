@@ -17,7 +17,7 @@ import pytest
 
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
-from tally.reports import event_data, packed_days, stats
+from tally.reports import event_data, joined_columns, packed_days, stats
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, coverage_of
 from tally.reports.event_data import Data
@@ -86,7 +86,7 @@ def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(params=[5, 1_000], ids=["batches of a day", "one batch"])
 def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_days, "MAX_EVENTS", request.param)
+    monkeypatch.setattr(joined_columns, "MAX_EVENTS", request.param)
 
 
 def spans_of(draw: random.Random) -> list[Span]:
@@ -136,7 +136,7 @@ def test_event_data_is_that_of_the_rows(harness: RollupHarness) -> None:
     by_column, days = found(), harness.writer.execute("select * from packed_day").fetchall()
     harness.writer.execute("delete from packed_day")
     by_row = found()
-    harness.writer.executemany("insert into packed_day values (?, ?, ?, ?, ?, ?, ?, ?)", days)
+    harness.writer.executemany("insert into packed_day values (?, ?, ?, ?, ?, ?, ?, ?, ?)", days)
     assert by_column == by_row
     assert any(of.first for of in by_row)
 
@@ -310,7 +310,7 @@ def test_a_query_that_fails_ends_its_turn(harness: RollupHarness) -> None:
 
 def test_a_report_whose_time_is_over_is_interrupted(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two batches; the statements that read columns are too short for SQLite's check of the deadline."""
-    monkeypatch.setattr(packed_days, "MAX_EVENTS", 1)
+    monkeypatch.setattr(joined_columns, "MAX_EVENTS", 1)
     scope = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS)
     with snapshot(harness.reader):
         coverage = coverage_of(harness.reader, scope, ResultCache())

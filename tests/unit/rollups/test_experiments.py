@@ -13,16 +13,19 @@ import pytest
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
-from tally.reports import experiments, significance
+from tally.reports import experiments, joined_columns, significance
+from tally.reports.cache import ResultCache
 from tally.reports.coverage import BeyondRetention
 from tally.rollups import experiments as experiment_rollups
 from tally.rollups.rollup_state import KEPT
 from tally.rollups.verify import EXPERIMENTS as WRONG_EXPERIMENTS
 from tally.rollups.verify import verdicts
-from tally.storage.database import transaction
+from tally.storage.database import snapshot, transaction
+from tally.storage.sql.day_columns import EXPERIMENTS as EXPERIMENTS_SOURCE
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 from tests.support.app import NOON_MS, App, new_database
+from tests.support.rollup_database import pack_measurements
 
 FIRST_DAY, DAYS = 20_480, 6
 EXPERIMENTS = ["button", "price"]
@@ -57,6 +60,7 @@ class ExperimentDatabase:
         with transaction(self.connection):
             self.connection.executemany("insert into label (text) values (?)", [(text,) for text in texts])
         self.number = dict(self.connection.execute("select text, id from label"))
+        self.cache = ResultCache()
 
     def random_events(self, count: int) -> list[Sent]:
         rng = self.rng
@@ -93,6 +97,14 @@ class ExperimentDatabase:
                 else:
                     experiment_rollups.convert(self.connection, [(key, names[2])])
         self.sent += more
+
+    def rows(self, scope: Scope) -> list[experiments.Row]:
+        with snapshot(self.connection):
+            return experiments.rows(self.connection, scope, self.cache)
+
+    def experiments(self, scope: Scope) -> tuple[list[experiments.Experiment], int]:
+        with snapshot(self.connection):
+            return experiments.experiments(self.connection, scope, self.cache)
 
     def visitor(self, one: Sent) -> int:
         return one.day * 1_000 + one.visitor
@@ -140,12 +152,19 @@ def scopes(rng: random.Random) -> Iterator[Scope]:
         yield Scope(1, from_ms, to_ms, (Filter("device", "=", ("mobile",)),) if n % 3 == 0 else ())
 
 
-def test_counts_equal_plain_lists(database: ExperimentDatabase) -> None:
-    """Ranges in days and in milliseconds, with and without filters, for assignments and conversions in any order."""
-    for _ in range(4):
+@pytest.mark.parametrize("most", [joined_columns.MAX_EVENTS, 1])
+def test_counts_equal_plain_lists(database: ExperimentDatabase, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranges in days and in milliseconds, with and without filters, for assignments and conversions in any order.
+
+    Of days with rows, with columns, and with both. most: events of a batch.
+    """
+    monkeypatch.setattr(joined_columns, "MAX_EVENTS", most)
+    for step in range(4):
         database.add(database.random_events(400))
+        days = range(FIRST_DAY, FIRST_DAY + DAYS)
+        pack_measurements(database.connection, EXPERIMENTS_SOURCE, database.rng.sample(days, step + 2))
         for scope in scopes(database.rng):
-            found = experiments.rows(database.connection, scope)
+            found = database.rows(scope)
             assert found == sorted(found)
             assert {row[:5]: row[5] for row in found} == expected_counts(database.sent, scope)
             assert len({row[:5] for row in found}) == len(found)
@@ -156,7 +175,7 @@ def test_statistics_of_experiments(database: ExperimentDatabase) -> None:
     database.add(database.random_events(1_200))
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
     counts = expected_counts(database.sent, scope)
-    found, omitted = experiments.experiments(database.connection, scope)
+    found, omitted = database.experiments(scope)
     assert ([experiment.name for experiment in found], omitted) == (EXPERIMENTS, 0)
     for experiment in found:
         assert list(experiment.visitors) == ["Control", "a", "b"], "the baseline comes first"
@@ -185,12 +204,12 @@ def test_statistics_of_experiments(database: ExperimentDatabase) -> None:
 
 def test_without_assignments_or_with_one_variant(database: ExperimentDatabase) -> None:
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    assert experiments.experiments(database.connection, scope) == ([], 0)
+    assert database.experiments(scope) == ([], 0)
     # Conversions without an assignment are not counted; a single variant is not compared.
     database.add([Sent(FIRST_DAY * DAY_MS, AB_CONVERT, 1, "mobile", "price", "a", "buy")])
-    assert experiments.experiments(database.connection, scope) == ([], 0)
+    assert database.experiments(scope) == ([], 0)
     database.add([Sent(FIRST_DAY * DAY_MS, AB_ASSIGN, 2, "mobile", "price", "a", "")])
-    (only,), _ = experiments.experiments(database.connection, scope)
+    (only,), _ = database.experiments(scope)
     assert only == experiments.Experiment("price", {"a": 1}, None, [])
 
 
@@ -198,7 +217,7 @@ def test_variants_and_goals_are_bounded(database: ExperimentDatabase) -> None:
     """Only the variants and goals with the most visitors are returned, even if clients send thousands of names."""
     database.add(database.random_events(1_200))
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    before, _ = experiments.experiments(database.connection, scope)
+    before, _ = database.experiments(scope)
     button = database.number["button"]
     invented = 3_000
     with transaction(database.connection):
@@ -214,7 +233,7 @@ def test_variants_and_goals_are_bounded(database: ExperimentDatabase) -> None:
                 for row in ((button, n, 0, 0), (button, n, 1, n), (n, n, 0, 0))
             ],
         )
-    found, omitted = experiments.experiments(database.connection, scope)
+    found, omitted = database.experiments(scope)
     assert (len(found), omitted) == (experiments.MAX_EXPERIMENTS, 2 + invented - experiments.MAX_EXPERIMENTS)
     assert found[1] == before[1]
     own = found[0]
@@ -233,14 +252,14 @@ def test_counts_beyond_the_row_limit(
     database.add(database.random_events(400))
     # The range begins within a day, so counts of whole days and raw rows are read.
     scope = Scope(1, FIRST_DAY * DAY_MS + 1, (FIRST_DAY + DAYS) * DAY_MS, filters)
-    every, _ = experiments.experiments(database.connection, scope)
-    sizes = Counter(row[1] for row in experiments.rows(database.connection, scope))
+    every, _ = database.experiments(scope)
+    sizes = Counter(row[1] for row in database.rows(scope))
     ranked = sorted(every, key=lambda one: (-sum(one.visitors.values()), one.name))
     assert len(ranked) == 2
     for most in (sum(sizes.values()), sum(sizes.values()) - 1, 1):
         monkeypatch.setattr(experiments, "MAX_ROWS", most)
         fitting = 2 if most == sum(sizes.values()) else 1
-        assert experiments.experiments(database.connection, scope) == (
+        assert database.experiments(scope) == (
             sorted(ranked[:fitting], key=lambda one: one.name),
             2 - fitting,
         )
@@ -248,9 +267,9 @@ def test_counts_beyond_the_row_limit(
     for name in ("MAX_VARIANTS", "MAX_GOALS"):
         monkeypatch.setattr(experiments, name, 2)
     monkeypatch.setattr(experiments, "MAX_ROWS", 200_000)
-    (first, *_), _ = experiments.experiments(database.connection, scope)
+    (first, *_), _ = database.experiments(scope)
     monkeypatch.setattr(experiments, "MAX_ROWS", sum(sizes.values()) - 1)
-    found, omitted = experiments.experiments(database.connection, scope)
+    found, omitted = database.experiments(scope)
     assert first in found
     assert omitted == 2 - len(found)
 
@@ -259,21 +278,21 @@ def test_days_without_raw_rows(database: ExperimentDatabase) -> None:
     """Whole days are served from counts; partial or filtered days raise BeyondRetention."""
     database.add(database.random_events(800))
     scope = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    before = experiments.rows(database.connection, scope)
+    before = database.rows(scope)
     gone = FIRST_DAY + 3
     with transaction(database.connection):
         database.connection.execute("insert into rollup_state values (1, 0, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
         database.connection.execute("delete from experiment_event where ts < ?", (gone * DAY_MS,))
         database.connection.execute("delete from experiment_assignment where day < ?", (gone,))
         database.connection.execute("delete from experiment_conversion where day < ?", (gone,))
-    assert experiments.rows(database.connection, scope) == before
+    assert database.rows(scope) == before
     assert database.wrong_days() == []
     for cut in (
         scope._replace(from_ms=scope.from_ms + 1),
         scope._replace(filters=(Filter("device", "=", ("mobile",)),)),
     ):
         with pytest.raises(BeyondRetention):
-            experiments.rows(database.connection, cut)
+            database.rows(cut)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
 from tally.maintenance import retention
-from tally.reports import coverage, open_days, packed_days, stats, sums
+from tally.reports import coverage, joined_columns, open_days, stats, sums
 from tally.rollups import field_values, rollup_state, value_blocks
 from tally.storage.sql.events import Scope
 from tally.timeranges import Range, buckets
@@ -55,7 +55,7 @@ LIMITS = {
     (stats, "_FEW"): 3,
     (coverage, "MIN_EVENTS"): 1,
     (open_days, "MOST_NEW"): 3,
-    (packed_days, "MAX_EVENTS"): 5,
+    (joined_columns, "MAX_EVENTS"): 5,
     (sums, "MAX_HELD"): 3,
     (value_blocks, "_MAX_HELD"): 3,
     (value_blocks, "CHUNK"): 2,

@@ -20,19 +20,21 @@ from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import MAX_OF_METRIC, METRICS
 from tally.maintenance.rollup_builder import _begin_block
-from tally.reports import web_vitals
+from tally.reports import joined_columns, web_vitals
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import BeyondRetention
-from tally.rollups import vitals_histogram
+from tally.rollups import packed_measurements, unpacked_days, vitals_histogram
 from tally.rollups import web_vitals as web_vitals_rollup
-from tally.rollups.rollup_state import KEPT, WEB_VITALS
+from tally.rollups.rollup_state import KEPT
 from tally.rollups.vitals_histogram import RELATIVE_ERROR, THRESHOLDS
 from tally.rollups.web_vitals import LEVELS, PART_MS
 from tally.storage.bulk_insert import COLUMNS, marks
-from tally.storage.database import transaction
+from tally.storage.database import snapshot, transaction
+from tally.storage.sql.day_columns import WEB_VITALS
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 from tests.support.app import new_database
+from tests.support.rollup_database import pack_measurements
 
 FIRST_DAY = 20_480  # the first day of a block of 64 days, and of one of 8
 DAYS = 80
@@ -214,15 +216,20 @@ class VitalsDatabase:
                         after = do(web_vitals_rollup.merge, cut, *found, after)
                 do(web_vitals_rollup.finish_block, *found)
 
+    def overall(self, scope: Scope) -> vitals_histogram.Cells:
+        return web_vitals.overall(self.connection, scope, self.cache)
+
     def check(self) -> None:
-        """Compare the histograms of days and blocks with the raw rows."""
+        """Compare the histograms of days and blocks with the events."""
         days = {one.ts_ms // DAY_MS for one in self.sent if one.website == 1}
-        for day in days:
-            stored, right = (
-                web_vitals_rollup.stored_day(self.connection, 1, day),
-                web_vitals_rollup.count_day(self.connection, 1, day),
-            )
-            assert stored == right
+        with snapshot(self.connection):
+            unpacked_days.show(self.connection, 1, days, [WEB_VITALS])
+            for day in days:
+                stored, right = (
+                    web_vitals_rollup.stored_day(self.connection, 1, day),
+                    web_vitals_rollup.count_day(self.connection, 1, day),
+                )
+                assert stored == right
         for level in LEVELS[1:]:
             for block in {day >> level for day in days}:
                 assert web_vitals_rollup.is_sum(self.connection, 1, level, block)
@@ -294,11 +301,11 @@ def compare(database: VitalsDatabase) -> None:
     run = database.connection
     for scope in scopes(database.rng):
         inside = matching(database.sent, scope)
-        cells = web_vitals.overall(run, scope)
+        cells = web_vitals.overall(run, scope, database.cache)
         for metric in METRICS:
             assert_summary(vitals_histogram.summary(cells, metric), inside, metric)
         metric = database.rng.choice(METRICS)
-        days = web_vitals.by_day(run, scope, metric)
+        days = web_vitals.by_day(run, scope, metric, database.cache)
         first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
         assert [begin for begin, _ in days] == [max(scope.from_ms, day * DAY_MS) for day in range(first, end)]
         for begin, found in days:
@@ -319,6 +326,28 @@ def compare(database: VitalsDatabase) -> None:
             for row in rows:
                 assert row.events == len(own[row.value])
                 assert_summary(row.summary, own[row.value], metric)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [joined_columns.MAX_EVENTS, 1])
+def test_figures_of_packed_days(database: VitalsDatabase, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of days with rows, with columns, and with both. most: events of a batch."""
+    monkeypatch.setattr(joined_columns, "MAX_EVENTS", most)
+    for website in (2, 1, 1):
+        database.add(database.random_events(700, website=website))
+        days = [one.ts_ms // DAY_MS for one in database.sent if one.website == website]
+        some = set(database.rng.sample(days, len(days) // 8))
+        pack_measurements(database.connection, WEB_VITALS, sorted(some), website)
+        database.check()
+        compare(database)
+    kept = database.connection.execute("select count(*) from web_vitals where website = 1").fetchone()[0]
+    packed = dict(packed_measurements.days(database.connection, 1, WEB_VITALS, 0, 1 << 32))
+    assert len(packed) > 30
+    assert sum(packed.values()) + kept == 1_400
+    assert kept > 100
+    database.build()
+    database.check()
+    compare(database)
 
 
 @pytest.mark.slow
@@ -388,20 +417,20 @@ def test_days_without_raw_rows(database: VitalsDatabase) -> None:
     database.add(database.random_events(800))
     database.build()
     gone = FIRST_DAY + 30
-    right = web_vitals.overall(database.connection, Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS))
+    right = database.overall(Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS))
     with transaction(database.connection):
         database.connection.execute("insert into rollup_state values (1, 0, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
         database.connection.execute("delete from web_vitals where ts < ?", (gone * DAY_MS,))
     scope = Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS)
-    assert web_vitals.overall(database.connection, scope) == right
+    assert database.overall(scope) == right
     assert sum(row.events for row in by_pathname(database, scope)) == right[vitals_histogram.EVENTS]
     # Quarters of a day without raw rows are served from histograms.
     parts = Scope(1, (gone - 9) * DAY_MS + PART_MS, (gone - 9) * DAY_MS + 3 * PART_MS)
-    found = web_vitals.overall(database.connection, parts)
+    found = database.overall(parts)
     assert found.get(vitals_histogram.EVENTS, 0) == len(matching(database.sent, parts)) > 0
     for cut in (scope._replace(from_ms=scope.from_ms + 1), scope._replace(filters=(Filter("country", "=", ("DE",)),))):
         with pytest.raises(BeyondRetention) as refused:
-            web_vitals.overall(database.connection, cut)
+            database.overall(cut)
         assert refused.value.from_ms == gone * DAY_MS
     with pytest.raises(BeyondRetention):
         by_pathname(database, scope._replace(from_ms=scope.from_ms + 1))

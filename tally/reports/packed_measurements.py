@@ -1,0 +1,234 @@
+"""Figures of packed days of web vitals and experiments (tally/rollups/packed_measurements.py), with filters.
+
+What the statements of tally/storage/sql/measurements.py count in rows, this module counts in columns. The rows that lie
+beside the columns of a day are counted by those statements; figures of both are added up.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import repeat
+
+import numpy as np
+
+from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS, VITALS
+from tally.reports.cache import ResultCache
+from tally.reports.coverage import conditions_of, resolved
+from tally.reports.joined_columns import Day, JoinedColumns, in_batches, is_wanted, numbers_in, values_of
+from tally.rollups.measurement_packing import UNSET
+from tally.rollups.vitals_histogram import EDGES, EVENTS, SLOTS, Cells, added
+from tally.storage.database import check_interrupt
+from tally.storage.day_columns import Array, Column, encoded, ids_of
+from tally.storage.sql import day_columns
+from tally.storage.sql.day_columns import WEB_VITALS
+from tally.storage.sql.events import NO_TRAFFIC, Place, Scope
+from tally.storage.sql.filters import Condition, matching_texts
+from tally.timestamps import DAY_MS
+
+# Columns that measurements lack, with the value that they have instead.
+_FIXED = {name: 0 for name, value in NO_TRAFFIC.items() if value == "0"}
+
+_EDGES = [np.array(edges) for edges in EDGES]
+
+
+class _Columns(JoinedColumns):
+    """The columns of the web vitals or the experiment events of some days."""
+
+    def __init__(self, connection: sqlite3.Connection, website: int, source: int, days: Sequence[Day]) -> None:
+        super().__init__(connection, website, days)
+        self.source = source
+
+    def _contents(self, name: str) -> list[bytes]:
+        known = day_columns.read(self._connection, self._website, self.source, name, [day.day for day in self.days])
+        return [known.get(day.day) or self._unset(name, day.events) for day in self.days]
+
+    @staticmethod
+    def _unset(name: str, events: int) -> bytes:
+        """Return a column of a day without any value."""
+        return encoded(np.full(events, int(UNSET.get(name, 0))), False, name not in UNSET)
+
+    @cached_property
+    def events(self) -> int:
+        """The number of events."""
+        return sum(day.events for day in self.days)
+
+    @cached_property
+    def day_of_event(self) -> Array:
+        """The position of each event's day among `days`."""
+        return np.repeat(np.arange(len(self.days)), [day.events for day in self.days])
+
+    @cached_property
+    def times(self) -> Array:
+        """The timestamp of each event."""
+        steps = self.numbers("ts_step").astype(np.int64)
+        begins = np.cumsum([0, *(day.events for day in self.days[:-1])])
+        # From the end of one day to the first event of the next: all steps since the first day add up.
+        midnights = np.array([day.day * DAY_MS for day in self.days])
+        sums = np.cumsum(steps)
+        offsets = midnights - (sums.take(begins) - steps.take(begins))
+        times: Array = sums + offsets.take(self.day_of_event)
+        return times
+
+    def meeting(self, conditions: Iterable[Condition]) -> Array:
+        """Return the places of the events that are in their parts of days and meet some conditions."""
+        found = np.ones(self.events, bool)
+        if self.is_partial:
+            from_ms, to_ms = (np.array([day[place] for day in self.days]).take(self.day_of_event) for place in (-3, -2))
+            found = (self.times >= from_ms) & (self.times < to_ms)
+        for one in conditions:
+            if one.of is not None:
+                # No measurement has event_data.
+                found &= bool(numbers_in(self._connection, matching_texts(one.of, "[null]")))
+            elif self._fixed(one.column) is not None:
+                found &= (self._fixed(one.column) in one.labels) != one.is_not
+            else:
+                found &= is_wanted(self.wanted(one), self.column(one.column).codes)
+        return np.flatnonzero(found)
+
+    def _fixed(self, name: str) -> int | None:
+        return VITALS if name == "type" and self.source == WEB_VITALS else _FIXED.get(name)
+
+
+class PackedMeasurements:
+    """Some packed days of a website, or parts of days, with filters. days: (day, events) in order."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        scope: Scope,
+        source: int,
+        days: Iterable[tuple[int, int]],
+        cache: ResultCache,
+    ) -> None:
+        self._connection, self._website, self._source, self._cache = connection, scope.website, source, cache
+        self._days = [
+            Day(day, 0, events, max(day * DAY_MS, scope.from_ms), min((day + 1) * DAY_MS, scope.to_ms))
+            for day, events in days
+        ]
+        filters = (resolved(connection, scope.website, of) for of in scope.filters)
+        self._conditions = conditions_of(connection, filters)
+
+    def _batches(self) -> Iterator[tuple[_Columns, Array]]:
+        """Yield the columns of some days, and the places of the events that match."""
+        for days in in_batches(self._days, len(self._days)):
+            check_interrupt()
+            with self._cache.turn():
+                columns = _Columns(self._connection, self._website, self._source, days)
+                yield columns, columns.meeting(self._conditions)
+
+    # --- web vitals
+
+    def cells(self) -> Cells:
+        """Return one histogram of all events, as of the rows of sql.vitals."""
+        found: Cells = {}
+        for columns, which in self._batches():
+            is_measured = np.zeros(len(which), bool)
+            for metric in METRICS:
+                events, slots = _slots(columns, which, metric)
+                is_measured[events] = True
+                added(found, _counted(slots))
+            added(found, {EVENTS: int(np.count_nonzero(is_measured))})
+        return {slot: count for slot, count in found.items() if count}
+
+    def cells_of(self, field: str, metric: str, labels: Iterable[int]) -> dict[int, Cells]:
+        """Return a histogram of a metric for each of some labels of a field, as of the rows of sql.vitals_of."""
+        found: dict[int, Cells] = {label: {} for label in sorted(labels)}
+        wanted = np.array([*found, -1])
+        for columns, which in self._batches():
+            events, slots = _slots(columns, which, metric)
+            column = columns.column(field)
+            codes = column.codes.take(which.take(events))
+            places = np.searchsorted(wanted[:-1], values_of(column))
+            is_own = (wanted.take(places) == values_of(column)).take(codes)
+            places = places.take(codes.compress(is_own))
+            for slot, count in _counted(places * EVENTS + slots.compress(is_own)).items():
+                place, own = divmod(slot, EVENTS)
+                added(found[int(wanted[place])], ((own, count),))
+        return found
+
+    def ranks(self, field: str, metric: str, poor_above: float) -> Iterator[Array]:
+        """Yield counts of sql.vital_ranks by label: values of a metric above a threshold, and events."""
+        for columns, which in self._batches():
+            is_measured = np.zeros(len(which), bool)
+            for name in METRICS:
+                is_measured |= columns.numbers(name).take(which) >= 0
+            which = which.compress(is_measured)
+            column = columns.column(field)
+            codes, end = column.codes.take(which), len(values_of(column))
+            is_poor = columns.numbers(metric).take(which) > poor_above
+            counts = np.bincount(codes, minlength=end), np.bincount(codes.compress(is_poor), minlength=end)
+            found = np.array([values_of(column), counts[1], counts[0]])
+            yield found.compress(counts[0] > 0, axis=1)
+
+    # --- experiments
+
+    def trials(self) -> Iterator[tuple[int, ...]]:
+        """Yield the rows of sql.trials_of. The days have no rows beside their columns."""
+        for columns, which in self._batches():
+            experiment, variant, goal, visitor, kind = map(
+                columns.column, ("experiment", "variant", "goal", "visitor", "type")
+            )
+            is_kind = {type_: is_wanted(values_of(kind) == type_, kind.codes) for type_ in (AB_ASSIGN, AB_CONVERT)}
+            # Of a visitor and an experiment; the codes of a day are its own.
+            keys = _pair(visitor.codes, experiment)
+            is_named = (values_of(experiment) > 0).take(experiment.codes) & (values_of(variant) > 0).take(variant.codes)
+            assigned = np.flatnonzero(is_kind[AB_ASSIGN] & is_named)
+            known, first = np.unique(keys.take(assigned), return_index=True)
+            # Those with an assignment that matches, with the row of the first one of the day, by ts and id.
+            members = np.unique(keys.take(np.intersect1d(assigned, which, assume_unique=True)))
+            rows = assigned.take(first).take(np.searchsorted(known, members))
+            arms = _pair(experiment.codes.take(rows), variant, variant.codes.take(rows))
+            done = columns.meeting([])
+            done = done.compress(is_kind[AB_CONVERT].take(done))
+            places = np.searchsorted(members, keys.take(done))
+            is_member = np.append(members, -1).take(places) == keys.take(done)
+            reached = np.unique(_pair(places, goal, goal.codes.take(done)).compress(is_member))
+            member, goal_codes = np.divmod(reached, len(values_of(goal)))
+            for converted, of_rows, groups, goals in (
+                (0, rows, arms, np.zeros(len(rows), np.int64)),
+                (1, rows.take(member), _pair(arms.take(member), goal, goal_codes), values_of(goal).take(goal_codes)),
+            ):
+                _, own, visitors = np.unique(groups, return_index=True, return_counts=True)
+                of = of_rows.take(own)
+                yield from zip(
+                    [columns.days[place].day for place in columns.day_of_event.take(of).tolist()],
+                    values_of(experiment).take(experiment.codes.take(of)).tolist(),
+                    values_of(variant).take(variant.codes.take(of)).tolist(),
+                    repeat(converted),
+                    goals.take(own).tolist(),
+                    visitors.tolist(),
+                    strict=False,
+                )
+
+    # --- the list of events
+
+    def newest(self, limit: int, before: Place) -> Array:
+        """Return the places of the newest matching events before a place in the list of events, up to a limit.
+
+        For one day: places are those among its rows.
+        """
+        ((columns, which),) = self._batches()
+        times = columns.times.take(which)
+        ids = ids_of(columns.times, columns.numbers("first_id"), columns.numbers("id_step")).take(which)
+        is_before = (times < before.ts) | ((times == before.ts) & (ids < before.id))
+        newest: Array = which.compress(is_before & (ids <= before.last_id))[-limit:] if limit else which[:0]
+        return newest
+
+
+def _pair(numbers: Array, of: Column, codes: Array | None = None) -> Array:
+    """Return a number for each pair of a number and a code of a column."""
+    return numbers.astype(np.int64) * len(values_of(of)) + (of.codes if codes is None else codes)
+
+
+def _slots(columns: _Columns, which: Array, metric: str) -> tuple[Array, Array]:
+    """Return which of some events have a metric, and the slots of its values."""
+    values = columns.numbers(metric).take(which)
+    events = np.flatnonzero(values >= 0)
+    number = METRICS.index(metric)
+    return events, number * SLOTS + np.searchsorted(_EDGES[number], values.take(events))
+
+
+def _counted(numbers: Array) -> dict[int, int]:
+    """Return how often each number occurs."""
+    found, counts = np.unique(numbers, return_counts=True)
+    return dict(zip(found.tolist(), counts.tolist(), strict=True))

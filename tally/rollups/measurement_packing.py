@@ -1,0 +1,136 @@
+"""Columns of the web vitals and experiment events of a day (tally/rollups/packed_measurements.py), and rows of these.
+
+The columns are read one after another from the rows of one snapshot, and from the columns that the day has. All are
+compressed where that makes them smaller: a web vital takes 22 bytes, of which its five metrics take 14; its row 71.
+Measured with bench/measurements.py.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import numpy as np
+
+from tally.events.event_types import METRICS
+from tally.rollups.day_packing import numbers
+from tally.rollups.day_unpacking import Rows, stored_columns, tuples
+from tally.rollups.packed_measurements import MAX_EVENTS, PackedRows, replaced
+from tally.storage.bulk_insert import COLUMNS
+from tally.storage.day_columns import Array, decoded, decoded_texts, encoded, encoded_texts, ids_of
+from tally.storage.sql import day_columns as sql
+from tally.storage.sql.day_columns import TABLES
+from tally.timestamps import DAY_MS
+
+UNSET: dict[str, float] = dict.fromkeys(METRICS, -1) | {"value": np.nan}
+"""What stands for null."""
+# Read rarely: compressed wherever that makes them smaller.
+_SMALLER = 1.0
+# The largest columns of a day: rows are packed again with those that arrive later.
+_MAX_PACKED = 4 * MAX_EVENTS
+
+
+class UnpackedRows:
+    """The rows of a day from columns, by (ts, id): of web vitals or experiments. Dimensions that have no column, or
+    are newer, are unset."""
+
+    def __init__(self, website: int, day: int, columns: Mapping[str, bytes]) -> None:
+        self._website, self._day, self._columns = website, day, columns
+
+    def column(self, name: str) -> Array:
+        """Return a column of the table. Null is -1 of the metrics, NaN of value."""
+        if name == "website":
+            return np.full(len(self.ts), self._website)
+        if name == "ts":
+            return self.ts
+        if name == "id":
+            return ids_of(self.ts, self._numbers("first_id"), self._numbers("id_step"))
+        if name not in self._columns:
+            return np.full(len(self.ts), UNSET.get(name, 0))
+        if name == "value":
+            codes, values = decoded_texts(self._columns[name])
+            return np.array([np.nan, *values])[codes]
+        return self._numbers(name)
+
+    def stored(self, name: str) -> Array:
+        """Return a column of the table with None for null."""
+        column = self.column(name)
+        if name not in UNSET:
+            return column
+        is_null = np.isnan(column) if name == "value" else column == UNSET[name]
+        found: Array = column.astype(object)
+        found[is_null] = None
+        return found
+
+    @cached_property
+    def ts(self) -> Array:
+        """The time of each row."""
+        times: Array = self._day * DAY_MS + np.cumsum(self._numbers("ts_step"))
+        return times
+
+    def _numbers(self, name: str) -> Array:
+        column = decoded(self._columns[name])
+        found: Array = column.codes if column.values is None else column.values[column.codes]
+        return found
+
+
+def unpacked(connection: sqlite3.Connection, website: int, source: int, day: int) -> UnpackedRows:
+    """Return the rows of a packed day. Raises sqlite3.DatabaseError where its columns are damaged."""
+    return UnpackedRows(website, day, stored_columns(connection, website, source, day))
+
+
+def rows_of(
+    connection: sqlite3.Connection, website: int, source: int, day: int, which: Array | None = None
+) -> Iterator[Rows]:
+    """Yield the rows of a packed day, from its columns. `which`: only those at these places."""
+    own, table = unpacked(connection, website, source, day), TABLES[source]
+    columns = [own.stored(name) for name in COLUMNS[table]]
+    for some in tuples(columns if which is None else [column[which] for column in columns]):
+        yield table, some
+
+
+def pack(connection: sqlite3.Connection, website: int, source: int, day: int) -> PackedRows | None:
+    """Return the columns of a day, from its rows and the columns that it has; `connection` must be in a read
+    transaction. None where they do not give exactly these, or would be too large. Takes 10 µs an event."""
+    before = replaced(connection, website, source, day)
+    own = None if before is None else unpacked(connection, website, source, day)
+
+    def joined(name: str) -> Array:
+        if name == "value":
+            found = np.array([value for (value,) in connection.execute(*sql.values(website, day))], np.float64)
+        else:
+            found = numbers(connection, sql.measurement_column(website, source, day, name))
+        return found if own is None else np.concatenate([own.column(name), found])
+
+    ids = joined("id")
+    if len(ids) > _MAX_PACKED:
+        return None
+    order = np.lexsort((ids, joined("ts")))
+    columns: dict[str, bytes] = {}
+    for name in COLUMNS[TABLES[source]][1:]:
+        column = joined(name)[order]
+        columns |= _encoded(name, column, day)
+    packed = UnpackedRows(website, day, columns)
+    if not all(
+        np.array_equal(packed.column(name), joined(name)[order], equal_nan=name == "value")
+        for name in COLUMNS[TABLES[source]][1:]
+    ):
+        return None
+    (stored,) = connection.execute(*sql.measurement_column(website, source, day, "id")).fetchone()
+    return PackedRows(len(ids), columns, stored, before)
+
+
+def _encoded(name: str, column: Array, day: int) -> dict[str, bytes]:
+    """Return the columns that stand for a column of the table."""
+    if name == "ts":
+        return {"ts_step": encoded(np.diff(column, prepend=day * DAY_MS), False, False, _SMALLER)}
+    if name == "id":
+        steps = np.diff(column, prepend=column[:1])
+        return {"first_id": encoded(column[:1], False, False), "id_step": encoded(steps, False, False, _SMALLER)}
+    if name == "value":
+        known, codes = np.unique(column[~np.isnan(column)], return_inverse=True)
+        of_rows = np.zeros(len(column), np.int64)
+        of_rows[~np.isnan(column)] = 1 + codes
+        return {name: encoded_texts(of_rows, known.tolist())} if len(known) else {}
+    if (column == UNSET.get(name, 0)).all():
+        return {}
+    return {name: encoded(column, False, name not in METRICS, _SMALLER)}
