@@ -17,6 +17,7 @@ from traffic import path
 from bench import Bench
 from tally.rollups import heatmaps
 from tally.storage import database
+from tally.storage.sql.day_columns import EXPERIMENTS, TABLES, WEB_VITALS
 
 # Targets: p95 in seconds, bytes per event.
 MAX_P95_S = 0.05
@@ -122,23 +123,35 @@ def _sizes(data_set: DataSet) -> list[Row]:
         pages = dict(
             connection.execute("/* measurement_queries.pages */ select name, sum(pgsize) from dbstat group by name")
         )
+        packed = "(select coalesce(sum(events), 0) from packed_day where source = {})"
         numbers = {
-            "web vitals": "select count(*) from web_vitals",
-            "events of experiments": "select count(*) from experiment_event",
+            "web vitals": f"select count(*) + {packed.format(WEB_VITALS)} from web_vitals",
+            "events of experiments": f"select count(*) + {packed.format(EXPERIMENTS)} from experiment_event",
             "heatmap points": f"select sum({' + '.join(heatmaps.COUNTS)}) from heatmap_count where level = 0",
         }
         count = {
             what: connection.execute(f"/* measurement_queries.count */ {sql}").fetchone()[0]
             for what, sql in numbers.items()
         }
+        # A column's part of the pages is that of its content.
+        lengths = dict(
+            connection.execute(
+                "/* measurement_queries.columns */ select field / 200, sum(length(content)) from day_column group by 1"
+            )
+        )
+    for source in (WEB_VITALS, EXPERIMENTS):
+        pages[f"columns of {TABLES[source]}"] = pages["day_column"] * lengths.get(source, 0) / sum(lengths.values())
     rows = []
     for what, target, tables in (
-        ("web vitals", VITALS_BYTES, ("web_vitals", "web_vitals_histogram")),
+        ("web vitals", VITALS_BYTES, ("web_vitals", "columns of web_vitals", "web_vitals_histogram")),
         ("heatmap points", POINT_BYTES, ("heatmap_point", "heatmap_block", "heatmap_count")),
         (
             "events of experiments",
             0,
-            ("experiment_event", "experiment_assignment", "experiment_conversion", "experiment_total"),
+            (
+                *("experiment_event", "columns of experiment_event", "experiment_assignment"),
+                *("experiment_conversion", "experiment_total"),
+            ),
         ),
     ):
         parts = {name: pages[name] / count[what] for name in tables}
