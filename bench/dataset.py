@@ -27,9 +27,10 @@ from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website, all_websites
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, field_number
 from tally.maintenance.compact import compact
-from tally.rollups import packed_days, rollup_state, unpacked_days, web_vitals
+from tally.rollups import packed_days, packed_measurements, rollup_state, unpacked_days, web_vitals
 from tally.storage import database
 from tally.storage.bulk_insert import COLUMNS, marks
+from tally.storage.sql.day_columns import EXPERIMENTS, WEB_VITALS
 
 SEED = 7
 DAYS = 365
@@ -265,6 +266,13 @@ def _unbuilt(connection: sqlite3.Connection) -> str:
     missing = len(_expected(days) - blocks)
     websites = {row[0] for row in rows}
     histograms = [found for website in websites if (found := web_vitals.next_block(connection, website, now_ms))]
+    end = rollup_state.first_not_final(now_ms)
+    measured = [
+        (source, found)
+        for website in websites
+        for source in (WEB_VITALS, EXPERIMENTS)
+        if (found := packed_measurements.next_day(connection, website, source, end)) is not None
+    ]
     unpacked = [found for website in websites if (found := packed_days.next_day(connection, website))]
     with_rows = [found for website in websites if (found := unpacked_days.next_day(connection, website))]
     parts = (
@@ -274,6 +282,7 @@ def _unbuilt(connection: sqlite3.Connection) -> str:
         (histograms, "as the next blocks of histograms"),
         (unpacked, "as the next days by column"),
         (with_rows, "as the next days whose rows are deleted"),
+        (measured, "as the next days of measurements by column"),
     )
     return ", ".join(f"{how} {what}" for how, what in parts if how)
 

@@ -96,7 +96,7 @@ def measurements(bench: Bench) -> list[Row]:
     kinds = list(dict.fromkeys(query.kind for query in _queries()))
     # Raw heatmap points are not stored.
     baselines = {
-        (kind, days): timed(data_set.db, _plain(kind), days, page=TOP) if kind in _PLAIN else 0.0
+        (kind, days): timed(data_set.rows_db, _plain(kind), days, page=TOP) if kind in _PLAIN else 0.0
         for kind in kinds
         for days in RANGES
     }

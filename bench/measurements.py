@@ -5,6 +5,7 @@ counts; HTTP would take hours. The server builds the rest in the background. The
 is reused like the data set.
 """
 
+import shutil
 import sqlite3
 import time
 from contextlib import closing
@@ -24,7 +25,7 @@ from tally.storage import database
 from tally.storage.bulk_insert import marks
 
 # Changed with the way rows are drawn, so that older files are not reused.
-_SHAPE = 3
+_SHAPE = 4
 _WEBSITE = 1
 
 
@@ -67,6 +68,7 @@ def _build(data_set: DataSet, sizes: Sizes) -> DataSet:
         heatmap_rows.write(connection, _WEBSITE, HeatmapPoints(SEED, sizes.points, DAYS), days, last_share)
         connection.execute("pragma wal_checkpoint(truncate)").fetchall()
         connection.execute("pragma synchronous = full")
+    shutil.copyfile(data_set.db, data_set.rows_db)
     taken_s = time.perf_counter() - begun
     progress(f"measurements took {taken_s:.0f} s")
     return roll_up(data_set._replace(rows_s=taken_s))

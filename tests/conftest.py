@@ -20,6 +20,7 @@ import hypothesis
 import pytest
 
 from tally.ingest.sqlite_reports import SqliteReports
+from tally.rollups import packed_measurements
 from tally.settings import Settings
 from tally.web.components import IngestEngine, ReportEngine, group_commit
 from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countries
@@ -175,6 +176,14 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 # -- what tests use
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_measurements_are_packed() -> Iterator[None]:
+    """Pack days of any number of measurements, since tests have few of them; servers of their own process do not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packed_measurements, "MIN_EVENTS", 1)
+        yield
 
 
 @pytest.fixture

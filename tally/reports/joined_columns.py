@@ -1,5 +1,9 @@
-"""Columns of several packed days, joined: what reports count in (tally/reports/packed_days.py and
-tally/reports/packed_measurements.py)."""
+"""Columns of several packed days, joined: what reports count in.
+
+The days of a query are read in batches of MAX_EVENTS events. A batch has its own numbers for the values of each field:
+the codes of a day follow those of the day before, so that the same value of two days has two codes. Traffic:
+tally/reports/packed_days.py; web vitals and experiments: tally/reports/packed_measurements.py.
+"""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence

@@ -24,7 +24,7 @@ from tally.accounts.accounts import create_account, find_account
 from tally.accounts.websites import add_website
 from tally.events.dimensions import FIELDS
 from tally.maintenance import retention
-from tally.rollups import rollup_state
+from tally.rollups import packed_measurements, rollup_state
 from tally.rollups.rollup_state import KEPT, OPEN, STALE
 from tally.storage.database import transaction
 from tally.timestamps import iso
@@ -69,8 +69,11 @@ def day(back: int) -> str:
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Path:
-    return with_rows(built_database(tmp_path))
+def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a database with the rows of every day, which stay."""
+    path = with_rows(built_database(tmp_path))
+    monkeypatch.setattr(packed_measurements, "MIN_EVENTS", 1 << 30)
+    return path
 
 
 def step(path: Path, now_ms: int = TODAY * DAY_MS) -> bool:
@@ -101,6 +104,18 @@ def test_expired_days_are_deleted(db: Path) -> None:
         d for d in rollup_states(db) if d < FIRST_KEPT
     }
     assert rows(db, *NEVER_TOUCHED) == before
+
+
+def test_columns_of_expired_days_are_deleted(tmp_path: Path) -> None:
+    """Of traffic, web vitals and experiments; those of other days stay as they are."""
+    db = built_database(tmp_path)
+    packed = "select source, day from packed_day where website = 1"
+    before, columns = sql(db, packed), rows(db, "day_column")["day_column"]
+    assert {(source, day < FIRST_KEPT) for source, day in before} == {(n, old) for n in range(3) for old in (0, 1)}
+    keep(db)
+    assert build(db)
+    assert set(sql(db, packed)) == {(source, day) for source, day in before if day >= FIRST_KEPT}
+    assert rows(db, "day_column")["day_column"] == [row for row in columns if row[2] >= FIRST_KEPT]
 
 
 def test_other_websites_are_not_changed(db: Path) -> None:
@@ -541,7 +556,8 @@ def here(aged: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
 
 
 def events_of(path: Path) -> int:
-    return sum(len(rows(path, table)[table]) for table in ("event", "web_vitals", "experiment_event"))
+    of_rows = sum(len(rows(path, table)[table]) for table in ("event", "web_vitals", "experiment_event"))
+    return of_rows + sql(path, "select coalesce(sum(events), 0) from packed_day where website = 1 and raw_rows = 0")[0][0]
 
 
 def go(aged: Path) -> int:

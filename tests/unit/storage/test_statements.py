@@ -491,7 +491,7 @@ def test_every_statement_is_listed() -> None:
     # Helpers that return parts of a statement, and statements that take numbers only.
     helpers = {"filters_of", "traffic_filters", "met_visits", "begun_visits", "of_visit", "by_level", "is_among"}
     assert {*SCOPED, *OTHERS, *helpers} == public_functions(sql)
-    assert {*MEASURED, "labels", "number_of_trials", "trial_days", "trials"} == public_functions(
+    assert {*MEASURED, "given_trials", "labels", "number_of_trials", "trial_days", "trials"} == public_functions(
         measurements_statements
     )
 
