@@ -90,9 +90,15 @@ def rows_of(
 
 def pack(connection: sqlite3.Connection, website: int, source: int, day: int) -> PackedRows | None:
     """Return the columns of a day, from its rows and the columns that it has; `connection` must be in a read
-    transaction. None where they do not give exactly these, or would be too large. Takes 10 µs an event."""
+    transaction. None where they do not give exactly these, would be too large, or are damaged. 10 µs an event."""
     before = replaced(connection, website, source, day)
-    own = None if before is None else unpacked(connection, website, source, day)
+    try:
+        own = None if before is None else unpacked(connection, website, source, day)
+    except sqlite3.DatabaseError as failure:
+        if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
+            raise
+        # Verification names the day; its rows stay as they are.
+        return None
 
     def joined(name: str) -> Array:
         if name == "value":

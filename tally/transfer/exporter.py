@@ -135,7 +135,9 @@ def newest_ms(connection: sqlite3.Connection, website: int) -> int:
     """Return the time of the newest event; 0 where there is none."""
     found = 0
     for source, (table, _) in enumerate(_TABLES):
-        row = connection.execute(f"/* exporter.newest */ select max(ts) from {table} where website = ? and ts >= 0", (website,))
+        row = connection.execute(
+            f"/* exporter.newest */ select max(ts) from {table} where website = ? and ts >= 0", (website,)
+        )
         found = max(found, row.fetchone()[0] or 0)
         days = unpacked_days.parts_without_rows(connection, website, found // DAY_MS, _END_MS // DAY_MS, [source])
         if days:
