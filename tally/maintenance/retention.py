@@ -5,7 +5,7 @@ UTC day expires in two steps: its state becomes KEPT, so that reports use only i
 deleted, some at a time, oldest first. Only FINAL days expire. After a crash the next step continues.
 
 Kept are totals by quarter of an hour, values of fields and entry and exit pages by whole UTC days, conversions of goals
-and heatmap bins. Deleted are the rows of _TABLES.
+and heatmap bins. Deleted are the rows of _TABLES and the columns of packed days.
 """
 
 import sqlite3

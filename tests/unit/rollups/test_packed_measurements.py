@@ -19,7 +19,7 @@ import pytest
 from tally.events.dimensions import FIELDS, GOAL, VARIANT
 from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS
-from tally.maintenance import retention
+from tally.maintenance import deletion, retention
 from tally.reports import event_list, experiments, joined_columns, web_vitals
 from tally.reports.cache import ResultCache
 from tally.rollups import experiments as experiment_rollups
@@ -411,3 +411,26 @@ def test_damaged_columns(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
     twins.build(monkeypatch)
     beside = sql(twins.packed, "select distinct ts / 86400000 from web_vitals")
     assert beside == [(day,)]
+
+
+def test_labels_in_columns_alone_are_in_use(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as the page of an imported heatmap event, which table field_value does not have."""
+    only = {"type": "heatmap", "timestamp": (TODAY - 7) * DAY_MS, "pathname": "/only-here", "browser": "Only"}
+    twins.each(partial(import_lines, website=1, lines=[only]))
+    twins.build(monkeypatch)
+
+    def unused(path: Path) -> list[str]:
+        with closing(connect_reader(path)) as connection:
+            scan = deletion.LabelScan(connection, lambda: False)
+            while scan.step(connection):
+                pass
+            texts = dict(connection.execute("select id, text from label"))
+            return [texts[label] for label in scan.unused(connection)]
+
+    assert not {"/only-here", "Only", "1.example"}.intersection(twins.each(unused))
+    assert sql(twins.packed, "select count(*) from experiment_event") == [(0,)]
+    # Of a column that cannot be read all labels are in use.
+    field = day_columns.number_of(EXPERIMENTS, "pathname")
+    sql(twins.packed, "update day_column set content = x'00' where field = ?", field)
+    sql(twins.packed, "insert into label (text) values ('unused')")
+    assert unused(twins.packed) == []
