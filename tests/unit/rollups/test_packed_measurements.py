@@ -25,6 +25,7 @@ from tally.reports.cache import ResultCache
 from tally.rollups import experiments as experiment_rollups
 from tally.rollups import measurement_packing, packed_measurements, repair, unpacked_days, verify
 from tally.rollups import web_vitals as web_vitals_rollup
+from tally.rollups.packed_days import remove
 from tally.storage.bulk_insert import insert
 from tally.storage.database import connect_reader, snapshot, transaction
 from tally.storage.sql import day_columns
@@ -364,8 +365,14 @@ def test_a_day_that_has_changed_is_not_replaced(twins: Twins) -> None:
         unpacked_days.reopen(connection, 1, [day])
         assert not stored(connection, day, second)
         assert stored(connection, day, pack(connection, day))
-    assert sql(twins.rows, "select count(*) from web_vitals where ts / 86400000 = ?", day) == [(0,)]
-    assert packed_days(twins.rows, WEB_VITALS) == {day: first.events + 1}
+        assert sql(twins.rows, "select count(*) from web_vitals where ts / 86400000 = ?", day) == [(0,)]
+        assert packed_days(twins.rows, WEB_VITALS) == {day: first.events + 1}
+        # Columns that have expired do not come back with a late row.
+        insert(connection, "test", "web_vitals", [later])
+        third = pack(connection, day)
+        with transaction(connection):
+            remove(connection, 1, WEB_VITALS, day)
+        assert not stored(connection, day, third)
 
 
 def test_which_days_are_packed(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
