@@ -55,6 +55,8 @@ _MAX_WAIT_S = 5.0
 _WAIT_S = 0.25
 # Late events change a day that is over again and again: packing it takes at most a hundredth of a core.
 _PACK_RATIO = 100
+# Searching for measurements to pack reads each day that keeps its rows: 4 ms for those of a year.
+_SEARCH_AGAIN_S = 600.0
 
 
 class Now(NamedTuple):
@@ -91,9 +93,9 @@ class RollupBuilder:
         # Websites none of whose rows can be deleted, as found since another day was packed or became final.
         self._rows_deleted: set[int] = set()
         self._pack_again_s = 0.0
-        # Of each website and source of measurements the first day that is not final, and the day before which days
-        # are still to be packed.
-        self._measurements: dict[tuple[int, int], tuple[int, int]] = {}
+        # Of each website and source of measurements the first day that was not final, the day before which days are
+        # still to be packed, and when all are searched again.
+        self._measurements: dict[tuple[int, int], tuple[int, int, float]] = {}
         # The goals of each website whose days are all counted, by their numbers.
         self._goals_built: dict[int, set[int]] = {}
         self.goals_of = goals_of
@@ -243,11 +245,13 @@ class RollupBuilder:
         """Pack the web vitals or the experiment events of one final day by column."""
         end = rollup_state.first_not_final(now.deletion_time_ms)
         for source in (WEB_VITALS, EXPERIMENTS):
-            known_end, before = self._measurements.get((website, source), (0, 0))
-            # Days are searched again once another one is final.
-            before = before if known_end == end else end
+            known_end, before, again_s = self._measurements.get((website, source), (0, 0, 0.0))
+            # Another final day gives more to pack, and so do an import and its undo.
+            if known_end != end or (before == 0 and time.monotonic() >= again_s):
+                before = end
             day = await self._read(packed_measurements.next_day, website, source, before) if before else None
-            self._measurements[website, source] = end, day or 0
+            if before:
+                self._measurements[website, source] = end, day or 0, time.monotonic() + _SEARCH_AGAIN_S
             if day is not None:
                 packed = await self._read(_packed_measurements, website, source, day)
                 if packed is not None:

@@ -290,6 +290,11 @@ def conditions_of(connection: sqlite3.Connection, filters: Iterable[Filter]) -> 
     return found
 
 
+def conditions_in(connection: sqlite3.Connection, scope: Scope) -> list[Condition]:
+    """Return the filters of a scope as conditions on columns."""
+    return conditions_of(connection, (resolved(connection, scope.website, of) for of in scope.filters))
+
+
 def has_data(conditions: Iterable[Condition]) -> bool:
     """Return whether a condition is on a property of event_data."""
     return any(one.column == "event_data" for one in conditions)

@@ -6,17 +6,22 @@ event matches are skipped.
 """
 
 import sqlite3
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Plan, Span, coverage_of, plan_of
+from tally.reports.coverage import Coverage, Span, conditions_of, coverage_of, plan_of
 from tally.rollups import packed_measurements, unpacked_days
 from tally.storage.sql import events as sql
 from tally.storage.sql.day_columns import TRAFFIC
 from tally.storage.sql.events import Place, Scope
+from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS
+
+if TYPE_CHECKING:
+    from tally.storage.day_columns import Array
 
 
 def page(
@@ -41,7 +46,7 @@ def page(
 
 def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit: int) -> bool:
     """Show the newest matching events before a place, of packed days (day, source); return whether there are any."""
-    plan = plan_of(coverage)
+    plan, own = plan_of(coverage), conditions_of(coverage.connection, coverage.filters)
     shown = 0
     for day, sources in groupby(reversed(packed), key=itemgetter(0)):
         # The newest events of a day may be of any source.
@@ -50,34 +55,34 @@ def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit
             break
         span = max(day * DAY_MS, coverage.scope.from_ms), min((day + 1) * DAY_MS, coverage.scope.to_ms)
         for _, source in sources:
-            shown += (_show_traffic if source == TRAFFIC else _show_measurements)(
-                coverage, plan, source, span, place, most
-            )
+            if source == TRAFFIC:
+                if not any(begin_ms < span[1] and end_ms > span[0] for begin_ms, end_ms in (*plan.raw, *plan.rolled)):
+                    continue
+                which = _traffic(coverage, span, place, most)
+            else:
+                which = _measurements(coverage, own, source, span, place, most)
+            if which is None:
+                unpacked_days.show(coverage.connection, coverage.website, [day], [source])
+                shown += 1
+            elif len(which):
+                unpacked_days.show_events(coverage.connection, coverage.website, source, day, which)
+                shown += len(which)
     return shown > 0
 
 
-def _show_traffic(coverage: Coverage, plan: Plan, source: int, span: Span, place: Place, most: int) -> int:
-    """Show the newest matching traffic of a day, or a part of one; return how many events there are."""
-    if not any(begin_ms < span[1] and end_ms > span[0] for begin_ms, end_ms in (*plan.raw, *plan.rolled)):
-        return 0
-    day = span[0] // DAY_MS
+def _traffic(coverage: Coverage, span: Span, place: Place, most: int) -> "Array | None":
+    """Return the places of the newest matching events of a day, or a part of one; None for columns of an earlier
+    layout."""
     packed, _ = coverage.packed([span], filtered=True)
-    if packed:
-        which = packed[0].newest(most, place)
-        unpacked_days.show_events(coverage.connection, coverage.website, source, day, which)
-        return len(which)
-    # Columns of an earlier layout.
-    unpacked_days.show(coverage.connection, coverage.website, [day], [source])
-    return 1
+    return packed[0].newest(most, place) if packed else None
 
 
-def _show_measurements(coverage: Coverage, plan: Plan, source: int, span: Span, place: Place, most: int) -> int:
-    """The same for web vitals or experiment events."""
+def _measurements(
+    coverage: Coverage, own: Sequence[Condition], source: int, span: Span, place: Place, most: int
+) -> "Array":
+    """The same of web vitals or experiment events."""
     from tally.reports.packed_measurements import PackedMeasurements
 
-    connection, website, day = coverage.connection, coverage.website, span[0] // DAY_MS
-    scope = coverage.scope._replace(from_ms=span[0], to_ms=span[1])
-    days = packed_measurements.days(connection, website, source, day, day)
-    which = PackedMeasurements(connection, scope, source, days, coverage.cache).newest(most, place)
-    unpacked_days.show_events(connection, website, source, day, which)
-    return len(which)
+    scope, day = coverage.scope._replace(from_ms=span[0], to_ms=span[1]), span[0] // DAY_MS
+    days = packed_measurements.days(coverage.connection, coverage.website, source, day, day)
+    return PackedMeasurements(coverage.connection, scope, source, days, own, coverage.cache).newest(most, place)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tally.reports import significance
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import check_retention
+from tally.reports.coverage import check_retention, conditions_in
 from tally.rollups import packed_measurements, unpacked_days
 from tally.storage.sql import events as sql_events
 from tally.storage.sql import measurements as sql
@@ -186,7 +186,17 @@ def _packed(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) ->
         # numpy is imported with the first query that needs it.
         from tally.reports.packed_measurements import PackedMeasurements
 
-        yield sql.given_trials(list(PackedMeasurements(connection, scope, EXPERIMENTS, whole, cache).trials()))
+        own = conditions_in(connection, scope)
+        found = PackedMeasurements(connection, scope, EXPERIMENTS, whole, own, cache).trials()
+        # In a table, which SQLite keeps in a file where there are many: clients choose the names.
+        with unpacked_days.temporary(connection):
+            connection.execute(sql.CREATE_GIVEN)
+            connection.execute("/* experiments.forget */ delete from temp.given_trial where part = ?", (scope.from_ms,))
+            connection.executemany(
+                "/* experiments.give */ insert into temp.given_trial values (?, ?, ?, ?, ?, ?, ?)",
+                ((scope.from_ms, *row) for row in found),
+            )
+        yield sql.given_trials(scope.from_ms)
 
 
 def _named(connection: sqlite3.Connection, counts: Sequence[_Count]) -> list[Row]:

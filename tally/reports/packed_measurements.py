@@ -7,14 +7,13 @@ beside the columns of a day are counted by those statements; figures of both are
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import repeat
 
 import numpy as np
 
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS, VITALS
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import conditions_of, resolved
 from tally.reports.joined_columns import Day, JoinedColumns, in_batches, is_wanted, numbers_in, values_of
+from tally.reports.sums import rows_of
 from tally.rollups.measurement_packing import UNSET
 from tally.rollups.vitals_histogram import EDGES, EVENTS, SLOTS, Cells, added
 from tally.storage.database import check_interrupt
@@ -73,8 +72,8 @@ class _Columns(JoinedColumns):
         """Return the places of the events that are in their parts of days and meet some conditions."""
         found = np.ones(self.events, bool)
         if self.is_partial:
-            from_ms, to_ms = (np.array([day[place] for day in self.days]).take(self.day_of_event) for place in (-3, -2))
-            found = (self.times >= from_ms) & (self.times < to_ms)
+            from_ms, to_ms = np.array([(day.from_ms, day.to_ms) for day in self.days]).T
+            found = (self.times >= from_ms.take(self.day_of_event)) & (self.times < to_ms.take(self.day_of_event))
         for one in conditions:
             if one.of is not None:
                 # No measurement has event_data.
@@ -90,7 +89,8 @@ class _Columns(JoinedColumns):
 
 
 class PackedMeasurements:
-    """Some packed days of a website, or parts of days, with filters. days: (day, events) in order."""
+    """Some packed days of a website, or parts of days, in a scope. days: (day, events) in order; conditions: the
+    scope's filters."""
 
     def __init__(
         self,
@@ -98,6 +98,7 @@ class PackedMeasurements:
         scope: Scope,
         source: int,
         days: Iterable[tuple[int, int]],
+        conditions: Sequence[Condition],
         cache: ResultCache,
     ) -> None:
         self._connection, self._website, self._source, self._cache = connection, scope.website, source, cache
@@ -105,8 +106,7 @@ class PackedMeasurements:
             Day(day, 0, events, max(day * DAY_MS, scope.from_ms), min((day + 1) * DAY_MS, scope.to_ms))
             for day, events in days
         ]
-        filters = (resolved(connection, scope.website, of) for of in scope.filters)
-        self._conditions = conditions_of(connection, filters)
+        self._conditions = conditions
 
     def _batches(self) -> Iterator[tuple[_Columns, Array]]:
         """Yield the columns of some days, and the places of the events that match."""
@@ -163,7 +163,8 @@ class PackedMeasurements:
     # --- experiments
 
     def trials(self) -> Iterator[tuple[int, ...]]:
-        """Yield the rows of sql.trials_of. The days have no rows beside their columns."""
+        """Yield the rows of sql.trials_of: of a batch of days, 100 bytes of memory an event. The days have no rows
+        beside their columns."""
         for columns, which in self._batches():
             experiment, variant, goal, visitor, kind = map(
                 columns.column, ("experiment", "variant", "goal", "visitor", "type")
@@ -190,15 +191,9 @@ class PackedMeasurements:
             ):
                 _, own, visitors = np.unique(groups, return_index=True, return_counts=True)
                 of = of_rows.take(own)
-                yield from zip(
-                    [columns.days[place].day for place in columns.day_of_event.take(of).tolist()],
-                    values_of(experiment).take(experiment.codes.take(of)).tolist(),
-                    values_of(variant).take(variant.codes.take(of)).tolist(),
-                    repeat(converted),
-                    goals.take(own).tolist(),
-                    visitors.tolist(),
-                    strict=False,
-                )
+                days = np.array([day.day for day in columns.days]).take(columns.day_of_event.take(of))
+                names = (values_of(column).take(column.codes.take(of)) for column in (experiment, variant))
+                yield from rows_of(np.array([days, *names, np.full(len(of), converted), goals.take(own), visitors]))
 
     # --- the list of events
 
@@ -208,6 +203,8 @@ class PackedMeasurements:
         For one day: places are those among its rows.
         """
         ((columns, which),) = self._batches()
+        if not len(which):
+            return which
         times = columns.times.take(which)
         ids = ids_of(columns.times, columns.numbers("first_id"), columns.numbers("id_step")).take(which)
         is_before = (times < before.ts) | ((times == before.ts) & (ids < before.id))

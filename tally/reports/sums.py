@@ -73,9 +73,7 @@ class Sums:
         return self._counts
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        counts = self.counts
-        for start in range(0, counts.shape[1], _ROWS_AT_ONCE):
-            yield from rows_of(counts[:, start : start + _ROWS_AT_ONCE])
+        yield from rows_of(self.counts)
 
     def of(self, labels: Iterable[int]) -> dict[int, tuple[int, ...]]:
         """Return the figures of those of some labels that have any."""
@@ -124,7 +122,8 @@ def counts_of(rows: Iterable[Sequence[int]], columns: int) -> "Array":
 
 def rows_of(counts: "Array") -> Iterator[tuple[int, ...]]:
     """Yield (label, figures) of counts."""
-    return zip(*counts.tolist(), strict=True)
+    for start in range(0, counts.shape[1], _ROWS_AT_ONCE):
+        yield from zip(*counts[:, start : start + _ROWS_AT_ONCE].tolist(), strict=True)
 
 
 def read(connection: "sqlite3.Connection", query: Query, columns: int) -> "Array":

@@ -12,12 +12,13 @@ are decoded for the chosen pages only.
 """
 
 import sqlite3
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import check_retention
+from tally.reports.coverage import check_retention, conditions_in
 from tally.reports.ranking import first
 from tally.reports.sums import Sums
 from tally.rollups import packed_measurements
@@ -27,7 +28,7 @@ from tally.rollups.web_vitals import ALL, BREAKDOWNS, PATHNAME, Cover
 from tally.storage.sql import measurements as sql
 from tally.storage.sql.day_columns import WEB_VITALS
 from tally.storage.sql.events import Scope
-from tally.storage.sql.filters import labels_of
+from tally.storage.sql.filters import Condition, labels_of
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
@@ -46,16 +47,20 @@ class Row(NamedTuple):
 
 def overall(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> Cells:
     """Return one histogram of all events of a scope."""
+    return _overall(connection, scope, conditions_in(connection, scope), cache)
+
+
+def _overall(connection: sqlite3.Connection, scope: Scope, own: Sequence[Condition], cache: ResultCache) -> Cells:
     cells: Cells = {}
     cut, values = _cut(connection, scope)
     if cut is None:
-        _add_events(connection, scope, cells, cache)
+        _add_events(connection, scope, cells, own, cache)
         return cells
     cover = rollup.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts=cut != PATHNAME)
     for _, _, blob in rollup.histograms(connection, scope.website, cut, cover.tiles, values):
         added(cells, unpacked(blob))
     for margin in cover.margins:
-        _add_events(connection, _within(scope, margin), cells, cache)
+        _add_events(connection, _within(scope, margin), cells, own, cache)
     return cells
 
 
@@ -76,22 +81,25 @@ def _within(scope: Scope, span: Span) -> Scope:
     return scope._replace(from_ms=span[0], to_ms=span[1])
 
 
-def _packed(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> "list[PackedMeasurements]":
-    """Return the columns of a scope, if any. Raises BeyondRetention if events are deleted."""
+def _packed(
+    connection: sqlite3.Connection, scope: Scope, own: Sequence[Condition], cache: ResultCache
+) -> "Iterator[PackedMeasurements]":
+    """Yield the columns of a scope, if it has any. Raises BeyondRetention if events are deleted."""
     check_retention(connection, scope)
     first, last = scope.from_ms // DAY_MS, (scope.to_ms - 1) // DAY_MS
     days = packed_measurements.days(connection, scope.website, WEB_VITALS, first, last)
-    if not days:
-        return []
-    # numpy is imported with the first query that needs it.
-    from tally.reports.packed_measurements import PackedMeasurements
+    if days:
+        # numpy is imported with the first query that needs it.
+        from tally.reports.packed_measurements import PackedMeasurements
 
-    return [PackedMeasurements(connection, scope, WEB_VITALS, days, cache)]
+        yield PackedMeasurements(connection, scope, WEB_VITALS, days, own, cache)
 
 
-def _add_events(connection: sqlite3.Connection, scope: Scope, cells: Cells, cache: ResultCache) -> None:
+def _add_events(
+    connection: sqlite3.Connection, scope: Scope, cells: Cells, own: Sequence[Condition], cache: ResultCache
+) -> None:
     """Add events one by one: 2 µs a row, 0.3 µs in columns. Raises BeyondRetention if they are deleted."""
-    for packed in _packed(connection, scope, cache):
+    for packed in _packed(connection, scope, own, cache):
         added(cells, packed.cells())
     for values in connection.execute(*sql.vitals(scope)):
         for slot in slots_of(values):
@@ -113,7 +121,8 @@ def by_value(
     if cut in (ALL, BREAKDOWNS[field]):
         in_parts = BREAKDOWNS[field] != PATHNAME
         cover = rollup.cover(connection, scope.website, scope.from_ms, scope.to_ms, in_parts)
-    sums = _sums(connection, scope, field, metric, cover, cache)
+    own = conditions_in(connection, scope)
+    sums = _sums(connection, scope, field, metric, cover, own, cache)
     chosen = first(connection, sums.counts, limit, ranks=2, among=values if cut == BREAKDOWNS[field] else None).rows
     cells: dict[int, Cells] = {row.value: {} for row in chosen}
     labels = list(cells)
@@ -121,16 +130,22 @@ def by_value(
         added(cells[value], unpacked(blob, metric))
     for margin in cover.margins:
         part = _within(scope, margin)
-        for packed in _packed(connection, part, cache):
-            for value, own in packed.cells_of(field, metric, labels).items():
-                added(cells[value], own)
+        for packed in _packed(connection, part, own, cache):
+            for value, more in packed.cells_of(field, metric, labels).items():
+                added(cells[value], more)
         for value, number in connection.execute(*sql.vitals_of(part, field, metric, labels)):
             added(cells[value], ((slot_of(metric, number), 1),))
     return [Row(text, events, summary(cells[value], metric)) for value, text, (_, events) in chosen]
 
 
 def _sums(
-    connection: sqlite3.Connection, scope: Scope, field: str, metric: str, cover: Cover, cache: ResultCache
+    connection: sqlite3.Connection,
+    scope: Scope,
+    field: str,
+    metric: str,
+    cover: Cover,
+    own: Sequence[Condition],
+    cache: ResultCache,
 ) -> Sums:
     """Return the number of poor values of the metric and of events, by value."""
     cut, website = BREAKDOWNS[field], scope.website
@@ -139,12 +154,12 @@ def _sums(
     sums.add_cached(
         cache,
         ("vitals", website, cut, metric, *rollup.versions(connection, website, settled)),
-        lambda own: own.add_rows(rollup.ranks(connection, website, cut, settled, metric)),
+        lambda cached: cached.add_rows(rollup.ranks(connection, website, cut, settled, metric)),
     )
     sums.add_rows(rollup.ranks(connection, website, cut, rest, metric))
     for margin in cover.margins:
         part = _within(scope, margin)
-        for packed in _packed(connection, part, cache):
+        for packed in _packed(connection, part, own, cache):
             for counts in packed.ranks(field, metric, poor_above(metric)):
                 sums.add(counts)
         sums.add_rows(connection.execute(*sql.vital_ranks(part, field, metric, poor_above(metric))))
@@ -161,10 +176,11 @@ def by_day(connection: sqlite3.Connection, scope: Scope, metric: str, cache: Res
     cut, values = _cut(connection, scope)
     whole = {span[0] // DAY_MS for span in spans if span[1] - span[0] == DAY_MS} if cut is not None else set()
     cells: dict[int, Cells] = {day: {} for day in range(first, end)}
+    own = conditions_in(connection, scope)
     if cut is not None:
         for day, _, blob in rollup.histograms(connection, scope.website, cut, [(0, day) for day in whole], values):
             added(cells[day], unpacked(blob, metric))
     for span in spans:
         if span[0] // DAY_MS not in whole:
-            added(cells[span[0] // DAY_MS], overall(connection, _within(scope, span), cache))
+            added(cells[span[0] // DAY_MS], _overall(connection, _within(scope, span), own, cache))
     return [(span[0], summary(cells[span[0] // DAY_MS], metric)) for span in spans]

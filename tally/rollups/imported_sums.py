@@ -108,7 +108,7 @@ def _has_events(connection: sqlite3.Connection, website: int, day: int) -> bool:
         "/* imported_sums.has_events */ select exists (select 1 from event where website = ?1 and ts >= ?2 and ts < ?3)"
         " or exists (select 1 from rollup_state"
         f" where website = ?1 and kind = 0 and level = 0 and block = ?4 and state = {KEPT})"
-        " or exists (select 1 from packed_day where website = ?1 and day = ?4 and raw_rows = 0)",
+        " or exists (select 1 from packed_day where website = ?1 and source = 0 and day = ?4 and raw_rows = 0)",
         (website, day * DAY_MS, (day + 1) * DAY_MS, day),
     ).fetchone()
     return bool(row[0])

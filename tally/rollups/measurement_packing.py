@@ -14,7 +14,8 @@ import numpy as np
 from tally.events.event_types import METRICS
 from tally.rollups.day_packing import numbers
 from tally.rollups.day_unpacking import Rows, stored_columns, tuples
-from tally.rollups.packed_measurements import MAX_EVENTS, PackedRows, replaced
+from tally.rollups.packed_days import MAX_EVENTS
+from tally.rollups.packed_measurements import PackedRows, replaced
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.day_columns import Array, decoded, decoded_texts, encoded, encoded_texts, ids_of
 from tally.storage.sql import day_columns as sql
@@ -25,8 +26,6 @@ UNSET: dict[str, float] = dict.fromkeys(METRICS, -1) | {"value": np.nan}
 """What stands for null."""
 # Read rarely: compressed wherever that makes them smaller.
 _SMALLER = 1.0
-# The largest columns of a day: rows are packed again with those that arrive later.
-_MAX_PACKED = 4 * MAX_EVENTS
 
 
 class UnpackedRows:
@@ -90,7 +89,8 @@ def rows_of(
 
 def pack(connection: sqlite3.Connection, website: int, source: int, day: int) -> PackedRows | None:
     """Return the columns of a day, from its rows and the columns that it has; `connection` must be in a read
-    transaction. None where they do not give exactly these, would be too large, or are damaged. 10 µs an event."""
+    transaction. None without rows, and where the columns do not give exactly these, would be of more than MAX_EVENTS,
+    or are damaged. Takes 10 µs an event."""
     before = replaced(connection, website, source, day)
     try:
         own = None if before is None else unpacked(connection, website, source, day)
@@ -98,6 +98,11 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
         if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
             raise
         # Verification names the day; its rows stay as they are.
+        return None
+
+    (stored,) = connection.execute(*sql.measurement_column(website, source, day, "id")).fetchone()
+    if stored == "[]":
+        # Deleted since the day was found.
         return None
 
     def joined(name: str) -> Array:
@@ -108,7 +113,7 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
         return found if own is None else np.concatenate([own.column(name), found])
 
     ids = joined("id")
-    if len(ids) > _MAX_PACKED:
+    if len(ids) > MAX_EVENTS:
         return None
     order = np.lexsort((ids, joined("ts")))
     columns: dict[str, bytes] = {}
@@ -121,7 +126,6 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
         for name in COLUMNS[TABLES[source]][1:]
     ):
         return None
-    (stored,) = connection.execute(*sql.measurement_column(website, source, day, "id")).fetchone()
     return PackedRows(len(ids), columns, stored, before)
 
 

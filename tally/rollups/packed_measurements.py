@@ -2,8 +2,8 @@
 
 A day is packed once it is final, in one transaction that deletes its rows. Rows of the day that arrive later, such as
 those of an import, lie beside the columns: all events of a day are those of both, and the next packing joins them. A
-day with fewer than MIN_EVENTS rows keeps them, because columns would take more space, and so does one with more than
-MAX_EVENTS.
+day with fewer than MIN_EVENTS rows and no columns keeps them, because columns would take more space, and so does one
+with more than MAX_EVENTS.
 
 Here is what needs no numpy; tally/rollups/measurement_packing.py makes columns of rows, and rows of columns.
 """
@@ -12,14 +12,12 @@ import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tally.rollups.packed_days import DELETED, remove
+from tally.rollups.packed_days import DELETED, MAX_EVENTS, remove
 from tally.storage.sql.day_columns import LAYOUT, TABLES, checksum, write
 from tally.timestamps import DAY_MS
 
 # A column takes 40 bytes beside its content.
 MIN_EVENTS = 24
-# Deleting takes 0.6 µs an event, during which a collect request waits for the writer.
-MAX_EVENTS = 200_000
 
 
 class PackedRows(NamedTuple):
@@ -48,7 +46,7 @@ def next_day(connection: sqlite3.Connection, website: int, source: int, end: int
             f" {table} where website = ? and ts >= ? and ts < ? limit ?)",
             (website, day * DAY_MS, (day + 1) * DAY_MS, MAX_EVENTS + 1),
         ).fetchone()
-        if MIN_EVENTS <= events <= MAX_EVENTS:
+        if events <= MAX_EVENTS and (events >= MIN_EVENTS or replaced(connection, website, source, day) is not None):
             return day
 
 

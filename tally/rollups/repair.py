@@ -8,14 +8,17 @@ import sqlite3
 from collections.abc import Sequence
 
 from tally.rollups import experiments, heatmaps, packed_days, rollup_state, web_vitals
-from tally.rollups.verify import COLUMNS, EXPERIMENTS, HEATMAPS, HISTOGRAMS, Verdict
+from tally.rollups.verify import COLUMNS, EXPERIMENTS, HEATMAPS, HISTOGRAMS, MEASURED, Verdict
 from tally.storage.database import transaction
+
+# Faults that a day's state does not rebuild. Columns of measurements without rows can only be restored from a backup.
+_OWN = (HISTOGRAMS, EXPERIMENTS, HEATMAPS, COLUMNS, MEASURED)
 
 
 def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Verdict]) -> None:
     """Mark the days and blocks of verdicts that have a fault to be rebuilt."""
     # A stale day invalidates the blocks above it.
-    days = {verdict.first_day for verdict in wrong if verdict.fault not in (HISTOGRAMS, EXPERIMENTS, HEATMAPS, COLUMNS)}
+    days = {verdict.first_day for verdict in wrong if verdict.fault not in _OWN}
     for day in sorted(days):
         with transaction(connection):
             rollup_state.mark_stale(connection, website, [day])

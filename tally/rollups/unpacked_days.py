@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from tally.rollups import packed_days
-from tally.rollups.packed_days import DELETED, HAS_DATA, NEEDED, PRESENT
+from tally.rollups.packed_days import DELETED, HAS_DATA, MAX_EVENTS, NEEDED, PRESENT
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import check_interrupt
@@ -32,8 +32,6 @@ from tally.timestamps import DAY_MS
 if TYPE_CHECKING:
     from tally.storage.day_columns import Array
 
-# Deleting takes 0.6 µs an event, during which a collect request waits for the writer.
-MAX_EVENTS = 200_000
 ALL = tuple(range(len(TABLES)))
 """Every source of packed days."""
 _TABLES = (*TABLES, "visit", "event_data_part")
@@ -202,7 +200,7 @@ def reopen(connection: sqlite3.Connection, website: int, days: Collection[int], 
 def show(connection: sqlite3.Connection, website: int, days: Collection[int], sources: Collection[int] = ALL) -> None:
     """Let statements see the rows of those days that have only columns, until the read transaction ends."""
     for day, source in _parts_among(connection, website, days, sources):
-        with _temporary(connection):
+        with _views(connection):
             known = connection.execute(
                 "/* unpacked_days.is_shown */ insert or ignore into temp.unpacked_day values (?, ?, ?)",
                 (website, source, day),
@@ -213,7 +211,7 @@ def show(connection: sqlite3.Connection, website: int, days: Collection[int], so
 
 def hide(connection: sqlite3.Connection) -> None:
     """Let statements see the rows of no packed day again, to free the space of those that were shown."""
-    with _temporary(connection):
+    with _views(connection):
         for table in ("day", *_TABLES):
             connection.execute(f"/* unpacked_days.hide */ delete from temp.unpacked_{table}")
 
@@ -221,22 +219,29 @@ def hide(connection: sqlite3.Connection) -> None:
 def show_events(connection: sqlite3.Connection, website: int, source: int, day: int, which: "Array") -> None:
     """Let statements see some events of a day that has only columns, by their places, until the read transaction
     ends."""
-    with _temporary(connection):
+    with _views(connection):
         _insert(connection, "temp.unpacked_", website, source, day, which)
 
 
 @contextmanager
-def _temporary(connection: sqlite3.Connection) -> Iterator[None]:
+def _views(connection: sqlite3.Connection) -> Iterator[None]:
     """Create the temporary tables and views where they are missing, and let the block write into them."""
+    with temporary(connection):
+        if not connection.execute(
+            "/* unpacked_days.has_views */ select 1 from temp.sqlite_schema where name = 'unpacked_day'"
+        ).fetchone():
+            _create(connection)
+        yield
+
+
+@contextmanager
+def temporary(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let the block create temporary tables in a read transaction, whose end takes them away, and write into them."""
     if not connection.in_transaction:
         raise ValueError("rows of packed days are shown in a read transaction only: its end takes them away")
     (is_reader,) = connection.execute("pragma query_only").fetchone()
     connection.execute("pragma query_only = off")
     try:
-        if not connection.execute(
-            "/* unpacked_days.has_views */ select 1 from temp.sqlite_schema where name = 'unpacked_day'"
-        ).fetchone():
-            _create(connection)
         yield
     finally:
         if is_reader:

@@ -58,7 +58,7 @@ _NEXT_EXPERIMENT_TOTAL = (
 # Above every day.
 _LAST = 1 << 32
 HISTOGRAMS, EXPERIMENTS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
-CONVERSIONS, COLUMNS = "conversions of goals", "columns"
+CONVERSIONS, COLUMNS, MEASURED = "conversions of goals", "columns", "columns of web vitals or experiments"
 """What is wrong with a day or block: values of `Verdict.fault`."""
 
 
@@ -193,7 +193,7 @@ def _vitals(connection: sqlite3.Connection, website: int, day: int, is_expired: 
     with snapshot(connection):
         if not is_expired:
             if not _can_show(connection, website, day, day_columns.WEB_VITALS):
-                return Verdict(0, day, COLUMNS)
+                return Verdict(0, day, MEASURED)
             counted = web_vitals.count_day(connection, website, day)
             if web_vitals.stored_day(connection, website, day) != counted:
                 return Verdict(0, day, HISTOGRAMS)
@@ -207,7 +207,7 @@ def _experiments(connection: sqlite3.Connection, website: int, day: int) -> Verd
     """Return what is wrong with the counts of experiments of a day."""
     with snapshot(connection):
         if not _can_show(connection, website, day, day_columns.EXPERIMENTS):
-            return Verdict(0, day, COLUMNS)
+            return Verdict(0, day, MEASURED)
         counted = experiments.count_day(connection, website, day)
         return Verdict(0, day, EXPERIMENTS) if experiments.stored_day(connection, website, day) != counted else None
 

@@ -39,6 +39,7 @@ from tally.rollups import unpacked_days
 from tally.storage import import_records
 from tally.storage.database import MAX_WAL_BYTES, transaction
 from tally.storage.labels import Labels
+from tally.storage.sql.day_columns import source_of
 from tally.storage.wal import truncate_wal_without_server
 from tally.timestamps import DAY_MS
 from tally.transfer.chunks import USUAL, Chunk, Chunks, Reading, Sizes, without_cycles
@@ -254,10 +255,11 @@ class _Import:
         while chunk := self._next_of(chunks):
             for number, rejection in () if self._at.done else chunk.bad:
                 self._bad.add(number, rejection)
-            for day in _days_of(chunk.lines[self._at.done :]):
-                if unpacked_days.parts_without_rows(self._connection, self._website, day, day):
-                    with transaction(self._connection):
-                        unpacked_days.reopen(self._connection, self._website, [day])
+            for source, days in _days_of(chunk.lines[self._at.done :]).items():
+                for day in sorted(days):
+                    if unpacked_days.parts_without_rows(self._connection, self._website, day, day, [source]):
+                        with transaction(self._connection):
+                            unpacked_days.reopen(self._connection, self._website, [day], [source])
             self._load_visits(chunk.lines[self._at.done :])
             is_whole = False
             while not is_whole:
@@ -286,7 +288,8 @@ class _Import:
             if self._state.labels_were_swept():
                 self._labels = Labels()
             # Again: they may have been deleted since the chunk was read.
-            unpacked_days.reopen(self._connection, self._website, _days_of(lines))
+            for source, days in _days_of(lines).items():
+                unpacked_days.reopen(self._connection, self._website, days, [source])
             if self._state.another_wrote():
                 self._load_visits(chunk.lines[before.done :])
             self._state.begin(before)
@@ -328,9 +331,13 @@ class _Import:
         self._visits.load(self._connection, wanted, self._state.number)
 
 
-def _days_of(lines: Iterable[Line | SumLine]) -> set[int]:
-    """Return the UTC days of the events among some lines."""
-    return {line.ts_ms // DAY_MS for line in lines if isinstance(line, Line)}
+def _days_of(lines: Iterable[Line | SumLine]) -> dict[int, set[int]]:
+    """Return the UTC days of the events among some lines, by what is packed (tally/storage/sql/day_columns.py)."""
+    found: dict[int, set[int]] = {}
+    for line in lines:
+        if isinstance(line, Line):
+            found.setdefault(source_of(line.type), set()).add(line.ts_ms // DAY_MS)
+    return found
 
 
 class _ImportState:

@@ -15,7 +15,8 @@ from zlib import crc32
 import orjson
 
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, EXPERIMENT, FIELDS, GOAL, VARIANT, VISIT_FIELDS
-from tally.events.event_types import METRICS
+from tally.events.validation import METRICS, VITALS
+from tally.events.validation import TRAFFIC as TRAFFIC_TYPES
 from tally.storage import bulk_insert
 from tally.storage.event_data import STORED
 from tally.storage.sql.filters import Query
@@ -61,7 +62,8 @@ _ENCODING = 3
 # Rows of event_data that are read as one text.
 _ROWS = 1_000
 LAYOUT = crc32(repr((_ENCODING, sorted(COLUMNS.items()))).encode())
-"""Stored with each packed day: days of another layout, such as one without a new dimension, are packed again."""
+"""Stored with each packed day: traffic of another layout, such as one without a new dimension, is packed again. Of
+measurements a dimension without a column is unset."""
 OF_VISITS = frozenset((*VISIT_FIELDS, *NUMBERS[1:]))
 """The columns that always have a number for each visit."""
 OF_EVENTS = (*EVENT_FIELDS, "event_name", "type")
@@ -72,6 +74,11 @@ _NAMES = {number: name for name, number in COLUMNS.items()}
 _FIELDS = [
     f"field in ({', '.join(str(number_of(source, name)) for name in COLUMNS)})" for source, _ in enumerate(TABLES)
 ]
+
+
+def source_of(type_: int) -> int:
+    """Return what is packed with the events of a type."""
+    return TRAFFIC if type_ in TRAFFIC_TYPES else WEB_VITALS if type_ == VITALS else EXPERIMENTS
 
 
 def number_of_events(website: int, day: int, most: int) -> Query:

@@ -101,11 +101,16 @@ def trials_of(scope: Scope) -> Query:
     )
 
 
-def given_trials(rows: Sequence[Sequence[int]]) -> Query:
-    """The same of rows that are known."""
-    columns = ("day", "experiment", "variant", "converted", "goal", "visitors")
-    values = ", ".join(f"value ->> {place} as {column}" for place, column in enumerate(columns))
-    return f"select {values} from json_each(?)", [orjson.dumps(rows).decode()]
+CREATE_GIVEN = (
+    "/* measurements.create_given */ create temp table if not exists given_trial"
+    " (part, day, experiment, variant, converted, goal, visitors)"
+)
+"""A table of such rows that are known, for `given_trials`."""
+
+
+def given_trials(part: int) -> Query:
+    """The same of a part of the table."""
+    return "select day, experiment, variant, converted, goal, visitors from temp.given_trial where part = ?", [part]
 
 
 def number_of_trials(website: int, days: Sequence[int], most: int) -> Query:

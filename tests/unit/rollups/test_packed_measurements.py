@@ -31,6 +31,7 @@ from tally.storage.database import connect_reader, snapshot, transaction
 from tally.storage.sql import day_columns
 from tally.storage.sql.day_columns import EXPERIMENTS, WEB_VITALS
 from tally.storage.sql.events import Place, Scope
+from tally.timestamps import local_iso
 from tally.transfer import undo
 from tally.transfer.exporter import Part, count_events, export_events, newest_ms, part_lines
 from tally.transfer.files import open_source
@@ -373,6 +374,9 @@ def test_a_day_that_has_changed_is_not_replaced(twins: Twins) -> None:
         with transaction(connection):
             remove(connection, 1, WEB_VITALS, day)
         assert not stored(connection, day, third)
+        connection.execute("delete from web_vitals where ts / 86400000 = ?", (day,))
+        with snapshot(connection):
+            assert measurement_packing.pack(connection, 1, WEB_VITALS, day) is None
 
 
 def test_which_days_are_packed(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,8 +392,30 @@ def test_which_days_are_packed(twins: Twins, monkeypatch: pytest.MonkeyPatch) ->
             found.append(day)
             end = day
     assert found == sorted((day for day, count in events.items() if least <= count <= most), reverse=True)
-    twins.build(monkeypatch, (TODAY - 4) * DAY_MS)
-    assert max(packed_days(twins.packed, WEB_VITALS)) == TODAY - 5
+    assert sql(twins.packed, "select max(day) from packed_day where source = 1") == [(TODAY - 5,)]
+    # However few they are, rows beside columns are packed.
+    collected(twins.packed, 0)
+    monkeypatch.setattr(packed_measurements, "MIN_EVENTS", NOTHING)
+    assert build(twins.packed)
+    assert sql(twins.packed, "select count(*) from web_vitals") == [(0,)]
+
+
+def test_a_day_of_sums_may_have_measurements(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Imported sums count on a day without traffic, whatever is packed; traffic does not put measurements back."""
+    day = TODAY - 30
+    measured = [{"type": "vitals", "timestamp": day * DAY_MS + n, "vitals": {"lcp": n}} for n in range(9)]
+    total = {"type": "imported_sum", "day": local_iso(day * DAY_MS, 0)[:10], "field": "total", "visitors": 5}
+    view = {"type": "pageview", "timestamp": day * DAY_MS, "visitor": "1", "pathname": "/"}
+    for line in (*measured, None, total, None, view, None):
+        if line is None:
+            twins.build(monkeypatch)
+            twins.each(lambda path: sql(path, "select * from total_15m where website = 1 order by quarter"))
+        else:
+            assert twins.each(partial(import_lines, website=1, lines=[line])) == (int(line is not total), 0, 0)
+    assert sql(twins.packed, "select count(*) from web_vitals") == [(0,)]
+    assert packed_days(twins.packed, WEB_VITALS)[day] == len(measured)
+    assert twins.each(lambda path: import_lines(path, 1, [view])) == (1, 0, 0)
+    assert sql(twins.packed, "select count(*) from web_vitals") == [(0,)]
 
 
 def test_columns_that_do_not_give_the_rows_are_not_stored(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -413,7 +439,7 @@ def test_damaged_columns(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
         field,
         day,
     )
-    assert wrong(twins.packed) == [verify.Verdict(0, day, verify.COLUMNS)]
+    assert wrong(twins.packed) == [verify.Verdict(0, day, verify.MEASURED)]
     collected(twins.packed, 1)
     twins.build(monkeypatch)
     beside = sql(twins.packed, "select distinct ts / 86400000 from web_vitals")

@@ -147,7 +147,7 @@ def test_only_rows_that_were_compared_are_deleted(harness: RollupHarness) -> Non
         "update rollup_state set state = 1 where level = 0",
         "update packed_day set layout = 1",
         "update packed_day set version = version - 1",
-        f"update packed_day set events = {unpacked_days.MAX_EVENTS + 1}",
+        f"update packed_day set events = {packed_days.MAX_EVENTS + 1}",
         "insert into import values (1, 1, 'x', '', 'x', 'undoing', 0, 0, 0, 0, 0, 0, '{}', null, null, 0, 0, null)",
     ):
         with snapshot(harness.writer):

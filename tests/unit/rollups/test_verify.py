@@ -416,6 +416,7 @@ def test_conversions_of_goals_are_compared(tmp_path: Path, verify: Verify) -> No
 )
 def test_columns_of_days_are_compared(db: Path, verify: Verify, damage: str) -> None:
     with_rows(db)
+    assert build(db)
     right = rows(db, "day_column")
     assert verify().status == 0
     sql(db, damage.format(place=f"website = 1 and day = {FINAL_DAY}"))
