@@ -165,7 +165,7 @@ class LabelScan:
         if statement:
             with interrupted_when(connection, self._is_over):
                 for row in connection.execute(statement, parameters):
-                    for label in row if type(row[0]) is int and len(row) == 1 else self._labels_of(*row):
+                    for label in row if isinstance(row[0], int) else self._labels_of(*row):
                         if label <= self._last:
                             self._used[label] = 1
         return bool(statement)

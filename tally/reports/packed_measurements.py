@@ -26,7 +26,6 @@ from tally.timestamps import DAY_MS
 
 # Columns that measurements lack, with the value that they have instead.
 _FIXED = {name: 0 for name, value in NO_TRAFFIC.items() if value == "0"}
-
 _EDGES = [np.array(edges) for edges in EDGES]
 
 

@@ -14,6 +14,7 @@ import orjson
 
 from tally.events.dimensions import FIELDS
 from tally.rollups.day_packing import numbers
+from tally.rollups.packed_days import stored_checksum
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import damaged
@@ -35,11 +36,7 @@ def stored_columns(connection: sqlite3.Connection, website: int, source: int, da
     Raises sqlite3.DatabaseError, as of a damaged file, where they are not those that were packed.
     """
     found = sql.stored(connection, website, source, day)
-    (expected,) = connection.execute(
-        "/* day_unpacking.checksum */ select checksum from packed_day where website = ? and source = ? and day = ?",
-        (website, source, day),
-    ).fetchone()
-    if sql.checksum(found) != expected:
+    if sql.checksum(found) != stored_checksum(connection, website, source, day):
         raise damaged(f"the columns of day {day} of website {website} are damaged")
     return found
 

@@ -14,8 +14,8 @@ import numpy as np
 from tally.events.event_types import METRICS
 from tally.rollups.day_packing import numbers
 from tally.rollups.day_unpacking import Rows, stored_columns, tuples
-from tally.rollups.packed_days import MAX_EVENTS
-from tally.rollups.packed_measurements import PackedRows, replaced
+from tally.rollups.packed_days import MAX_EVENTS, stored_checksum
+from tally.rollups.packed_measurements import PackedRows
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.day_columns import Array, decoded, decoded_texts, encoded, encoded_texts, ids_of
 from tally.storage.sql import day_columns as sql
@@ -91,7 +91,7 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
     """Return the columns of a day, from its rows and the columns that it has; `connection` must be in a read
     transaction. None without rows, and where the columns do not give exactly these, would be of more than MAX_EVENTS,
     or are damaged. Takes 10 µs an event."""
-    before = replaced(connection, website, source, day)
+    before = stored_checksum(connection, website, source, day)
     try:
         own = None if before is None else unpacked(connection, website, source, day)
     except sqlite3.DatabaseError as failure:

@@ -118,6 +118,15 @@ def stored(connection: sqlite3.Connection, website: int) -> list[int]:
     return [day for (day,) in rows]
 
 
+def stored_checksum(connection: sqlite3.Connection, website: int, source: int, day: int) -> int | None:
+    """Return the checksum of the columns of a day, None where it has none."""
+    row = connection.execute(
+        "/* packed_days.checksum */ select checksum from packed_day where website = ? and source = ? and day = ?",
+        (website, source, day),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
 def delete_before(connection: sqlite3.Connection, website: int, end: int) -> bool:
     """Delete the columns of a packed day before a day, the oldest of traffic first; return whether there was one."""
     row = connection.execute(

@@ -12,8 +12,8 @@ import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tally.rollups.packed_days import DELETED, MAX_EVENTS, remove
-from tally.storage.sql.day_columns import LAYOUT, TABLES, checksum, write
+from tally.rollups.packed_days import DELETED, MAX_EVENTS, remove, stored_checksum
+from tally.storage.sql.day_columns import LAYOUT, TABLES, checksum, measurement_column, write
 from tally.timestamps import DAY_MS
 
 # A column takes 40 bytes beside its content.
@@ -46,7 +46,9 @@ def next_day(connection: sqlite3.Connection, website: int, source: int, end: int
             f" {table} where website = ? and ts >= ? and ts < ? limit ?)",
             (website, day * DAY_MS, (day + 1) * DAY_MS, MAX_EVENTS + 1),
         ).fetchone()
-        if events <= MAX_EVENTS and (events >= MIN_EVENTS or replaced(connection, website, source, day) is not None):
+        if events <= MAX_EVENTS and (
+            events >= MIN_EVENTS or stored_checksum(connection, website, source, day) is not None
+        ):
             return day
 
 
@@ -71,28 +73,13 @@ def with_rows(connection: sqlite3.Connection, website: int, source: int, days: I
     ]
 
 
-def replaced(connection: sqlite3.Connection, website: int, source: int, day: int) -> int | None:
-    """Return the checksum of the columns of a day, None where it has none."""
-    row = connection.execute(
-        "/* packed_measurements.replaced */ select checksum from packed_day where website = ? and source = ?"
-        " and day = ?",
-        (website, source, day),
-    ).fetchone()
-    return None if row is None else int(row[0])
-
-
 def store(connection: sqlite3.Connection, website: int, source: int, day: int, packed: PackedRows) -> bool:
     """Replace the rows of a day by columns, unless it has changed since these were made. Return whether it did."""
-    table, span = TABLES[source], (website, day * DAY_MS, (day + 1) * DAY_MS)
-    (ids,) = connection.execute(
-        f"/* packed_measurements.ids */ select json_group_array(id) from (select id from {table}"
-        " where website = ? and ts >= ? and ts < ? order by ts, id)",
-        span,
-    ).fetchone()
+    (ids,) = connection.execute(*measurement_column(website, source, day, "id")).fetchone()
     is_undone = connection.execute(
         "/* packed_measurements.is_undone */ select 1 from import where website = ? and state = 'undoing'", (website,)
     ).fetchone()
-    if ids != packed.ids or replaced(connection, website, source, day) != packed.replaced or is_undone:
+    if ids != packed.ids or stored_checksum(connection, website, source, day) != packed.replaced or is_undone:
         return False
     remove(connection, website, source, day)
     write(connection, website, source, day, packed.columns)
@@ -103,6 +90,7 @@ def store(connection: sqlite3.Connection, website: int, source: int, day: int, p
         (website, source, day, LAYOUT, packed.events, DELETED, checksum(packed.columns)),
     )
     connection.execute(
-        f"/* packed_measurements.delete */ delete from {table} where website = ? and ts >= ? and ts < ?", span
+        f"/* packed_measurements.delete */ delete from {TABLES[source]} where website = ? and ts >= ? and ts < ?",
+        (website, day * DAY_MS, (day + 1) * DAY_MS),
     )
     return True

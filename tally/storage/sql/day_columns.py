@@ -33,9 +33,6 @@ OF_ROWS = ("visit", "entry_after_ms", "exit_before_ms", "acquired_after_ms", "vi
 """Columns that only rows are made from (tally/rollups/unpacked_days.py). visitor: for each visitor; first_id: of the
 events by (ts, place in the columns) the first one's id; id_step: for each of these, its id minus that of the one
 before (`ids_of` in tally/storage/day_columns.py)."""
-OF_MEASUREMENTS = ("ts_step", "first_id", "id_step")
-"""Columns in place of ts and id of web vitals and experiments. ts_step: for each row, its ts minus that of the one
-before, or the start of the day."""
 COLUMNS = {
     **{name: number for number, name in enumerate(FIELDS)},
     "event_name": EVENT_NAME,
@@ -48,7 +45,8 @@ COLUMNS = {
     **{name: 140 + place for place, name in enumerate(("ts_step", "value", *METRICS))},
 }
 """The number of each column in the database; those of dimensions and event_name are as in rollup. To those of web
-vitals and experiments, `_OF_SOURCE` times the source is added."""
+vitals and experiments, `_OF_SOURCE` times the source is added; ts_step: of each of these, its ts minus that of the one
+before, or the start of the day."""
 _OF_SOURCE = 200
 
 
