@@ -133,12 +133,13 @@ create table website_usage (
 -- --- Deduplication
 
 -- Events with an event_id that arrived within the last 72 hours, as keyed digests of event_id and content
--- (tally/ingest/writer.py). A copy is accepted but not stored, and updates arrived_ms.
+-- (tally/ingest/event_ids.py). A copy is accepted but not stored, and updates arrived_ms.
 create table event_id (
   website     integer not null,
+  made_ms     integer not null,  -- the time in an event_id that is a UUID of version 7; 0 for other ids
   digest      blob    not null check (length(digest) = 16),
   arrived_ms  integer not null,  -- arrival of the newest copy
-  primary key (website, digest)
+  primary key (website, made_ms, digest)
 ) strict, without rowid;
 
 -- For the deletion of expired rows: where arrived_ms < ?

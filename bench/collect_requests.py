@@ -7,6 +7,7 @@ is sent; the bytes around it are made once.
 
 import json
 import random
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ USER_AGENTS = (
 EVENTS_PER_BATCH = 50  # the maximum of a request
 # Different requests, for the caches of labels and User-Agents.
 _REQUESTS = 2_000
-_PLACEHOLDER = "event-id-placeholder"
+_NO_UUID = "00000000-0000-0000-0000-000000000000"
 
 
 class EventGenerator:
@@ -89,22 +90,24 @@ def post(headers: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-def singles(website: str, *, with_event_id: bool = False) -> MakeRequest:
-    """Return requests with one event each, of 5,000 visitors."""
+def singles(website: str, uuid_version: int = 0) -> MakeRequest:
+    """Return requests with one event each, of 5,000 visitors, with new UUIDs of this version as event_ids, 0: without.
+
+    The tracker sends version 7, which begins with the time.
+    """
     generator = EventGenerator(1, 5_000)
     made = []
     for _ in range(_REQUESTS):
-        made.append(
-            single(generator, website, generator.event() | ({"event_id": _PLACEHOLDER} if with_event_id else {}))
-        )
-    if not with_event_id:
+        made.append(single(generator, website, generator.event() | ({"event_id": _NO_UUID} if uuid_version else {})))
+    if not uuid_version:
         return lambda n: made[n % _REQUESTS]
-    halves = [request.split(_PLACEHOLDER.encode()) for request in made]
-    width = len(_PLACEHOLDER)
+    halves = [request.split(_NO_UUID.encode()) for request in made]
 
     def marked(n: int) -> bytes:
         before, after = halves[n % _REQUESTS]
-        return b"%b%0*d%b" % (before, width, n, after)
+        now_ms = time.time_ns() // 1_000_000
+        id = b"%08x-%04x-%d000-8000-%012x" % (now_ms >> 16, now_ms & 0xFFFF, uuid_version, n)
+        return before + id + after
 
     return marked
 

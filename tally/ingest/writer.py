@@ -26,8 +26,6 @@ every moment all ids up to the last one (`WriteResult.last_id`) are committed or
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from hashlib import blake2b
-from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
@@ -35,7 +33,6 @@ from tally.accounts.api_keys import key_salt
 from tally.accounts.usage import month_of
 from tally.clock import Clock
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, EXPERIMENT, FIELDS
-from tally.events.json_scalars import canonical
 from tally.events.sessions import Sessions
 from tally.events.validation import (
     AB_ASSIGN,
@@ -46,10 +43,10 @@ from tally.events.validation import (
     TRAFFIC,
     VITALS,
     WITH_EXPERIMENT,
-    Event,
     Rejection,
 )
 from tally.events.visits import NO_ACQUISITION, Visit, packed_acquisition
+from tally.ingest import event_ids
 from tally.ingest.ingest_engine import DUPLICATE, MONTH_FULL, NO_ASSIGNMENT, Outcomes, PreparedEvent, WriteRequest
 from tally.rollups import (
     experiments,
@@ -62,7 +59,7 @@ from tally.rollups import (
     web_vitals,
 )
 from tally.storage import event_data, visit_rows
-from tally.storage.bulk_insert import insert, marks, parts
+from tally.storage.bulk_insert import insert
 from tally.storage.database import transaction
 from tally.storage.labels import Labels
 from tally.storage.sql import day_columns
@@ -73,11 +70,8 @@ from tally.timestamps import DAY_MS
 # A restart skips at most this many ids.
 ID_BLOCK = 10_000
 
-_NO_URL = ("", "", "")
 # From the dimensions of an event: those that are stored with it, and those of its visit's acquisition.
 _of_event, _of_visit = (itemgetter(*map(FIELDS.index, names)) for names in (EVENT_FIELDS, ACQUISITION))
-# The fields of Event from here on are those of measurements.
-_MEASUREMENT = Event._fields.index("vitals")
 
 
 class WriteResult(NamedTuple):
@@ -105,11 +99,11 @@ class EventWriter:
         # Plan -> events per month, None where unlimited.
         self.limit_of = limit_of
         self._next_id = self.ids_end = 0
-        self._salt = b""
+        self.salt = b""
 
     def start(self, connection: sqlite3.Connection) -> int:
         """Continue after the ids that the file has reserved; return the last of them."""
-        self._salt = key_salt(connection)
+        self.salt = key_salt(connection)
         self._next_id = self.ids_end = ids_end(connection)
         return self._next_id - 1
 
@@ -154,27 +148,10 @@ class EventWriter:
         """Return a function from each of the texts to its label number."""
         return self.labels.numbers_of(connection, texts).__getitem__
 
-    def digest(self, event: Event) -> bytes:
-        """Return what is stored of an event_id: 16 bytes, a keyed hash of the event_id and the event's content.
-
-        Content is type, url, name, event_name, event_data by value, and the fields of measurements: an event with a
-        guessed event_id and other content is no duplicate. Time, visitor, referrer and labels such as app_version are
-        not content, because a client may resend an event later, after an update, from another network. 1 to 2 µs.
-        """
-        host, path, query = (event.url or _NO_URL)[:3]
-        data = event.event_data
-        if data:
-            data = canonical(data).decode()
-        # No text contains NUL, so different events give different bytes.
-        content = f"{event.event_id}\0{event.type}\0{host}\0{path}\0{query}\0{event.name}\0{event.event_name}\0{data}"
-        if event.type not in TRAFFIC:
-            content += f"\0{event[_MEASUREMENT:]}"
-        return blake2b(content.encode(), digest_size=16, key=self._salt).digest()
-
     def chores(self, connection: sqlite3.Connection) -> None:
         """Delete expired identities, and some expired event_ids; call every second."""
         self.sessions.keep(self.clock.deletion_time_ms())
-        delete_expired(connection, self.clock.deletion_time_ms())
+        event_ids.delete_expired(connection, self.clock.deletion_time_ms())
 
 
 class _Group:
@@ -196,8 +173,10 @@ class _Group:
             },
         )
         self.used = self._used_before.copy()
-        self._keys = {id(row): (row.website.number, writer.digest(row.event)) for row in rows if row.event.event_id}
-        self._arrivals = _arrivals(connection, list(self._keys.values()))
+        self._keys = {
+            id(row): event_ids.key_of(row.website.number, row.event, writer.salt) for row in rows if row.event.event_id
+        }
+        self._arrivals = event_ids.arrivals(connection, list(self._keys.values()))
         self._experiments = _experiments(rows)
         # Looked up, not created: a rejected event leaves no label.
         self._found = writer.labels.find(connection, self._experiments) if self._experiments else {}
@@ -210,7 +189,7 @@ class _Group:
         self._replaced_experiments: Counter[tuple[int, int]] = Counter()
         self.check: Check | None = None
         self._number: Callable[[str], int] = {"": 0}.__getitem__
-        self._renewed: dict[tuple[int, bytes], int] = {}
+        self._renewed: dict[event_ids.Key, int] = {}
         self._assigned: dict[experiments.Key, experiments.Assignment] = {}
         self._converted: list[tuple[experiments.Key, int]] = []
         self._events: list[tuple[Any, ...]] = []
@@ -337,7 +316,7 @@ class _Group:
         )
         experiments.assign(run, self._assigned)
         experiments.convert(run, self._converted)
-        insert(run, "writer", "event_id", [(*key, ms) for key, ms in self._renewed.items()], "insert or replace")
+        event_ids.store(run, self._renewed)
         _each(
             run,
             "/* writer.usage */ insert into account_usage (account, month, events) values (?, ?, ?)"
@@ -447,20 +426,6 @@ class _Group:
         return first.variant if first else 0
 
 
-def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int, most: int = 2_000) -> int:
-    """Delete up to `most` event_ids of which no copy came for 72 hours; return how many."""
-    old = connection.execute(
-        "/* writer.old */ select website, digest from event_id where arrived_ms < ? order by arrived_ms limit ?",
-        (deletion_time_ms - OLDEST_MS, most),
-    ).fetchall()
-    if old:
-        with transaction(connection):
-            connection.executemany(
-                "/* writer.delete_expired */ delete from event_id where website = ? and digest = ?", old
-            )
-    return len(old)
-
-
 def ids_end(connection: sqlite3.Connection) -> int:
     """Return the end of the ids that have been given out to any process."""
     row = connection.execute("/* writer.ids_end */ select value from meta where name = 'next_id'").fetchone()
@@ -493,20 +458,6 @@ def _months(requests: Sequence[WriteRequest]) -> list[int]:
 def _used(connection: sqlite3.Connection, months: Iterable[tuple[int, int]]) -> dict[tuple[int, int], int]:
     statement = "/* writer.used */ select events from account_usage where account = ? and month = ?"
     return {month: (connection.execute(statement, month).fetchone() or (0,))[0] for month in months}
-
-
-def _arrivals(connection: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> dict[tuple[int, bytes], int]:
-    """Return when the last copy of each event_id arrived, for those that are stored."""
-    found: dict[tuple[int, bytes], int] = {}
-    for part in parts(keys):
-        # With `in (list)` SQLite would scan the whole table.
-        statement = (
-            f"/* writer.arrivals */ with sent (website, digest) as (values {marks(2, len(part))})"
-            " select id.website, id.digest, arrived_ms from sent cross join event_id as id using (website, digest)"
-        )
-        for website, digest, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):
-            found[website, digest] = arrived_ms
-    return found
 
 
 def _each(connection: sqlite3.Connection, statement: str, rows: Collection[tuple[object, ...]]) -> None:

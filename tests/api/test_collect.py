@@ -743,6 +743,34 @@ async def test_a_duplicate_extends_no_visit(app: App) -> None:
     assert app.sql("select events from account_usage") == [(2,)]
 
 
+TIMES = {
+    "01a21e42-4555-730a-915c-7813e4277fea": 0x01A21E424555,
+    "01A21E42-4555-730A-915C-7813E4277FEA": 0x01A21E424555,
+    "01a21e42-4555-730a-915c-7813e4277fea/2": 0x01A21E424555,
+    "00000000-0000-7000-8000-000000000000": 0,
+    "ffffffff-ffff-7fff-bfff-ffffffffffff": 2**48 - 1,
+    "01a21e42-4555-430a-915c-7813e4277fea": 0,
+    "01a21e42-4555-730a-c15c-7813e4277fea": 0,
+    "01a21e424555730a915c7813e4277fea": 0,
+    "x01a21e42-4555-730a-915c-7813e4277fea": 0,
+    "٠١٢٣٤٥٦٧-٠١٢٣-7000-8000-000000000000": 0,
+    "order-1001": 0,
+}
+
+
+async def test_the_time_in_an_event_id(app: App) -> None:
+    """Of a UUID of version 7 the time is stored, by which the table is ordered; copies count once with every id."""
+    website = await app.website()
+    sent = [view(event_id=event_id) for event_id in TIMES]
+    for part in (sent[:3], sent, sent[3:] + sent[:3]):
+        assert (await app.collect(batch(website, part))).json["accepted"] == len(part)
+    assert stored(app) == len(sent)
+    assert app.sql("select made_ms from event_id") == [(time,) for time in sorted(TIMES.values())]
+    app.clock.advance(72 * HOUR_S + 1)
+    await app.store.tick()
+    assert app.sql("select made_ms from event_id") == []
+
+
 async def test_event_ids_are_stored_as_digests(app: App) -> None:
     """event_id is stored as a digest."""
     website = await app.website()

@@ -7,6 +7,8 @@ resolves every name under .test to that address, so pages and server are of diff
 
 import json
 import threading
+import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
@@ -15,6 +17,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 HOP = ("connection", "keep-alive", "transfer-encoding", "content-length", "date", "server")
+
+
+def age_s(event_id: str) -> float:
+    """Return how many seconds ago an event_id was made, a UUID of version 7."""
+    id = uuid.UUID(event_id)
+    assert (id.version, id.variant) == (7, uuid.RFC_4122)
+    return time.time() - (id.int >> 80) / 1000
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tally.storage.database import open_database
 from tests.browser.conftest import TrackedSite, Visit
-from tests.browser.customer_site import Pages, Reply
+from tests.browser.customer_site import Pages, Reply, age_s
 from tests.support.process import Serve, until
 
 MAC = (
@@ -51,6 +51,7 @@ def test_a_view_is_one_plain_request(tracked: TrackedSite, visit: Visit) -> None
     assert "cookie" not in sent.headers
     [event] = sent.events
     assert event.keys() == {"type", "url", "referrer", "event_id"}
+    assert 0 <= age_s(event["event_id"]) < 3_600
     assert sent.json.keys() == {"website_id", "context", "events"}
     assert "#" not in event["url"]
     assert stored(page) == ["", [], []]

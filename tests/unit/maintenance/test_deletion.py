@@ -136,7 +136,7 @@ def db(tmp_path: Path) -> Path:
                 )
                 connection.execute(f"insert into {table} values ({', '.join('?' * len(row))})", list(row.values()))
         connection.execute("insert into rollup values (1, 3, 5, 0, 1, 1, 1)")
-        connection.execute("insert into event_id values (1, zeroblob(16), 0), (2, zeroblob(16), 0)")
+        connection.execute("insert into event_id values (1, 0, zeroblob(16), 0), (2, 0, zeroblob(16), 0)")
         connection.execute("insert into import_id values (1, 0, 5, 1), (2, 0, 5, 1)")
         connection.execute("insert into import_range values (1, 1000000, 1000001, 1), (2, 1000001, 1000002, 1)")
         of_import = "'canary-format', 'canary-digest', 'canary-file', 'complete', 0, 0, 0, 0, 0, 0, '{}'"

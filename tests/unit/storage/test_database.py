@@ -495,8 +495,8 @@ VIOLATIONS = {
     "key: digest too short": "insert into api_key values (1, 1, '', 'tly_', x'00', 0, null)",
     "key: digest as text": f"insert into api_key values (1, 1, '', 'tly_', '{'0' * 32}', 0, null)",
     "key: no such account": "insert into api_key values (1, 99, '', 'tly_', zeroblob(32), 0, null)",
-    "event_id: digest too long": "insert into event_id values (1, zeroblob(17), 0)",
-    "event_id: twice": "insert into event_id values (1, zeroblob(16), 0), (1, zeroblob(16), 1)",
+    "event_id: digest too long": "insert into event_id values (1, 0, zeroblob(17), 0)",
+    "event_id: twice": "insert into event_id values (1, 0, zeroblob(16), 0), (1, 0, zeroblob(16), 1)",
     "import_id: twice": "insert into import_id values (1, 0, 5, 1), (1, 0, 5, 2)",
     "label: twice": "insert into label (text) values ('')",
     "event: type below 0": f"insert into event values (1, 0, 1, -1, 0, 0, {OF_EVENT}, 0, null)",
@@ -525,7 +525,7 @@ VALID_ROWS = {
     "heatmap_count": "insert into heatmap_count values (1, 8, 0, 0, 0, 0, 0, 0, 0, 0)",
     "heatmap_point": "insert into heatmap_point values (1, 0, 0, 2, 1, 0, 0, 1)",
     "key": "insert into api_key values (1, 1, '', 'tly_', zeroblob(32), 0, null)",
-    "event_id": "insert into event_id values (1, zeroblob(16), 0)",
+    "event_id": "insert into event_id values (1, 0, zeroblob(16), 0)",
     "import_id": "insert into import_id values (1, 0, -9223372036854775808, 1)",
 }
 

@@ -31,7 +31,7 @@ from tally.demo.sites import SITES
 from tally.events.dimensions import ACQUISITION, ENTRY_PAGE, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
 from tally.ingest import rejected_events
-from tally.ingest.writer import delete_expired
+from tally.ingest.event_ids import delete_expired
 from tally.maintenance import background_work, backup, doctor_database, retention
 from tally.maintenance.doctor_offsite import content_of
 from tally.reports import coverage, experiments, funnels
@@ -96,7 +96,8 @@ GROWING = {
     "heatmap_point": r"PRIMARY KEY \(website=\? AND day[<>=]",
     "heatmap_block": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND band(?:>\?|=\? AND level=\?))",
     "heatmap_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
-    "event_id": r"PRIMARY KEY \(website=\? AND digest=\?\)|(?:COVERING )?INDEX event_id_by_arrival \(arrived_ms<\?\)",
+    "event_id": r"PRIMARY KEY \(website=\? AND made_ms=\? AND digest=\?\)"
+    r"|(?:COVERING )?INDEX event_id_by_arrival \(arrived_ms<\?\)",
     "import_id": r"PRIMARY KEY \(website=\? AND ts(?:[<>]|=\? AND digest=\?\))",
     "imported_field": r"PRIMARY KEY \(website=\?(?:\)| AND (?:field=\? AND day[<>=]|\(field,day\)>))|COVERING"
     r" INDEX imported_field_by_day \(website=\?(?: AND day=\?)?\)",

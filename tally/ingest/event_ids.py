@@ -1,0 +1,83 @@
+"""Table event_id: which events with an `event_id` arrived within the last 72 hours.
+
+Of an event_id two things are stored: a keyed digest of it and of the event's content, and the time in it where it is a
+UUID of version 7 (RFC 9562, 5.7), which the tracker and the clients send. Copies have the same time, so it does not
+change which events are copies. The table is ordered by it: such ids are added at the end of a B-tree, in pages that a
+group of requests shares. Other ids have 0 there and lie in the order of their digests, each in a page of its own, which
+writes five times as much to the write-ahead log and takes twice the processor time.
+"""
+
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from itertools import chain
+
+from tally.events.json_scalars import canonical
+from tally.events.validation import OLDEST_MS, TRAFFIC, Event
+from tally.storage.bulk_insert import insert, marks, parts
+from tally.storage.database import transaction
+
+Key = tuple[int, int, bytes]
+"""Website, time in the event_id (ms since 1970, or 0), digest."""
+
+_UUID7 = re.compile("([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab]", re.IGNORECASE)
+_NO_URL = ("", "", "")
+# The fields of Event from here on are those of measurements.
+_MEASUREMENT = Event._fields.index("vitals")
+
+
+def key_of(website: int, event: Event, salt: bytes) -> Key:
+    """Return the key of an event that has an event_id. Its digest is a hash of 16 bytes, keyed with the salt.
+
+    Content is type, url, name, event_name, event_data by value, and the fields of measurements: an event with a guessed
+    event_id and other content is no duplicate. Time, visitor, referrer and labels such as app_version are not content,
+    because a client may resend an event later, after an update, from another network. 2 to 3 µs.
+    """
+    host, path, query = (event.url or _NO_URL)[:3]
+    data = event.event_data
+    if data:
+        data = canonical(data).decode()
+    # No text contains NUL, so different events give different bytes.
+    content = f"{event.event_id}\0{event.type}\0{host}\0{path}\0{query}\0{event.name}\0{event.event_name}\0{data}"
+    if event.type not in TRAFFIC:
+        content += f"\0{event[_MEASUREMENT:]}"
+    version_7 = _UUID7.match(event.event_id)
+    made_ms = int(version_7[1] + version_7[2], 16) if version_7 else 0
+    return website, made_ms, blake2b(content.encode(), digest_size=16, key=salt).digest()
+
+
+def arrivals(connection: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, int]:
+    """Return when the last copy of each event arrived (ms since 1970), for those that are stored."""
+    found: dict[Key, int] = {}
+    for part in parts(keys):
+        # With `in (list)` SQLite would scan the whole table.
+        statement = (
+            f"/* event_ids.arrivals */ with sent (website, made_ms, digest) as (values {marks(3, len(part))})"
+            " select id.website, id.made_ms, id.digest, arrived_ms"
+            " from sent cross join event_id as id using (website, made_ms, digest)"
+        )
+        for *key, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):
+            found[tuple(key)] = arrived_ms
+    return found
+
+
+def store(connection: sqlite3.Connection, arrived_ms: Mapping[Key, int]) -> None:
+    """Store when each event, or its newest copy, arrived."""
+    insert(connection, "event_ids", "event_id", [(*key, ms) for key, ms in arrived_ms.items()], "insert or replace")
+
+
+def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int, most: int = 2_000) -> int:
+    """Delete up to `most` event_ids of which no copy came for 72 hours; return how many."""
+    old = connection.execute(
+        "/* event_ids.old */ select website, made_ms, digest from event_id"
+        " where arrived_ms < ? order by arrived_ms limit ?",
+        (deletion_time_ms - OLDEST_MS, most),
+    ).fetchall()
+    if old:
+        with transaction(connection):
+            connection.executemany(
+                "/* event_ids.delete_expired */ delete from event_id where website = ? and made_ms = ? and digest = ?",
+                old,
+            )
+    return len(old)
