@@ -36,16 +36,16 @@ _WARM_UP_S = 1.0
 def collect(bench: Bench) -> list[Row]:
     """Return the rows of single events: on both kinds of event loop, and with an event_id each."""
     with_uvloop = [
-        ("uvloop in both", True, 0),
-        ("uvloop in both, an event_id each", True, 7),
-        ("uvloop in both, an event_id without a time each", True, 4),
+        ("uvloop in both", True, ""),
+        ("uvloop in both, an event_id each", True, "time"),
+        ("uvloop in both, an event_id without a time each", True, "random"),
     ]
-    without = [("asyncio's own loop in both", False, 0)]
+    without = [("asyncio's own loop in both", False, "")]
     rows = []
-    for what, uvloop, uuid_version in [*(with_uvloop if HAS_UVLOOP else []), *without]:
+    for what, uvloop, event_ids in [*(with_uvloop if HAS_UVLOOP else []), *without]:
         with bench.copy() as data_set, Tally(data_set.db, uvloop=uvloop) as tally, BareServer(uvloop=uvloop) as bare:
             wait_until_built(data_set.db)
-            make = _numbered(singles(data_set.website, uuid_version))
+            make = _numbered(singles(data_set.website, event_ids))
             disk = BulkInsert(data_set.db.parent)
             try:
                 rows += _compared_with_bare(bench, f"single events, {what}", make, tally, bare, disk)

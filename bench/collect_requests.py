@@ -26,7 +26,7 @@ USER_AGENTS = (
 EVENTS_PER_BATCH = 50  # the maximum of a request
 # Different requests, for the caches of labels and User-Agents.
 _REQUESTS = 2_000
-_NO_UUID = "00000000-0000-0000-0000-000000000000"
+_PLACEHOLDER = "event_id_with_24_letters"
 
 
 class EventGenerator:
@@ -90,24 +90,24 @@ def post(headers: str, body: bytes) -> bytes:
     return head.encode() + body
 
 
-def singles(website: str, uuid_version: int = 0) -> MakeRequest:
-    """Return requests with one event each, of 5,000 visitors, with new UUIDs of this version as event_ids, 0: without.
+def singles(website: str, event_ids: str = "") -> MakeRequest:
+    """Return requests with one event each, of 5,000 visitors.
 
-    The tracker sends version 7, which begins with the time.
+    event_ids: `time`, that begin with it, as those of the tracker; `random`; or "", without.
     """
     generator = EventGenerator(1, 5_000)
     made = []
     for _ in range(_REQUESTS):
-        made.append(single(generator, website, generator.event() | ({"event_id": _NO_UUID} if uuid_version else {})))
-    if not uuid_version:
+        made.append(single(generator, website, generator.event() | ({"event_id": _PLACEHOLDER} if event_ids else {})))
+    if not event_ids:
         return lambda n: made[n % _REQUESTS]
-    halves = [request.split(_NO_UUID.encode()) for request in made]
+    halves = [request.split(_PLACEHOLDER.encode()) for request in made]
+    tail = b"%010d" % random.getrandbits(32)
 
     def marked(n: int) -> bytes:
         before, after = halves[n % _REQUESTS]
         now_ms = time.time_ns() // 1_000_000
-        id = b"%08x-%04x-%d000-8000-%012x" % (now_ms >> 16, now_ms & 0xFFFF, uuid_version, n)
-        return before + id + after
+        return before + (b"%d-%010d" % (now_ms, n) if event_ids == "time" else b"x%012d.%s" % (n, tail)) + after
 
     return marked
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from tally.events.channels import CHANNELS, channel
+from tally.events.sessions import RANDOM_BITS
 
 T = TypeVar("T")
 
@@ -175,8 +176,8 @@ class Traffic:
         rand, midnight, end_ms = rng.random, day * DAY_MS, min(to_ms, (day + 1) * DAY_MS)
         day = Day([], [])
         for _ in range(visitors):
-            visitor = rng.getrandbits(62)
             begin_ms = midnight + self._quarters[int(rand() * 4096)] * 900_000 + int(rand() * 900_000)
+            visitor = begin_ms - midnight << RANDOM_BITS | rng.getrandbits(RANDOM_BITS)
             if not from_ms <= begin_ms < end_ms:
                 continue
             client = self._client(rand)

@@ -1,8 +1,8 @@
 // The collect API and the read API, for Node.js and other places with `fetch`. Pages use the tracker: browser.js.
 //
 // A request is sent again after no response, 429 and 5xx: after the time of Retry-After, otherwise after half a second,
-// one, two and so on. Every event has an event_id, so that an event which is sent again counts once: a UUID of version 7,
-// which begins with the time and is therefore stored fastest.
+// one, two and so on. Every event has an event_id, so that an event which is sent again counts once; ids that
+// begin with the time are stored fastest.
 
 import { OPERATIONS } from "./operations.js";
 
@@ -10,11 +10,6 @@ import { OPERATIONS } from "./operations.js";
 /** @typedef {{ url: string, timeout: number, retries: number, maxWait: number }} Settings */
 
 const LIMITS = { retries: 3, maxWait: 60_000 };
-
-function uuid7() {
-  const now = Date.now().toString(16).padStart(12, "0");
-  return `${now.slice(0, 8)}-${now.slice(8)}-7${crypto.randomUUID().slice(15)}`;
-}
 
 /** @implements {import("./index.d.ts").TallyError} */
 export class TallyError extends Error {
@@ -79,7 +74,10 @@ export class CollectClient {
    * @returns {Promise<import("./schema.d.ts").CollectAnswer>}
    */
   async send(events, { visitor } = {}) {
-    const named = events.map((event) => ({ ...event, event_id: event.event_id || uuid7() }));
+    const named = events.map((event) => ({
+      ...event,
+      event_id: event.event_id || `${Date.now()}-${crypto.randomUUID()}`,
+    }));
     const answer = await request(this.#settings, "/api/collect", {
       method: "POST",
       headers: { "Content-Type": "application/json", ...headersOf(visitor) },

@@ -1,10 +1,10 @@
 """Table event_id: which events with an `event_id` arrived within the last 72 hours.
 
-Of an event_id two things are stored: a keyed digest of it and of the event's content, and the time in it where it is a
-UUID of version 7 (RFC 9562, 5.7), which the tracker and the clients send. Copies have the same time, so it does not
-change which events are copies. The table is ordered by it: such ids are added at the end of a B-tree, in pages that a
-group of requests shares. Other ids have 0 there and lie in the order of their digests, each in a page of its own, which
-writes five times as much to the write-ahead log and takes twice the processor time.
+Of an event_id two things are stored: a keyed digest of it and of the event's content, and the time at its beginning, if
+it has one: 13 digits, meant as milliseconds since 1970. The tracker and the clients send such ids. Copies have the same
+one, so it does not change which events are copies. The table is ordered by it: these ids are added at the end of a
+B-tree, in pages that a group of requests shares. Other ids have 0 there and lie in the order of their digests, each in
+a page of its own, which writes five times as much to the write-ahead log and takes twice the processor time.
 """
 
 import re
@@ -21,7 +21,7 @@ from tally.storage.database import transaction
 Key = tuple[int, int, bytes]
 """Website, time in the event_id (ms since 1970, or 0), digest."""
 
-_UUID7 = re.compile("([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[89ab]", re.IGNORECASE)
+_TIME = re.compile("[1-9][0-9]{12}")
 _NO_URL = ("", "", "")
 # The fields of Event from here on are those of measurements.
 _MEASUREMENT = Event._fields.index("vitals")
@@ -42,8 +42,8 @@ def key_of(website: int, event: Event, salt: bytes) -> Key:
     content = f"{event.event_id}\0{event.type}\0{host}\0{path}\0{query}\0{event.name}\0{event.event_name}\0{data}"
     if event.type not in TRAFFIC:
         content += f"\0{event[_MEASUREMENT:]}"
-    version_7 = _UUID7.match(event.event_id)
-    made_ms = int(version_7[1] + version_7[2], 16) if version_7 else 0
+    time = _TIME.match(event.event_id)
+    made_ms = int(time[0]) if time else 0
     return website, made_ms, blake2b(content.encode(), digest_size=16, key=salt).digest()
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 
 from tally.rollups.packed_days import NOT_PACKED, Packed
-from tally.storage.day_columns import Array, differs, encoded, encoded_texts
+from tally.storage.day_columns import Array, begins_of_visitors, differs, encoded, encoded_texts
 from tally.storage.sql import day_columns as sql
 from tally.storage.sql.day_columns import NUMBERS, OF_EVENTS, OF_VISITS
 from tally.storage.sql.filters import Query
@@ -66,7 +66,9 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final
         column, is_of_visits = of_visits(_events(connection, website, day, name)[order], counts)
         columns[name] = encoded(column, is_of_visits, True)
     columns |= {name: encoded(own[name], True, True, _SMALLER) for name in ("visit", *_ROW_COLUMNS)}
-    columns["visitor"] = encoded(visitors[visit_columns["is_first"]], False, False, _SMALLER)
+    firsts = visit_columns["is_first"]
+    rest = visitors[firsts] - begins_of_visitors(visit_columns["start_ms"][firsts])
+    columns["visitor"] = encoded(rest, False, False, _SMALLER)
     in_time = ids[np.argsort(times, kind="stable")]
     columns["first_id"] = encoded(in_time[:1], False, False)
     columns["id_step"] = encoded(np.diff(in_time, prepend=in_time[:1]), False, False, _SMALLER)

@@ -18,7 +18,7 @@ from tally.rollups.packed_days import stored_checksum
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import damaged
-from tally.storage.day_columns import Array, Column, decoded, decoded_texts, ids_of
+from tally.storage.day_columns import Array, Column, begins_of_visitors, decoded, decoded_texts, ids_of
 from tally.storage.sql import day_columns as sql
 from tally.timestamps import DAY_MS
 
@@ -72,7 +72,9 @@ class UnpackedDay:
         column = self._column(name)
         values = np.zeros(self.visits, np.int64) if column is None and name in FIELDS else _values(column)
         if name == "visitor":
-            values = values[np.cumsum(self.visit("is_first")) - 1]
+            is_first = self.visit("is_first") == 1
+            visitors = values + begins_of_visitors(_values(self._column("start_ms"))[is_first])
+            values = visitors[np.cumsum(is_first) - 1]
         return values + self._day * DAY_MS if name == "start_ms" else values
 
     @cached_property

@@ -12,7 +12,7 @@ from tests.support.app import ROOT
 from tests.support.process import until
 
 SOURCE = (ROOT / "static" / "tracker.js").read_text()
-HINT = "check data-website-id, data-api, allowed origins"
+HINT = "see data-website-id, data-api, allowed origins"
 
 
 def warnings(page: Page) -> list[str]:

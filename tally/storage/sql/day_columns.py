@@ -30,9 +30,10 @@ NUMBERS = ("offset_ms", "start_ms", "duration_ms", "pageviews", "events", "is_fi
 """Columns without labels. offset_ms: of an event from the start of its visit; start_ms: of a visit from the start of
 the day; is_first: 1 for the first visit of each visitor. All but the first have a number for each visit."""
 OF_ROWS = ("visit", "entry_after_ms", "exit_before_ms", "acquired_after_ms", "visitor", "first_id", "id_step")
-"""Columns that only rows are made from (tally/rollups/unpacked_days.py). visitor: for each visitor; first_id: of the
-events by (ts, place in the columns) the first one's id; id_step: for each of these, its id minus that of the one
-before (`ids_of` in tally/storage/day_columns.py)."""
+"""Columns that only rows are made from (tally/rollups/unpacked_days.py). visitor: for each visitor
+its number without the time at its beginning, which is mostly the start_ms of its first visit (`begins_of_visitors`
+in tally/storage/day_columns.py); first_id: of the events by (ts, place in the columns) the first one's id; id_step: for
+each of these, its id minus that of the one before (`ids_of`)."""
 COLUMNS = {
     **{name: number for number, name in enumerate(FIELDS)},
     "event_name": EVENT_NAME,
@@ -56,7 +57,7 @@ def number_of(source: int, name: str) -> int:
 
 
 # Increased with each change of how columns are computed or encoded (tally/storage/day_columns.py).
-_ENCODING = 3
+_ENCODING = 4
 # Rows of event_data that are read as one text.
 _ROWS = 1_000
 LAYOUT = crc32(repr((_ENCODING, sorted(COLUMNS.items()))).encode())
