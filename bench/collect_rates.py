@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from background import BackgroundProcess, Outcome, send_queries
 from baselines import BulkInsert
 from client import CONNECTIONS, Load, load
-from collect_requests import EVENTS_PER_BATCH, MakeRequest, batches, singles
+from collect_requests import EVENTS_PER_BATCH, MakeRequest, batches, changing_visitors, singles
 from dataset import DataSet, delete_database, wait_until_built
 from report import Row, ms, progress
 from servers import HAS_UVLOOP, BareServer, Tally
@@ -34,7 +34,7 @@ _WARM_UP_S = 1.0
 
 
 def collect(bench: Bench) -> list[Row]:
-    """Return the rows of single events: on both kinds of event loop, and with an event_id each."""
+    """Return the rows of single events: on both kinds of event loop, with an event_id each, and what is written."""
     with_uvloop = [
         ("uvloop in both", True, ""),
         ("uvloop in both, an event_id each", True, "time"),
@@ -51,7 +51,20 @@ def collect(bench: Bench) -> list[Row]:
                 rows += _compared_with_bare(bench, f"single events, {what}", make, tally, bare, disk)
             finally:
                 delete_database(disk.db)
-    return rows
+    return [*rows, _written(bench)]
+
+
+def _written(bench: Bench) -> Row:
+    """Return the row of what is written for events of visitors who come and go, as on a website."""
+    with bench.copy() as data_set, Tally(data_set.db) as tally:
+        wait_until_built(data_set.db)
+        make = _numbered(changing_visitors(data_set.website))
+        load(tally, make, _WARM_UP_S)
+        before = tally.written()
+        loads = [load(tally, make, bench.seconds) for _ in range(bench.rounds)]
+        each = (tally.written() - before) / sum(len(one.latencies) for one in loads)
+    what = "single events of visitors who come and go"
+    return Row("collect", what, f"{_rate_text(loads)}, {each / 1000:.1f} KB written each", "", "")
 
 
 def _numbered(make: MakeRequest) -> MakeRequest:

@@ -7,6 +7,7 @@ is sent; the bytes around it are made once.
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -110,6 +111,22 @@ def singles(website: str, event_ids: str = "") -> MakeRequest:
         return before + (b"%d-%010d" % (now_ms, n) if event_ids == "time" else b"x%012d.%s" % (n, tail)) + after
 
     return marked
+
+
+def changing_visitors(website: str) -> MakeRequest:
+    """Return requests with one event each, with event_ids as those of the tracker, of visitors who come and go: each
+    has four events, between those of 300 others."""
+    generator = EventGenerator(4, 1)
+    rng = random.Random(4)
+    made = [single(generator, website, generator.event() | {"event_id": _PLACEHOLDER}) for _ in range(_REQUESTS)]
+    parts = [re.split(b"%b|session-0{8}" % _PLACEHOLDER.encode(), request) for request in made]
+
+    def following(n: int) -> bytes:
+        start, middle, end = parts[n % _REQUESTS]
+        session, now_ms = n // 4 + rng.randrange(300), time.time_ns() // 1_000_000
+        return b"%bsession-%08d%b%d-%010d%b" % (start, session, middle, now_ms, n, end)
+
+    return following
 
 
 def batches(website: str, sessions: int = 20_000) -> MakeRequest:

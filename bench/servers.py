@@ -97,6 +97,13 @@ class Server:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def written(self) -> int:
+        """Return how many bytes the process has written: to files, and in responses."""
+        for line in Path(f"/proc/{self.process.pid}/io").read_text().splitlines():
+            if line.startswith("wchar:"):
+                return int(line.split()[1])
+        raise RuntimeError("the process has ended")
+
     def wait_until_idle(self) -> None:
         """Wait until the process has used less than 2 % of a core for half a second: what follows a start has ended."""
         before = -1.0
