@@ -137,7 +137,7 @@ create table website_usage (
 -- (tally/ingest/event_ids.py). A copy is accepted but not stored, and updates arrived_ms.
 create table event_id (
   website     integer not null,
-  made_ms     integer not null,  -- the time at the beginning of the event_id; 0 without one
+  made_ms     integer not null,  -- the time at the beginning of the event_id; 0 where it differs from the arrival
   digest      blob    not null check (length(digest) = 16),
   arrived_ms  integer not null,  -- arrival of the newest copy
   primary key (website, made_ms, digest)

@@ -1,10 +1,14 @@
 """Table event_id: which events with an `event_id` arrived within the last 72 hours.
 
 Of an event_id two things are stored: a keyed digest of it and of the event's content, and the time at its beginning, if
-it has one: 13 digits, meant as milliseconds since 1970. The tracker and the clients send such ids. Copies have the same
-one, so it does not change which events are copies. The table is ordered by it: these ids are added at the end of a
-B-tree, in pages that a group of requests shares. Other ids have 0 there and lie in the order of their digests, each in
-a page of its own, which writes five times as much to the write-ahead log and takes twice the processor time.
+it has one: 13 digits, milliseconds since 1970. The tracker and the clients send such ids. The table is ordered by the
+time: these ids are added at the end of a B-tree, in pages that a group of requests shares. Other ids have 0 there and
+lie in the order of their digests, each in a page of its own, which writes five times as much to the write-ahead log and
+takes twice the processor time.
+
+The difference between that time and the arrival could identify a device whose clock is wrong, so it is only stored
+where it is as small as with a right clock; otherwise 0 is. So the row of an event may be at either place, and a copy
+that arrives later is stored at 0, where the event itself is not. `arrivals` looks at both.
 """
 
 import re
@@ -19,7 +23,10 @@ from tally.storage.bulk_insert import insert, marks, parts
 from tally.storage.database import transaction
 
 Key = tuple[int, int, bytes]
-"""Website, time in the event_id (ms since 1970, or 0), digest."""
+"""Website, time at the beginning of the event_id (ms since 1970, or 0), digest."""
+
+# From the time in an event_id to its arrival. The tracker sends a second after an event.
+_LEAST_MS, _MOST_MS = -1_000, 5_000
 
 _TIME = re.compile("[1-9][0-9]{12}")
 _NO_URL = ("", "", "")
@@ -43,14 +50,13 @@ def key_of(website: int, event: Event, salt: bytes) -> Key:
     if event.type not in TRAFFIC:
         content += f"\0{event[_MEASUREMENT:]}"
     time = _TIME.match(event.event_id)
-    made_ms = int(time[0]) if time else 0
-    return website, made_ms, blake2b(content.encode(), digest_size=16, key=salt).digest()
+    return website, int(time[0]) if time else 0, blake2b(content.encode(), digest_size=16, key=salt).digest()
 
 
 def arrivals(connection: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, int]:
     """Return when the last copy of each event arrived (ms since 1970), for those that are stored."""
     found: dict[Key, int] = {}
-    for part in parts(keys):
+    for part in parts([*keys, *[(website, 0, digest) for website, time_ms, digest in keys if time_ms]]):
         # With `in (list)` SQLite would scan the whole table.
         statement = (
             f"/* event_ids.arrivals */ with sent (website, made_ms, digest) as (values {marks(3, len(part))})"
@@ -59,12 +65,21 @@ def arrivals(connection: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, i
         )
         for *key, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):
             found[tuple(key)] = arrived_ms
+    if found:
+        for website, time_ms, digest in keys:
+            late_ms = found.get((website, 0, digest), 0)
+            if time_ms and late_ms > found.get((website, time_ms, digest), 0):
+                found[website, time_ms, digest] = late_ms
     return found
 
 
 def store(connection: sqlite3.Connection, arrived_ms: Mapping[Key, int]) -> None:
     """Store when each event, or its newest copy, arrived."""
-    insert(connection, "event_ids", "event_id", [(*key, ms) for key, ms in arrived_ms.items()], "insert or replace")
+    rows = [
+        (website, time_ms if _LEAST_MS <= ms - time_ms <= _MOST_MS else 0, digest, ms)
+        for (website, time_ms, digest), ms in arrived_ms.items()
+    ]
+    insert(connection, "event_ids", "event_id", rows, "insert or replace")
 
 
 def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int, most: int = 2_000) -> int:

@@ -743,32 +743,50 @@ async def test_a_duplicate_extends_no_visit(app: App) -> None:
     assert app.sql("select events from account_usage") == [(2,)]
 
 
+# Ids, and the time that is stored of them at NOON_MS.
 TIMES = {
-    "1764268800123": 1_764_268_800_123,
-    "1764268800124-5f2c": 1_764_268_800_124,
-    "1764268800124.3012,41": 1_764_268_800_124,
-    "9999999999999x": 9_999_999_999_999,
-    "0764268800123-5f2c": 0,
-    "17642688001253012,41": 1_764_268_800_125,
-    "176426880012": 0,
-    "-1764268800123": 0,
-    "x1764268800123": 0,
-    "١٧٦٤٢٦٨٨٠٠١٢٣": 0,
+    f"{NOON_MS}": NOON_MS,
+    f"{NOON_MS}-5f2c": NOON_MS,
+    f"{NOON_MS - 900}3012,41": NOON_MS - 900,
+    f"{NOON_MS + 1_000}x": NOON_MS + 1_000,
+    f"{NOON_MS - 5_000}x": NOON_MS - 5_000,
+    f"{NOON_MS + 1_001}x": 0,
+    f"{NOON_MS - 5_001}x": 0,
+    "9999999999999x": 0,
+    f"0{NOON_MS}"[:13]: 0,
+    f"{NOON_MS}"[:12]: 0,
+    f"-{NOON_MS}": 0,
+    f"x{NOON_MS}": 0,
+    "١٧٩٥٠٠٣٢٠٠٠٠٠": 0,
     "order-1001": 0,
 }
 
 
 async def test_the_time_at_the_beginning_of_an_event_id(app: App) -> None:
-    """The time at the beginning of an event_id is stored; copies count once with every id."""
+    """It is stored where it is that of the arrival; copies count once with every id."""
     website = await app.website()
     sent = [view(event_id=event_id) for event_id in TIMES]
     for part in (sent[:3], sent, sent[3:] + sent[:3]):
         assert (await app.collect(batch(website, part))).json["accepted"] == len(part)
     assert stored(app) == len(sent)
     assert app.sql("select made_ms from event_id") == [(time,) for time in sorted(TIMES.values())]
+
+
+@pytest.mark.parametrize("late_first", [False, True])
+async def test_copies_that_arrive_later_than_their_event(app: App, late_first: bool) -> None:
+    """A copy is one, and renews the 72 hours, whether its time is that of its arrival or not."""
+    website = await app.website()
+    copy = view(event_id=f"{NOON_MS + (60_000 if late_first else 0)}-5f2c")
+    for passed_s in (0, 60, 71 * HOUR_S, 71 * HOUR_S):
+        app.clock.advance(passed_s)
+        await app.store.tick()
+        assert (await app.collect(batch(website, [copy]))).json["accepted"] == 1
+    assert stored(app) == 1
     app.clock.advance(72 * HOUR_S + 1)
     await app.store.tick()
-    assert app.sql("select made_ms from event_id") == []
+    assert app.sql("select * from event_id") == []
+    assert (await app.collect(batch(website, [copy]))).json["accepted"] == 1
+    assert stored(app) == 2
 
 
 async def test_event_ids_are_stored_as_digests(app: App) -> None:
