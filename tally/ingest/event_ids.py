@@ -84,10 +84,14 @@ def store(connection: sqlite3.Connection, arrived_ms: Mapping[Key, int]) -> None
 
 def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int, most: int = 2_000) -> int:
     """Delete up to `most` event_ids of which no copy came for 72 hours; return how many."""
+    oldest_ms = deletion_time_ms - OLDEST_MS
     old = connection.execute(
-        "/* event_ids.old */ select website, made_ms, digest from event_id"
-        " where arrived_ms < ? order by arrived_ms limit ?",
-        (deletion_time_ms - OLDEST_MS, most),
+        "/* event_ids.old */ select * from (select website, made_ms, digest from event_id"
+        " where made_ms = 0 and arrived_ms < :oldest_ms limit :most)"
+        " union all select event_id.website, made_ms, digest from website cross join event_id"
+        " on event_id.website = website.number and made_ms between 1 and :oldest_ms - :least_ms"
+        " where arrived_ms < :oldest_ms limit :most",
+        {"oldest_ms": oldest_ms, "least_ms": _LEAST_MS, "most": most},
     ).fetchall()
     if old:
         with transaction(connection):
