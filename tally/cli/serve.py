@@ -34,7 +34,9 @@ from tally.maintenance.restore import delete_leftovers
 from tally.settings import UNIX, BadSetting, Settings
 from tally.storage.database import BadDatabase
 from tally.storage.file_lock import lock_file
+from tally.storage.health import CheckResult
 from tally.web.application import build_app, load_rest
+from tally.web.components import DAMAGE_CHECK
 from tally.web.runner import RUNNER_OPTIONS, Application, Runner
 from tally.web.status import TLS
 
@@ -57,12 +59,13 @@ _MALLOC = (
 )
 
 
-def run(settings: Settings) -> None:
-    """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure."""
+def run(settings: Settings, check: Callable[[], CheckResult]) -> None:
+    """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure. `check`: that of the file."""
     try:
         app = build_app(settings)
     except ValueError as bad:
         raise BadSetting(str(bad)) from None
+    app[DAMAGE_CHECK] = check
     try:
         with asyncio.Runner(loop_factory=_fast_loop()) as runner:
             runner.run(serve(app, settings))

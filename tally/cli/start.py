@@ -1,7 +1,7 @@
 """The command `serve`: its options, and the start of a server process.
 
-A start is mostly imports, so this module has few. What the server does not need to listen, the country database among
-it, is loaded when it listens (`load_rest` in tally/web/application.py).
+A start is mostly imports, so this module has few; the database file is checked beside them. What the server does not
+need to listen, the country database among it, is loaded when it listens (`load_rest` in tally/web/application.py).
 """
 
 import argparse
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from tally.cli.console import add_setting
 from tally.http import logging
 from tally.settings import SETTINGS, Settings
+from tally.storage.health import begin_check
 
 
 @contextlib.contextmanager
@@ -43,11 +44,12 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 def run_server(settings: Settings) -> None:
     """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure."""
     logging.print_notice(settings.log_format, f"database: {settings.db.resolve()}")
+    check = begin_check(settings.db)
     # Few objects become garbage during a start, and each collection traverses all of them (a tenth of the time).
     gc.disable()
     try:
         with _no_certificates():
             from tally.cli.serve import run  # here: 0.25 s
-        run(settings)
+        run(settings, check)
     finally:
         gc.enable()

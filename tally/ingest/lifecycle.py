@@ -26,11 +26,9 @@ from tally.storage.database import (
     connect_writer,
     open_database,
 )
-from tally.storage.health import Health, check_for_damage
+from tally.storage.health import CheckResult, Health
 from tally.storage.recovery import Recovery, Work
 
-# Checks about 30 MB of a file; the rest of a start takes half a second.
-START_CHECK_S = 0.2
 # Counting a day reads its rows once, so a large cache would hold nothing that is read again.
 BUILDER_CACHE_KIB = 1_000
 
@@ -51,10 +49,11 @@ async def opened(
     min_free_bytes: int,
     make_work: MakeWork,
     before_migration: BeforeMigration,
+    check: Callable[[], CheckResult],
 ) -> AsyncIterator[Store]:
     """Yield the store of the database at `path`, which is created where there is none, or migrated.
 
-    Raises BadDatabase, and what `before_migration` raises.
+    `check` returns the result of a check for damage. Raises BadDatabase, and what `before_migration` raises.
     """
     async with contextlib.AsyncExitStack() as closing:
         writer = await on_thread(
@@ -65,7 +64,7 @@ async def opened(
         health = Health(path, min_free_bytes)
         readers = await open_readers(path, query_s, health.failed_to_read, closing)
         store = Store(health, writer, readers, event_writer, clock)
-        await _load(store, writer, event_writer)
+        await _load(store, writer, event_writer, check)
         reader = await on_thread(
             connect_reader(path, BUILDER_CACHE_KIB), lambda: connect_reader(path, BUILDER_CACHE_KIB)
         )
@@ -90,11 +89,11 @@ async def opened(
             await store.close()
 
 
-async def _load(store: Store, writer: Thread, event_writer: EventWriter) -> None:
+async def _load(store: Store, writer: Thread, event_writer: EventWriter, check: Callable[[], CheckResult]) -> None:
     """Check the database and read what the store keeps in memory. Raises BadDatabase."""
     path = store.path
     try:
-        if check_for_damage(path, START_CHECK_S).is_damaged:
+        if check().is_damaged:
             raise BadDatabase("found by the check")
         store.key_salt = await writer.run(key_salt)
         await store.clock_watch.begin()

@@ -21,6 +21,8 @@ import os
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +31,8 @@ from tally.storage.database import connect_reader, transaction
 
 # Longer than the writer waits for a lock of another process, shorter than users wait for a response.
 STUCK_S = 5.0
+# At the start: about 30 MB of a file.
+START_CHECK_S = 0.2
 # Less free space counts as nearly full: a request may have 64 KB, a group of them more.
 TIGHT_BYTES = 1_048_576
 RETRY_S = 5
@@ -287,6 +291,34 @@ class CheckResult(NamedTuple):
 
     is_damaged: bool
     is_complete: bool
+
+
+def begin_check(path: Path) -> Callable[[], CheckResult]:
+    """Begin the check of a start in a thread; return a function that waits for its result, or raises its error.
+
+    It takes no time from a start on two processors, which imports modules meanwhile (tally/cli/start.py). Where there
+    is no file yet, it begins when its result is asked for.
+    """
+    if not path.is_file():
+        return partial(check_for_damage, path, START_CHECK_S)
+    results: list[CheckResult | Exception] = []
+
+    def check() -> None:
+        try:
+            results.append(check_for_damage(path, START_CHECK_S))
+        except Exception as failure:
+            results.append(failure)
+
+    thread = threading.Thread(target=check, daemon=True)
+    thread.start()
+
+    def result() -> CheckResult:
+        thread.join()
+        if isinstance(results[0], Exception):
+            raise results[0]
+        return results[0]
+
+    return result
 
 
 def check_for_damage(path: Path, seconds: float) -> CheckResult:

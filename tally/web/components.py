@@ -38,6 +38,7 @@ from tally.rate_limit import Buckets
 from tally.reports.report_engine import Reports
 from tally.settings import Settings
 from tally.storage.connections import Thread
+from tally.storage.health import CheckResult, begin_check
 from tally.storage.value_limits import Limits
 from tally.web.status import OFFSITE, SCHEDULED_BACKUP
 
@@ -50,6 +51,8 @@ ReportEngine = Callable[[Store], Reports]
 IngestEngine = Callable[[Store], Ingest]
 """Makes the engine that stores events."""
 BACKGROUND_WORK = web.AppKey("background_work", BackgroundWork)
+DAMAGE_CHECK = web.AppKey[Callable[[], CheckResult]]("damage_check")
+"""The check of the database file, if it was begun before the application was built."""
 
 
 def group_commit(store: Store) -> Ingest:
@@ -75,7 +78,14 @@ async def components(
     make_work = partial(_background_work, app, settings.keep_days, clock)
     copy = partial(copy_first, settings, partial(logging.print_notice, settings.log_format), clock.wall_ms())
     async with opened(
-        settings.db, event_writer, clock, settings.query_seconds, min_free_bytes, make_work, copy
+        settings.db,
+        event_writer,
+        clock,
+        settings.query_seconds,
+        min_free_bytes,
+        make_work,
+        copy,
+        app.get(DAMAGE_CHECK) or begin_check(settings.db),
     ) as store:
         clients, client_websites = Buckets(settings.client_per_minute), Buckets(settings.website_per_minute)
         resolver = ClientResolver(clock, places, trusted, settings.forwarded_header)

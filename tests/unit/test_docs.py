@@ -17,7 +17,7 @@ from tally.events import identity, validation, visits
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
 from tally.http import body, connections, middleware
-from tally.ingest import group_commit, lifecycle, realtime, rejected_events, store
+from tally.ingest import group_commit, realtime, rejected_events, store
 from tally.ingest.compat.formats import FORMATS
 from tally.maintenance import retention
 from tally.reports import event_data, experiments, heatmaps, journeys
@@ -260,7 +260,7 @@ FIGURES = (
         f"to more than {files.MAX_RATIO} times its size, and more than {files.RATIO_FREE_BYTES // MIB} MiB",
     ),
     ("importing.md", f"is at most {files.MAX_LINE_BYTES // MIB} MiB long"),
-    ("monitoring.md", f"if a check of {lifecycle.START_CHECK_S} seconds at most finds the damage"),
+    ("monitoring.md", f"if a check of {health.START_CHECK_S} seconds at most finds the damage"),
     ("monitoring.md", f"that does not respond for {health.STUCK_S:.0f} seconds"),
     ("monitoring.md", f"after the server has run with it for {clock.CONFIRMED_AFTER_MS // HOUR_MS} hours"),
     ("reference/account-api.md", f"(at most {uploads.MAX_PIECE_BYTES:,} bytes"),
