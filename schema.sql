@@ -9,8 +9,8 @@
 --   tally/events/fields.py, or of another field: 100 event_name, 101 experiment, 102 variant, 103 goal, 104 property
 --   name of event_data, 105 entry_page, 106 exit_page, 107 all traffic of imported sums.
 -- * `level` and `block` name a block of 2^level whole UTC days: block = day >> level.
--- * `visitor` is a number that is drawn in memory for each visitor and UTC day: the time of its first event, and random
---   bits (tally/events/sessions.py); of imported events it is computed from the file's visitor
+-- * `visitor` is a number that is drawn in memory for each visitor and UTC day: the time of its first event that
+--   arrived, and 32 bits of a random sequence (tally/events/sessions.py); of imported events it is computed from the file's visitor
 --   (tally/transfer/line_format.py). No table stores an IP address, a User-Agent, a session_id or
 --   anything computed from them, but for the keys of imported lines (import_id) and the digests of files (import).
 -- * Tables whose rows belong to a website are listed in tally/maintenance/deletion.py.
@@ -137,14 +137,14 @@ create table website_usage (
 -- (tally/ingest/event_ids.py). A copy is accepted but not stored, and updates arrived_ms.
 create table event_id (
   website     integer not null,
-  made_ms     integer not null,  -- the time at the beginning of the event_id; 0 where it differs from the arrival
+  minute_ms     integer not null,  -- the minute of the time at the beginning of the event_id; 0 without one
   digest      blob    not null check (length(digest) = 16),
   arrived_ms  integer not null,  -- arrival of the newest copy
-  primary key (website, made_ms, digest)
+  primary key (website, minute_ms, digest)
 ) strict, without rowid;
 
--- For the deletion of expired rows. The others are found by made_ms, which differs little from arrived_ms.
-create index event_id_without_time on event_id (arrived_ms) where made_ms = 0;
+-- For the deletion of expired rows. The others are found by minute_ms, which is the minute of arrived_ms.
+create index event_id_without_time on event_id (arrived_ms) where minute_ms = 0;
 
 -- Imported lines that had an id, so that a line that is imported again is not stored again
 -- (tally/transfer/line_format.py). Expires with raw events. Clustered by time, because files are mostly sorted by it.

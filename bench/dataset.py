@@ -220,7 +220,7 @@ def _write_day(
     # As if every event had an event_id.
     connection.executemany(
         "/* dataset.event_id */ insert into event_id values (?, ?, randomblob(16), ?)",
-        ((website, event[0], event[0]) for event in events if event[0] >= end_ms - EVENT_ID_MS),  # type: ignore[operator]
+        ((website, event[0] - event[0] % 60_000, event[0]) for event in events if event[0] >= end_ms - EVENT_ID_MS),  # type: ignore[operator]
     )
     connection.execute("/* dataset.ids */ update meta set value = ? where name = 'next_id'", (next_id + len(events),))
 

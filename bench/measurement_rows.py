@@ -29,7 +29,7 @@ from traffic import (
 )
 
 from tally.events.dimensions import FIELDS
-from tally.events.sessions import RANDOM_BITS
+from tally.events.sessions import LOW_BITS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
 
 # Medians of an average website in stored units (tally/rollups/vitals_histogram.py), and how many of a thousand events
@@ -136,7 +136,7 @@ class MeasurementRows:
             variant, goals = arms[int(rand() * len(arms))]
             page, _ = self._pages[int(rand() * 262_144)]
             of_client, _ = self._client(rand)
-            visitor = ts % DAY_MS << RANDOM_BITS | rng.getrandbits(RANDOM_BITS)
+            visitor = ts % DAY_MS << LOW_BITS | rng.getrandbits(LOW_BITS)
             fields = (visitor, page, *of_client, n(name), n(variant))
             rows.append((ts, AB_ASSIGN, *fields, 0, None))
             for goal, share in goals.items():

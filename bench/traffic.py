@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from tally.events.channels import CHANNELS, channel
-from tally.events.sessions import RANDOM_BITS
+from tally.events.sessions import LOW_BITS
 
 T = TypeVar("T")
 
@@ -177,7 +177,7 @@ class Traffic:
         day = Day([], [])
         for _ in range(visitors):
             begin_ms = midnight + self._quarters[int(rand() * 4096)] * 900_000 + int(rand() * 900_000)
-            visitor = begin_ms - midnight << RANDOM_BITS | rng.getrandbits(RANDOM_BITS)
+            visitor = begin_ms - midnight << LOW_BITS | rng.getrandbits(LOW_BITS)
             if not from_ms <= begin_ms < end_ms:
                 continue
             client = self._client(rand)

@@ -1,9 +1,10 @@
 """The server process: lock, socket, signals, orderly shutdown. tally/cli/start.py has the command `serve`.
 
-Start: lock the database (a second server on the same file fails at once), open everything, listen, print one line per
-address. Stop, on SIGTERM, SIGINT or SIGHUP: accept no new connections, finish and commit the requests in progress, exit
-with status 0 within 10 seconds. A second signal kills the process. With TLS, SIGHUP reads the certificate again. With
---acme the server gets its certificate itself while it listens (tally/http/certificate_renewal.py).
+Start: lock the database (a second server on the same file fails at once; tally/maintenance/startup.py), open
+everything, listen, print one line per address. Stop, on SIGTERM, SIGINT or SIGHUP: accept no new connections, finish
+and commit the requests in progress, exit with status 0 within 10 seconds. A second signal kills the process. With TLS,
+SIGHUP reads the certificate again. With --acme the server gets its certificate itself while it listens
+(tally/http/certificate_renewal.py).
 
 Messages, such as the setup link, go to standard error; the lines `listening on` go to standard output.
 """
@@ -30,11 +31,7 @@ from tally.http.listener import usable_connections
 from tally.http.sockets import CannotListen, open_sockets
 from tally.http.tls import Tls, tls_of
 from tally.maintenance import startup
-from tally.maintenance.restore import delete_leftovers
 from tally.settings import UNIX, BadSetting, Settings
-from tally.storage.database import BadDatabase
-from tally.storage.file_lock import lock_file
-from tally.storage.health import CheckResult
 from tally.web.application import build_app, load_rest
 from tally.web.components import DAMAGE_CHECK
 from tally.web.runner import RUNNER_OPTIONS, Application, Runner
@@ -48,27 +45,16 @@ SWITCH_S = 0.00005
 # Each of them stops the server in an orderly way: SIGHUP is sent when the terminal is closed. (With TLS it does not.)
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
-# Parameters of glibc's mallopt (<malloc.h>): one heap for all threads (7 MB less with 100,000 visitors in memory), and
-# large blocks, such as the 19 MiB of a password hash, are returned to the system when freed (20 MB less after the
-# second login). Smaller ones, such as columns, are used again: where those of 128 KiB were returned too, a dashboard
-# with a new filter over a year took 1.2 to 1.6 times as long.
-_MALLOC = (
-    ("MALLOC_ARENA_MAX", -8, 1),
-    ("MALLOC_MMAP_THRESHOLD_", -3, 4 * 1_048_576),
-    ("MALLOC_TRIM_THRESHOLD_", -1, 8 * 1_048_576),
-)
 
-
-def run(settings: Settings, check: Callable[[], CheckResult]) -> None:
-    """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure. `check`: that of the file."""
+def run(settings: Settings, start: startup.Start) -> None:
+    """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure."""
     try:
         app = build_app(settings)
     except ValueError as bad:
         raise BadSetting(str(bad)) from None
-    app[DAMAGE_CHECK] = check
     try:
         with asyncio.Runner(loop_factory=_fast_loop()) as runner:
-            runner.run(serve(app, settings))
+            runner.run(_serve(app, settings, start))
     except (CannotListen, CountryDataError) as failure:
         raise Failure(str(failure)) from None
 
@@ -86,18 +72,19 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
 async def serve(app: Application, settings: Settings) -> None:
     """Serve until a signal arrives. Raises BadDatabase, CountryDataError or CannotListen before it listens, and
     CountryDataError where the bundled database of places cannot be opened afterwards."""
+    with startup.begun(settings) as start:
+        await _serve(app, settings, start)
+
+
+async def _serve(app: Application, settings: Settings, start: startup.Start) -> None:
+    app[DAMAGE_CHECK] = start.check
     logging.configure(settings.log_format, settings.log_level)
     asyncio.get_running_loop().set_exception_handler(logging.log_loop_failure)
     sys.setswitchinterval(SWITCH_S)
-    _tune_malloc()
     _leave_no_core()
-    startup.check(settings)
     tls, renewal, renewing = tls_of(settings), None, None
-    attempt, is_listening = startup.Attempt(settings.db), False
-    lock = _lock(settings)
     runner, supervisor = Runner(app, **RUNNER_OPTIONS), Supervisor(os.environ)
     try:
-        delete_leftovers(settings.db)
         if settings.acme:
             from tally.http.certificate_renewal import Renewal  # here: only --acme needs it
 
@@ -107,7 +94,7 @@ async def serve(app: Application, settings: Settings) -> None:
         await runner.setup()
         ending = _signals(renewal.reload if renewal else tls.renew if tls else None)
         supervisor.ready(_listen(runner, settings, tls, renewal.port.connect if renewal else None))
-        is_listening = True
+        start.is_listening = True
         renewing = asyncio.create_task(renewal.run()) if renewal else None
         await asyncio.gather(asyncio.get_running_loop().run_in_executor(None, _load_rest, app), ending.wait())
     finally:
@@ -116,9 +103,6 @@ async def serve(app: Application, settings: Settings) -> None:
         supervisor.stopping()
         await runner.cleanup()
         supervisor.close()
-        if not is_listening:
-            attempt.undo()
-        os.close(lock)
         # uvloop leaves them to the process, which then would not react to Ctrl-C.
         for number in _SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(number)
@@ -134,34 +118,12 @@ def _load_rest(app: Application) -> None:
         gc.enable()
 
 
-def _tune_malloc() -> None:
-    """Make the C library keep less freed memory, unless an environment variable sets the parameter."""
-    # Other C libraries do not have mallopt or the parameter.
-    with contextlib.suppress(ImportError, AttributeError, OSError):
-        import ctypes
-
-        library = ctypes.CDLL(None)
-        for variable, parameter, value in _MALLOC:
-            if variable not in os.environ:
-                library.mallopt(parameter, value)
-
-
 def _leave_no_core() -> None:
     """Disable core files: they would contain addresses and session ids."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-
-
-def _lock(settings: Settings) -> int:
-    try:
-        return lock_file(settings.db)
-    except OSError as failure:
-        where = settings.db.resolve().parent
-        raise BadDatabase(
-            f"The directory {where} cannot be used ({failure.strerror}): name another file with --db."
-        ) from None
 
 
 def _signals(renew: Callable[[], object] | None) -> asyncio.Event:

@@ -12,8 +12,18 @@ from collections.abc import Iterator
 
 from tally.cli.console import add_setting
 from tally.http import logging
+from tally.maintenance import startup
 from tally.settings import SETTINGS, Settings
-from tally.storage.health import begin_check
+
+# Parameters of glibc's mallopt (<malloc.h>): one heap for all threads (7 MB less with 100,000 visitors in memory), and
+# large blocks, such as the 19 MiB of a password hash, are returned to the system when freed (20 MB less after the
+# second login). Smaller ones, such as columns, are used again: where those of 128 KiB were returned too, a dashboard
+# with a new filter over a year took 1.2 to 1.6 times as long.
+_MALLOC = (
+    ("MALLOC_ARENA_MAX", -8, 1),
+    ("MALLOC_MMAP_THRESHOLD_", -3, 4 * 1_048_576),
+    ("MALLOC_TRIM_THRESHOLD_", -1, 8 * 1_048_576),
+)
 
 
 @contextlib.contextmanager
@@ -44,12 +54,26 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 def run_server(settings: Settings) -> None:
     """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure."""
     logging.print_notice(settings.log_format, f"database: {settings.db.resolve()}")
-    check = begin_check(settings.db)
+    # Before the first thread, which would have a heap of its own.
+    _tune_malloc()
     # Few objects become garbage during a start, and each collection traverses all of them (a tenth of the time).
     gc.disable()
     try:
-        with _no_certificates():
-            from tally.cli.serve import run  # here: 0.25 s
-        run(settings, check)
+        with startup.begun(settings) as start:
+            with _no_certificates():
+                from tally.cli.serve import run  # here: 0.25 s
+            run(settings, start)
     finally:
         gc.enable()
+
+
+def _tune_malloc() -> None:
+    """Make the C library keep less freed memory, unless an environment variable sets the parameter."""
+    # Other C libraries do not have mallopt or the parameter.
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import ctypes
+
+        library = ctypes.CDLL(None)
+        for variable, parameter, value in _MALLOC:
+            if variable not in os.environ:
+                library.mallopt(parameter, value)

@@ -1,13 +1,12 @@
 """Table event_id: which events with an `event_id` arrived within the last 72 hours.
 
-Of an event_id two things are stored: a keyed digest of it and of the event's content, and the time at its beginning, if
-it has one: 13 digits, milliseconds since 1970. The tracker and the clients send such ids. The table is ordered by the
-time: these ids are added at the end of a B-tree, in pages that a group of requests shares. Other ids have 0 there and
-lie in the order of their digests, each in a page of its own, which writes five times as much to the write-ahead log and
-takes twice the processor time.
+Of an event_id two things are stored: a keyed digest of it and of the event's content, and the minute of the time at its
+beginning, if it has one: 13 digits, milliseconds since 1970. The tracker and the clients send such ids. The table is
+ordered by the minute: these ids lie in the few pages of the current one, which stay in memory. Other ids have 0 there
+and lie in the order of their digests, all over the ids of 72 hours.
 
-The difference between that time and the arrival could identify a device whose clock is wrong, so it is only stored
-where it is as small as with a right clock; otherwise 0 is. So the row of an event may be at either place, and a copy
+Where a clock is wrong, the difference to the arrival could identify the device. So the minute is only stored where it
+is that of the arrival, which is stored as well; otherwise 0 is. The row of an event may be at either place, and a copy
 that arrives later is stored at 0, where the event itself is not. `arrivals` looks at both.
 """
 
@@ -21,12 +20,10 @@ from tally.events.json_scalars import canonical
 from tally.events.validation import OLDEST_MS, TRAFFIC, Event
 from tally.storage.bulk_insert import insert, marks, parts
 from tally.storage.database import transaction
+from tally.timestamps import MINUTE_MS
 
 Key = tuple[int, int, bytes]
-"""Website, time at the beginning of the event_id (ms since 1970, or 0), digest."""
-
-# From the time in an event_id to its arrival. The tracker sends a second after an event.
-_LEAST_MS, _MOST_MS = -1_000, 5_000
+"""Website, minute of the time at the beginning of the event_id (its first ms since 1970, or 0), digest."""
 
 _TIME = re.compile("[1-9][0-9]{12}")
 _NO_URL = ("", "", "")
@@ -50,53 +47,57 @@ def key_of(website: int, event: Event, salt: bytes) -> Key:
     if event.type not in TRAFFIC:
         content += f"\0{event[_MEASUREMENT:]}"
     time = _TIME.match(event.event_id)
-    return website, int(time[0]) if time else 0, blake2b(content.encode(), digest_size=16, key=salt).digest()
+    return website, _minute(int(time[0])) if time else 0, blake2b(content.encode(), digest_size=16, key=salt).digest()
+
+
+def _minute(ms: int) -> int:
+    return ms - ms % MINUTE_MS
 
 
 def arrivals(connection: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, int]:
     """Return when the last copy of each event arrived (ms since 1970), for those that are stored."""
     found: dict[Key, int] = {}
-    for part in parts([*keys, *[(website, 0, digest) for website, time_ms, digest in keys if time_ms]]):
+    for part in parts([*keys, *[(website, 0, digest) for website, minute_ms, digest in keys if minute_ms]]):
         # With `in (list)` SQLite would scan the whole table.
         statement = (
-            f"/* event_ids.arrivals */ with sent (website, made_ms, digest) as (values {marks(3, len(part))})"
-            " select id.website, id.made_ms, id.digest, arrived_ms"
-            " from sent cross join event_id as id using (website, made_ms, digest)"
+            f"/* event_ids.arrivals */ with sent (website, minute_ms, digest) as (values {marks(3, len(part))})"
+            " select id.website, id.minute_ms, id.digest, arrived_ms"
+            " from sent cross join event_id as id using (website, minute_ms, digest)"
         )
         for *key, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):
             found[tuple(key)] = arrived_ms
     if found:
-        for website, time_ms, digest in keys:
+        for website, minute_ms, digest in keys:
             late_ms = found.get((website, 0, digest), 0)
-            if time_ms and late_ms > found.get((website, time_ms, digest), 0):
-                found[website, time_ms, digest] = late_ms
+            if minute_ms and late_ms > found.get((website, minute_ms, digest), 0):
+                found[website, minute_ms, digest] = late_ms
     return found
 
 
 def store(connection: sqlite3.Connection, arrived_ms: Mapping[Key, int]) -> None:
     """Store when each event, or its newest copy, arrived."""
     rows = [
-        (website, time_ms if _LEAST_MS <= ms - time_ms <= _MOST_MS else 0, digest, ms)
-        for (website, time_ms, digest), ms in arrived_ms.items()
+        (website, minute_ms if minute_ms == _minute(ms) else 0, digest, ms)
+        for (website, minute_ms, digest), ms in arrived_ms.items()
     ]
     insert(connection, "event_ids", "event_id", rows, "insert or replace")
 
 
 def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int, most: int = 2_000) -> int:
     """Delete up to `most` event_ids of which no copy came for 72 hours; return how many."""
-    oldest_ms = deletion_time_ms - OLDEST_MS
     old = connection.execute(
-        "/* event_ids.old */ select * from (select website, made_ms, digest from event_id"
-        " where made_ms = 0 and arrived_ms < :oldest_ms limit :most)"
-        " union all select event_id.website, made_ms, digest from website cross join event_id"
-        " on event_id.website = website.number and made_ms between 1 and :oldest_ms - :least_ms"
+        "/* event_ids.old */ select * from (select website, minute_ms, digest from event_id"
+        " where minute_ms = 0 and arrived_ms < :oldest_ms limit :most)"
+        " union all select event_id.website, minute_ms, digest from website cross join event_id"
+        " on event_id.website = website.number and minute_ms between 1 and :oldest_ms"
         " where arrived_ms < :oldest_ms limit :most",
-        {"oldest_ms": oldest_ms, "least_ms": _LEAST_MS, "most": most},
+        {"oldest_ms": deletion_time_ms - OLDEST_MS, "most": most},
     ).fetchall()
     if old:
         with transaction(connection):
             connection.executemany(
-                "/* event_ids.delete_expired */ delete from event_id where website = ? and made_ms = ? and digest = ?",
+                "/* event_ids.delete_expired */ delete from event_id"
+                " where website = ? and minute_ms = ? and digest = ?",
                 old,
             )
     return len(old)

@@ -54,7 +54,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("heatmap_point", ("day", "pathname", "viewport", "kind", "bin_y", "bin_x")),
     ("heatmap_block", ("pathname", "band", "level", "block")),
     ("heatmap_count", ("level", "block", "pathname")),
-    ("event_id", ("made_ms", "digest")),
+    ("event_id", ("minute_ms", "digest")),
     ("import_id", ("ts", "digest")),
     ("import_visit", ("day", "visitor", "import", "visit")),
     ("import_range", ("first_id",)),

@@ -4,6 +4,9 @@ Checked before anything is created: the database's path is not another kind of f
 --backup-dir is writable. SQLite finds its log, and a server its lock, by the path of the database: under two names of
 one file two processes would each have their own, and overwrite each other's pages.
 
+Then the server takes the lock, and the check of the database for damage begins in a thread, while the rest of the
+server is imported (`begun`). In this order: opening and closing a file releases the locks that SQLite has on it.
+
 A start that fails after that (the port is in use, country data cannot be read) deletes the database and the lock file
 that it created itself, so that a mistyped option leaves nothing behind.
 """
@@ -12,16 +15,65 @@ import contextlib
 import os
 import sqlite3
 import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tally.accounts.accounts import has_account
+from tally.maintenance.restore import delete_leftovers
 from tally.settings import BadSetting, Settings
-from tally.storage.database import APPLICATION_ID, BadDatabase, refuse_hard_link
+from tally.storage.database import APPLICATION_ID, BadDatabase, connect_writer, refuse_hard_link
+from tally.storage.file_lock import lock_file
+from tally.storage.health import CheckResult, begin_check
 
 # https://www.sqlite.org/fileformat2.html, 1.3: the magic string, and the application id at offset 68.
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _APPLICATION_ID_OFFSET = 68
+
+
+class Start:
+    """A start that has begun. `check` waits for the result of the check for damage; set `is_listening` at its end."""
+
+    def __init__(self, check: Callable[[], CheckResult]) -> None:
+        self.check, self.is_listening = check, False
+
+
+@contextlib.contextmanager
+def begun(settings: Settings) -> Iterator[Start]:
+    """Check the settings, take the lock and begin the check of the database; undo what a failed start has created.
+
+    Raises BadDatabase or BadSetting. Within the block, other code closes the connections that it opens.
+    """
+    check(settings)
+    attempt, lock = Attempt(settings.db), _lock(settings)
+    try:
+        delete_leftovers(settings.db)
+        start = Start(begin_check(settings.db))
+        try:
+            yield start
+        finally:
+            if not start.is_listening:
+                _close_log(settings.db, start)
+                attempt.undo()
+    finally:
+        os.close(lock)
+
+
+def _lock(settings: Settings) -> int:
+    try:
+        return lock_file(settings.db)
+    except OSError as failure:
+        where = settings.db.resolve().parent
+        raise BadDatabase(
+            f"The directory {where} cannot be used ({failure.strerror}): name another file with --db."
+        ) from None
+
+
+def _close_log(path: Path, start: Start) -> None:
+    """Delete the log that the check for damage may have opened and, being read-only, cannot delete."""
+    with contextlib.suppress(sqlite3.Error):
+        start.check()
+    with contextlib.suppress(sqlite3.Error):
+        connect_writer(path).close()
 
 
 def check(settings: Settings) -> None:
@@ -92,6 +144,8 @@ class Attempt:
 
 def _is_unused(path: Path) -> bool:
     """Return whether no command has created an account in a new database meanwhile."""
+    from tally.accounts.accounts import has_account  # here: a start that succeeds does not need it yet
+
     try:
         uri = f"{path.as_uri()}?mode=ro"
         with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:

@@ -27,7 +27,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("website", "day", "visitor", "visit", "start_ms", "duration_ms", "pageviews", "events"),
         *("entry_page", "exit_page", "entry_after_ms", "exit_before_ms", *ACQUISITION, "acquired_after_ms"),
     ),
-    "event_id": ("website", "made_ms", "digest", "arrived_ms"),
+    "event_id": ("website", "minute_ms", "digest", "arrived_ms"),
     "import_id": ("website", "ts", "digest", "import"),
 }
 COLUMNS["import_visit"] = (*COLUMNS["visit"], "import")

@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from tally.events.sessions import RANDOM_BITS
+from tally.events.sessions import LOW_BITS
 from tally.storage.database import damaged
 
 Array = NDArray[Any]
@@ -186,11 +186,11 @@ def _bits(largest: int, least: int = 0) -> int:
 
 
 def begins_of_visitors(times: Array) -> Array:
-    """Return the numbers of visitors whose first events are at these ms of the day, without their random bits.
+    """Return the numbers of visitors whose first events are at these ms of the day, without their low bits.
 
     A late or an imported event makes the difference to the visitor's number large or negative, but never wrong.
     """
-    begins: Array = times.astype(np.int64) << RANDOM_BITS
+    begins: Array = times.astype(np.int64) << LOW_BITS
     return begins
 
 

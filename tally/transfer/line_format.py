@@ -313,7 +313,7 @@ def _stored_visitor(visitor: Any) -> int | None:
         number = int(visitor, 16) if isinstance(visitor, str) and len(visitor) <= 16 else None
     except ValueError:
         return None
-    return number if number is not None and f"{number:x}" == visitor and number <= _MAX_ID else None
+    return number if number is not None and f"{number:x}" == visitor and number < 1 << _VISITOR_BITS else None
 
 
 def _texts(item: dict[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tally.events.dimensions import ACQUISITION
 from tally.events.identity import IDENTITY_BYTES, Salts
-from tally.events.sessions import RANDOM_BITS, Sessions, SessionUpdate
+from tally.events.sessions import LOW_BITS, Sessions, SessionUpdate
 from tally.events.visits import packed_acquisition
 from tests.support.cases import cases
 
@@ -201,10 +201,10 @@ def test_visitor_numbers_are_random() -> None:
 
 def test_visitor_numbers_begin_with_the_time() -> None:
     """They are ordered by the first event's time within its UTC day; those of one millisecond differ."""
-    sessions = Sessions(1_000)
-    times = [MIDNIGHT_MS, *[NOON_MS] * 50, NOON_MS + 1, MIDNIGHT_MS + DAY_MS - 1]
+    sessions = Sessions(500_000)
+    times = [MIDNIGHT_MS, *[NOON_MS] * 400_000, NOON_MS + 1, MIDNIGHT_MS + DAY_MS - 1]
     numbers = [sessions.touch(b"%d" % n, ts, True).visitor for n, ts in enumerate(times)]
-    assert [number >> RANDOM_BITS for number in numbers] == [ts % DAY_MS for ts in times]
+    assert [number >> LOW_BITS for number in numbers] == [ts % DAY_MS for ts in times]
     assert len(set(numbers)) == len(times)
 
 

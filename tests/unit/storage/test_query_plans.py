@@ -96,7 +96,7 @@ GROWING = {
     "heatmap_point": r"PRIMARY KEY \(website=\? AND day[<>=]",
     "heatmap_block": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND band(?:>\?|=\? AND level=\?))",
     "heatmap_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
-    "event_id": r"PRIMARY KEY \(website=\? AND made_ms(?:=\? AND digest=\?|>\? AND made_ms<\?)\)"
+    "event_id": r"PRIMARY KEY \(website=\? AND minute_ms(?:=\? AND digest=\?|>\? AND minute_ms<\?)\)"
     r"|(?:COVERING )?INDEX event_id_without_time \(arrived_ms<\?\)",
     "import_id": r"PRIMARY KEY \(website=\? AND ts(?:[<>]|=\? AND digest=\?\))",
     "imported_field": r"PRIMARY KEY \(website=\?(?:\)| AND (?:field=\? AND day[<>=]|\(field,day\)>))|COVERING"
@@ -754,7 +754,7 @@ def test_read_statements_run_with_and_without_filters(statement_log: StatementLo
         ("select count(*) from visit where website = 1 and day = 1 and start_ms between 1 and 2", False),
         ("select s.digest from event_id s where website = 1", True),
         ("delete from event_id where arrived_ms < 5", True),
-        ("delete from event_id where made_ms = 0 and arrived_ms < 5", False),
+        ("delete from event_id where minute_ms = 0 and arrived_ms < 5", False),
         ("select text from label where id + 0 = 1", True),
         ("select count(*) from account_usage", True),
         ("update event set visit = 1 where website = 1 and visitor = 2", True),
