@@ -249,12 +249,12 @@ def test_keys_of_lines() -> None:
     ("line", "row"),
     [
         (line_with(id=7, visitor="1f"), (7, 31)),
-        (line_with(id=(1 << 63) - 1, visitor="7fffffffffffffff"), ((1 << 63) - 1, (1 << 63) - 1)),
+        (line_with(id=(1 << 63) - 1, visitor="3fffffffffffffff"), ((1 << 63) - 1, (1 << 62) - 1)),
         (line_with(id=7, type="vitals", vitals={"lcp": 1}, visitor=None), (7, 0)),
         *[(line_with(id=id, visitor="1f"), None) for id in (None, "7", 7.0, 0, -7, 1 << 63)],
         *[
             (line_with(id=7, visitor=visitor), None)
-            for visitor in (None, "1F", "01f", "0x1f", "1_f", " 1f", "ann", "8" + "0" * 15, "1" * 17)
+            for visitor in (None, "1F", "01f", "0x1f", "1_f", " 1f", "ann", "4" + "0" * 15, "1" * 17)
         ],
     ],
     ids=str,
