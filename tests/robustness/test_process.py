@@ -319,25 +319,6 @@ def test_idle_and_stuck_clients_do_not_delay_the_stop(serve: Serve, website: str
         assert server.terminate() == 0
 
 
-def test_sqlite_has_its_locks_after_the_check_of_a_start(serve: Serve, website: str, db: Path) -> None:
-    """Without them, the next command that closes the database would delete the log of the running server."""
-    with closing(sqlite3.connect(db)) as connection:
-        connection.execute("create table large (content blob)")
-        connection.execute("insert into large values (zeroblob(200000000))")
-        connection.commit()
-    server = serve()
-    # A file's byte 1,073,741,826 and 509 more (sqlite.org/lockingv3.html): SHARED.
-    shared = f"READ {server.process.pid} .*:{db.stat().st_ino} 1073741826 1073742335"
-    locks = [" ".join(line.split()[3:]) for line in Path("/proc/locks").read_text().splitlines()]
-    assert [lock for lock in locks if re.fullmatch(shared, lock)]
-    log = db.with_name(f"{db.name}-wal")
-    before = log.stat()
-    new_website(db, domain="example.org")
-    assert log.stat().st_ino == before.st_ino
-    answer = server.request("POST", "/api/collect", view(website))
-    assert (answer.status, answer.json["accepted"]) == (202, 1)
-
-
 # Kills and restarts (tests/robustness/test_crash.py has kills under load)
 
 
