@@ -10,8 +10,8 @@
 --   name of event_data, 105 entry_page, 106 exit_page, 107 all traffic of imported sums.
 -- * `level` and `block` name a block of 2^level whole UTC days: block = day >> level.
 -- * `visitor` is a number that is drawn in memory for each visitor and UTC day: the time of its first event that
---   arrived, and 32 bits of a random sequence (tally/events/sessions.py); of imported events it is computed from the file's visitor
---   (tally/transfer/line_format.py). No table stores an IP address, a User-Agent, a session_id or
+--   arrived, and 32 bits of a random sequence (tally/events/sessions.py); of imported events it is computed from the
+--   file's visitor (tally/transfer/line_format.py). No table stores an IP address, a User-Agent, a session_id or
 --   anything computed from them, but for the keys of imported lines (import_id) and the digests of files (import).
 -- * Tables whose rows belong to a website are listed in tally/maintenance/deletion.py.
 --
@@ -137,7 +137,7 @@ create table website_usage (
 -- (tally/ingest/event_ids.py). A copy is accepted but not stored, and updates arrived_ms.
 create table event_id (
   website     integer not null,
-  minute_ms     integer not null,  -- the minute of the time at the beginning of the event_id; 0 without one
+  minute_ms   integer not null,  -- the minute of arrival, if the event_id begins with a time of it; otherwise 0
   digest      blob    not null check (length(digest) = 16),
   arrived_ms  integer not null,  -- arrival of the newest copy
   primary key (website, minute_ms, digest)

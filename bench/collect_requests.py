@@ -103,14 +103,21 @@ def singles(website: str, event_ids: str = "") -> MakeRequest:
     if not event_ids:
         return lambda n: made[n % _REQUESTS]
     halves = [request.split(_PLACEHOLDER.encode()) for request in made]
-    tail = b"%010d" % random.getrandbits(32)
+    event_id = _event_id if event_ids == "time" else _event_id_without_time
 
     def marked(n: int) -> bytes:
         before, after = halves[n % _REQUESTS]
-        now_ms = time.time_ns() // 1_000_000
-        return before + (b"%d-%010d" % (now_ms, n) if event_ids == "time" else b"x%012d.%s" % (n, tail)) + after
+        return before + event_id(n) + after
 
     return marked
+
+
+def _event_id(n: int) -> bytes:
+    return b"%d-%010d" % (time.time_ns() // 1_000_000, n)
+
+
+def _event_id_without_time(n: int) -> bytes:
+    return b"x%023d" % n
 
 
 def changing_visitors(website: str) -> MakeRequest:
@@ -123,8 +130,7 @@ def changing_visitors(website: str) -> MakeRequest:
 
     def following(n: int) -> bytes:
         start, middle, end = parts[n % _REQUESTS]
-        session, now_ms = n // 4 + rng.randrange(300), time.time_ns() // 1_000_000
-        return b"%bsession-%08d%b%d-%010d%b" % (start, session, middle, now_ms, n, end)
+        return b"%bsession-%08d%b%b%b" % (start, n // 4 + rng.randrange(300), middle, _event_id(n), end)
 
     return following
 

@@ -26,6 +26,7 @@ from tally.accounts.accounts import FIRST_ACCOUNT, create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website, all_websites
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, field_number
+from tally.ingest.event_ids import minute_of
 from tally.maintenance.compact import compact
 from tally.rollups import packed_days, packed_measurements, rollup_state, unpacked_days, web_vitals
 from tally.storage import database
@@ -220,7 +221,7 @@ def _write_day(
     # As if every event had an event_id.
     connection.executemany(
         "/* dataset.event_id */ insert into event_id values (?, ?, randomblob(16), ?)",
-        ((website, event[0] - event[0] % 60_000, event[0]) for event in events if event[0] >= end_ms - EVENT_ID_MS),  # type: ignore[operator]
+        ((website, minute_of(ms), ms) for ms, *_ in events if ms >= end_ms - EVENT_ID_MS),  # type: ignore[arg-type,operator]
     )
     connection.execute("/* dataset.ids */ update meta set value = ? where name = 'next_id'", (next_id + len(events),))
 

@@ -87,9 +87,12 @@ class Server:
 
     def resident_mb(self) -> float:
         """Return the resident memory in MB of 1,000,000 bytes."""
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024 / 1e6
+        return self._figure("status", "VmRSS") * 1024 / 1e6
+
+    def _figure(self, file: str, name: str) -> int:
+        for line in Path(f"/proc/{self.process.pid}/{file}").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1])
         raise RuntimeError("the process has ended")
 
     def cpu_s(self) -> float:
@@ -99,10 +102,7 @@ class Server:
 
     def written(self) -> int:
         """Return how many bytes the process has written: to files, and in responses."""
-        for line in Path(f"/proc/{self.process.pid}/io").read_text().splitlines():
-            if line.startswith("wchar:"):
-                return int(line.split()[1])
-        raise RuntimeError("the process has ended")
+        return self._figure("io", "wchar")
 
     def wait_until_idle(self) -> None:
         """Wait until the process has used less than 2 % of a core for half a second: what follows a start has ended."""

@@ -58,7 +58,7 @@
 
     const add = safe((event) => {
       // compat: if ("manual" in dataset && event.type == "pageview" && !event.url) return;
-      // Ids that begin with the time are stored fastest.
+      // Ids that begin with the time are stored with the least writing.
       const event_id = Date.now() + "" + crypto.getRandomValues(new Uint32Array(4));
       const key = own + JSON.stringify({ url: here(), ...event, event_id });
       if (!off && key.length < 19e3) queue.push(key);

@@ -2,7 +2,7 @@
 //
 // A request is sent again after no response, 429 and 5xx: after the time of Retry-After, otherwise after half a second,
 // one, two and so on. Every event has an event_id, so that an event which is sent again counts once; ids that
-// begin with the time are stored fastest.
+// begin with the time are stored with the least writing.
 
 import { OPERATIONS } from "./operations.js";
 

@@ -5,17 +5,14 @@ server. docs/cli.md has the exit status of --check.
 """
 
 import argparse
-import os
 from functools import partial
 
 from tally.cli.console import Failure, add_setting, now_ms, say, set_function
 from tally.maintenance import startup
-from tally.maintenance.restore import delete_leftovers
 from tally.maintenance.upgrade import copy_first, plan
 from tally.resources import tally_version
 from tally.settings import Settings
 from tally.storage.database import open_database
-from tally.storage.file_lock import lock_file
 
 _PENDING = 3
 
@@ -45,14 +42,9 @@ def _upgrade(given: argparse.Namespace, settings: Settings) -> None:
     if not before.migrations:
         say(f"schema version {before.version}: there is nothing to upgrade")
         return
-    startup.check(settings)
-    lock = lock_file(settings.db)
-    try:
-        delete_leftovers(settings.db)
+    with startup.locked(settings):
         copy = partial(copy_first, settings, say, now_ms())
         open_database(settings.db, create=False, before_migration=copy).close()
-    finally:
-        os.close(lock)
     say(f"upgraded to schema version {before.newest}")
 
 

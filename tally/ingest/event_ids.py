@@ -47,10 +47,11 @@ def key_of(website: int, event: Event, salt: bytes) -> Key:
     if event.type not in TRAFFIC:
         content += f"\0{event[_MEASUREMENT:]}"
     time = _TIME.match(event.event_id)
-    return website, _minute(int(time[0])) if time else 0, blake2b(content.encode(), digest_size=16, key=salt).digest()
+    return website, minute_of(int(time[0])) if time else 0, blake2b(content.encode(), digest_size=16, key=salt).digest()
 
 
-def _minute(ms: int) -> int:
+def minute_of(ms: int) -> int:
+    """Return the first ms of a minute."""
     return ms - ms % MINUTE_MS
 
 
@@ -77,7 +78,7 @@ def arrivals(connection: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, i
 def store(connection: sqlite3.Connection, arrived_ms: Mapping[Key, int]) -> None:
     """Store when each event, or its newest copy, arrived."""
     rows = [
-        (website, minute_ms if minute_ms == _minute(ms) else 0, digest, ms)
+        (website, minute_ms if minute_ms == minute_of(ms) else 0, digest, ms)
         for (website, minute_ms, digest), ms in arrived_ms.items()
     ]
     insert(connection, "event_ids", "event_id", rows, "insert or replace")

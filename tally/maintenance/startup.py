@@ -43,10 +43,8 @@ def begun(settings: Settings) -> Iterator[Start]:
 
     Raises BadDatabase or BadSetting. Within the block, other code closes the connections that it opens.
     """
-    check(settings)
-    attempt, lock = Attempt(settings.db), _lock(settings)
-    try:
-        delete_leftovers(settings.db)
+    attempt = Attempt(settings.db)
+    with locked(settings):
         start = Start(begin_check(settings.db))
         try:
             yield start
@@ -54,18 +52,24 @@ def begun(settings: Settings) -> Iterator[Start]:
             if not start.is_listening:
                 _close_log(settings.db, start)
                 attempt.undo()
-    finally:
-        os.close(lock)
 
 
-def _lock(settings: Settings) -> int:
+@contextlib.contextmanager
+def locked(settings: Settings) -> Iterator[None]:
+    """Check the settings, and hold the server's lock within the block. Raises BadDatabase or BadSetting."""
+    check(settings)
     try:
-        return lock_file(settings.db)
+        lock = lock_file(settings.db)
     except OSError as failure:
         where = settings.db.resolve().parent
         raise BadDatabase(
             f"The directory {where} cannot be used ({failure.strerror}): name another file with --db."
         ) from None
+    try:
+        delete_leftovers(settings.db)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _close_log(path: Path, start: Start) -> None:

@@ -301,24 +301,12 @@ def begin_check(path: Path) -> Callable[[], CheckResult]:
     """
     if not path.is_file():
         return partial(check_for_damage, path, START_CHECK_S)
-    results: list[CheckResult | Exception] = []
+    from concurrent.futures import ThreadPoolExecutor  # here: commands do not need it
 
-    def check() -> None:
-        try:
-            results.append(check_for_damage(path, START_CHECK_S))
-        except Exception as failure:
-            results.append(failure)
-
-    thread = threading.Thread(target=check, daemon=True)
-    thread.start()
-
-    def result() -> CheckResult:
-        thread.join()
-        if isinstance(results[0], Exception):
-            raise results[0]
-        return results[0]
-
-    return result
+    executor = ThreadPoolExecutor(1)
+    check = executor.submit(check_for_damage, path, START_CHECK_S)
+    executor.shutdown(wait=False)
+    return check.result
 
 
 def check_for_damage(path: Path, seconds: float) -> CheckResult:

@@ -186,7 +186,7 @@ def test_max_visits_per_day() -> None:
 
 
 def test_visitor_numbers_are_random() -> None:
-    """The stored visitor is a random number that is not derived from the identity."""
+    """The stored visitor is a number that is not derived from the identity."""
     numbers = set()
     for _ in range(20):
         sessions = Sessions(100)

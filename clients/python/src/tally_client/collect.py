@@ -1,7 +1,7 @@
 """Sends events from servers and apps to the collect API.
 
 Every event gets an `event_id`, so that an event which is sent again counts once; ids that begin with the time are
-stored fastest.
+stored with the least writing.
 """
 
 from __future__ import annotations

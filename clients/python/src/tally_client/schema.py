@@ -36,7 +36,7 @@ class EventFields(TypedDict):
     # A copy, an event with the same website, event_id and content (type, url, name, event_name, event_data and
     # the fields of measurements), counts as accepted and is not stored again. Each copy renews the 72 hours for
     # which an event_id is kept. One that begins with the time, as 13 digits (milliseconds since 1970), is stored
-    # fastest.
+    # with the least writing.
     event_id: NotRequired[str | None]
     # When it happened, for events sent late. Milliseconds since 1970, or ISO 8601 (UTC without an offset). At
     # most 72 hours old and 5 minutes ahead. Default: now.
