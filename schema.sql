@@ -514,6 +514,7 @@ create table packed_day (
   events   integer not null,
   raw_rows integer not null check (raw_rows between 0 and 2),  -- 0 deleted, 1 present, 2 present and to be kept
   checksum integer not null,                                   -- CRC-32 of the columns
+  data_length integer,  -- characters of the different texts of event_data; null where event_data is not packed
   primary key (website, source, day)
 ) strict, without rowid;
 

@@ -146,10 +146,11 @@ class Coverage:
                 from tally.reports.joined_columns import Day
                 from tally.reports.packed_days import PackedDays
 
-                days = [
-                    Day(day, *sizes[day], *span, versions[day])
-                    for day, span in ((span[0] // DAY_MS, span) for span in some)
-                ]
+                days = []
+                for span in some:
+                    day = span[0] // DAY_MS
+                    visits, events, data_length = sizes[day]
+                    days.append(Day(day, visits, events, *span, data_length, versions[day]))
                 key = None if some is parts else self._key(some, filtered=filtered)
                 found.append(PackedDays(self.connection, self.website, days, own, key, self.cache, with_data=with_data))
         rest = [span for span in spans if span[0] // DAY_MS not in sizes]

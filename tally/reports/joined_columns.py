@@ -20,12 +20,15 @@ from tally.timestamps import DAY_MS
 
 # Arrays of 1 MB, which stay in the processor's cache.
 MAX_EVENTS = 131_072
+# Characters of texts of event_data. A day has up to MAX_TEXTS (tally/rollups/day_packing.py).
+MAX_DATA = 4_000_000
 
 
 class Day(NamedTuple):
     """A packed day, or a part of one: the part is [from_ms, to_ms).
 
-    version: the version with which it was packed; None for a day in memory, whose columns change without it.
+    data_length: the characters of event_data that are to be read. version: the version with which it was packed; None
+    for a day in memory, whose columns change without it.
     """
 
     day: int
@@ -33,6 +36,7 @@ class Day(NamedTuple):
     events: int
     from_ms: int
     to_ms: int
+    data_length: int = 0
     version: int | None = None
 
     @property
@@ -110,16 +114,16 @@ class JoinedColumns:
         return ~found if one.is_not else found
 
 
-def in_batches(days: Sequence[Day], max_days: int) -> Iterator[list[Day]]:
-    """Yield days in parts of at most MAX_EVENTS events, or one day, and at most so many days."""
+def in_batches(days: Iterable[Day]) -> Iterator[list[Day]]:
+    """Yield days in parts of at most MAX_EVENTS events and MAX_DATA characters, or one day."""
     some: list[Day] = []
-    events = 0
+    events = data = 0
     for day in days:
-        if some and (events + day.events > MAX_EVENTS or len(some) == max_days):
+        events, data = events + day.events, data + day.data_length
+        if some and (events > MAX_EVENTS or data > MAX_DATA):
             yield some
-            some, events = [], 0
+            some, events, data = [], day.events, day.data_length
         some.append(day)
-        events += day.events
     if some:
         yield some
 

@@ -46,8 +46,6 @@ from tally.storage.sql.filters import Condition, matching_texts
 from tally.storage.sql.goals import values_of_texts
 from tally.timestamps import DAY_MS
 
-# Where event_data is read, which has up to 1 MB a day (tally/rollups/day_packing.py).
-MAX_DAYS_WITH_DATA = 4
 # Texts of event_data that are parsed at once: a few megabytes.
 _TEXTS = 10_000
 
@@ -232,7 +230,7 @@ class PackedDays:
         return None if self._key is None else (*what, *self._key)
 
     def _batches(self) -> Iterator[Batch]:
-        for days in in_batches(self._days, MAX_DAYS_WITH_DATA if self._with_data else len(self._days)):
+        for days in in_batches(self._days):
             check_interrupt()
             # Texts of event_data take up to a second, most of it under the interpreter's lock: others would wait.
             with nullcontext() if self._with_data else self._cache.turn():

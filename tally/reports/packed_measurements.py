@@ -109,7 +109,7 @@ class PackedMeasurements:
 
     def _batches(self) -> Iterator[tuple[_Columns, Array]]:
         """Yield the columns of some days, and the places of the events that match."""
-        for days in in_batches(self._days, len(self._days)):
+        for days in in_batches(self._days):
             check_interrupt()
             with self._cache.turn():
                 columns = _Columns(self._connection, self._website, self._source, days)

@@ -73,7 +73,11 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final
     columns["first_id"] = encoded(in_time[:1], False, False)
     columns["id_step"] = encoded(np.diff(in_time, prepend=in_time[:1]), False, False, _SMALLER)
     texts = _texts(connection, website, day, ids, is_final=is_final)
-    return Packed(len(counts), len(ids), columns if texts is None else columns | {"event_data": texts})
+    if texts is None:
+        return Packed(len(counts), len(ids), columns, None)
+    codes, different = texts
+    columns["event_data"] = encoded_texts(codes, different)
+    return Packed(len(counts), len(ids), columns, sum(map(len, different)))
 
 
 def rows_of(connection: sqlite3.Connection, website: int, day: int) -> Rows | None:
@@ -96,8 +100,11 @@ def rows_of(connection: sqlite3.Connection, website: int, day: int) -> Rows | No
     return Rows(times[order], order, visitors, counts)
 
 
-def _texts(connection: sqlite3.Connection, website: int, day: int, ids: Array, *, is_final: bool) -> bytes | None:
-    """Return the column of event_data of events with these ids; None where it is not packed."""
+def _texts(
+    connection: sqlite3.Connection, website: int, day: int, ids: Array, *, is_final: bool
+) -> tuple[Array, list[str]] | None:
+    """Return for each event with one of these ids 0, or the number of its text of event_data from 1 on, and the
+    different texts; None where they are not packed."""
     known: dict[str, int] = {}
     codes, by_id, length = np.zeros(len(ids), np.int64), np.argsort(ids), 0
     length_with_copies = 0
@@ -111,7 +118,7 @@ def _texts(connection: sqlite3.Connection, website: int, day: int, ids: Array, *
         codes[by_id[places]] = [known.setdefault(text, len(known) + 1) for text in own]
     if not is_final and length > max(FEW_TEXTS, length_with_copies // 2):
         return None
-    return encoded_texts(codes, list(known))
+    return codes, list(known)
 
 
 def _events(connection: sqlite3.Connection, website: int, day: int, column: str) -> Array:

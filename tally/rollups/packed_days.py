@@ -13,30 +13,27 @@ import sqlite3
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tally.storage.sql.day_columns import COLUMNS, LAYOUT, TRAFFIC, checksum, days_with, delete, write
+from tally.storage.sql.day_columns import LAYOUT, TRAFFIC, checksum, delete, write
 from tally.timestamps import DAY_MS
 
 
 class Packed(NamedTuple):
-    """The columns of a day, and how many visits and events they are of."""
+    """The columns of a day, and how many visits and events they are of.
+
+    data_length: the characters of the different texts of event_data; None where it is not packed.
+    """
 
     visits: int
     events: int
     columns: dict[str, bytes]
+    data_length: int | None
 
 
 MAX_EVENTS = 200_000
 """Rows of larger days are kept: deleting takes 0.6 µs an event, during which a collect request waits for the writer."""
-NOT_PACKED = Packed(0, 0, {})
+NOT_PACKED = Packed(0, 0, {}, None)
 DELETED, PRESENT, NEEDED = range(3)
 """The rows of a packed day: deleted, still there, or not to be deleted, because the columns do not hold all of them."""
-
-
-HAS_DATA = (
-    "exists (select 1 from day_column as data where data.website = own.website"
-    f" and data.field = {COLUMNS['event_data']} and data.day = own.day)"
-)
-"""A condition on a row `own` of packed_day: event_data was packed."""
 # The index of unfinished days needs both terms on the state.
 _IS_OVER = f"state < 2 and state = 1 and rolled_up_to_ms = (block + 1) * {DAY_MS}"
 
@@ -44,7 +41,8 @@ _IS_OVER = f"state < 2 and state = 1 and rolled_up_to_ms = (block + 1) * {DAY_MS
 def next_day(connection: sqlite3.Connection, website: int) -> tuple[int, int] | None:
     """Return the newest final day that is not packed, or without event_data since before it was final; and its
     version."""
-    return _next(connection, website, "state = 2", f"and (own.raw_rows != {PRESENT} or {HAS_DATA})", is_changed=True)
+    is_complete = f"and (own.raw_rows != {PRESENT} or own.data_length is not null)"
+    return _next(connection, website, "state = 2", is_complete, is_changed=True)
 
 
 def next_open_day(connection: sqlite3.Connection, website: int, *, is_changed: bool) -> tuple[int, int] | None:
@@ -82,32 +80,34 @@ def store(
         # Also the columns of an earlier version of a day that cannot be packed any more.
         delete(connection, website, TRAFFIC, day)
         write(connection, website, TRAFFIC, day, packed.columns)
-        rows = NEEDED if is_final and "event_data" not in packed.columns else PRESENT
+        rows = NEEDED if is_final and packed.data_length is None else PRESENT
         connection.execute(
             "/* packed_days.store */ insert or replace into packed_day"
-            " (website, source, day, version, layout, visits, events, raw_rows, checksum)"
-            " values (?, 0, ?, ?, ?, ?, ?, ?, ?)",
-            (website, day, version, LAYOUT, packed.visits, packed.events, rows, checksum(packed.columns)),
+            " (website, source, day, version, layout, visits, events, raw_rows, checksum, data_length)"
+            " values (?, 0, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(website, day, version, LAYOUT, packed.visits, packed.events),
+                *(rows, checksum(packed.columns), packed.data_length),
+            ),
         )
 
 
 def sizes(
     connection: sqlite3.Connection, website: int, versions: Mapping[int, int], *, with_data: bool = False
-) -> dict[int, tuple[int, int]]:
-    """Return (visits, events) of those of some days, given with their versions, that are packed; `with_data`: of those
-    whose event_data is packed too."""
+) -> dict[int, tuple[int, int, int]]:
+    """Return the number of visits, of events, and of characters of event_data that are to be read, of those of some
+    days, given with their versions, that are packed; `with_data`: with event_data, which is to be read."""
     if not versions:
         return {}
     rows = connection.execute(
-        "/* packed_days.sizes */ select day, version, visits, events from packed_day"
-        " where website = ? and source = 0 and day >= ? and day <= ? and layout = ? and events > 0",
-        (website, min(versions), max(versions), LAYOUT),
+        "/* packed_days.sizes */ select day, version, visits, events, iif(?, data_length, 0) as length from packed_day"
+        " where website = ? and source = 0 and day >= ? and day <= ? and layout = ? and events > 0"
+        " and length is not null",
+        (with_data, website, min(versions), max(versions), LAYOUT),
     )
-    found = {day: (visits, events) for day, version, visits, events in rows if versions.get(day) == version}
-    if with_data and found:
-        days = days_with(connection, website, "event_data", min(found), max(found))
-        found = {day: size for day, size in found.items() if day in days}
-    return found
+    return {
+        day: (visits, events, length) for day, version, visits, events, length in rows if versions.get(day) == version
+    }
 
 
 def stored(connection: sqlite3.Connection, website: int) -> list[int]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from tally.rollups import packed_days
-from tally.rollups.packed_days import DELETED, HAS_DATA, MAX_EVENTS, NEEDED, PRESENT
+from tally.rollups.packed_days import DELETED, MAX_EVENTS, NEEDED, PRESENT
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import check_interrupt
@@ -67,7 +67,7 @@ _CAN_DELETE = (
     "from packed_day as own join rollup_state as state using (website, version)"
     " where website = ? and source = 0 and kind = 0 and level = 0"
     f" and block = day and state = 2 and raw_rows = {PRESENT} and layout = {LAYOUT} and own.events <= {MAX_EVENTS}"
-    f" and {HAS_DATA}"
+    " and own.data_length is not null"
     " and not exists (select 1 from import where import.website = own.website and import.state = 'undoing')"
 )
 

@@ -185,16 +185,6 @@ def labels_of(website: int, source: int, name: str) -> Query:
     )
 
 
-def days_with(connection: sqlite3.Connection, website: int, name: str, first: int, last: int) -> set[int]:
-    """Return the days from `first` to `last` that have a column which some packed days lack."""
-    rows = connection.execute(
-        "/* day_columns.days_with */ select day from day_column"
-        " where website = ? and field = ? and day >= ? and day <= ?",
-        (website, COLUMNS[name], first, last),
-    )
-    return {day for (day,) in rows}
-
-
 def write(connection: sqlite3.Connection, website: int, source: int, day: int, columns: dict[str, bytes]) -> None:
     """Write the columns of a day that has none."""
     connection.executemany(

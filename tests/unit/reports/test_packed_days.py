@@ -136,9 +136,19 @@ def test_event_data_is_that_of_the_rows(harness: RollupHarness) -> None:
     by_column, days = found(), harness.writer.execute("select * from packed_day").fetchall()
     harness.writer.execute("delete from packed_day")
     by_row = found()
-    harness.writer.executemany("insert into packed_day values (?, ?, ?, ?, ?, ?, ?, ?, ?)", days)
+    harness.writer.executemany("insert into packed_day values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", days)
     assert by_column == by_row
     assert any(of.first for of in by_row)
+
+
+def test_batches_are_bounded_by_events_and_by_event_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A day that exceeds a bound is a batch of its own."""
+    monkeypatch.setattr(joined_columns, "MAX_EVENTS", 10)
+    monkeypatch.setattr(joined_columns, "MAX_DATA", 100)
+    sizes_of = [(4, 0), (6, 100), (1, 0), (9, 1), (11, 0), (1, 101), (1, 60), (1, 40), (1, 1)]
+    days = [joined_columns.Day(day, 1, events, 0, DAY_MS, length) for day, (events, length) in enumerate(sizes_of)]
+    found = [[day.day for day in some] for some in joined_columns.in_batches(days)]
+    assert found == [[0, 1], [2, 3], [4], [5], [6, 7], [8]]
 
 
 def test_event_data_of_long_texts_is_read_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,8 +165,11 @@ def test_event_data_of_long_texts_is_read_by_row(tmp_path: Path, monkeypatch: py
     harness.build()
     versions = {day: of.version for day, of in harness.days().items()}
     website = harness.websites[0].number
-    assert sizes(harness.reader, website, versions) == {day: (1, len(values)) for day, values in days.items()}
-    assert sizes(harness.reader, website, versions, with_data=True).keys() == {DAY - 2, DAY - 1}
+    assert sizes(harness.reader, website, versions) == {day: (1, len(values), 0) for day, values in days.items()}
+    assert sizes(harness.reader, website, versions, with_data=True) == {
+        DAY - 2: (1, 3, len('{"s":"yyyyyy"}')),
+        DAY - 1: (1, 1, len('{"s":"y"}')),
+    }
     # The rows of the others are needed.
     assert without_rows(harness.reader, website, DAY - 3, DAY) == [DAY - 2, DAY - 1]
     scope = harness.scope((DAY - 3) * DAY_MS, (DAY + 1) * DAY_MS, (Filter("prop.s", "*=", ("y",)),))
