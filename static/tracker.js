@@ -13,18 +13,18 @@
 
   safe(() => {
     // document.currentScript is null in modules; the first URL of a stack is the script's own, in WebKit without its query.
-    const url = (/\w+:\/\/\S+(?=:\d+:\d)/.exec(Error().stack) || location) + "";
+    const trace = (/\w+:\/\/\S+(?=:\d+:\d)/.exec(Error().stack) || location) + "";
     /** @type {any} */
     const script = document.currentScript ||
-      [...document.scripts].find((one) => one.src.startsWith(url)) || { dataset: {} };
+      [...document.scripts].find((one) => one.src.startsWith(trace)) || { dataset: {} };
     const dataset = script.dataset;
-    const src = script.src || url;
-    const website_id = dataset.websiteId || /[?&]id=([^&#]*)/.exec(src)?.[1];
+    const source = script.src || trace;
+    const website_id = dataset.websiteId || /[?&]id=([^&#]*)/.exec(source)?.[1];
     const tally = (window.tally ||= {});
     if (tally[website_id]) return;
     tally[website_id] = 1;
 
-    const api = dataset.api || new URL("api/collect", src);
+    const api = dataset.api || new URL("api/collect", source);
     const own = `tally.${website_id}.`;
     const tab = safe(() => sessionStorage)() || {};
     // An iPad identifies itself as a Mac; only the browser can tell them apart.
@@ -36,6 +36,7 @@
     let timer;
     let later;
     let last;
+    let count = 1e5;
     let warned;
     // Pages without a host (file:, about:, data:) are not counted.
     /** @type {any} */
@@ -44,13 +45,15 @@
 
     const on = (type, work) => addEventListener(type, safe(work), 1);
     const part = safe(async (name) =>
-      (await import(src.replace(/\.js(\?.*)?$/, `/${name}.js`))).default(add, flush, dataset, here),
+      (await import(source.replace(/\.js(\?.*)?$/, `/${name}.js`))).default(add, flush, dataset, here),
     );
-    // What is stored; older than 72 hours is deleted.
+    // The time of an event, at which its event_id begins.
+    const timeOf = (key) => +key.match(/\d{13}/);
+    // What is stored, the oldest first; older than 72 hours is deleted.
     const stored = () =>
-      Object.keys(shelf).filter(
-        (key) => key.startsWith(own) && (shelf[key] > Date.now() - 2592e5 || !delete shelf[key]),
-      );
+      Object.keys(shelf)
+        .filter((key) => key.startsWith(own) && (timeOf(key) > Date.now() - 2592e5 || !delete shelf[key]))
+        .sort();
     const kept = () => stored().filter((key) => !flight.includes(key));
     // Not location.origin, which some browsers give as "null" for schemes such as capacitor:.
     const here = () =>
@@ -58,9 +61,9 @@
 
     const add = safe((event) => {
       // compat: if ("manual" in dataset && event.type == "pageview" && !event.url) return;
-      // Ids that begin with the time are stored with the least writing.
-      const event_id = Date.now() + "" + crypto.getRandomValues(new Uint32Array(4));
-      const key = own + JSON.stringify({ url: here(), ...event, event_id });
+      // Ids that begin with the time are stored with the least writing; then comes the order of a page's events.
+      const event_id = Date.now() + "" + count++ + Math.random();
+      const key = own + JSON.stringify({ event_id, url: here(), ...event });
       if (!off && key.length < 19e3) queue.push(key);
       timer ||= setTimeout(flush, 1e3);
     });
@@ -71,15 +74,13 @@
       for (const key of batch)
         if (!shelf[key] && free-- > 0)
           try {
-            shelf[key] = Date.now();
+            shelf[key] = 1;
           } catch {
-            shelf = { [key]: Date.now() };
+            shelf = { [key]: 1 };
           }
     };
 
-    const drop = (batch) => {
-      for (const key of batch) delete shelf[key];
-    };
+    const drop = (batch) => batch.map((key) => delete shelf[key]);
 
     // leaving: the page may be gone before an answer arrives, so all that is on its way is stored too.
     const flush = safe((leaving) => {
@@ -96,7 +97,8 @@
 
     // With the lock, or where there are none, also what is stored; one tab at a time. After a failure the rest is stored.
     const send = async (lock) => {
-      while (!off && (queue[0] || (lock && kept()[0])) && (await post(lock ? [...queue, ...kept()] : queue)))
+      let list;
+      while (!off && (list = lock ? [...queue, ...kept()] : queue)[0] && (await post(list)))
         await new Promise((work) => setTimeout(work, 99));
       off || store(queue.splice(0));
     };
@@ -122,7 +124,7 @@
             context,
             events: batch.map((key) => ({
               ...JSON.parse(key.slice(own.length)),
-              timestamp: shelf[key] && +shelf[key],
+              timestamp: shelf[key] && timeOf(key),
             })),
           }),
         }).catch(() => 0);

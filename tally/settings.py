@@ -420,6 +420,9 @@ def settings_from(options: Mapping[str, Sequence[str] | None], environment: Mapp
         for name, default in (("host", _all_hosts()), ("port", ACME_PORT)):
             if not options.get(name) and f"{ENVIRONMENT_PREFIX}{name.upper()}" not in environment:
                 values[name] = default
+    if values["db"].is_symlink():
+        # SQLite finds the log by the name of the file itself, and so does everything else.
+        values["db"] = values["db"].resolve()
     return Settings(**values)
 
 

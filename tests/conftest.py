@@ -8,8 +8,10 @@ import contextlib
 import gc
 import importlib
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
@@ -217,6 +219,15 @@ async def make_app(tmp_path: Path, clock: ManualClock, engine: ReportEngine) -> 
 @pytest.fixture
 async def app(make_app: MakeApp) -> App:
     return await make_app()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Return a directory that all users may enter; those of pytest are closed to others."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Opening and closing of the store, and its periodic tasks.
 
-Opening refuses a file that cannot be used, or that a short check finds damaged, before the server listens. Each
+Opening refuses a file that cannot be used, or that a short check finds damaged, before the server listens. The check
+ends before the file is opened for writing: a file that is refused stays as it is. Each
 periodic task is an asyncio task of its own, so that one that waits for the writer does not delay the others: checking
 the file, the tasks of the store, truncating the log, recovery and the clock's record. The background work on rollups
 and deleted websites (tally/maintenance/background_work.py) is made by the caller; recovery stops and starts it.
@@ -20,13 +21,15 @@ from tally.ingest.writer import EventWriter
 from tally.storage.connections import Thread, on_thread, open_readers
 from tally.storage.database import (
     SERVER_BUSY_S,
-    BadDatabase,
     BeforeMigration,
     connect_reader,
     connect_writer,
+    damaged,
+    explained,
     open_database,
+    transaction,
 )
-from tally.storage.health import CheckResult, Health
+from tally.storage.health import Health
 from tally.storage.recovery import Recovery, Work
 
 # Counting a day reads its rows once, so a large cache would hold nothing that is read again.
@@ -49,22 +52,20 @@ async def opened(
     min_free_bytes: int,
     make_work: MakeWork,
     before_migration: BeforeMigration,
-    check: Callable[[], CheckResult],
+    check: Callable[[], None],
 ) -> AsyncIterator[Store]:
     """Yield the store of the database at `path`, which is created where there is none, or migrated.
 
-    `check` returns the result of a check for damage. Raises BadDatabase, and what `before_migration` raises.
+    `check` raises BadDatabase for a file that cannot be used. Raises that, and what `before_migration` raises.
     """
     async with contextlib.AsyncExitStack() as closing:
-        writer = await on_thread(
-            open_database(path, create=True, before_migration=before_migration, busy_s=SERVER_BUSY_S),
-            lambda: connect_writer(path, SERVER_BUSY_S),
-        )
+        check()
+        writer = await on_thread(_open(path, before_migration), lambda: connect_writer(path, SERVER_BUSY_S))
         closing.push_async_callback(writer.close)
         health = Health(path, min_free_bytes)
         readers = await open_readers(path, query_s, health.failed_to_read, closing)
         store = Store(health, writer, readers, event_writer, clock)
-        await _load(store, writer, event_writer, check)
+        await _load(store, writer, event_writer)
         reader = await on_thread(
             connect_reader(path, BUILDER_CACHE_KIB), lambda: connect_reader(path, BUILDER_CACHE_KIB)
         )
@@ -89,18 +90,30 @@ async def opened(
             await store.close()
 
 
-async def _load(store: Store, writer: Thread, event_writer: EventWriter, check: Callable[[], CheckResult]) -> None:
-    """Check the database and read what the store keeps in memory. Raises BadDatabase."""
-    path = store.path
+def _open(path: Path, before_migration: BeforeMigration) -> sqlite3.Connection:
+    """Return a connection that can write. Raises BadDatabase, and what `before_migration` raises."""
+    connection = open_database(path, create=True, before_migration=before_migration, busy_s=SERVER_BUSY_S)
     try:
-        if check().is_damaged:
-            raise BadDatabase("found by the check")
+        # Fails where the log or its index cannot be written.
+        with transaction(connection):
+            pass
+    except sqlite3.Error as failure:
+        # Another program that writes now may end soon.
+        if not getattr(failure, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+            connection.close()
+            raise explained(failure, path) from None
+    return connection
+
+
+async def _load(store: Store, writer: Thread, event_writer: EventWriter) -> None:
+    """Read what the store keeps in memory. Raises BadDatabase."""
+    try:
         store.key_salt = await writer.run(key_salt)
         await store.clock_watch.begin()
         store.last_id = await writer.run(event_writer.start)
         await store.refresh()
-    except (ApiError, BadDatabase, sqlite3.Error, TypeError, ValueError):
-        raise BadDatabase(f"{path} is damaged: put a backup in its place, or name another file with --db.") from None
+    except (ApiError, sqlite3.Error, TypeError, ValueError) as failure:
+        raise explained(damaged(str(failure)), store.path) from None
 
 
 def _chores(store: Store) -> Sequence[Chore]:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tally.accounts.api_keys import key_salt
-from tally.storage.database import BadDatabase, known_version, open_unchanged
+from tally.storage.database import BadDatabase, known_version, open_unchanged, with_schema
 from tally.storage.wal import size_bytes
 from tally.timestamps import SECOND_MS
 
@@ -115,11 +115,16 @@ def _unfinished(target: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _lock(path: Path, flags: int = 0) -> int | None:
-    """Return the descriptor of a file, locked; None where another process has locked it or it does not exist."""
+    """Return the descriptor of a file, locked; None where another process has locked it, it does not exist, or, with
+    no `flags`, it is another user's."""
     while True:
         try:
             file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | flags, 0o600)
         except FileNotFoundError:
+            return None
+        except PermissionError:
+            if flags:
+                raise
             return None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -222,7 +227,7 @@ def read_error(failure: sqlite3.DatabaseError, shown: Path, hint: str) -> Backup
 def open_immutable(path: Path) -> sqlite3.Connection:
     """Return a connection to a file that no process writes: it takes no lock and creates no other file."""
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-    return sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    return with_schema(sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False))
 
 
 def _rename(path: Path, target: Path) -> None:

@@ -9,7 +9,6 @@ would write it into the restored one. It is checkpointed into the previous datab
 cannot be, its log is renamed along with it.
 """
 
-import contextlib
 import glob
 import os
 import sqlite3
@@ -29,6 +28,7 @@ from tally.maintenance.backup import (
 )
 from tally.storage import meta
 from tally.storage.database import VERSION, known_version, open_database
+from tally.storage.file_lock import set_owner
 from tally.timestamps import SECOND_MS
 
 _RESTORING = ".restoring"
@@ -55,7 +55,7 @@ def restore(file: Path, db: Path, now_ms: int) -> Path | None:
             open_database(copy, create=False, before_migration=lambda version: None).close()
             check(copy, file, _HINT)
         _end_series(copy)
-        _set_owner(copy, db)
+        set_owner(copy, db)
         _sync(copy)
         return _replace(copy, db, now_ms)
     finally:
@@ -133,6 +133,8 @@ def _checkpoint(db: Path) -> None:
         name = getattr(failure, "sqlite_errorname", "")
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise BackupError(f"{db} is in use by another program: stop it, or wait until it is done.") from None
+    except UnicodeDecodeError:
+        pass  # too damaged: the message of SQLite's error has bytes of the file
 
 
 def _free_name(db: Path, now_ms: int) -> Path:
@@ -147,14 +149,6 @@ def _keep(db: Path, kept: Path) -> None:
     except OSError:
         # A file system without links: for a moment the path does not exist.
         os.rename(db, kept)
-
-
-def _set_owner(copy: Path, db: Path) -> None:
-    """Give the copy the owner of the database: root may restore for a server that runs as another user."""
-    owner = (db if db.exists() else db.parent).stat()
-    if (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
-        with contextlib.suppress(PermissionError):
-            os.chown(copy, owner.st_uid, owner.st_gid)
 
 
 def _sync(path: Path) -> None:

@@ -4,8 +4,10 @@ Checked before anything is created: the database's path is not another kind of f
 --backup-dir is writable. SQLite finds its log, and a server its lock, by the path of the database: under two names of
 one file two processes would each have their own, and overwrite each other's pages.
 
-Then the server takes the lock, and the check of the database for damage begins in a thread, while the rest of the
-server is imported (`begun`). In this order: opening and closing a file releases the locks that SQLite has on it.
+Then the server takes the lock, and the check of the database begins in a thread, while the rest of the server is
+imported (`begun`). In this order: opening and closing a file releases the locks that SQLite has on it. The check opens
+the file for reading alone, and nothing else opens it before its result: a file that is refused stays as it is, and so
+does a log beside it, which SQLite would write into the file and delete.
 
 A start that fails after that (the port is in use, country data cannot be read) deletes the database and the lock file
 that it created itself, so that a mistyped option leaves nothing behind.
@@ -20,20 +22,22 @@ from pathlib import Path
 
 from tally.maintenance.restore import delete_leftovers
 from tally.settings import BadSetting, Settings
-from tally.storage.database import APPLICATION_ID, BadDatabase, connect_writer, refuse_hard_link
+from tally.storage.database import APPLICATION_ID, BadDatabase, check_path, connect_writer, refuse_hard_link
 from tally.storage.file_lock import lock_file
-from tally.storage.health import CheckResult, begin_check
+from tally.storage.health import begin_check
 
 # https://www.sqlite.org/fileformat2.html, 1.3: the magic string, and the application id at offset 68.
 _MAGIC = b"SQLite format 3\0"
 _HEADER_BYTES = 100
 _APPLICATION_ID_OFFSET = 68
+# `doctor` takes the lock for a moment to see whether a server has it.
+_LOCK_S = 0.5
 
 
 class Start:
-    """A start that has begun. `check` waits for the result of the check for damage; set `is_listening` at its end."""
+    """A start that has begun. `check` waits for the check of the database; set `is_listening` at its end."""
 
-    def __init__(self, check: Callable[[], CheckResult]) -> None:
+    def __init__(self, check: Callable[[], None]) -> None:
         self.check, self.is_listening = check, False
 
 
@@ -58,13 +62,7 @@ def begun(settings: Settings) -> Iterator[Start]:
 def locked(settings: Settings) -> Iterator[None]:
     """Check the settings, and hold the server's lock within the block. Raises BadDatabase or BadSetting."""
     check(settings)
-    try:
-        lock = lock_file(settings.db)
-    except OSError as failure:
-        where = settings.db.resolve().parent
-        raise BadDatabase(
-            f"The directory {where} cannot be used ({failure.strerror}): name another file with --db."
-        ) from None
+    lock = lock_file(settings.db, _LOCK_S)
     try:
         delete_leftovers(settings.db)
         yield
@@ -73,15 +71,15 @@ def locked(settings: Settings) -> Iterator[None]:
 
 
 def _close_log(path: Path, start: Start) -> None:
-    """Delete the log that the check for damage may have opened and, being read-only, cannot delete."""
-    with contextlib.suppress(sqlite3.Error):
+    """Delete the log that the check may have created and, reading alone, cannot delete."""
+    with contextlib.suppress(BadDatabase, sqlite3.Error):
         start.check()
-    with contextlib.suppress(sqlite3.Error):
         connect_writer(path).close()
 
 
 def check(settings: Settings) -> None:
     """Raise BadDatabase or BadSetting for a start that cannot succeed. No connection may be open in this process."""
+    check_path(settings.db, create=True)
     _check_file(settings.db)
     refuse_hard_link(settings.db)
     if settings.backup_dir is not None:

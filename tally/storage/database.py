@@ -71,9 +71,25 @@ class NewerDatabase(BadDatabase):
 
 def _connect(path: Path, mode: str, busy_s: float) -> sqlite3.Connection:
     uri = f"{path.resolve().as_uri()}?mode={mode}"
-    return sqlite3.connect(
-        uri, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False, cached_statements=256
+    return with_schema(
+        sqlite3.connect(
+            uri, uri=True, timeout=busy_s, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
     )
+
+
+def with_schema(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Return a new connection that has read the schema. Raises sqlite3.Error, and closes it, where it cannot."""
+    try:
+        connection.execute("pragma cache_size").fetchall()
+    except UnicodeDecodeError:
+        # The message of SQLite's error has bytes of the file.
+        connection.close()
+        raise damaged("malformed schema") from None
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
 
 
 def connect_writer(path: Path, busy_s: float = COMMAND_BUSY_S) -> sqlite3.Connection:
@@ -168,7 +184,7 @@ def open_database(
 
     Raises BadDatabase, and what `before_migration` raises.
     """
-    _check_path(path, create)
+    check_path(path, create=create)
     refuse_hard_link(path)
     connection = None
     try:
@@ -190,7 +206,8 @@ def open_database(
     return connection
 
 
-def _check_path(path: Path, create: bool) -> None:
+def check_path(path: Path, *, create: bool) -> None:
+    """Raise BadDatabase where the path alone shows that there is no usable database, and none can be created."""
     if path.is_dir():
         raise BadDatabase(f"{path} is a directory: name a file in it with --db.")
     if not path.exists() and not create:
@@ -203,6 +220,17 @@ def _check_path(path: Path, create: bool) -> None:
         )
     if not os.access(path.parent, os.W_OK):
         raise BadDatabase(f"The directory {path.parent} is not writable: SQLite needs it for its log.")
+    log = log_of(path)
+    if path.exists() and not path.stat().st_size and log.exists() and log.stat().st_size:
+        raise BadDatabase(
+            f"{path} is empty, but its log {log} is not: put the database back beside its log, or move the log away."
+        )
+
+
+def log_of(path: Path) -> Path:
+    """Return the path of a database's log."""
+    real = path.resolve()
+    return real.with_name(real.name + "-wal")
 
 
 def refuse_hard_link(path: Path) -> None:
@@ -233,7 +261,7 @@ def _is_same(name: Path, found: os.stat_result) -> bool:
 
 def open_unchanged(path: Path) -> sqlite3.Connection:
     """Return a read-only connection to a database of this version or an older one, unmigrated. Raises BadDatabase."""
-    _check_path(path, create=False)
+    check_path(path, create=False)
     try:
         connection = connect_reader(path)
         try:
@@ -255,15 +283,34 @@ def known_version(connection: sqlite3.Connection, path: Path, advice: str = _OTH
     return version
 
 
+def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise BadDatabase for the database of a newer release or of another program."""
+    _refuse_newer(_version(connection, path), VERSION, path)
+
+
 def explained(failure: Exception, path: Path) -> BadDatabase:
     """Return a BadDatabase that explains an error of SQLite or the system about a file."""
     name = getattr(failure, "sqlite_errorname", "")
     if name == "SQLITE_NOTADB":
         return BadDatabase(f"{path} is not a SQLite database: name another file with --db.")
     if name.startswith("SQLITE_CORRUPT"):
-        return BadDatabase(f"{path} is damaged: restore a backup, or name another file with --db.")
+        log = log_of(path)
+        hint = (
+            f" It was read together with its log {log.name}: if that is the log of another database, move it away."
+            if log.exists() and log.stat().st_size
+            else ""
+        )
+        return BadDatabase(
+            f"{path} is damaged: restore a backup with `analytics-server restore`, or name another file with --db."
+            + hint
+        )
     if isinstance(failure, OSError) or name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
-        return BadDatabase(f"{path} cannot be opened for writing: check the permissions of the file and its directory.")
+        return BadDatabase(
+            f"{path} cannot be opened for writing: check the permissions of the file, of its directory, and of"
+            f" {log_of(path).name} and {path.name}-shm where they exist."
+        )
+    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
+        return BadDatabase(f"{path} cannot be used: its disk is full or fails ({failure}): free space, or check it.")
     if name.startswith("SQLITE_BUSY"):
         return BadDatabase(f"{path} is locked by another program: stop it, or wait until it is done.")
     return BadDatabase(f"{path} cannot be used: {failure}")
@@ -326,6 +373,8 @@ def _version(connection: sqlite3.Connection, path: Path, advice: str = _OTHER_FI
     tables = connection.execute("/* database.tables */ select count(*) from sqlite_schema").fetchone()[0]
     if begins:
         connection.execute("rollback")
+    if version < 0:
+        raise damaged("a negative schema version")
     if owner != APPLICATION_ID and (tables or version or owner):
         raise BadDatabase(f"{path} is the database of another program: {advice}.")
     return version

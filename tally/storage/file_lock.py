@@ -4,28 +4,57 @@ It is a file of its own because closing any descriptor of the database itself wo
 kernel releases the lock when the process ends, however it ends.
 """
 
+import contextlib
 import fcntl
 import os
+import time
 from pathlib import Path
 
 from tally.storage.database import BadDatabase
 
 
-def lock_file(path: Path) -> int:
-    """Lock a database for this process and return the lock's file descriptor. Raises BadDatabase if it is locked."""
-    lock = os.open(f"{path.resolve()}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        raise BadDatabase(
-            f"{path.resolve()} is in use by a running server: stop the server, or name another file with --db."
-        ) from None
-    if not _is_named(lock, f"{path.resolve()}.lock"):
-        # A start that failed has deleted the file after it was opened: no other process would find this lock.
-        os.close(lock)
-        return lock_file(path)
-    return lock
+def lock_file(path: Path, wait_s: float = 0.0) -> int:
+    """Lock a database for this process and return the lock's file descriptor. Raises BadDatabase where it is locked
+    for longer than `wait_s`, or cannot be locked."""
+    name, end = f"{path.resolve()}.lock", time.monotonic() + wait_s
+    while True:
+        try:
+            lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as failure:
+            raise _unusable(name, failure) from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_named(lock, name):
+                set_owner(lock, path)
+                return lock
+            # A start that failed has deleted the file after it was opened: no other process would find this lock.
+            os.close(lock)
+        except BlockingIOError:
+            os.close(lock)
+            if time.monotonic() >= end:
+                raise BadDatabase(
+                    f"{path.resolve()} is in use by a running server, or by a command such as restore: stop the server,"
+                    " wait until the command has ended, or name another file with --db."
+                ) from None
+            time.sleep(0.01)
+        except OSError as failure:
+            os.close(lock)
+            raise _unusable(name, failure) from None
+
+
+def set_owner(file: int | Path, db: Path) -> None:
+    """Give a file the owner of a database, or of its directory: root may act for a server that runs as another user."""
+    owner, own = (db if db.exists() else db.resolve().parent).stat(), os.stat(file)
+    if (owner.st_uid, owner.st_gid) != (own.st_uid, own.st_gid):
+        with contextlib.suppress(OSError):
+            os.chown(file, owner.st_uid, owner.st_gid)
+
+
+def _unusable(name: str, failure: OSError) -> BadDatabase:
+    return BadDatabase(
+        f"{name} cannot be used ({failure.strerror}): give this user write permission on it and on its directory, or"
+        " name another file with --db."
+    )
 
 
 def _is_named(lock: int, name: str) -> bool:

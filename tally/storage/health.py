@@ -22,12 +22,12 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
-from tally.storage.database import connect_reader, transaction
+from tally.storage.database import check_version, connect_reader, damaged, explained, transaction
 
 # Longer than the writer waits for a lock of another process, shorter than users wait for a response.
 STUCK_S = 5.0
@@ -293,20 +293,34 @@ class CheckResult(NamedTuple):
     is_complete: bool
 
 
-def begin_check(path: Path) -> Callable[[], CheckResult]:
-    """Begin the check of a start in a thread; return a function that waits for its result, or raises its error.
+def begin_check(path: Path) -> Callable[[], None]:
+    """Begin `check_at_start` in a thread; return a function that waits for its end, or raises its error.
 
-    It takes no time from a start on two processors, which imports modules meanwhile (tally/cli/start.py). Where there
-    is no file yet, it begins when its result is asked for.
+    It takes no time from a start on two processors, which imports modules meanwhile (tally/cli/start.py).
     """
-    if not path.is_file():
-        return partial(check_for_damage, path, START_CHECK_S)
     from concurrent.futures import ThreadPoolExecutor  # here: commands do not need it
 
     executor = ThreadPoolExecutor(1)
-    check = executor.submit(check_for_damage, path, START_CHECK_S)
+    check = executor.submit(check_at_start, path)
     executor.shutdown(wait=False)
     return check.result
+
+
+def check_at_start(path: Path) -> None:
+    """Raise BadDatabase for a file that a server cannot use: damaged, locked, of a newer release, of another program.
+
+    Changes neither the file nor its log, which may be of another file that was here before. After a kill SQLite reads
+    the whole log first; START_CHECK_S does not bound that.
+    """
+    if not path.exists() or not path.stat().st_size:
+        return  # it will be created
+    try:
+        with closing(connect_reader(path)) as connection:
+            check_version(connection, path)
+        if check_for_damage(path, START_CHECK_S).is_damaged:
+            raise damaged("found by quick_check")
+    except (sqlite3.Error, OSError) as failure:
+        raise explained(failure, path) from None
 
 
 def check_for_damage(path: Path, seconds: float) -> CheckResult:

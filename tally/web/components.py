@@ -38,7 +38,7 @@ from tally.rate_limit import Buckets
 from tally.reports.report_engine import Reports
 from tally.settings import Settings
 from tally.storage.connections import Thread
-from tally.storage.health import CheckResult, begin_check
+from tally.storage.health import begin_check
 from tally.storage.value_limits import Limits
 from tally.web.status import OFFSITE, SCHEDULED_BACKUP
 
@@ -51,7 +51,7 @@ ReportEngine = Callable[[Store], Reports]
 IngestEngine = Callable[[Store], Ingest]
 """Makes the engine that stores events."""
 BACKGROUND_WORK = web.AppKey("background_work", BackgroundWork)
-DAMAGE_CHECK = web.AppKey[Callable[[], CheckResult]]("damage_check")
+DAMAGE_CHECK = web.AppKey[Callable[[], None]]("damage_check")
 """The check of the database file, if it was begun before the application was built."""
 
 

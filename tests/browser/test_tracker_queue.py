@@ -27,6 +27,16 @@ both = pytest.mark.parametrize(
 )
 
 
+# Makes what waits older by so many milliseconds, of all events or of those with a name.
+AGE = """([ms, name]) => {
+    for (const key of Object.keys(localStorage))
+        if (/\\d{13}/.test(key) && key.includes(name)) {
+            delete localStorage[key];
+            localStorage[key.replace(/\\d{13}/, (time) => time - ms)] = 1;
+        }
+}"""
+
+
 def local_storage(page: Page) -> dict[str, str]:
     """Return the content of localStorage."""
     found: dict[str, str] = page.evaluate("() => ({ ...localStorage })")
@@ -80,12 +90,27 @@ def test_an_event_keeps_its_time(tracked: TrackedSite, visit: Visit) -> None:
     page.context.set_offline(True)
     page.evaluate("tally.track('early')")
     until(lambda: waiting(page) == ["early"])
-    page.evaluate("for (const key of Object.keys(localStorage)) localStorage[key] -= 3600000")
+    page.evaluate(AGE, [HOUR_MS, ""])
     page.context.set_offline(False)
     tracked.counted("/", "early")
     early = next(event for event in tracked.events() if event["event_name"] == "early")
     age_ms = now_ms() - datetime.fromisoformat(early["timestamp"]).timestamp() * 1000
     assert HOUR_MS < age_ms < 1.5 * HOUR_MS
+
+
+def test_events_that_waited_keep_their_order(tracked: TrackedSite, visit: Visit) -> None:
+    """Also those of one millisecond."""
+    tracked.put("/next")
+    page = visit(tracked.put("/"))
+    tracked.counted("/")
+    page.context.set_offline(True)
+    names = [f"step {n}" for n in range(30)]
+    page.evaluate("names => names.forEach((name) => tally.track(name))", names)
+    until(lambda: len(waiting(page)) == len(names))
+    page.context.set_offline(False)
+    page.goto(tracked.origin + "/next")
+    tracked.counted("/", *names, "/next")
+    assert tracked.names() == ["/", *names, "/next"]
 
 
 def test_after_72_hours_an_event_is_dropped(tracked: TrackedSite, visit: Visit) -> None:
@@ -94,12 +119,10 @@ def test_after_72_hours_an_event_is_dropped(tracked: TrackedSite, visit: Visit) 
     page.context.set_offline(True)
     page.evaluate("tally.track('old')")
     until(lambda: waiting(page) == ["old"])
-    page.evaluate("for (const key of Object.keys(localStorage)) localStorage[key] -= 72 * 3600000 - 60000")
+    page.evaluate(AGE, [72 * HOUR_MS - 60_000, ""])
     page.evaluate("tally.track('older')")
     until(lambda: waiting(page) == ["old", "older"])
-    page.evaluate(
-        "for (const key of Object.keys(localStorage)) if (/older/.test(key)) localStorage[key] -= 72 * 3600000"
-    )
+    page.evaluate(AGE, [72 * HOUR_MS, "older"])
     page.context.set_offline(False)
     tracked.counted("/", "old")
     until(lambda: local_storage(page) == {})

@@ -17,6 +17,9 @@ import pytest
 
 from tests.support.app import CHROME, ROOT, Answer, unpacked_countries
 
+NOBODY = 65_534
+by_root = pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: what another user may do (run the tests as root)")
+
 
 def clean_environment(**more: str) -> dict[str, str]:
     """Return the environment without the settings of Tally; Python keeps compiled modules for the next process."""

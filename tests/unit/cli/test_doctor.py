@@ -12,9 +12,8 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import HTTPError
@@ -36,7 +35,7 @@ from tests.support import proxies
 from tests.support.aged_database import run_in_process
 from tests.support.app import ROOT, new_database
 from tests.support.mmdb import mmdb
-from tests.support.process import Serve, clean_environment, until
+from tests.support.process import NOBODY, Serve, by_root, clean_environment, until
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -44,7 +43,6 @@ TOPICS = {
     *("program", "agents", "zones", "countries", "server", "permissions", "disk"),
     *("log", "backups", "clock", "proxies", "database"),
 }
-NOBODY = 65_534
 is_root = os.geteuid() == 0
 
 
@@ -293,15 +291,6 @@ def test_a_database_replaceable_by_others(doctor: Doctor, db: Path) -> None:
     assert doctor().faults == set()
 
 
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """Return a directory that all users may enter; those of pytest are closed to others."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
-
-
 # Modules and version are read first: the other user may not be allowed to read the checkout.
 AS_NOBODY = f"""
 import importlib, os, pkgutil
@@ -316,7 +305,6 @@ tally_version(), is_compiled()
 [zone(name) for name in zone_names()]
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
 """
-by_root = pytest.mark.skipif(not is_root, reason="NOT TESTED: what another user may do (run the tests as root)")
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tally.storage.database import open_database
+from tally.storage.database import BadDatabase, open_database
 from tally.storage.health import CheckResult, begin_check, check_for_damage
 
 
@@ -28,16 +28,16 @@ def test_a_check_ends_in_time_and_finds_no_damage_then(tmp_path: Path) -> None:
 
 
 def test_a_check_that_begins_before_its_result_is_asked_for(tmp_path: Path) -> None:
-    """It is of the file as it was when it began; of a file that did not exist then, as it is when asked."""
     path, text = tmp_path / "analytics.db", tmp_path / "text.db"
-    of_new_file = begin_check(path)
+    begin_check(path)()
+    assert not path.exists()
     open_database(path, create=True).close()
-    assert of_new_file() == CheckResult(is_damaged=False, is_complete=True)
-    assert begin_check(path)() == CheckResult(is_damaged=False, is_complete=True)
+    begin_check(path)()
     with path.open("r+b") as file:
         file.seek(2 * 4_096)
         file.write(b"\xff" * 4_096)
-    assert begin_check(path)().is_damaged
+    with pytest.raises(BadDatabase, match="is damaged"):
+        begin_check(path)()
     text.write_text("not a database" * 1_000)
-    with pytest.raises(sqlite3.DatabaseError):
+    with pytest.raises(BadDatabase, match="is not a SQLite database"):
         begin_check(text)()
