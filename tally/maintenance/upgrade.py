@@ -82,6 +82,7 @@ def plan(settings: Settings, migrations: Sequence[Migration] = MIGRATIONS) -> Pl
 
 def _version(path: Path) -> int:
     """Return the schema version of a database. Raises BadDatabase."""
+    check_path(path, create=False)
     if path.with_name(path.name + "-wal").exists() or not path.is_file():
         with closing(open_unchanged(path)) as connection:
             return known_version(connection, path)
