@@ -30,6 +30,7 @@ from tally.storage.database import (
     VERSION,
     DatabaseError,
     NewerDatabase,
+    check_path,
     explained,
     known_version,
     open_unchanged,
