@@ -10,6 +10,7 @@ pass its value to what uses it (tally/web/components.py, tally/web/application.p
 
 import contextlib
 import difflib
+import os
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -420,7 +421,7 @@ def settings_from(options: Mapping[str, Sequence[str] | None], environment: Mapp
         for name, default in (("host", _all_hosts()), ("port", ACME_PORT)):
             if not options.get(name) and f"{ENVIRONMENT_PREFIX}{name.upper()}" not in environment:
                 values[name] = default
-    if values["db"].is_symlink():
+    if os.path.islink(values["db"]):
         # SQLite finds the log by the name of the file itself, and so does everything else.
         values["db"] = values["db"].resolve()
     return Settings(**values)

@@ -21,7 +21,7 @@ HOP = ("connection", "keep-alive", "transfer-encoding", "content-length", "date"
 
 def age_s(event_id: str) -> float:
     """Return how many seconds ago an event_id was made, which begins with the time in milliseconds."""
-    begins = re.fullmatch(r"(\d{13})([0-9a-f,-]{9,})", event_id)
+    begins = re.fullmatch(r"(\d{13})([0-9a-f.-]{9,})", event_id)
     assert begins, event_id
     return time.time() - int(begins[1]) / 1000
 

@@ -503,7 +503,7 @@ def test_restore_is_refused_while_a_server_runs(serve: Serve, run: Run, db: Path
         return [line for line in content(db) if not line.startswith('INSERT INTO "meta"')]
 
     before = kept()
-    refused(run("restore", copy), 1, f"{db} is in use by a running server: stop the server")
+    refused(run("restore", copy), 1, f"{db} is in use by a running server, or by a command such as restore: stop")
     assert kept() == before
     assert server.request("GET", "/healthz").status == 200
     assert server.terminate() == 0
