@@ -229,9 +229,9 @@ def _show_summary(summary: Summary) -> None:
     say(
         f"imported {counted(summary.accepted, 'event')}{_and_sums(summary.sums)},"
         f" skipped {counted(summary.duplicates, 'duplicate')},"
-        f" rejected {summary.bad:,} of {counted(sum(summary), 'line')}"
+        f" rejected {summary.bad:,} of {counted(summary.lines, 'line')}"
     )
-    if summary.bad == sum(summary) > 0:
+    if summary.bad and not (summary.accepted or summary.duplicates or summary.sums):
         raise Failure(_NO_LINE)
     print(summary.accepted + summary.sums)
 

@@ -1386,7 +1386,7 @@ def test_an_import_of_only_bad_lines_fails(command: Command) -> None:
     sound = json.dumps(VARIETY[0])
     for lines, code, expected_error in (
         (["{"] * 30, 1, "imported 0 events, skipped 0 duplicates, rejected 30 of 30 lines"),
-        (["", "[]", " "], 1, "rejected 1 of 1 line"),
+        (["", "[]", " "], 1, "rejected 1 of 3 lines"),
         (["{", sound], 0, "imported 1 event, skipped 0 duplicates, rejected 1 of 2 lines"),
         (["{", sound], 0, "imported 0 events, skipped 1 duplicate, rejected 1 of 2 lines"),
         ([], 0, "imported 0 events, skipped 0 duplicates, rejected 0 of 0 lines"),
