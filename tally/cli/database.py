@@ -258,8 +258,8 @@ def _verify_one(connection: Connection, website: Website, goals: Sequence[Goal],
     for reason, days in skipped.items():
         say(f"  skipped {counted(days, 'day')}: {reason}")
     for verdict in wrong[:_MAX_SHOWN]:
-        days, first = counted(1 << verdict.level, "day"), iso(verdict.first_day * DAY_MS)[:10]
-        say(f"  wrong: {verdict.fault} of {days} from {first} on")
+        length, first = counted(1 << verdict.level, "day"), iso(verdict.first_day * DAY_MS)[:10]
+        say(f"  wrong: {verdict.fault} of {length} from {first} on")
     if repair and wrong:
         invalidate(connection, website.number, wrong)
         say("  marked to be rebuilt by the running server")
