@@ -29,6 +29,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analytics_server import main
 from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import add_website
@@ -1350,6 +1351,25 @@ async def test_exported_and_imported_histories_give_equal_reports(make_app: Make
 
 
 # --- the command
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["delete from visit", "delete from label where text = '/a'", "update imported_sum set value = -21091"],
+)
+def test_an_export_of_a_damaged_database_fails(
+    database: Database, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A label or a visit to which a row refers does not exist."""
+    sums = {"type": "imported_sum", "day": "2024-11-18", "field": "pathname", "value": "/b", "pageviews": 1}
+    path = database.file([line_with(pathname="/a"), sums])
+    assert main(["import", str(path), "--website", "example.com", "--db", str(database.db)]) == 0
+    database.connection.execute("pragma foreign_keys = off")
+    database.connection.execute(damage)
+    out = database.directory / "out.ndjson"
+    assert main(["export", "example.com", str(out), "--db", str(database.db)]) == 1
+    assert f"analytics-server: {database.db}: the database is damaged: a row refers to " in capsys.readouterr().err
+    assert not out.exists()
 
 
 @pytest.mark.slow
