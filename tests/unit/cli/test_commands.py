@@ -1483,6 +1483,31 @@ def test_ctrl_c_during_the_start_prints_no_traceback(at: str, here: Command, mon
     refused(here("website", "list"), 130)
 
 
+def test_ctrl_c_during_the_first_imports_prints_no_traceback() -> None:
+    code = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *more):\n"
+        "        if name == 'tally.cli.main':\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from analytics_server import main\n"
+        "sys.exit(main(['--version']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment(), cwd=ROOT
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="NOT TESTED: this system has no /dev/full")
+def test_a_server_whose_log_is_full_runs(serve: Serve) -> None:
+    server = serve(prefix=["sh", "-c", 'exec "$@" 2>/dev/full', "sh"])
+    assert server.request("GET", "/healthz").status == 200
+    assert server.terminate() == 0
+
+
 def test_a_server_under_nohup_ignores_sighup(serve: Serve) -> None:
     server = serve(prefix=["env", "--ignore-signal=HUP"])
     server.process.send_signal(signal.SIGHUP)
