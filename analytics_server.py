@@ -8,8 +8,6 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tally.cli import main as cli_main
-
 if TYPE_CHECKING:
     from tally.web.application import build_app as build_app
 
@@ -23,8 +21,13 @@ def __getattr__(name: str) -> object:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status."""
-    return cli_main.run(sys.argv[1:] if argv is None else argv)
+    """Run the command and return its exit status, 130 after Ctrl-C."""
+    try:
+        from tally.cli.main import run  # here: Ctrl-C may arrive during the imports too
+
+        return run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

@@ -29,6 +29,11 @@ def program() -> tuple[list[str], Path]:
     return [sys.executable, *rest], _PACKAGE.parent
 
 
+def uploads_directory(db: Path) -> Path:
+    """Return the directory of the files that browsers upload to a server's database (tally/api/uploads.py)."""
+    return db.with_name(db.name + ".uploads")
+
+
 def install_command(extra: str) -> str:
     """Return how to install an extra of the package, for an error."""
     return f"pip install 'tally-analytics-server[{extra}]', or `pip install '.[{extra}]'` in a clone"

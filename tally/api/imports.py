@@ -44,7 +44,7 @@ async def begin_upload(request: web.Request) -> web.Response:
         raise invalid("format", f"format must be one of {', '.join(_formats())}.")
     if type(size) is not int or size < 1:
         raise invalid("size", "size must be the number of bytes of the file, at least 1.")
-    request.app[UPLOADS].begin(website.number, name, format, size)
+    request.app[UPLOADS].begin(website, name, format, size)
     return await _answer(request, website, 201)
 
 
@@ -120,7 +120,7 @@ def _formats() -> list[str]:
 
 
 def _upload(request: web.Request, website: Website) -> Upload:
-    upload = request.app[UPLOADS].of(website.number)
+    upload = request.app[UPLOADS].of(website)
     if upload is None:
         raise ApiError(errors.UNKNOWN_IMPORT, "The website has no upload: it was removed, or is imported.")
     return upload
@@ -128,7 +128,7 @@ def _upload(request: web.Request, website: Website) -> Upload:
 
 async def _answer(request: web.Request, website: Website, status: int = 200) -> web.Response:
     auth, uploads = request.app[AUTH], request.app[UPLOADS]
-    upload = uploads.of(website.number)
+    upload = uploads.of(website)
     records = await auth.store.read(partial(import_records.records, website=website.number))
     data = {
         "imports": [_shown(record, auth.clock.wall_ms()) for record in records],

@@ -1,6 +1,7 @@
 """Files that are uploaded to be imported, one per website, and the processes that check and import them.
 
-An upload is two files in the directory `<database>.uploads`: its bytes, and its name, format and size as JSON. The
+An upload is two files in the directory `<database>.uploads`: its bytes, and its name, format and size as JSON. They
+are named by the public id of the website: another database at the same path has other websites of the same numbers. The
 browser sends it in pieces, each with the byte at which it begins, so that an upload continues at the byte reached, also
 after a restart of the server. When it is complete, a process checks it (tally/transfer/upload_worker.py); when the
 owner agrees, another imports it. Processes run one at a time. The files are deleted when the import is complete, when
@@ -23,9 +24,10 @@ from typing import Any
 import orjson
 
 from tally import errors
+from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.errors import ApiError, log, where_it_failed
-from tally.resources import UPLOAD_WORKER, program
+from tally.resources import UPLOAD_WORKER, program, uploads_directory
 from tally.settings import Settings
 from tally.storage.health import min_free_bytes
 
@@ -45,7 +47,7 @@ RECEIVING, WAITING, CHECKING, CHECKED, IMPORTING, INTERRUPTED, FAILED = (
 class Upload:
     """An upload. `position` is in bytes of the file; `preview`, `messages` and `error` come from the process."""
 
-    website: int
+    website: Website
     name: str
     format: str
     size: int
@@ -71,25 +73,25 @@ class Uploads:
         self._db, self._geoip_db, self._clock, self._done = settings.db.resolve(), settings.geoip_db, clock, done
         self.max_bytes = settings.max_upload * 1_000_000
         self._min_free_bytes = settings.min_free_disk * 1_000_000
-        self._directory = self._db.with_name(self._db.name + ".uploads")
-        self._uploads: dict[int, Upload] = {}
+        self._directory = uploads_directory(self._db)
+        self._uploads: dict[str, Upload] = {}
         self._one_process = asyncio.Lock()
         self._expired_s = 0.0
 
-    def of(self, website: int) -> Upload | None:
+    def of(self, website: Website) -> Upload | None:
         """Return the upload of a website; a complete one that a server before this one received is checked again."""
-        if website not in self._uploads:
+        if website.id not in self._uploads:
             with suppress(OSError, ValueError, TypeError):
                 stored = orjson.loads(self._about(website).read_bytes())
                 upload = Upload(website, **stored, received=self._file(website).stat().st_size)
-                self._uploads[website] = upload
+                self._uploads[website.id] = upload
                 if upload.is_begun:
                     upload.state = INTERRUPTED
                 elif upload.received == upload.size:
                     self._start(upload, is_preview=True)
-        return self._uploads.get(website)
+        return self._uploads.get(website.id)
 
-    def begin(self, website: int, name: str, format: str, size: int) -> Upload:
+    def begin(self, website: Website, name: str, format: str, size: int) -> Upload:
         """Begin an upload. Raises ApiError 400 where there is one already, 413 and 503 where it is too large."""
         if self.of(website) is not None:
             raise _refused("upload", "This website has an upload already: import or remove it first.")
@@ -102,7 +104,7 @@ class Uploads:
         self._file(website).touch(0o600)
         os.truncate(self._file(website), 0)
         self._save(upload)
-        self._uploads[website] = upload
+        self._uploads[website.id] = upload
         return upload
 
     def add(self, upload: Upload, offset: int, piece: bytes) -> None:
@@ -141,27 +143,26 @@ class Uploads:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def expire(self, websites: set[int]) -> None:
-        """Delete the files of websites that do not exist and those without a change for KEEP_S; now and then."""
+    def expire(self, ids: set[str]) -> None:
+        """Delete the files of websites that are not among `ids` and those without a change for KEEP_S; now and then."""
         if time.monotonic() - self._expired_s < _EXPIRED_EVERY_S and self._expired_s:
             return
         self._expired_s = time.monotonic()
         with suppress(OSError):
             for path in list(self._directory.iterdir()):
-                number = int(path.stem) if path.stem.isdecimal() else -1
-                upload = self._uploads.get(number)
+                upload = self._uploads.get(path.stem)
                 is_old = abs(time.time() - path.stat().st_mtime) > KEEP_S
-                if (upload is None or upload.task is None) and (number not in websites or is_old):
+                if (upload is None or upload.task is None) and (path.stem not in ids or is_old):
                     path.unlink()
-                    self._uploads.pop(number, None)
+                    self._uploads.pop(path.stem, None)
 
     # --- files
 
-    def _file(self, website: int) -> Path:
-        return self._directory / f"{website}.part"
+    def _file(self, website: Website) -> Path:
+        return self._directory / f"{website.id}.part"
 
-    def _about(self, website: int) -> Path:
-        return self._directory / f"{website}.json"
+    def _about(self, website: Website) -> Path:
+        return self._directory / f"{website.id}.json"
 
     def _save(self, upload: Upload) -> None:
         kept = {name: getattr(upload, name) for name in ("name", "format", "size", "is_begun")}
@@ -170,7 +171,7 @@ class Uploads:
     def _discard(self, upload: Upload) -> None:
         for path in (self._about(upload.website), self._file(upload.website)):
             path.unlink(missing_ok=True)
-        self._uploads.pop(upload.website, None)
+        self._uploads.pop(upload.website.id, None)
 
     def _check_disk(self, more_bytes: int) -> None:
         disk = shutil.disk_usage(self._directory)
@@ -207,7 +208,7 @@ class Uploads:
         """Run the process; return its last line."""
         job = {
             "db": str(self._db),
-            "website": upload.website,
+            "website": upload.website.number,
             "format": upload.format,
             "file": str(self._file(upload.website)),
             "name": upload.name,

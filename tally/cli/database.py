@@ -34,6 +34,7 @@ from tally.maintenance.compact import compact, free_pages
 from tally.rollups.goal_days import Goal
 from tally.rollups.repair import invalidate
 from tally.rollups.verify import Verdict, verdicts
+from tally.rounding import counted
 from tally.settings import Settings, backup_url, path_of
 from tally.storage.database import Connection, open_unchanged, transaction
 from tally.storage.file_lock import lock_file
@@ -225,7 +226,7 @@ def _verify(given: argparse.Namespace, settings: Settings) -> None:
             goals = _saved_goals(definitions.get(website.number, ()))
             wrong += _verify_one(connection, website, goals, given.repair)
     if wrong and not given.repair:
-        raise Failure(f"{wrong} days or blocks of days are wrong: rebuild them with `verify --repair`.")
+        raise Failure(f"{_blocks_are(wrong)} wrong: rebuild with `verify --repair`.")
 
 
 def _saved_goals(definitions: Sequence[Definition]) -> list[Goal]:
@@ -253,15 +254,20 @@ def _verify_one(connection: Connection, website: Website, goals: Sequence[Goal],
         else:
             right += 1
     progress.end()
-    say(f"{domain}: {right} days and blocks of days are right, {len(wrong)} are wrong")
+    say(f"{domain}: {_blocks_are(right)} right, {len(wrong):,} {'is' if len(wrong) == 1 else 'are'} wrong")
     for reason, days in skipped.items():
-        say(f"  skipped {days} days: {reason}")
+        say(f"  skipped {counted(days, 'day')}: {reason}")
     for verdict in wrong[:_MAX_SHOWN]:
-        say(f"  wrong: {verdict.fault} of {1 << verdict.level} days from {iso(verdict.first_day * DAY_MS)[:10]} on")
+        length, first = counted(1 << verdict.level, "day"), iso(verdict.first_day * DAY_MS)[:10]
+        say(f"  wrong: {verdict.fault} of {length} from {first} on")
     if repair and wrong:
         invalidate(connection, website.number, wrong)
         say("  marked to be rebuilt by the running server")
     return len(wrong)
+
+
+def _blocks_are(number: int) -> str:
+    return "1 day or block of days is" if number == 1 else f"{number:,} days and blocks of days are"
 
 
 # --- compact

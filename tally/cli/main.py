@@ -89,17 +89,14 @@ serve is also an environment variable: ANALYTICS_PORT for --port.
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and return its exit status."""
-    try:
-        if arguments[:1] == [UPLOAD_WORKER]:
-            import_module("tally.transfer.upload_worker").main(arguments[1:])
-            return 0
-        if arguments[:1] == [READER_PROCESS]:
-            import_module("tally.transfer.reader_process").main()
-            return 0
-        return _run(list(arguments))
-    except KeyboardInterrupt:
-        return 130
+    """Run a command and return its exit status. Raises KeyboardInterrupt."""
+    if arguments[:1] == [UPLOAD_WORKER]:
+        import_module("tally.transfer.upload_worker").main(arguments[1:])
+        return 0
+    if arguments[:1] == [READER_PROCESS]:
+        import_module("tally.transfer.reader_process").main()
+        return 0
+    return _run(list(arguments))
 
 
 def _run(words: list[str]) -> int:

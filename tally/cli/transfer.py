@@ -122,8 +122,12 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
 
 
 def _import(given: argparse.Namespace, settings: Settings) -> None:
-    if (given.file is not None) + given.is_list + (given.undo is not None) != 1:
+    choices = (("FILE", given.file is not None), ("--list", given.is_list), ("--undo", given.undo is not None))
+    chosen = [name for name, is_given in choices if is_given]
+    if not chosen:
         given.parser.error("name a FILE to import, or give --list or --undo NUMBER")
+    if len(chosen) > 1:
+        given.parser.error(f"{' and '.join(chosen)} exclude each other: give one of them")
     if given.is_list:
         _list(given, settings)
     elif given.undo is not None:
@@ -229,9 +233,9 @@ def _show_summary(summary: Summary) -> None:
     say(
         f"imported {counted(summary.accepted, 'event')}{_and_sums(summary.sums)},"
         f" skipped {counted(summary.duplicates, 'duplicate')},"
-        f" rejected {summary.bad:,} of {counted(sum(summary), 'line')}"
+        f" rejected {summary.bad:,} of {counted(summary.lines, 'line')}"
     )
-    if summary.bad == sum(summary) > 0:
+    if summary.bad and not (summary.accepted or summary.duplicates or summary.sums):
         raise Failure(_NO_LINE)
     print(summary.accepted + summary.sums)
 

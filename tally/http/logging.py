@@ -14,6 +14,7 @@ cannot be formatted or written is dropped; the server continues.
 """
 
 import asyncio
+import contextlib
 import json
 import logging
 import re
@@ -159,10 +160,14 @@ def configure(format: str, level: str) -> logging.Handler:
 
 
 def print_notice(format: str, text: str) -> None:
-    """Print a text for the administrator at the terminal; as a log line where the log is JSON."""
+    """Print a text for the administrator at the terminal; as a log line where the log is JSON.
+
+    What cannot be written, such as to a full disk, is lost: the server does not end because of its log.
+    """
     if format == "json":
         text = json.dumps({"time": _time(time.time()), "level": "info", "msg": text})
-    print(text, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def log_loop_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -71,7 +71,8 @@ def fault(topic: str, words: str, todo: str = "") -> Finding:
 class Case:
     """What is checked: the settings, the database's resolved path, and the time.
 
-    `pid` is the process of the running server: None where none runs, 0 where it is unknown.
+    `pid` is the process of the running server: None where none runs, 0 where it is unknown. Where this user may not
+    read the lock file (`is_lock_hidden`), it cannot be told whether a server runs, and `pid` is None.
     """
 
     settings: Settings
@@ -79,10 +80,14 @@ class Case:
     now_ms: int
     is_quick: bool = False
     identity: Path | None = None
-    pid: int | None = field(init=False)
+    pid: int | None = field(init=False, default=None)
+    is_lock_hidden: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        self.pid = _server_of(self.path)
+        try:
+            self.pid = _server_of(self.path)
+        except PermissionError:
+            self.is_lock_hidden = True
 
     @property
     def log(self) -> Path:
@@ -91,8 +96,11 @@ class Case:
 
 
 def _server_of(path: Path) -> int | None:
+    """Raises PermissionError."""
     try:
         lock = os.open(f"{path}.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        raise
     except OSError:
         return None
     try:
@@ -214,7 +222,10 @@ def country_data(case: Case) -> Iterator[Finding]:
 
 def server(case: Case) -> Iterator[Finding]:
     """Report the server that runs on this database."""
-    if case.pid is None:
+    if case.is_lock_hidden:
+        words = f"cannot be told: {_user_name(os.geteuid())} may not read {case.path.name}.lock"
+        yield note("server", words, "run `doctor` as the user of the server")
+    elif case.pid is None:
         start = "start it with `analytics-server`" if case.path.exists() else ""
         yield note("server", "none runs on this database", start)
     else:
@@ -323,6 +334,8 @@ def log_size(case: Case) -> Iterator[Finding]:
     if others:
         named = ", ".join(f"{_command(pid)} (process {pid})" for pid in others)
         yield fault("log", f"{words}, and {named} has it open", "stop that, unless it is a backup that ends soon")
+    elif case.is_lock_hidden:
+        yield note("log", words)
     elif case.pid is None:
         yield note("log", words, "start the server: it resets the log within seconds")
     else:

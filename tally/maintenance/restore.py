@@ -2,7 +2,8 @@
 
 A checked copy of the backup is made beside the database and migrated there. Whatever can fail has failed by then, with
 nothing changed. The copy then replaces the database in one rename, so a complete database is at the path at all times.
-The previous database is kept beside it as `analytics.db.replaced-20261122T030000Z`; only its owner deletes it.
+The previous database is kept beside it as `analytics.db.replaced-20261122T030000Z`; only its owner deletes it. Files
+that were uploaded to it and not imported are deleted first: they belong to its websites.
 
 SQLite finds the write-ahead log by the database's path, so the previous database's log must not stay there: SQLite
 would write it into the restored one. It is checkpointed into the previous database first; where that one is damaged and
@@ -26,6 +27,7 @@ from tally.maintenance.backup import (
     stamp,
     sync_directory,
 )
+from tally.resources import uploads_directory
 from tally.storage import meta
 from tally.storage.database import VERSION, known_version, open_database
 from tally.storage.file_lock import set_owner
@@ -115,6 +117,7 @@ def _replace(copy: Path, db: Path, now_ms: int) -> Path | None:
     log.unlink(missing_ok=True)
     shared.unlink(missing_ok=True)
     sync_directory(db)
+    _delete_uploads(db)
     os.replace(copy, db)
     sync_directory(db)
     return kept
@@ -135,6 +138,13 @@ def _checkpoint(db: Path) -> None:
             raise BackupError(f"{db} is in use by another program: stop it, or wait until it is done.") from None
     except UnicodeDecodeError:
         pass  # too damaged: the message of SQLite's error has bytes of the file
+
+
+def _delete_uploads(db: Path) -> None:
+    # Not the directory: it may be a link to a larger disk.
+    if (directory := uploads_directory(db)).is_dir():
+        for path in directory.iterdir():
+            path.unlink()
 
 
 def _free_name(db: Path, now_ms: int) -> Path:

@@ -24,7 +24,7 @@ from tally.events.validation import METRICS, TYPE_NAMES, VITALS
 from tally.rollups import unpacked_days
 from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
 from tally.rollups.vitals_histogram import from_stored
-from tally.storage.database import snapshot
+from tally.storage.database import damaged, snapshot
 from tally.storage.event_data import STORED
 from tally.storage.import_records import IMPORT_OF
 from tally.storage.sql.events import of_visit
@@ -101,7 +101,9 @@ def export_events(
         if format is json_lines:
             for sums in _sums(connection, website):
                 known = texts.of_labels({row[2] for row in sums})
-                out.write(b"".join(_sum_line(row, known[row[2]]) for row in sums))
+                with _damage_found():
+                    lines = [_sum_line(row, known[row[2]]) for row in sums]
+                out.write(b"".join(lines))
         for rows in _exported(texts, _batches(connection, website)):
             write(rows)
             written += len(rows)
@@ -119,7 +121,18 @@ def _exported(texts: "_Texts", batches: Iterable[list[tuple[Any, ...]]]) -> Iter
     """Yield rows of the database as rows of COLUMNS."""
     for rows in batches:
         known = texts.of(rows)
-        yield [_values(row, known) for row in rows]
+        with _damage_found():
+            found = [_values(row, known) for row in rows]
+        yield found
+
+
+@contextmanager
+def _damage_found() -> Iterator[None]:
+    """Raise sqlite3.DatabaseError where a row has a label, type or field that does not exist."""
+    try:
+        yield
+    except KeyError as missing:
+        raise damaged(f"the database is damaged: a row refers to {missing}, which does not exist") from None
 
 
 def count_events(connection: sqlite3.Connection, website: int) -> int:

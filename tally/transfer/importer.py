@@ -58,12 +58,13 @@ _MAX_REPORTED = 20
 
 
 class Summary(NamedTuple):
-    """The number of imported events, duplicate and invalid lines, and imported sums of a file."""
+    """The number of imported events, duplicate and invalid lines, and imported sums of a file, and of all its lines."""
 
     accepted: int
     duplicates: int
     bad: int
-    sums: int = 0
+    sums: int
+    lines: int
 
 
 class Preview(NamedTuple):
@@ -243,7 +244,7 @@ class _Import:
         finally:
             self._end_reports(self._at.skipped)
         self._state.close()
-        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums)
+        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, self._at.lines)
 
     def _end_reports(self, skipped: Mapping[str, int]) -> None:
         self._bad.close()

@@ -9,7 +9,9 @@ reading can start again.
   rejected and reading continues with the second one. So every line is read twice at most.
 - Rows of TSV are lines, with the escapes of ClickHouse, PostgreSQL and MySQL: `\\t`, `\\n`. Arrays, `[...]`, keep
   their escapes. In CSV and TSV, a field `\\N` is empty.
-- JSON objects may be one per line, in an array, or both; each is at most MAX_LINE_BYTES long.
+- JSON objects may be one per line, in an array, or both; each is at most MAX_LINE_BYTES long. What separates two
+  objects is a record of its own, without a value, where a line ends in it: an object's number is that of the line on
+  which it begins.
 """
 
 import csv
@@ -254,6 +256,11 @@ def json_objects(source: Source, start: int = 0) -> Iterator[Record]:
         is_object = rest[begin : begin + 1] == b"{"
         if 0 <= newline < begin:
             newline = rest.find(b"\n", begin)
+            between = rest.count(b"\n", at, begin)
+            if between and begin < len(rest):
+                yield None, begin - at, between
+                position += begin - at
+                at = begin
         end = 0
         if is_object and rest[newline - 1 : newline + 2] == b"}\n{":
             # Only between objects is there a line that begins with a brace after one that ends with one: 20 µs less
@@ -261,15 +268,16 @@ def json_objects(source: Source, start: int = 0) -> Iterator[Record]:
             end = newline
         elif is_object and (is_over or newline != len(rest) - 1):
             found = _OBJECT.match(rest, begin)
-            end = found.end() if found else 0
+            # Where more may follow, it is not known yet whether this is the end of the last line.
+            end = found.end() if found and (is_over or found.end() < len(rest)) else 0
         if end and end - begin <= MAX_LINE_BYTES:
-            yield rest[begin:end], end - at, rest.count(b"\n", at, end)
+            yield rest[begin:end], end - at, rest.count(b"\n", at, end) + (end == len(rest))
             position += end - at
             at = end
             continue
         if is_over and begin == len(rest):
             if begin > at:
-                yield None, begin - at, rest.count(b"\n", at)
+                yield None, begin - at, rest.count(b"\n", at) + (not rest.endswith(b"\n"))
             return
         is_other = begin < len(rest) and not is_object
         if is_other or is_over or len(rest) - begin > MAX_LINE_BYTES or begin - at > MAX_LINE_BYTES:

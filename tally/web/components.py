@@ -99,7 +99,7 @@ async def components(
         app[AUTH] = Auth(store, clock, settings.base_url, trusted, settings.key_per_minute, token)
         store.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         uploads = app[UPLOADS] = Uploads(settings, clock, store.want_empty_log)
-        store.each_second.append(lambda _: uploads.expire({one.number for one in store.registry.websites.values()}))
+        store.each_second.append(lambda _: uploads.expire({one.id for one in store.registry.websites.values()}))
         backup = app[SCHEDULED_BACKUP] = _scheduled_backup(settings, clock, store)
         offsite = app[OFFSITE] = _offsite(settings, clock, store)
         yield

@@ -2,6 +2,9 @@
 
 import asyncio
 import shutil
+import sqlite3
+import uuid
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -171,13 +174,31 @@ async def test_abandoned_files_are_deleted(site: Site, monkeypatch: pytest.Monke
 
     uploads = site.app.application[UPLOADS]
     await site.begin(100)
-    assert site.files() == ["1.json", "1.part"]
+    id = site.path.split("/")[4]
+    files = [f"{id}.json", f"{id}.part"]
+    assert site.files() == files
     uploads._expired_s = 0.0
-    uploads.expire({1})
-    assert site.files() == ["1.json", "1.part"]
+    uploads.expire({id})
+    assert site.files() == files
     monkeypatch.setattr("tally.api.uploads.KEEP_S", -1)
     assert KEEP_S == 86_400
     uploads._expired_s = 0.0
-    uploads.expire({1})
+    uploads.expire({id})
     assert site.files() == []
     assert (await site.state())["upload"] is None
+
+
+async def test_an_upload_is_of_the_website_with_its_id(site: Site) -> None:
+    """Another database at the path has another website with the same number: the upload is not shown, but deleted."""
+    await site.upload(goatcounter_csv())
+    before = site.files()
+    await site.app.close()
+    other = str(uuid.uuid4())
+    with closing(sqlite3.connect(site.app.db)) as connection, connection:
+        connection.execute("update website set id = ?", (other,))
+    await site.app.open()
+    site.path = f"/api/account/websites/{other}/imports"
+    assert (await site.state())["upload"] is None
+    while site.files():
+        await asyncio.sleep(0.02)
+    assert len(before) == 2

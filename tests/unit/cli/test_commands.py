@@ -930,6 +930,10 @@ WRONG_USAGE = (
     ("key revoke", "required: PREFIX"),
     ("key revoke abc", "PREFIX: An API key begins with tly_ (got 'abc')"),
     ("import events.ndjson", "required: --website"),
+    ("import --website example.com", "name a FILE to import, or give --list or --undo NUMBER"),
+    ("import f --list --website example.com", "FILE and --list exclude each other: give one of them"),
+    ("import f --undo 1 --website example.com", "FILE and --undo exclude each other: give one of them"),
+    ("import --list --undo 1 --website example.com", "--list and --undo exclude each other: give one of them"),
     ("import events.ndjson --website a!b", f"--website: 'a!b' {HOST}"),
     ("import events.ndjson --website example.com --from x", "--from: invalid choice: 'x'"),
     (("import", "", "--website", "example.com"), "FILE: must be a path"),
@@ -1477,6 +1481,31 @@ def test_ctrl_c_during_the_start_prints_no_traceback(at: str, here: Command, mon
     accept_interrupts()
     monkeypatch.setattr(cli_main, at, lambda *given: signal.raise_signal(signal.SIGINT))
     refused(here("website", "list"), 130)
+
+
+def test_ctrl_c_during_the_first_imports_prints_no_traceback() -> None:
+    code = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *more):\n"
+        "        if name == 'tally.cli.main':\n"
+        "            signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from analytics_server import main\n"
+        "sys.exit(main(['--version']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=clean_environment(), cwd=ROOT
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="NOT TESTED: this system has no /dev/full")
+def test_a_server_whose_log_is_full_runs(serve: Serve) -> None:
+    server = serve(prefix=["sh", "-c", 'exec "$@" 2>/dev/full', "sh"])
+    assert server.request("GET", "/healthz").status == 200
+    assert server.terminate() == 0
 
 
 def test_a_server_under_nohup_ignores_sighup(serve: Serve) -> None:

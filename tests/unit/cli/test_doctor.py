@@ -323,6 +323,16 @@ def test_another_user_gets_the_name_of_the_owner(open_folder: Path, db: Path, co
     assert "cannot write the directory" in found.the("permissions").words
     os.chown(open_folder, NOBODY, NOBODY)
     assert elsewhere(words_of(path, fresh), AS_NOBODY).faults == set()
+    # The server of another user has the lock; the file is readable for all.
+    os.chown(path, 0, 0)
+    path.chmod(0o644)
+    lock = lock_file(path)
+    try:
+        found = elsewhere(words_of(path, fresh), AS_NOBODY)
+    finally:
+        os.close(lock)
+    assert found.the("server")[::2] == ("note", "cannot be told: nobody may not read analytics.db.lock")
+    assert found.the("server").todo == "run `doctor` as the user of the server"
     # The directory cannot be read.
     os.chown(open_folder, 0, 0)
     open_folder.chmod(0o700)

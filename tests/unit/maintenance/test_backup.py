@@ -484,6 +484,18 @@ def test_restore_and_restore_back(run: Run, db: Path, copy: Path) -> None:
     assert content(db) == before
 
 
+def test_restore_deletes_uploads_of_the_previous_database(run: Run, db: Path, copy: Path) -> None:
+    """A file that was uploaded and not imported belongs to a website of the previous database."""
+    uploads = db.with_name(f"{db.name}.uploads")
+    uploads.mkdir()
+    for ending in ("json", "part"):
+        (uploads / f"c66653dc-e3f4-4325-a39f-da606931a543.{ending}").touch()
+    refused(run("restore", db.with_name("missing.db")), 1, "not a file")
+    assert len(names(uploads)) == 2
+    succeeded(run("restore", copy))
+    assert names(uploads) == []
+
+
 def test_restore_without_a_database(db: Path, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As on a new server."""
     new = tmp_path / "new" / "stats.db"

@@ -394,7 +394,7 @@ def test_conversions_of_goals_are_compared(tmp_path: Path, verify: Verify) -> No
     done = verify("--db", str(db))
     assert (done.status, done.err.count("  wrong: ")) == (1, len(damages))
     for day in days:
-        assert f"  wrong: conversions of goals of 1 days from {date(day)} on" in done.err
+        assert f"  wrong: conversions of goals of 1 day from {date(day)} on" in done.err
     assert verify("--db", str(db), "--repair").status == 0
     assert build(db, goals=goals)
     assert rows(db, "goal_day") == right
@@ -423,7 +423,9 @@ def test_columns_of_days_are_compared(db: Path, verify: Verify, damage: str) -> 
     assert rows(db, "day_column") != right
     done = verify()
     assert (done.status, done.err.count("  wrong: ")) == (1, 1)
-    assert f"  wrong: columns of 1 days from {date(FINAL_DAY)} on" in done.err
+    assert f"  wrong: columns of 1 day from {date(FINAL_DAY)} on" in done.err
+    assert "days and blocks of days are right, 1 is wrong\n" in done.err
+    assert "1 day or block of days is wrong: rebuild with `verify --repair`" in done.err
     assert verify("--repair").status == 0
     assert build(db)
     assert verify().status == 0

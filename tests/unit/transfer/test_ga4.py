@@ -111,5 +111,22 @@ def test_rows(imports: Imports, given: dict[str, Any], expected: Any) -> None:
         assert expected in (found, getattr(found, "code", None))
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_bad_rows_are_reported_with_their_lines(imports: Imports, end: str) -> None:
+    """The import, its dry run and --strict count the same lines."""
+    good = [json.dumps(row(at_s=second)) for second in range(3)]
+    content = "\n".join([good[0], good[1], '{"bad":1}', good[2], '{"bad":1}']) + end
+    imports.take("ga4", content, "--dry-run")
+    assert "invalid lines: 2 of 5\n" in imports.errors
+    imports.take("ga4", content, "--strict", status=1)
+    assert "2 of 5 lines are invalid" in imports.errors
+    assert imports.take("ga4", content) == "3"
+    assert [line.split(":")[0] for line in imports.errors.splitlines() if line.startswith("line ")] == [
+        "line 3",
+        "line 5",
+    ]
+    assert "rejected 2 of 5 lines" in imports.errors
+
+
 def test_each_country_has_a_name() -> None:
     assert set(CODE_OF_COUNTRY.values()) == set(COUNTRIES)

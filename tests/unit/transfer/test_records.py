@@ -52,13 +52,37 @@ def test_records_from_any_of_them_on(
         values = [json.loads(value) if divide is json_objects else value for value, _, _ in found if value is not None]
         assert values == expected
         assert sum(size for _, size, _ in found) == len(content)
-        assert sum(number for _, _, number in found) == len(content.rstrip("\n").split("\n")) or divide is json_objects
+        assert sum(number for _, _, number in found) == content.count("\n") + (not content.endswith("\n"))
         at = 0
         # Of many, the first ones and some that follow a block.
         for number, (_, size, _) in enumerate(found):
             at += size
             if number < 5 or number % 37 == 0:
                 assert list(divide(source, at)) == found[number + 1 :]
+
+
+@cases(
+    ("content", "expected"),
+    [
+        ('{"a":1}\n\n{"a":2}\n{"a":3}', [1, 3, 4]),
+        ('[\n{"a":1},\r\n{"a":{\n"b":2}},{"a":3}\n]\n', [2, 3, 4]),
+        ('[{"a":1},{"a":2}]', [1, 1]),
+        (json.dumps(LARGE, indent=1), [2 + 4 * number for number in range(len(LARGE))]),
+        ("\n".join(map(json.dumps, LARGE)), [1 + number for number in range(len(LARGE))]),
+    ],
+)
+def test_an_object_has_the_number_of_the_line_on_which_it_begins(
+    tmp_path: Path, content: str, expected: list[int]
+) -> None:
+    (tmp_path / "file").write_text(content, newline="")
+    found, read = [], 0
+    with open_source(str(tmp_path / "file")) as source:
+        for value, _, number in json_objects(source):
+            if value is not None:
+                found.append(read + 1)
+            read += number
+    assert found == expected
+    assert read == content.count("\n") + (not content.endswith("\n"))
 
 
 def rows_one_by_one(content: bytes) -> list[Record]:

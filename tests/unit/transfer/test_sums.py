@@ -241,7 +241,7 @@ def test_the_same_file_again_adds_nothing(imports: Imports) -> None:
     assert "sums: 80 of 2 days, 2024-03-26 to 2024-03-27; 0 are of fields and days that have sums" in imports.errors
     assert imports.sql("select count(*) from imported_sum") == [(0,)]
     assert take(imports, "plausible", archive) == "80"
-    assert "imported 0 events and 80 sums, skipped 0 duplicates, rejected 0 of 80 lines" in imports.errors
+    assert "imported 0 events and 80 sums, skipped 0 duplicates, rejected 0 of 42 lines" in imports.errors
     stored = imports.sql("select * from imported_sum"), imports.sql("select * from imported_field")
     # A longer file adds its new days, also in another system's format.
     assert take(imports, "plausible", plausible_archive(ALL[:3])) == "40"

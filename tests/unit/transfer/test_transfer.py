@@ -29,6 +29,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from analytics_server import main
 from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import add_website
@@ -1352,6 +1353,25 @@ async def test_exported_and_imported_histories_give_equal_reports(make_app: Make
 # --- the command
 
 
+@pytest.mark.parametrize(
+    "damage",
+    ["delete from visit", "delete from label where text = '/a'", "update imported_sum set value = -21091"],
+)
+def test_an_export_of_a_damaged_database_fails(
+    database: Database, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A label or a visit to which a row refers does not exist."""
+    sums = {"type": "imported_sum", "day": "2024-11-18", "field": "pathname", "value": "/b", "pageviews": 1}
+    path = database.file([line_with(pathname="/a"), sums])
+    assert main(["import", str(path), "--website", "example.com", "--db", str(database.db)]) == 0
+    database.connection.execute("pragma foreign_keys = off")
+    database.connection.execute(damage)
+    out = database.directory / "out.ndjson"
+    assert main(["export", "example.com", str(out), "--db", str(database.db)]) == 1
+    assert f"analytics-server: {database.db}: the database is damaged: a row refers to " in capsys.readouterr().err
+    assert not out.exists()
+
+
 @pytest.mark.slow
 def test_commands_while_a_server_runs(serve: Serve, command: Command, tmp_path: Path) -> None:
     """All commands but restore work while the server runs, and the running server sees the result."""
@@ -1386,7 +1406,7 @@ def test_an_import_of_only_bad_lines_fails(command: Command) -> None:
     sound = json.dumps(VARIETY[0])
     for lines, code, expected_error in (
         (["{"] * 30, 1, "imported 0 events, skipped 0 duplicates, rejected 30 of 30 lines"),
-        (["", "[]", " "], 1, "rejected 1 of 1 line"),
+        (["", "[]", " "], 1, "rejected 1 of 3 lines"),
         (["{", sound], 0, "imported 1 event, skipped 0 duplicates, rejected 1 of 2 lines"),
         (["{", sound], 0, "imported 0 events, skipped 1 duplicate, rejected 1 of 2 lines"),
         ([], 0, "imported 0 events, skipped 0 duplicates, rejected 0 of 0 lines"),
