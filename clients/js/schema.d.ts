@@ -606,11 +606,11 @@ export interface EventProperty {
   distinct: number;
   values: { value: string | number | boolean | null; events: number; visitors: number }[];
   numbers: EventNumbers | null;
-  /** Whether all values were counted; false if there are too many. */
+  /** Whether all values were counted; false if there are too many values, or properties. */
   exact: boolean;
 }
 
-/** Statistics of the values that are numbers. Exact; sum and mean are rounded once. Null if out of the range of a double. */
+/** Statistics of the values that are numbers. Exact unless properties were dropped; sum and mean are rounded once. Null if out of the range of a double. */
 export interface EventNumbers {
   samples: number;
   sum: number | null;
@@ -1465,7 +1465,7 @@ export interface ReadOperations {
   getFunnel(websiteId: string, parameters: GetFunnelParameters): Promise<FunnelAnswer>;
   /** Journeys. What visits do right after a page or an event, or right before it. Steps of a visit are its pageviews with a path and its events with a name, in the order of time; a step that repeats the one before it counts as one with it. A journey begins at the first step of the visit that is `start`. Counted are visits as for a funnel. At each step the first `limit` values by visits are listed, all others together as `(other)` without a field. */
   getJourneys(websiteId: string, parameters: GetJourneysParameters): Promise<JourneysAnswer>;
-  /** Properties of event_data. The properties of `event_data` of the events with one name: how many events have each, how many distinct values, the most frequent values, and for numbers sum, mean and percentiles (nearest rank). Values are compared as JSON: the text "1", the number 1 and true differ; 1 and 1.0 are equal. The first 50 properties by events are returned, or the one that is named. All of it is exact while the distinct values of the range take less than 16 MB: about 48,000 values of 36 characters, over all properties (over one if `property` is given). Beyond that the properties with the most values lose the rarest ones and are marked `exact: false`: `events`, samples, sum, mean, min and max are still exact, `distinct` and the counts of `values` are lower bounds, and p50 and p95 are null. If there are too many properties, those with the fewest events are dropped, and `meta.properties` is a lower bound. */
+  /** Properties of event_data. The properties of `event_data` of the events with one name: how many events have each, how many distinct values, the most frequent values, and for numbers sum, mean and percentiles (nearest rank). Values are compared as JSON: the text "1", the number 1 and true differ; 1 and 1.0 are equal. The first 50 properties by events are returned, or the one that is named. All of it is exact while the distinct values of the range take less than 16 MB: about 48,000 values of 36 characters, over all properties (over one if `property` is given). Beyond that the properties with the most values lose the rarest ones and are marked `exact: false`: `events`, samples, sum, mean, min and max are still exact, `distinct` and the counts of `values` are lower bounds, and p50 and p95 are null. If there are too many properties, those with the fewest events are dropped, and `meta.properties` is a lower bound. A dropped property that occurs again is counted from then on: all properties then have `exact: false`, and one that was dropped meanwhile lacks events in all its figures, also in sum, mean, min and max. `property` selects one property and drops none. */
   getEventData(websiteId: string, parameters: GetEventDataParameters): Promise<EventDataAnswer>;
   /** Rejected events. Events that named this website and were not accepted: how many by day and reason, and up to ten recent samples of each code that differ, without data of the sender. An event counts on the day of its arrival, each time that it is sent; if a whole request was refused, each of its events counts. Duplicates are accepted events and are not counted here. Events without a known website (an unknown id, a body that is not JSON) are in `/metrics`. Counts are stored once a second; a killed server loses at most that second. Days are kept for 400 days, samples for 30. Days are whole days in `tz`; by default `to` is today and `from` six days before it. */
   getRejectedEvents(websiteId: string, parameters?: GetRejectedEventsParameters): Promise<RejectedAnswer>;

@@ -2,11 +2,11 @@
 
 E is the set of traffic events of a website in [from, to) that match all filters. A visitor number changes at midnight
 UTC, so every figure is a sum over days or parts of days. `plan_of` divides the range into stretches read from rollups
-(unfiltered, or days on which all events match the filters) and days read from raw rows (filtered, or stale). Raw rows
-are read one day per statement: this is faster than one statement for the range, and the deadline is checked after
-each. Of these, days whose events are stored by column as well are counted there together, which is much faster
-(tally/reports/packed_days.py). Days on which no event has a filter's values are skipped. Filters that compare parts of
-texts are replaced by the labels that match, which are looked up once.
+(unfiltered, or days on which all events match the filters), days read from raw rows (filtered, or stale), and stale
+days without events, read from imported sums. Raw rows are read one day per statement: this is faster than one statement
+for the range, and the deadline is checked after each. Of these, days whose events are stored by column as well are
+counted there together, which is much faster (tally/reports/packed_days.py). Days on which no event has a filter's
+values are skipped. Filters that compare parts of texts are replaced by the labels that match, which are looked up once.
 
 A report that needs raw rows deleted by retention raises BeyondRetention.
 """
@@ -22,7 +22,7 @@ import orjson
 from tally.events.dimensions import FIELDS, PAGES, VISIT_FIELDS, field_number
 from tally.events.filters import Filter
 from tally.reports.cache import ResultCache, packed
-from tally.rollups import packed_days, rollup_state, unpacked_days
+from tally.rollups import imported_sums, packed_days, rollup_state, unpacked_days
 from tally.rollups.imported_sums import OF_DAY_MS
 from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT, OPEN, STALE, Blocks, Day
 from tally.storage.sql import events as sql
@@ -242,10 +242,14 @@ class Coverage:
 
 
 class Plan(NamedTuple):
-    """A range, divided into stretches read from rollups and days read from raw rows."""
+    """A range, divided into stretches read from rollups, days read from raw rows, and days read from imported sums.
+
+    The days of `sums` are those of imported sums that are not rolled up yet.
+    """
 
     rolled: list[Span]
     raw: list[Span]
+    sums: list[int]
 
 
 def check_retention(connection: sqlite3.Connection, scope: Scope) -> None:
@@ -305,14 +309,15 @@ def plan_of(coverage: Coverage) -> Plan:
     """Divide the range of a scope."""
     scope, days = coverage.scope, coverage.known.days
     whole, none = _covered(coverage) if scope.filters else (set(days), set())
-    plan = Plan([], [])
+    unbuilt = _unbuilt_sums(coverage)
+    plan = Plan([], [], sorted(unbuilt))
     goes_on = False
     for day, known in days.items():
         span = (max(scope.from_ms, day * DAY_MS), min(scope.to_ms, (day + 1) * DAY_MS))
         if known.state == IMPORTED:
             # The local day of its date may begin or end on another UTC day, but it counts as a whole.
             span = day * DAY_MS, (day + 1) * DAY_MS
-        if day in none or (known.state == IMPORTED and not coverage.counts_sums_of(day)):
+        if day in none or day in unbuilt or (known.state == IMPORTED and not coverage.counts_sums_of(day)):
             goes_on = False
         elif day not in whole or known.state == STALE:
             plan.raw.append(span)
@@ -324,6 +329,13 @@ def plan_of(coverage: Coverage) -> Plan:
             plan.rolled.append(span)
             goes_on = True
     return plan
+
+
+def _unbuilt_sums(coverage: Coverage) -> set[int]:
+    """Return the stale days that count from imported sums."""
+    days = coverage.known.days.items()
+    stale = [day for day, known in days if known.state == STALE and coverage.counts_sums_of(day)]
+    return imported_sums.used(coverage.connection, coverage.website, stale) if stale else set()
 
 
 def days_of(coverage: Coverage, stretches: Iterable[Span]) -> Iterator[Span]:

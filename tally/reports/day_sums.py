@@ -13,7 +13,7 @@ from tally.events.dimensions import VISIT_FIELDS, field_number
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, Span
 from tally.reports.sums import Sums, read
-from tally.rollups import rollup_state
+from tally.rollups import field_values, rollup_state
 from tally.rollups.field_values import FIGURES_OF, PAGE_NUMBERS
 from tally.rollups.rollup_state import FINAL
 from tally.storage.sql import events as sql
@@ -28,7 +28,8 @@ T = TypeVar("T")
 
 
 def rolled(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> tuple[Sums, list[Span]]:
-    """Return the sums of a field over the days that are rolled up, and the other spans that are read without filters.
+    """Return the sums of a field over the days that are rolled up, or will be from imported sums, and the other spans
+    that are read without filters.
 
     The figures are those of its rollups (FIGURES_OF in tally/rollups/field_values.py).
     """
@@ -43,6 +44,8 @@ def rolled(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> tu
     sums = Sums(FIGURES_OF[field_number(field)])
     # The largest part first, so that it is not held in memory twice.
     _add_tiles(sums, coverage, field, tiles, versions, cache)
+    for day in plan.sums:
+        sums.add_rows(field_values.of_sums(coverage.connection, coverage.website, day, field_number(field)))
     return sums, left
 
 

@@ -11,8 +11,9 @@ versions: small days one by one, all days of the range together where one of the
 Clients choose the values, so their number is bounded. Beyond MAX_BYTES the properties with the most distinct values
 lose the values with the fewest events. Such a property is not `exact`: its events, samples, sum, mean, min and max are;
 the number of distinct values and the counts of a value are lower bounds, and percentiles are unknown. A value with a
-share of events above 1/1,000 is practically never lost. Properties are bounded by the same rule: the ones with the
-fewest events are lost last, when no property has more than MIN_VALUES values.
+share of events above 1/1,000 is practically never lost. Once no property has more than MIN_VALUES values, properties
+with the fewest events are dropped. One that occurs again is counted from then on. Which these are is not stored, so
+no property is `exact` then: each may lack events, in its sum, mean, min and max too, and percentiles are unknown.
 """
 
 import marshal
@@ -274,7 +275,7 @@ def _sum(numbers: Iterable[tuple[float, int]]) -> int:
 
 
 class Numbers(NamedTuple):
-    """Statistics of numbers; percentiles by nearest rank, None where values were dropped.
+    """Statistics of numbers; percentiles by nearest rank, None where values or properties were dropped.
 
     Sum and mean are rounded once, from exact values; None beyond the greatest double.
     """
@@ -290,7 +291,8 @@ class Numbers(NamedTuple):
 class Property(NamedTuple):
     """A property: its events, distinct values, and the first of these as (value, events, visitors).
 
-    Where `exact` is false, `distinct` and the counts of values are lower bounds.
+    Where `exact` is false, `distinct` and the counts of values are lower bounds. Where properties were dropped as well,
+    so that the number of properties is a lower bound, `events` is one too, and the numbers may lack some.
     """
 
     name: str
@@ -426,10 +428,11 @@ def _property(name: str, known: _Property, limit: int, is_exact: bool) -> Proper
     )
     values = [(read(value), -events, -visitors) for events, visitors, value in nsmallest(limit, rows)]
     distinct = max(known.distinct, len(known.values))
-    return Property(name, known.all_events(), distinct, values, _numbers(known), is_exact and known.is_exact)
+    is_exact = is_exact and known.is_exact
+    return Property(name, known.all_events(), distinct, values, _numbers(known, is_exact), is_exact)
 
 
-def _numbers(known: _Property) -> Numbers | None:
+def _numbers(known: _Property, is_exact: bool) -> Numbers | None:
     found = sorted(
         (value, counts[0]) for value, counts in known.values.items() if type(value) is float or type(value) is int
     )
@@ -438,7 +441,7 @@ def _numbers(known: _Property) -> Numbers | None:
     if not bounds:
         return None
     exact = Fraction(known.sum + _sum(found), 1 << _UNIT_BITS)
-    percentiles = [_rank(found, -(-samples * percent // 100)) if known.is_exact else None for percent in PERCENTILES]
+    percentiles = [_rank(found, -(-samples * percent // 100)) if is_exact else None for percent in PERCENTILES]
     least, greatest = _as_json(min(bounds)), _as_json(max(bounds))
     return Numbers(samples, nearest(exact), nearest(exact / samples), least, tuple(percentiles), greatest)
 

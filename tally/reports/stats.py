@@ -18,8 +18,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from tally.reports.cache import ResultCache, packed, unpacked
-from tally.reports.coverage import Coverage, Span, coverage_of, days_of, plan_of
+from tally.reports.coverage import Coverage, Plan, Span, coverage_of, days_of, plan_of
 from tally.reports.sums import rows_of
+from tally.rollups import totals
 from tally.storage.sql import events as sql
 from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS
@@ -52,7 +53,17 @@ def stats(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> S
     packed_days, raw = coverage.packed(plan.raw, filtered=True)
     found += [_packed_stats(columns, cache) for columns in packed_days]
     found += [Stats(*_raw_stats(coverage, span, cache)) for span in raw]
+    found += [of for _, of in _of_sums(coverage, plan)]
     return Stats(*(sum(column) for column in zip(Stats(), *found, strict=True)))
+
+
+def _of_sums(coverage: Coverage, plan: Plan) -> Iterator[tuple[int, Stats]]:
+    """Yield (quarter hour, key figures) of days read from imported sums."""
+    for day in plan.sums:
+        for quarter, row in totals.of_sums(coverage.connection, coverage.website, day).items():
+            of = dict(zip(totals.COLUMNS, row, strict=True))
+            visits = of["visits"], of["bounces"], of["visit_pageviews"], of["visit_duration_ms"]
+            yield quarter, Stats(of["first_seen"], of["pageviews"], of["events"], *visits)
 
 
 def _packed_stats(columns: "PackedDays", cache: ResultCache) -> Stats:
@@ -180,6 +191,9 @@ def series(
         parts = clipped(edges, span)
         for n, *figures in _raw_series(coverage, span, [bucket for _, bucket in parts], cache):
             _add(found, parts[n][0], figures)
+    for quarter, of in _of_sums(coverage, plan):
+        n = bisect_right(edges, quarter * QUARTER_MS, key=itemgetter(0)) - 1
+        _add(found, n, (of.visitors, of.visits, of.pageviews, of.events))
     return found
 
 

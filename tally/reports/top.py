@@ -173,6 +173,8 @@ def _visit_sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) 
             by_column=lambda columns: columns.visit_figures(field),
             filtered=filtered,
         )
+    for day in plan.sums:
+        sums.add_rows(imported_sums.visit_figures(coverage.connection, coverage.website, day, field))
     return sums
 
 

@@ -202,6 +202,12 @@ def count_pages(connection: sqlite3.Connection, website: int, day: int, field: i
     return connection.execute(*pages(Scope(website, day * DAY_MS, (day + 1) * DAY_MS), field_name(field)))
 
 
+def of_sums(connection: sqlite3.Connection, website: int, day: int, field: int) -> Iterable[Sequence[int]]:
+    """Return what `count_day`, or `count_pages`, counts of a day without events, from imported sums."""
+    from_sums = imported_sums.pages if field in PAGE_NUMBERS else imported_sums.values
+    return from_sums(connection, website, day, field)
+
+
 def add_values(connection: sqlite3.Connection, place: tuple[int, int, int], rows: Sequence[Sequence[int]]) -> None:
     """Write rows of `count_day` for a place (website, field, day)."""
     connection.executemany(

@@ -8,8 +8,8 @@ A day is complete for a goal where `rollup_state` has a row of the goal with the
 (tally/rollups/rollup_state.py): an import increases it, and the day is counted again. Its rows in `goal_day` are counts
 by value of each dimension, and of all conversions (field ALL, value 0). They stay when the day's events expire.
 
-Values are summed as decimal numbers: each is rounded to millionths, and sums are integers. A value counts if it is a
-number, or a text such as "29.90", below MAX_VALUE; other events of the goal count in `without_value`.
+Values are summed as decimal numbers: each is rounded to millionths once, and sums are integers. A value counts if it is
+a number, or a text such as "29.90", below MAX_VALUE; other events of the goal count in `without_value`.
 """
 
 import re
@@ -40,7 +40,9 @@ ALL = EVENT_NAME
 """In place of a field: all conversions, as value 0."""
 COUNTED = (("", ALL), *((name, number) for number, name in enumerate(FIELDS)))
 """The fields of which a day is counted, and their numbers."""
-_DECIMAL = re.compile(r"[-+]?[0-9]{1,12}(?:\.[0-9]{1,20})?")
+# Texts of event_data are at most 4,096 bytes long: reading such a number takes up to 0.2 ms.
+_DECIMAL = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?")
+_MILLIONTH = Decimal("0.000001")
 _NUMBERS = dict(COUNTED)
 
 
@@ -95,9 +97,10 @@ def millionths(value: object) -> int | None:
         number = Decimal(str(value))
     except InvalidOperation:
         return None
-    if not abs(number) < MAX_VALUE:
+    # Arithmetic, even abs(), would round to 28 digits first.
+    if not -MAX_VALUE < number < MAX_VALUE:
         return None
-    return int((number * MILLIONTHS).to_integral_value(ROUND_HALF_UP))
+    return int(number.quantize(_MILLIONTH, ROUND_HALF_UP) * MILLIONTHS)
 
 
 # --- building, in steps, each within a transaction of the caller

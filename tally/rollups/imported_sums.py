@@ -3,7 +3,8 @@
 Tables `imported_field` and `imported_sum` have them as imported. A day is counted from its own events or, if it has
 none, from its sums: `count_day` of tally/rollups/totals.py and tally/rollups/field_values.py read them here where the
 day has no event. So they are rolled up, added up over blocks of days and verified like any day; its state is IMPORTED
-(tally/rollups/rollup_state.py).
+(tally/rollups/rollup_state.py). Until it is, after an import or its undo, the day is stale, and reports read its sums
+here.
 
 - A day of the source, in whatever time zone, is the UTC day of the same date. Its totals are those of one quarter hour,
   OF_DAY_MS after midnight UTC, which lies in the local day of that date in all zones from UTC-10:00 to UTC+13:45. So a
@@ -24,7 +25,7 @@ import orjson
 
 from tally.events.dimensions import ALL_TRAFFIC, ENTRY_PAGE, EVENT_NAME, EXIT_PAGE, FIELDS, PAGES
 from tally.rollups import rollup_state
-from tally.rollups.rollup_state import IMPORTED, KEPT
+from tally.rollups.rollup_state import IMPORTED, KEPT, STALE
 from tally.timestamps import DAY_MS, HOUR_MS
 
 FIGURES = ("visitors", "visits", "pageviews", "events", "bounces", "duration_ms")
@@ -97,29 +98,38 @@ def add(connection: sqlite3.Connection, website: int, number: int, sums: Sequenc
 
 def _mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> None:
     # Days with own events do not change, nor do those whose events have expired.
-    without = [day for day in sorted(days) if not _has_events(connection, website, day)]
-    rollup_state.mark_stale(connection, website, without)
+    days = {*days}
+    rollup_state.mark_stale(connection, website, sorted(days - _days_with_events(connection, website, days)))
     # A running server that finds an id taken reads again what it keeps in memory.
     connection.execute("/* imported_sums.changed */ update meta set value = value + 1 where name = 'next_id'")
 
 
-def _has_events(connection: sqlite3.Connection, website: int, day: int) -> bool:
-    row = connection.execute(
-        "/* imported_sums.has_events */ select exists (select 1 from event where website = ?1 and ts >= ?2 and ts < ?3)"
+def _days_with_events(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> set[int]:
+    rows = connection.execute(
+        "/* imported_sums.days_with_events */ select value from json_each(?2) as of where exists"
+        f" (select 1 from event where website = ?1 and ts >= of.value * {DAY_MS} and ts < (of.value + 1) * {DAY_MS})"
         " or exists (select 1 from rollup_state"
-        f" where website = ?1 and kind = 0 and level = 0 and block = ?4 and state = {KEPT})"
-        " or exists (select 1 from packed_day where website = ?1 and source = 0 and day = ?4 and raw_rows = 0)",
-        (website, day * DAY_MS, (day + 1) * DAY_MS, day),
-    ).fetchone()
-    return bool(row[0])
+        f" where website = ?1 and kind = 0 and level = 0 and block = of.value and state = {KEPT})"
+        " or exists (select 1 from packed_day where website = ?1 and source = 0 and day = of.value and raw_rows = 0)",
+        (website, orjson.dumps([*days]).decode()),
+    )
+    return {day for (day,) in rows}
+
+
+def used(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> set[int]:
+    """Return those of some days that are counted from their sums: they have some, and no events."""
+    rows = connection.execute(
+        "/* imported_sums.used */ select value from json_each(?) as of"
+        " where exists (select 1 from imported_field where website = ? and day = of.value)",
+        (orjson.dumps([*days]).decode(), website),
+    )
+    with_sums = {day for (day,) in rows}
+    return with_sums - _days_with_events(connection, website, with_sums)
 
 
 def is_used(connection: sqlite3.Connection, website: int, day: int) -> bool:
-    """Return whether a day is counted from its sums: it has some, and no events."""
-    row = connection.execute(
-        "/* imported_sums.of_day */ select 1 from imported_field where website = ? and day = ? limit 1", (website, day)
-    ).fetchone()
-    return row is not None and not _has_events(connection, website, day)
+    """Return whether a day is counted from its sums."""
+    return day in used(connection, website, [day])
 
 
 def delete_some(
@@ -193,15 +203,14 @@ def days(
     fields: Sequence[str],
 ) -> ImportedDays | None:
     """Return the days of imported sums in a range, of which those in `whole_days` count; None where there are none."""
-    found = [
-        day
-        for (day,) in connection.execute(
-            f"/* imported_sums.days */ select block from rollup_state where website = ? and kind = 0 and level = 0"
-            f" and state = {IMPORTED} and block >= ? and block <= ? order by block",
-            (website, span[0] // DAY_MS, span[1] // DAY_MS),
-        )
-        if span[0] <= day * DAY_MS + OF_DAY_MS < span[1]
-    ]
+    known = connection.execute(
+        "/* imported_sums.days */ select block, state from rollup_state where website = ? and kind = 0 and level = 0"
+        f" and state in ({STALE}, {IMPORTED}) and block >= ? and block <= ?",
+        (website, span[0] // DAY_MS, span[1] // DAY_MS),
+    ).fetchall()
+    unbuilt = used(connection, website, [day for day, state in known if state == STALE])
+    every_day = sorted(day for day, state in known if state == IMPORTED or day in unbuilt)
+    found = [day for day in every_day if span[0] <= day * DAY_MS + OF_DAY_MS < span[1]]
     if not found:
         return None
     first_ms, end_ms = whole_days or (0, 0)
@@ -220,9 +229,9 @@ def days(
             " and day >= ? and day <= ?",
             (website, FIELD_NUMBERS[field], found[0], found[-1]),
         )
-        known = [figures for day, figures in rows if day in wanted]
-        by_field[field] = len(known)
-        common &= reduce(and_, known, every)
+        of_days = [figures for day, figures in rows if day in wanted]
+        by_field[field] = len(of_days)
+        common &= reduce(and_, of_days, every)
     return ImportedDays(
         len(found), runs, tuple(name for n, name in enumerate(FIGURES) if not common >> n & 1), by_field
     )

@@ -171,10 +171,10 @@ def count_day(connection: sqlite3.Connection, website: int, day: int) -> Totals:
     )
     for quarter, *figures in connection.execute(visits, (website, day)):
         _at(totals, quarter)[_VISITS:] = figures
-    return totals or _of_sums(connection, website, day)
+    return totals or of_sums(connection, website, day)
 
 
-def _of_sums(connection: sqlite3.Connection, website: int, day: int) -> Totals:
+def of_sums(connection: sqlite3.Connection, website: int, day: int) -> Totals:
     """Return the totals of a day without events, from imported sums: all in one quarter hour."""
     of = imported_sums.total(connection, website, day)
     if not of:

@@ -78,6 +78,8 @@ def check_bounds(
             assert one.events == len(of[one.name])
         if one.exact:
             assert len(true) == one.distinct
+        elif one.numbers is not None:
+            assert one.numbers.percentiles == (None, None)
 
 
 @pytest.mark.random_examples
@@ -228,6 +230,17 @@ def test_more_properties_than_fit(harness: RollupHarness, monkeypatch: pytest.Mo
     assert (found.events, found.visitors, found.exact) == (200, 1, False)
     assert (found.first[0].name, found.first[0].events, found.first[0].exact) == ("plan", 200, False)
     assert 10 < found.properties < 201
+
+
+def test_a_property_that_was_dropped_and_occurs_again(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the figures of its later events, and is not exact; asked for by its name, it is."""
+    send(harness, '{"seats":1}', *(f'{{"plan":1,"p{n}":1}}' for n in range(200)), '{"seats":7}', '{"seats":9}')
+    monkeypatch.setattr(event_data, "MAX_BYTES", 40_000)
+    of = {one.name: one for one in ask(harness, day_of(harness), "signup").first}
+    assert (of["seats"].events, of["seats"].exact) == (2, False)
+    assert of["seats"].numbers == (2, 16.0, 8.0, 7, (None, None), 9)
+    (only,) = ask(harness, day_of(harness), "signup", "seats").first
+    assert (only.events, only.numbers, only.exact) == (3, (3, 17.0, 17 / 3, 1, (7, 9), 9), True)
 
 
 def test_large_days_are_cached_together(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:

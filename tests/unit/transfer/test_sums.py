@@ -9,6 +9,7 @@ from typing import Any
 
 from analytics_server import main
 from tally.rollups import verify
+from tally.rollups.rollup_state import IMPORTED, STALE
 from tally.rollups.traffic import traffic_of
 from tally.storage.database import connect_reader, open_database
 from tally.transfer.chunks import Sizes
@@ -213,6 +214,54 @@ def test_a_day_counts_from_events_or_from_sums(imports: Imports) -> None:
     assert (
         imports.sql("select count(*) from imported_sum") == imports.sql("select count(*) from imported_field") == [(0,)]
     )
+
+
+def of_reports(imports: Imports) -> list[Any]:
+    """Return what each report has of imported sums, in several time zones, and what it says about them."""
+    found = []
+    for zone in ("UTC", "Europe/Berlin", "America/New_York", "Pacific/Auckland"):
+        span = f"from=2024-03-27&to=2024-04-04&tz={zone}"
+        for report in (
+            f"stats?{span}",
+            *(f"timeseries?{span}&interval={interval}" for interval in ("hour", "day", "week", "month")),
+            *(f"top/{field}?{span}" for field in ("pathname", "channel", "browser", "entry_page", "exit_page")),
+            *(f"top/{field}?{span}&metrics=visits,visit_duration" for field in ("device", "entry_page")),
+            *(f"{list}?{span}" for list in ("event-names", "entry-pages", "exit-pages")),
+            f"stats?{span}&filter_device=mobile",
+            f"stats?from=2024-03-27T12:00:00Z&to=2024-03-31T08:00:00Z&tz={zone}",
+        ):
+            answer = imports.site.json(report)
+            found.append((report, answer["data"], answer["meta"].get("imported")))
+    return found
+
+
+def test_sums_count_from_their_import_on(imports: Imports) -> None:
+    """Whether their days are rolled up or not: on all days, on some, and after sums of another field."""
+    archive = plausible_archive(ALL)
+    imports.take("plausible", archive)
+    assert imports.sql("select distinct state from rollup_state where kind = 0") == [(STALE,)]
+    assert imports.site.data(f"stats?{RANGE}") == figures(ALL)
+    before = of_reports(imports)
+    work(imports)
+    assert imports.sql("select distinct state from rollup_state where kind = 0 and level = 0") == [(IMPORTED,)]
+    assert of_reports(imports) == before
+
+    of_language = {"type": "imported_sum", "field": "language", "value": "de", "visitors": 3}
+    imports.take("tally", "".join(json.dumps(of_language | {"day": str(day)}) + "\n" for day in SOME))
+    assert len(imports.sql(f"select 1 from rollup_state where kind = 0 and level = 0 and state = {STALE}")) == len(SOME)
+    assert of_reports(imports) == before
+    assert imports.list("language", "visitors") == {"de": 3 * len(SOME)}
+    work(imports)
+    assert of_reports(imports) == before
+    assert imports.list("language", "visitors") == {"de": 3 * len(SOME)}
+
+    # Of a day with events, sums count again from the moment at which the import of these is undone.
+    assert take(imports, "tally", line("2024-03-28T10:00:00Z") + line("2024-03-29T10:00:00Z")) == "2"
+    assert of_reports(imports) != before
+    imports.command("--undo", "3")
+    assert of_reports(imports) == before
+    imports.command("--undo", "1")
+    assert imports.site.data(f"stats?{RANGE}") == figures([])
 
 
 def test_the_first_event_of_a_day_replaces_its_sums(imports: Imports) -> None:

@@ -606,7 +606,10 @@ class ReadClient(Reader):
         `property` is given). Beyond that the properties with the most values lose the rarest ones and are marked
         `exact: false`: `events`, samples, sum, mean, min and max are still exact, `distinct` and the counts of
         `values` are lower bounds, and p50 and p95 are null. If there are too many properties, those with the
-        fewest events are dropped, and `meta.properties` is a lower bound.
+        fewest events are dropped, and `meta.properties` is a lower bound. A dropped property that occurs again
+        is counted from then on: all properties then have `exact: false`, and one that was dropped meanwhile
+        lacks events in all its figures, also in sum, mean, min and max. `property` selects one property and
+        drops none.
         """
         return cast(
             EventDataAnswer,

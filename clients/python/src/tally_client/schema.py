@@ -774,13 +774,13 @@ class EventProperty(TypedDict):
     distinct: int
     values: list[EventPropertyValues]
     numbers: EventNumbers | None
-    # Whether all values were counted; false if there are too many.
+    # Whether all values were counted; false if there are too many values, or properties.
     exact: bool
 
 
 class EventNumbers(TypedDict):
-    """Statistics of the values that are numbers. Exact; sum and mean are rounded once. Null if out of the range of
-    a double.
+    """Statistics of the values that are numbers. Exact unless properties were dropped; sum and mean are rounded
+    once. Null if out of the range of a double.
     """
 
     samples: int
