@@ -15,7 +15,16 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations, violations_in_each_scheme
-from tests.browser.browsers import TIMEOUT_MS, ZONE, OpenPage, fail_and_recover, query_of, range_query
+from tests.browser.browsers import (
+    TIMEOUT_MS,
+    ZONE,
+    OpenPage,
+    fail_and_recover,
+    is_printed_in_colour,
+    query_of,
+    range_query,
+    show_as_printed,
+)
 from tests.browser.history import IMG, SampleServer
 from tests.support.process import until
 
@@ -754,6 +763,11 @@ def test_print_layout(dashboard: Dashboard) -> None:
     expect(page.locator(".print-head")).to_contain_text("Country is Germany")
     for gone in (".sidebar", ".dash-head", ".card-foot", ".segments"):
         assert all(not one.is_visible() for one in page.locator(gone).all())
+    show_as_printed(page)
+    assert is_printed_in_colour(page.locator(".legend-line").first)
+    # The chart has the width of its card.
+    card, canvas = page.locator(".main-card").bounding_box(), page.locator("canvas").bounding_box()
+    assert card["width"] - 40 < canvas["width"] < card["width"]
 
 
 @pytest.mark.parametrize(

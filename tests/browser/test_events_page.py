@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations, violations_in_each_scheme
-from tests.browser.browsers import SIZES, ZONE, OpenPage, fail_and_recover, query_of, range_query
+from tests.browser.browsers import SIZES, ZONE, OpenPage, fail_and_recover, query_of, range_query, show_as_printed
 from tests.browser.history import IMG, SampleServer
 from tests.browser.journeys import RARE, VISITS
 
@@ -152,6 +152,10 @@ def test_csv(shown: Shown) -> None:
         heads.add(answer.text().partition("\r\n")[0].partition("\n")[0])
     assert "property,value,events,visitors" in heads
     assert len(links) == 1 + 1 + 1 + 5  # names, chart, all data, each property
+
+
+def test_controls_are_not_printed(shown: Shown) -> None:
+    show_as_printed(shown())
 
 
 # --- state in the address
