@@ -318,6 +318,20 @@ def test_a_table_of_all_values_has_an_address(site: SampleServer, dashboard: Das
     expect(shared.get_by_role("dialog", name="Countries").locator("tbody tr").first).to_be_visible()
 
 
+def test_rows_with_a_link_are_as_high_as_others(dashboard: Dashboard) -> None:
+    page = dashboard("all=pathname", viewport={"width": 375, "height": 812})
+    # As wide as the name column is, less the space of its padding.
+    rows = page.get_by_role("dialog").locator("tbody tr")
+    expect(rows.locator(".page-link").first).to_be_attached()
+    fill_line = """(row) => { const [name] = row.getElementsByTagName("button");
+      const { width } = row.querySelector("th").getBoundingClientRect();
+      name.firstChild.textContent = "";
+      while (name.getBoundingClientRect().height < 25) name.firstChild.textContent += "i";
+      name.firstChild.textContent = name.firstChild.textContent.slice(1);
+      return row.getBoundingClientRect().height; }"""
+    assert rows.first.evaluate(fill_line) < 40
+
+
 def test_recent_events_page_by_page(site: SampleServer, dashboard: Dashboard) -> None:
     page = dashboard("period=30d")
     expect(page.locator(".events-table tbody tr")).to_have_count(12)
