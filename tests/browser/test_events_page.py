@@ -158,6 +158,15 @@ def test_controls_are_not_printed(shown: Shown) -> None:
     show_as_printed(shown())
 
 
+def test_an_even_number_of_figures_is_in_pairs_on_phones(shown: Shown) -> None:
+    page = shown("event=signup", viewport={"width": 375, "height": 812})
+    boxes = [one.bounding_box() for one in page.locator(".figures > li").all()]
+    assert [(round(one["x"]), round(one["width"])) for one in boxes[:2] * 2] == [
+        (round(one["x"]), round(one["width"])) for one in boxes
+    ]
+    assert boxes[0]["y"] == boxes[1]["y"] < boxes[2]["y"] == boxes[3]["y"]
+
+
 # --- state in the address
 
 
