@@ -237,6 +237,7 @@ def test_a_website_without_events_shows_how_to_send_one(site: SampleServer, open
     expect(page.get_by_role("heading", name="No events in this range")).to_be_visible()
     expect(page.locator("main")).to_contain_text('tally.track("signup", { plan: "pro" });')
     expect(page.locator("main")).to_contain_text('data-track="signup"')
+    expect(page.get_by_role("link", name="add the snippet to its pages")).to_be_visible()
     assert violations(page) == []
     pattern = re.compile("/event-names")
     page.route(pattern, lambda route: route.abort())

@@ -52,6 +52,14 @@ def test_the_diagram_is_printed_in_full_with_its_table(site: SampleServer, open_
     expect(page.locator(".series-table summary")).to_be_hidden()
 
 
+def test_a_website_that_never_had_events_links_to_the_snippet(site: SampleServer, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/{site.empty}/journeys")
+    link = page.locator("main").get_by_role("link", name="add the snippet to its pages")
+    expect(link).to_have_attribute("href", f"/websites/{site.empty}")
+    expect(page.locator("main")).not_to_contain_text("Other days may have data.")
+
+
 def test_start_direction_and_steps_are_in_the_address(site: SampleServer, open_page: OpenPage) -> None:
     page = opened(site, open_page, "period=7d")
     page.get_by_role("button", name="Page /", exact=True).click()
