@@ -38,7 +38,7 @@ const ROUTES = [
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/heatmaps$/, null, "heatmaps", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/experiments$/, null, "experiments", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/rejected$/, null, "rejected", true],
-  [/^\/account(?:\/(?<section>[a-z-]+))?$/, null, "account", true],
+  [/^\/account(?:\/(?<section>keys|plan))?$/, null, "account", true],
   [/^\/share\/(?<token>[A-Za-z0-9_-]+)$/, null, "share", false],
 ];
 

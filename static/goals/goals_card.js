@@ -82,6 +82,11 @@ function goalDialog(path, goal, usual, changed) {
   const parts = goal ? partsOf(goal) : { operator: "=", text: "", more: "" };
   const more = h("textarea", { rows: 2, spellcheck: "false", autocapitalize: "none", class: "mono" });
   more.value = parts.more;
+  const valueField = field({
+    ...{ label: shared("value"), name: "value", soft: shared("optional"), value: goal?.value || "" },
+    hint: t("value_hint"),
+  });
+  const ownCurrency = (goal ? goal.currency : usual) || "";
   const fields = [
     field({
       label: shared("name"),
@@ -91,24 +96,19 @@ function goalDialog(path, goal, usual, changed) {
       maxlength: 100,
     }),
     field({ label: t("counts"), name: "type", input: select(TYPES, goal?.type || "event") }),
-    field({ label: t("name_or_path"), name: "operator", input: select(OPERATORS, parts.operator) }),
-    field({ label: t("text"), name: "text", value: parts.text, hint: t("text_hint") }),
+    field({ label: shared("operator"), name: "operator", input: select(OPERATORS, parts.operator) }),
+    field({ label: t("name_or_path"), name: "text", value: parts.text, hint: t("text_hint") }),
     field({
       ...{ label: t("more_filters"), name: "match", soft: shared("optional"), input: more },
       hint: t("more_filters_hint"),
     }),
+    valueField,
     field({
-      ...{ label: shared("value"), name: "value", soft: shared("optional"), value: goal?.value || "" },
-      hint: t("value_hint"),
-    }),
-    field({
-      ...{
-        label: t("currency"),
-        name: "currency",
-        soft: shared("optional"),
-        value: (goal ? goal.currency : usual) || "",
-      },
+      ...{ label: t("currency"), name: "currency", soft: shared("optional"), value: ownCurrency },
       ...{ hint: t("currency_hint"), maxlength: 3 },
+      // The currency that the field begins with is no input: without a value it is not saved.
+      check: (text) =>
+        ["", ownCurrency].includes(text.trim()) || valueField.value().trim() ? null : t("currency_needs_value"),
     }),
   ];
   const remove = h("button", { class: "button warning", type: "button" }, shared("delete"));
@@ -124,7 +124,7 @@ function goalDialog(path, goal, usual, changed) {
       };
       if (!body.match.length) return { error: { code: "", field: "text", message: t("enter_name_or_path") } };
       const answer = await send(goal ? "PATCH" : "POST", goal ? `${path}/${goal.id}` : path, body);
-      if (!answer.ok) return answer;
+      if (!answer.ok) return { error: { ...answer.error, message: ofPage(answer.error.message) } };
       finish(goal ? t("goal_saved") : t("goal_added"));
       return null;
     },
@@ -148,6 +148,15 @@ function goalDialog(path, goal, usual, changed) {
     else made.fail(answer.error);
   });
   made.focus();
+}
+
+/**
+ * Returns a message of the server without the name that the API has for More filters.
+ *
+ * @param {string} message
+ */
+function ofPage(message) {
+  return message.replace(/^match(: )?/, (_, colon) => (colon ? "" : t("more_filters")));
 }
 
 /**

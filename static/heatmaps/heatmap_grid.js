@@ -51,9 +51,19 @@ export function pixels(count) {
  * @param {Heatmap} map
  */
 export function areaWords({ left, right, top, bottom }, map) {
-  const [from, to] = [left, right].map((x) => Math.round((1_000 * x) / map.bins_x) / 10);
+  const [from, to] = [left, right].map((x) => across(x, map));
   const [first, last] = [top, bottom].map((y) => y * map.bin_height);
   return t("cell", { left: number(from), right: wholePercent(to), top: number(first), bottom: pixels(last) });
+}
+
+/**
+ * Returns the distance of a column from the left, in percent with at most one decimal.
+ *
+ * @param {number} x
+ * @param {Heatmap} map
+ */
+function across(x, map) {
+  return Math.round((1_000 * x) / map.bins_x) / 10;
 }
 
 /**
@@ -67,8 +77,9 @@ export function areaOf([x, y, count = 0]) {
 }
 
 /**
- * Returns the name of an area's position: "Top left, 120 px from the top", and below the first screen "Center of screen 2,
- * 1,080 px from the top". Screens have the typical height of the width class.
+ * Returns the name of an area's position: "Top left (8%), 120 px from the top", and below the first screen "Center of
+ * screen 2 (48%), 1,080 px from the top". The percentage is its distance from the left. Screens have the typical height
+ * of the width class.
  *
  * @param {Area} area
  * @param {Heatmap} map
@@ -79,8 +90,8 @@ export function placeWords({ left, right, top, bottom }, map, kind) {
   const screen = Math.floor(screens) + 1;
   const third = (/** @type {number} */ share) => Math.min(2, Math.floor(3 * share));
   const position = PLACES[third(screens % 1)][third((left + right) / 2 / map.bins_x)];
-  const depth = pixels(top * map.bin_height);
-  return screen === 1 ? t("spot", { position, depth }) : t("spot_on_screen", { position, screen, depth });
+  const values = { position, left: wholePercent(across(left, map)), depth: pixels(top * map.bin_height) };
+  return screen === 1 ? t("spot", values) : t("spot_on_screen", { ...values, screen });
 }
 
 /**

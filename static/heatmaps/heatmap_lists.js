@@ -59,7 +59,7 @@ export function pagesCard(pages, chosen, choose) {
       head("pages-title", t("pages_title"), h("span", { class: "soft small-text" }, t("pageviews_clicks"))),
       bars(other ? [...first, other] : first),
       pages.length > FIRST_PAGES
-        ? h("div", { class: "card-foot" }, more(t("all_pages", { count: pages.length }), "all-pages", openAll))
+        ? h("div", { class: "card-foot no-print" }, more(t("all_pages", { count: pages.length }), "all-pages", openAll))
         : null,
     ],
   };
@@ -99,7 +99,7 @@ export function placesCard(map, kind, { show, csv }) {
       : h("p", { class: "nothing soft" }, t("no_clicks_in_range")),
     h(
       "div",
-      { class: "card-foot" },
+      { class: "card-foot no-print" },
       all.length > FIRST_PLACES ? more(t("all_positions", { number: all.length }), "all-places", openAll) : h("span"),
       all.length
         ? h("a", { class: "csv", href: csv, download: "heatmap.csv", "aria-label": t("csv_positions") }, "CSV")
@@ -174,7 +174,7 @@ function head(id, title, beside) {
 function more(words, key, open) {
   return h(
     "button",
-    { class: "link-button no-print", type: "button", dataset: { key }, onclick: open },
+    { class: "link-button", type: "button", dataset: { key }, onclick: open },
     words,
     visuallyHidden(` ${t("in_a_list")}`),
   );

@@ -237,11 +237,13 @@ function linesOf({ map, kind, scroll }, height, scale) {
   for (const share of scroll && map.samples ? QUARTERS : []) {
     const depth = depthReachedBy(map, share);
     if (!depth || depth > height) continue;
-    // Overlapping labels are moved down; their lines stay.
-    const top = Math.max(below, Math.min(depth, height) * scale);
+    // Overlapping labels are moved down; their lines stay. At the lower edge a label stands above its line.
+    const top = Math.max(below, depth * scale);
+    const isLow = top + LINE_LABEL_PX > height * scale;
     below = top + LINE_LABEL_PX;
-    if (top > height * scale - 4) found.push(label(height * scale - LINE_LABEL_PX, "part", partWords(share, depth)));
-    else found.push(line(depth, "part"), label(top, "part", partWords(share, depth)));
+    const own = label(isLow ? depth * scale : top, "part", partWords(share, depth));
+    own.classList.toggle("above", isLow);
+    found.push(line(depth, "part"), own);
   }
   return found;
 }
@@ -277,7 +279,7 @@ function spotsOf({ map, kind, clicks }, scale) {
  * @param {HTMLElement} lines
  */
 function separate(lines) {
-  const { top: least } = lines.getBoundingClientRect();
+  const { top: least, bottom: most } = lines.getBoundingClientRect();
   /** @type {DOMRect[]} */
   const taken = [];
   for (const kind of [".sheet-label", ".sheet-spot"]) {
@@ -286,6 +288,7 @@ function separate(lines) {
       const beside = taken.filter(({ left, right }) => left < own.right && own.left < right);
       const isFree = (/** @type {number} */ by) =>
         own.top + by > least - 1 &&
+        own.bottom + by < most + 1 &&
         beside.every(({ top, bottom }) => own.bottom + by < top + 1 || own.top + by > bottom - 1);
       const shifts = [0, ...beside.flatMap(({ top, bottom }) => [bottom - own.top, top - own.bottom])];
       const by = shifts.sort((one, other) => Math.abs(one) - Math.abs(other)).find(isFree) || 0;

@@ -24,7 +24,7 @@ const SECTIONS = {
  */
 export async function show(root, context) {
   await loadStylesheet("/assets/account/account.css");
-  const [title, section] = SECTIONS[context.params.section || ""] || SECTIONS[""];
+  const [title, section] = SECTIONS[context.params.section || ""];
   context.title(title);
   const parts = h("div", { class: "settings-parts" });
   fill(

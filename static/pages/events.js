@@ -7,6 +7,7 @@
 import { selectedEventCard } from "../events/selected_event.js";
 import { MAX_ROWS, fetchNames, drawNames, namesDialog } from "../events/event_names.js";
 import { dataPath, propertyCards } from "../events/event_properties.js";
+import { noSnippetYet } from "../events/no_snippet.js";
 import { dataInstructions, sendInstructions } from "../events/send_instructions.js";
 import { hasSameScope, isFiltered } from "../shared/view_state.js";
 import { fill, h, refill } from "../shared/dom.js";
@@ -201,24 +202,20 @@ function nothingYet(board) {
   return emptyState({
     title: t("no_events_title"),
     words: t("pageviews_are_automatic"),
-    steps: [noSnippetYet(board), sendInstructions()],
+    steps: [snippetPlace(board.website), sendInstructions()],
   });
 }
 
 /**
  * Returns a link to the snippet, shown where the website has no events at all.
  *
- * @param {{ website: Website }} options
+ * @param {Website} website
  */
-function noSnippetYet({ website }) {
+function snippetPlace(website) {
   const place = h("p", { class: "first-of-all", hidden: true });
-  get(`/api/account/websites/${website.id}`).then((answer) => {
-    if (!answer.ok || answer.data.events) return;
-    place.hidden = false;
-    fill(
-      place,
-      t.rich("no_snippet_yet", { link: h("a", { href: `/websites/${website.id}` }, t("add_snippet_to_pages")) }),
-    );
+  noSnippetYet(website).then((words) => {
+    place.hidden = !words;
+    fill(place, words);
   });
   return place;
 }

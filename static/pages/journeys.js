@@ -3,6 +3,7 @@
 //
 // The start is in the address; without one it is the page on which most visits of the range begin.
 
+import { noSnippetYet } from "../events/no_snippet.js";
 import { stepDialog } from "../funnels/step_dialog.js";
 import { KINDS, stepText } from "../funnels/steps.js";
 import { drawJourneys, journeyTable } from "../journeys/journey_diagram.js";
@@ -77,13 +78,15 @@ function build(board) {
       if (entry && !entry.ok) return entry;
       const value = entry?.data[0]?.value;
       const own = start || (value === undefined ? null : { field: "pathname", value });
-      if (!own) return { ok: true, data: [], meta: { visits: 0 }, own };
+      if (!own) {
+        return { ok: true, data: [], meta: { visits: 0 }, own, first: await noSnippetYet(board.website, signal) };
+      }
       const more = { start: stepText(own), direction, steps, limit };
       return { ...(await board.request("journeys", more, signal)), own, more };
     },
-    draw: ({ data, meta, own, more }) => {
+    draw: ({ data, meta, own, more, first }) => {
       drawControls(own);
-      if (!own || !meta.visits) return void refill(place, nothing(own));
+      if (!own || !meta.visits) return void refill(place, nothing(own, first));
       const { direction } = more;
       if (!place.contains(answer)) fill(place, answer);
       const visits = h("strong", null, shared("count_visits", { count: meta.visits }));
@@ -99,10 +102,11 @@ function build(board) {
 
   /**
    * @param {FunnelStep | null} start
+   * @param {Child} first  what to do where the website has no events at all
    */
-  function nothing(start) {
+  function nothing(start, first) {
     if (isFiltered(board.view())) return noMatchState(board);
-    if (!start) return emptyState({ title: t("no_visits"), words: t("other_days") });
+    if (!start) return emptyState({ title: t("no_visits"), words: first || t("other_days") });
     const values = { start: start.value };
     const words = start.field === "pathname" ? t("no_visit_with_page", values) : t("no_visit_with_event", values);
     return emptyState({ title: t("no_journeys"), words });

@@ -104,7 +104,8 @@ export function chart(host) {
           button,
           h("span", { class: side, "aria-hidden": "true" }, mark.label),
         );
-        item.style.left = `${x}px`;
+        // In percent: printed charts have another width.
+        item.style.left = `${(100 * x) / state.width}%`;
         return item;
       }),
     );

@@ -69,7 +69,7 @@ export function openFilter(board, key) {
       "div",
       { class: "filter-fields" },
       h("div", { class: "field" }, labelOf(field, t("field")), field),
-      h("div", { class: "field" }, labelOf(operator, t("operator")), operator),
+      h("div", { class: "field" }, labelOf(operator, shared("operator")), operator),
     ),
     propertyField,
     textField,

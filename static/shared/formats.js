@@ -128,7 +128,7 @@ export function dateFormat(zone, options) {
  * @param {number | string | Date} moment
  */
 export function clockTime(moment) {
-  return dateFormat(browserZone(), { hour: "2-digit", minute: "2-digit", second: "2-digit" }).format(moment);
+  return dateFormat(browserZone(), { ...CLOCK, second: "2-digit" }).format(moment);
 }
 
 const { hourCycle } = new Intl.DateTimeFormat(locales, { hour: "numeric" }).resolvedOptions();

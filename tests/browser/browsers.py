@@ -89,6 +89,21 @@ def fail_and_recover(page: Any, address: str, requests: re.Pattern[str], words: 
     page.problems.discard("status of 503")
 
 
+def show_as_printed(page: Any) -> None:
+    """Show the page as it is printed on a sheet of Letter: charts keep the width that they were drawn for."""
+    page.evaluate("window.uPlot = null")
+    page.set_viewport_size({"width": 816, "height": 1056})
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") == 816
+    for control in (".csv", ".card-foot", ".tab-menu:not(.chosen)"):
+        assert not any(one.is_visible() for one in page.locator(control).all()), control
+
+
+def is_printed_in_colour(locator: Any) -> bool:
+    """Return whether the element's background is printed."""
+    return bool(locator.evaluate("(element) => getComputedStyle(element).printColorAdjust") == "exact")
+
+
 def chromium_path(*programs: str) -> str:
     """Return the path of Chromium, or of the first of some other programs that is installed.
 

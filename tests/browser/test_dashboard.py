@@ -15,7 +15,16 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations, violations_in_each_scheme
-from tests.browser.browsers import TIMEOUT_MS, ZONE, OpenPage, fail_and_recover, query_of, range_query
+from tests.browser.browsers import (
+    TIMEOUT_MS,
+    ZONE,
+    OpenPage,
+    fail_and_recover,
+    is_printed_in_colour,
+    query_of,
+    range_query,
+    show_as_printed,
+)
 from tests.browser.history import IMG, SampleServer
 from tests.support.process import until
 
@@ -307,6 +316,20 @@ def test_a_table_of_all_values_has_an_address(site: SampleServer, dashboard: Das
     shared = page.context.new_page()
     shared.goto(f"{shared_link(page).partition('?')[0]}?all=country")
     expect(shared.get_by_role("dialog", name="Countries").locator("tbody tr").first).to_be_visible()
+
+
+def test_rows_with_a_link_are_as_high_as_others(dashboard: Dashboard) -> None:
+    page = dashboard("all=pathname", viewport={"width": 375, "height": 812})
+    # As wide as the name column is, less the space of its padding.
+    rows = page.get_by_role("dialog").locator("tbody tr")
+    expect(rows.locator(".page-link").first).to_be_attached()
+    fill_line = """(row) => { const [name] = row.getElementsByTagName("button");
+      const { width } = row.querySelector("th").getBoundingClientRect();
+      name.firstChild.textContent = "";
+      while (name.getBoundingClientRect().height < 25) name.firstChild.textContent += "i";
+      name.firstChild.textContent = name.firstChild.textContent.slice(1);
+      return row.getBoundingClientRect().height; }"""
+    assert rows.first.evaluate(fill_line) < 40
 
 
 def test_recent_events_page_by_page(site: SampleServer, dashboard: Dashboard) -> None:
@@ -754,6 +777,11 @@ def test_print_layout(dashboard: Dashboard) -> None:
     expect(page.locator(".print-head")).to_contain_text("Country is Germany")
     for gone in (".sidebar", ".dash-head", ".card-foot", ".segments"):
         assert all(not one.is_visible() for one in page.locator(gone).all())
+    show_as_printed(page)
+    assert is_printed_in_colour(page.locator(".legend-line").first)
+    # The chart has the width of its card.
+    card, canvas = page.locator(".main-card").bounding_box(), page.locator("canvas").bounding_box()
+    assert card["width"] - 40 < canvas["width"] < card["width"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations, violations_in_each_scheme
-from tests.browser.browsers import SIZES, ZONE, OpenPage, fail_and_recover, query_of, range_query
+from tests.browser.browsers import SIZES, ZONE, OpenPage, fail_and_recover, query_of, range_query, show_as_printed
 from tests.browser.history import IMG, SampleServer
 from tests.browser.journeys import RARE, VISITS
 
@@ -154,6 +154,19 @@ def test_csv(shown: Shown) -> None:
     assert len(links) == 1 + 1 + 1 + 5  # names, chart, all data, each property
 
 
+def test_controls_are_not_printed(shown: Shown) -> None:
+    show_as_printed(shown())
+
+
+def test_an_even_number_of_figures_is_in_pairs_on_phones(shown: Shown) -> None:
+    page = shown("event=signup", viewport={"width": 375, "height": 812})
+    boxes = [one.bounding_box() for one in page.locator(".figures > li").all()]
+    assert [(round(one["x"]), round(one["width"])) for one in boxes[:2] * 2] == [
+        (round(one["x"]), round(one["width"])) for one in boxes
+    ]
+    assert boxes[0]["y"] == boxes[1]["y"] < boxes[2]["y"] == boxes[3]["y"]
+
+
 # --- state in the address
 
 
@@ -224,6 +237,7 @@ def test_a_website_without_events_shows_how_to_send_one(site: SampleServer, open
     expect(page.get_by_role("heading", name="No events in this range")).to_be_visible()
     expect(page.locator("main")).to_contain_text('tally.track("signup", { plan: "pro" });')
     expect(page.locator("main")).to_contain_text('data-track="signup"')
+    expect(page.get_by_role("link", name="add the snippet to its pages")).to_be_visible()
     assert violations(page) == []
     pattern = re.compile("/event-names")
     page.route(pattern, lambda route: route.abort())

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from tally.reports.significance import wilson
 from tests.browser.accessibility import violations, violations_in_each_scheme
-from tests.browser.browsers import SIZES, ZONE, OpenPage, range_query
+from tests.browser.browsers import SIZES, ZONE, OpenPage, is_printed_in_colour, range_query, show_as_printed
 from tests.browser.history import IMG, SampleServer, late_times_ms, sample_server
 from tests.support.app import CHROME, SAFARI_IPHONE
 
@@ -338,6 +338,12 @@ def test_the_overview_links_to_each_experiment(shown: Shown) -> None:
     rows.nth(2).focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="lost half")).to_be_focused()
+
+
+def test_intervals_are_printed(shown: Shown) -> None:
+    page = shown()
+    show_as_printed(page)
+    assert is_printed_in_colour(page.locator(".interval-line").first)
 
 
 def test_filters_are_about_the_assignment(site: SampleServer, shown: Shown) -> None:

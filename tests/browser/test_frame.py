@@ -62,6 +62,14 @@ def test_the_theme_is_applied_before_the_page_is_drawn(opened: Opened) -> None:
     page.problems.discard("ERR_FAILED")
 
 
+@pytest.mark.parametrize("path", ["/account/nope", "/account/websites", "/nope"])
+def test_an_unknown_address_shows_that_there_is_no_page(site: SampleServer, opened: Opened, path: str) -> None:
+    page = opened()
+    page.goto(site.url + path)
+    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
+    page.problems.discard("status of 404")
+
+
 def test_print_has_the_light_theme(opened: Opened) -> None:
     page = opened(color_scheme="light")
     choose_theme(page, "Dark")

@@ -17,6 +17,12 @@ def names(site: SampleServer, path: str) -> list[str]:
     return [row["name"] for row in site.ask(path)["data"]]
 
 
+def bottom(locator: Any) -> float:
+    """Return the lower edge of an element."""
+    box = locator.bounding_box()
+    return float(box["y"] + box["height"])
+
+
 def add_goal(site: SampleServer, page: Any) -> None:
     """Add a goal of the event signup in the settings."""
     page.goto(f"{site.url}/websites/{site.website}#settings")
@@ -27,7 +33,7 @@ def add_goal(site: SampleServer, page: Any) -> None:
     dialog.get_by_label("Name", exact=True).fill("Signup")
     dialog.get_by_role("button", name="Add goal").click()
     expect(dialog.get_by_text("Enter a name or a path.")).to_be_visible()
-    dialog.get_by_label("Text").fill("signup")
+    dialog.get_by_label("Name or path").fill("signup")
     dialog.get_by_role("button", name="Add goal").click()
     expect(page.get_by_role("button", name="Edit Signup")).to_be_visible()
 
@@ -71,7 +77,7 @@ def test_a_goal_from_the_settings_to_the_lists(site: SampleServer, open_page: Op
     page.goto(f"{site.url}/websites/{site.website}#settings")
     page.get_by_role("button", name="Edit Signup").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_label("Text")).to_have_value("signup")
+    expect(dialog.get_by_label("Name or path")).to_have_value("signup")
     dialog.get_by_label("Name", exact=True).fill("Registration")
     dialog.get_by_role("button", name="Save goal").click()
     page.get_by_role("button", name="Edit Registration").click()
@@ -79,6 +85,44 @@ def test_a_goal_from_the_settings_to_the_lists(site: SampleServer, open_page: Op
     page.get_by_role("button", name="Delete goal").click()
     expect(page.get_by_text("No goals yet.")).to_be_visible()
     assert names(site, "goals") == []
+
+
+def test_mistakes_in_a_goal_are_shown_at_their_fields(site: SampleServer, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/{site.website}#settings")
+    page.get_by_role("button", name="Add goal").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Operator").locator("option:checked")).to_have_text("is")
+    dialog.get_by_label("Name", exact=True).fill("Signup")
+    dialog.get_by_label("Name or path").fill("signup")
+    currency, filters = dialog.get_by_label("Currency"), dialog.get_by_label("More filters")
+    currency.fill("eur")
+    dialog.get_by_role("button", name="Add goal").click()
+    expect(currency).to_have_accessible_description(re.compile("^! A currency needs a value. Enter a value, or leave"))
+    currency.fill("")
+    mistakes = {"filter_foo=DE": "Unknown filter: ", "filter_os=a\n" * 99: "More filters must have "}
+    for wrong, message in mistakes.items():
+        filters.fill(wrong)
+        dialog.get_by_role("button", name="Add goal").click()
+        expect(filters).to_have_accessible_description(re.compile(f"^! {message}"))
+    filters.fill("")
+    currency.fill("eur")
+    dialog.get_by_label("Value").fill("price")
+    dialog.get_by_role("button", name="Add goal").click()
+    page.get_by_role("button", name="Edit Signup").click()
+    expect(currency).to_have_value("EUR")
+    # The dialog shows all of its content.
+    button = dialog.get_by_role("button", name="Save goal")
+    assert dialog.bounding_box()["y"] + dialog.bounding_box()["height"] - bottom(button) >= 20
+    # Without a value, the currency that it begins with is not saved.
+    dialog.get_by_label("Value").fill("")
+    button.click()
+    expect(page.get_by_text("Goal saved.")).to_be_visible()
+    (own,) = site.ask("goals")["data"]
+    assert (own["value"], own["currency"]) == (None, None)
+    path = f"{site.url}/api/account/websites/{site.website}/goals/{own['id']}"
+    assert page.request.delete(path, headers={"Sec-Fetch-Site": "same-origin"}).ok
+    page.problems.discard("status of 400")
 
 
 def test_a_funnel_is_saved_shown_and_deleted(site: SampleServer, open_page: OpenPage) -> None:

@@ -270,7 +270,8 @@ def name(spot: tuple[int, int, int, int, int]) -> str:
     screen, row = divmod((bottom - top) / 2, 36)
     vertical, horizontal = ("Top", "", "Bottom")[int(row // 12)], int(3 * (right - left) / 2 / COLUMNS)
     place = f"{vertical} {('left', 'center', 'right')[horizontal]}".strip().capitalize()
-    return f"{place}{f' of screen {screen + 1:.0f}' if screen else ''}, {-top * ROW_PX:,} px from the top"
+    on_screen = f" of screen {screen + 1:.0f}" if screen else ""
+    return f"{place}{on_screen} ({-2 * left}%), {-top * ROW_PX:,} px from the top"
 
 
 def test_hot_spots_are_named_by_their_position(site: Site, shown: Shown) -> None:
@@ -364,6 +365,21 @@ def test_scroll_depth(site: Site, shown: Shown) -> None:
             for part, depth in ((75, quarters[0]), (50, half), (25, quarters[1]))
         ]
     )
+
+
+def bottom(locator: Any) -> float:
+    """Return the lower edge of an element."""
+    box = locator.bounding_box()
+    return float(box["y"] + box["height"])
+
+
+def test_a_label_at_the_lower_edge_stands_above_its_line(shown: Shown) -> None:
+    page = shown("pathname=/read")
+    lowest = page.locator(".sheet-line.part").last.bounding_box()
+    expect(page.locator(".sheet-label.part")).to_have_count(3)
+    edge = bottom(page.locator(".sheet-paper"))
+    for one in page.locator(".sheet-label.part").all():
+        assert bottom(one) <= min(lowest["y"] + 1, edge)
 
 
 def test_width_classes(site: Site, shown: Shown) -> None:
@@ -491,7 +507,9 @@ def test_a_very_long_page_is_truncated_with_a_notice(shown: Shown) -> None:
     page = shown("pathname=/long")
     expect(page.locator(".sheet-message")).to_have_text("Drawn up to 20,000 px; 2 deeper clicks are in the lists.")
     assert page.locator(".sheet-clicks").evaluate("(canvas) => canvas.height") == 20_000 / ROW_PX * 5
-    expect(page.locator(".places-card")).to_contain_text("of screen 209, 150,000 px from the top2")
+    expect(page.locator(".places-card")).to_contain_text(
+        re.compile(r"of screen 209 \(\d+%\), 150,000 px from the top2")
+    )
     expect(page.locator(".depth-words")).to_contain_text("Max.: 200,020 px")
 
 

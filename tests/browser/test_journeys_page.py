@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations
-from tests.browser.browsers import OpenPage, query_of
+from tests.browser.browsers import OpenPage, query_of, show_as_printed
 from tests.browser.history import SampleServer
 
 pytestmark = pytest.mark.usefixtures("journeys")
@@ -41,6 +41,23 @@ def test_the_diagram_and_its_table_are_those_of_the_api(site: SampleServer, open
     with page.expect_download() as download:
         page.locator(".journey-foot .csv").click()
     assert len(download.value.path().read_text().splitlines()) == 1 + len(answer["data"])
+
+
+def test_the_diagram_is_printed_in_full_with_its_table(site: SampleServer, open_page: OpenPage) -> None:
+    page = opened(site, open_page, "start=pathname:/&steps=5")
+    show_as_printed(page)
+    card, diagram = page.locator(".journey-card").bounding_box(), page.locator(".journey").bounding_box()
+    assert diagram["x"] + diagram["width"] < card["x"] + card["width"]
+    expect(page.locator(".series-table tbody tr").last).to_be_visible()
+    expect(page.locator(".series-table summary")).to_be_hidden()
+
+
+def test_a_website_that_never_had_events_links_to_the_snippet(site: SampleServer, open_page: OpenPage) -> None:
+    page = site.log_in(open_page())
+    page.goto(f"{site.url}/websites/{site.empty}/journeys")
+    link = page.locator("main").get_by_role("link", name="add the snippet to its pages")
+    expect(link).to_have_attribute("href", f"/websites/{site.empty}")
+    expect(page.locator("main")).not_to_contain_text("Other days may have data.")
 
 
 def test_start_direction_and_steps_are_in_the_address(site: SampleServer, open_page: OpenPage) -> None:

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations, violations_in_each_scheme
-from tests.browser.browsers import SIZES, ZONE, OpenPage, range_query
+from tests.browser.browsers import SIZES, ZONE, OpenPage, range_query, show_as_printed
 from tests.browser.history import SampleServer, late_times_ms, sample_server
 from tests.support.app import CHROME, SAFARI_IPHONE
 from tests.support.process import until
@@ -68,6 +68,14 @@ def loaded(page: Any) -> Any:
     expect(page.locator(".ranked")).to_have_count(2)
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
     return page
+
+
+def test_metrics_and_the_chart_are_printed_in_full(shown: Shown) -> None:
+    page = shown()
+    show_as_printed(page)
+    right = page.locator(".metric").last.bounding_box()
+    assert right["x"] + right["width"] < 816
+    assert page.locator(".metrics").evaluate("(row) => row.scrollWidth <= row.clientWidth")
 
 
 def vitals_path(days: int = 7, more: str = "", zone: str = ZONE) -> str:

@@ -1,4 +1,5 @@
 import {
+  clockTime,
   countryName,
   dayRange,
   decimal,
@@ -31,6 +32,8 @@ cases("shortNumber", shortNumber, [
   [[3_400_000], "3.4M"],
   [[null], "–"],
 ]);
+// Of the local zone, whichever it is.
+cases("clockTime", clockTime, [[[new Date(2026, 10, 21, 2, 18, 1)], "2:18:01 AM"]]);
 cases("percent", percent, [
   [[43.06], "43.1%"],
   [[50], "50.0%"],

@@ -76,11 +76,12 @@ cases("areaWords", (cell) => areaWords(areaOf(cell), MAP), [
   [[[16, 32]], "32 to 34% from the left, 640 to 660 px from the top"],
 ]);
 cases("placeWords", (cell) => placeWords(areaOf(cell), MAP, widthClass("desktop")), [
-  [[[0, 0]], "Top left, 0 px from the top"],
-  [[[25, 6]], "Top center, 120 px from the top"],
-  [[[40, 18]], "Right, 360 px from the top"],
-  [[[49, 35]], "Bottom right, 700 px from the top"],
-  [[[25, 36]], "Top center of screen 2, 720 px from the top"],
+  [[[0, 0]], "Top left (0%), 0 px from the top"],
+  [[[25, 6]], "Top center (50%), 120 px from the top"],
+  [[[34, 18]], "Right (68%), 360 px from the top"],
+  [[[40, 18]], "Right (80%), 360 px from the top"],
+  [[[49, 35]], "Bottom right (98%), 700 px from the top"],
+  [[[25, 36]], "Top center of screen 2 (50%), 720 px from the top"],
 ]);
 
 test("hot spots take the cells around the one with the most clicks, once each", () => {
