@@ -2,8 +2,7 @@
 
 A rollup is exact or not used. Every day with traffic has a row from its first event on, written in the transaction of
 that event. Its states:
-- STALE: neither totals nor values are complete. Reports read raw events until the day is rebuilt, and imported sums
-  where the day is counted from these.
+- STALE: neither totals nor values are complete. Reports read raw events, or imported sums, until the day is rebuilt.
 - OPEN: events may still arrive, up to 72 hours past the end of the day. Every commit updates the totals
   (tally/rollups/totals.py). Values are rolled up later, up to the time `rolled_up_to_ms`: all events before it are
   included, none from it on. A late event, from before that time, is included in its own transaction.
