@@ -47,8 +47,8 @@
     const part = safe(async (name) =>
       (await import(source.replace(/\.js(\?.*)?$/, `/${name}.js`))).default(add, flush, dataset, here),
     );
-    // The time of an event, at which its event_id begins.
-    const timeOf = (key) => +key.match(/\d{13}/);
+    // The time of an event: its key has {"event_id":" and then the time, up to a point.
+    const timeOf = (key) => parseInt(key.slice(own.length + 13));
     // What is stored, the oldest first; older than 72 hours is deleted.
     const stored = () =>
       Object.keys(shelf)
@@ -59,11 +59,12 @@
     const here = () =>
       "hash" in dataset ? location.href.replace(/\/?(\?[^#]*)?(#!?\/?(.*))?$/, "/$3$1") : location.href.split("#")[0];
 
-    const add = safe((event) => {
-      // compat: if ("manual" in dataset && event.type == "pageview" && !event.url) return;
+    const add = safe((given) => {
+      // compat: if ("manual" in dataset && given.type == "pageview" && !given.url) return;
       // Ids that begin with the time are stored with the least writing; then comes the order of a page's events.
-      const event_id = Date.now() + "" + count++ + Math.random();
-      const key = own + JSON.stringify({ event_id, url: here(), ...event });
+      const event_id = Date.now() + "." + count++ + Math.random();
+      // @ts-expect-error: it comes first in the key, whatever is given.
+      const key = own + JSON.stringify({ event_id, url: here(), ...given, event_id }); // eslint-disable-line no-dupe-keys
       if (!off && key.length < 19e3) queue.push(key);
       timer ||= setTimeout(flush, 1e3);
     });

@@ -423,7 +423,10 @@ def settings_from(options: Mapping[str, Sequence[str] | None], environment: Mapp
                 values[name] = default
     if os.path.islink(values["db"]):
         # SQLite finds the log by the name of the file itself, and so does everything else.
-        values["db"] = values["db"].resolve()
+        try:
+            values["db"] = values["db"].resolve()
+        except (OSError, RuntimeError):
+            raise BadSetting(f"--db: {values['db']} is a symbolic link that leads nowhere: name a file") from None
     return Settings(**values)
 
 

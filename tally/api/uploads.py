@@ -152,7 +152,8 @@ class Uploads:
             for path in list(self._directory.iterdir()):
                 upload = self._uploads.get(path.stem)
                 is_old = abs(time.time() - path.stat().st_mtime) > KEEP_S
-                if (upload is None or upload.task is None) and (path.stem not in ids or is_old):
+                is_ours = path.suffix in (".part", ".json")
+                if is_ours and (upload is None or upload.task is None) and (path.stem not in ids or is_old):
                     path.unlink()
                     self._uploads.pop(path.stem, None)
 

@@ -113,7 +113,8 @@ async def _load(store: Store, writer: Thread, event_writer: EventWriter) -> None
         store.last_id = await writer.run(event_writer.start)
         await store.refresh()
     except (ApiError, sqlite3.Error, TypeError, ValueError) as failure:
-        raise explained(damaged(str(failure)), store.path) from None
+        is_disk_or_lock = isinstance(failure, sqlite3.OperationalError)
+        raise explained(failure if is_disk_or_lock else damaged(str(failure)), store.path) from None
 
 
 def _chores(store: Store) -> Sequence[Chore]:

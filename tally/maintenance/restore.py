@@ -3,13 +3,14 @@
 A checked copy of the backup is made beside the database and migrated there. Whatever can fail has failed by then, with
 nothing changed. The copy then replaces the database in one rename, so a complete database is at the path at all times.
 The previous database is kept beside it as `analytics.db.replaced-20261122T030000Z`; only its owner deletes it. Files
-that were uploaded to it and not imported are deleted first: they belong to its websites.
+that were uploaded to it and not imported are deleted: they belong to its websites.
 
 SQLite finds the write-ahead log by the database's path, so the previous database's log must not stay there: SQLite
 would write it into the restored one. It is checkpointed into the previous database first; where that one is damaged and
 cannot be, its log is renamed along with it.
 """
 
+import contextlib
 import glob
 import os
 import sqlite3
@@ -57,9 +58,10 @@ def restore(file: Path, db: Path, now_ms: int) -> Path | None:
             open_database(copy, create=False, before_migration=lambda version: None).close()
             check(copy, file, _HINT)
         _end_series(copy)
-        set_owner(copy, db)
-        _sync(copy)
-        return _replace(copy, db, now_ms)
+        _give_and_sync(copy, db)
+        kept = _replace(copy, db, now_ms)
+        _delete_uploads(db)
+        return kept
     finally:
         delete_leftovers(db)
 
@@ -117,7 +119,6 @@ def _replace(copy: Path, db: Path, now_ms: int) -> Path | None:
     log.unlink(missing_ok=True)
     shared.unlink(missing_ok=True)
     sync_directory(db)
-    _delete_uploads(db)
     os.replace(copy, db)
     sync_directory(db)
     return kept
@@ -142,9 +143,10 @@ def _checkpoint(db: Path) -> None:
 
 def _delete_uploads(db: Path) -> None:
     # Not the directory: it may be a link to a larger disk.
-    if (directory := uploads_directory(db)).is_dir():
-        for path in directory.iterdir():
-            path.unlink()
+    with contextlib.suppress(OSError):
+        for path in uploads_directory(db).iterdir():
+            if not path.is_dir():
+                path.unlink()
 
 
 def _free_name(db: Path, now_ms: int) -> Path:
@@ -161,9 +163,10 @@ def _keep(db: Path, kept: Path) -> None:
         os.rename(db, kept)
 
 
-def _sync(path: Path) -> None:
-    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _give_and_sync(copy: Path, db: Path) -> None:
+    file = os.open(copy, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
+        set_owner(file, db)
         os.fsync(file)
     finally:
         os.close(file)

@@ -30,7 +30,6 @@ from tally.storage.database import (
     VERSION,
     DatabaseError,
     NewerDatabase,
-    check_path,
     explained,
     known_version,
     open_unchanged,
@@ -83,7 +82,6 @@ def plan(settings: Settings, migrations: Sequence[Migration] = MIGRATIONS) -> Pl
 
 def _version(path: Path) -> int:
     """Return the schema version of a database. Raises BadDatabase."""
-    check_path(path, create=False)
     if path.with_name(path.name + "-wal").exists() or not path.is_file():
         with closing(open_unchanged(path)) as connection:
             return known_version(connection, path)

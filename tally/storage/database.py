@@ -210,6 +210,8 @@ def check_path(path: Path, *, create: bool) -> None:
     """Raise BadDatabase where the path alone shows that there is no usable database, and none can be created."""
     if path.is_dir():
         raise BadDatabase(f"{path} is a directory: name a file in it with --db.")
+    if path.exists() and not path.is_file():
+        raise BadDatabase(f"{path} is not a file: name another with --db.")
     if not path.exists() and not create:
         raise BadDatabase(f"There is no database at {path}: start the server once, or name another file with --db.")
     if not path.parent.is_dir():
@@ -221,9 +223,10 @@ def check_path(path: Path, *, create: bool) -> None:
     if not os.access(path.parent, os.W_OK):
         raise BadDatabase(f"The directory {path.parent} is not writable: SQLite needs it for its log.")
     log = log_of(path)
-    if path.exists() and not path.stat().st_size and log.exists() and log.stat().st_size:
+    if not (path.exists() and path.stat().st_size) and log.exists() and log.stat().st_size:
         raise BadDatabase(
-            f"{path} is empty, but its log {log} is not: put the database back beside its log, or move the log away."
+            f"{path} is missing or empty, but its log {log} is not: put the database back beside its log, or move the"
+            " log away."
         )
 
 

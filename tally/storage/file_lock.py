@@ -19,7 +19,7 @@ def lock_file(path: Path, wait_s: float = 0.0) -> int:
     name, end = f"{path.resolve()}.lock", time.monotonic() + wait_s
     while True:
         try:
-            lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as failure:
             raise _unusable(name, failure) from None
         try:
@@ -42,12 +42,13 @@ def lock_file(path: Path, wait_s: float = 0.0) -> int:
             raise _unusable(name, failure) from None
 
 
-def set_owner(file: int | Path, db: Path) -> None:
-    """Give a file the owner of a database, or of its directory: root may act for a server that runs as another user."""
-    owner, own = (db if db.exists() else db.resolve().parent).stat(), os.stat(file)
-    if (owner.st_uid, owner.st_gid) != (own.st_uid, own.st_gid):
+def set_owner(file: int, db: Path) -> None:
+    """Give an open file that this user has made the owner of a database, or of its directory: root may act for a server
+    that runs as another user, who must not get a file of root's by a link."""
+    owner, own = (db if db.exists() else db.resolve().parent).stat(), os.fstat(file)
+    if (owner.st_uid, owner.st_gid) != (own.st_uid, own.st_gid) and (own.st_uid, own.st_nlink) == (os.geteuid(), 1):
         with contextlib.suppress(OSError):
-            os.chown(file, owner.st_uid, owner.st_gid)
+            os.fchown(file, owner.st_uid, owner.st_gid)
 
 
 def _unusable(name: str, failure: OSError) -> BadDatabase:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
-from tally.storage.database import check_version, connect_reader, damaged, explained, transaction
+from tally.storage.database import check_version, connect_reader, connect_writer, damaged, explained, transaction
 
 # Longer than the writer waits for a lock of another process, shorter than users wait for a response.
 STUCK_S = 5.0
@@ -315,10 +315,19 @@ def check_at_start(path: Path) -> None:
     if not path.exists() or not path.stat().st_size:
         return  # it will be created
     try:
-        with closing(connect_reader(path)) as connection:
-            check_version(connection, path)
-        if check_for_damage(path, START_CHECK_S).is_damaged:
-            raise damaged("found by quick_check")
+        try:
+            reader = connect_reader(path)
+        except sqlite3.OperationalError as failure:
+            if failure.sqlite_errorname != "SQLITE_READONLY_ROLLBACK":
+                raise
+            # Killed while the file was created or WAL mode turned on: only a writer undoes that.
+            connect_writer(path).close()
+            reader = connect_reader(path)
+        # Open meanwhile: SQLite would read the log again for another connection.
+        with closing(reader):
+            check_version(reader, path)
+            if check_for_damage(path, START_CHECK_S).is_damaged:
+                raise damaged("found by quick_check")
     except (sqlite3.Error, OSError) as failure:
         raise explained(failure, path) from None
 

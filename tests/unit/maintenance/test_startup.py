@@ -160,16 +160,34 @@ def test_a_locked_file_is_not_damaged(tmp_path: Path) -> None:
     check_at_start(path)
 
 
-def test_an_empty_file_beside_a_log_is_refused(tmp_path: Path, command: Command) -> None:
+def test_a_missing_or_empty_file_beside_a_log_is_refused(tmp_path: Path, command: Command) -> None:
     """Such as after a copy on a full disk: SQLite would delete the log, and the events in it."""
     path = tmp_path / "analytics.db"
     log = make_killed(path, change_meta)
-    path.write_bytes(b"")
     before = log.read_bytes()
-    for words in (("serve", "--port", "0"), ("website", "add", "example.com")):
-        done = command(*words, "--db", str(path))
-        assert (done.returncode, "put the database back beside its log" in done.stderr) == (1, True)
-        assert log.read_bytes() == before
+    for remove in (lambda: path.write_bytes(b""), path.unlink):
+        remove()
+        for words in (("serve", "--port", "0"), ("website", "add", "example.com")):
+            done = command(*words, "--db", str(path))
+            assert (done.returncode, "put the database back beside its log" in done.stderr) == (1, True)
+            assert log.read_bytes() == before
+
+
+def test_a_start_undoes_what_a_kill_has_left_of_a_transaction_without_a_log(tmp_path: Path) -> None:
+    """As in a copy that is opened for the first time: it has no WAL mode yet."""
+    path, working = tmp_path / "analytics.db", tmp_path / "working.db"
+    open_database(working, create=True).close()
+    with closing(sqlite3.connect(working, isolation_level=None)) as connection:
+        connection.execute("pragma journal_mode = delete").fetchall()
+        connection.execute("pragma cache_size = 10")
+        connection.execute("begin")
+        connection.execute("create table other (content)")
+        connection.execute("insert into other values (zeroblob(1000000))")
+        for ending in ("", "-journal"):
+            shutil.copy(f"{working}{ending}", f"{path}{ending}")
+    check_at_start(path)
+    with closing(connect_reader(path)) as reader:
+        assert reader.execute("select count(*) from sqlite_schema where name = 'other'").fetchone() == (0,)
 
 
 # Ends as a user who may not write what root has made.
@@ -228,6 +246,23 @@ def test_a_lock_that_is_held_for_a_moment_is_waited_for(tmp_path: Path) -> None:
         release.start()
         os.close(lock_file(path, 60))
         release.join()
+
+
+@by_root
+def test_root_gives_no_file_of_its_own_away_by_a_link(open_folder: Path) -> None:
+    path, other = open_folder / "analytics.db", open_folder / "other"
+    open_database(path, create=True).close()
+    other.touch()
+    for owned in (open_folder, path):
+        os.chown(owned, NOBODY, NOBODY)
+    lock = open_folder / "analytics.db.lock"
+    lock.symlink_to(other)
+    with pytest.raises(BadDatabase, match=r"analytics\.db\.lock cannot be used"):
+        lock_file(path)
+    lock.unlink()
+    lock.hardlink_to(other)
+    os.close(lock_file(path))
+    assert other.stat().st_uid == 0
 
 
 def test_a_lock_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
