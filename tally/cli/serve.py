@@ -2,9 +2,9 @@
 
 Start: lock the database (a second server on the same file fails at once; tally/maintenance/startup.py), open
 everything, listen, print one line per address. Stop, on SIGTERM, SIGINT or SIGHUP: accept no new connections, finish
-and commit the requests in progress, exit with status 0 within 10 seconds. Meanwhile more of SIGTERM and SIGHUP have no
-effect; a second SIGINT ends the process without these requests, with status 130. With TLS, SIGHUP reads the certificate
-again. With --acme the server gets its certificate itself while it listens (tally/http/certificate_renewal.py).
+and commit the requests in progress, exit with status 0 within 10 seconds. A second signal kills the process. With TLS,
+SIGHUP reads the certificate again. With --acme the server gets its certificate itself while it listens
+(tally/http/certificate_renewal.py).
 
 Messages, such as the setup link, go to standard error; the lines `listening on` go to standard output.
 """
@@ -83,7 +83,7 @@ async def _serve(app: Application, settings: Settings, start: startup.Start) -> 
     sys.setswitchinterval(SWITCH_S)
     _leave_no_core()
     tls, renewal, renewing = tls_of(settings), None, None
-    runner, supervisor, ending = Runner(app, **RUNNER_OPTIONS), Supervisor(os.environ), asyncio.Event()
+    runner, supervisor = Runner(app, **RUNNER_OPTIONS), Supervisor(os.environ)
     try:
         if settings.acme:
             from tally.http.certificate_renewal import Renewal  # here: only --acme needs it
@@ -92,7 +92,7 @@ async def _serve(app: Application, settings: Settings, start: startup.Start) -> 
             tls = renewal.tls
         app[TLS] = tls
         await runner.setup()
-        _handle_signals(ending, renewal.reload if renewal else tls.renew if tls else None)
+        ending = _signals(renewal.reload if renewal else tls.renew if tls else None)
         supervisor.ready(_listen(runner, settings, tls, renewal.port.connect if renewal else None))
         start.is_listening = True
         renewing = asyncio.create_task(renewal.run()) if renewal else None
@@ -106,9 +106,6 @@ async def _serve(app: Application, settings: Settings, start: startup.Start) -> 
         # uvloop leaves them to the process, which then would not react to Ctrl-C.
         for number in _SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(number)
-            if ending.is_set() and number != signal.SIGINT:
-                # The process ends, with status 0.
-                signal.signal(number, signal.SIG_IGN)
 
 
 def _load_rest(app: Application) -> None:
@@ -129,14 +126,13 @@ def _leave_no_core() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-def _handle_signals(ending: asyncio.Event, renew: Callable[[], object] | None) -> None:
+def _signals(renew: Callable[[], object] | None) -> asyncio.Event:
+    ending = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def end(number: int) -> None:
         ending.set()
-        # `timeout` sends SIGTERM twice. A second Ctrl-C ends the process without waiting.
-        if number == signal.SIGINT:
-            loop.remove_signal_handler(number)
+        loop.remove_signal_handler(number)
 
     for number in _SIGNALS:
         if number == signal.SIGHUP and renew is not None:
@@ -144,6 +140,7 @@ def _handle_signals(ending: asyncio.Event, renew: Callable[[], object] | None) -
         # Under `nohup` the signal stays ignored.
         elif number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             loop.add_signal_handler(number, end, number)
+    return ending
 
 
 def _listen(

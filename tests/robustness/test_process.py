@@ -293,39 +293,6 @@ def test_requests_that_wait_for_a_commit_are_answered_after_the_signal(serve: Se
     assert stored(db) == {"/": 1}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_a_second_signal_does_not_end_the_stop(number: signal.Signals, serve: Serve, website: str, db: Path) -> None:
-    """As `timeout` sends it. Until the process has ended, signals have no effect."""
-    server = serve()
-    with closing(sqlite3.connect(db, isolation_level=None)) as other, connected(server) as client:
-        other.execute("begin immediate")
-        client.sendall(post(view(website)))
-        until(lambda: server.request("GET", "/healthz").json["queue"] == 1)
-        server.process.send_signal(number)
-        until(lambda: refuses(server))
-        server.process.send_signal(number)
-        other.execute("rollback")
-        assert receive(client).status == 202
-    while server.process.poll() is None:
-        server.process.send_signal(number)
-        time.sleep(0.001)
-    assert exit_status(server) == 0
-    assert stored(db) == {"/": 1}
-    assert not db.with_name(f"{db.name}-wal").exists()
-
-
-def test_a_second_interrupt_does_not_wait_for_requests(serve: Serve, website: str, db: Path) -> None:
-    server = serve()
-    with closing(sqlite3.connect(db, isolation_level=None)) as other, connected(server) as client:
-        other.execute("begin immediate")
-        client.sendall(post(view(website)))
-        until(lambda: server.request("GET", "/healthz").json["queue"] == 1)
-        server.process.send_signal(signal.SIGINT)
-        until(lambda: refuses(server))
-        server.process.send_signal(signal.SIGINT)
-        assert exit_status(server) == 130
-
-
 def test_an_incomplete_body_is_read_after_the_signal(serve: Serve, website: str, db: Path) -> None:
     """The headers of the request arrive before the signal, the end of its body after it."""
     server = serve()
