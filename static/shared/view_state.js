@@ -89,6 +89,7 @@ export const PERIODS = [
   { name: "all", short: t("all_short"), long: t("all_long"), days: (today, { first }) => [first || today, today] },
 ];
 export const QUICK = PERIODS.filter(({ isQuick }) => isQuick);
+const CALENDAR = ["month", "year", "6mo", "12mo"];
 const FIRST_PERIOD = "7d";
 const COMPARISONS = ["previous", "year", "custom", "off"];
 
@@ -369,10 +370,12 @@ export function comparisonOf(view, { before }) {
  */
 export function shiftRange(view, by, now = Date.now()) {
   const span = spanOf(view, now);
-  const { from, to, today } = shiftedDays(view, span, by);
+  const { from, to, today, isCalendar } = shiftedDays(view, span, by);
   const named = PERIODS.find((period) => {
     const [first, last] = period.days(today, view);
-    return period.name !== "all" && first === from && last === to;
+    // On the 28th this month is also the last 28 days; a range of months remains one.
+    const isKind = isCalendar ? CALENDAR.includes(period.name) : period.name !== "all";
+    return isKind && first === from && last === to;
   });
   return named ? withPeriod(view, named.name) : { ...view, period: "custom", from, to };
 }
@@ -387,12 +390,13 @@ function shiftedDays({ period }, { from, to, days, today }, by) {
   const isCustom = period === "custom";
   const isYear = period === "year" || (isCustom && from.endsWith("-01-01") && to.endsWith("-12-31"));
   const isMonths = ["month", "6mo", "12mo"].includes(period) || (isCustom && from.endsWith("-01") && ends(to));
-  if (!isYear && !isMonths) return { from: daysLater(from, by * days), to: daysLater(to, by * days), today };
+  const isCalendar = isYear || isMonths;
+  if (!isCalendar) return { from: daysLater(from, by * days), to: daysLater(to, by * days), today, isCalendar };
   const months = isYear ? 12 * (Number(to.slice(0, 4)) - Number(from.slice(0, 4)) + 1) : monthCount(from, to);
   const first = monthStart(from, by * months);
   const last = daysLater(monthStart(first, months), -1);
   // The present month ends today.
-  return { from: first, to: last > today ? today : last, today };
+  return { from: first, to: last > today ? today : last, today, isCalendar };
 }
 
 /**

@@ -264,6 +264,12 @@ cases("shiftRange", shifted, [
   [[{ period: "12mo" }, -1], "2024-12-01 2025-11-30"],
   [[{ period: "custom", from: "2024-12-01", to: "2025-11-30" }, 1], "12mo"],
 ]);
+test("a range of months remains one where days have the same", () => {
+  const october = { ...VIEW, period: "custom", from: "2026-10-01", to: "2026-10-31" };
+  for (const day of ["01", "07", "28", "30"]) {
+    assert.equal(shiftRange(october, 1, Date.parse(`2026-11-${day}T12:00Z`)).period, "month");
+  }
+});
 
 test("ranges replace each other and the interval", () => {
   const custom = withDays({ ...VIEW, interval: "hour" }, "2026-11-01", "2026-11-02");
