@@ -389,8 +389,7 @@ function shiftedDays({ period }, { from, to, days, today }, by) {
   const ends = (/** @type {string} */ day) => daysLater(day, 1).endsWith("-01");
   const isCustom = period === "custom";
   const isYear = period === "year" || (isCustom && from.endsWith("-01-01") && to.endsWith("-12-31"));
-  const isMonths = ["month", "6mo", "12mo"].includes(period) || (isCustom && from.endsWith("-01") && ends(to));
-  const isCalendar = isYear || isMonths;
+  const isCalendar = CALENDAR.includes(period) || (isCustom && from.endsWith("-01") && ends(to));
   if (!isCalendar) return { from: daysLater(from, by * days), to: daysLater(to, by * days), today, isCalendar };
   const months = isYear ? 12 * (Number(to.slice(0, 4)) - Number(from.slice(0, 4)) + 1) : monthCount(from, to);
   const first = monthStart(from, by * months);

@@ -1,10 +1,11 @@
 """Opening and closing of the store, and its periodic tasks.
 
 Opening refuses a file that cannot be used, or that a short check finds damaged, before the server listens. The check
-ends before the file is opened for writing: a file that is refused stays as it is. Each
-periodic task is an asyncio task of its own, so that one that waits for the writer does not delay the others: checking
-the file, the tasks of the store, truncating the log, recovery and the clock's record. The background work on rollups
-and deleted websites (tally/maintenance/background_work.py) is made by the caller; recovery stops and starts it.
+ends before the file is opened for writing: a file that is refused stays as it is.
+
+Each periodic task is an asyncio task of its own, so that one that waits for the writer does not delay the others:
+checking the file, the tasks of the store, truncating the log, recovery and the clock's record. The background work on
+rollups and deleted websites (tally/maintenance/background_work.py) is made by the caller; recovery stops and starts it.
 """
 
 import asyncio

@@ -25,7 +25,7 @@ from tally.events.geoip import CountryDataError, Places
 from tally.maintenance.backup import backups
 from tally.resources import tally_version
 from tally.settings import Settings
-from tally.storage.database import MAX_WAL_BYTES, BadDatabase
+from tally.storage.database import MAX_WAL_BYTES, BadDatabase, log_of
 from tally.storage.health import min_free_bytes
 from tally.timeranges import zone, zone_names
 from tally.timestamps import DAY_MS, HOUR_MS, SECOND_MS
@@ -72,7 +72,7 @@ class Case:
     """What is checked: the settings, the database's resolved path, and the time.
 
     `pid` is the process of the running server: None where none runs, 0 where it is unknown. Where this user may not
-    read the lock file (`is_lock_hidden`), it cannot be told whether a server runs, and `pid` is None.
+    read the lock file (`is_lock_hidden`), it is unknown whether a server runs, and `pid` is None.
     """
 
     settings: Settings
@@ -92,11 +92,11 @@ class Case:
     @property
     def log(self) -> Path:
         """Return the path of SQLite's write-ahead log."""
-        return self.path.with_name(self.path.name + "-wal")
+        return log_of(self.path)
 
 
 def _server_of(path: Path) -> int | None:
-    """Raises PermissionError."""
+    """Return the process of the running server, as Case.pid. Raises PermissionError."""
     try:
         lock = os.open(f"{path}.lock", os.O_RDONLY | os.O_CLOEXEC)
     except PermissionError:
@@ -223,7 +223,7 @@ def country_data(case: Case) -> Iterator[Finding]:
 def server(case: Case) -> Iterator[Finding]:
     """Report the server that runs on this database."""
     if case.is_lock_hidden:
-        words = f"cannot be told: {_user_name(os.geteuid())} may not read {case.path.name}.lock"
+        words = f"unknown: the user {_user_name(os.geteuid())} cannot read {case.path.name}.lock"
         yield note("server", words, "run `doctor` as the user of the server")
     elif case.pid is None:
         start = "start it with `analytics-server`" if case.path.exists() else ""

@@ -30,7 +30,7 @@ from tally.maintenance.backup import (
 )
 from tally.resources import uploads_directory
 from tally.storage import meta
-from tally.storage.database import VERSION, known_version, open_database
+from tally.storage.database import VERSION, known_version, log_of, open_database
 from tally.storage.file_lock import set_owner
 from tally.timestamps import SECOND_MS
 
@@ -107,7 +107,7 @@ def _open_backup(file: Path) -> sqlite3.Connection:
 
 
 def _replace(copy: Path, db: Path, now_ms: int) -> Path | None:
-    log, shared = (db.with_name(db.name + ending) for ending in ("-wal", "-shm"))
+    log, shared = log_of(db), db.with_name(db.name + "-shm")
     kept = None
     if db.exists():
         _checkpoint(db)
@@ -115,7 +115,7 @@ def _replace(copy: Path, db: Path, now_ms: int) -> Path | None:
         _keep(db, kept)
         if log.exists():
             # At its old name SQLite would write it into the restored database.
-            os.rename(log, kept.with_name(kept.name + "-wal"))
+            os.rename(log, log_of(kept))
     log.unlink(missing_ok=True)
     shared.unlink(missing_ok=True)
     sync_directory(db)

@@ -97,7 +97,7 @@ def _check_file(path: Path) -> None:
         with path.open("rb") as file:
             header = file.read(_HEADER_BYTES)
     except OSError:
-        return  # missing, a directory, not readable: the error of opening it names the reason
+        return  # missing or not readable: the error of opening it names the reason
     if not header:
         return
     if not header.startswith(_MAGIC):

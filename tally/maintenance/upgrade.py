@@ -32,6 +32,7 @@ from tally.storage.database import (
     NewerDatabase,
     explained,
     known_version,
+    log_of,
     open_unchanged,
 )
 from tally.storage.migrations import MIGRATIONS, Migration
@@ -82,7 +83,7 @@ def plan(settings: Settings, migrations: Sequence[Migration] = MIGRATIONS) -> Pl
 
 def _version(path: Path) -> int:
     """Return the schema version of a database. Raises BadDatabase."""
-    if path.with_name(path.name + "-wal").exists() or not path.is_file():
+    if log_of(path).exists() or not path.is_file():
         with closing(open_unchanged(path)) as connection:
             return known_version(connection, path)
     try:

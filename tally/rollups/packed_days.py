@@ -79,16 +79,14 @@ def store(
     if is_same:
         # Also the columns of an earlier version of a day that cannot be packed any more.
         delete(connection, website, TRAFFIC, day)
-        write(connection, website, TRAFFIC, day, packed.columns)
-        rows = NEEDED if is_final and packed.data_length is None else PRESENT
+        visits, events, columns, data_length = packed
+        write(connection, website, TRAFFIC, day, columns)
+        rows = NEEDED if is_final and data_length is None else PRESENT
         connection.execute(
             "/* packed_days.store */ insert or replace into packed_day"
             " (website, source, day, version, layout, visits, events, raw_rows, checksum, data_length)"
             " values (?, 0, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(website, day, version, LAYOUT, packed.visits, packed.events),
-                *(rows, checksum(packed.columns), packed.data_length),
-            ),
+            (website, day, version, LAYOUT, visits, events, rows, checksum(columns), data_length),
         )
 
 

@@ -222,11 +222,10 @@ def check_path(path: Path, *, create: bool) -> None:
         )
     if not os.access(path.parent, os.W_OK):
         raise BadDatabase(f"The directory {path.parent} is not writable: SQLite needs it for its log.")
-    log = log_of(path)
-    if not (path.exists() and path.stat().st_size) and log.exists() and log.stat().st_size:
+    if not (path.exists() and path.stat().st_size) and log_bytes(path):
         raise BadDatabase(
-            f"{path} is missing or empty, but its log {log} is not: put the database back beside its log, or move the"
-            " log away."
+            f"{path} is missing or empty, but its log {log_of(path)} is not: put the database back beside its log, or"
+            " move the log away."
         )
 
 
@@ -234,6 +233,12 @@ def log_of(path: Path) -> Path:
     """Return the path of a database's log."""
     real = path.resolve()
     return real.with_name(real.name + "-wal")
+
+
+def log_bytes(path: Path) -> int:
+    """Return the size of a database's log, 0 if it has none."""
+    log = log_of(path)
+    return log.stat().st_size if log.exists() else 0
 
 
 def refuse_hard_link(path: Path) -> None:
@@ -297,16 +302,15 @@ def explained(failure: Exception, path: Path) -> BadDatabase:
     if name == "SQLITE_NOTADB":
         return BadDatabase(f"{path} is not a SQLite database: name another file with --db.")
     if name.startswith("SQLITE_CORRUPT"):
-        log = log_of(path)
-        hint = (
-            f" It was read together with its log {log.name}: if that is the log of another database, move it away."
-            if log.exists() and log.stat().st_size
-            else ""
-        )
-        return BadDatabase(
+        message = (
             f"{path} is damaged: restore a backup with `analytics-server restore`, or name another file with --db."
-            + hint
         )
+        if log_bytes(path):
+            log = log_of(path).name
+            message += (
+                f" It was read together with its log {log}: if that is the log of another database, move it away."
+            )
+        return BadDatabase(message)
     if isinstance(failure, OSError) or name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
         return BadDatabase(
             f"{path} cannot be opened for writing: check the permissions of the file, of its directory, and of"

@@ -27,7 +27,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
-from tally.storage.database import check_version, connect_reader, connect_writer, damaged, explained, transaction
+from tally.storage.database import (
+    check_version,
+    connect_reader,
+    connect_writer,
+    damaged,
+    explained,
+    log_of,
+    transaction,
+)
 
 # Longer than the writer waits for a lock of another process, shorter than users wait for a response.
 STUCK_S = 5.0
@@ -101,10 +109,9 @@ class Files:
     """The identities of the database, its log and the log's index at the time they were opened."""
 
     def __init__(self, path: Path) -> None:
-        real = path.resolve()
-        self.log = real.with_name(real.name + "-wal")
+        self.log = log_of(path)
         # os.stat of a str takes a third less time than of a Path.
-        self._path, self._log, self._index = str(path.absolute()), str(self.log), f"{real}-shm"
+        self._path, self._log, self._index = str(path.absolute()), str(self.log), f"{path.resolve()}-shm"
         self._file = _identity(self._path)
         self.adopt_log()
 

@@ -9,7 +9,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from tally.storage.database import BadDatabase
+from tally.storage.database import BadDatabase, log_bytes
 from tally.storage.file_lock import lock_file
 
 
@@ -35,19 +35,13 @@ def truncate_wal_without_server(connection: sqlite3.Connection, min_bytes: int =
     except BadDatabase:
         return False
     try:
-        if wal_bytes(path) >= min_bytes:
+        if log_bytes(path) >= min_bytes:
             truncate_wal(connection)
     finally:
         os.close(lock)
     return True
 
 
-def wal_bytes(path: Path) -> int:
-    """Return the size of a database's log, 0 if it has none."""
-    log = path.with_name(path.name + "-wal")
-    return log.stat().st_size if log.exists() else 0
-
-
 def size_bytes(path: Path) -> int:
     """Return the size of a database together with its log, 0 where there is none. A copy is at most so large."""
-    return path.stat().st_size + wal_bytes(path) if path.exists() else 0
+    return path.stat().st_size + log_bytes(path) if path.exists() else 0

@@ -331,7 +331,7 @@ def test_another_user_gets_the_name_of_the_owner(open_folder: Path, db: Path, co
         found = elsewhere(words_of(path, fresh), AS_NOBODY)
     finally:
         os.close(lock)
-    assert found.the("server")[::2] == ("note", "cannot be told: nobody may not read analytics.db.lock")
+    assert found.the("server")[::2] == ("note", "unknown: the user nobody cannot read analytics.db.lock")
     assert found.the("server").todo == "run `doctor` as the user of the server"
     # The directory cannot be read.
     os.chown(open_folder, 0, 0)
