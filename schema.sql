@@ -74,6 +74,15 @@ create table allowed_origin (
   primary key (website, origin)
 ) strict, without rowid;
 
+-- Events that are not counted (tally/accounts/exclusions.py): excluded addresses, networks, countries and pages, and the
+-- hosts whose pages count.
+create table exclusion (
+  website  integer not null references website (number) on delete cascade,
+  kind     text    not null check (kind in ('addresses', 'countries', 'pages', 'hostnames')),
+  value    text    not null,
+  primary key (website, kind, value)
+) strict, without rowid;
+
 -- Share links: a link shows one website without an account. The token is stored as it is, because the owner can view
 -- the link again.
 create table share_link (

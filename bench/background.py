@@ -31,6 +31,7 @@ MAX_S = 3600.0
 EVENTS_PER_SECOND = 200  # of the targets
 # The probability that the next event is of a new visitor: a visit has 3.5 events.
 _NEW_VISITOR = 1 / 3.5
+_VISIT_MS = 20 * 60_000
 _SMALL_BATCH = (2, 8)
 # Each client waits for its own response; a single one would wait for each commit.
 _CLIENTS = 8
@@ -99,10 +100,16 @@ def fill_today(port: int, data_set: DataSet) -> None:
     with closing(database.connect_reader(data_set.db)) as connection:
         statement = "/* background.today */ select count(*) from event where ts >= ?"
         missing = data_set.events // DAYS - connection.execute(statement, (midnight_ms,)).fetchone()[0]
-    generated, client, draw = EventGenerator(5, max(1, int(missing * _NEW_VISITOR))), Client(port), random.Random(5)
-    for _ in range(0, missing, EVENTS_PER_BATCH):
-        times = [draw.randrange(midnight_ms, now_ms) for _ in range(EVENTS_PER_BATCH)]
-        status, _ = client.exchange(batch(data_set.website, [generated.event() | {"timestamp": ms} for ms in times]))
+    sessions, draw = max(1, int(missing * _NEW_VISITOR)), random.Random(5)
+    begun_ms = [draw.randrange(midnight_ms, now_ms) for _ in range(sessions)]
+    # As on the days of the data set, nearly all events of a visitor are one visit.
+    of = [draw.randrange(sessions) for _ in range(missing)]
+    planned = sorted((min(begun_ms[session] + draw.randrange(_VISIT_MS), now_ms), session) for session in of)
+    generated, client = EventGenerator(5, sessions), Client(port)
+    for begin in range(0, missing, EVENTS_PER_BATCH):
+        some = planned[begin : begin + EVENTS_PER_BATCH]
+        events = [generated.event(session) | {"timestamp": ms} for ms, session in some]
+        status, _ = client.exchange(batch(data_set.website, events))
         if status != 202:
             raise RuntimeError(f"a batch was not accepted: {status}")
     client.close()

@@ -170,7 +170,7 @@ export interface EventError {
   message: string;
 }
 
-/** - `invalid_type`: the event is not an object, or its type is missing or unknown. - `invalid_website_id`: not a UUID. - `unknown_website`: no such website. - `origin_not_allowed`: the event's website refuses the origin. - `missing_field`: a required field is missing, null or empty. - `invalid_field`: a field breaks its rule. - `invalid_url`: not a full http or https URL. - `invalid_event_data`: not a flat object. - `event_data_too_large`: over 4,096 bytes. - `timestamp_too_old`: more than 72 hours old. - `timestamp_in_future`: more than 5 minutes ahead. - `monthly_limit_reached`: the account has used its monthly limit. - `no_assignment`: a conversion whose visitor sent no assignment that day. - `crawler`: a web request by a crawler. */
+/** - `invalid_type`: the event is not an object, or its type is missing or unknown. - `invalid_website_id`: not a UUID. - `unknown_website`: no such website. - `origin_not_allowed`: the event's website refuses the origin. - `missing_field`: a required field is missing, null or empty. - `invalid_field`: a field breaks its rule. - `invalid_url`: not a full http or https URL. - `invalid_event_data`: not a flat object. - `event_data_too_large`: over 4,096 bytes. - `timestamp_too_old`: more than 72 hours old. - `timestamp_in_future`: more than 5 minutes ahead. - `monthly_limit_reached`: the account has used its monthly limit. - `no_assignment`: a conversion whose visitor sent no assignment that day. - `crawler`: a web request by a crawler. - `excluded_address`, `excluded_country`, `excluded_page`, `excluded_hostname`: the owner of the website excludes the client's address, its country, the page, or all hosts but others. */
 export type EventErrorCode =
   | "invalid_type"
   | "invalid_website_id"
@@ -185,7 +185,11 @@ export type EventErrorCode =
   | "timestamp_in_future"
   | "monthly_limit_reached"
   | "no_assignment"
-  | "crawler";
+  | "crawler"
+  | "excluded_address"
+  | "excluded_country"
+  | "excluded_page"
+  | "excluded_hostname";
 
 export type ErrorCode =
   | "invalid_json"
@@ -1037,7 +1041,8 @@ export interface RejectedReason {
 }
 
 /** The reason that a code belongs to. */
-export type RejectedReasonName = "crawler" | "origin" | "invalid" | "rate" | "quota" | "too_late" | "unavailable";
+export type RejectedReasonName =
+  "crawler" | "excluded" | "origin" | "invalid" | "rate" | "quota" | "too_late" | "unavailable";
 
 /** The code in the collect response, of the event or of the whole request. */
 export type RejectedCode =
@@ -1055,7 +1060,11 @@ export type RejectedCode =
   | "event_data_too_large"
   | "no_assignment"
   | "overloaded"
-  | "storage_unavailable";
+  | "storage_unavailable"
+  | "excluded_address"
+  | "excluded_country"
+  | "excluded_page"
+  | "excluded_hostname";
 
 export interface RejectedDay {
   /** The day's local start. */

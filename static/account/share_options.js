@@ -4,7 +4,7 @@
 import { copyButton } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
 import { send } from "../shared/api.js";
-import { checkbox, field, form, passwordField } from "../shared/forms.js";
+import { checkbox, form, linesField, passwordField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
 
 const t = await texts("account");
@@ -45,35 +45,18 @@ export function shareOptions(website, link, saved) {
 }
 
 /**
- * @param {string} label
- * @param {string} name
- * @param {string[]} lines
- * @param {string} hint
- */
-function linesField(label, name, lines, hint) {
-  const area = h("textarea", { rows: Math.max(2, lines.length + 1), spellcheck: "false", autocapitalize: "none" });
-  area.className = "mono";
-  area.value = lines.join("\n");
-  return field({ label, name, input: area, hint });
-}
-
-/**
  * @param {ShareOptions} options
  * @param {(body: any, message: string) => Promise<any>} change
  */
 function optionsForm(options, change) {
-  const filters = linesField(
-    t("fixed_filters"),
-    "filters",
-    options.filters,
-    t("fixed_filters_hint", { first: "filter_country=DE", second: "filter_pathname^=/blog" }),
-  );
-  const origins = linesField(
-    t("frame_origins"),
-    "origins",
-    options.origins,
-    t("frame_origins_hint", { example: "https://www.example.com" }),
-  );
+  const filters = linesField({
+    ...{ label: t("fixed_filters"), name: "filters", lines: options.filters, separator: "\n" },
+    hint: t("fixed_filters_hint", { first: "filter_country=DE", second: "filter_pathname^=/blog" }),
+  });
+  const origins = linesField({
+    ...{ label: t("frame_origins"), name: "origins", lines: options.origins },
+    hint: t("frame_origins_hint", { example: "https://www.example.com" }),
+  });
   const hidden = checkbox({ label: t("hide_events"), name: "hide_events" });
   const badge = checkbox({ label: t("show_badges"), name: "badges" });
   hidden.input.checked = options.hide_events;
@@ -82,16 +65,7 @@ function optionsForm(options, change) {
     fields: [filters, origins, hidden, badge],
     action: t("save_options"),
     busy: shared("saving"),
-    submit: (values) =>
-      change(
-        {
-          filters: values.filters.split("\n").filter((/** @type {string} */ line) => line.trim()),
-          origins: values.origins.split(/\s+/).filter(Boolean),
-          hide_events: values.hide_events,
-          badges: values.badges,
-        },
-        t("options_saved"),
-      ),
+    submit: (values) => change(values, t("options_saved")),
   }).element;
 }
 

@@ -1,7 +1,8 @@
-// The settings of a website (/websites/{id}#settings): name and domain, allowed origins, time zone and currency,
-// goals, share link, snippet, imports, deletion.
+// The settings of a website (/websites/{id}#settings): name and domain, allowed origins, exclusions, time zone and
+// currency, goals, share link, snippet, imports, deletion.
 
 import { sectionCard } from "../account/card.js";
+import { exclusionsCard } from "../account/exclusions_card.js";
 import { importsCard } from "../account/imports_card.js";
 import { shareOptions } from "../account/share_options.js";
 import { timeAndCurrency } from "../account/time_and_currency.js";
@@ -9,7 +10,7 @@ import { confirmDialog, copyButton, notify, openDialog } from "../shared/dialog.
 import { goalsCard } from "../goals/goals_card.js";
 import { fill, h, icon, loadStylesheet } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
-import { field, form } from "../shared/forms.js";
+import { field, form, linesField } from "../shared/forms.js";
 import { date, displayZone } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { showWebsiteNotFound } from "../shared/website_not_found.js";
@@ -64,6 +65,7 @@ function draw(settings, website) {
     settings.parts,
     nameCard(settings),
     originsCard(settings),
+    exclusionsCard(website),
     timeAndCurrency(website, settings.context.account.time_zone, (body) => change(settings, body, t("time_saved"))),
     goalsCard(website),
     shareCard(settings),
@@ -123,24 +125,17 @@ function nameCard(settings) {
  * @param {Settings} settings
  */
 function originsCard(settings) {
-  const area = h("textarea", {
-    rows: Math.max(2, settings.website.origins.length + 1),
-    spellcheck: "false",
-    autocapitalize: "none",
-    class: "mono",
-  });
-  area.value = settings.website.origins.join("\n");
-  const origins = field({
+  const origins = linesField({
     label: t("origins"),
     name: "origins",
-    input: area,
+    lines: settings.website.origins,
     hint: t("origins_hint", { examples: "https://partner.example, capacitor://localhost, http://localhost:5173" }),
   });
   const made = form({
     fields: [origins],
     action: t("save_origins"),
     busy: common("saving"),
-    submit: ({ origins: text }) => change(settings, { origins: text.split(/\s+/).filter(Boolean) }, t("origins_saved")),
+    submit: (values) => change(settings, values, t("origins_saved")),
   });
   return sectionCard(t("allowed_origins"), h("p", { class: "soft" }, t("allowed_origins_lead")), made.element);
 }

@@ -9,6 +9,7 @@ const shared = await texts("shared");
 /** Groups of codes, in the order in which they are shown. */
 export const REASONS = [
   { name: "crawler", title: t("crawlers"), show: t("show_crawlers") },
+  { name: "excluded", title: t("exclusions"), show: t("show_exclusions") },
   { name: "origin", title: t("origins"), show: t("show_origins") },
   { name: "invalid", title: t("invalid"), show: t("show_invalid") },
   { name: "rate", title: t("rate_limit"), show: t("show_rate_limit") },
@@ -18,6 +19,9 @@ export const REASONS = [
 ];
 
 const code = (/** @type {string} */ text) => h("code", null, text);
+
+const excludedTodo = (/** @type {{ id: string }} */ { id }) =>
+  t.rich("excluded_todo", { link: h("a", { href: `/websites/${id}#settings` }, t("exclusions")) });
 
 /** @type {Record<string, { title: string, means: string | ((website: any) => string), todo: (website: any) => Child }>} */
 const CODES = {
@@ -30,6 +34,10 @@ const CODES = {
         link: h("a", { href: `/websites/${id}#settings` }, t("allowed_origins")),
       }),
   },
+  excluded_address: { title: t("excluded_address"), means: t("excluded_address_means"), todo: excludedTodo },
+  excluded_country: { title: t("excluded_country"), means: t("excluded_country_means"), todo: excludedTodo },
+  excluded_page: { title: t("excluded_page"), means: t("excluded_page_means"), todo: excludedTodo },
+  excluded_hostname: { title: t("excluded_hostname"), means: t("excluded_hostname_means"), todo: excludedTodo },
   rate_limited: {
     title: t("rate_limited"),
     means: t("rate_limited_means"),

@@ -70,6 +70,24 @@ export function checkbox({ label, name, hint }) {
 }
 
 /**
+ * Returns a field of several lines whose value is a list of texts; `show(lines)` sets them. `separator` stands between
+ * two texts: white space by default, so that a line with several is several.
+ *
+ * @param {FieldOptions & { lines: string[], separator?: string | RegExp }} options
+ */
+export function linesField({ lines, separator = /\s+/, ...properties }) {
+  const input = h("textarea", { spellcheck: "false", autocapitalize: "none", class: "mono" });
+  const made = field({ ...properties, input });
+  const show = (/** @type {string[]} */ those) => {
+    input.rows = Math.max(2, those.length + 1);
+    input.value = those.join("\n");
+  };
+  show(lines);
+  const value = () => input.value.split(separator).filter((/** @type {string} */ text) => text.trim());
+  return { ...made, value, show };
+}
+
+/**
  * Returns a password field with a button that shows it; a new password (`email` is a function then) has a strength meter.
  *
  * @param {FieldOptions} options

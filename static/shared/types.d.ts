@@ -96,6 +96,15 @@ interface ShareOptions {
   badges: boolean;
 }
 
+/** The lists of events that are not counted, and the address of the request. */
+interface Exclusions {
+  addresses: string[];
+  countries: string[];
+  pages: string[];
+  hostnames: string[];
+  your_address: string;
+}
+
 interface ApiKey {
   id: number;
   name: string;

@@ -6,7 +6,7 @@ it commits.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tally.accounts import logins, websites
@@ -21,6 +21,7 @@ from tally.accounts.accounts import (
     set_password_hash,
 )
 from tally.accounts.api_keys import delete_api_keys
+from tally.accounts.exclusions import set_exclusions
 from tally.accounts.logins import Login
 from tally.accounts.share_links import create_share_link, revoke_share_links
 from tally.accounts.websites import Website, WebsiteSettings, check_domain_unused, update_website, website_exists
@@ -128,6 +129,12 @@ def change_website(
         check_domain_unused(connection, website.account, domain)
     update_website(connection, website.number, name, domain, origins)
     websites.update_settings(connection, website.number, settings)
+
+
+def change_exclusions(connection: sqlite3.Connection, number: int, lists: Mapping[str, Sequence[str]]) -> None:
+    """Replace the given lists of a website's exclusions. Raises WebsiteDeleted."""
+    _check_exists(connection, number)
+    set_exclusions(connection, number, lists)
 
 
 def share_website(connection: sqlite3.Connection, number: int, token: str, now_ms: int) -> None:

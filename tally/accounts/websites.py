@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from tally.accounts.accounts import Account, AccountError
+from tally.accounts.exclusions import Exclusions, all_exclusions
 from tally.accounts.usage import month_of
 
 if TYPE_CHECKING:  # reading time zone data takes longer than most commands
@@ -36,6 +37,7 @@ class Website(NamedTuple):
     week_start: "WeekStart" = "monday"
     currency: str | None = None
     has_sums: bool = False
+    exclusions: Exclusions | None = None
 
 
 class WebsiteSettings(NamedTuple):
@@ -59,13 +61,17 @@ def all_websites(connection: sqlite3.Connection) -> list[Website]:
     origins: dict[int, set[str]] = {}
     for number, origin in connection.execute("/* websites.all_origins */ select website, origin from allowed_origin"):
         origins.setdefault(number, set()).add(origin)
+    exclusions = all_exclusions(connection)
     rows = connection.execute(
         "/* websites.all */ select w.number, w.id, w.domain, w.name, w.created_ms, w.account, a.plan,"
         " w.time_zone, w.week_start, w.currency,"
         " exists (select 1 from imported_field as own where own.website = w.number)"
         " from website w join account a on a.number = w.account order by w.created_ms, w.number"
     )
-    return [Website._make((*row[:7], frozenset(origins.get(row[0], ())), *row[7:10], bool(row[10]))) for row in rows]
+    return [
+        Website._make((*row[:7], frozenset(origins.get(row[0], ())), *row[7:10], bool(row[10]), exclusions.get(row[0])))
+        for row in rows
+    ]
 
 
 def domain_and_origins(connection: sqlite3.Connection, number: int) -> tuple[str, frozenset[str]]:

@@ -31,12 +31,13 @@ from typing import Any, NamedTuple, TypeVar
 from aiohttp import HttpVersion11, web
 
 from tally import errors
+from tally.accounts.exclusions import ADDRESSES, COUNTRIES, HOSTNAMES, PAGES
 from tally.accounts.usage import month_ends_in_s, month_of
 from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.errors import ApiError
 from tally.events.client import PageOrigin, allows
-from tally.events.dimensions import dimensions, first_language
+from tally.events.dimensions import FIELDS, dimensions, first_language
 from tally.events.identity import Salts
 from tally.events.request_context import RequestContext
 from tally.events.sender import ClientResolver, Sender
@@ -64,12 +65,19 @@ from tally.ingest.ingest_engine import (
     PreparedEvent,
     WriteRequest,
 )
-from tally.ingest.rejected_events import Source
+from tally.ingest.rejected_events import NOT_FAULTS, Source
 from tally.ingest.store import Store
 from tally.rate_limit import Buckets
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _CRAWLER = Rejection("crawler", "The User-Agent is a crawler's: crawlers are not counted.")
+_EXCLUDED = {
+    ADDRESSES: Rejection("excluded_address", "The website's owner excludes this address."),
+    COUNTRIES: Rejection("excluded_country", "The website's owner excludes this country."),
+    PAGES: Rejection("excluded_page", "The website's owner excludes this page."),
+    HOSTNAMES: Rejection("excluded_hostname", "The website's owner counts pages of other hosts only."),
+}
+_COUNTRY, _PATHNAME, _HOSTNAME = (FIELDS.index(name) for name in ("country", "pathname", "hostname"))
 _NO_WEBSITE = Rejection("missing_field", "website_id says which website the event belongs to.", "website_id")
 _BAD_WEBSITE = Rejection("invalid_website_id", "website_id is a UUID, as `website list` shows it.", "website_id")
 _UNKNOWN_WEBSITE = Rejection("unknown_website", errors.UNKNOWN_WEBSITE.message, "website_id")
@@ -297,7 +305,7 @@ class Collector:
         sources = [] if len(events) == len(verdicts) else _sources(given, batch)
         request = _make(WriteRequest, (events, now_ms, client))
         claim = _make(Claim, (sender, websites, bucket_keys, verdicts, request, now_ns, sources))
-        if not events and _CRAWLER not in verdicts and (batch.visitors or not own.is_crawler):
+        if not events and not _has_no_fault(verdicts) and (batch.visitors or not own.is_crawler):
             raise _no_valid_event(claim, verdicts)
         return claim
 
@@ -364,8 +372,13 @@ class Collector:
             visitor = self._visitor(visitor, True)
         if visitor.is_crawler:
             return _CRAWLER
-        identity = self._identity(place, event, visitor.sender)
         values = dimensions(event, visitor.context, place.domain, place.origins)
+        if place.exclusions is not None:
+            address = visitor.sender.client.address
+            kind = place.exclusions.excluding(address, values[_COUNTRY], values[_PATHNAME], values[_HOSTNAME])
+            if kind:
+                return _EXCLUDED[kind]
+        identity = self._identity(place, event, visitor.sender)
         return _make(PreparedEvent, (place, event, values, identity))
 
     def _identity(self, website: Website, event: Event, sender: Sender) -> bytes:
@@ -408,7 +421,7 @@ class Collector:
             return _make(Accepted, (len(outcome), []))
         outcomes = iter(outcome)
         verdicts = [next(outcomes) if isinstance(v, PreparedEvent) else v for v in claim.verdicts]
-        # Crawlers alone: nothing was queued, and they are answered 202.
+        # Crawlers and excluded events alone: nothing was queued, and they are answered 202.
         if claim.request.events and all(isinstance(verdict, Rejection) for verdict in verdicts):
             self._refuse_after_commit(claim, outcome, verdicts)
         items = _rejected_items(claim, verdicts)
@@ -561,6 +574,11 @@ def _refuse_origins(places: Sequence[Place], page: PageOrigin | None) -> tuple[S
         raise ApiError(errors.ORIGIN_NOT_ALLOWED)
     refused = [_REFUSED_ORIGIN if isinstance(p, Website) and p.number not in allowed else p for p in places]
     return refused, list(allowed.values())
+
+
+def _has_no_fault(verdicts: Sequence[object]) -> bool:
+    """Return whether one of the rejected events is valid."""
+    return any(isinstance(verdict, Rejection) and verdict.code in NOT_FAULTS for verdict in verdicts)
 
 
 def _by_account(events: Sequence[PreparedEvent]) -> Counter[int]:

@@ -51,10 +51,16 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("no_assignment", "invalid"),
     ("overloaded", "unavailable"),
     ("storage_unavailable", "unavailable"),
+    ("excluded_address", "excluded"),
+    ("excluded_country", "excluded"),
+    ("excluded_page", "excluded"),
+    ("excluded_hostname", "excluded"),
 )
 """Code in the response, and the reason that it belongs to. The place is its number in the database, so new ones go to
 the end."""
 NUMBER_OF = {code: number for number, (code, _) in enumerate(REASONS)}
+NOT_FAULTS = frozenset(code for code, reason in REASONS if reason in ("crawler", "excluded"))
+"""Codes of events without a fault that are not to be counted: answered 202, so that clients do not send them again."""
 SAMPLES_KEPT = 10
 # A year, and the days that are compared with it.
 KEPT_DAYS = 400

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally.api import account, badges, definitions, imports, read, sharing, websites
+from tally.api import account, badges, definitions, exclusions, imports, read, sharing, websites
 from tally.api.endpoints import endpoint
 from tally.api.reports import REPORTS, Access, Report
 from tally.http.middleware import handle_expect
@@ -92,6 +92,8 @@ FIXED_ROUTES = (
     Route("GET", "/api/account/websites/{id}", websites.website),
     Route("PATCH", "/api/account/websites/{id}", websites.change),
     Route("DELETE", "/api/account/websites/{id}", websites.delete),
+    Route("GET", "/api/account/websites/{id}/exclusions", exclusions.exclusions),
+    Route("PATCH", "/api/account/websites/{id}/exclusions", exclusions.change),
     Route("POST", "/api/account/websites/{id}/share", sharing.share),
     Route("PATCH", "/api/account/websites/{id}/share", sharing.change),
     Route("DELETE", "/api/account/websites/{id}/share", sharing.unshare),

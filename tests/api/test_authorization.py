@@ -131,6 +131,8 @@ TABLE = (
     ),
     Row("POST /api/account/websites/{id}/imports/{number}/undo", (401, 401, 401, 404, 404, 401), {}),
     *definition_rows(),
+    Row("GET /api/account/websites/{id}/exclusions", OWN_WEBSITE),
+    Row("PATCH /api/account/websites/{id}/exclusions", OWN_WEBSITE, {"countries": ["DE"]}),
     Row("POST /api/account/websites/{id}/share", (401, 401, 401, 404, 201, 401)),
     Row("PATCH /api/account/websites/{id}/share", OWN_WEBSITE, {"badges": True}),
     Row("DELETE /api/account/websites/{id}/share", (401, 401, 401, 404, 204, 401)),

@@ -111,6 +111,7 @@ CHANGES = [
     ("POST", "/api/account/websites"),
     ("PATCH", "/api/account/websites/x"),
     ("DELETE", "/api/account/websites/x"),
+    ("PATCH", "/api/account/websites/x/exclusions"),
     ("POST", "/api/account/websites/x/share"),
     ("PATCH", "/api/account/websites/x/share"),
     ("DELETE", "/api/account/websites/x/share"),

@@ -232,11 +232,12 @@ def test_every_status_lists_its_codes(method: str, path: str, codes: dict[str, s
 
 
 def test_codes_of_rejected_events() -> None:
-    """All codes from `invalid_type` to `crawler`, in this order."""
+    """All codes from `invalid_type` on, in this order."""
     assert SCHEMAS["EventErrorCode"]["enum"] == [
         *("invalid_type", "invalid_website_id", "unknown_website", "origin_not_allowed", "missing_field"),
         *("invalid_field", "invalid_url", "invalid_event_data", "event_data_too_large", "timestamp_too_old"),
         *("timestamp_in_future", "monthly_limit_reached", "no_assignment", "crawler"),
+        *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname"),
     ]
 
 

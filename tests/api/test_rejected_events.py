@@ -141,13 +141,14 @@ CODES = (
     *("crawler", "origin_not_allowed", "rate_limited", "monthly_limit_reached", "timestamp_too_old"),
     *("timestamp_in_future", "invalid_type", "missing_field", "invalid_field", "invalid_url", "invalid_event_data"),
     *("event_data_too_large", "no_assignment", "overloaded", "storage_unavailable"),
+    *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname"),
 )
 
 
 def test_reasons_equal_the_codes_of_collect() -> None:
     """All codes of rejected events, and of refused requests whose website is known."""
     assert [code for code, _ in REASONS] == [*CODES]
-    reasons = {"crawler", "origin", "rate", "quota", "too_late", "invalid", "unavailable"}
+    reasons = {"crawler", "excluded", "origin", "rate", "quota", "too_late", "invalid", "unavailable"}
     assert {reason for _, reason in REASONS} == reasons
 
 

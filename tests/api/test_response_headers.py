@@ -69,7 +69,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/api/v1/websites/{id}/(journeys|annotations|segments|goals(/report)?|funnels)": READ,
     r"/api/account(/(state|setup|login|logout|logout-everywhere|password|changelog))?": ACCOUNT,
     r"/api/account/keys(/{number})?": ACCOUNT,
-    r"/api/account/websites(/{id}(/(share|stats|timeseries|top(/{field})?|events|realtime))?)?": ACCOUNT,
+    r"/api/account/websites(/{id}(/(exclusions|share|stats|timeseries|top(/{field})?|events|realtime))?)?": ACCOUNT,
     r"/api/account/websites/{id}/(vitals|experiments|rejected|heatmap(-pages)?|funnel|event-data)": ACCOUNT,
     r"/api/account/websites/{id}/(journeys|goals/report|(annotations|segments|goals|funnels)(/{definition})?)": ACCOUNT,
     r"/api/account/websites/{id}/imports(/(upload|{number}/undo))?": ACCOUNT,

@@ -672,6 +672,41 @@ def test_allowed_origins(emptied: Server, open_page: OpenPage) -> None:
     expect(other).to_have_value("capacitor://localhost\nhttps://partner.example")
 
 
+def test_exclusions(emptied: Server, open_page: OpenPage) -> None:
+    page = open_page()
+    log_in(page, emptied)
+    website = add_website(page, emptied)
+    page.goto(f"{emptied.url}/websites/{website['id']}#settings")
+    addresses, pages = field(page, "Excluded addresses"), field(page, "Excluded pages")
+    addresses.fill("203.0.113.7/24")
+    button(page, "Save exclusions").click()
+    expect(addresses).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_text("write 203.0.113.0/24")).to_be_visible()
+    addresses.fill("203.0.113.0/24 198.51.100.7")
+    for _ in range(2):
+        page.get_by_role("button", name="Add my address (127.0.0.1)").click()
+        expect(addresses).to_be_focused()
+    pages.fill("/admin/*\n\n/a page")
+    field(page, "Hosts to count").fill("WWW.example.com.")
+    button(page, "Save exclusions").click()
+    expect(page.get_by_text("Exclusions saved.")).to_be_visible()
+    stored = {"Excluded addresses": "127.0.0.1\n198.51.100.7\n203.0.113.0/24", "Excluded pages": "/a page\n/admin/*"}
+    stored |= {"Hosts to count": "www.example.com", "Excluded countries": ""}
+    for again in (False, True):
+        if again:
+            page.reload()
+        for label, value in stored.items():
+            expect(field(page, label)).to_have_value(value)
+    assert violations(page) == []
+    send_view(emptied, website["id"])
+    rejected = f"/api/account/websites/{website['id']}/rejected?period=today"
+    until(lambda: ask(page, emptied, "GET", rejected)[1]["data"]["events"])
+    page.locator("#main").get_by_role("link", name="Rejected events").click()
+    expect(page.get_by_text("The visitor's address is in the list of excluded addresses.")).to_be_visible()
+    page.get_by_role("link", name="Exclusions", exact=True).click()
+    expect(addresses).to_have_value(stored["Excluded addresses"])
+
+
 def test_a_share_link_is_created_and_revoked(emptied: Server, open_page: OpenPage) -> None:
     page, stranger = open_page(), open_page()
     log_in(page, emptied)

@@ -23,6 +23,7 @@ from tally.http.responses import GIF, json_response
 from tally.ingest.collector import Accepted
 from tally.ingest.compat import requests
 from tally.ingest.compat.requests import Received, Translation, text
+from tally.ingest.rejected_events import NOT_FAULTS
 
 _HEADERS = {"Content-Type": "image/gif", "Cache-Control": "no-store"}
 _UTM = {"utm_source": ("ref", "src", "source"), "utm_campaign": ("campaign",)}
@@ -78,9 +79,11 @@ def translate_hits(received: Received) -> Translation:
     )
 
     def answer(accepted: Accepted) -> web.Response:
-        # A client that sends a hit again after an error must not do so with a crawler's.
+        # A client that sends a hit again after an error must not do so with one that is not counted.
         faults = {
-            str(places[fault["index"]]): fault["message"] for fault in accepted.errors if fault["code"] != "crawler"
+            str(places[fault["index"]]): fault["message"]
+            for fault in accepted.errors
+            if fault["code"] not in NOT_FAULTS
         }
         return json_response({"errors": faults}, 400) if faults else json_response({"status": "ok"}, 202)
 

@@ -23,6 +23,7 @@ from tally.http.responses import json_response
 from tally.ingest.collector import Accepted
 from tally.ingest.compat import requests
 from tally.ingest.compat.requests import Received, Translation, text
+from tally.ingest.rejected_events import NOT_FAULTS
 
 _NIL = "00000000-0000-0000-0000-000000000000"
 _STORED = {"cache": "", "sessionId": _NIL, "visitId": _NIL}
@@ -48,7 +49,7 @@ def translate_batch(received: Received) -> Translation:
     batch, places = _batch(received, bodies)
 
     def answer(accepted: Accepted) -> web.Response:
-        faults = [fault for fault in accepted.errors if fault["code"] != "crawler"]
+        faults = [fault for fault in accepted.errors if fault["code"] not in NOT_FAULTS]
         details = [{"index": places[fault["index"]], "response": {"error": fault}} for fault in faults]
         counts = {"size": len(bodies), "processed": len(bodies) - len(faults), "errors": len(faults)}
         return json_response(counts | {"details": details, "cache": ""})

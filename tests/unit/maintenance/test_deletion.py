@@ -34,7 +34,7 @@ from tests.support.app import NOON_MS, OWNER, App, ManualClock
 from tests.support.page_client import PASSWORD, logged_in
 from tests.support.process import Command, Serve, until
 
-GO_WITH_THE_WEBSITE = {"allowed_origin", "definition", "share_link"}
+GO_WITH_THE_WEBSITE = {"allowed_origin", "definition", "exclusion", "share_link"}
 LATER_MS = NOON_MS + LATE_MS
 
 
@@ -154,6 +154,7 @@ def db(tmp_path: Path) -> Path:
         connection.execute(f"insert into rejected_sample values {samples}")
         connection.execute("insert into meta values ('importing:1', 'x'), ('importing:12', 'x'), ('repairs:1', 1)")
         connection.execute("insert into allowed_origin values (1, 'app://canary-origin'), (2, 'app://other')")
+        connection.execute("insert into exclusion values (1, 'pages', '/canary-page'), (2, 'pages', '/other')")
         connection.execute(
             "insert into definition values (1, '0123456789abcdef', 'goal', 0, '{\"name\": \"canary-goal\"}'),"
             " (2, '0123456789abcdef', 'goal', 0, '{}')"

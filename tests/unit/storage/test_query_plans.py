@@ -24,6 +24,7 @@ import tally
 from tally.accounts import logins
 from tally.accounts.accounts import create_account, has_account, set_email, set_plan
 from tally.accounts.api_keys import create_api_key, key_salt, record_key_use, revoke_api_key
+from tally.accounts.exclusions import all_exclusions, set_exclusions
 from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import add_website, all_websites
 from tally.demo import build
@@ -570,6 +571,8 @@ def run_commands(connection: sqlite3.Connection) -> None:
     set_plan(connection, owner.email, "business")
     set_email(connection, owner.number, "other@example.com")
     add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
+    set_exclusions(connection, 1, {"pages": ["/admin/*"]})
+    all_exclusions(connection)
     value = create_api_key(connection, owner, "", NOON_MS)
     record_key_use(connection, [(NOON_MS, 1)])
     revoke_api_key(connection, value)

@@ -211,7 +211,8 @@ class EventError(TypedDict):
 # `event_data_too_large`: over 4,096 bytes. - `timestamp_too_old`: more than 72 hours old. -
 # `timestamp_in_future`: more than 5 minutes ahead. - `monthly_limit_reached`: the account has used its
 # monthly limit. - `no_assignment`: a conversion whose visitor sent no assignment that day. - `crawler`: a web
-# request by a crawler.
+# request by a crawler. - `excluded_address`, `excluded_country`, `excluded_page`, `excluded_hostname`: the
+# owner of the website excludes the client's address, its country, the page, or all hosts but others.
 EventErrorCode: TypeAlias = Literal[
     "invalid_type",
     "invalid_website_id",
@@ -227,6 +228,10 @@ EventErrorCode: TypeAlias = Literal[
     "monthly_limit_reached",
     "no_assignment",
     "crawler",
+    "excluded_address",
+    "excluded_country",
+    "excluded_page",
+    "excluded_hostname",
 ]
 
 
@@ -1257,7 +1262,9 @@ class RejectedReason(TypedDict):
 
 
 # The reason that a code belongs to.
-RejectedReasonName: TypeAlias = Literal["crawler", "origin", "invalid", "rate", "quota", "too_late", "unavailable"]
+RejectedReasonName: TypeAlias = Literal[
+    "crawler", "excluded", "origin", "invalid", "rate", "quota", "too_late", "unavailable"
+]
 
 
 # The code in the collect response, of the event or of the whole request.
@@ -1277,6 +1284,10 @@ RejectedCode: TypeAlias = Literal[
     "no_assignment",
     "overloaded",
     "storage_unavailable",
+    "excluded_address",
+    "excluded_country",
+    "excluded_page",
+    "excluded_hostname",
 ]
 
 

@@ -1,0 +1,92 @@
+// The exclusions of a website in its settings: which events are not counted, by address, country, page and host.
+
+import { failureNotice, notify } from "../shared/dialog.js";
+import { fill, h } from "../shared/dom.js";
+import { get, send } from "../shared/api.js";
+import { form, linesField } from "../shared/forms.js";
+import { texts } from "../shared/messages.js";
+import { sectionCard } from "./card.js";
+
+const t = await texts("account");
+const shared = await texts("shared");
+
+/**
+ * Returns the card; the lists are loaded into it.
+ *
+ * @param {Website} website
+ */
+export function exclusionsCard(website) {
+  const path = `/api/account/websites/${website.id}/exclusions`;
+  const body = h("div");
+  load(path, body);
+  const link = h("a", { href: `/websites/${website.id}/rejected` }, shared("nav_rejected"));
+  return sectionCard(t("exclusions"), h("p", { class: "soft" }, t.rich("exclusions_lead", { link })), body);
+}
+
+/**
+ * @param {string} path
+ * @param {HTMLElement} body
+ */
+async function load(path, body) {
+  const answer = await get(path);
+  const again = () => load(path, body);
+  fill(body, answer.ok ? listsForm(path, answer.data) : failureNotice(t("exclusions_failed"), answer.error, again));
+}
+
+/**
+ * @param {string} path
+ * @param {Exclusions} data
+ */
+function listsForm(path, data) {
+  const addresses = linesField({
+    label: t("excluded_addresses"),
+    name: "addresses",
+    lines: data.addresses,
+    hint: t("excluded_addresses_hint", {
+      examples: "203.0.113.7, 203.0.113.0/24, 2001:db8::/48",
+    }),
+  });
+  const countries = linesField({
+    label: t("excluded_countries"),
+    name: "countries",
+    lines: data.countries,
+    hint: t("excluded_countries_hint", { examples: "DE, US" }),
+  });
+  const pages = linesField({
+    label: t("excluded_pages"),
+    name: "pages",
+    lines: data.pages,
+    separator: "\n",
+    hint: t("excluded_pages_hint", { examples: "/admin/*, *.pdf" }),
+  });
+  const hostnames = linesField({
+    label: t("counted_hosts"),
+    name: "hostnames",
+    lines: data.hostnames,
+    hint: t("counted_hosts_hint", {
+      examples: "www.example.com, *.example.com",
+    }),
+  });
+  const fields = { addresses, countries, pages, hostnames };
+  const own = h("button", { class: "button small", type: "button" });
+  fill(own, t("add_own_address", { address: data.your_address }));
+  own.addEventListener("click", () => {
+    if (!addresses.value().includes(data.your_address)) addresses.show([...addresses.value(), data.your_address]);
+    addresses.settle();
+    addresses.input.focus();
+  });
+  addresses.element.append(h("div", null, own));
+  return form({
+    fields: Object.values(fields),
+    action: t("save_exclusions"),
+    busy: shared("saving"),
+    submit: async (values) => {
+      const answer = await send("PATCH", path, values);
+      if (!answer.ok) return answer;
+      // As they are stored: in one form, sorted, each once.
+      for (const one of Object.values(fields)) one.show(answer.data[one.name]);
+      notify(t("exclusions_saved"));
+      return null;
+    },
+  }).element;
+}

@@ -1,0 +1,122 @@
+"""/api/account/websites/{id}/exclusions: the events that the owner of a website does not want to count.
+
+The lists are those of tally/accounts/exclusions.py. A change applies to events that arrive after its answer; what is
+stored is not changed.
+"""
+
+import re
+from collections.abc import Callable
+from ipaddress import IPv6Network, ip_interface
+from typing import Any
+
+from aiohttp import web
+
+from tally import errors
+from tally.accounts import changes
+from tally.accounts.changes import WebsiteDeleted
+from tally.accounts.exclusions import ADDRESSES, COUNTRIES, HOSTNAMES, KINDS, PAGES
+from tally.api.auth import AUTH, Auth, invalid
+from tally.api.context import READ_API
+from tally.errors import ApiError
+from tally.events.urls import BadHost, normal_host
+from tally.http.responses import json_response
+from tally.ingest.collector import COLLECTOR
+
+# Of each list; an event is compared with all of them.
+MAX_VALUES = 100
+MAX_CHARACTERS = 500
+_MAPPED = IPv6Network("::ffff:0:0/96")
+
+
+async def exclusions(request: web.Request) -> web.Response:
+    """GET: the lists, and the address of this request, which the owner may want to exclude."""
+    auth = request.app[AUTH]
+    owner = (await auth.session(request)).owner
+    website = await request.app[READ_API].website(request, owner.number)
+    return _shown(request, auth, website.id)
+
+
+async def change(request: web.Request) -> web.Response:
+    """PATCH: replace the lists that are sent."""
+    auth = request.app[AUTH]
+    session, sent = await auth.session_and_body(request, KINDS)
+    website = await request.app[READ_API].website(request, session.owner.number)
+    lists = {kind: _values(kind, given) for kind, given in sent.items()}
+    try:
+        await auth.store.change(changes.change_exclusions, website.number, lists)
+    except WebsiteDeleted:
+        raise ApiError(errors.UNKNOWN_WEBSITE) from None
+    return _shown(request, auth, website.id)
+
+
+def _shown(request: web.Request, auth: Auth, id: str) -> web.Response:
+    website = auth.store.website(id)
+    if website is None:
+        raise ApiError(errors.UNKNOWN_WEBSITE)
+    lists = website.exclusions.lists if website.exclusions else {kind: [] for kind in KINDS}
+    address = request.app[COLLECTOR].sender(request).client.address
+    # A browser's IPv6 address changes within its network.
+    own = address if address.version == 4 else ip_interface(f"{address}/64").network
+    return json_response({"data": lists | {"your_address": str(own)}})
+
+
+def _values(kind: str, given: Any) -> list[str]:
+    """Return the different values of a list, each in its shortest form. Raises ApiError 400."""
+    if not isinstance(given, list) or len(given) > MAX_VALUES or not all(isinstance(one, str) for one in given):
+        raise invalid(kind, f"{kind} must be a list of at most {MAX_VALUES} strings.")
+    values: dict[str, None] = {}
+    for one in given:
+        text = one.strip()
+        if not text or len(text) > MAX_CHARACTERS:
+            raise invalid(kind, f"{kind}: each must have 1 to {MAX_CHARACTERS} characters.")
+        try:
+            values[_CHECKS[kind](text)] = None
+        except ValueError as bad:
+            raise invalid(kind, f"{kind}: {bad}") from None
+    return list(values)
+
+
+def _address(text: str) -> str:
+    """Return an address or a network. Raises ValueError."""
+    try:
+        given = ip_interface(text.partition("%")[0])
+    except ValueError:
+        raise ValueError(f"{text} is neither an IP address nor a range such as 203.0.113.0/24.") from None
+    network = given.network
+    if given.ip != network.network_address:
+        raise ValueError(f"{text} is no range: write {network}.")
+    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
+        mapped = network.network_address.ipv4_mapped
+        return _address(f"{mapped}/{network.prefixlen - 96}")
+    return str(network.network_address) if network.prefixlen == network.max_prefixlen else str(network)
+
+
+def _country(text: str) -> str:
+    """Return a country's code. Raises ValueError."""
+    if not re.fullmatch("[A-Z]{2}", text.upper()):
+        raise ValueError(f"{text} is no country: write its two letters of ISO 3166-1, such as DE.")
+    return text.upper()
+
+
+def _page(text: str) -> str:
+    """Return a pattern of pages. Raises ValueError."""
+    if not text.startswith(("/", "*")) or "?" in text or "#" in text:
+        raise ValueError(f"{text} is no page: write its path alone, such as /admin/*, where * is any text.")
+    return re.sub(r"\*+", "*", text)
+
+
+def _hostname(text: str) -> str:
+    """Return a host, or a pattern of its subdomains. Raises ValueError."""
+    start = "*." if text.startswith("*.") else ""
+    try:
+        return start + normal_host(text.removeprefix(start))
+    except BadHost:
+        raise ValueError(f"{text} is no host: write it alone, such as www.example.com or *.example.com.") from None
+
+
+_CHECKS: dict[str, Callable[[str], str]] = {
+    ADDRESSES: _address,
+    COUNTRIES: _country,
+    PAGES: _page,
+    HOSTNAMES: _hostname,
+}

@@ -1,0 +1,286 @@
+"""Exclusions of a website: events that are not counted by address, country, page or host, and the lists' checks."""
+
+import random
+import re
+from ipaddress import ip_address, ip_network
+from typing import Any
+
+import pytest
+
+from tally.accounts.exclusions import KINDS, Exclusions
+from tally.api.exclusions import MAX_CHARACTERS, MAX_VALUES
+from tests.api.test_rejected_events import counted
+from tests.support.app import GOOGLEBOT, Answer, App
+from tests.support.cases import cases
+from tests.support.page_client import PageClient, logged_in
+
+EMPTY: dict[str, list[str]] = {kind: [] for kind in KINDS}
+GERMAN, AMERICAN = "85.214.132.117", "8.8.8.8"
+
+
+class Own:
+    """A website, its owner's browser, and an API key."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    async def fill(self) -> None:
+        self.owner, self.website, self.key = await logged_in(self.app), await self.app.website(), await self.app.key()
+        self.path = f"/api/account/websites/{self.website}/exclusions"
+
+    async def exclude(self, **lists: list[str]) -> dict[str, Any]:
+        answer = await self.owner("PATCH", self.path, lists)
+        assert answer.status == 200, answer.text
+        return self.lists(answer)
+
+    async def read(self) -> dict[str, Any]:
+        return self.lists(await self.owner("GET", self.path))
+
+    def lists(self, answer: Answer) -> dict[str, Any]:
+        data: dict[str, Any] = answer.json["data"]
+        assert data.pop("your_address") == self.owner.ip
+        return data
+
+    async def send(self, pathname: str = "/", host: str = "example.com", ip: str = GERMAN, **more: Any) -> str:
+        """Send a pageview; return the code of its rejection, "" if it is accepted."""
+        event = {"type": "pageview", "website_id": self.website, "url": f"https://{host}{pathname}"} | more
+        answer = await self.app.collect(event, ip=ip)
+        assert answer.status == 202, answer.text
+        return answer.json["errors"][0]["code"] if answer.json["rejected"] else ""
+
+    async def stored(self) -> list[str]:
+        rows = (await self.app.get(f"/api/v1/websites/{self.website}/events", self.key)).json["data"]
+        return [row["pathname"] for row in rows]
+
+
+@pytest.fixture
+async def own(app: App) -> Own:
+    own = Own(app)
+    await own.fill()
+    return own
+
+
+async def test_lists_are_replaced_one_by_one_and_kept(own: Own) -> None:
+    assert await own.read() == EMPTY
+    assert await own.exclude() == EMPTY
+    changes = {
+        "addresses": ["198.51.100.0/24", "203.0.113.7"],
+        "countries": ["DE", "FR"],
+        "pages": ["*.pdf", "/admin/*"],
+        "hostnames": ["*.example.com", "example.com"],
+    }
+    expected = EMPTY
+    for kind, values in changes.items():
+        expected = expected | {kind: values}
+        assert await own.exclude(**{kind: list(reversed(values))}) == expected
+    assert await own.exclude(countries=["US"]) == expected | {"countries": ["US"]}
+    await own.app.restart()
+    assert await own.read() == expected | {"countries": ["US"]}
+    assert await own.exclude(**EMPTY) == EMPTY
+    assert own.app.sql("select count(*) from exclusion") == [(0,)]
+
+
+async def test_excluded_events_are_not_counted_and_have_a_reason(own: Own) -> None:
+    await own.exclude(addresses=["198.51.100.0/24"], countries=["US"], pages=["/admin/*"], hostnames=["example.com"])
+    assert await own.send("/a", ip="198.51.100.77") == "excluded_address"
+    assert await own.send("/a", ip=AMERICAN) == "excluded_country"
+    assert await own.send("/admin/users") == "excluded_page"
+    assert await own.send("/a", host="staging.example.com") == "excluded_hostname"
+    assert await own.stored() == []
+    assert await counted(own.app, own.website) == {
+        f"excluded_{of}": 1 for of in ("address", "country", "page", "hostname")
+    }
+    # Of several reasons the first, in the order of the lists.
+    assert await own.send("/admin/", host="staging.example.com", ip=AMERICAN) == "excluded_country"
+    # None of these is excluded.
+    assert await own.send("/kept", ip="198.51.101.1") == await own.send("/admin") == await own.send("/x/admin/") == ""
+    assert await own.stored() == ["/x/admin/", "/admin", "/kept"]
+    # A change applies to the next event.
+    await own.exclude(addresses=[], countries=[], pages=[], hostnames=[])
+    assert await own.send("/admin/users", host="staging.example.com", ip=AMERICAN) == ""
+
+
+async def test_other_websites_and_limits_are_not_affected(own: Own) -> None:
+    other = await own.app.website("example.org")
+    await own.exclude(addresses=["0.0.0.0/0", "::/0"])
+    sent = [
+        {"type": "pageview", "website_id": id, "url": f"https://{host}/"}
+        for id, host in ((own.website, "example.com"), (other, "example.org"))
+    ]
+    answer = await own.app.collect({"events": sent}, ip="2001:db8::1")
+    assert (answer.json["accepted"], answer.json["rejected"]) == (1, 1)
+    assert answer.json["errors"][0] | {"message": ""} == {"index": 0, "code": "excluded_address", "message": ""}
+    used = own.app.sql("select sum(events) from account_usage")
+    assert used == [(1,)], "an excluded event uses nothing of the month"
+    assert own.app.sql("select sum(events) from website_usage where website = 1") in ([(None,)], [(0,)])
+
+
+@cases(
+    "event",
+    [
+        {"type": "screen_view", "name": "admin/x", "session_id": "app-user-1"},
+        {"type": "event", "event_name": "signup", "url": "https://example.com/admin/x"},
+        {"type": "vitals", "url": "https://example.com/admin/x", "vitals": {"lcp": 1}},
+        {"type": "heatmap", "url": "https://example.com/admin/x", "viewport_width": 1280, "x": 0.5, "y": 320},
+        {"type": "ab_assign", "experiment": "a", "variant": "b", "url": "https://example.com/admin/x"},
+    ],
+)
+async def test_all_types_are_excluded(own: Own, event: dict[str, Any]) -> None:
+    for pages, code in (([], ""), (["/admin/*"], "excluded_page")):
+        await own.exclude(pages=pages)
+        assert await own.send(**event) == code
+
+
+async def test_events_without_a_url_have_no_host(own: Own) -> None:
+    await own.exclude(hostnames=["www.example.com"])
+    screen = {"type": "screen_view", "name": "start", "session_id": "app-user-1", "website_id": own.website}
+    assert (await own.app.collect(screen)).json["accepted"] == 1
+    assert await own.send() == "excluded_hostname"
+
+
+async def test_faults_and_crawlers_come_first(own: Own) -> None:
+    """An event with a fault of its own gets the code of that fault, a crawler's that of crawlers."""
+    await own.exclude(addresses=["0.0.0.0/0"])
+    event = {"type": "pageview", "website_id": own.website, "url": "https://example.com/"}
+    wrong = await own.app.collect(event | {"url": "ftp://example.com/"}, ip=GERMAN)
+    assert (wrong.status, wrong.json["errors"][0]["code"]) == (400, "invalid_url")
+    crawler = await own.app.collect(event, ip=GERMAN, headers={"Origin": "https://example.com"}, ua=GOOGLEBOT)
+    assert (crawler.status, crawler.json["errors"][0]["code"]) == (202, "crawler")
+    # One that is excluded makes the request a valid one.
+    both = await own.app.collect({"events": [event, event | {"url": "ftp://example.com/"}]}, ip=GERMAN)
+    assert (both.status, [one["code"] for one in both.json["errors"]]) == (202, ["excluded_address", "invalid_url"])
+
+
+async def test_other_formats_answer_as_for_crawlers(own: Own) -> None:
+    """A client of another server must not send an excluded event again."""
+    await own.exclude(addresses=["0.0.0.0/0"])
+    page = {"Origin": "https://example.com", "Referer": "https://example.com/"}
+    plausible = {"n": "pageview", "u": "https://example.com/", "d": "example.com"}
+    answer = await own.app.collect(plausible, path="/api/event", headers=page, ip=GERMAN)
+    assert (answer.status, answer.headers["x-plausible-dropped"]) == (202, "1")
+    umami = {"type": "event", "payload": {"website": own.website, "url": "/a", "hostname": "example.com"}}
+    answer = await own.app.collect(umami, path="/api/send", headers=page, ip=GERMAN)
+    assert (answer.status, answer.json) == (200, {"beep": "boop"})
+    answer = await own.app.collect([umami], path="/api/batch", headers=page, ip=GERMAN)
+    assert (answer.status, answer.json["errors"]) == (200, 0)
+    hits = {"hits": [{"path": "/a", "ip": GERMAN, "user_agent": "Mozilla/5.0 (X11; Linux x86_64)"}]}
+    token = {"Authorization": f"Bearer {own.website}"}
+    answer = await own.app.collect(hits, path="/api/v0/count", headers=token, ip="2001:db8::1")
+    assert (answer.status, answer.json) == (202, {"status": "ok"})
+    assert await own.stored() == []
+    assert await counted(own.app, own.website) == {"excluded_address": 4}
+
+
+# --- checks of what is entered
+
+
+@cases(
+    ("kind", "typed", "kept"),
+    [
+        ("addresses", " 203.0.113.7 ", "203.0.113.7"),
+        ("addresses", "203.0.113.0/255.255.255.0", "203.0.113.0/24"),
+        ("addresses", "203.0.113.7/32", "203.0.113.7"),
+        ("addresses", "2001:DB8:0:0::/48", "2001:db8::/48"),
+        ("addresses", "fe80::1%eth0", "fe80::1"),
+        ("addresses", "::ffff:203.0.113.7", "203.0.113.7"),
+        ("addresses", "::ffff:203.0.113.0/120", "203.0.113.0/24"),
+        ("countries", "de", "DE"),
+        ("pages", "/a/***/b", "/a/*/b"),
+        ("hostnames", "WWW.Bücher.example.", "www.xn--bcher-kva.example"),
+        ("hostnames", "*.Example.com", "*.example.com"),
+        ("hostnames", "[2001:DB8::1]", "[2001:db8::1]"),
+    ],
+)
+async def test_values_are_kept_in_one_form(own: Own, kind: str, typed: str, kept: str) -> None:
+    assert (await own.exclude(**{kind: [typed, kept]}))[kind] == [kept]
+
+
+@cases(
+    ("kind", "given", "part"),
+    [
+        ("addresses", ["203.0.113"], "neither an IP address nor a range"),
+        ("addresses", ["203.0.113.7/24"], "write 203.0.113.0/24"),
+        ("addresses", ["example.com"], "neither an IP address nor a range"),
+        ("addresses", ["10.0.0.1-10.0.0.9"], "neither an IP address nor a range"),
+        ("countries", ["Germany"], "two letters"),
+        ("countries", ["D1"], "two letters"),
+        ("pages", ["admin"], "its path alone"),
+        ("pages", ["https://example.com/admin"], "its path alone"),
+        ("pages", ["/a?b=c"], "its path alone"),
+        ("hostnames", ["https://example.com"], "is no host"),
+        ("hostnames", ["*"], "is no host"),
+        ("hostnames", ["a.*.example.com"], "is no host"),
+        *((kind, [""], "1 to 500 characters") for kind in KINDS),
+        *((kind, ["/" + "a" * MAX_CHARACTERS], "1 to 500 characters") for kind in KINDS),
+        *((kind, ["/a"] * (MAX_VALUES + 1), "at most 100") for kind in KINDS),
+        *((kind, given, "must be a list") for kind in KINDS for given in (None, "DE", {"a": 1}, [1])),
+        ("countrys", ["DE"], "Unknown field"),
+    ],
+)
+async def test_invalid_values_are_refused_and_change_nothing(own: Own, kind: str, given: Any, part: str) -> None:
+    await own.exclude(countries=["FR"])
+    answer = await own.owner("PATCH", own.path, {"pages": ["/b"], kind: given})
+    assert answer.status == 400
+    assert (answer.json["error"]["code"], answer.json["error"]["field"]) == ("invalid_field", kind)
+    assert part in answer.json["error"]["message"]
+    assert await own.read() == EMPTY | {"countries": ["FR"]}
+
+
+async def test_as_many_values_as_allowed(own: Own) -> None:
+    pages = sorted(f"/*{'a*' * 200}{n}" for n in range(MAX_VALUES))
+    assert (await own.exclude(pages=pages))["pages"] == pages
+    # The longest path that is accepted, which begins as all of them do: a time in proportion to its length.
+    assert await own.send("/" + "a" * 8_000) == ""
+    assert await own.send("/" + "a" * 8_000 + "7") == "excluded_page"
+
+
+@cases(("ip", "shown"), [("203.0.113.7", "203.0.113.7"), ("2001:db8:1:2:3::4", "2001:db8:1:2::/64")])
+async def test_the_address_of_the_request(own: Own, ip: str, shown: str) -> None:
+    own.owner.ip = ip
+    assert (await own.owner("GET", own.path)).json["data"]["your_address"] == shown
+    assert (await own.owner("PATCH", own.path, {"addresses": [shown]})).status == 200
+    assert await own.send(ip=ip) == "excluded_address"
+
+
+async def test_only_the_owner_sees_and_changes_them(own: Own) -> None:
+    stranger = await logged_in(own.app, "stranger@example.com")
+    for client in (stranger, PageClient(own.app)):
+        for method, body in (("GET", None), ("PATCH", {"countries": ["DE"]})):
+            assert (await client(method, own.path, body)).status in (401, 404)
+    answer = await own.owner("PATCH", own.path, {"countries": ["DE"]}, {"Sec-Fetch-Site": "cross-site"})
+    assert answer.status == 403
+    assert await own.read() == EMPTY
+
+
+# --- comparing
+
+
+@pytest.mark.parametrize(("network", "other"), [("::/0", "203.0.113.7"), ("0.0.0.0/0", "::1"), ("0.0.0.7", "::7")])
+def test_networks_are_of_their_version(network: str, other: str) -> None:
+    assert Exclusions({"addresses": [network]}).excluding(ip_address(other), "", "/", "") == ""
+
+
+def test_networks_are_as_the_library_has_them() -> None:
+    draw = random.Random(1)
+    for _ in range(300):
+        bits, version = draw.choice(((32, 4), (128, 6)))
+        number = draw.getrandbits(bits)
+        networks = [
+            ip_network((draw.choice((number, draw.getrandbits(bits))), draw.randrange(bits + 1)), strict=False)
+            for _ in range(draw.randrange(5))
+        ]
+        address = ip_address(number) if version == 6 else ip_address(number & 0xFFFFFFFF)
+        expected = any(address in network for network in networks)
+        found = Exclusions({"addresses": [str(network) for network in networks]}).excluding(address, "", "/", "")
+        assert found == ("addresses" if expected else ""), (address, networks)
+
+
+def test_patterns_are_as_regular_expressions() -> None:
+    """Checked against a regular expression on short random texts."""
+    draw = random.Random(2)
+    for _ in range(20_000):
+        pattern = "".join(draw.choices("ab*", k=draw.randrange(1, 7)))
+        text = "".join(draw.choices("ab", k=draw.randrange(8)))
+        expected = re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text) is not None
+        found = Exclusions({"pages": [pattern]}).excluding(ip_address("::1"), "", text, "")
+        assert found == ("pages" if expected else ""), (pattern, text)
