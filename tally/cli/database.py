@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from tally.accounts.definitions import Definition, all_definitions
 from tally.accounts.websites import Website, all_websites, find_website
@@ -33,7 +34,7 @@ from tally.maintenance import retention
 from tally.maintenance.compact import compact, free_pages
 from tally.rollups.goal_days import Goal
 from tally.rollups.repair import invalidate
-from tally.rollups.verify import Verdict, verdicts
+from tally.rollups.verify import LOST, Verdict, verdicts
 from tally.rounding import counted
 from tally.settings import Settings, backup_url, path_of
 from tally.storage.database import Connection, open_unchanged, transaction
@@ -217,14 +218,24 @@ def _restore_offsite(given: argparse.Namespace, settings: Settings) -> tuple[Pat
 # --- verify
 
 
+class Wrong(NamedTuple):
+    """How many days and blocks of days are wrong; of these, the days that only a backup has."""
+
+    blocks: int
+    lost: int
+
+
 def _verify(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
         chosen = [find_website(connection, given.website)] if given.website else all_websites(connection)
-        wrong = 0
+        wrong = lost = 0
         definitions = all_definitions(connection)
         for website in chosen:
             goals = _saved_goals(definitions.get(website.number, ()))
-            wrong += _verify_one(connection, website, goals, given.repair)
+            found = _verify_one(connection, website, goals, given.repair)
+            wrong, lost = wrong + found.blocks, lost + found.lost
+    if lost:
+        raise Failure(f"{counted(lost, 'day')} can only be restored from a backup: see above.")
     if wrong and not given.repair:
         raise Failure(f"{_blocks_are(wrong)} wrong: rebuild with `verify --repair`.")
 
@@ -238,8 +249,8 @@ def _saved_goals(definitions: Sequence[Definition]) -> list[Goal]:
     return [saved.goal for saved in goals_of(definitions)]
 
 
-def _verify_one(connection: Connection, website: Website, goals: Sequence[Goal], repair: bool) -> int:
-    """Verify a website and print the result; return how many days or blocks of days are wrong."""
+def _verify_one(connection: Connection, website: Website, goals: Sequence[Goal], repair: bool) -> Wrong:
+    """Verify a website and print the result."""
     wrong: list[Verdict] = []
     skipped: Counter[str] = Counter()
     right = 0
@@ -260,10 +271,13 @@ def _verify_one(connection: Connection, website: Website, goals: Sequence[Goal],
     for verdict in wrong[:_MAX_SHOWN]:
         length, first = counted(1 << verdict.level, "day"), iso(verdict.first_day * DAY_MS)[:10]
         say(f"  wrong: {verdict.fault} of {length} from {first} on")
-    if repair and wrong:
+    lost = [verdict for verdict in wrong if verdict.fault in LOST]
+    if lost:
+        say(f"  {counted(len(lost), 'day')}: restore a backup made before the damage; nothing else has these events")
+    if repair and len(wrong) > len(lost):
         invalidate(connection, website.number, wrong)
         say("  marked to be rebuilt by the running server")
-    return len(wrong)
+    return Wrong(len(wrong), len(lost))
 
 
 def _blocks_are(number: int) -> str:

@@ -14,9 +14,11 @@ from urllib.parse import urlsplit
 from tally.clock import CONFIRMED_AFTER_MS, MAX_STEP_MS, MAX_TRUSTED_STOP_MS
 from tally.maintenance.doctor_checks import Case, Finding, fault, fine, note, sized
 from tally.maintenance.upgrade import ADVICE, Plan, plan, way_back
+from tally.rollups import packed_days
+from tally.rounding import counted
 from tally.storage import meta
 from tally.storage.database import VERSION, BadDatabase, NewerDatabase, known_version, open_unchanged
-from tally.timestamps import HOUR_MS, in_words, iso
+from tally.timestamps import DAY_MS, HOUR_MS, in_words, iso
 
 HELD = f"{CONFIRMED_AFTER_MS // HOUR_MS} hours"
 # quick_check reports up to 100 lines for one damaged page.
@@ -60,7 +62,18 @@ def _in_the_file(connection: sqlite3.Connection, case: Case) -> Iterator[Finding
         yield fine("database", f"{size}; not read as a whole (--quick)")
         return
     wrong = [row[0] for row in connection.execute(f"pragma quick_check({_MAX_FAULTS})").fetchall()]
-    yield fine("database", f"{size}; every page was read and is sound") if wrong == ["ok"] else _damaged(wrong[0])
+    if wrong != ["ok"]:
+        yield _damaged(wrong[0])
+        return
+    yield fine("database", f"{size}; every page was read and is sound")
+    # An older file has other tables.
+    days = [day for _, day in packed_days.damaged(connection)] if version == VERSION else []
+    if days:
+        yield fault(
+            "columns",
+            f"those of {counted(len(days), 'day')} are damaged, such as {iso(days[0] * DAY_MS)[:10]}",
+            "`verify` says which; restore a backup made before the damage, and have the disk looked at",
+        )
 
 
 def _upgrade(size: str, upgrade: Plan) -> Finding:

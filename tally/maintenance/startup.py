@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tally.maintenance.restore import delete_leftovers
 from tally.settings import BadSetting, Settings
-from tally.storage.database import APPLICATION_ID, BadDatabase, check_path, connect_writer, refuse_hard_link
+from tally.storage.database import APPLICATION_ID, BadDatabase, check_path, connect_writer, refuse_second_name
 from tally.storage.file_lock import lock_file
 from tally.storage.health import begin_check
 
@@ -81,7 +81,7 @@ def check(settings: Settings) -> None:
     """Raise BadDatabase or BadSetting for a start that cannot succeed. No connection may be open in this process."""
     check_path(settings.db, create=True)
     _check_file(settings.db)
-    refuse_hard_link(settings.db)
+    refuse_second_name(settings.db)
     if settings.backup_dir is not None:
         _check_backup_dir(settings.backup_dir)
     if settings.backup_to:

@@ -10,10 +10,11 @@ Nothing here needs numpy, which takes 16 MB of memory: it is imported when the f
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tally.storage.sql.day_columns import LAYOUT, TRAFFIC, checksum, delete, write
+from tally.storage.sql.day_columns import stored as stored_columns
 from tally.timestamps import DAY_MS
 
 
@@ -123,6 +124,16 @@ def stored_checksum(connection: sqlite3.Connection, website: int, source: int, d
         (website, source, day),
     ).fetchone()
     return None if row is None else int(row[0])
+
+
+def damaged(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
+    """Yield the website and the day of columns that are not those that were packed. Reads all columns."""
+    rows = connection.execute(
+        "/* packed_days.checksums */ select website, source, day, checksum from packed_day order by website, day"
+    ).fetchall()
+    for website, source, day, expected in rows:
+        if checksum(stored_columns(connection, website, source, day)) != expected:
+            yield website, day
 
 
 def delete_before(connection: sqlite3.Connection, website: int, end: int) -> bool:

@@ -8,11 +8,11 @@ import sqlite3
 from collections.abc import Sequence
 
 from tally.rollups import experiments, heatmaps, packed_days, rollup_state, web_vitals
-from tally.rollups.verify import COLUMNS, EXPERIMENTS, HEATMAPS, HISTOGRAMS, MEASURED, Verdict
+from tally.rollups.verify import COLUMNS, EXPERIMENTS, HEATMAPS, HISTOGRAMS, LOST, Verdict
 from tally.storage.database import transaction
 
-# Faults that a day's state does not rebuild. Columns of measurements without rows can only be restored from a backup.
-_OWN = (HISTOGRAMS, EXPERIMENTS, HEATMAPS, COLUMNS, MEASURED)
+# Faults that a day's state does not rebuild.
+_OWN = (HISTOGRAMS, EXPERIMENTS, HEATMAPS, COLUMNS, *LOST)
 
 
 def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Verdict]) -> None:

@@ -12,6 +12,7 @@ Every connection is opened here, so that all of them have the same settings.
 import contextlib
 import glob
 import os
+import re
 import secrets
 import sqlite3
 import stat
@@ -185,7 +186,7 @@ def open_database(
     Raises BadDatabase, and what `before_migration` raises.
     """
     check_path(path, create=create)
-    refuse_hard_link(path)
+    refuse_second_name(path)
     connection = None
     try:
         if not path.exists():
@@ -241,8 +242,13 @@ def log_bytes(path: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def refuse_hard_link(path: Path) -> None:
-    """Raise BadDatabase if the file has more than one name (hard links)."""
+def refuse_second_name(path: Path) -> None:
+    """Raise BadDatabase if the file has more than one name: hard links, or a mount of the file alone."""
+    if _is_mounted(path):
+        raise BadDatabase(
+            f"{path} is mounted alone, as with `docker run -v FILE:FILE`. Its log would be in another directory than"
+            " that of the file, which separates the two: mount the directory in place of the file."
+        )
     try:
         found = path.stat()
     except OSError:
@@ -258,6 +264,17 @@ def refuse_hard_link(path: Path) -> None:
             " name, so that using two names damages the database. Find them with"
             f" `find / -xdev -inum {found.st_ino}` and delete all but one; use a symbolic link instead."
         )
+
+
+def _is_mounted(path: Path) -> bool:
+    """Return whether a file is a mount point itself (Linux: proc_pid_mountinfo(5), the fifth field)."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return False
+    # Octal: \040 is a space.
+    points = (re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), line.split(b" ")[4]) for line in lines)
+    return os.fsencode(path.resolve()) in points
 
 
 def _is_same(name: Path, found: os.stat_result) -> bool:

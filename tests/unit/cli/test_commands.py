@@ -1456,6 +1456,29 @@ def test_a_hard_link_is_refused(here: Command, command: Command, a_website: str,
     succeeded(here("website", "list"))
 
 
+def test_a_file_that_is_mounted_alone_is_refused(
+    here: Command, command: Command, a_website: str, tmp_path: Path
+) -> None:
+    """As with `docker run -v FILE:FILE`: each name has a log and a lock of its own."""
+    other = tmp_path / "a folder" / "second.db"
+    other.parent.mkdir()
+    other.touch()
+    mounted = subprocess.run(
+        ["mount", "--bind", str(tmp_path / "analytics.db"), str(other)], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        assert not os.environ.get("TALLY_MUST_TRACE"), mounted.stderr
+        pytest.skip(f"NOT TESTED: a mounted file; only root may mount one ({mounted.stderr.strip()})")
+    try:
+        words = "second.db is mounted alone"
+        refused(command("serve", "--port", "0", "--db", str(other)), 1, words, "mount the directory")
+        refused(here("website", "add", "example.org", "--db", str(other)), 1, words)
+        assert made(other.parent) == ["second.db"]
+    finally:
+        subprocess.run(["umount", "--lazy", str(other)], check=True)
+    succeeded(here("website", "list"))
+
+
 def test_a_symbolic_link_is_followed(here: Command, serve: Serve, a_website: str, tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to("analytics.db")
     assert a_website in succeeded(here("website", "list", "--db", "link.db"))

@@ -432,6 +432,36 @@ def test_columns_of_days_are_compared(db: Path, verify: Verify, damage: str) -> 
     assert rows(db, "day_column") == right
 
 
+@pytest.mark.slow
+def test_columns_without_rows_can_only_be_restored(
+    db: Path, verify: Verify, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """`verify` and `doctor` name the day; `verify --repair` does not say that it will be rebuilt."""
+    assert build(db)
+    ((day, content),) = sql(db, "select day, content from day_column where website = 1 and field = 1 limit 1")
+    assert sql(db, f"select raw_rows from packed_day where website = 1 and source = 0 and day = {day}") == [(0,)]
+
+    def store(column: bytes) -> None:
+        set_to = f"update day_column set content = x'{column.hex()}'"
+        sql(db, f"{set_to} where website = 1 and field = 1 and day = {day}")
+
+    def doctor() -> str:
+        geoip = str(tmp_path / "none.mmdb")
+        return run_in_process(main, capsys, "doctor", "--db", str(db), "--geoip-db", geoip).out
+
+    store(content[:-1] + bytes([content[-1] ^ 1]))
+    for options in ((), ("--repair",)):
+        done = verify(*options)
+        assert f"  wrong: columns of events without rows of 1 day from {date(day)} on" in done.err
+        assert "  1 day: restore a backup made before the damage; nothing else has these events" in done.err
+        assert "marked to be rebuilt" not in done.err
+        assert (done.status, done.err.count("  wrong: ")) == (1, 1)
+    assert f"those of 1 day are damaged, such as {date(day)}" in doctor()
+    store(content)
+    assert verify().status == 0
+    assert "are damaged" not in doctor()
+
+
 # --- skipped days
 
 

@@ -583,6 +583,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     logins.delete_devices(connection, [bytes(32)])
     meta.clock_state(connection)
     doctor_database.newest_ms(connection, NOON_MS)
+    list(packed_days.damaged(connection))
     build._add_usage(connection, owner, Counter({202611: 1}))
     build._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
     delete_expired(connection, NOON_MS + 4 * DAY_MS)
