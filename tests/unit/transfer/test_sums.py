@@ -283,6 +283,15 @@ def test_the_first_event_of_a_day_replaces_its_sums(imports: Imports) -> None:
     assert wrong(imports) == []
 
 
+def test_an_archive_with_two_files_of_one_name_is_refused(imports: Imports) -> None:
+    head = "date,visitors,pageviews,bounces,visits,visit_duration\n"
+    files = {f"imported_visitors_{day:%Y%m%d}_{day:%Y%m%d}.csv": f"{head}{day},5,9,1,5,10\n" for day in ALL[:2]}
+    first, second = map(str.encode, files)
+    assert imports.take("plausible", sums_files.archive(files).replace(second, first), status=1) == ""
+    assert "is a zip archive with several files of one name: use the original export." in imports.errors
+    assert imports.sql("select count(*) from imported_sum") == [(0,)]
+
+
 def test_the_same_file_again_adds_nothing(imports: Imports) -> None:
     archive = plausible_archive(ALL[:2])
     dry = imports.take("plausible", archive, "--dry-run")
