@@ -420,8 +420,10 @@ def test_ga4_reports(imports: Imports) -> None:
     inner = "Date,Country,Active users\n20240328,Ger\rmany,3\n20240328,Germany,4\n"
     assert take(imports, "ga4", inner) == "1"
     assert "invalid_csv: The row has another number of fields" in imports.errors
-    imports.take("ga4", "Country,Active users\nGermany,3\n", status=1)
-    assert "has no table by day: add Date to the report" in imports.errors
+    for head in ("", "# Start date: 20241201\n# End date: 20241203\n\n"):
+        imports.take("ga4", f"{head}Country,Active users\nGermany,3\n", status=1)
+        assert "has no table by day: add Date to the report" in imports.errors
+        assert "It was imported up to line" not in imports.errors
 
 
 REFUSED = {
