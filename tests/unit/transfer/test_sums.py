@@ -375,6 +375,43 @@ def test_an_export_contains_the_sums(imports: Imports, tmp_path: Path) -> None:
     assert wrong(other) == []
 
 
+def test_views_per_visit_are_of_sums_with_visits(imports: Imports) -> None:
+    """Beside days of events, whether sums are rolled up or not. Pageviews are of all days."""
+    of_visits = {"visits": 10, "pageviews": 20, "bounces": 4, "duration_ms": 60_000}
+    given = [
+        ("2024-03-26", "/", of_visits),
+        ("2024-03-27", "/", {"pageviews": 80}),
+        ("2024-03-28", "/", of_visits),
+        # Of one day, a page with visits and one without.
+        ("2024-03-28", "/b", {"visits": 0, "pageviews": 7, "bounces": 0, "duration_ms": 0}),
+    ]
+    lines = [
+        {"type": "imported_sum", "day": day, "field": field, "value": value, "visitors": 1, **figures}
+        for day, value, figures in given
+        for field in ("entry_page", "exit_page")
+    ]
+    events = line("2024-03-29T10:00:00Z", path="/") + line("2024-03-29T10:01:00Z", path="/")
+    imports.take("tally", "".join(json.dumps(one) + "\n" for one in lines) + events)
+    for is_built in (False, True):
+        if is_built:
+            work(imports)
+        for side in ("entry", "exit"):
+            for _ in range(2):
+                pages = {page["value"]: page for page in imports.site.data(f"{side}-pages?{RANGE}")}
+                assert (pages["/"]["visits"], pages["/"]["views_per_visit"]) == (21, 2.0)
+                assert pages["/b"]["views_per_visit"] is None
+            ranked = imports.site.data(f"top/{side}_page?{RANGE}&metrics=visits,views_per_visit,pageviews")
+            assert {row["value"]: (row["visits"], row["views_per_visit"], row["pageviews"]) for row in ranked} == {
+                "/": (21, 2.0, 122),
+                "/b": (0, None, 7),
+            }
+    # Sums that are imported later count, too.
+    more = {"type": "imported_sum", "day": "2024-03-30", "field": "entry_page", "value": "/"}
+    take(imports, "tally", json.dumps(more | {"visits": 21, "pageviews": 21, "bounces": 0, "duration_ms": 0}) + "\n")
+    assert imports.site.data(f"entry-pages?{RANGE}")[0]["views_per_visit"] == 1.5
+    assert wrong(imports) == []
+
+
 def test_goatcounter_counts(imports: Imports) -> None:
     take(imports, "goatcounter", sums_files.goatcounter_archive(SOME))
     assert "skipped: 4 counts of browsers, systems and places of custom events" in imports.errors
