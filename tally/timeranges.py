@@ -238,7 +238,7 @@ def previous(requested: Range, until_ms: int | None = None) -> tuple[int, int]:
 
 def shifted_weeks(requested: Range, by_year: bool = False, until_ms: int | None = None) -> tuple[int, int]:
     """Return [from, to) moved back by whole weeks of local time: as few as clear the range, or 52."""
-    weeks = 52 if by_year else -(-_local_days(requested) // 7)
+    weeks = 52 if by_year else _weeks_of(requested)
     return _moved(requested, lambda day: day - timedelta(weeks=weeks), until_ms)
 
 
@@ -252,11 +252,19 @@ def _a_year_before(day: date) -> date:
     return day.replace(year=day.year - 1, day=28 if is_leap_day else day.day)
 
 
-def _local_days(requested: Range) -> int:
-    """Return how many local days a range has, or as many days as cover it."""
+def _weeks_of(requested: Range) -> int:
+    """Return by how many weeks of local time, as few as possible, a range is moved back without an overlap."""
     if requested.days is not None:
-        return (requested.days[1] - requested.days[0]).days + 1
-    return -(-(requested.to_ms - requested.from_ms) // DAY_MS)
+        return -(-((requested.days[1] - requested.days[0]).days + 1) // 7)
+    # Clock changes make the local time longer or shorter than these.
+    weeks = max(1, (requested.to_ms - requested.from_ms) // (7 * DAY_MS))
+    while _weeks_before(requested.to_ms, requested.tz, weeks) > requested.from_ms:
+        weeks += 1
+    return weeks
+
+
+def _weeks_before(ms: int, tz: ZoneInfo, weeks: int) -> int:
+    return _same_local_time(ms, tz, lambda day: day - timedelta(weeks=weeks))
 
 
 def _moved(requested: Range, move: Callable[[date], date], until_ms: int | None) -> tuple[int, int]:

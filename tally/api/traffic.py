@@ -176,7 +176,8 @@ async def timeseries(api: ReadApi, request: ReportRequest[TimeseriesParameters])
         return Answer(meta, (tuple(row.values()) for row in data), data, names)
     meta |= await of_sums(compared, name="previous_imported")
     other = replace(own.range, from_ms=compared.from_ms, to_ms=compared.to_ms, days=None)
-    before: list[dict[str, Any]] = await _series(api, request, compared, other)
+    at_fault = "compare_from" if own.compare and own.compare.kind == "custom" else "compare"
+    before: list[dict[str, Any]] = await _series(api, request, compared, other, at_fault)
     # The first bucket beside the first; a longer range to compare with is cut.
     pairs = list(zip_longest(data, before[: len(data)]))
     rows = ((*row.values(), *(older or dict.fromkeys(names)).values()) for row, older in pairs)
@@ -185,9 +186,9 @@ async def timeseries(api: ReadApi, request: ReportRequest[TimeseriesParameters])
 
 
 async def _series(
-    api: ReadApi, request: ReportRequest[TimeseriesParameters], scope: Scope, span: Range
+    api: ReadApi, request: ReportRequest[TimeseriesParameters], scope: Scope, span: Range, field: str = ""
 ) -> list[dict[str, Any]]:
-    series = buckets_of(span, request.parameters.interval, week_start=request.parameters.week_start)
+    series = buckets_of(span, request.parameters.interval, field, request.parameters.week_start)
     spans = [(bucket.from_ms, bucket.to_ms) for bucket in series]
     goal, converted = request.parameters.goal, list[Conversions]()
     counted: Sequence[Sequence[int]]

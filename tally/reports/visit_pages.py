@@ -5,17 +5,21 @@ its views, its duration and its first and last view are those of its whole life.
 """
 
 import sqlite3
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from tally.events.dimensions import field_number
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import coverage_of, plan_of
+from tally.reports.coverage import Coverage, Plan, coverage_of, days_of, plan_of
 from tally.reports.day_sums import add_days, rolled
 from tally.reports.ranking import first
-from tally.reports.sums import read
+from tally.reports.sums import Sums, read
+from tally.rollups import imported_sums
 from tally.rollups.field_values import FIGURES_OF
 from tally.storage.sql import visits
 from tally.storage.sql.events import Scope
+from tally.timestamps import DAY_MS
 
 
 class Page(NamedTuple):
@@ -49,5 +53,22 @@ def pages(
             by_column=lambda columns: columns.pages(field),
             filtered=filtered,
         )
+    _subtract_views_without_visits(sums, coverage, plan, field, cache)
     unset, rows = first(connection, sums.counts, limit, ranks=1)
     return unset[0], [Page(text, *figures[:4]) for _, text, figures in rows]
+
+
+def _subtract_views_without_visits(sums: Sums, coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> None:
+    """Subtract the pageviews that imported sums have of pages without visits: they would count as those of visits."""
+    number = field_number(field)
+
+    def subtract(own: Sums, days: Sequence[int]) -> None:
+        rows = imported_sums.views_without_visits(coverage.connection, coverage.website, days, number)
+        own.add_rows((label, 0, 0, -views, 0, 0, 0) for label, views in rows)
+
+    spans = [span for span in days_of(coverage, plan.rolled) if coverage.is_imported(span)]
+    if spans:
+        key = ("views without visits", coverage.website, number, coverage.versions(spans))
+        sums.add_cached(cache, key, partial(subtract, days=[span[0] // DAY_MS for span in spans]))
+    if plan.sums:
+        subtract(sums, plan.sums)

@@ -175,12 +175,26 @@ def values(connection: sqlite3.Connection, website: int, day: int, field: int) -
 
 
 def pages(connection: sqlite3.Connection, website: int, day: int, field: int) -> Iterable[Sequence[int]]:
-    """Yield (label, visits, bounces, pageviews, ms, visitors, events) of the entry or exit pages of a day."""
+    """Yield (label, visits, bounces, pageviews, ms, visitors, events) of the entry or exit pages of a day.
+
+    The pageviews include those of pages without visits (`views_without_visits`).
+    """
     return connection.execute(
         "/* imported_sums.pages */ select value, visits, bounces, pageviews, duration_ms, visitors, events"
         " from imported_sum where website = ? and field = ? and day = ? order by value",
         (website, field, day),
     )
+
+
+def views_without_visits(
+    connection: sqlite3.Connection, website: int, days: Sequence[int], field: int
+) -> list[tuple[int, int]]:
+    """Return (label, pageviews) of the entry or exit pages that have no visits on their day, over some days."""
+    return connection.execute(
+        "/* imported_sums.views_without_visits */ select imported_sum.value, sum(pageviews) from json_each(?) as of"
+        " cross join imported_sum where website = ? and field = ? and day = of.value and not visits group by 1",
+        (orjson.dumps(days).decode(), website, field),
+    ).fetchall()
 
 
 def visit_figures(connection: sqlite3.Connection, website: int, day: int, field: str) -> list[tuple[int, ...]]:

@@ -122,14 +122,18 @@ class Chunks:
                 position += size
                 if value is None:
                     continue
+                rejection: Rejection | None = None
                 for item in (value,) if isinstance(value, Rejection) else read(value):
                     line = item if isinstance(item, (Skip, Rejection)) else check(first, item)
                     if type(line) is Line or isinstance(line, SumLine):
                         good.append(line)
                     elif isinstance(line, Rejection):
-                        bad.append((first, line))
+                        # The first of a record: lines are counted.
+                        rejection = rejection or line
                     elif isinstance(line, Skip):
                         self._skipped[line.reason] += 1
+                if rejection is not None:
+                    bad.append((first, rejection))
         except StopIteration:
             pass
         except BadFile as failure:

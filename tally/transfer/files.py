@@ -149,7 +149,11 @@ class Source:
                 raise BadFile(self._too_large())
             if len(members) > MAX_MEMBERS:
                 raise BadFile(f"{self.name} is a zip archive of {len(members):,} files, more than {MAX_MEMBERS:,}.")
-            return [member.filename for member in members]
+            names = [member.filename for member in members]
+            # They are read by their names.
+            if len({*names}) < len(names):
+                raise BadFile(f"{self.name} is a zip archive with several files of one name: use the original export.")
+            return names
 
     def member_line_lists(self, name: str) -> Iterator[list[Line]]:
         """Yield the lines of a file of a zip archive as `line_lists` does. Raises BadFile."""

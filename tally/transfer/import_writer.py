@@ -154,17 +154,16 @@ class Part:
     def _stored_labels(self, lines: Sequence[Line]) -> Mapping[str, int]:
         """Return a mapping with the label of each text of the lines, and record their values as used, so that the
         limits on new values do not apply to them."""
-        # After the dimensions come event_name of traffic, or experiment, variant and goal of experiment events.
+        # After the dimensions come event_name of traffic, or experiment, variant and goal, which heatmap events lack.
         used: dict[int, set[str]] = {}
-        for types, fields in ((TRAFFIC, (EVENT_NAME,)), (WITH_EXPERIMENT, (EXPERIMENT, VARIANT, GOAL)), (_VITALS, ())):
+        of_experiments = WITH_EXPERIMENT | {HEATMAP}, (EXPERIMENT, VARIANT, GOAL)
+        for types, fields in ((TRAFFIC, (EVENT_NAME,)), of_experiments, (_VITALS, ())):
             texts = [line.texts for line in lines if line.type in types]
             for field, column in zip((*range(len(FIELDS)), *fields), zip(*texts, strict=True), strict=False):
                 used.setdefault(field, set()).update(column)
         data = {line.rest[0] for line in lines if line.type in TRAFFIC}
         used[PROPERTY] = {name for text in data - {None} for name in orjson.loads(text)}
-        # Heatmap events have texts that are not recorded as used.
-        others = [line.texts for line in lines if line.type == HEATMAP]
-        number = self._labels.numbers_of(self._connection, set().union(*used.values(), *others))
+        number = self._labels.numbers_of(self._connection, set().union(*used.values()))
         value_limits.add_values(
             self._connection, [(self._website, field, number[text]) for field, text in self._used.new(used)]
         )

@@ -274,7 +274,7 @@ class _Import:
         try:
             return chunks.next()
         except BadFile as failure:
-            if not chunks.lines:
+            if not self._at.accepted + self._at.duplicates + self._at.sums:
                 raise
             again = "Lines with an id are not imported twice."
             raise BadFile(f"{failure} It was imported up to line {chunks.lines:,}. {again}") from None

@@ -61,12 +61,13 @@ class Plausible:
         except ValueError:
             return (_BAD_TIME,)
         hostname = hostname or self._domain
+        currency = currency.strip("\0")
         id = session, name, hostname, path, keys, contents
         event: dict[str, Any] = {
             "type": "pageview",
             "timestamp": ts_ms,
             "visitor": user,
-            "id": "\n".join((*id, amount) if amount else id),
+            "id": "\n".join((*id, *filter(None, (amount, currency)))),
             "hostname": hostname,
             "pathname": values.pathname(path),
             "referrer": values.referrer(referrer) if referrer else "",
@@ -87,7 +88,7 @@ class Plausible:
             event["event_data"] = dict(zip(names, texts, strict=True))
         if amount and _AMOUNT.fullmatch(amount):
             event["event_data"] = event.get("event_data", {}) | {"value": float(amount)}
-            if currency := currency.strip("\0"):
+            if currency:
                 event["event_data"]["currency"] = currency
         return (event,)
 

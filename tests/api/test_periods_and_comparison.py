@@ -56,6 +56,20 @@ def test_what_does_not_go_together_is_refused(site: Site, query: str, field: str
 
 
 @cases(
+    ("query", "field"),
+    [
+        ("from=2026-11-17&to=2026-11-17&compare=custom&compare_from=2026-11-01&compare_to=2026-11-03", "compare_from"),
+        ("from=2026-11-01&to=2026-11-03&compare=custom&compare_from=2026-11-17&compare_to=2026-11-17", "interval"),
+        # The other day has 25 hours.
+        ("from=2026-10-26&to=2026-10-26&tz=Europe/Berlin&compare=year", "compare"),
+        ("from=2026-10-26&to=2026-10-26&tz=Europe/Berlin&compare=previous", "compare"),
+    ],
+)
+def test_a_series_of_too_many_minutes_names_the_range(site: Site, query: str, field: str) -> None:
+    assert site.invalid_field(f"timeseries?interval=minute&{query}") == field
+
+
+@cases(
     ("query", "begin", "end"),
     [
         ("compare=previous", "2026-11-14", "2026-11-16"),

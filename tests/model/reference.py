@@ -657,25 +657,35 @@ class Query:
         first, last = parse_date(self.get("from")), parse_date(self.get("to"))
         if self.get("compare") == "previous" and not self.get("match_weekday"):
             return self.previous(from_ms, to_ms)
+        weeks = self.weeks(from_ms, to_ms)
         if first is not None and last is not None:
-            begin_ms = day_start(self.zone, self.moved(first, (last - first).days + 1))
-            end_ms = day_start(self.zone, self.moved(last, (last - first).days + 1) + timedelta(days=1))
+            begin_ms = day_start(self.zone, self.moved(first, weeks))
+            end_ms = day_start(self.zone, self.moved(last, weeks) + timedelta(days=1))
         else:
-            begin_ms, end_ms = (self.moved_time(ms, -(-(to_ms - from_ms) // DAY_MS)) for ms in (from_ms, to_ms))
+            begin_ms, end_ms = (self.moved_time(ms, weeks) for ms in (from_ms, to_ms))
         if begin_ms >= end_ms:
             raise BadRequest("the other range is empty")
         return begin_ms, end_ms
 
-    def moved(self, day: date, length_days: int) -> date:
+    def weeks(self, from_ms: int, to_ms: int) -> int:
+        """Return by how many weeks the other range is earlier, with match_weekday: the fewest without an overlap."""
+        first, last = parse_date(self.get("from")), parse_date(self.get("to"))
+        if self.get("compare") == "year":
+            return 52
+        if first is not None and last is not None:
+            return math.ceil(((last - first).days + 1) / 7)
+        return next(weeks for weeks in itertools.count(1) if self.moved_time(to_ms, weeks) <= from_ms)
+
+    def moved(self, day: date, weeks: int) -> date:
         """Return the day of the other range that a day is compared with."""
         if self.get("match_weekday"):
-            return day - timedelta(weeks=52 if self.get("compare") == "year" else math.ceil(length_days / 7))
+            return day - timedelta(weeks=weeks)
         return date(day.year - 1, day.month, 28 if (day.month, day.day) == (2, 29) else day.day)
 
-    def moved_time(self, at_ms: int, length_days: int) -> int:
+    def moved_time(self, at_ms: int, weeks: int) -> int:
         """Return the instant of the same local time on another day."""
         here = local(at_ms, self.zone)
-        return self.same_time(at_ms, self.moved(here.date(), length_days))
+        return self.same_time(at_ms, self.moved(here.date(), weeks))
 
     def same_time(self, at_ms: int, day: date) -> int:
         """Return the instant on a day that has the local time of `at_ms`."""
@@ -690,8 +700,7 @@ class Query:
         last_ms = min(now_ms - now_ms % MINUTE_MS + MINUTE_MS, to_ms) - 1
         first, last = parse_date(self.get("from")), parse_date(self.get("to"))
         if self.get("compare") == "year" or self.get("match_weekday"):
-            days = (last - first).days + 1 if first and last else -(-(to_ms - from_ms) // DAY_MS)
-            part_ms = self.moved_time(last_ms, days)
+            part_ms = self.moved_time(last_ms, self.weeks(from_ms, to_ms))
         elif first and last:
             part_ms = self.same_time(last_ms, self.as_many_before(local(last_ms, self.zone).date(), first, last))
         else:

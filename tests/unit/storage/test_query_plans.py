@@ -632,6 +632,7 @@ def run_sums(connection: sqlite3.Connection, number: int, path: Path) -> None:
     assert totals.count_day(connection, number, day)
     assert field_values.count_day(connection, number, day, 0)
     assert list(imported_sums.pages(connection, number, day, ENTRY_PAGE))
+    imported_sums.views_without_visits(connection, number, [day], ENTRY_PAGE)
     imported_sums.visit_figures(connection, number, day, "pathname")
     assert rollup_state.finish_rebuild(connection, number, day, 1, rollup_state.IMPORTED)
     span = day * DAY_MS, (day + 1) * DAY_MS

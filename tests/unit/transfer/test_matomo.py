@@ -120,3 +120,13 @@ def test_broken_files(imports: Imports, content: str, status: int, message: str)
     imports.take("matomo", content, status=status)
     assert message in imports.errors
     assert "Traceback" not in imports.errors
+
+
+def test_a_visit_with_several_bad_actions_is_one_rejected_line(imports: Imports) -> None:
+    bad = visit(1, action("/"), *[action(None)] * 5)
+    content = "\n".join(map(json.dumps, (bad, visit(2, action("/a")), visit(3, action(None)))))
+    imports.take("matomo", content, "--dry-run")
+    assert "invalid lines: 2 of 3" in imports.errors
+    assert imports.take("matomo", content) == "2"
+    assert imports.errors.count("invalid_action") == 2
+    assert "rejected 2 of 3 lines" in imports.errors

@@ -84,6 +84,15 @@ def test_figures_are_those_of_the_rows(imports: Imports, written: Callable[[Sequ
     assert imports.take("plausible", written(orders)) == "2"
 
 
+def test_rows_that_differ_in_currency_are_two_events(imports: Imports) -> None:
+    orders = [row(name="Order", revenue_source_amount="10", revenue_source_currency=one) for one in ("EUR", "USD")]
+    assert imports.take("plausible", as_csv(orders)) == "2"
+    assert imports.take("plausible", as_tsv(orders)) == "0"
+    # Rows without revenue have NULs for the currency, or no such columns.
+    no_revenue = [row(revenue_source_currency="\0\0\0"), row()]
+    assert imports.take("plausible", as_csv(no_revenue)) == "1"
+
+
 @cases(
     ("given", "expected"),
     [

@@ -283,6 +283,15 @@ def test_the_first_event_of_a_day_replaces_its_sums(imports: Imports) -> None:
     assert wrong(imports) == []
 
 
+def test_an_archive_with_two_files_of_one_name_is_refused(imports: Imports) -> None:
+    head = "date,visitors,pageviews,bounces,visits,visit_duration\n"
+    files = {f"imported_visitors_{day:%Y%m%d}_{day:%Y%m%d}.csv": f"{head}{day},5,9,1,5,10\n" for day in ALL[:2]}
+    first, second = map(str.encode, files)
+    assert imports.take("plausible", sums_files.archive(files).replace(second, first), status=1) == ""
+    assert "is a zip archive with several files of one name: use the original export." in imports.errors
+    assert imports.sql("select count(*) from imported_sum") == [(0,)]
+
+
 def test_the_same_file_again_adds_nothing(imports: Imports) -> None:
     archive = plausible_archive(ALL[:2])
     dry = imports.take("plausible", archive, "--dry-run")
@@ -366,6 +375,43 @@ def test_an_export_contains_the_sums(imports: Imports, tmp_path: Path) -> None:
     assert wrong(other) == []
 
 
+def test_views_per_visit_are_of_sums_with_visits(imports: Imports) -> None:
+    """Beside days of events, whether sums are rolled up or not. Pageviews are of all days."""
+    of_visits = {"visits": 10, "pageviews": 20, "bounces": 4, "duration_ms": 60_000}
+    given = [
+        ("2024-03-26", "/", of_visits),
+        ("2024-03-27", "/", {"pageviews": 80}),
+        ("2024-03-28", "/", of_visits),
+        # Of one day, a page with visits and one without.
+        ("2024-03-28", "/b", {"visits": 0, "pageviews": 7, "bounces": 0, "duration_ms": 0}),
+    ]
+    lines = [
+        {"type": "imported_sum", "day": day, "field": field, "value": value, "visitors": 1, **figures}
+        for day, value, figures in given
+        for field in ("entry_page", "exit_page")
+    ]
+    events = line("2024-03-29T10:00:00Z", path="/") + line("2024-03-29T10:01:00Z", path="/")
+    imports.take("tally", "".join(json.dumps(one) + "\n" for one in lines) + events)
+    for is_built in (False, True):
+        if is_built:
+            work(imports)
+        for side in ("entry", "exit"):
+            for _ in range(2):
+                pages = {page["value"]: page for page in imports.site.data(f"{side}-pages?{RANGE}")}
+                assert (pages["/"]["visits"], pages["/"]["views_per_visit"]) == (21, 2.0)
+                assert pages["/b"]["views_per_visit"] is None
+            ranked = imports.site.data(f"top/{side}_page?{RANGE}&metrics=visits,views_per_visit,pageviews")
+            assert {row["value"]: (row["visits"], row["views_per_visit"], row["pageviews"]) for row in ranked} == {
+                "/": (21, 2.0, 122),
+                "/b": (0, None, 7),
+            }
+    # Sums that are imported later count, too.
+    more = {"type": "imported_sum", "day": "2024-03-30", "field": "entry_page", "value": "/"}
+    take(imports, "tally", json.dumps(more | {"visits": 21, "pageviews": 21, "bounces": 0, "duration_ms": 0}) + "\n")
+    assert imports.site.data(f"entry-pages?{RANGE}")[0]["views_per_visit"] == 1.5
+    assert wrong(imports) == []
+
+
 def test_goatcounter_counts(imports: Imports) -> None:
     take(imports, "goatcounter", sums_files.goatcounter_archive(SOME))
     assert "skipped: 4 counts of browsers, systems and places of custom events" in imports.errors
@@ -411,8 +457,10 @@ def test_ga4_reports(imports: Imports) -> None:
     inner = "Date,Country,Active users\n20240328,Ger\rmany,3\n20240328,Germany,4\n"
     assert take(imports, "ga4", inner) == "1"
     assert "invalid_csv: The row has another number of fields" in imports.errors
-    imports.take("ga4", "Country,Active users\nGermany,3\n", status=1)
-    assert "has no table by day: add Date to the report" in imports.errors
+    for head in ("", "# Start date: 20241201\n# End date: 20241203\n\n"):
+        imports.take("ga4", f"{head}Country,Active users\nGermany,3\n", status=1)
+        assert "has no table by day: add Date to the report" in imports.errors
+        assert "It was imported up to line" not in imports.errors
 
 
 REFUSED = {

@@ -50,6 +50,7 @@ from tally.transfer.line_format import Line, LineReader
 from tally.transfer.visit_merge import News, cut
 from tests.support.app import NOON_MS, ROOT, App, MakeApp, new_database
 from tests.support.cases import cases
+from tests.support.imports import Imports
 from tests.support.process import Command, Serve, clean_environment, until
 from tests.support.read_api import DAY, custom, event, view
 from tests.support.selection import examples
@@ -790,6 +791,14 @@ def test_assignments_of_an_earlier_import(database: Database) -> None:
     database.take([assign("a")])
     assert database.take([assign("b"), convert()], strict=True) == (2, 0, 0)
     assert [line["variant"] for line in database.lines()] == ["a", "b", "a"]
+
+
+def test_imported_heatmap_events_are_found_by_parts_of_texts(imports: Imports) -> None:
+    lines = [line_with(id=path, type="heatmap", pathname=path, country="DE") for path in ("/only-here", "/there")]
+    assert imports.take("tally", "".join(json.dumps(line) + "\n" for line in lines)) == "2"
+    for filters in ("pathname=/only-here", "pathname^=/only", "pathname*=ly-h", "country*=D&filter_pathname$=ere"):
+        found = imports.site.data(f"events?from=2026-11-18&to=2026-11-18&filter_{filters}")
+        assert "/only-here" in [event["pathname"] for event in found], filters
 
 
 def test_days_beyond_retention_accept_no_lines(database: Database) -> None:
