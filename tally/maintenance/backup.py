@@ -19,11 +19,11 @@ import re
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tally.accounts.api_keys import key_salt
 from tally.storage.database import BadDatabase, known_version, open_unchanged, with_schema
@@ -43,6 +43,7 @@ _SCHEMA = r"-schema-(?P<version>\d{1,9})"
 _FORMAT_OFFSET, _JOURNAL_FORMAT = 18, b"\1\1"
 
 IsCancelled = Callable[[], bool]
+File = TypeVar("File", Path, str)
 
 
 class BackupError(Exception):
@@ -144,8 +145,12 @@ def _lock(path: Path, flags: int = 0) -> int | None:
 
 
 def lock_directory(path: Path) -> int | None:
-    """Return the descriptor of a directory, locked; None where another process has locked it."""
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    """Return the descriptor of a directory, locked; None where another process has locked it. Raises BackupError where
+    it is a symbolic link, or another file."""
+    try:
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except NotADirectoryError:
+        raise BackupError(f"{path} is a symbolic link, or no directory: delete it.") from None
     try:
         fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -313,7 +318,19 @@ def make_dated(
     while os.path.lexists(target := directory / f"{source.stem}-{stamp(now_ms)}{source.suffix}"):
         now_ms += SECOND_MS
     size = make_backup(source, target, is_cancelled, copied)
-    return DatedBackup(target, size, _rotate(directory, source, keep, target), leftovers)
+    rotated = superseded([one for one in backups(directory, source) if one[1] != target], keep, now_ms)
+    for path in rotated:
+        path.unlink()
+    return DatedBackup(target, size, rotated, leftovers)
+
+
+def superseded(older: Iterable[tuple[int, File]], keep: int, now_ms: int) -> list[File]:
+    """Return which backups, given as (time in ms, file), are deleted so that `keep` remain with one made at `now_ms`.
+
+    The oldest are, but first those with later times, from when the clock was wrong.
+    """
+    found = sorted(older, key=lambda one: (one[0] <= now_ms, one[0]))
+    return [file for _, file in found[: max(0, len(found) - (keep - 1))]]
 
 
 def _named(directory: Path, source: Path, kind: str = "", ending: str = "") -> Iterator[tuple[Path, "re.Match[str]"]]:
@@ -340,15 +357,6 @@ def _salt(path: Path) -> bytes:
             return key_salt(connection)
     except (sqlite3.Error, BadDatabase, TypeError, ValueError):
         return b""
-
-
-def _rotate(directory: Path, source: Path, keep: int, made: Path) -> list[Path]:
-    # The new one is kept even where a wrong clock dated older ones into the future.
-    old = [path for _, path in backups(directory, source) if path != made]
-    rotated = old[: max(0, len(old) - (keep - 1))]
-    for path in rotated:
-        path.unlink()
-    return rotated
 
 
 def delete_leftovers(directory: Path, source: Path) -> list[Path]:

@@ -2,7 +2,8 @@
 
 A checked copy of the database is made in a directory beside it, as by `backup`, encrypted where recipients are given,
 and uploaded. The destination compares what it has stored with the file before the file gets its name. Only then are
-older files deleted: all but the newest N backups of this database, and the increments that the new backup holds.
+older files deleted: all but the newest N backups of this database, the increments that the new backup holds, and those
+of another series without a backup.
 
 Ids of events are positions in the database only as long as it is not restored: afterwards they are assigned again. So
 names have a series, a random number that is stored in the database. `restore` removes it, and the next backup begins
@@ -12,8 +13,8 @@ at the destination.
 
 import contextlib
 import os
+import re
 import secrets
-import shutil
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ from tally.maintenance.backup import (
     never,
     open_immutable,
     require_free_space,
+    superseded,
 )
 from tally.maintenance.scheduled_backup import Made, Nightly, lower_priority
 from tally.offsite import age, names
@@ -39,8 +41,13 @@ from tally.offsite.destination import Destination, DestinationError, open_destin
 from tally.settings import BadSetting, Settings
 from tally.storage import meta
 from tally.storage.database import COMMAND_BUSY_S, BadDatabase, connect_writer, open_unchanged, transaction
+from tally.storage.file_lock import set_owner
 
 _DIRECTORY = ".offsite"
+# Of this module and of offsite_restore.py: a database with its log or its unfinished copy, an increment, its lines.
+_WORK_FILE = re.compile(
+    r"backup\.db(?:\.unfinished|\.age|-wal|-shm|-journal)?|increment(?:\.age)?|\d+\.ndjson", re.ASCII
+)
 # A network that failed is often back soon; a wrong password is not.
 _FIRST_PAUSE_NS, _MAX_PAUSE_NS = 60_000_000_000, 3_600_000_000_000
 
@@ -130,19 +137,31 @@ def identify(path: Path) -> str:
 
 @contextlib.contextmanager
 def work_directory(db: Path) -> Iterator[Path]:
-    """Yield an empty directory beside a database, for this process alone; delete it at the end. Raises BackupError."""
+    """Yield a directory beside a database, for this process alone, without leftovers; delete it at the end. Raises
+    BackupError."""
     path = db.resolve().with_name(db.name + _DIRECTORY)
-    path.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
     lock = lock_directory(path)
     if lock is None:
         raise BackupError(f"{path} is in use: another backup to a destination, or a restore, is running.")
     try:
-        for leftover in path.iterdir():
-            leftover.unlink()
+        _empty(lock)
+        if not os.listdir(lock):
+            set_owner(lock, db)
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            _empty(lock)
+            path.rmdir()
         os.close(lock)
+
+
+def _empty(directory: int) -> None:
+    """Delete the files of backups and restores in an open directory, and no others."""
+    for name in os.listdir(directory):
+        if _WORK_FILE.fullmatch(name):
+            os.unlink(name, dir_fd=directory)
 
 
 def make_offsite(
@@ -176,11 +195,15 @@ def make_offsite(
             destination.put(name, packed)
             size = packed.seek(0, os.SEEK_END)
     stored = names.catalog(destination.files()).of(database)
-    # The new one is kept even where a wrong clock dated older ones into the future.
-    older = [backup.name for backup in stored.backups if backup.name != name]
-    deleted = older[: max(0, len(older) - (offsite.keep - 1))]
+    older = [(backup.time_ms, backup.name) for backup in stored.backups if backup.name != name]
+    deleted = superseded(older, offsite.keep, now_ms)
     leftovers = [unfinished for unfinished in stored.unfinished if ".db" in unfinished]
-    held = [one.name for one in stored.increments if one.series != series or one.to <= position]
+    kept = {backup.series for backup in stored.backups if backup.name not in deleted}
+    held = [
+        one.name
+        for one in stored.increments
+        if (one.to <= position if one.series == series else one.series not in kept)
+    ]
     for replaced in (*deleted, *leftovers, *held):
         destination.delete(replaced)
     return Made(name, size, len(deleted), len(leftovers)), series, position

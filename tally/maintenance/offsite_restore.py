@@ -20,6 +20,7 @@ from tally.maintenance.backup import BackupError, check, read_error
 from tally.maintenance.offsite_backup import identify
 from tally.offsite import age, names
 from tally.offsite.destination import Destination
+from tally.rounding import counted
 from tally.storage.database import open_database
 from tally.transfer.files import BadFile
 from tally.transfer.increments import Collection, Restored
@@ -85,6 +86,11 @@ def fetch(
         one for one in stored.of(backup.database).increments if one.series == backup.series and one.to > backup.position
     ]
     _require_space(backup, increments, directory)
+    for earlier, count in _of_other_series(stored.of(backup.database), backup.series):
+        report(
+            f"{earlier} and {counted(count, 'increment')} after it are of the database before it was replaced:"
+            " to restore them instead, add /NAME of that backup to the URL"
+        )
     path = directory / "backup.db"
     report(f"downloading {backup.name}, {backup.size:,} bytes")
     _download(destination, backup.name, identity, path)
@@ -138,6 +144,15 @@ def _check(path: Path, backup: names.Backup) -> None:
         raise read_error(failure, Path(backup.name), _HINT) from None
     if identify(path) != backup.database:
         raise BackupError(f"{backup.name} is the backup of another database than its name says: {_HINT}.")
+
+
+def _of_other_series(stored: names.Catalog, series: str) -> Iterator[tuple[str, int]]:
+    """Yield the newest backup of each other series that has increments after it, and how many."""
+    newest = {backup.series: backup for backup in stored.backups if backup.series != series}
+    for backup in newest.values():
+        count = sum(one.series == backup.series and one.to > backup.position for one in stored.increments)
+        if count:
+            yield backup.name, count
 
 
 def _gaps(backup: names.Backup, increments: list[names.Increment]) -> Iterator[tuple[int, int]]:

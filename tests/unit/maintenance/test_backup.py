@@ -215,6 +215,13 @@ def test_the_new_backup_is_kept_among_later_dates(db: Path, folder: Path) -> Non
     assert names(folder) == ["analytics-20261118T120001Z.db", "analytics-20261118T120009Z.db"]
 
 
+def test_backups_dated_in_the_future_are_replaced_first(db: Path, folder: Path) -> None:
+    """They do not count among the newest: their data is older."""
+    for days in (4000, 4001, 1, 2, 3):
+        make_dated(db, folder, 3, NOON_MS + days * DAY_MS)
+    assert names(folder) == [f"analytics-202611{day}T120000Z.db" for day in (19, 20, 21)]
+
+
 def test_other_files_are_not_deleted(db: Path, folder: Path, tmp_path: Path) -> None:
     """Only copies of this database with the name of a dated backup are."""
     other = tmp_path / "other" / "analytics.db"

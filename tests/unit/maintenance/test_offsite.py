@@ -4,6 +4,7 @@ The destination is a directory of this machine (`Folder`). tests/robustness/test
 the real `age`, and kills.
 """
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -15,14 +16,16 @@ import pytest
 
 from tally.accounts.websites import delete_website
 from tally.maintenance import increment_stream, offsite_restore
-from tally.maintenance.backup import BackupError
+from tally.maintenance.backup import BackupError, make_backup
 from tally.maintenance.increment_stream import IncrementStream
-from tally.maintenance.offsite_backup import Offsite, OffsiteBackup, make_offsite
+from tally.maintenance.offsite_backup import Offsite, OffsiteBackup, make_offsite, work_directory
 from tally.maintenance.restore import restore
 from tally.offsite import names
 from tally.offsite.destination import DestinationError, StoredFile, require_same, usable
+from tally.timestamps import DAY_MS
 from tally.transfer.increments import Restored
 from tests.support.app import NOON_MS, OWNER, ManualClock
+from tests.support.process import by_root
 from tests.support.read_api import Site, SyncApp, custom, sync_app_at, view
 
 HOUR_S = 3600
@@ -284,10 +287,91 @@ def test_after_a_restore_another_series_begins(
     sender.pass_time()
     stored = folder.stored
     assert len({backup.series for backup in stored.backups}) == 2
-    assert {increment.series for increment in stored.increments} == {stored.backups[-1].series} != {first.series}
+    assert stored.backups[-1].series != first.series
+    assert {increment.series for increment in stored.increments} - {first.series} == {stored.backups[-1].series}
     got = fetched(folder, tmp_path / "elsewhere")
     assert rows(got.path, EVENTS) == rows(app.db, EVENTS)
     assert len(rows(got.path, EVENTS)) == 3
+
+
+@pytest.mark.parametrize("way", ["restore", "copy", "command"])
+def test_increments_of_the_database_before_remain_with_their_backup(
+    sender: Sender, folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str
+) -> None:
+    """After a restore of another file, or a copy by hand, nothing else has their events."""
+    app, site, local = sender.sync_app.app, sender.sync_app.site(), tmp_path / "local.db"
+    make_backup(app.db, local)
+    site.send(view("10:00"))
+    sender.pass_time()
+    site.send(view("10:01", "/b"), view("10:02", "/c"))
+    sender.pass_time()
+    (first,), (increment,) = folder.stored.backups, folder.stored.increments
+    sender.sync_app.run(app.close())
+    if way == "restore":
+        restore(local, app.db, NOON_MS)
+    else:
+        Path(f"{app.db}-wal").unlink(missing_ok=True)
+        shutil.copy(local, app.db)
+    sender.sync_app.run(app.open())
+    sender.begin()
+    if way == "command":
+        make_offsite(sender.offsite, folder, None, sender.clock.wall_ms())
+    else:
+        site.send(view("10:05", "/after"))
+        sender.pass_time()
+    assert increment in folder.stored.increments
+    newest = fetched(folder, tmp_path / "elsewhere")
+    assert newest.backup == folder.stored.backups[-1] != first
+    words = f"{first.name} and 1 increment after it are of the database before it was replaced"
+    assert words in capsys.readouterr().out
+    assert fetched(folder, tmp_path / "elsewhere", first.name).restored.events == 2
+    for _ in range(2):
+        sender.pass_time(24 * HOUR_S)
+    assert first.series not in {one.series for one in (*folder.stored.backups, *folder.stored.increments)}
+
+
+def test_backups_dated_in_the_future_are_replaced_first(sender: Sender, folder: Folder) -> None:
+    for days in (4000, 4001, 1, 2, 3):
+        made = make_offsite(sender.offsite, folder, None, NOON_MS + days * DAY_MS)[0]
+        assert made.name in [backup.name for backup in folder.stored.backups]
+    assert [backup.time_ms for backup in folder.stored.backups] == [NOON_MS + days * DAY_MS for days in (2, 3)]
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "file"])
+def test_a_work_directory_that_is_a_link_is_refused(sender: Sender, folder: Folder, tmp_path: Path, kind: str) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "backup.db").write_text("mine")
+    path = sender.offsite.db.with_name("analytics.db.offsite")
+    if kind == "file":
+        path.write_text("mine")
+    else:
+        path.symlink_to(other if kind == "link" else tmp_path / "nowhere")
+    with pytest.raises(BackupError, match=r"analytics\.db\.offsite is a symbolic link, or no directory: delete it"):
+        make_offsite(sender.offsite, folder, None, NOON_MS)
+    assert (other / "backup.db").read_text() == "mine"
+    assert folder.stored.backups == []
+
+
+def test_a_work_directory_is_emptied_of_leftovers_alone(sender: Sender, folder: Folder) -> None:
+    path = sender.offsite.db.with_name("analytics.db.offsite")
+    path.mkdir()
+    for leftover in ("backup.db", "backup.db.unfinished", "backup.db.age", "increment", "0.ndjson"):
+        (path / leftover).touch()
+    (path / "notes.txt").write_text("mine")
+    make_offsite(sender.offsite, folder, None, NOON_MS)
+    assert [one.name for one in path.iterdir()] == ["notes.txt"]
+    (path / "notes.txt").unlink()
+    make_offsite(sender.offsite, folder, None, NOON_MS)
+    assert not path.exists()
+
+
+@by_root
+def test_a_work_directory_of_root_belongs_to_the_owner_of_the_database(sender: Sender) -> None:
+    """Where it remains after a command of root was killed, the server can use it."""
+    os.chown(sender.offsite.db, 4711, 4712)
+    with work_directory(sender.offsite.db) as path:
+        assert (path.stat().st_uid, path.stat().st_gid) == (4711, 4712)
 
 
 def test_imports_and_deleted_websites_are_not_in_increments(sender: Sender, folder: Folder, tmp_path: Path) -> None:
