@@ -80,7 +80,8 @@ def fetch(
 
     Raises BackupError, BadDatabase, DestinationError, OSError, sqlite3.Error.
     """
-    stored = names.catalog(destination.files())
+    # However many increments there are, nothing else may have their events.
+    stored = names.catalog(destination.files(limit=None))
     backup = choose(stored, name, where)
     increments = [
         one for one in stored.of(backup.database).increments if one.series == backup.series and one.to > backup.position

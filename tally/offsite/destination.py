@@ -3,8 +3,9 @@
 A file is complete or absent under its name. It is uploaded under a temporary name (S3: in parts that become an object
 at the end), read back, compared by size and SHA-256, and only then gets its name. Files are streamed in blocks.
 
-What a destination returns is not trusted: a listing is bounded, and names that this program cannot have given are left
-out, so that no name is a path. Errors are DestinationError, whose message has the reason and the fix, and no secret.
+What a destination returns is not trusted: a listing is bounded (but for a restore), and names that this program cannot
+have given are left out, so that no name is a path. Errors are DestinationError, whose message has the reason and the
+fix, and no secret.
 
 The URL has no password. Credentials come from TALLY_BACKUP_... variables of the environment, or from a file with lines
 such as `password = ...`; a variable takes precedence.
@@ -25,8 +26,9 @@ from tally.resources import install_command
 BLOCK_BYTES = 1_048_576
 CONNECT_S, READ_S = 30, 60
 UNFINISHED = ".unfinished"
-# Each backup and increment is one file; older ones are deleted.
-MAX_FILES = 100_000
+# Each backup and increment is one file. Increments, up to 86,400 a day, are deleted by the next backup: this many are
+# made in five days in which backups fail. A catalog of them takes some 250 MB of memory.
+MAX_FILES = 500_000
 _NAME = re.compile(r"tally-[a-z0-9][A-Za-z0-9.-]{0,150}")
 _CREDENTIALS = ("user", "password", "key_file", "known_hosts")
 _VARIABLE = "TALLY_BACKUP_"
@@ -58,7 +60,7 @@ class Destination(Protocol):
     def put(self, name: str, file: BinaryIO) -> None:
         """Store a complete copy of an open file, which is read from its beginning; replace one of that name."""
 
-    def files(self) -> list[StoredFile]:
+    def files(self, limit: int | None = MAX_FILES) -> list[StoredFile]:
         """Return the files whose names this program may have given, in the order of their names."""
 
     def get(self, name: str) -> Iterator[bytes]:
@@ -149,13 +151,13 @@ def plain(failure: Exception, credentials: Credentials) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
-def usable(files: Iterable[StoredFile]) -> list[StoredFile]:
+def usable(files: Iterable[StoredFile], limit: int | None = MAX_FILES) -> list[StoredFile]:
     """Return the files whose names this program may have given, sorted. Raises DestinationError for too many."""
     found = []
     for number, file in enumerate(files):
-        if number >= MAX_FILES:
+        if limit is not None and number >= limit:
             raise DestinationError(
-                f"There are more than {MAX_FILES:,} files: use a directory (S3: a prefix) for Tally alone."
+                f"There are more than {limit:,} files: use a directory (S3: a prefix) for Tally alone."
             )
         if _NAME.fullmatch(file.name):
             found.append(file)

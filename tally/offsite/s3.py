@@ -21,6 +21,7 @@ from obstore.store import S3Store
 from tally.offsite.destination import (
     BLOCK_BYTES,
     CONNECT_S,
+    MAX_FILES,
     READ_S,
     Credentials,
     DestinationError,
@@ -82,10 +83,10 @@ class S3:
                 self.delete(name)
             raise
 
-    def files(self) -> list[StoredFile]:
+    def files(self, limit: int | None = MAX_FILES) -> list[StoredFile]:
         """Return the files whose names this program may have given."""
         with self._errors("the bucket cannot be listed"):
-            return usable(self._objects())
+            return usable(self._objects(), limit)
 
     def _objects(self) -> Iterator[StoredFile]:
         for some in obstore.list(self._store):

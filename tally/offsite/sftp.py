@@ -20,6 +20,7 @@ import paramiko
 from tally.offsite.destination import (
     BLOCK_BYTES,
     CONNECT_S,
+    MAX_FILES,
     READ_S,
     UNFINISHED,
     Credentials,
@@ -70,14 +71,15 @@ class Sftp:
                 self._remove(sftp, name)
                 sftp.rename(temporary, f"{self._path}/{name}")
 
-    def files(self) -> list[StoredFile]:
+    def files(self, limit: int | None = MAX_FILES) -> list[StoredFile]:
         """Return the files whose names this program may have given."""
         with self._errors("the directory cannot be listed") as sftp:
-            return usable(
+            found = (
                 StoredFile(one.filename, one.st_size or 0)
                 for one in sftp.listdir_iter(self._path)
                 if stat.S_ISREG(one.st_mode or stat.S_IFREG)
             )
+            return usable(found, limit)
 
     def get(self, name: str) -> Iterator[bytes]:
         """Yield the bytes of a file in blocks."""

@@ -13,13 +13,14 @@ import re
 import ssl
 from base64 import b64encode
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 from xml.etree import ElementTree
 
 from tally.offsite.destination import (
     BLOCK_BYTES,
     CONNECT_S,
+    MAX_FILES,
     READ_S,
     UNFINISHED,
     Credentials,
@@ -36,8 +37,8 @@ _LISTED = (
     b'<?xml version="1.0" encoding="utf-8"?><propfind xmlns="DAV:"><prop><getcontentlength/><resourcetype/></prop>'
     b"</propfind>"
 )
-# 20,000 files; more are not needed.
-_MAX_LISTING_BYTES = 16 * 1_048_576
+# A listing is read in blocks and may be long: Apache writes some 310 bytes for each file.
+_LISTING_BLOCK_BYTES, _MAX_ENTRY_BYTES = 65_536, 1_048_576
 _FIXES = {
     401: "check user and password of the credentials",
     403: "check the permissions of the user",
@@ -70,28 +71,41 @@ class WebDav:
         require_same(name, file, self.get(temporary))
         self._status(what, "MOVE", temporary, headers={"Destination": self._where + self._path(name), "Overwrite": "T"})
 
-    def files(self) -> list[StoredFile]:
+    def files(self, limit: int | None = MAX_FILES) -> list[StoredFile]:
         """Return the files whose names this program may have given."""
         what = "the directory cannot be listed"
         headers = {"Depth": "1", "Content-Type": "application/xml"}
-        with self._response(what, "PROPFIND", "", _LISTED, headers, also=(404,)) as response:
-            if response.status == 404:
-                return []
-            body = response.read(_MAX_LISTING_BYTES + 1)
-        if len(body) > _MAX_LISTING_BYTES:
-            raise DestinationError(f"{self._where}: the directory has too many files: use one for Tally alone.")
-        return usable(self._listed(body))
+        with self._response(what, "PROPFIND", "", _LISTED, headers, also=(404,)) as response, self._errors(what):
+            return [] if response.status == 404 else usable(self._listed(response), limit)
 
-    def _listed(self, body: bytes) -> Iterator[StoredFile]:
+    def _listed(self, response: http.client.HTTPResponse) -> Iterator[StoredFile]:
+        """Yield the entries of a listing as they arrive; those that are no file of the directory have no name."""
+        parser: ElementTree.XMLPullParser[Any] = ElementTree.XMLPullParser(("start", "end"))
+        root: ElementTree.Element | None = None
+        unread = 0
         try:
-            responses = ElementTree.fromstring(body).iterfind("{DAV:}response")
+            while block := response.read(_LISTING_BLOCK_BYTES):
+                parser.feed(block)
+                unread += len(block)
+                for event, element in cast(Iterator[tuple[str, ElementTree.Element]], parser.read_events()):
+                    root = element if root is None else root
+                    if event == "end" and element.tag == "{DAV:}response":
+                        yield self._entry(element)
+                        # The entries before need no memory.
+                        root.clear()
+                        unread = 0
+                if unread > _MAX_ENTRY_BYTES:
+                    raise DestinationError(f"{self._where}: an entry of the listing is too long: is this WebDAV?")
+            parser.close()
         except ElementTree.ParseError as failure:
             raise DestinationError(f"{self._where}: the listing is not XML ({failure}): is this WebDAV?") from None
-        for one in responses:
-            path = unquote(urlsplit(one.findtext("{DAV:}href", "").strip()).path)
-            size = one.findtext(".//{DAV:}getcontentlength") or ""
-            if path.startswith(self._base) and re.fullmatch("[0-9]{1,18}", size):
-                yield StoredFile(path.removeprefix(self._base), int(size))
+
+    def _entry(self, entry: ElementTree.Element) -> StoredFile:
+        path = unquote(urlsplit(entry.findtext("{DAV:}href", "").strip()).path)
+        size = entry.findtext(".//{DAV:}getcontentlength") or ""
+        if not path.startswith(self._base) or not re.fullmatch("[0-9]{1,18}", size):
+            return StoredFile("", 0)
+        return StoredFile(path.removeprefix(self._base), int(size))
 
     def get(self, name: str) -> Iterator[bytes]:
         """Yield the bytes of a file in blocks."""

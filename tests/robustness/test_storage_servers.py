@@ -3,6 +3,7 @@
 tests/robustness/test_lost_machine.py has the commands that use them.
 """
 
+import contextlib
 import os
 import ssl
 import subprocess
@@ -18,7 +19,13 @@ import pytest
 import trustme
 
 from tally.offsite import age
-from tally.offsite.destination import BLOCK_BYTES, Credentials, Destination, DestinationError, open_destination
+from tally.offsite.destination import (
+    BLOCK_BYTES,
+    Credentials,
+    Destination,
+    DestinationError,
+    open_destination,
+)
 from tests.support.offsite import KINDS, USER, StorageServer, restart, running
 
 NAME = "tally-4f2a9c1b-20261122T030000Z-81c0d2aa-120345.db"
@@ -210,6 +217,76 @@ def test_certificates_are_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         finally:
             server.shutdown()
             thread.join()
+
+
+class Listing(BaseHTTPRequestHandler):
+    """Lists as many files as the path says, as Apache does; or one with a long name."""
+
+    protocol_version = "HTTP/1.1"
+    files, name_bytes, end = 90_000, 0, b"</D:multistatus>"
+
+    def do_PROPFIND(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(207)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(b'<?xml version="1.0" encoding="utf-8"?>\n<D:multistatus xmlns:D="DAV:">')
+        with contextlib.suppress(OSError):
+            for first in range(0, self.files, 1_000):
+                self.wfile.write(b"".join(map(self.entry, range(first, min(first + 1_000, self.files)))))
+            self.wfile.write(self.end)
+        self.close_connection = True
+
+    def entry(self, n: int) -> bytes:
+        name = "x" * self.name_bytes or f"tally-4f2a9c1b-81c0d2aa-{n:09}-{n + 1:09}.ndjson.gz"
+        return (
+            '<D:response xmlns:lp1="DAV:">\n'
+            f"<D:href>/x/{name}</D:href>\n<D:propstat>\n<D:prop>\n<lp1:resourcetype/>\n"
+            "<lp1:getcontentlength>1234</lp1:getcontentlength>\n</D:prop>\n<D:status>HTTP/1.1 200 OK</D:status>\n"
+            "</D:propstat>\n</D:response>\n"
+        ).encode()
+
+    def log_message(self, format: str, *words: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def listing(**options: object) -> Iterator[str]:
+    """Yield the URL of a server that answers with a listing."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Given", (Listing,), options)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/x"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_increments_of_a_day_are_listed() -> None:
+    """With one each second; by WebDAV these are 28 MB."""
+    with listing() as url, closing(open_destination(url, None, {})) as opened:
+        found = opened.files()
+    assert len(found) == 90_000
+    assert found[-1] == ("tally-4f2a9c1b-81c0d2aa-000089999-000090000.ndjson.gz", 1234)
+
+
+def test_a_listing_is_bounded() -> None:
+    for name_bytes in (0, 5):
+        with (
+            listing(files=2_001, name_bytes=name_bytes) as url,
+            closing(open_destination(url, None, {})) as opened,
+        ):
+            assert len(opened.files(2_001)) == (0 if name_bytes else 2_001)
+            with pytest.raises(DestinationError, match="more than 2,000 files"):
+                opened.files(2_000)
+    for options, words in (
+        ({"files": 1, "name_bytes": 3_000_000}, "an entry of the listing is too long"),
+        ({"files": 1, "end": b""}, "the listing is not XML"),
+        ({"files": 1, "end": b"</D:wrong>"}, "the listing is not XML"),
+    ):
+        with listing(**options) as url:
+            refused_by(url, {}, words)
 
 
 # --- age

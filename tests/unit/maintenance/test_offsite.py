@@ -50,8 +50,8 @@ class Folder:
         with self.path(name).open("wb") as target:
             shutil.copyfileobj(file, target)
 
-    def files(self) -> list[StoredFile]:
-        return usable(StoredFile(path.name, path.stat().st_size) for path in self.path("").iterdir())
+    def files(self, limit: int | None = 6) -> list[StoredFile]:
+        return usable((StoredFile(path.name, path.stat().st_size) for path in self.path("").iterdir()), limit)
 
     def get(self, name: str) -> Iterator[bytes]:
         yield self.path(name).read_bytes()
@@ -401,8 +401,8 @@ def test_what_a_destination_returns_is_checked(sender: Sender, folder: Folder, t
     (backup,), (increment,) = folder.stored.backups, folder.stored.increments
     for wrong in ("../tally-x", "tally-..", "tally-a/b", "/etc/passwd", "tally-\n", ".", "tally-" + "a" * 200):
         assert usable([StoredFile(wrong, 1)]) == [], wrong
-    with pytest.raises(DestinationError, match="more than 100,000 files"):
-        usable(StoredFile(f"tally-{n}", 1) for n in range(100_001))
+    with pytest.raises(DestinationError, match="more than 500,000 files"):
+        usable(StoredFile("other", 1) for _ in range(500_001))
     with (tmp_path / "sent").open("w+b") as file:
         file.write(bytes(2_000_000))
         with pytest.raises(DestinationError, match=r"5 of 2,000,000 bytes are stored"):
@@ -426,6 +426,18 @@ def test_what_a_destination_returns_is_checked(sender: Sender, folder: Folder, t
         fetched(folder, tmp_path / "elsewhere", backup.name)
     with pytest.raises(BackupError, match="There is no backup of Tally at far: check the URL"):
         offsite_restore.choose(names.catalog([]), "", "far")
+
+
+def test_a_restore_has_no_limit_of_files(sender: Sender, folder: Folder, tmp_path: Path) -> None:
+    site = sender.sync_app.site()
+    site.send(view("10:00"))
+    sender.pass_time()
+    for n in range(7):
+        site.send(view("10:01", f"/{n}"))
+        sender.pass_time()
+    with pytest.raises(DestinationError, match="more than 6 files"):
+        folder.files()
+    assert fetched(folder, tmp_path / "elsewhere").restored.events == 7
 
 
 @pytest.mark.parametrize(
