@@ -288,6 +288,7 @@ def open_unchanged(path: Path) -> sqlite3.Connection:
     """Return a read-only connection to a database of this version or an older one, unmigrated. Raises BadDatabase."""
     check_path(path, create=False)
     try:
+        refuse_other(path)
         connection = connect_reader(path)
         try:
             known_version(connection, path)
@@ -311,6 +312,19 @@ def known_version(connection: sqlite3.Connection, path: Path, advice: str = _OTH
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
     """Raise BadDatabase for the database of a newer release or of another program."""
     _refuse_newer(_version(connection, path), VERSION, path)
+
+
+def refuse_other(path: Path) -> None:
+    """Raise BadDatabase for the database of a newer release or of another program, unless it has a log.
+
+    Creates and changes no file. Other connections that only read create a log, which they cannot delete; those that
+    write also undo a transaction that a kill has left.
+    """
+    if log_of(path).exists():
+        return
+    # What cannot be read in this way, such as a file without its journal, another connection reads or reports.
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(_connect(path, "ro&immutable=1", 0)) as connection:
+        check_version(connection, path)
 
 
 def explained(failure: Exception, path: Path) -> BadDatabase:

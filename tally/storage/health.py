@@ -35,6 +35,7 @@ from tally.storage.database import (
     damaged,
     explained,
     log_of,
+    refuse_other,
     transaction,
 )
 
@@ -325,6 +326,7 @@ def check_at_start(path: Path) -> None:
         check_path(path, create=True)
         return  # it will be created
     try:
+        refuse_other(path)
         try:
             reader = connect_reader(path)
         except sqlite3.OperationalError as failure:
