@@ -184,12 +184,15 @@ def _restore(given: argparse.Namespace, settings: Settings) -> None:
     finally:
         os.close(lock)
     say(f"restored from {source}, checked")
-    if kept is not None:
-        say(f"the previous database is kept as {kept}: delete it when it is no longer needed")
+    for path in kept:
+        if path.name.endswith(("-wal", "-journal")):
+            say(f"the log of the previous database could not be written into it and is kept as {path}")
+        else:
+            say(f"the previous database is kept as {path}: delete it when it is no longer needed")
 
 
-def _restore_offsite(given: argparse.Namespace, settings: Settings) -> tuple[Path | None, str]:
-    """Restore from another machine; return the path of the previous database, and the name of the backup."""
+def _restore_offsite(given: argparse.Namespace, settings: Settings) -> tuple[list[Path], str]:
+    """Restore from another machine; return the paths of the previous database, and the name of the backup."""
     from tally.maintenance.offsite_backup import work_directory
     from tally.maintenance.offsite_restore import fetch, split_name
     from tally.offsite.destination import DestinationError, open_destination

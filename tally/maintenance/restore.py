@@ -6,8 +6,9 @@ The previous database is kept beside it as `analytics.db.replaced-20261122T03000
 that were uploaded to it and not imported are deleted: they belong to its websites.
 
 SQLite finds the write-ahead log by the database's path, so the previous database's log must not stay there: SQLite
-would write it into the restored one. It is checkpointed into the previous database first; where that one is damaged and
-cannot be, its log is renamed along with it.
+would write it into the restored one. It is checkpointed into the previous database first; where that one is damaged,
+missing or empty, or cannot be written, its log is renamed along with it. So is a journal, which a transaction without a
+log has. If a restore is killed then, the next start renames both back.
 """
 
 import contextlib
@@ -30,16 +31,18 @@ from tally.maintenance.backup import (
 )
 from tally.resources import uploads_directory
 from tally.storage import meta
-from tally.storage.database import VERSION, known_version, log_of, open_database
+from tally.storage.database import REPLACED, RESTORING, VERSION, known_version, open_database
 from tally.storage.file_lock import set_owner
 from tally.timestamps import SECOND_MS
 
-_RESTORING = ".restoring"
+# The endings of a log and of a journal.
+_LOGS = ("-wal", "-journal")
 _HINT = "choose another backup"
 
 
-def restore(file: Path, db: Path, now_ms: int) -> Path | None:
-    """Replace the database at `db` with a checked copy of `file`; return the path of the previous one, if any.
+def restore(file: Path, db: Path, now_ms: int) -> list[Path]:
+    """Replace the database at `db` with a checked copy of `file`; return the paths of the previous one, if any, and of
+    its log and journal, where these could not be written into it.
 
     The caller holds the server's lock. Raises BackupError, OSError, sqlite3.Error.
     """
@@ -67,7 +70,7 @@ def restore(file: Path, db: Path, now_ms: int) -> Path | None:
 
 
 def _copy_path(db: Path) -> Path:
-    return db.with_name(db.name + _RESTORING)
+    return db.with_name(db.name + RESTORING)
 
 
 def check_paths(file: Path, db: Path) -> None:
@@ -106,22 +109,32 @@ def _open_backup(file: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
 
 
-def _replace(copy: Path, db: Path, now_ms: int) -> Path | None:
-    log, shared = log_of(db), db.with_name(db.name + "-shm")
-    kept = None
+def _replace(copy: Path, db: Path, now_ms: int) -> list[Path]:
+    kept = _free_name(db, now_ms)
     if db.exists():
-        _checkpoint(db)
-        kept = _free_name(db, now_ms)
+        # SQLite would delete the log of an empty database.
+        if db.stat().st_size or not any(_has_content(db, ending) for ending in _LOGS):
+            _checkpoint(db)
         _keep(db, kept)
-        if log.exists():
+    for ending in _LOGS:
+        if _has_content(db, ending):
             # At its old name SQLite would write it into the restored database.
-            os.rename(log, log_of(kept))
-    log.unlink(missing_ok=True)
-    shared.unlink(missing_ok=True)
+            os.rename(_beside(db, ending), _beside(kept, ending))
+        _beside(db, ending).unlink(missing_ok=True)
+    _beside(db, "-shm").unlink(missing_ok=True)
     sync_directory(db)
     os.replace(copy, db)
     sync_directory(db)
-    return kept
+    return [path for path in (kept, *(_beside(kept, ending) for ending in _LOGS)) if path.exists()]
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _has_content(path: Path, ending: str) -> bool:
+    log = _beside(path, ending)
+    return log.exists() and log.stat().st_size > 0
 
 
 def _checkpoint(db: Path) -> None:
@@ -142,24 +155,26 @@ def _checkpoint(db: Path) -> None:
 
 
 def _delete_uploads(db: Path) -> None:
-    # Not the directory: it may be a link to a larger disk.
+    # Not the directory: it may be a link to a larger disk, and to a directory that has other files too.
     with contextlib.suppress(OSError):
         for path in uploads_directory(db).iterdir():
-            if not path.is_dir():
+            if path.suffix in (".part", ".json") and not path.is_dir():
                 path.unlink()
 
 
 def _free_name(db: Path, now_ms: int) -> Path:
-    while os.path.lexists(kept := db.with_name(f"{db.name}.replaced-{stamp(now_ms)}")):
+    while True:
+        kept = _beside(db, f"{REPLACED}{stamp(now_ms)}")
+        if not any(os.path.lexists(_beside(kept, ending)) for ending in ("", *_LOGS)):
+            return kept
         now_ms += SECOND_MS
-    return kept
 
 
 def _keep(db: Path, kept: Path) -> None:
     try:
         os.link(db, kept)
     except OSError:
-        # A file system without links: for a moment the path does not exist.
+        # A file system without links: for a moment the path does not exist. `check_path` refuses what a kill leaves.
         os.rename(db, kept)
 
 
@@ -178,12 +193,18 @@ def delete_leftovers(db: Path) -> None:
     copy = _copy_path(db)
     _delete_second_name(db)
     for ending in ("", "-wal", "-shm", "-journal"):
-        copy.with_name(copy.name + ending).unlink(missing_ok=True)
+        _beside(copy, ending).unlink(missing_ok=True)
 
 
 def _delete_second_name(db: Path) -> None:
-    """Delete the name under which a killed restore meant to keep a database that it did not replace."""
+    """Delete the name under which a killed restore meant to keep a database that it did not replace. Rename its log
+    back, unless the database was changed since: the log would overwrite that."""
     if db.is_file() and db.stat().st_nlink > 1:
-        for name in db.parent.glob(f"{glob.escape(db.name)}.replaced-*"):
+        for name in db.parent.glob(f"{glob.escape(db.name)}{REPLACED}*"):
             if os.path.samefile(name, db):
+                for ending in _LOGS:
+                    log = _beside(name, ending)
+                    is_last = log.exists() and db.stat().st_mtime_ns <= log.stat().st_ctime_ns
+                    if is_last and not _has_content(db, ending):
+                        os.rename(log, _beside(db, ending))
                 name.unlink()

@@ -38,6 +38,8 @@ READER_CACHE_KIB = 2_000
 # How long a command waits for a lock, and how long the server does: its clients wait, and it must stop within 10 s.
 COMMAND_BUSY_S = 10.0
 SERVER_BUSY_S = 2.0
+# The endings of the file that `restore` puts in a database's place, and of the database that it keeps, before its date.
+RESTORING, REPLACED = ".restoring", ".replaced-"
 # How often SQLite calls a progress handler, in instructions of its virtual machine: every few milliseconds.
 PROGRESS_INSTRUCTIONS = 100_000
 _is_over: ContextVar[Callable[[], bool]] = ContextVar("is_over", default=lambda: False)
@@ -213,6 +215,12 @@ def check_path(path: Path, *, create: bool) -> None:
         raise BadDatabase(f"{path} is a directory: name a file in it with --db.")
     if path.exists() and not path.is_file():
         raise BadDatabase(f"{path} is not a file: name another with --db.")
+    if not path.exists() and (kept := _interrupted_restore(path)):
+        real = path.resolve()
+        raise BadDatabase(
+            f"{path} is missing, and a restore was interrupted: run `restore` again, or rename {kept} to {real}, and"
+            f" files of this name with -wal or -journal likewise. For a new database, delete {real}{RESTORING}."
+        )
     if not path.exists() and not create:
         raise BadDatabase(f"There is no database at {path}: start the server once, or name another file with --db.")
     if not path.parent.is_dir():
@@ -228,6 +236,15 @@ def check_path(path: Path, *, create: bool) -> None:
             f"{path} is missing or empty, but its log {log_of(path)} is not: put the database back beside its log, or"
             " move the log away."
         )
+
+
+def _interrupted_restore(path: Path) -> str:
+    """Return the newest name under which an unfinished `restore` may have kept a database, "" if there is none."""
+    real = path.resolve()
+    if not real.with_name(real.name + RESTORING).exists():
+        return ""
+    kept = max(map(str, real.parent.glob(f"{glob.escape(real.name)}{REPLACED}*")), default="")
+    return kept.removesuffix("-wal").removesuffix("-journal")
 
 
 def log_of(path: Path) -> Path:
@@ -257,7 +274,7 @@ def refuse_second_name(path: Path) -> None:
         return
     # `restore` briefly links the database it replaces; if it was killed then, the next start removes the link.
     real = path.resolve()
-    own = [name for name in real.parent.glob(f"{glob.escape(real.name)}.replaced-*") if _is_same(name, found)]
+    own = [name for name in real.parent.glob(f"{glob.escape(real.name)}{REPLACED}*") if _is_same(name, found)]
     if found.st_nlink - len(own) > 1:
         raise BadDatabase(
             f"{path} has {found.st_nlink - len(own)} names (hard links). The log and the lock are found by the file's"
@@ -288,6 +305,7 @@ def open_unchanged(path: Path) -> sqlite3.Connection:
     """Return a read-only connection to a database of this version or an older one, unmigrated. Raises BadDatabase."""
     check_path(path, create=False)
     try:
+        refuse_other(path)
         connection = connect_reader(path)
         try:
             known_version(connection, path)
@@ -311,6 +329,19 @@ def known_version(connection: sqlite3.Connection, path: Path, advice: str = _OTH
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
     """Raise BadDatabase for the database of a newer release or of another program."""
     _refuse_newer(_version(connection, path), VERSION, path)
+
+
+def refuse_other(path: Path) -> None:
+    """Raise BadDatabase for the database of a newer release or of another program, unless it has a log.
+
+    Creates and changes no file. Other connections that only read create a log, which they cannot delete; those that
+    write also undo a transaction that a kill has left.
+    """
+    if log_of(path).exists():
+        return
+    # What cannot be read in this way, such as a file without its journal, another connection reads or reports.
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(_connect(path, "ro&immutable=1", 0)) as connection:
+        check_version(connection, path)
 
 
 def explained(failure: Exception, path: Path) -> BadDatabase:

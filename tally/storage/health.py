@@ -28,12 +28,14 @@ from typing import NamedTuple
 
 from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
 from tally.storage.database import (
+    check_path,
     check_version,
     connect_reader,
     connect_writer,
     damaged,
     explained,
     log_of,
+    refuse_other,
     transaction,
 )
 
@@ -320,8 +322,11 @@ def check_at_start(path: Path) -> None:
     the whole log first; START_CHECK_S does not bound that.
     """
     if not path.exists() or not path.stat().st_size:
+        # Again: its log may have been renamed back after a restore that was killed.
+        check_path(path, create=True)
         return  # it will be created
     try:
+        refuse_other(path)
         try:
             reader = connect_reader(path)
         except sqlite3.OperationalError as failure:

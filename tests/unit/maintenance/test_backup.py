@@ -8,6 +8,7 @@ import fcntl
 import os
 import resource
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -25,7 +26,9 @@ from tally.accounts.accounts import create_account
 from tally.maintenance import restore
 from tally.maintenance.backup import BackupError, Cancelled, delete_leftovers, make_backup, make_dated
 from tally.maintenance.scheduled_backup import RETRY_NS, ScheduledBackup
-from tally.storage.database import open_database
+from tally.maintenance.startup import begun
+from tally.settings import Settings
+from tally.storage.database import BadDatabase, open_database
 from tally.storage.file_lock import lock_file
 from tally.timestamps import DAY_MS, SECOND_MS
 from tests.support.aged_database import built_database, sql
@@ -497,10 +500,12 @@ def test_restore_deletes_uploads_of_the_previous_database(run: Run, db: Path, co
     uploads.mkdir()
     for ending in ("json", "part"):
         (uploads / f"c66653dc-e3f4-4325-a39f-da606931a543.{ending}").touch()
+    # The directory may be a link to one that has other files.
+    (uploads / "notes.txt").touch()
     refused(run("restore", db.with_name("missing.db")), 1, "not a file")
-    assert len(names(uploads)) == 2
+    assert len(names(uploads)) == 3
     succeeded(run("restore", copy))
-    assert names(uploads) == []
+    assert names(uploads) == ["notes.txt"]
 
 
 def test_restore_without_a_database(db: Path, copy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -581,6 +586,116 @@ def test_a_damaged_database_is_kept_with_its_log(run: Run, db: Path, copy: Path)
     kept, kept_log = kept_beside(db)
     assert (kept.read_bytes(), kept_log.read_bytes()) == (held, log)
     assert kept_log.name == f"{kept.name}-wal"
+
+
+@pytest.mark.parametrize("is_empty", [False, True], ids=["missing", "empty"])
+def test_the_log_of_a_missing_or_empty_database_is_kept(is_empty: bool, run: Run, db: Path, copy: Path) -> None:
+    """It has events that were answered 202, and may be needed beside a database that was moved away."""
+    log = db.with_name("analytics.db-wal").read_bytes()
+    db.unlink()
+    if is_empty:
+        db.touch()
+    done = run("restore", copy)
+    succeeded(done)
+    assert content(db) == content(copy)
+    *kept, kept_log = kept_beside(db)
+    assert [path.read_bytes() for path in kept] == [b""] * is_empty
+    assert kept_log.name.endswith("-wal")
+    assert kept_log.read_bytes() == log
+    assert f"is kept as {kept_log}\n" in done.stderr
+
+
+def test_an_old_journal_is_not_applied_to_the_restored_database(run: Run, db: Path, copy: Path, tmp_path: Path) -> None:
+    """A kill leaves one in a transaction before WAL mode is on, as in a copy that is opened for the first time."""
+    other = Path(shutil.copy(copy, tmp_path / "other.db"))
+    journal = db.with_name("analytics.db-journal")
+    with closing(sqlite3.connect(other, isolation_level=None)) as connection:
+        connection.execute("pragma cache_size = 10")
+        connection.execute("begin")
+        connection.execute("create table more (page)")
+        connection.execute("insert into more values (zeroblob(1000000))")
+        shutil.copy(f"{other}-journal", journal)
+    held = journal.read_bytes()
+    for path in (db, db.with_name("analytics.db-wal")):
+        path.unlink()
+    succeeded(run("restore", copy))
+    assert content(db) == content(copy)
+    (kept,) = kept_beside(db)
+    assert (kept.name.endswith("-journal"), kept.read_bytes()) == (True, held)
+    assert not journal.exists()
+
+
+# A restore that is killed just before it puts the restored file in place.
+KILLED = """
+import os, signal, sys
+sys.path[:0] = [sys.argv[1]]
+import analytics_server
+
+def without_links(path, name):
+    raise PermissionError
+
+if sys.argv[2] == "no links":
+    os.link = without_links
+os.replace = lambda path, name: os.kill(os.getpid(), signal.SIGKILL)
+analytics_server.main(sys.argv[3:])
+"""
+
+
+def killed_restore(db: Path, copy: Path, links: str = "links") -> None:
+    program = [sys.executable, "-c", KILLED, str(ROOT), links, "restore", str(copy), "--db", str(db)]
+    done = subprocess.run(program, capture_output=True, text=True, env=clean_environment())
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def test_a_killed_restore_leaves_the_log_to_its_database(db: Path, copy: Path) -> None:
+    """One that could not be written into it, here because the database is damaged."""
+    db.write_bytes(noise(40_000))
+    log = db.with_name("analytics.db-wal")
+    before = db.read_bytes(), log.read_bytes()
+    killed_restore(db, copy)
+    assert not log.exists()
+    # As a program that only reads leaves it.
+    log.touch()
+    restore.delete_leftovers(db)
+    assert (db.read_bytes(), log.read_bytes()) == before
+    assert kept_beside(db) == []
+
+
+def test_a_log_is_not_put_beside_a_database_that_has_changed_since(db: Path, copy: Path) -> None:
+    """Such as by a command after a restore that was killed: the log has older pages."""
+    db.write_bytes(noise(40_000))
+    log = db.with_name("analytics.db-wal")
+    held = log.read_bytes()
+    killed_restore(db, copy)
+    db.write_bytes(noise(40_000))
+    restore.delete_leftovers(db)
+    assert not log.exists()
+    (kept_log,) = kept_beside(db)
+    assert kept_log.read_bytes() == held
+
+
+def test_a_start_after_a_killed_restore_keeps_the_log_of_an_empty_database(db: Path, copy: Path) -> None:
+    log = db.with_name("analytics.db-wal")
+    held = log.read_bytes()
+    os.truncate(db, 0)
+    killed_restore(db, copy)
+    with pytest.raises(BadDatabase, match="is missing or empty, but its log"), begun(Settings(db=db)) as start:
+        start.check()
+    assert log.read_bytes() == held
+
+
+def test_a_database_without_a_name_is_not_replaced_by_a_new_one(run: Run, db: Path, copy: Path) -> None:
+    """Where there are no hard links, a killed restore leaves the previous database under its other name alone."""
+    before = content_with_log(db)
+    killed_restore(db, copy, "no links")
+    (kept,) = kept_beside(db)
+    with pytest.raises(BadDatabase, match=f"rename {kept} to {db}, and"), begun(Settings(db=db)):
+        pass
+    refused(run("website", "add", "example.com"), 1, f"rename {kept} to {db}, and")
+    assert not db.exists()
+    succeeded(run("restore", copy))
+    assert content(db) == content(copy)
+    assert content(kept) == before
 
 
 def test_the_restored_file_has_the_owner_of_the_database(run: Run, db: Path, copy: Path) -> None:

@@ -137,6 +137,41 @@ def test_another_program_s_database_and_its_log_stay_as_they_are(tmp_path: Path,
     assert (path.read_bytes(), log.read_bytes()) == before
 
 
+@pytest.mark.parametrize("words", [("serve", "--port", "0"), ("doctor", "--quick"), ("backup", "copy.db")])
+@pytest.mark.parametrize("is_newer", [False, True], ids=["another program", "a newer release"])
+def test_a_refused_database_has_no_log_afterwards(
+    words: tuple[str, ...], is_newer: bool, tmp_path: Path, command: Command
+) -> None:
+    path = tmp_path / "analytics.db"
+    if is_newer:
+        open_database(path, create=True).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("pragma journal_mode = wal").fetchall()
+        connection.execute("pragma user_version = 99" if is_newer else "create table a (b)")
+    before = path.read_bytes()
+    done = command(*(str(tmp_path / word) if word == "copy.db" else word for word in words), "--db", str(path))
+    assert done.returncode == 1
+    assert ("newer release" if is_newer else "of another program") in done.stdout + done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == before
+
+
+def test_a_start_undoes_no_transaction_of_another_program(tmp_path: Path) -> None:
+    path, working = tmp_path / "analytics.db", tmp_path / "theirs.db"
+    with closing(sqlite3.connect(working, isolation_level=None)) as theirs:
+        theirs.execute("create table a (b)")
+        theirs.execute("pragma cache_size = 10")
+        theirs.execute("begin")
+        theirs.execute("insert into a values (zeroblob(1000000))")
+        for ending in ("", "-journal"):
+            shutil.copy(f"{working}{ending}", f"{path}{ending}")
+    journal = tmp_path / "analytics.db-journal"
+    before = path.read_bytes(), journal.read_bytes()
+    with pytest.raises(BadDatabase, match="is the database of another program"):
+        check_at_start(path)
+    assert (path.read_bytes(), journal.read_bytes()) == before
+
+
 def test_a_backup_can_be_restored_over_a_damaged_schema(tmp_path: Path, command: Command) -> None:
     path, copy = tmp_path / "analytics.db", tmp_path / "copy.db"
     open_database(path, create=True).close()
