@@ -29,6 +29,10 @@ def program() -> tuple[list[str], Path]:
     return [sys.executable, *rest], _PACKAGE.parent
 
 
+UPLOAD_ENDINGS = (".part", ".json")
+"""The endings of the files in `uploads_directory`: what has arrived of an upload, and what is known of it."""
+
+
 def uploads_directory(db: Path) -> Path:
     """Return the directory of the files that browsers upload to a server's database (tally/api/uploads.py)."""
     return db.with_name(db.name + ".uploads")

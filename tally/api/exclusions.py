@@ -6,7 +6,7 @@ stored is not changed.
 
 import re
 from collections.abc import Callable
-from ipaddress import IPv6Network, ip_interface
+from ipaddress import ip_interface
 from typing import Any
 
 from aiohttp import web
@@ -18,6 +18,7 @@ from tally.accounts.exclusions import ADDRESSES, COUNTRIES, HOSTNAMES, KINDS, PA
 from tally.api.auth import AUTH, Auth, invalid
 from tally.api.context import READ_API
 from tally.errors import ApiError
+from tally.events.client import unmapped
 from tally.events.urls import BadHost, normal_host
 from tally.http.responses import json_response
 from tally.ingest.collector import COLLECTOR
@@ -25,7 +26,6 @@ from tally.ingest.collector import COLLECTOR
 # Of each list; an event is compared with all of them.
 MAX_VALUES = 100
 MAX_CHARACTERS = 500
-_MAPPED = IPv6Network("::ffff:0:0/96")
 
 
 async def exclusions(request: web.Request) -> web.Response:
@@ -82,12 +82,9 @@ def _address(text: str) -> str:
         given = ip_interface(text.partition("%")[0])
     except ValueError:
         raise ValueError(f"{text} is neither an IP address nor a range such as 203.0.113.0/24.") from None
-    network = given.network
-    if given.ip != network.network_address:
-        raise ValueError(f"{text} is no range: write {network}.")
-    if isinstance(network, IPv6Network) and network.subnet_of(_MAPPED):
-        mapped = network.network_address.ipv4_mapped
-        return _address(f"{mapped}/{network.prefixlen - 96}")
+    if given.ip != given.network.network_address:
+        raise ValueError(f"{text} is no range: write {given.network}.")
+    network = unmapped(given.network)
     return str(network.network_address) if network.prefixlen == network.max_prefixlen else str(network)
 
 

@@ -27,7 +27,7 @@ from tally import errors
 from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.errors import ApiError, log, where_it_failed
-from tally.resources import UPLOAD_WORKER, program, uploads_directory
+from tally.resources import UPLOAD_ENDINGS, UPLOAD_WORKER, program, uploads_directory
 from tally.settings import Settings
 from tally.storage.health import min_free_bytes
 
@@ -152,7 +152,7 @@ class Uploads:
             for path in list(self._directory.iterdir()):
                 upload = self._uploads.get(path.stem)
                 is_old = abs(time.time() - path.stat().st_mtime) > KEEP_S
-                is_ours = path.suffix in (".part", ".json")
+                is_ours = path.suffix in UPLOAD_ENDINGS
                 if is_ours and (upload is None or upload.task is None) and (path.stem not in ids or is_old):
                     path.unlink()
                     self._uploads.pop(path.stem, None)

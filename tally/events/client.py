@@ -139,10 +139,10 @@ def _network(text: str) -> Network:
         ) from None
     if "/" in text and network.network_address != ip_address(text.partition("/")[0]):
         raise ValueError(f"--trusted-proxy {text} is an address in a network: write {network} for all of it.")
-    return _unmapped(network)
+    return unmapped(network)
 
 
-def _unmapped(network: Network) -> Network:
+def unmapped(network: Network) -> Network:
     """Return an IPv4-mapped network as IPv4: clients are compared as IPv4, so the mapped one would never match."""
     mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
     if mapped is None or network.prefixlen < 96:  # RFC 4291 2.5.5.2: ::ffff:0:0/96

@@ -305,7 +305,7 @@ class Collector:
         sources = [] if len(events) == len(verdicts) else _sources(given, batch)
         request = _make(WriteRequest, (events, now_ms, client))
         claim = _make(Claim, (sender, websites, bucket_keys, verdicts, request, now_ns, sources))
-        if not events and not _has_no_fault(verdicts) and (batch.visitors or not own.is_crawler):
+        if not events and not _has_rejected_without_fault(verdicts) and (batch.visitors or not own.is_crawler):
             raise _no_valid_event(claim, verdicts)
         return claim
 
@@ -576,8 +576,8 @@ def _refuse_origins(places: Sequence[Place], page: PageOrigin | None) -> tuple[S
     return refused, list(allowed.values())
 
 
-def _has_no_fault(verdicts: Sequence[object]) -> bool:
-    """Return whether one of the rejected events is valid."""
+def _has_rejected_without_fault(verdicts: Sequence[object]) -> bool:
+    """Return whether one of the rejected events has no fault: it is not to be counted."""
     return any(isinstance(verdict, Rejection) and verdict.code in NOT_FAULTS for verdict in verdicts)
 
 

@@ -29,7 +29,7 @@ from tally.maintenance.backup import (
     stamp,
     sync_directory,
 )
-from tally.resources import uploads_directory
+from tally.resources import UPLOAD_ENDINGS, uploads_directory
 from tally.storage import meta
 from tally.storage.database import REPLACED, RESTORING, VERSION, known_version, open_database
 from tally.storage.file_lock import set_owner
@@ -158,7 +158,7 @@ def _delete_uploads(db: Path) -> None:
     # Not the directory: it may be a link to a larger disk, and to a directory that has other files too.
     with contextlib.suppress(OSError):
         for path in uploads_directory(db).iterdir():
-            if path.suffix in (".part", ".json") and not path.is_dir():
+            if path.suffix in UPLOAD_ENDINGS and not path.is_dir():
                 path.unlink()
 
 

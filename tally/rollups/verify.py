@@ -59,7 +59,9 @@ _NEXT_EXPERIMENT_TOTAL = (
 _LAST = 1 << 32
 HISTOGRAMS, EXPERIMENTS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
 CONVERSIONS, COLUMNS = "conversions of goals", "columns"
-LOST = ("columns of events without rows", "columns of web vitals or experiments without rows")
+LOST_TRAFFIC = "columns of events without rows"
+LOST_MEASUREMENTS = "columns of web vitals or experiments without rows"
+LOST = (LOST_TRAFFIC, LOST_MEASUREMENTS)
 """What is wrong with a day or block: values of `Verdict.fault`. Of what is LOST, only a backup has the content."""
 
 
@@ -151,7 +153,7 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
     if known.state == KEPT:
         return Verdict(0, day, skipped="its events have expired")
     if not _can_show(connection, website, day, day_columns.TRAFFIC):
-        return Verdict(0, day, LOST[0])
+        return Verdict(0, day, LOST_TRAFFIC)
     if _totals(connection, website, day) != _without_zeros(totals.count_day(connection, website, day)):
         return Verdict(0, day, "totals")
     for field in NUMBERS:
@@ -194,7 +196,7 @@ def _vitals(connection: sqlite3.Connection, website: int, day: int, is_expired: 
     with snapshot(connection):
         if not is_expired:
             if not _can_show(connection, website, day, day_columns.WEB_VITALS):
-                return Verdict(0, day, LOST[1])
+                return Verdict(0, day, LOST_MEASUREMENTS)
             counted = web_vitals.count_day(connection, website, day)
             if web_vitals.stored_day(connection, website, day) != counted:
                 return Verdict(0, day, HISTOGRAMS)
@@ -208,7 +210,7 @@ def _experiments(connection: sqlite3.Connection, website: int, day: int) -> Verd
     """Return what is wrong with the counts of experiments of a day."""
     with snapshot(connection):
         if not _can_show(connection, website, day, day_columns.EXPERIMENTS):
-            return Verdict(0, day, LOST[1])
+            return Verdict(0, day, LOST_MEASUREMENTS)
         counted = experiments.count_day(connection, website, day)
         return Verdict(0, day, EXPERIMENTS) if experiments.stored_day(connection, website, day) != counted else None
 

@@ -439,7 +439,7 @@ def test_damaged_columns(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
         field,
         day,
     )
-    assert wrong(twins.packed) == [verify.Verdict(0, day, verify.LOST[1])]
+    assert wrong(twins.packed) == [verify.Verdict(0, day, verify.LOST_MEASUREMENTS)]
     collected(twins.packed, 1)
     twins.build(monkeypatch)
     beside = sql(twins.packed, "select distinct ts / 86400000 from web_vitals")

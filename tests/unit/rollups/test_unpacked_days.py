@@ -287,7 +287,7 @@ def test_damaged_columns_are_found(harness: RollupHarness) -> None:
     ):
         harness.writer.execute(damage)
         wrong = [one for one in verify.verdicts(harness.reader, 1) if one.fault]
-        assert {(one.block, one.fault) for one in wrong} == {(DAY + 1, verify.LOST[0])}
+        assert {(one.block, one.fault) for one in wrong} == {(DAY + 1, verify.LOST_TRAFFIC)}
         # Nothing is left that they could be packed from, and its rollups are right.
         repair.invalidate(harness.writer, 1, wrong)
         assert unpacked_days.without_rows(harness.reader, 1, DAY + 1, DAY + 1)
