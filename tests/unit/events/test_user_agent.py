@@ -549,9 +549,9 @@ slowest = 0.0
 for text in given["hostile"]:
     taken = []
     for _ in range(3):
-        begun = time.perf_counter()
+        begun = time.process_time()
         agents._read(text)
-        taken.append(time.perf_counter() - begun)
+        taken.append(time.process_time() - begun)
     slowest = max(slowest, min(taken))
 json.dump({"parsed": parsed, "slowest": slowest}, sys.stdout)
 """
