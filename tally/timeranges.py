@@ -268,14 +268,15 @@ def _weeks_before(ms: int, tz: ZoneInfo, weeks: int) -> int:
 
 
 def _moved(requested: Range, move: Callable[[date], date], until_ms: int | None) -> tuple[int, int]:
-    """Return a range with other local days and the same local times. Raises BadTime before 1970 and for no time."""
+    """Return a range with other local days and the same local times; as long as the requested one where it would be
+    empty, because the clock went back within that one, or forward on the other day."""
     if requested.days is not None:
         first, last = map(move, requested.days)
         from_ms, to_ms = _day_start_ms(first, requested.tz), _day_start_ms(last + timedelta(days=1), requested.tz)
     else:
         from_ms, to_ms = (_same_local_time(ms, requested.tz, move) for ms in (requested.from_ms, requested.to_ms))
     if from_ms >= to_ms:
-        raise BadTime("compare", "the range to compare with is empty: it lies in a gap of the local time")
+        return from_ms, from_ms + (requested.to_ms if until_ms is None else until_ms) - requested.from_ms
     return _until(requested, until_ms, move, from_ms, to_ms)
 
 

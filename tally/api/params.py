@@ -238,15 +238,15 @@ def _comparison(sent: Sent, whole: bool) -> Comparison | None:
     if not kind:
         return None
     span = _range(sent, parse_range)
-    try:
-        if kind == "custom":
+    if kind == "custom":
+        try:
             with_ = parse_range(*ends, span.tz.key, sent.now_ms + 1)
-            return Comparison(kind, match_weekday, with_.from_ms, with_.to_ms, with_.to_ms)
-        from_ms, whole_to_ms = _other(span, kind, match_weekday, None)
-        _, to_ms = _other(span, kind, match_weekday, None if whole else passed(span, sent.now_ms))
-        return Comparison(kind, match_weekday, from_ms, to_ms, whole_to_ms)
-    except BadTime as bad:
-        raise invalid(f"compare_{bad.field}" if kind == "custom" else "compare", f"{bad}.") from None
+        except BadTime as bad:
+            raise invalid(f"compare_{bad.field}", f"{bad}.") from None
+        return Comparison(kind, match_weekday, with_.from_ms, with_.to_ms, with_.to_ms)
+    from_ms, whole_to_ms = _other(span, kind, match_weekday, None)
+    _, to_ms = _other(span, kind, match_weekday, None if whole else passed(span, sent.now_ms))
+    return Comparison(kind, match_weekday, from_ms, to_ms, whole_to_ms)
 
 
 def _other(span: Range, kind: str, match_weekday: bool, until_ms: int | None) -> tuple[int, int]:

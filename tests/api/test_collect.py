@@ -5,6 +5,7 @@ docs/reference/collect-api.md.
 """
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Awaitable
 from pathlib import Path
@@ -605,6 +606,25 @@ async def test_events_with_the_same_event_id_and_other_content(app: App, other: 
     fresh = {"event_id": "order-1002"}
     assert (await app.collect(batch(website, [ORDER | other | fresh, ORDER | fresh] * 2))).json["accepted"] == 4
     assert stored(app) == 4
+
+
+async def test_the_same_content_written_in_another_way(app: App) -> None:
+    """docs/reference/collect-api.md: host, path and query of a URL, and the values of event_data."""
+    website = await app.website()
+    first = {"type": "event", "event_name": "Order", "event_id": "a", "event_data": {"a": 3, "b": 1}}
+    for url, data in (
+        ("https://example.com/x?y=1", '{"a": 3, "b": 1}'),
+        ("http://example.com/x?y=1", '{"a": 3.0, "b": 1}'),
+        ("https://example.com:8443/x?y=1", '{"b": 1e0, "a": 3}'),
+        ("https://EXAMPLE.com/x?y=1#part", '{"a": 30e-1, "b": 1.0}'),
+    ):
+        sent = first | {"website_id": website, "url": url, "event_data": "DATA"}
+        answer = await app.collect(json.dumps(sent).replace('"DATA"', data))
+        assert answer.json["accepted"] == 1, answer.text
+    assert stored(app) == 1
+    sent = first | {"website_id": website, "url": "https://example.com/x?y=1", "event_data": {"a": "3", "b": 1}}
+    assert (await app.collect(sent)).json["accepted"] == 1
+    assert stored(app) == 2
 
 
 OTHER_MEASUREMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

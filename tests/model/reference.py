@@ -654,18 +654,25 @@ class Query:
 
     def compared(self, from_ms: int, to_ms: int) -> tuple[int, int]:
         """Return the range to compare with."""
-        first, last = parse_date(self.get("from")), parse_date(self.get("to"))
-        if self.get("compare") == "previous" and not self.get("match_weekday"):
+        if self.is_by_place:
             return self.previous(from_ms, to_ms)
+        begin_ms, end_ms = self.moved_range(from_ms, to_ms)
+        return begin_ms, end_ms if begin_ms < end_ms else begin_ms + to_ms - from_ms
+
+    @property
+    def is_by_place(self) -> bool:
+        """Return whether the other range is the one just before."""
+        return self.get("compare") == "previous" and not self.get("match_weekday")
+
+    def moved_range(self, from_ms: int, to_ms: int) -> tuple[int, int]:
+        """Return the range of the same local times; it is empty where the clock went back within the one of the query,
+        or forward in the other."""
+        first, last = parse_date(self.get("from")), parse_date(self.get("to"))
         weeks = self.weeks(from_ms, to_ms)
         if first is not None and last is not None:
             begin_ms = day_start(self.zone, self.moved(first, weeks))
-            end_ms = day_start(self.zone, self.moved(last, weeks) + timedelta(days=1))
-        else:
-            begin_ms, end_ms = (self.moved_time(ms, weeks) for ms in (from_ms, to_ms))
-        if begin_ms >= end_ms:
-            raise BadRequest("the other range is empty")
-        return begin_ms, end_ms
+            return begin_ms, day_start(self.zone, self.moved(last, weeks) + timedelta(days=1))
+        return self.moved_time(from_ms, weeks), self.moved_time(to_ms, weeks)
 
     def weeks(self, from_ms: int, to_ms: int) -> int:
         """Return by how many weeks the other range is earlier, with match_weekday: the fewest without an overlap."""
@@ -699,8 +706,11 @@ class Query:
             return begin_ms, end_ms
         last_ms = min(now_ms - now_ms % MINUTE_MS + MINUTE_MS, to_ms) - 1
         first, last = parse_date(self.get("from")), parse_date(self.get("to"))
-        if self.get("compare") == "year" or self.get("match_weekday"):
+        if not self.is_by_place:
             part_ms = self.moved_time(last_ms, self.weeks(from_ms, to_ms))
+            moved_from_ms, moved_to_ms = self.moved_range(from_ms, to_ms)
+            if moved_from_ms >= moved_to_ms:
+                part_ms = begin_ms + last_ms - from_ms
         elif first and last:
             part_ms = self.same_time(last_ms, self.as_many_before(local(last_ms, self.zone).date(), first, last))
         else:
