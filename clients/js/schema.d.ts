@@ -1458,7 +1458,7 @@ export interface ReadOperations {
   listEntryPages(websiteId: string, parameters?: ListEntryPagesParameters): Promise<VisitPagesAnswer>;
   /** Exit pages. The pathname of the last pageview of each visit that begins in the range (with filters: and has an event that matches), over the visit's whole life. By visits, descending, then by page. Visits without a pageview are in `meta.unset`. */
   listExitPages(websiteId: string, parameters?: ListExitPagesParameters): Promise<VisitPagesAnswer>;
-  /** Raw events. Newest first (timestamp, then id), of every type but heatmap. For the next page, send `meta.next_cursor` as `cursor` with the same website, range, zone and filters; pages stay stable while events arrive. In CSV the next page is in the `Link` header. Responses never contain a session_id, an address or a User-Agent. */
+  /** Raw events. Newest first (timestamp, then id), of every type but heatmap. For the next page, send `meta.next_cursor` as `cursor` with the same website, range, zone and filters; pages stay stable while events arrive, but for the fields of visits, which later pages have as they then are. In CSV the next page is in the `Link` header. Responses never contain a session_id, an address or a User-Agent. */
   listEvents(websiteId: string, parameters?: ListEventsParameters): Promise<EventsAnswer>;
   /** Realtime visitors. Visitors with a traffic event in the last 300 seconds, each on the page of its visit's latest pageview; at most 100 pages. Takes no parameters, filters included. */
   getRealtime(websiteId: string): Promise<RealtimeAnswer>;

@@ -31,8 +31,8 @@ COUNTS = tuple(f"{width}_{kind}" for width in WIDTHS for kind in ("clicks", "sam
 """The columns of heatmap_count that count, in the order of (width, kind)."""
 _COUNT_COLUMNS = ", ".join(("website", "level", "block", "pathname", *COUNTS))
 
-# Processor time that a step takes, whatever else the machine does: with its commit it takes less than 50 ms, during which
-# a collect request waits for the writer.
+# Processor time that a step takes, whatever else the machine does: with its commit it takes less than 50 ms, during
+# which a collect request waits for the writer.
 STEP_S = 0.01
 _ROWS_A_STEP = 1_000
 # The number of today's rows above which they are packed; they are read in 3 ms.
