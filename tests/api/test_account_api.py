@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from codecs import BOM_UTF8
 from typing import Any
 
 import pytest
@@ -611,6 +612,20 @@ SHOWN_BY_LINK = {
 SECRETS = ("4711", "canary")
 
 
+async def test_downloads_of_pages_have_a_byte_order_mark(app: App) -> None:
+    """Excel opens them, by a session and by a share link; a program that sends a key gets none."""
+    browser, visitor, website, key = await logged_in(app), PageClient(app), await app.website(), await app.key()
+    await app.collect({"type": "pageview", "website_id": website, "url": "https://example.com/über"})
+    link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    for what in ("top/pathname", "events", "timeseries"):
+        plain = await app.get(f"/api/v1/websites/{website}/{what}?format=csv", key)
+        assert plain.body[:3] != BOM_UTF8
+        own = await browser("GET", f"/api/account/websites/{website}/{what}?format=csv")
+        shared = await visitor("GET", f"/api{link}/{what}?format=csv")
+        assert own.body == BOM_UTF8 + plain.body, what
+        assert shared.body[:3] == BOM_UTF8 != shared.body[3:6]
+
+
 async def test_a_share_link_returns_traffic_only(app: App) -> None:
     """A share link returns pageviews and events only, without event_data, value, goal, experiment, variant, vitals and
     visit: as JSON, as CSV, on further pages, and with any filters."""
@@ -642,7 +657,7 @@ async def test_a_share_link_returns_traffic_only(app: App) -> None:
     again = await visitor("GET", f"/api{link}/events", headers={"If-None-Match": own.headers["ETag"]})
     assert again.status == 200
     csv = await visitor("GET", f"/api{link}/events?format=csv")
-    assert {*csv.text.splitlines()[0].split(",")} == SHOWN_BY_LINK
+    assert {*csv.text.removeprefix("\ufeff").splitlines()[0].split(",")} == SHOWN_BY_LINK
     paged, following = [], ""
     while following is not None:
         answer = await visitor("GET", f"/api{link}/events?limit=1{following and '&cursor=' + following}")
