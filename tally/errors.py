@@ -131,12 +131,22 @@ def fields(**named: Any) -> dict[str, Any]:
     return {"fields": named}
 
 
+def is_lock(failure: BaseException) -> bool:
+    """Return whether SQLite failed because another program holds a lock of the file."""
+    return getattr(failure, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def sqlite_cause(failure: BaseException) -> str:
+    """Return SQLite's name of a failure, and that it is a lock where it is one; "" for a failure of something else."""
+    name: str = getattr(failure, "sqlite_errorname", "")
+    return f"{name} (another program holds the write lock of the database)" if is_lock(failure) else name
+
+
 def where_it_failed(failure: BaseException) -> str:
     """Return the type and code locations of an exception, without its message and values, so that it is safe to log."""
     places = traceback.extract_tb(failure.__traceback__)
     name = type(failure).__name__
     if isinstance(failure, OSError):
         name = f"{name} {errno.errorcode.get(failure.errno or 0, '')}".rstrip()
-    # An attribute of sqlite3.Error.
-    name = f"{name} {getattr(failure, 'sqlite_errorname', '')}".rstrip()
+    name = f"{name} {sqlite_cause(failure)}".rstrip()
     return " < ".join([name, *(f"{p.filename}:{p.lineno} {p.name}" for p in reversed(places))])

@@ -23,7 +23,7 @@ from tally.maintenance.backup import BackupError
 from tally.maintenance.upgrade import way_back
 from tally.resources import READER_PROCESS, UPLOAD_WORKER, tally_version
 from tally.settings import SETTINGS, BadSetting, settings_from
-from tally.storage.database import SQLITE_VERSION, BadDatabase, DatabaseError, NewerDatabase
+from tally.storage.database import SQLITE_VERSION, BadDatabase, DatabaseError, NewerDatabase, explained
 
 
 class Command(NamedTuple):
@@ -129,7 +129,7 @@ def _run(words: list[str]) -> int:
             return 128 + signal.SIGPIPE
         return _fail(f"{failure.filename or 'the system'}: {failure.strerror or failure}", 1)
     except DatabaseError as failure:
-        return _fail(f"{settings.db.resolve()}: {failure}", 1)
+        return _fail(str(explained(failure, settings.db.resolve())), 1)
     return 0
 
 

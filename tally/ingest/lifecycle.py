@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tally.accounts.api_keys import key_salt
 from tally.clock import Clock
-from tally.errors import ApiError, log, where_it_failed
+from tally.errors import ApiError, is_lock, log, where_it_failed
 from tally.ingest.store import TICK_S, Store
 from tally.ingest.writer import EventWriter
 from tally.storage.connections import Thread, on_thread, open_readers
@@ -100,7 +100,7 @@ def _open(path: Path, before_migration: BeforeMigration) -> sqlite3.Connection:
             pass
     except sqlite3.Error as failure:
         # Another program that writes now may end soon.
-        if not getattr(failure, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+        if not is_lock(failure):
             connection.close()
             raise explained(failure, path) from None
     return connection

@@ -26,8 +26,8 @@ from tally.storage.labels import Labels
 from tally.storage.sql import day_columns
 from tally.storage.sql.day_columns import EXPERIMENTS, WEB_VITALS
 
-# A step takes 2 to 4 ms of a processor; a collect request waits for the writer meanwhile. These are amounts, not a time:
-# a step deletes as much on a machine that is busy otherwise.
+# A step takes 2 to 4 ms of a processor, and a collect request waits for the writer meanwhile. These are amounts, not a
+# time: a step deletes as much on a machine that is busy otherwise.
 _ROWS = 250
 _BATCHES = 4
 _PAGES = 64

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
+from tally.errors import is_lock
 from tally.resources import asset, tally_version
 from tally.storage.migrations import MIGRATIONS, Migration
 
@@ -366,7 +367,7 @@ def explained(failure: Exception, path: Path) -> BadDatabase:
         )
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
         return BadDatabase(f"{path} cannot be used: its disk is full or fails ({failure}): free space, or check it.")
-    if name.startswith("SQLITE_BUSY"):
+    if is_lock(failure):
         return BadDatabase(f"{path} is locked by another program: stop it, or wait until it is done.")
     return BadDatabase(f"{path} cannot be used: {failure}")
 

@@ -9,6 +9,7 @@ It is `well`, or the first of these that applies:
   write succeeded, every connection was reopened, and a check of the file found no damage.
 - `failing`: a write failed, as on a full or read-only disk, and nothing of it was kept. Events are still tried, since
   the first that succeeds ends the fault; a small test write every second detects it too.
+- `locked`: the same, because another program held the write lock for longer than the server waits.
 
 The disk may also be `low`: less free space than --min-free-disk. Then only events are refused; queries, deletion,
 sign-in and background work continue, since they need little space or free some.
@@ -26,7 +27,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
+from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, is_lock, log, sqlite_cause
 from tally.storage.database import (
     check_path,
     check_version,
@@ -51,10 +52,12 @@ LOW_RETRY_S = 60
 # More than a request may have: a single page may still fit on a full disk.
 TRY_BYTES = 262_144
 
-FAILING, UNSURE, DAMAGED, LOW = "failing", "unsure", "damaged", "low"
+LOCKED, FAILING, UNSURE, DAMAGED, LOW = "locked", "failing", "unsure", "damaged", "low"
+TRIED = ("", LOCKED, FAILING)
+"""Faults with which events are still tried: nothing of what failed has reached the file."""
 # A file system of less than 20 GB keeps this share of it free in place of 1 GB.
 MIN_FREE_SHARE = 0.05
-_RANK = {"": 0, FAILING: 1, UNSURE: 2, DAMAGED: 3}
+_RANK = {"": 0, LOCKED: 1, FAILING: 2, UNSURE: 3, DAMAGED: 4}
 # After these errors nothing has reached the file; after other I/O errors that is unknown.
 _KEPT_NOTHING = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_NOMEM")
 
@@ -65,6 +68,7 @@ WORDS = {
     UNSURE: "The disk failed to store data: check it. The server continues when a write succeeds.",
     LOW: "The disk has less free space than --min-free-disk: events are refused. Free space, or lower the setting.",
     FAILING: "The database cannot be written: free space on its disk. The server continues when a write succeeds.",
+    LOCKED: "Another program holds the write lock of the database: end it, or wait. The server continues when it ends.",
 }
 """The problem and its fix by state, for /healthz."""
 
@@ -87,12 +91,12 @@ def refusal(failure: Exception, doing: str) -> Exception:
     name = _name(failure)
     if name == "SQLITE_INTERRUPT":
         return ApiError(QUERY_TIMEOUT, retry_after_s=30)
-    log.error("%s failed: %s", doing, name)
-    return ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S)
+    log.error("%s failed: %s", doing, sqlite_cause(failure) or name)
+    return ApiError(STORAGE_UNAVAILABLE, WORDS[LOCKED] if is_lock(failure) else "", retry_after_s=RETRY_S)
 
 
 def fault_of(failure: Exception) -> str:
-    """Return FAILING, UNSURE or DAMAGED; "" if the exception does not concern the file."""
+    """Return LOCKED, FAILING, UNSURE or DAMAGED; "" if the exception does not concern the file."""
     name = _name(failure)
     if not lies_in_the_file(failure) or name == "SQLITE_INTERRUPT" or isinstance(failure, FileGone):
         return ""
@@ -100,7 +104,7 @@ def fault_of(failure: Exception) -> str:
         return DAMAGED
     if name.startswith("SQLITE_IOERR") and name not in _KEPT_NOTHING:
         return UNSURE
-    return FAILING
+    return LOCKED if is_lock(failure) else FAILING
 
 
 def _name(failure: Exception) -> str:
@@ -185,7 +189,7 @@ class Health:
     @property
     def takes_events(self) -> bool:
         """Return whether events may be tried."""
-        return not self.missing and not self.is_stuck and self.fault in ("", FAILING)
+        return not self.missing and not self.is_stuck and self.fault in TRIED
 
     def refuse(self) -> None:
         """Raise ApiError 503 if no event may be tried."""
@@ -208,7 +212,7 @@ class Health:
         if not self.fault:
             self.postpone()
         self.fault = fault
-        log.error("the database is %s: %s", fault, _name(failure))
+        log.error("the database is %s: %s", fault, sqlite_cause(failure) or type(failure).__name__)
 
     def postpone(self) -> None:
         """Delay the next attempt: none at first, then doubling up to a minute while attempts fail or do not last."""
@@ -223,7 +227,7 @@ class Health:
     def held(self) -> None:
         """Record a commit of events."""
         self._cures = 0
-        if self.fault == FAILING:
+        if self.fault in TRIED:
             self.cured()
 
     def cured(self) -> None:
