@@ -666,11 +666,12 @@ create table field_value (
 ) strict, without rowid;
 
 -- New values per website, UTC day of arrival and field, and the events of which a value was stored as `(other)`
--- because the day's limit was reached. Expires after 400 days.
+-- because the day's limit was reached. field 105 is event_data: its bytes, and the events stored without it. Expires
+-- after 400 days.
 create table new_value (
   website  integer not null,
   day      integer not null,
-  field    integer not null check (field between 0 and 104),
+  field    integer not null check (field between 0 and 105),
   used     integer not null,  -- part of the limit that is used; a value counts once per 200 characters
   events   integer not null,
   primary key (website, day, field)

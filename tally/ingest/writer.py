@@ -261,15 +261,15 @@ class _Group:
         return "" if number and is_used(self._connection, website, EXPERIMENT, number) else OTHER
 
     def take(self) -> None:
-        """Apply the limits of new values to the events that are stored, and collect their rows."""
+        """Apply the limits of new values and of event_data to the events that are stored, and collect their rows."""
         rows: Sequence[PreparedEvent] = self._kept
         limits, replaced = self._writer.value_limits, self._replaced_experiments
         known = list(map(limits.is_known, rows))
-        if not all(known) or replaced:
-            unknown = [
-                (row, client) for row, client, is_known in zip(rows, self._clients, known, strict=True) if not is_known
-            ]
-            self.check = limits.check(self._connection, self._steady_ms // DAY_MS, unknown, replaced)
+        sent = list(zip(rows, self._clients, strict=True))
+        with_data = [one for one in sent if one[0].event.event_data is not None]
+        if not all(known) or replaced or with_data:
+            unknown = [one for one, is_known in zip(sent, known, strict=True) if not is_known]
+            self.check = limits.check(self._connection, self._steady_ms // DAY_MS, unknown, replaced, with_data)
             if self.check.folds:
                 rows = [row._replace(**self.check.checked(row)._asdict()) for row in rows]
         self._number = self._writer.numbers_of(self._connection, _texts(rows)) if rows else self._number

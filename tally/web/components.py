@@ -119,7 +119,7 @@ def _configured_places(path: Path) -> PlaceDatabase:
 
 def _event_writer(settings: Settings, clock: Clock) -> EventWriter:
     limits = {"free": settings.free_events, "pro": settings.pro_events}
-    new_values = Limits(settings.max_new_values, settings.max_new_names)
+    new_values = Limits(settings.max_new_values, settings.max_new_names, settings.max_event_data * 1_000_000)
     return EventWriter(Sessions(settings.max_identities), limits.get, clock, new_values)
 
 
