@@ -1,6 +1,6 @@
 """Mutation tests: make one fault at a time in a copy of the code, and check that a test fails.
 
-    python tests/mutation/faults.py [--record] [--check] [--passed] [--part N/K] [NAME ...]
+    python tests/mutation/faults.py [--record] [--check] [--passed] [--some N --seed TEXT --changed FILE] [NAME ...]
 
 Each fault is a table of a TOML file in tests/mutation, the one named after the package:
 
@@ -20,10 +20,13 @@ status 0 if every fault was detected. The same tests must pass without faults, w
 were recorded, and .ci/run gives this option where it has just run all tests of the same code.
 `--check` only checks that each `old` is there once and that pytest collects the tests.
 `--record` writes `detected_by`, the test that detected a fault: it runs first, and the others only if it passes.
-`--part N/K` takes every K-th fault, from the N-th on.
+`--some N` takes at most N faults: first those of which a file or a test is named in FILE, a path a line, then others; a
+seed always gives the same ones. .ci/run gives the hash of the commit's tree, so that other commits take others.
 """
 
+import argparse
 import ast
+import hashlib
 import json
 import os
 import re
@@ -139,26 +142,55 @@ def planted(root: Path, fault: Fault) -> dict[Path, str]:
 
 def main() -> int:
     """Plant each fault; return 0 if all were detected."""
-    words = [word for word in sys.argv[1:] if word not in ("--record", "--check", "--passed")]
-    is_recording = "--record" in sys.argv[1:]
+    options = _options()
     faults = read_faults()
-    if words[:1] == ["--part"]:
-        number, parts_in_all = map(int, words[1].split("/"))
-        chosen = faults[number % parts_in_all :: parts_in_all]
-    else:
-        chosen = [fault for fault in faults if not words or fault.name in words]
-    if unknown := set() if words[:1] == ["--part"] else set(words) - {fault.name for fault in faults}:
+    if unknown := set(options.name) - {fault.name for fault in faults}:
         raise SystemExit(f"no such fault: {', '.join(sorted(unknown))}")
+    chosen = [fault for fault in faults if not options.name or fault.name in options.name]
+    if options.some is not None:
+        files = set(options.changed.read_text().splitlines()) if options.changed else set[str]()
+        chosen = some(chosen, options.some, options.seed, files)
     if wrong := misplaced(chosen):
         print(*wrong, f"{len(wrong)} of {len(chosen)} faults cannot be planted", sep="\n")
         return 1
     if missing := missing_tests(chosen, collected(chosen)):
         print(*missing, f"pytest does not collect {len(missing)} of the tests that faults name", sep="\n")
         return 1
-    if "--check" in sys.argv[1:]:
+    if options.check:
         print(f"all {len(chosen)} faults can be planted, and their tests exist")
         return 0
-    checked = [fault for fault in chosen if not (fault.detected_by and "--passed" in sys.argv[1:])]
+    missed = undetected(chosen, is_recording=options.record, have_passed=options.passed)
+    if missed is None:
+        return 1
+    print(f"{len(chosen) - missed} faults detected, {missed} missed")
+    return min(missed, 1)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    for option in ("--record", "--check", "--passed"):
+        parser.add_argument(option, action="store_true")
+    parser.add_argument("--some", type=int)
+    parser.add_argument("--seed", default="")
+    parser.add_argument("--changed", type=Path)
+    parser.add_argument("name", nargs="*")
+    return parser.parse_args()
+
+
+def some(faults: list[Fault], count: int, seed: str, changed: set[str]) -> list[Fault]:
+    """Return a part of the faults, those of changed files and tests first."""
+
+    def key(fault: Fault) -> tuple[bool, str]:
+        files = {change.file for change in fault.changes} | {test.partition("::")[0] for test in fault.tests}
+        return not files & changed, hashlib.sha256(f"{seed} {fault.name}".encode()).hexdigest()
+
+    chosen = sorted(faults, key=key)[:count]
+    return [fault for fault in faults if fault in chosen]
+
+
+def undetected(chosen: list[Fault], *, is_recording: bool, have_passed: bool) -> int | None:
+    """Return how many faults no test detects; None where tests fail without a fault."""
+    checked = [fault for fault in chosen if not (fault.detected_by and have_passed)]
     missed = 0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(WORKERS) as workers:
         copies: SimpleQueue[Path] = SimpleQueue()
@@ -172,7 +204,7 @@ def main() -> int:
         if is_recording:
             chosen = [fault._replace(detected_by=None) for fault in chosen]
         elif not all_pass(checked):
-            return 1
+            return None
         found = workers.map(lambda fault: with_copy(copies, lambda copy: detecting_test(copy, fault)), chosen)
         for n, (fault, test) in enumerate(zip(chosen, found, strict=True)):
             missed += test is None
@@ -181,9 +213,8 @@ def main() -> int:
                 record(fault.name, test)
                 chosen[n] = fault._replace(detected_by=test)
         if is_recording and not all_pass(chosen):
-            return 1
-    print(f"{len(chosen) - missed} faults detected, {missed} missed")
-    return min(missed, 1)
+            return None
+    return missed
 
 
 def misplaced(faults: list[Fault]) -> list[str]:

@@ -53,6 +53,25 @@ def one_fault(tests: list[str]) -> Fault:
     return Fault("a_name", "a title", [], tests, None)
 
 
+def test_some_faults_are_those_of_changed_files_first_and_others_by_the_seed() -> None:
+    file, test = "tally/events/validation.py", "tests/api/test_metrics.py"
+    of_changes = [
+        fault
+        for fault in FAULTS
+        if file in {change.file for change in fault.changes}
+        or test in {name.partition("::")[0] for name in fault.tests}
+    ]
+    assert 2 < len(of_changes) < 40
+    for seed in ("a", "b"):
+        chosen = faults.some(FAULTS, 48, seed, {file, test, "README.md"})
+        assert len(chosen) == 48
+        assert [fault for fault in chosen if fault in of_changes] == of_changes
+    assert len(faults.some(FAULTS, 2, "a", {file, test})) == 2
+
+    without = [faults.some(FAULTS, 48, seed, set()) for seed in ("a", "a", "b")]
+    assert without[0] == without[1] != without[2]
+
+
 CODE = """LIMIT = 1
 
 
