@@ -34,6 +34,7 @@ const NAMES = {
   goal: t("goal"),
   property: t("property"),
   query: t("query"),
+  event_data: t("event_data"),
   url: t("url"),
 };
 

@@ -48,6 +48,9 @@ export function warningsSection({ warnings: rows, samples }) {
     h("div", { class: "card-head" }, h("h2", { id: "warnings", class: "card-title" }, t("warnings"))),
     h("p", null, t("warnings_means")),
     h("p", { class: "soft" }, t("warnings_todo")),
+    rows.some(({ code }) => code === "without_event_data")
+      ? h("p", { class: "soft" }, t.rich("event_data_limit", { setting: h("code", null, "--max-event-data") }))
+      : null,
     h(
       "div",
       { class: "folded-table" },

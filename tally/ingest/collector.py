@@ -48,6 +48,7 @@ from tally.events.validation import (
     BadBody,
     Batch,
     Event,
+    FieldWarning,
     Rejection,
     parse_body,
     read_event,
@@ -57,6 +58,7 @@ from tally.http.body import read_body
 from tally.http.responses import json_response, preflight_response
 from tally.ingest.budgets import Budgets
 from tally.ingest.ingest_engine import (
+    DUPLICATE,
     MONTH_FULL,
     NO_ASSIGNMENT,
     Ingest,
@@ -416,7 +418,8 @@ class Collector:
                 raise self._refusal(claim, outcome)
             raise outcome
         if self.budgets.month_share:
-            not_stored = [event for event, one in zip(claim.request.events, outcome, strict=True) if one is not None]
+            both = zip(claim.request.events, outcome, strict=True)
+            not_stored = [event for event, one in both if one is DUPLICATE or isinstance(one, Rejection)]
             self._give_back_share(claim, not_stored)
         if claim.is_all_valid and not claim.has_warnings and not any(outcome):
             self.accepted += len(outcome)
@@ -437,9 +440,10 @@ class Collector:
         for index, (prepared, verdict) in enumerate(zip(claim.verdicts, verdicts, strict=True)):
             if isinstance(prepared, Rejection) or isinstance(verdict, Rejection):
                 continue
-            for code, field in prepared.event.warnings:
+            of_storing = (verdict,) if isinstance(verdict, FieldWarning) else ()
+            for code, field in (*prepared.event.warnings, *of_storing):
                 listed.append({"index": index, "code": code, "field": field})
-                if verdict is None:
+                if verdict is not DUPLICATE:
                     source = prepared.website, prepared.event.type
                     self.rejected_events.note(source, code, field, claim.sender, claim.request.arrived_ms)
         return listed

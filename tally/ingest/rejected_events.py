@@ -68,6 +68,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("without_platform", "incomplete"),
     ("without_app_version", "incomplete"),
     ("value_cut", "incomplete"),
+    ("without_event_data", "incomplete"),
 )
 """Code in the response, and the reason that it belongs to. The place is its number in the database, so new ones go to
 the end."""

@@ -1,9 +1,9 @@
 """The transaction of a group of write requests: which events are stored, and the rows that they become.
 
 All that must hold exactly once is decided here, on the writer's thread, between BEGIN IMMEDIATE and COMMIT: duplicates
-by event_id, the monthly limit, the daily limits of new values, the assignment that a conversion needs, visitors and
-visits. `EventWriter.write` either commits the whole group with fsync or changes nothing, neither in the file nor in
-memory (sessions, labels, ids).
+by event_id, the monthly limit, the daily limits of new values and of event_data, the assignment that a conversion
+needs, visitors and visits. `EventWriter.write` either commits the whole group with fsync or changes nothing, neither in
+the file nor in memory (sessions, labels, ids).
 
 `write` reads the stored event_ids, assignments and usage of the group in a few statements, then decides event by event
 in order of arrival (`_Group.decide`); an event that is not stored writes nothing, neither a label nor a new value. The
@@ -47,7 +47,15 @@ from tally.events.validation import (
 )
 from tally.events.visits import NO_ACQUISITION, Visit, packed_acquisition
 from tally.ingest import event_ids
-from tally.ingest.ingest_engine import DUPLICATE, MONTH_FULL, NO_ASSIGNMENT, Outcomes, PreparedEvent, WriteRequest
+from tally.ingest.ingest_engine import (
+    DUPLICATE,
+    MONTH_FULL,
+    NO_ASSIGNMENT,
+    NO_EVENT_DATA,
+    Outcomes,
+    PreparedEvent,
+    WriteRequest,
+)
 from tally.rollups import (
     experiments,
     field_values,
@@ -123,6 +131,7 @@ class EventWriter:
                 group = _Group(self, connection, requests)
                 outcomes = group.decide(requests)
                 group.take()
+                group.note_lost_data(outcomes)
                 group.store()
         except BaseException:
             self.sessions.undo()
@@ -275,6 +284,15 @@ class _Group:
         self._number = self._writer.numbers_of(self._connection, _texts(rows)) if rows else self._number
         for row in rows:
             self._take(row)
+
+    def note_lost_data(self, outcomes: Sequence[Outcomes]) -> None:
+        """Replace the outcomes of events that are stored without their event_data."""
+        if self.check is None or not self.check.folds:
+            return
+        places = [(own, place) for own in outcomes for place, outcome in enumerate(own) if outcome is None]
+        for row, (own, place) in zip(self._kept, places, strict=True):
+            if self.check.lacks_data(row):
+                own[place] = NO_EVENT_DATA
 
     def _take(self, row: PreparedEvent) -> None:
         event = row.event
