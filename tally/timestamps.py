@@ -42,6 +42,10 @@ _OTHER = re.compile(
     r"(?::?[0-5][0-9](?::?[0-5][0-9](?:[.,][0-9]{1,20})?)?)?)?)?"
 )
 
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+_FIRST_S, _END_S = (date(year, 1, 1).toordinal() * 86_400 - _EPOCH_DAY * 86_400 for year in (2000, 2100))
+_DIGITS = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,20})?")
+
 _HOURS = {hour * HOUR_MS: f"T{hour:02}:00:00.000" for hour in range(24)}
 
 _ISO = re.compile(
@@ -138,6 +142,23 @@ def _seconds(hour: str, minute: str | None, second: str | None) -> int:
     return int(hour) * 3_600 + int(minute or 0) * 60 + int(second or 0)
 
 
+def unit_hint(value: object) -> str:
+    """Return what a message adds to a refused time that is one of 2000 to 2099 in another unit, or as text; "" if none.
+
+    As milliseconds, seconds of these years are in the first weeks of 1970, microseconds and nanoseconds in no year that
+    a date can have.
+    """
+    number, as_text = value, ""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        number, as_text = float(value), " as text"
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return ""
+    for unit, a_second in _UNITS.items():
+        if _FIRST_S * a_second <= number < _END_S * a_second and (as_text or unit != "milliseconds"):
+            return f" (this looks like {unit}{as_text})"
+    return ""
+
+
 def event_time_ms(value: int | float | str) -> int:
     """Return the milliseconds of an event's `timestamp`. Raises BadTime outside the years 1 to 9999.
 
@@ -149,7 +170,7 @@ def event_time_ms(value: int | float | str) -> int:
         raise BadTime(
             "timestamp",
             "timestamp must be a whole number of milliseconds since 1970 or an ISO 8601 time"
-            " such as 2026-11-21T10:00:00.000Z",
+            f" such as 2026-11-21T10:00:00.000Z{unit_hint(value)}",
         )
     return ms
 

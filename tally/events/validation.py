@@ -32,7 +32,7 @@ from tally.events.urls import (
     parse_page_url,
     referrer_host,
 )
-from tally.timestamps import event_time_ms
+from tally.timestamps import event_time_ms, unit_hint
 
 if TYPE_CHECKING:  # which loads the country database's reader
     from tally.events.sender import Sender
@@ -278,10 +278,12 @@ def _arrival(item: Mapping[str, Any], now_ms: int, large_skew_ms: int) -> int:
     try:
         ts_ms = event_time_ms(value)
     except ValueError:
-        raise Fault("invalid_field", "timestamp is whole milliseconds since 1970, or ISO 8601 text.") from None
+        hint = unit_hint(value)
+        raise Fault("invalid_field", f"timestamp is whole milliseconds since 1970, or ISO 8601 text{hint}.") from None
     early_ms, late_ms = (now_ms - large_skew_ms, now_ms) if large_skew_ms > 0 else (now_ms, now_ms - large_skew_ms)
     if ts_ms < early_ms - OLDEST_MS:
-        raise Fault("timestamp_too_old", "timestamp is more than 72 hours old: too late to be counted.")
+        hint = unit_hint(value)
+        raise Fault("timestamp_too_old", f"timestamp is more than 72 hours old: too late to be counted{hint}.")
     if ts_ms > late_ms + AHEAD_MS:
         raise Fault("timestamp_in_future", "timestamp is more than 5 minutes ahead: set the sender's clock.")
     return min(ts_ms, late_ms)

@@ -864,6 +864,28 @@ def test_bad_timestamps(timestamp: Any, code: str) -> None:
     assert error_of(read("pageview", timestamp=timestamp)) == (code, "timestamp")
 
 
+@cases(
+    ("timestamp", "hint"),
+    [
+        (NOW_MS // 1_000, "this looks like seconds"),
+        (NOW_MS / 1_000 + 0.25, "this looks like seconds"),
+        (NOW_MS * 1_000, "this looks like microseconds"),
+        (NOW_MS * 1_000_000, "this looks like nanoseconds"),
+        (str(NOW_MS), "this looks like milliseconds as text"),
+        (f"{NOW_MS // 1_000}.25", "this looks like seconds as text"),
+        (0, ""),
+        (NOW_MS - 100 * HOUR_MS, ""),
+        ("9" * 5_000, ""),
+        ("2026-11-15T11:59:59Z", ""),
+    ],
+)
+def test_a_time_in_another_unit_is_named(timestamp: Any, hint: str) -> None:
+    """It is rejected as before: nobody can know that it was meant."""
+    found = read("pageview", timestamp=timestamp)
+    assert isinstance(found, Rejection)
+    assert (f"({hint})" in found.message) if hint else ("looks like" not in found.message)
+
+
 @cases("timestamp", [2**53, 2**63 - 1, 2**63, 2**64 - 1, 1e19, 1e308], ids=str)
 def test_timestamps_far_in_the_future(timestamp: float) -> None:
     """Rejected as in the future or as invalid, without an exception."""
