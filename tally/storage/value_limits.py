@@ -250,22 +250,31 @@ class Check:
     def limit_data(self, rows: Sequence[tuple[Valued, bytes]]) -> None:
         """Decide which events are stored without event_data. What is full stays full for the day."""
         limit, of_client = self._limits.of(EVENT_DATA), self._limits.of_client(EVENT_DATA)
+        hashes: dict[bytes, bytes] = {}
+        used: dict[int, int] = {}
         for row, client in rows if limit else ():
-            place = row.website.number, EVENT_DATA
-            share = (self._data_shares.hashed(client), *place)
-            size = len((row.event.event_data or "").encode())
-            before = self._used.get(place) or _of_day(self._connection, place[0], self._day, EVENT_DATA)
-            own = self.data_shares.get(share, self._data_shares.used(share))
-            if own + size > of_client:
-                self.data_shares[share], is_over, used = of_client, True, before.used
+            website, data = row.website.number, row.event.event_data or ""
+            if website not in used:
+                day = self._used[website, EVENT_DATA] = _of_day(self._connection, website, self._day, EVENT_DATA)
+                used[website] = day.used
+            if client not in hashes:
+                hashes[client] = self._data_shares.hashed(client)
+            share = hashes[client], website, EVENT_DATA
+            size = len(data) if data.isascii() else len(data.encode())
+            of_all = used[website] + size
+            own = self.data_shares.get(share, self._data_shares.used(share)) + size
+            if own > of_client:
+                own = of_client
+            elif of_all > limit:
+                own, used[website] = own - size, limit
             else:
-                is_over = before.used + size > limit
-                used = limit if is_over else before.used + size
-                self.data_shares[share] = own if is_over else own + size
-            if is_over:
-                self._without_data.add(id(row))
-                self.events[place] += 1
-            self._used[place] = before._replace(used=used)
+                self.data_shares[share], used[website] = own, of_all
+                continue
+            self.data_shares[share] = own
+            self._without_data.add(id(row))
+            self.events[website, EVENT_DATA] += 1
+        for website, bytes_used in used.items():
+            self._used[website, EVENT_DATA] = self._used[website, EVENT_DATA]._replace(used=bytes_used)
 
     def lacks_data(self, row: Valued) -> bool:
         """Return whether a row, one of those that were checked, is stored without its event_data."""
