@@ -36,7 +36,7 @@ export function warningsSection({ warnings: rows, samples }) {
         "td",
         null,
         warningTitle(code),
-        fields.length ? h("span", { class: "soft" }, " ", fields.map(fieldTitle).join(", ")) : null,
+        fields.length ? h("span", { class: "soft" }, " ", fields.map((field) => fieldTitle(field || "")).join(", ")) : null,
       ),
       h("td", { class: "num" }, h("strong", null, number(events))),
     );
