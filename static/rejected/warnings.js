@@ -36,7 +36,9 @@ export function warningsSection({ warnings: rows, samples }) {
         "td",
         null,
         warningTitle(code),
-        fields.length ? h("span", { class: "soft" }, " ", fields.map((field) => fieldTitle(field || "")).join(", ")) : null,
+        fields.length
+          ? h("span", { class: "soft" }, " ", fields.map((field) => fieldTitle(field || "")).join(", "))
+          : null,
       ),
       h("td", { class: "num" }, h("strong", null, number(events))),
     );
