@@ -2,11 +2,12 @@
 // arrow keys move from node to node, Enter continues from one.
 
 import { fill, h, svg } from "../shared/dom.js";
+import { valueText } from "../shared/fields.js";
 import { capital } from "../shared/filter_words.js";
 import { number, percent, percentOf } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
-import { journeyGraph, linkPath, neighbour, nodeName } from "./journey_graph.js";
+import { journeyGraph, kindOf, linkPath, neighbour, nodeName } from "./journey_graph.js";
 
 const t = await texts("journeys");
 const shared = await texts("shared");
@@ -56,7 +57,7 @@ export function drawJourneys(root, { rows, start, visits, direction, choose }) {
       event.stopPropagation();
     });
   }
-  const values = { start: start.value };
+  const values = { start: valueText(start.field, start.value) };
   const drawing = svg(
     "svg",
     {
@@ -145,7 +146,7 @@ function shortened(text) {
  */
 export function journeyTable(rows, visits, direction) {
   const nameOf = (/** @type {string | null} */ field, /** @type {string | null} */ value) =>
-    nodeName({ kind: field ? "page" : value === null ? "end" : "other", value }, direction);
+    nodeName({ kind: kindOf(field, value), value }, direction);
   const head = direction === "next" ? [t("column_from"), t("column_to")] : [t("column_after"), t("column_before")];
   return h(
     "table",
