@@ -6,6 +6,7 @@ import { valueText } from "../shared/fields.js";
 import { capital } from "../shared/filter_words.js";
 import { number, percent, percentOf } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
+import { apart } from "../shared/readable.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { journeyGraph, kindOf, linkPath, neighbour, nodeName } from "./journey_graph.js";
 
@@ -99,7 +100,7 @@ function nodeElement(node, { links }, visits, direction) {
   const step = node.step ? t("step", { step: node.step }) : t("start");
   const middle = node.y + node.height / 2;
   const text = (/** @type {number} */ y, /** @type {string} */ kindOfText, /** @type {string} */ words) =>
-    svg("text", { class: kindOfText, x: node.x + 10, y: middle + y }, words);
+    svg("text", { class: kindOfText, x: node.x + 10, y: middle + y }, apart(words, isolated));
   const element = svg(
     "g",
     {
@@ -124,6 +125,17 @@ function nodeElement(node, { links }, visits, direction) {
     canStart ? h("p", { class: "soft" }, t("click_to_continue")) : null,
   ]);
   return element;
+}
+
+/**
+ * Returns a part of a text in its own direction; SVG has no bdi.
+ *
+ * @param {string} direction
+ * @param {Child[]} children
+ */
+function isolated(direction, children) {
+  const style = { "unicode-bidi": direction === "auto" ? "plaintext" : "isolate" };
+  return svg("tspan", { style }, children);
 }
 
 /**

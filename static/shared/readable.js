@@ -6,7 +6,7 @@
 
 import { h } from "./dom.js";
 
-const ESCAPES = /%(?:[CD].%..|E.%..%..|F.%..%..%..|2[023]|3[CEF]|5E|60|7[BD])/g;
+const ESCAPES = /%(?:[CD].%..|E.%..%..|F.%..%..%..|2[023]|3[CEF]|5E|60|7[BD])/gi;
 // Controls, invisible and unassigned characters, white space; what looks like / \ or %; marks, spaces and joiners, which
 // depend on the characters beside them.
 const DOUBTFUL =
@@ -21,19 +21,18 @@ const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10ff
 
 /**
  * Returns the nodes of a readable path or host: from left to right, each part in its own direction. Otherwise adjacent
- * parts in Arabic or Hebrew would change places.
+ * parts in Arabic or Hebrew would change places. `isolated` returns the node of a part or of all parts, whose direction is
+ * "auto" or "ltr".
  *
  * @param {string} text
+ * @param {(direction: string, children: Child[]) => Child} [isolated]
  * @returns {Child}
  */
-export function apart(text) {
+export function apart(text, isolated = (dir, children) => h("bdi", { dir }, children)) {
   if (!RIGHT_TO_LEFT.test(text)) return text;
   const parts = text.split(text.includes("/") ? /(\/)/ : /(\.)/);
-  return h(
-    "bdi",
-    { dir: "ltr" },
-    parts.map((part) => (RIGHT_TO_LEFT.test(part) ? h("bdi", null, part) : part)),
-  );
+  const nodes = parts.map((part) => (RIGHT_TO_LEFT.test(part) ? isolated("auto", [part]) : part));
+  return isolated("ltr", nodes);
 }
 
 /**
@@ -120,7 +119,7 @@ function isDistinct(label) {
  * @param {string} host
  */
 function isSameHost(text, host) {
-  const whole = (/** @type {string} */ one) => one.replace(/^\.|\.$/g, "");
+  const whole = (/** @type {string} */ one) => one.replace(/^\*?\.|\.$/g, "");
   try {
     return new URL(`https://${whole(text)}`).hostname === whole(host);
   } catch {

@@ -6,7 +6,7 @@ import { cases } from "./cases.js";
 /** Returns a text as the URL parser writes it, as the server stores it. */
 function storedPath(text) {
   const { pathname } = new URL(`https://example.com${text.replace(/[?#^]/g, encodeURIComponent)}`);
-  return pathname;
+  return pathname.replace(/%[0-9a-f]{2}/gi, (escape) => escape.toUpperCase());
 }
 
 // [stored, shown]
@@ -27,6 +27,7 @@ const PATHS = [
   ["/e%CC%81", "/e\u0301"],
   ["/%CC%81", "/%CC%81"],
   // What the URL parser encodes anyway.
+  ["/%d8%b3%3f", "/س?"],
   ["/order%20details%3F%20%22a%22%20%3C%3E%60%7B%7D%5E%23", '/order details? "a" <>`{}^#'],
   ["/%20a/b%20/c%20%20d", "/%20a/b%20/c%20%20d"],
   // Reserved characters: decoded, they would be another path.
@@ -77,6 +78,7 @@ cases("readableHost", readableHost, [
   [["xn--bcher-kva.example"], "bücher.example"],
   [["shop.xn--bcher-kva.example"], "shop.bücher.example"],
   [[".xn--bcher-kva."], ".bücher."],
+  [["*.xn--bcher-kva.example"], "*.bücher.example"],
   [["xn--fa-hia.de"], "faß.de"],
   [["xn--e1afmkfd.xn--p1ai"], "пример.рф"],
   [["xn--80aesfpebagmfblc0a.xn--p1ai"], "стопкоронавирус.рф"],
