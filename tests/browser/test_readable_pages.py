@@ -76,7 +76,7 @@ def test_a_typed_page_finds_the_stored_one(site: SampleServer, open_page: OpenPa
         dialog.get_by_role("button", name="Add filter").click()
         expect(page.locator("dialog")).to_have_count(0)
         assert query_of(page)[f"filter_pathname{sign}"] == stored
-        expect(page.locator(".chips .chip .chip-text bdi")).to_have_text(typed)
+        expect(page.locator(".chips .chip .chip-text > bdi")).to_have_text(typed)
         expect(page.locator("[data-figure=pageviews]")).to_have_attribute("data-value", "2")
 
 
@@ -84,8 +84,8 @@ def test_funnels_and_journeys(site: SampleServer, open_page: OpenPage) -> None:
     """Steps from the address in any spelling, and from the dialog."""
     steps = f"step=pathname:{quote(ARABIC)}&step=pathname:{quote(escaped(CHINESE).lower())}"
     page = opened(site, open_page, f"/funnels?period=today&{steps}")
-    expect(page.locator(".funnel bdi").filter(has_text=ARABIC)).to_have_count(1)
-    expect(page.locator(".funnel bdi").filter(has_text=CHINESE)).to_have_count(1)
+    expect(page.locator(".funnel .step-name > bdi").filter(has_text=ARABIC)).to_have_count(1)
+    expect(page.locator(".funnel .step-name > bdi").filter(has_text=CHINESE)).to_have_count(1)
     page.goto(f"{site.url}/websites/{site.empty}/journeys?period=today&start=pathname:{quote(ARABIC)}")
     node = page.get_by_role("button", name=PERSIAN)
     expect(node).to_have_count(1)

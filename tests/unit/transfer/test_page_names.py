@@ -1,4 +1,4 @@
-"""Imported pages have the names of collected ones (`normal_path` of tally/events/urls.py), whatever a file calls them."""
+"""Imported pages have the names of collected ones (`normal_path` of tally/events/urls.py), whatever a file has."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -50,9 +50,7 @@ def umami_rows(paths: Sequence[str]) -> str:
 
 def plausible_rows(paths: Sequence[str]) -> str:
     """Return rows of events_v2."""
-    return plausible.as_csv(
-        [plausible.row(path, timestamp=f"2024-11-18 09:00:0{n}") for n, path in enumerate(paths)]
-    )
+    return plausible.as_csv([plausible.row(path, timestamp=f"2024-11-18 09:00:0{n}") for n, path in enumerate(paths)])
 
 
 def matomo(paths: Sequence[str]) -> str:
