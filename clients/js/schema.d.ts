@@ -56,7 +56,7 @@ export interface CustomEvent extends EventFields {
 /** A screen of an app was viewed. */
 export interface ScreenView extends EventFields {
   type: "screen_view";
-  /** The screen's name. Its pathname is a slash and this name. */
+  /** The screen's name. Its pathname is a slash and this name, percent-encoded as a path. */
   name: string;
   url?: string | null;
   referrer?: string | null;

@@ -25,7 +25,7 @@ from multidict import MultiDict, MultiMapping
 from tally import errors
 from tally.accounts.definitions import Definition, Kind
 from tally.errors import ApiError
-from tally.events.filters import OPERATORS, PROPERTY_PREFIX, Filter
+from tally.events.filters import OPERATORS, PROPERTY_PREFIX, Filter, stored_form
 from tally.events.validation import MAX_EVENT_DATA_BYTES, TYPES
 from tally.reports.report_engine import FILTERS, WIDTHS, Goal
 from tally.timeranges import (
@@ -298,6 +298,8 @@ def _filter(name: str, values: tuple[str, ...], sent: Sent, fields: Sequence[str
             raise invalid(name[:100], f"{PROPERTY_PREFIX} must be followed by the name of a property.")
     elif of.field not in fields:
         raise _unknown_filter(name, of.field, fields, properties)
+    values = tuple(dict.fromkeys(stored_form(of.field, one, is_part=not of.is_exact) for one in values))
+    of = dataclasses.replace(of, values=values)
     longest = max(map(len, values))
     if longest > _MAX_CHARACTERS:
         raise invalid(name[:100], f"{name[:100]} must have at most {_MAX_CHARACTERS} characters (got {longest}).")

@@ -20,7 +20,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from socket import AF_INET, AF_INET6, inet_pton
 from typing import NamedTuple
 
-from tally.events.urls import BadUrl, belongs_to, origin_host, parse_web_url
+from tally.events.urls import BadUrl, belongs_to, origin_host, url_host
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -96,7 +96,7 @@ def _from_referer(text: str) -> PageOrigin:
     match = _REFERER.fullmatch(text)
     origin = match[1] if match else ""
     try:
-        return PageOrigin(origin, parse_web_url(text).host)
+        return PageOrigin(origin, url_host(text))
     except BadUrl:
         return PageOrigin(origin, "")
 

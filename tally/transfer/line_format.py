@@ -15,6 +15,7 @@ null and an empty text mean absent. An invalid line is a Rejection, so that the 
   stores that, so that a line is imported once.
 - A line exported from this database has the id and visitor of its row (`row`), so that it is not imported into the
   website from which it was exported.
+- A path is stored in its one spelling (`normal_path` of tally/events/urls.py), whatever the file has.
 - A referrer is a URL or a host and is stored as by collect: the host in lower case without `www.`, and nothing if it is
   the website's own.
 - The channel of a line is not read, but computed from its referrer and UTM values.
@@ -37,7 +38,7 @@ import orjson
 
 from tally.events.dimensions import CHANNEL, FIELDS, channel_of
 from tally.events.fields import DIMENSIONS
-from tally.events.urls import BadUrl, external_referrer, imported_referrer
+from tally.events.urls import MAX_PATH_CHARACTERS, BadUrl, external_referrer, imported_referrer, normal_path
 from tally.events.validation import (
     AHEAD_MS,
     HEATMAP,
@@ -77,6 +78,7 @@ _LIMITS = tuple((one.name, one.max_characters) for one in DIMENSIONS)
 _LENGTHS = tuple(most for _, most in _LIMITS)
 _LEAST_LENGTH = min(_LENGTHS)
 _PATHNAME, _REFERRER = FIELDS.index("pathname"), FIELDS.index("referrer")
+_PAGES = tuple(FIELD_NUMBERS[name] for name in ("pathname", "entry_page", "exit_page"))
 _MAX_LONG = min(_LENGTHS[_PATHNAME], _LENGTHS[_REFERRER])
 _EPOCH = date(1970, 1, 1)
 _ABSENT = ("",) * len(FIELDS)
@@ -196,7 +198,9 @@ class LineReader:
         most = _LENGTHS[field] if field < len(_LENGTHS) else 0 if name == "total" else _LENGTHS[0]
         if not isinstance(value, str) or len(value) > most or "\0" in value or (not value and name == "event_name"):
             raise _Wrong("invalid_field", f"value is text of at most {most:,} characters, without NUL.", "value")
-        if field == _REFERRER and value:
+        if field in _PAGES:
+            value = _page(value, "value")
+        elif field == _REFERRER and value:
             value = self._referrer(value)
         sent = {figure: item[figure] for figure in FIGURES if item.get(figure) is not None}
         if not all(type(one) is int and 0 <= one <= _MAX_FIGURE for one in sent.values()):
@@ -214,6 +218,7 @@ class LineReader:
                 raise _Wrong("missing_field", f"This type needs {field}.", field)
         ts_ms = self._time(item["timestamp"])
         texts = _texts(item)
+        texts[_PATHNAME] = _page(texts[_PATHNAME], "pathname")
         if texts[_REFERRER]:
             texts[_REFERRER] = self._referrer(texts[_REFERRER])
         texts[CHANNEL] = channel_of(texts)
@@ -340,6 +345,15 @@ def _texts(item: dict[str, Any]) -> list[str]:
         else:
             raise _Wrong("invalid_field", f"This is text of at most {most:,} characters, without NUL.", field)
     return texts
+
+
+def _page(text: str, field: str) -> str:
+    """Return a path as it is stored. Raises _Wrong."""
+    path = normal_path(text)
+    if len(path) > MAX_PATH_CHARACTERS:
+        message = f"A path has at most {MAX_PATH_CHARACTERS:,} characters, percent-encoded."
+        raise _Wrong("invalid_field", message, field)
+    return path
 
 
 def _ruled(type_: int, item: Mapping[str, Any], field: str, absent: Any) -> Any:

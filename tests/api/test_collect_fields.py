@@ -17,6 +17,7 @@ from tests.support.mmdb import mmdb
 
 URL = "https://example.com/"
 ASTRAL = "\U0001f600"
+ESCAPED = "%F0%9F%98%80"
 SECOND_MS = 1_000
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
@@ -160,14 +161,15 @@ STORED_FIELDS: list[tuple[str, dict[str, Any], dict[str, str | None]]] = [
     ("url", event("pageview", url="https://example.com/a/B?q=1#f"), {"pathname": "/a/B", "hostname": "example.com"}),
     ("no-path", event("pageview", url="https://example.com"), {"pathname": "/"}),
     ("no-path-query", event("pageview", url="https://example.com?a=/b"), {"pathname": "/"}),
-    ("escapes", event("pageview", url="https://example.com/caf%C3%A9/%2e%2E/"), {"pathname": "/caf%C3%A9/%2e%2E/"}),
-    ("unescaped", event("pageview", url=f"https://example.com/caf\u00e9{ASTRAL}"), {"pathname": f"/caf\u00e9{ASTRAL}"}),
+    ("escapes", event("pageview", url="https://example.com/caf%C3%A9/%2e%2E/"), {"pathname": "/"}),
+    ("unescaped", event("pageview", url=f"https://example.com/caf\u00e9{ASTRAL}"),
+     {"pathname": f"/caf%C3%A9{ESCAPED}"}),
     ("a-label", event("pageview", url="https://B\u00dcCHER.example./"), {"hostname": "xn--bcher-kva.example"}),
     ("url-and-name", event("pageview", url="https://example.com/a", name="b"), {"pathname": "/a"}),
     ("screen", event("screen_view", name="Home"), {"pathname": "/Home", "hostname": None}),
     ("screen-slash", event("screen_view", name="/Home"), {"pathname": "//Home"}),
-    ("screen-any", event("screen_view", name=f" {ASTRAL}? #"), {"pathname": f"/ {ASTRAL}? #"}),
-    ("screen-500", event("screen_view", name=ASTRAL * 500), {"pathname": "/" + ASTRAL * 500}),
+    ("screen-any", event("screen_view", name=f" {ASTRAL}? #"), {"pathname": f"/%20{ESCAPED}%3F%20%23"}),
+    ("screen-500", event("screen_view", name=ASTRAL * 500), {"pathname": "/" + ESCAPED * 500}),
     ("screen-with-url", event("screen_view", name="Home", url="https://app.example.com/x?utm_source=s"),
      {"pathname": "/Home", "hostname": "app.example.com", "utm_source": "s"}),
     ("event-url", event("event", url="https://example.com/a"), {"pathname": "/a", "hostname": "example.com"}),
@@ -232,7 +234,7 @@ LONG: dict[str, dict[str, Any]] = {
     "experiment": event("ab_assign", experiment=ASTRAL * 100),
     "variant": event("ab_assign", variant=ASTRAL * 100),
     "goal": event("ab_convert", goal=ASTRAL * 100),
-    "url": event("pageview", url=URL + ASTRAL * (8_192 - len(URL))),
+    "url": event("pageview", url=URL + "a" * (8_192 - len(URL))),
     "referrer": event("pageview", referrer=URL + "a" * (8_192 - len(URL))),
 }
 
@@ -257,7 +259,7 @@ async def test_length_limits(app: App) -> None:
     short = await send(app, website, event("pageview", session_id=ASTRAL * 7))
     assert errors(short) == {0: ("invalid_field", "session_id")}
     longest = max((row["pathname"] or "" for row in await rows(app, website, key)), key=len)
-    assert longest == "/" + ASTRAL * (8_192 - len(URL))
+    assert longest == "/" + "a" * (8_192 - len(URL))
 
 
 WRONG_TYPE_VALUES: list[Any] = [5, 1.5, True, False, [], {}, ["a"], {"a": "b"}, 2**63, 2**64 - 1, -(2**63), 1e300]

@@ -30,7 +30,7 @@ from functools import cache
 from itertools import pairwise
 from operator import contains
 from typing import Any
-from urllib.parse import unquote_plus
+from urllib.parse import quote, unquote, unquote_plus
 from zoneinfo import ZoneInfo
 
 MINUTE_MS = 60_000
@@ -283,6 +283,30 @@ URL = re.compile(r"(?i:https?)://(?P<host>[^/?#:]+)(?::\d+)?(?P<path>/[^?#]*)?(?
 REFERRER = re.compile(r"(?i:https?|android-app|ios-app)://(?P<host>[^/?#:]+)(?::\d+)?(?:[/?#].*)?")
 
 
+PAGES = ("pathname", "entry_page", "exit_page")
+
+
+def stored_text(text: str) -> str:
+    """Return a part of a path as it is stored: ASCII, escapes in upper case, none of unreserved characters."""
+    found = ""
+    for piece in re.findall("%[0-9A-Fa-f]{2}|.", text.replace("\\", "/")):
+        character = unquote(piece)
+        if re.fullmatch("[A-Za-z0-9._~-]", character):
+            found += character
+        else:
+            found += piece.upper() if len(piece) == 3 else quote(piece, safe="!$&'()*+,/:;=@[]|%")
+    return found
+
+
+def stored_path(path: str) -> str:
+    """Return a path as it is stored, without segments of dots."""
+    first, *segments = stored_text(path).split("/")
+    kept: list[str] = []
+    for segment in segments:
+        kept = kept[:-1] if segment == ".." else kept if segment == "." else [*kept, segment]
+    return "/".join([first, *kept, *([""] if segments[-1:] in ([".."], ["."]) else [])])
+
+
 def text_error(event: Mapping[str, Json], name: str, sizes: range) -> str | None:
     """Return the error code of a text field, or None if it is absent or valid."""
     value = event.get(name)
@@ -332,7 +356,7 @@ def event_content(event: Mapping[str, Json]) -> str:
     url = URL.fullmatch(event["url"]) if "url" in event else None
     own = {name: event.get(name) for name in ("event_name", "event_data") if event["type"] in CUSTOM}
     own |= {name: event.get(name) for name in MEASUREMENT_FIELDS.get(event["type"], ())}
-    where = [url["host"].lower(), url["path"] or "/", url["query"] or ""] if url else []
+    where = [url["host"].lower(), stored_path(url["path"] or "/"), url["query"] or ""] if url else []
     return json.dumps([event["type"], where, event.get("name"), own], sort_keys=True)
 
 
@@ -376,12 +400,12 @@ def labels_of(event: Mapping[str, Json], sender: Sender, domain: str) -> dict[st
     labels |= values | {"country": sender.country, "region": sender.region, "city": sender.city}
     name = event.get("name")
     if present(name):
-        labels["pathname"] = "/" + str(name)
+        labels["pathname"] = stored_path("/" + str(name))
     if present(event.get("url")):
         url = URL.fullmatch(event["url"])
         assert url is not None
         if event["type"] != "screen_view":
-            labels["pathname"] = url["path"] or "/"
+            labels["pathname"] = stored_path(url["path"] or "/")
         labels["hostname"] = url["host"].lower().encode("idna").decode()
         for pair in (url["query"] or "").split("&"):
             key, _, value = pair.partition("=")
@@ -612,16 +636,20 @@ class Query:
     def steps(self) -> list[tuple[str, str]]:
         """Return the steps of a funnel."""
         texts = [value.partition(":") for name, value in self.params if name == "step"]
-        return [(name, value) for name, _, value in texts]
+        return [(name, stored_path(value) if name == "pathname" else value) for name, _, value in texts]
 
     @property
     def filters(self) -> dict[str, list[str]]:
-        """Return the filters by field."""
-        found: dict[str, list[str]] = {}
+        """Return the filters by field, pages in the spelling in which they are stored."""
+        found: dict[str, dict[str, None]] = {}
         for name, value in self.params:
             if name.startswith("filter_"):
-                found.setdefault(name.removeprefix("filter_"), []).append(value)
-        return found
+                key = name.removeprefix("filter_")
+                stored = value
+                if key.rstrip("!*^$") in PAGES:
+                    stored = stored_path(value) if key[-1] not in "*^$" else stored_text(value)
+                found.setdefault(key, {})[stored] = None
+        return {key: list(values) for key, values in found.items()}
 
     def matches(self, row: Row) -> bool:
         """Return whether an event passes every filter; the empty value means unset."""
@@ -1128,7 +1156,9 @@ class ReadModel:
 
     def journeys(self, query: Query, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
         """Return the response of /journeys."""
-        start, count = query.get("start"), int(query.get("steps", "3"))
+        field, _, value = query.get("start").partition(":")
+        start = f"{field}:{stored_path(value) if field == 'pathname' else value}"
+        count = int(query.get("steps", "3"))
         direction, limit = query.get("direction", "next"), int(query.get("limit", "5"))
         paths: list[list[str]] = []
         for visit in self.matching_visits(self.matching(query, from_ms, to_ms), from_ms, to_ms):
@@ -1254,7 +1284,7 @@ class ReadModel:
     def heatmap(self, query: Query, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
         """Return the response of /heatmap."""
         rows, meta = self.heatmap_events(query, from_ms, to_ms)
-        page = query.get("pathname")
+        page = stored_path(query.get("pathname"))
         points = [point for row in rows if row.labels["pathname"] == page for point in row.points]
         clicks = [point for point in points if point["kind"] == "click"]
         cells = [(int(point["y"] // 20), min(int(point["x"] * 50), 49)) for point in clicks]

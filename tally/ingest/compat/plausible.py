@@ -17,7 +17,7 @@ from aiohttp import web
 
 from tally import errors
 from tally.errors import ApiError
-from tally.events.urls import BadUrl, parse_web_url
+from tally.events.urls import BadUrl, url_host
 from tally.events.validation import MAX_EVENTS, Batch
 from tally.http.responses import json_response
 from tally.ingest.collector import Accepted
@@ -96,7 +96,7 @@ def _domains(value: dict[str, Any], url: str) -> list[str]:
     found = list(dict.fromkeys(filter(None, domains)))
     if not found:
         try:
-            found = [parse_web_url(url.strip()).host]
+            found = [url_host(url.strip())]
         except BadUrl:
             found = [""]
     return found

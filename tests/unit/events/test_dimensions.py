@@ -55,7 +55,9 @@ def test_the_fields_equal_the_documented_ones() -> None:
         pytest.param(SCREEN_VIEW, {"name": "Home"}, "/Home", id="screen"),
         pytest.param(SCREEN_VIEW, {"name": "Home", "url": url("/p")}, "/Home", id="screen-name-before-url"),
         pytest.param(SCREEN_VIEW, {"name": "/Home"}, "//Home", id="screen-with-slash"),
-        pytest.param(SCREEN_VIEW, {"name": " "}, "/ ", id="screen-blank"),
+        pytest.param(SCREEN_VIEW, {"name": " "}, "/%20", id="screen-blank"),
+        pytest.param(SCREEN_VIEW, {"name": "Caf\u00e9? 100%"}, "/Caf%C3%A9%3F%20100%", id="screen-text"),
+        pytest.param(SCREEN_VIEW, {"name": "../a"}, "/a", id="screen-dots"),
         *(
             pytest.param(type_, {"url": url("/p"), "name": "Home"}, "/p", id=f"{type_}-url")
             for type_ in (EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN)

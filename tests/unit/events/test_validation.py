@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 import pytest
@@ -410,7 +411,7 @@ URLS = [
     ("https://[2001:db8::7]:8080/x", ("[2001:db8::7]", "/x", "")),
     ("https://example.com?q=/#/x", ("example.com", "/", "q=/")),
     ("https://example.com/" + "a" * (8_192 - 20), ("example.com", "/" + "a" * (8_192 - 20), "")),
-    ("https://example.com/" + ASTRAL * (8_192 - 20), ("example.com", "/" + ASTRAL * (8_192 - 20), "")),
+    ("https://example.com/" + ASTRAL * 682, ("example.com", "/" + quote(ASTRAL) * 682, "")),
 ]
 
 
@@ -422,6 +423,11 @@ def test_urls(kind: str, url: str, parts: tuple[str, str, str]) -> None:
     assert isinstance(event, Event)
     assert event.url is not None
     assert (event.url.host, event.url.path, event.url.query) == parts
+
+
+def test_a_path_is_measured_percent_encoded() -> None:
+    """The limit is the same for browsers, which encode, and for servers, which do not."""
+    assert error_of(read("pageview", url="https://example.com/" + ASTRAL * 683)) == ("invalid_url", "url")
 
 
 NO_URLS = [

@@ -77,7 +77,7 @@ class ScreenView(EventFields):
     """A screen of an app was viewed."""
 
     type: Literal["screen_view"]
-    # The screen's name. Its pathname is a slash and this name.
+    # The screen's name. Its pathname is a slash and this name, percent-encoded as a path.
     name: str
     url: NotRequired[str | None]
     referrer: NotRequired[str | None]
