@@ -19,7 +19,7 @@ from functools import cache, lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from tally.events.crawlers import BOTS, NAMES, OPENINGS
+from tally.events.crawlers import is_crawler, listed_name
 from tally.events.request_context import Agent
 
 if TYPE_CHECKING:  # imported with the tables: a server that starts needs neither (30 ms)
@@ -154,30 +154,6 @@ _BROWSER_OPENING: Final = ("Mozilla/", "Opera/", "UCWEB/")
 _APPLE_PHONE: Final = re.compile(r"iPhone|iPad|iPod")
 _ANDROID_REDUCED: Final = re.compile(r"\bAndroid 10; K\b")
 _SAFARI_18: Final = re.compile(r"\bVersion/18\b")
-_NAME_OF: Final = {name.lower(): name for name in (*NAMES, *BOTS)}
-
-
-# Both patterns take milliseconds to compile.
-@cache
-def _crawler() -> re.Pattern[str]:
-    """In any case, never within a longer word. CUBOT makes phones. "+http" begins the URL of a crawler's docs."""
-    return re.compile(
-        r"(?<![a-z])(?:" + "|".join(re.escape(name) for name in NAMES) + r")(?![a-z])"
-        r"|(?:(?<!cu)bots?|crawlers?|spiders?|scrapers?)(?![a-z])"
-        r"|^(?:" + "|".join(re.escape(opening) for opening in OPENINGS) + r")"
-        r"|^Mozilla/.{0,500}\+https?://",
-        re.IGNORECASE | re.ASCII,
-    )
-
-
-@cache
-def _crawler_name() -> re.Pattern[str]:
-    """The longest name first: Google-InspectionTool before a shorter one at its beginning."""
-    return re.compile(
-        r"(?<![a-z])(?:" + "|".join(map(re.escape, sorted(_NAME_OF, key=len, reverse=True))) + r")(?![a-z])",
-        re.IGNORECASE | re.ASCII,
-    )
-
 
 def is_compiled() -> bool:
     """Return whether ua-parser-rs, the compiled engine, is installed.
@@ -206,6 +182,18 @@ def _built_resolver() -> "Resolver":
     return (RegexResolver or BasicResolver)(browser_and_os_matchers())
 
 
+# The model of an Android phone in a browser's User-Agent, and where apps repeat it: XBot Junior and Spider 8 are phones.
+_MODEL: Final = re.compile(
+    r"(?<=\bAndroid )(?:[0-9.]+; )(?:U; )?(?:[a-z]{2}[-_][A-Za-z]{2}; )?[^;()]*(?:\([^;()]*\))?|\bAndroid \([^()]*\)|FBDV/[^;\]]*"
+)
+_WHOLE_BROWSER: Final = re.compile(r"\bAndroid [0-9].{0,400}\) AppleWebKit/.{0,400}\bSafari/")
+
+
+def _without_model(text: str) -> str:
+    """Return a User-Agent without the phone's model where a whole browser follows it."""
+    return _MODEL.sub("", text) if _WHOLE_BROWSER.search(text) else text
+
+
 class Agents:
     """Parses User-Agents, with a cache of the latest CACHED of them."""
 
@@ -217,7 +205,6 @@ class Agents:
     def load(self) -> "Resolver":
         """Return the resolver; load it if no User-Agent has needed it yet. Any thread may call this."""
         if self._resolver is None:
-            _crawler()
             self._resolver = _installed_resolver()
         return self._resolver
 
@@ -228,6 +215,9 @@ class Agents:
     def _read(self, user_agent: str) -> Agent:
         # aiohttp decodes bytes that are no UTF-8 to lone surrogates, which the compiled parser refuses.
         text = user_agent if user_agent.isascii() else user_agent.encode("utf-8", "replace").decode("utf-8")
+        crawler = is_crawler(text)
+        if crawler and not is_crawler(plain := _without_model(text)):
+            crawler, text = False, plain
         resolver = self.load()
         from ua_parser.core import Domain  # here: loaded with the resolver
 
@@ -241,17 +231,13 @@ class Agents:
             os=system,
             os_version=_version(text, system, parsed.os),
             device=_device(text, browses),
-            crawler=_crawler().search(text) is not None,
+            crawler=crawler,
         )
 
 
 def crawler_name(user_agent: str) -> str:
     """Return the listed name of a crawler's User-Agent (tally/events/crawlers.py), '' where it is not listed."""
-    text = user_agent[:MAX_CHARACTERS]
-    found = _crawler_name().search(text)
-    if found:
-        return _NAME_OF[found[0].lower()]
-    return next((name.rstrip("/") for name in OPENINGS if text.lower().startswith(name.lower())), "")
+    return listed_name(user_agent[:MAX_CHARACTERS])
 
 
 def browser_and_os_matchers() -> "Matchers":

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ua_parser import BasicResolver, RegexResolver
 from ua_parser.core import Domain, PartialResult, Resolver
 
-from tally.events.crawlers import BOTS, NAMES, OPENINGS
+from tally.events.crawlers import NAMES, OPENINGS
 from tally.events.user_agent import (
     CACHED,
     MAX_CHARACTERS,
@@ -306,6 +306,15 @@ CRAWLERS = [
 ]
 
 # fmt: on
+# Common crawlers that the general rule matches: the list has their names.
+BOTS = (
+    "AdsBot-Google", "AhrefsBot", "Amazonbot", "Applebot", "archive.org_bot", "AwarioBot", "Baiduspider", "BLEXBot",
+    "bingbot", "Bytespider", "CCBot", "ClaudeBot", "Claude-SearchBot", "coccocbot", "DataForSeoBot", "Discordbot",
+    "dotbot", "DuckDuckBot", "Googlebot", "GPTBot", "ImagesiftBot", "LinkedInBot", "MJ12bot", "MojeekBot",
+    "OAI-SearchBot", "PerplexityBot", "PetalBot", "Pinterestbot", "Qwantbot", "redditbot", "SeekportBot",
+    "SemrushBot", "SeznamBot", "Slackbot", "Storebot-Google", "TelegramBot", "Twitterbot", "UptimeRobot",
+    "YandexBot",
+)
 DEVICES = {"", "desktop", "mobile", "tablet", "tv", "console", "other"}
 
 
