@@ -61,10 +61,78 @@ BROWSERS: Final[dict[str, str]] = {
     "WeChat Browser": "WeChat",
     "Google": "Google App",
     "Oculus Browser": "Meta Quest Browser",
-    # the table's name for any bare WebKit: a mail program, a Mac app or a television
+    "QtCarBrowser": "Tesla Browser",
+    "Seznam prohlížeč": "Seznam Browser",
+    "HiBrowser": "Hi Browser",
+    "Dragon": "Comodo Dragon",
+    # code names of releases
+    **dict.fromkeys(("Bon Echo", "GranParadiso", "Firefox (Minefield)", "Firefox (Namoroka)"), "Firefox"),
+    "Firefox (Shiretoko)": "Firefox",
+    # engines inside a product that does not name itself
+    "Chrome Frame": "Chrome",
+    "Crosswalk": "Android WebView",
+    "Qt Web Engine": "Chromium",
+    "QtWebEngine": "Chromium",
+    # the table's names for any bare WebKit: a mail program, a Mac app or a television
     "Apple Mail": "",
+    "WebKit Nightly": "",
+    "HbbTV": "",
+    "NetCast Smart TV": "",
     "Other": "",
 }
+
+# Pages inside apps, and browsers that the tables name only on some systems, by a token that only they send. The first
+# one decides: several apps are built on WeChat's or Alibaba's. The version follows the token.
+APPS: Final[tuple[tuple[str, str], ...]] = (
+    ("wxwork/", "WeCom"),
+    ("MicroMessenger/", "WeChat"),
+    ("DingTalk/", "DingTalk"),
+    ("AlipayClient/", "Alipay"),
+    ("AliApp(AP/", "Alipay"),
+    ("AliApp(TB/", "Taobao"),
+    ("AliApp(TM/", "Tmall"),
+    (" QQ/", "QQ"),
+    ("Quark/", "Quark"),
+    ("baiduboxapp/", "Baidu App"),
+    ("aweme_", "Douyin"),
+    ("NewsArticle/", "Toutiao"),
+    ("Kwai/", "Kwai"),
+    ("xhsminiapp", "Xiaohongshu"),
+    ("xhsdiscover", "Xiaohongshu"),
+    ("BiliApp/", "Bilibili"),
+    ("ZhihuHybrid", "Zhihu"),
+    ("NAVER(", "Naver"),
+    ("KAKAOTALK", "KakaoTalk"),
+    ("DaumApps/", "Daum"),
+    ("YJApp-", "Yahoo! Japan"),
+    ("SmartNews/", "SmartNews"),
+    ("YaBrowser/", "Yandex Browser"),
+    ("YaSearchBrowser/", "Yandex Browser"),
+    ("YandexSearch/", "Yandex Browser"),
+    ("YaApp_", "Yandex Browser"),
+    ("Barcelona ", "Threads"),
+    ("Instagram ", "Instagram"),
+    ("[FB_IAB/Orca-Android", "Facebook Messenger"),
+    ("MetaIAB Facebook", "Facebook"),
+    ("Safari/537.36Snapchat", "Snapchat"),
+    ("Zalo ", "Zalo"),
+    ("Viber/", "Viber"),
+    ("Discord/", "Discord"),
+    ("discord/", "Discord"),
+    ("Reddit/", "Reddit"),
+    ("BingSapphire/", "Bing"),
+    ("GSA/", "Google App"),
+    ("MZBrowser/", "Meizu Browser"),
+    ("SogouMobileBrowser/", "Sogou Browser"),
+    ("PiBrowser/", "Pi Browser"),
+    ("PicoBrowser/", "Pico Browser"),
+    ("TeslaBrowser/", "Tesla Browser"),
+    ("LG Browser/", "LG Browser"),
+    ("Odin/", "VIDAA Browser"),
+)
+
+# The browsers of televisions that send no name but Safari's, by system.
+TELEVISIONS: Final[dict[str, str]] = {"webOS": "LG Browser", "Tizen": "Tizen Browser", "VIDAA": "VIDAA Browser"}
 
 # Browsers that the tables confuse with others, by a token that only they send.
 NAMED_BROWSERS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
@@ -78,6 +146,7 @@ NAMED_BROWSERS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
 _WITHOUT_VERSION: Final = frozenset(("", "Epiphany"))
 # Browsers count to hundreds. A longer number is an error or was made up, and would become a value of its own.
 _MAX_MAJOR_DIGITS: Final = 4
+_MAJOR: Final = re.compile(r"[ /]?([0-9]{1,4})(?![0-9])")
 
 SYSTEMS: Final[dict[str, str]] = {
     "Mac OS X": "macOS",
@@ -121,6 +190,11 @@ NAMED_SYSTEMS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\b(?:Open)?Harmony(?:OS)?\b"), "HarmonyOS"),  # it may contain Android as well
     (re.compile(r"\bPlayStation\b", re.IGNORECASE), "PlayStation"),
     (re.compile(r"\bNintendo"), "Nintendo"),
+    # televisions
+    (re.compile(r"\bVIDAA\b|\bOdin/"), "VIDAA"),
+    (re.compile(r"\bweb[0O]S\b.{0,200}TV", re.IGNORECASE), "webOS"),
+    (re.compile(r"\bTiVoOS\b"), "TiVo OS"),
+    (re.compile(r"\bTitan ?OS\b"), "Titan OS"),
 )
 
 # First match wins, so the order is the rule: those of televisions and consoles also contain Android, Windows or Mobile.
@@ -128,8 +202,9 @@ DEVICES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     (
         "tv",
         re.compile(
-            r"\b(?:Smart|Android|Google|Apple|Opera|Hbb|Internet|Net|Mi|D)[ -]?TV|\bTV Safari\b|Web0S"
-            r"|webOS\.TV|NetCast|\bAFT[A-Z0-9]{1,8}\b|BRAVIA|\bCrKey\b|Chromecast|\bRoku\b|VIDAA|Viera|MiBOX",
+            r"\b(?:Smart|Andr[o0]id|Google|Apple|Opera|Hbb|Internet|Net|Mi)[ -]?TV|\bTV Safari\b|\(D?TV[;)]|Web0S"
+            r"|webOS\.TV|NetCast|\bAFT[A-Z0-9]{1,8}\b|BRAVIA|\bCrKey\b|Chromecast|\bRoku\b|VIDAA|\bViera\b|MiBOX"
+            r"|\bOdin/|\bOMI/|\bSRAF/|\bVewd/|\bTiVoOS\b|\bTitan ?OS\b|\bVIZIO\b|\bCE-HTML\b",
             re.IGNORECASE,
         ),
     ),
@@ -221,16 +296,20 @@ class Agents:
         resolver = self.load()
         from ua_parser.core import Domain  # here: loaded with the resolver
 
-        parsed = resolver(text, Domain.USER_AGENT | Domain.OS)
+        # Behind HbbTV the tables take the brand of a television for its browser and its system.
+        parsed = resolver(text.replace("HbbTV/", ""), Domain.USER_AGENT | Domain.OS)
         browses = text.startswith(_BROWSER_OPENING)
         system = _named(NAMED_SYSTEMS, text) or _system(text, parsed.os, browses)
+        device = _device(text, browses)
         browser, browser_version = _browser(text, parsed.user_agent) if browses else ("", "")
+        if device == "tv" and browser in ("", "Safari") and system in TELEVISIONS:
+            browser, browser_version = TELEVISIONS[system], ""
         return Agent(
             browser=browser,
             browser_version=browser_version,
             os=system,
             os_version=_version(text, system, parsed.os),
-            device=_device(text, browses),
+            device=device,
             crawler=crawler,
         )
 
@@ -254,6 +333,10 @@ def _named(names: tuple[tuple[re.Pattern[str], str], ...], text: str) -> str:
 
 def _browser(text: str, parsed: "UserAgent | None") -> tuple[str, str]:
     """Return the browser and its major version; "" for the version of one that the tables confuse with another."""
+    for token, app in APPS:
+        if token in text:
+            version = _MAJOR.match(text, text.index(token) + len(token))
+            return app, version[1] if version else ""
     named = _named(NAMED_BROWSERS, text)
     if named or parsed is None:
         return named, ""
