@@ -152,9 +152,7 @@ NOT_TAKEN = {
         *("Butterfly", "Sonic", "Speedy"),  # phones, and a code name of a Slack client
         "AP3A.240617.008",  # a build of Android
     ),
-    "programs that show pages to people": (
-        *("Miniature.io", "YLT Chrome", "TSM-turingos", "Amzn-User"),
-    ),
+    "programs that show pages to people": (*("Miniature.io", "YLT Chrome", "TSM-turingos", "Amzn-User"),),
 }
 EXCLUDED = {name.casefold() for names in NOT_TAKEN.values() for name in names}
 # Hosts of pages about crawlers, which are not their operators.
@@ -238,10 +236,9 @@ def read_crawler_user_agents(wheel: Path) -> tuple[dict[str, dict[str, Any]], di
             {"name": name, "operator": operator_of_url(entry.get("url", "")), "purpose": purpose, "patterns": []},
         )
         crawler["patterns"] += [pattern.lower() for pattern in patterns if pattern.lower() not in crawler["patterns"]]
-    version = wheel.name.split("-")[1]
-    return crawlers, source(
-        "crawler-user-agents", version, f"{year}-{month:02}-{day:02}", "https://pypi.org/project/crawler-user-agents/", wheel
-    )
+    version, date = wheel.name.split("-")[1], f"{year}-{month:02}-{day:02}"
+    url = "https://pypi.org/project/crawler-user-agents/"
+    return crawlers, source("crawler-user-agents", version, date, url, wheel)
 
 
 def add_ai_robots(crawlers: dict[str, dict[str, Any]], path: Path) -> None:

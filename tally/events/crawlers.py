@@ -1,8 +1,8 @@
 """Crawlers, link previews, monitors and other automated clients, recognized by their User-Agents.
 
 Names come from NAMES and OPENINGS below, which are kept by hand, and from data/crawlers.json, which
-scripts/refresh_lists.py builds from two maintained lists. Unlisted crawlers are recognized by a general rule (_GENERAL):
-bot, crawler, spider or scraper at the end of a word, or the URL of the crawler's documentation.
+scripts/refresh_lists.py builds from two maintained lists. Unlisted crawlers are recognized by a general rule: bot,
+crawler, spider or scraper at the end of a word, or the URL of the crawler's documentation.
 
 A name counts in any case, never within a longer word: no letter precedes or follows. A pattern that begins with `^`
 counts at the beginning of a User-Agent alone: that is the company's server that fetches a page, while the same word
@@ -15,8 +15,8 @@ they are the clients of apps and servers. The tests check every name, and that n
 
 import json
 import re
-from functools import cache
-from typing import Final
+from functools import cache, partial
+from typing import Any, Final
 
 from tally.resources import asset
 
@@ -247,11 +247,15 @@ def _filed() -> dict[str, tuple[tuple[str, str], ...]]:
     """Return patterns and names by the pattern's longest run of letters. The names kept by hand come first."""
     listed = {name.lower(): name for name in NAMES}
     listed.update((f"^{opening.lower()}", opening.rstrip("/")) for opening in OPENINGS)
-    for crawler in json.loads(asset(DATA).read_bytes())["crawlers"]:
-        for pattern in crawler["patterns"]:
-            listed.setdefault(pattern, crawler["name"])
+    json.loads(asset(DATA).read_bytes(), object_hook=partial(_add, listed))
     filed: dict[str, tuple[tuple[str, str], ...]] = {}
     for pattern, name in listed.items():
         run = max(_LETTERS.findall(pattern), key=len, default="")
         filed[run] = (*filed.get(run, ()), (pattern, name))
     return filed
+
+
+def _add(listed: dict[str, str], entry: dict[str, Any]) -> None:
+    """Add the patterns of one object of the list. None is kept of it: operators and purposes take a megabyte."""
+    for pattern in entry.get("patterns", ()):
+        listed.setdefault(pattern, entry["name"])

@@ -11,14 +11,17 @@ Browser and system are named by ua-parser's tables, then renamed where those spl
 again and has no kinds of device. These come from DEVICES, first match wins; crawlers from crawlers.py
 and _crawler.
 
-Not detectable: an iPad that requests desktop pages sends the header of a Mac, Brave that of Chrome.
+Not detectable: an iPad that requests desktop pages sends the header of a Mac. Brave sends that of Chrome; its client
+hints name it.
 """
 
 import re
+from dataclasses import replace
 from functools import cache, lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from tally.events.client_hints import ClientHints, read_hints
 from tally.events.crawlers import is_crawler, listed_name
 from tally.events.request_context import Agent
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:  # imported with the tables: a server that starts needs neithe
     from ua_parser.core import OS, Matchers, Resolver, UserAgent
 
 MAX_CHARACTERS: Final = 512  # in-app browsers reach 400; what is parsed stands at the front
-CACHED: Final = 4_096  # an hour of a busy site; 4 MB if all have the maximum length
+CACHED: Final = 4_096  # an hour of a busy site; 6 MB if all have the maximum length
 MAX_LABEL: Final = 100  # the maximum of a label in docs/reference/collect-api.md
 
 BROWSERS: Final[dict[str, str]] = {
@@ -64,6 +67,7 @@ BROWSERS: Final[dict[str, str]] = {
     "QtCarBrowser": "Tesla Browser",
     "Seznam prohlížeč": "Seznam Browser",
     "HiBrowser": "Hi Browser",
+    "Baidu Explorer": "Baidu Browser",
     "Dragon": "Comodo Dragon",
     # code names of releases
     **dict.fromkeys(("Bon Echo", "GranParadiso", "Firefox (Minefield)", "Firefox (Namoroka)"), "Firefox"),
@@ -142,10 +146,12 @@ NAMED_BROWSERS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\bNintendo"), "Nintendo Browser"),
 )
 
-# No product, and one that sends WebKit's number, which is frozen.
-_WITHOUT_VERSION: Final = frozenset(("", "Epiphany"))
+# Families whose number is another product's: WebKit's, which is frozen, or Qt's.
+_WITHOUT_VERSION: Final = frozenset(("Epiphany", "Qt Web Engine", "QtWebEngine"))
 # Browsers count to hundreds. A longer number is an error or was made up, and would become a value of its own.
 _MAX_MAJOR_DIGITS: Final = 4
+# Names that other products send too.
+_UNNAMED: Final = frozenset(("Chrome", "Chromium", "Android WebView", "iOS WebView"))
 _MAJOR: Final = re.compile(r"[ /]?([0-9]{1,4})(?![0-9])")
 
 SYSTEMS: Final[dict[str, str]] = {
@@ -155,6 +161,7 @@ SYSTEMS: Final[dict[str, str]] = {
     "ATV OS X": "tvOS",
     "WatchOS": "watchOS",
     "Web0S": "webOS",
+    "GoogleTV": "Google TV",
     "Chromecast Android": "Chromecast",
     "Chromecast Linux": "Chromecast",
     "Chromecast Fuchsia": "Chromecast",
@@ -230,6 +237,7 @@ _APPLE_PHONE: Final = re.compile(r"iPhone|iPad|iPod")
 _ANDROID_REDUCED: Final = re.compile(r"\bAndroid 10; K\b")
 _SAFARI_18: Final = re.compile(r"\bVersion/18\b")
 
+
 def is_compiled() -> bool:
     """Return whether ua-parser-rs, the compiled engine, is installed.
 
@@ -257,16 +265,17 @@ def _built_resolver() -> "Resolver":
     return (RegexResolver or BasicResolver)(browser_and_os_matchers())
 
 
-# The model of an Android phone in a browser's User-Agent, and where apps repeat it: XBot Junior and Spider 8 are phones.
+# The model of an Android phone, and where apps repeat it: XBot Junior and Spider 8 are phones.
 _MODEL: Final = re.compile(
-    r"(?<=\bAndroid )(?:[0-9.]+; )(?:U; )?(?:[a-z]{2}[-_][A-Za-z]{2}; )?[^;()]*(?:\([^;()]*\))?|\bAndroid \([^()]*\)|FBDV/[^;\]]*"
+    r"(?<=\bAndroid )[0-9.]+; (?:U; )?(?:[a-z]{2}[-_][A-Za-z]{2}; )?[^;()]*(?:\([^;()]*\))?"
+    r"|\bAndroid \([^()]*\)|FBDV/[^;\]]*"
 )
-_WHOLE_BROWSER: Final = re.compile(r"\bAndroid [0-9].{0,400}\) AppleWebKit/.{0,400}\bSafari/")
 
 
 def _without_model(text: str) -> str:
     """Return a User-Agent without the phone's model where a whole browser follows it."""
-    return _MODEL.sub("", text) if _WHOLE_BROWSER.search(text) else text
+    browser = text.partition("Android ")[2].partition(") AppleWebKit/")[2]
+    return _MODEL.sub("", text) if "Safari/" in browser else text
 
 
 class Agents:
@@ -280,14 +289,15 @@ class Agents:
     def load(self) -> "Resolver":
         """Return the resolver; load it if no User-Agent has needed it yet. Any thread may call this."""
         if self._resolver is None:
+            listed_name("")  # reads the list of crawlers
             self._resolver = _installed_resolver()
         return self._resolver
 
-    def of(self, user_agent: str) -> Agent:
-        """Return the Agent of a User-Agent. Never raises."""
-        return self._cached(user_agent[:MAX_CHARACTERS])
+    def of(self, user_agent: str, client_hints: tuple[str, str, str] = ("", "", "")) -> Agent:
+        """Return the Agent of a User-Agent and of client hints (tally/events/client_hints.py). Never raises."""
+        return self._cached(user_agent[:MAX_CHARACTERS], client_hints)
 
-    def _read(self, user_agent: str) -> Agent:
+    def _read(self, user_agent: str, client_hints: tuple[str, str, str]) -> Agent:
         # aiohttp decodes bytes that are no UTF-8 to lone surrogates, which the compiled parser refuses.
         text = user_agent if user_agent.isascii() else user_agent.encode("utf-8", "replace").decode("utf-8")
         crawler = is_crawler(text)
@@ -304,7 +314,7 @@ class Agents:
         browser, browser_version = _browser(text, parsed.user_agent) if browses else ("", "")
         if device == "tv" and browser in ("", "Safari") and system in TELEVISIONS:
             browser, browser_version = TELEVISIONS[system], ""
-        return Agent(
+        agent = Agent(
             browser=browser,
             browser_version=browser_version,
             os=system,
@@ -312,6 +322,19 @@ class Agents:
             device=device,
             crawler=crawler,
         )
+        return _with_hints(agent, read_hints(client_hints)) if any(client_hints) else agent
+
+
+def _with_hints(agent: Agent, hints: ClientHints) -> Agent:
+    """Return an Agent with what client hints know better: the product behind Chrome's User-Agent, and the system and
+    device behind that of a page for desktops."""
+    if agent.browser in _UNNAMED and hints.browser:
+        agent = replace(agent, browser=hints.browser, browser_version=hints.browser_version)
+    if hints.os == "Android" and agent.device in ("desktop", "tablet"):
+        device = "mobile" if hints.is_mobile else "tablet"
+        version = agent.os_version if agent.os == "Android" else ""
+        return replace(agent, os="Android", os_version=version, device=device)
+    return agent
 
 
 def crawler_name(user_agent: str) -> str:
@@ -342,7 +365,8 @@ def _browser(text: str, parsed: "UserAgent | None") -> tuple[str, str]:
         return named, ""
     browser = BROWSERS.get(parsed.family, parsed.family)[:MAX_LABEL]
     major = parsed.major or ""
-    is_version = browser not in _WITHOUT_VERSION and len(major) <= _MAX_MAJOR_DIGITS and major.isdecimal()
+    has_version = browser != "" and parsed.family not in _WITHOUT_VERSION
+    is_version = has_version and len(major) <= _MAX_MAJOR_DIGITS and major.isdecimal()
     return browser, major if is_version else ""
 
 

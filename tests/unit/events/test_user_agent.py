@@ -308,11 +308,44 @@ CRAWLERS = [
 # fmt: on
 # Common crawlers that the general rule matches: the list has their names.
 BOTS = (
-    "AdsBot-Google", "AhrefsBot", "Amazonbot", "Applebot", "archive.org_bot", "AwarioBot", "Baiduspider", "BLEXBot",
-    "bingbot", "Bytespider", "CCBot", "ClaudeBot", "Claude-SearchBot", "coccocbot", "DataForSeoBot", "Discordbot",
-    "dotbot", "DuckDuckBot", "Googlebot", "GPTBot", "ImagesiftBot", "LinkedInBot", "MJ12bot", "MojeekBot",
-    "OAI-SearchBot", "PerplexityBot", "PetalBot", "Pinterestbot", "Qwantbot", "redditbot", "SeekportBot",
-    "SemrushBot", "SeznamBot", "Slackbot", "Storebot-Google", "TelegramBot", "Twitterbot", "UptimeRobot",
+    "AdsBot-Google",
+    "AhrefsBot",
+    "Amazonbot",
+    "Applebot",
+    "archive.org_bot",
+    "AwarioBot",
+    "Baiduspider",
+    "BLEXBot",
+    "bingbot",
+    "Bytespider",
+    "CCBot",
+    "ClaudeBot",
+    "Claude-SearchBot",
+    "coccocbot",
+    "DataForSeoBot",
+    "Discordbot",
+    "dotbot",
+    "DuckDuckBot",
+    "Googlebot",
+    "GPTBot",
+    "ImagesiftBot",
+    "LinkedInBot",
+    "MJ12bot",
+    "MojeekBot",
+    "OAI-SearchBot",
+    "PerplexityBot",
+    "PetalBot",
+    "Pinterestbot",
+    "Qwantbot",
+    "redditbot",
+    "SeekportBot",
+    "SemrushBot",
+    "SeznamBot",
+    "Slackbot",
+    "Storebot-Google",
+    "TelegramBot",
+    "Twitterbot",
+    "UptimeRobot",
     "YandexBot",
 )
 DEVICES = {"", "desktop", "mobile", "tablet", "tv", "console", "other"}
@@ -559,7 +592,7 @@ for text in given["hostile"]:
     taken = []
     for _ in range(3):
         begun = time.perf_counter()
-        agents._read(text)
+        agents._read(text, ("", "", ""))
         taken.append(time.perf_counter() - begun)
     slowest = max(slowest, min(taken))
 json.dump({"parsed": parsed, "slowest": slowest}, sys.stdout)
