@@ -264,10 +264,12 @@ def source(name: str, version: str, date: str, url: str, path: Path) -> dict[str
 def check_people() -> None:
     """Fail where the written list matches a User-Agent of a person or of an app in the tests."""
     sys.path.insert(0, str(ROOT))
-    from tally.events.user_agent import crawler_name
+    from tally.events.user_agent import Agents, crawler_name
     from tests.unit.events.test_user_agent import CLIENTS, PEOPLE
 
-    matched = [(crawler_name(row[0]), row[0]) for row in (*PEOPLE, *CLIENTS) if crawler_name(row[0])]
+    agents = Agents()
+    texts = [row[0] for row in (*PEOPLE, *CLIENTS)]
+    matched = [(crawler_name(text), text) for text in texts if agents.of(text).crawler]
     if matched:
         lines = "\n".join(f"  {name}: {user_agent}" for name, user_agent in matched)
         raise Problem(f"these are no crawlers; add the names to NOT_TAKEN:\n{lines}")

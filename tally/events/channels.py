@@ -74,7 +74,9 @@ _PAID_NAMES: Final = dict.fromkeys(
 )
 # A medium is paid with one of these words, whatever stands beside it: social-paid, search_ads.
 _PAID_WORDS: Final = frozenset(("ad", "ads", "adwords", "paid", "ppc", "remarketing", "retargeting", "sea", "sem"))
-_SEARCH_ADS: Final = frozenset(("paidsearch", "searchpaid", "searchad", "searchads", "sea", "sem", "googleads", "adwords"))
+_SEARCH_ADS: Final = frozenset(
+    ("paidsearch", "searchpaid", "searchad", "searchads", "sea", "sem", "googleads", "adwords")
+)
 _SOCIAL_ADS: Final = frozenset(("paidsocial", "socialpaid", "socialad", "socialads", "psocial", "paidsocialmedia"))
 _VIDEO_ADS: Final = frozenset(("paidvideo", "videopaid", "videoad", "videoads"))
 _SHOPPING_ADS: Final = frozenset(("paidshopping", "shoppingpaid", "shoppingad", "shoppingads"))

@@ -54,7 +54,7 @@ PLATFORMS: Final[dict[str, str]] = {
 }
 
 _TEXT: Final = r'"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\]){0,64})"'
-_BRAND: Final = re.compile(_TEXT + r'[ \t]*(?:;[ \t]*v="([0-9]{1,4})[0-9.]{0,20}")?[ \t]*(?:,[ \t]*|$)')
+_BRAND: Final = re.compile(_TEXT + r'[ \t]*(?:;[ \t]*v="([0-9]{1,4})(?:\.[0-9.]{0,20})?")?[ \t]*(?:,[ \t]*|$)')
 _PLATFORM: Final = re.compile(_TEXT)
 
 

@@ -267,7 +267,7 @@ def _built_resolver() -> "Resolver":
 
 # The model of an Android phone, and where apps repeat it: XBot Junior and Spider 8 are phones.
 _MODEL: Final = re.compile(
-    r"(?<=\bAndroid )[0-9.]+; (?:U; )?(?:[a-z]{2}[-_][A-Za-z]{2}; )?[^;()]*(?:\([^;()]*\))?"
+    r"(\bAndroid [0-9.]+; (?:U; )?(?:[a-z]{2}[-_][A-Za-z]{2}; )?)[^;()]*(?:\([^;()]*\))?"
     r"|\bAndroid \([^()]*\)|FBDV/[^;\]]*"
 )
 
@@ -275,7 +275,7 @@ _MODEL: Final = re.compile(
 def _without_model(text: str) -> str:
     """Return a User-Agent without the phone's model where a whole browser follows it."""
     browser = text.partition("Android ")[2].partition(") AppleWebKit/")[2]
-    return _MODEL.sub("", text) if "Safari/" in browser else text
+    return _MODEL.sub(r"\1", text) if "Safari/" in browser else text
 
 
 class Agents:
