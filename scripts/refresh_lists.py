@@ -250,6 +250,11 @@ def add_ai_robots(crawlers: dict[str, dict[str, Any]], path: Path) -> None:
             continue
         new = {"name": name, "operator": "", "purpose": purpose, "patterns": [name.lower()]}
         crawler = crawlers.setdefault(name.casefold(), new)
+        # These are names of robots, not of apps of people, so they count anywhere.
+        crawler["patterns"] = [
+            pattern for pattern in crawler["patterns"] if pattern not in ("^" + name.lower(), name.lower())
+        ]
+        crawler["patterns"].insert(0, name.lower())
         crawler["operator"] = operator or crawler["operator"]
         if purpose != "other":
             crawler["purpose"] = purpose
