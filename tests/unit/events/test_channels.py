@@ -117,6 +117,8 @@ def example(entry: str) -> str:
         ("mail.google.co.uk", "Email"),
         ("m.docs.google.com", "Referral"),
         ("m.example.com", "Referral"),
+        ("blog.ecosia.org", "Referral"),
+        ("help.kagi.com", "Referral"),
         ("search.example.com", "Referral"),
         # redirectors of advertisements
         ("googleadservices.com", "Display"),
