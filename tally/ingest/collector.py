@@ -348,7 +348,8 @@ class Collector:
 
     def _visitor(self, sender: Sender, is_browser: bool) -> Visitor:
         """Return a visitor, with the context of its request."""
-        language, agent = self._language_of(sender.accept_language[:200]), self.agents.of(sender.user_agent)
+        language = self._language_of(sender.accept_language[:200])
+        agent = self.agents.of(sender.user_agent, sender.client_hints)
         context = _make(RequestContext, (agent, sender.client.place, language))
         return _make(Visitor, (sender, context, is_browser and agent.crawler))
 

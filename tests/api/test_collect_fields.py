@@ -311,6 +311,18 @@ async def test_values_from_request_headers(app: App) -> None:
     assert found[3] == [None, "Android", None, None, None, None, None]
 
 
+async def test_client_hints_name_the_browser_and_are_no_part_of_the_identity(app: App) -> None:
+    """Sec-CH-UA, -Mobile and -Platform are read where they come; the visitor is the same with and without them."""
+    website, key = await app.website(), await app.key()
+    hints = {"Sec-CH-UA": '"Not)A;Brand";v="8", "Chromium";v="142", "Brave";v="142"', "Sec-CH-UA-Mobile": "?0"}
+    await send(app, website, event("pageview"), ua=CHROME, ip="8.8.8.8", headers=hints)
+    await send(app, website, event("pageview"), ua=CHROME, ip="8.8.8.8", headers=hints | {"Sec-CH-UA": '"Brave'})
+    await send(app, website, event("pageview"), ua=CHROME, ip="8.8.8.8")
+    found = [(row["browser"], row["browser_version"]) for row in await rows(app, website, key)]
+    assert found == [("Brave", "142"), ("Chrome", "142"), ("Chrome", "142")]
+    assert app.sql("select count(distinct visitor) from event") == [(1,)]
+
+
 async def test_region_and_city_come_from_a_database_of_cities(make_app: MakeApp, tmp_path: Path) -> None:
     """region, city: where --geoip-db names a database that has them; otherwise unset."""
     london = {
