@@ -156,17 +156,15 @@
           keepalive: 1,
           body: JSON.stringify({ website_id, context, events }),
         }).catch(() => 0);
-        const status = reply.status;
-        done = status < 500 && status != 429;
-        const said = status < 401 && (await reply.json().catch(() => 0));
-        const errors = said?.errors?.[0];
+        done = reply.status < 500 && reply.status != 429;
+        const said = reply.status < 401 && (await reply.json().catch(() => 0));
         // Where the whole request is refused, each event is sent alone, so that one takes no other with it.
-        if (status == 400 && !errors && batch[1]) {
+        if (reply.status == 400 && !said?.errors?.[0] && batch[1]) {
           for (const key of batch) off || (await post([key]));
           return done;
         }
         // Where the part cannot be loaded, as by a copy of this file alone, the first response itself is shown.
-        if (errors || said?.warnings || (status == 400 && warned)) {
+        if (said?.errors?.[0] || said?.warnings || (reply.status == 400 && warned)) {
           part("console", [events, said]).catch(() => {
             if (warned != 2) console.warn("Tally:", said);
             warned = 2;
@@ -175,11 +173,15 @@
         }
         // Once a page, and only if the first answer is a refusal that stays.
         warned ||=
-          status == 202 ||
-          status > 428 ||
+          reply.status == 202 ||
+          reply.status > 428 ||
           // @ts-expect-error: console.warn returns undefined.
           !console.warn(
-            "Tally: " + (status || "no answer") + " from " + api + "; see data-website-id, data-api, allowed origins",
+            "Tally: " +
+              (reply.status || "no answer") +
+              " from " +
+              api +
+              "; see data-website-id, data-api, allowed origins",
           );
       }
       flight = flight.filter((key) => !batch.includes(key));
@@ -201,13 +203,14 @@
 
     // The path of an event has the nodes in open shadow roots too; it ends at the window, or at the root that an event
     // does not leave.
-    const track = (what) => (event) => {
-      const data = {};
-      const path = event.composedPath();
-      const node = path.pop() == event.currentTarget && path.find((one) => one.matches?.(what));
-      for (const { name, value } of node.attributes) if (/^data-track-/.test(name)) data[name.slice(11)] = value;
-      tally.track(node.dataset.track, data);
-    };
+    const track = (what) =>
+      safe((event) => {
+        const data = {};
+        const path = event.composedPath();
+        const node = path.pop() == event.currentTarget && path.find((one) => one.matches?.(what));
+        for (const { name, value } of node.attributes) if (/^data-track-/.test(name)) data[name.slice(11)] = value;
+        tally.track(node.dataset.track, data);
+      });
 
     // compat: tally.add = add;
     tally.track = (event_name, event_data) => add({ type: "event", event_name, event_data });
@@ -237,7 +240,7 @@
     on("online", () => flush());
     on("pagehide", flush);
     on("visibilitychange", () => flush(document.hidden));
-    const submit = safe(track("form[data-track]"));
+    const submit = track("form[data-track]");
     // Not by on(): where an element's id is host, the window too gets it once more, which the browser ignores.
     addEventListener("submit", submit, 1);
     // A submit does not leave a shadow root, the click before it does.

@@ -270,10 +270,9 @@ def test_nested_values_become_text(tracked: TrackedSite, visit: Visit) -> None:
         "tally.track('purchase', { items: ['a', 'b'], cart: { total: 5, at: [1, { b: null }] }, none: [], total: 5 });"
         "tally.track('values', { when: new Date(0), page: new URL('https://a.test/x'), nothing: null, no: undefined,"
         " not: NaN, yes: true, call: () => 1, set: new Set([1]), empty: {} });"
-        "tally.track('odd', { round, body: document.body, big: 1n, deep: { big: 1n }, plain: 1 });"
-        "tally.track('list', ['a', { b: 1 }]) }"
+        "tally.track('odd', { round, body: document.body, big: 1n, deep: { big: 1n }, plain: 1 }) }"
     )
-    tracked.counted("/", "purchase", "values", "odd", "list")
+    tracked.counted("/", "purchase", "values", "odd")
     data = {event["event_name"]: event["event_data"] for event in tracked.events()}
     cart = '{"total":5,"at":[1,{"b":null}]}'
     assert data["purchase"] == {"items": '["a","b"]', "cart": cart, "none": "[]", "total": 5}
@@ -283,14 +282,13 @@ def test_nested_values_become_text(tracked: TrackedSite, visit: Visit) -> None:
         **{"nothing": None, "not": None, "yes": True, "set": "{}", "empty": "{}"},
     }
     assert data["odd"] == {"body": "{}", "plain": 1}
-    assert data["list"] == {"0": "a", "1": '{"b":1}'}
 
 
 def test_track_never_throws_and_an_invalid_event_affects_no_other(tracked: TrackedSite, visit: Visit) -> None:
     page = visit(tracked.put("/"))
     page.evaluate(
         "() => { tally.track('x'.repeat(201)); tally.track('huge', { text: 'x'.repeat(70000) }); tally.track();"
-        "tally.track('text', 'no object'); tally.track('wide', { list: 'x'.repeat(5000).split('') });"
+        "tally.track('text', 'no object'); tally.track('list', ['a']); tally.track('wide', { list: 'x'.repeat(5000).split('') });"
         "tally.track(Symbol('no'));"
         "const data = { step: 1 }; tally.track('changed', data); data.step = 2 }"
     )

@@ -42,7 +42,7 @@ def test_what_is_rejected_is_named_once(tracked: TrackedSite, visit: Visit) -> N
     page.evaluate("tally.track('purchase', { text: 'y'.repeat(5000) })")
     page.evaluate("tally.track(); tally.track('list', 'no object'); tally.convert('button', { value: 'ten' })")
     found = lines(page, logged, 4)
-    assert [sent.status for sent in tracked.proxy.posts] == [202, 202, 400]
+    assert {sent.status for sent in tracked.proxy.posts[2:]} == {400}
     assert ["missing_field in event_name" in found[1], "list on" in found[2]] == [True, True]
     assert ["invalid_event_data in event_data" in found[2], "in value; value is" in found[3]] == [True, True]
     end(tracked, page)
