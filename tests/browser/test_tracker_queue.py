@@ -1,8 +1,8 @@
 """The tracker's queue of unsent events: offline, refused, no response, several tabs, a killed server.
 
-Events are stored for up to 72 hours, sent with their age and event_id, retried after 429 and 5xx with respect to Retry-After,
-and dropped after another 4xx; by its event_id every event counts exactly once. The test sets the clock of a page; the
-server's is the real one.
+Events are stored for up to 72 hours, sent with their age and event_id, retried after 429 and 5xx with respect to
+Retry-After, and dropped after another 4xx; by its event_id every event counts exactly once. The test sets the clock of
+a page; the server's is the real one.
 """
 
 import json

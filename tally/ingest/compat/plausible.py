@@ -10,7 +10,6 @@ domain in `d`. Differences from collect:
 """
 
 import math
-import re
 from typing import Any
 
 from aiohttp import web

@@ -37,7 +37,7 @@ def test_comments_and_spaces_are_removed(source: str, expected: str) -> None:
         ("const count = 1;\nuse({ count });", "let count=1;use({count});"),
         ("const count = 1;\nuse({ count: 2 });", "let count=1;use({count:2});"),
         ("const count = 1;\nuse(`${count}`);", "let count=1;use(`${count}`);"),
-        ('const count = 1;\nuse("count");', 'const a=1;use("count");'),
+        ('const count = 1;\nuse("count");', 'let a=1;use("count");'),
         # A letter that the script uses itself is not a new name.
         ("const count = 1;\na(count);", "let b=1;a(b);"),
     ],
