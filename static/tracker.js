@@ -243,7 +243,7 @@
     const submit = track("form[data-track]");
     // Not by on(): where an element's id is host, the window too gets it once more, which the browser ignores.
     addEventListener("submit", submit, 1);
-    // A submit does not leave a shadow root, the click before it does.
+    // A submit event does not leave a shadow root; the click before it does.
     on("click", (event) => event.composedPath().map((one) => one.host && one.addEventListener("submit", submit, 1)));
     on("click", track("[data-track]:not(form)"));
     on("prerenderingchange", start);

@@ -50,7 +50,7 @@ export function track(eventName, eventData) {
 
 /** @type {typeof import("./browser.d.ts").pageview} */
 export function pageview() {
-  if (typeof window !== "undefined") queue().pageview();
+  if (typeof window !== "undefined") queue().pageview?.();
 }
 
 /** @type {typeof import("./browser.d.ts").convert} */

@@ -300,9 +300,9 @@ def test_calls_before_the_script_are_kept(tracked: TrackedSite, visit: Visit) ->
     """The snippet of docs/tracker.md."""
     page_text = (Path(__file__).parents[2] / "docs" / "tracker.md").read_text()
     stub = page_text[page_text.index("window.tally = window.tally") :].split("</script>")[0]
-    calls = "tally.track('early', { a: 1 }); tally.convert('cta', { variant: 'b' })"
+    calls = "tally.track('early', { a: 1 }); tally.convert('cta', { variant: 'b' }); tally.pageview()"
     visit(tracked.put("/", head=f"<script>{stub}</script><script>{calls}</script>"))
-    tracked.counted("/", "early", "ab_convert")
+    tracked.counted("/", "early", "ab_convert", "/")
 
 
 @pytest.mark.parametrize(("random", "variant"), [(0, "a"), (0.49, "a"), (0.5, "b"), (0.999999, "b")])
