@@ -10,7 +10,6 @@ domain in `d`. Differences from collect:
 """
 
 import math
-import re
 from typing import Any
 
 from aiohttp import web
@@ -26,8 +25,6 @@ from tally.ingest.compat.requests import Received, Translation, first, text
 
 _MAX_PROPERTIES = 30
 _UTM = {"utm_source": ("source", "ref")}
-# As static/tracker.js with data-hash: the fragment is the path.
-_HASH = re.compile(r"/?(\?[^#]*)?(?:#!?/?(.*))?$", re.DOTALL)
 _FIELDS = {"event_name": "name", "website_id": "domain", "event_data": "props"}
 
 
@@ -83,10 +80,19 @@ def _invalid(field: str, message: str) -> ApiError:
 def _page(url: str, value: dict[str, Any]) -> str:
     url = url.strip()
     if first(value, "h", "hashMode") not in (None, 0, "", "0"):
-        match = _HASH.search(url)
-        if match is not None:
-            url = f"{url[: match.start()]}/{match[2] or ''}{match[1] or ''}"
+        url = _hash_page(url)
     return requests.with_utm(url, requests.query_of(url), _UTM)
+
+
+def _hash_page(url: str) -> str:
+    """Return the page that a fragment names, as static/tracker.js does with data-hash."""
+    before, _, fragment = url.partition("#")
+    page, _, query = before.partition("?")
+    route, _, more = fragment.partition("#")[0].lstrip("!/").partition("?")
+    if route:
+        page = f"{page.removesuffix('/')}/{route}"
+    query = "&".join(filter(None, (more, query)))
+    return f"{page}?{query}" if query else page
 
 
 def _domains(value: dict[str, Any], url: str) -> list[str]:
