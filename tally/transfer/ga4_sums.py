@@ -8,6 +8,7 @@ together with the bounce rate and the average session duration.
 
 import csv
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from typing import Any
@@ -168,7 +169,7 @@ def _number(text: str) -> float:
 
 def reader(source: Source, site: Site) -> Reader:
     """Return a reader of rows in JSON or, where the file is CSV, of the sums of a report."""
-    first = next(source.blocks(), b"").lstrip()[:1] if source.size else b""
+    first = next(source.blocks(), b"").removeprefix(BOM_UTF8).lstrip()[:1] if source.size else b""
     return GA4Sums(source) if first and first not in b"{[" else GA4(source, site)
 
 
