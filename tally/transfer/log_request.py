@@ -28,6 +28,7 @@ _NOTHING = frozenset(("", "-", "_", "unknown"))
 _HOST = re.compile(r"(?:[A-Za-z0-9_-]{1,63}\.)+[A-Za-z][A-Za-z0-9-]{1,62}(?::[0-9]{1,5})?")
 # The end of an address whose beginning is cut.
 _DIGITS = re.compile(r"[0-9.]*")
+_LIST = re.compile(r"[0-9A-Fa-f:., \[\]]{2,1000}")
 
 
 class Request(NamedTuple):
@@ -72,26 +73,30 @@ def address_of(text: str) -> str:
 
 
 @values.cached
-def _is_private(text: str) -> bool:
+def is_private(text: str) -> bool:
+    """Return whether an address is one of a private network."""
     address = ip_address(text)
     return any(address in network for network in PRIVATE_NETWORKS)
 
 
 def client_of(addresses: Sequence[str]) -> str:
     """Return the client's address among those of a request: the first that is not private, else the first."""
-    return next((one for one in addresses if not _is_private(one)), addresses[0]) if addresses else ""
+    return next((one for one in addresses if not is_private(one)), addresses[0]) if addresses else ""
 
 
 def addresses_in(text: str) -> list[str]:
     """Return the addresses of a list such as X-Forwarded-For; [] where one of them is none."""
+    if not _LIST.fullmatch(text):
+        return []
     found = [address_of(one.strip()) for one in text.split(",")]
     return found if all(found) else []
 
 
-def place_of(words: Sequence[str], forwarded: Sequence[str] = ()) -> tuple[str, str] | None:
+@values.cached
+def place_of(before: str) -> tuple[str, str] | None:
     """Return the virtual host, "" where there is none, and the address, from the words before the time; None where the
-    first ones are neither. `forwarded`: addresses that stand elsewhere in the line."""
-    given = [word for word in " ".join(words).replace(",", " ").split(" ") if word]
+    first ones are neither."""
+    given = before.replace(",", " ").split()
     at = next((n for n, word in enumerate(given) if address_of(word)), None)
     if at is None:
         return _without_address(given)
@@ -102,7 +107,7 @@ def place_of(words: Sequence[str], forwarded: Sequence[str] = ()) -> tuple[str, 
     names = [word for word in given[:at] if word not in _NOTHING]
     if not names and len(given) - end >= 2 and is_host(given[end]):
         names = [given[end]]
-    return names[0] if names else "", client_of([*found, *forwarded])
+    return names[0] if names else "", client_of(found)
 
 
 def _without_address(given: Sequence[str]) -> tuple[str, str] | None:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Sequence
 from itertools import islice
 
+from tally.events.user_agent import BROWSER_OPENINGS
 from tally.events.validation import Rejection
 from tally.transfer.log_request import (
     NO_AGENT,
@@ -26,8 +27,10 @@ from tally.transfer.log_request import (
     Request,
     address_of,
     addresses_in,
+    client_of,
     is_agent,
     is_host,
+    is_private,
     place_of,
 )
 
@@ -36,7 +39,9 @@ _TOKEN = re.compile(r'"((?:[^"\\]++|\\.|"(?!\ |\Z))*+)"(?=\ |\Z)|\[([^\]]*+)\](?
 _MAX_TOKENS = 200
 _TIME = re.compile(r"\[[0-9]{2}/[A-Z][a-z]{2}/[0-9]{4}:|\[[0-9]{4}-[0-9]{2}-[0-9]{2}T")
 _REQUEST = re.compile(r"([A-Z]{3,20}) (\S++)(?: HTTP/[0-9.]++)?")
-_STATUS = re.compile(r"[1-5][0-9]{2}")
+_STATUSES = frozenset(map(str, range(100, 600)))
+# What follows the URI in nearly all requests.
+_VERSIONS = (["HTTP/1.1"], ["HTTP/2.0"])
 _SIZE = re.compile(r"[0-9]+|-")
 
 _QUOTED, _BRACKETED, _WORD = 1, 2, 0
@@ -56,25 +61,26 @@ def usual_request(text: str) -> Request | None:
     if len(pieces) != 7 or "\\" in text:
         return None
     first, request, numbers, referrer, between, agent, rest = pieces
-    before, _, time = first.removesuffix("] ").partition(" [")
-    words, answer = before.split(" "), numbers.split()
-    if not (
-        f"{before} [{time}] " == first
-        and "[" not in before
-        and _TIME.match(f"[{time}")
-        and "]" not in time
-        and len(answer) == 2
-        and f" {answer[0]} {answer[1]} " == numbers
-        and _STATUS.fullmatch(answer[0])
-        and _SIZE.fullmatch(answer[1])
-        and between == " "
-        and (not rest or rest == " ")
-        and not is_agent(referrer)
-        and "[" not in referrer
-        and "[" not in agent
+    before, _, time = first.partition(" [")
+    answer = numbers.split(" ")
+    if (
+        time[-2:] != "] "
+        or not _TIME.match(first, len(before) + 1)
+        or "]" in time[:-2]
+        or "[" in before
+        or len(answer) != 4
+        or answer[0]
+        or answer[3]
+        or answer[1] not in _STATUSES
+        or not (answer[2] == "-" or (answer[2].isdecimal() and answer[2].isascii()))
+        or between != " "
+        or (rest and rest != " ")
+        or referrer.startswith(BROWSER_OPENINGS)
+        or "[" in referrer
+        or "[" in agent
     ):
         return None
-    return _request(words, time, request, answer[0], answer[1], referrer, agent, ())
+    return _request(before, time[:-2], request, answer[1], answer[2], referrer, agent)
 
 
 def any_request(text: str) -> Request | Rejection | None:
@@ -96,38 +102,42 @@ def any_request(text: str) -> Request | Rejection | None:
         return None
     after = [n for n in quoted if n > request]
     before_quotes = range(request + 1, after[0] if after else len(tokens))
-    status = next((n for n in before_quotes if _STATUS.fullmatch(tokens[n][1])), None)
+    status = next((n for n in before_quotes if tokens[n][1] in _STATUSES), None)
     if status is None:
         return None
     size = tokens[status + 1][1] if status + 1 < len(tokens) and _SIZE.fullmatch(tokens[status + 1][1]) else ""
     source = _source(tokens, after, status + (2 if size else 1))
     if isinstance(source, Rejection):
         return source
-    words = [word for _, word in tokens[:at]]
-    if not any(map(is_host, words)):
-        words = [word for _, word in tokens[at + 1 : request] if is_host(word)][:1] + words
-    forwarded = [one for n in after for one in addresses_in(tokens[n][1])]
-    return _request(words, tokens[at][1], tokens[request][1], tokens[status][1], size, *source, forwarded)
+    before = " ".join(word for _, word in tokens[:at])
+    host = next((word for _, word in tokens[at + 1 : request] if is_host(word)), "")
+    found_request = _request(before, tokens[at][1], tokens[request][1], tokens[status][1], size, *source)
+    if found_request is None:
+        return None
+    address = found_request.address
+    if address_of(address) and is_private(address):
+        address = client_of([address, *(one for n in after for one in addresses_in(tokens[n][1]))])
+    return found_request._replace(address=address, host=found_request.host or host)
 
 
 def _request(
-    words: Sequence[str],
-    time: str,
-    request: str,
-    status: str,
-    size: str,
-    referrer: str | None,
-    agent: str | None,
-    forwarded: Sequence[str],
+    before: str, time: str, request: str, status: str, size: str, referrer: str | None, agent: str | None
 ) -> Request | None:
-    place = place_of(words, forwarded)
+    place = place_of(before)
     if place is None:
         return None
-    found = _REQUEST.fullmatch(request)
-    method, uri = found.groups() if found else ("", "")
+    words = request.split(" ")
+    if words[0] == "GET" and words[2:] in _VERSIONS and words[1]:
+        method, uri = "GET", words[1]
+    else:
+        found = _REQUEST.fullmatch(request)
+        method, uri = found.groups() if found else ("", "")
     is_whole = referrer is not None and agent is not None
     sent = None if agent is None else "" if agent == "-" else agent
-    return Request(time, method, uri, int(status), size, *place, referrer or "", sent, is_whole=is_whole)
+    # As Request(...), in half the time.
+    return tuple.__new__(
+        Request, (time, method, uri, int(status), size, *place, referrer or "", sent, "", "", is_whole)
+    )
 
 
 def _source(tokens: Sequence[Token], quoted: Sequence[int], first: int) -> tuple[str | None, str | None] | Rejection:
