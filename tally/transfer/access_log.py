@@ -26,7 +26,7 @@ from tally.events.geoip import Places
 from tally.events.request_context import Place
 from tally.events.urls import BadUrl, belongs_to, parse_page_url
 from tally.events.user_agent import MAX_CHARACTERS, Agents
-from tally.events.validation import Rejection
+from tally.events.validation import FieldWarning, Rejection
 from tally.timestamps import event_time_ms
 from tally.transfer import log_json, log_text, values
 from tally.transfer.files import BadFile, Source
@@ -44,6 +44,7 @@ BAD_TIME = Rejection(
 WITHOUT_AGENT = Rejection(
     "invalid_line", "The line has no User-Agent, as other lines of the file have: it is cut, or in another format."
 )
+_STORED_WITHOUT_AGENT = FieldWarning("without_user_agent", "user_agent")
 _NOT_GET = (Skip("requests other than GET"),)
 _NO_SUCCESS = (Skip("redirects and errors"),)
 _ASSET = (Skip("assets"),)
@@ -137,7 +138,7 @@ class AccessLog:
         except UnicodeDecodeError:
             return NOT_UTF_8
 
-    def read(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
+    def read(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection | FieldWarning, ...]:
         """Return the pageview of a line, or why it is none."""
         request = self._request(value)
         if isinstance(request, Request):
@@ -153,7 +154,7 @@ class AccessLog:
             return ()
         return (CUT if isinstance(value, Unended) and request is not NOT_UTF_8 else request or BAD_LINE,)
 
-    def _read(self, request: Request) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
+    def _read(self, request: Request) -> tuple[dict[str, Any] | Skip | Rejection | FieldWarning, ...]:
         if request.agent is None and self._has_agents:
             return (WITHOUT_AGENT,)
         if request.method != "GET":
@@ -171,7 +172,7 @@ class AccessLog:
             found[0]["language"] = language
         return found
 
-    def _pageview(self, ts_ms: int, request: Request) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
+    def _pageview(self, ts_ms: int, request: Request) -> tuple[dict[str, Any] | Skip | Rejection | FieldWarning, ...]:
         """Return the event of a GET request."""
         uri, host, agent, referrer = request.uri, request.host, request.agent, request.referrer
         path, _, query = uri.partition("?")
@@ -198,13 +199,15 @@ class AccessLog:
             "timestamp": ts_ms,
             "hostname": hostname,
             "pathname": _ESCAPED_BYTE.sub(r"%\1", path) if "\\x" in path else path,
-            "referrer": values.referrer(referrer) if referrer != "-" else "",
+            "referrer": referrer if referrer != "-" else "",
             "visitor": f"{address} {agent}",
             "id": f"{bits} {request.status} {request.size} {host} {uri} {referrer} {agent}",
             **of_client,
             **of_agent,
         }
-        return (event | values.campaign(query) if query else event,)
+        if query:
+            event |= values.campaign(query)
+        return (event,) if agent is not None else (event, _STORED_WITHOUT_AGENT)
 
     def _read_agent(self, text: str) -> dict[str, str] | None:
         """Return browser, system and device as fields of a line; None for crawlers and programs."""

@@ -63,7 +63,7 @@ IMPORTERS: dict[str, Importer] = {
     "tally": Importer(TallyLines),
     "goatcounter": Importer(_reader("goatcounter_sums", "reader")),
     "plausible": Importer(_reader("plausible_sums", "reader")),
-    "umami": Importer(_reader("umami", "Umami")),
+    "umami": Importer(_reader("umami", "reader")),
     "matomo": Importer(_reader("matomo", "Matomo")),
     "ga4": Importer(_reader("ga4_sums", "reader")),
     "access-log": Importer(_reader("access_log", "AccessLog"), has_addresses=True),

@@ -116,7 +116,7 @@ def _of_visit(visit: dict[str, Any]) -> dict[str, Any]:
 
 def _source(visit: dict[str, Any]) -> dict[str, str]:
     """Return the referrer and the UTM values of a visit."""
-    source = {"referrer": values.referrer(_text(visit, "referrerUrl"))}
+    source = {"referrer": _text(visit, "referrerUrl")}
     if visit.get("referrerType") == "campaign":
         # The last four are there with the plugin Marketing Campaigns Reporting.
         for field, name in (

@@ -70,7 +70,7 @@ class Plausible:
             "id": "\n".join((*id, *filter(None, (amount, currency)))),
             "hostname": hostname,
             "pathname": values.pathname(path),
-            "referrer": values.referrer(referrer) if referrer else "",
+            "referrer": "" if referrer in _NO_SOURCE else referrer,
             **values.utm_columns(*fields[_UTM]),
             **_agent(*fields[_AGENT]),
             **values.place(*fields[_PLACE]),

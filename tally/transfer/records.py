@@ -24,7 +24,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tally.events.validation import Rejection
+from tally.events.validation import FieldWarning, Rejection
 from tally.transfer.files import MAX_LINE_BYTES, BadFile, Line, Member, Source
 
 Record = tuple[Any, int, int]
@@ -49,8 +49,9 @@ class Reader(Protocol):
     def records(self, start: int) -> Iterator[Record]:
         """Yield the records of the file from a byte on. Raises BadFile."""
 
-    def read(self, value: Any) -> Iterable[dict[str, Any] | Skip | Rejection]:
-        """Return the items of a record's value: events, what is skipped on purpose, and what is invalid."""
+    def read(self, value: Any) -> Iterable[dict[str, Any] | Skip | Rejection | FieldWarning]:
+        """Return the items of a record's value: events, with warnings about them, what is skipped on purpose, and what
+        is invalid."""
 
 
 TOO_LONG = Rejection("line_too_long", "A line must be at most 1 MiB long.")
@@ -92,7 +93,7 @@ class Table:
 
     def __init__(self, source: Source | Member, check: Callable[[Sequence[str]], None]) -> None:
         """`check` is called with the columns and raises BadFile if they are not those of the format."""
-        self._source, self._check = source, check
+        self._source, self.check = source, check
         self.columns: list[str] = []
 
     @classmethod
@@ -129,7 +130,7 @@ class Table:
             raise BadFile(f"{self._source.name} has no header: its first line must name the columns.")
         is_tsv = "\t" in header and "," not in header
         self.columns = header.split("\t") if is_tsv else _row(header) or [""]
-        self._check(self.columns)
+        self.check(self.columns)
         if start:
             found = self._source.line_lists(start)
         else:

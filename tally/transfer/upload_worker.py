@@ -107,7 +107,7 @@ def _shown(result: Preview | Summary) -> dict[str, Any]:
         "known": result.known + result.copies,
         "known_sums": result.known_sums,
         "rejected": result.bad,
-        "lines": result.lines,
+        "lines": max(result.lines, result.records),
     }
     return {"preview": preview}
 

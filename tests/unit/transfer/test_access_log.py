@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tally.events.validation import Rejection
 from tally.storage.database import open_database
-from tally.transfer import importer, log_text
+from tally.transfer import importer, log_text, values
 from tally.transfer.chunks import Sizes
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
@@ -201,6 +201,7 @@ LINES: dict[str, tuple[str, Any]] = {
 def test_lines(imports: Imports, line: str, expected: Any) -> None:
     (found,) = imports.items("access-log", line)
     if isinstance(expected, dict):
+        found["referrer"] = values.referrer(found["referrer"])
         assert {name: found[name] for name in expected} == expected
     else:
         assert expected in (found, getattr(found, "code", None))
@@ -308,6 +309,7 @@ JSON_LINES: dict[str, tuple[str, Any]] = {
 def test_lines_of_json(imports: Imports, line: str, expected: Any) -> None:
     (found,) = imports.items("access-log", line)
     if isinstance(expected, dict):
+        found["referrer"] = values.referrer(found["referrer"])
         assert {name: found[name] for name in expected} == expected
     else:
         assert expected in (found, getattr(found, "code", None))
@@ -411,6 +413,23 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a time beyond all calendars": (caddy(ts=1e300).encode(), "invalid_field (timestamp)"),
     "nested": (b"{" * 900_000, "invalid_line"),
 }
+
+
+def test_lines_without_a_user_agent_are_counted(imports: Imports) -> None:
+    """The common format has none, and its crawlers count as people."""
+    line = combined().partition(' "-"')[0]
+    content = f"{line}\n{line.replace('GET /', 'GET /a')}\n{line}"
+    assert imports.take("access-log", content, "--dry-run") == "2024-11-18\t2"
+    assert "warnings: 2 without_user_agent" in imports.errors
+    assert "line 3: invalid_line: The last line has no line break and may be cut" in imports.errors
+    assert imports.take("access-log", content) == "2"
+    assert "warnings: 2 without_user_agent" in imports.errors
+
+
+def test_a_referrer_that_is_none_costs_no_pageview(imports: Imports) -> None:
+    content = combined(referrer="about:blank") + "\n" + combined("/a", referrer="x" * 9_000) + "\n"
+    assert imports.take("access-log", content, "--strict") == "2"
+    assert "warnings: 2 without_referrer" in imports.errors
 
 
 @cases(("content", "message"), HOSTILE.values(), ids=HOSTILE)

@@ -87,6 +87,11 @@ def test_figures_are_those_of_the_rows(imports: Imports) -> None:
         (row("x" * 300, Event="1"), {"event_name": "x" * 200}),
         (row(Referrer="a letter", Referrer_scheme="o"), {"pathname": "/"}),
         (row(Date="yesterday"), "invalid_field"),
+        (row(Date="2016-12-31T23:59:60Z"), {"timestamp": 1483228799000}),
+        (row(Referrer="Email", Referrer_scheme="g"), {"utm_source": "Email"}),
+        (row(Referrer="RSS", Referrer_scheme="g"), {"utm_source": "RSS"}),
+        (row(Referrer="www.reddit.com", Referrer_scheme="g"), {"referrer": "reddit.com"}),
+        (row(Referrer="Slack Chat", Referrer_scheme="g"), {"referrer": "slack.com"}),
     ],
     ids=lambda value: str(value)[:40],
 )
