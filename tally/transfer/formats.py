@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
-import orjson
-
+from tally.events.json_text import read_json
 from tally.transfer.files import Source
 from tally.transfer.line_format import BAD_JSON
 from tally.transfer.records import Reader, Record, Site, lines
@@ -44,7 +43,7 @@ class TallyLines:
     def read(value: bytes) -> tuple[Any, ...]:
         """Return the JSON value of a line; nothing where it is blank."""
         try:
-            return (orjson.loads(value),)
+            return (read_json(value),)
         except ValueError:
             return (BAD_JSON,) if value.strip() else ()
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Any
 
-import orjson
-
+from tally.events.json_text import read_json
 from tally.events.urls import BadUrl, WebUrl, parse_page_url
 from tally.events.validation import Rejection
 from tally.transfer import values
@@ -59,7 +58,7 @@ class GA4:
     def read(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
         """Return the event of a row."""
         try:
-            row = orjson.loads(value)
+            row = read_json(value)
         except ValueError:
             return (_BAD_JSON,)
         name, user = row.get("event_name"), row.get("user_pseudo_id")

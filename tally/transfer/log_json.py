@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from tally.events.json_text import read_json
 from tally.events.validation import Rejection
 from tally.transfer.log_request import Request, addresses_in, client_of
 from tally.transfer.records import Skip
@@ -79,10 +80,10 @@ _ESCAPED_BYTES = re.compile(rb"(?:\\x[0-9A-Fa-f]{2})++")
 def request_of(line: bytes) -> Request | Skip | Rejection:
     """Return the request of a line."""
     try:
-        entry = orjson.loads(line)
+        entry = read_json(line)
     except ValueError:
         try:
-            entry = orjson.loads(_ESCAPED_BYTES.sub(_as_json, line))
+            entry = read_json(_ESCAPED_BYTES.sub(_as_json, line))
         except ValueError:
             return NO_JSON
     found: dict[str, Any] = {}

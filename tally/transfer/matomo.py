@@ -8,8 +8,7 @@ visit and its place in it.
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
-
+from tally.events.json_text import read_json
 from tally.events.urls import BadUrl, WebUrl, parse_page_url
 from tally.events.validation import Rejection
 from tally.transfer import values
@@ -43,7 +42,7 @@ class Matomo:
     def read(self, value: bytes) -> list[dict[str, Any] | Skip | Rejection]:
         """Return the events of a visit."""
         try:
-            visit = orjson.loads(value)
+            visit = read_json(value)
         except ValueError:
             return [_BAD_JSON]
         if visit.get("result") == "error":

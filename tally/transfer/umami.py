@@ -7,8 +7,7 @@ Columns are found by their names. A query that joins table session gives browser
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import orjson
-
+from tally.events.json_text import read_json
 from tally.events.validation import METRICS, Rejection
 from tally.transfer import values
 from tally.transfer.files import BadFile, Source
@@ -121,7 +120,7 @@ def _event(event: dict[str, Any], name: str, data: str) -> tuple[dict[str, Any] 
     event |= {"type": "event", "event_name": name[: values.MAX_EVENT_NAME]}
     if data:
         try:
-            event["event_data"] = orjson.loads(data)
+            event["event_data"] = read_json(data.encode())
         except ValueError:
             return (_BAD_DATA,)
     return (event,)

@@ -199,7 +199,8 @@ LINES: dict[str, tuple[str, Any]] = {
 
 @cases(("line", "expected"), LINES.values(), ids=LINES)
 def test_lines(imports: Imports, line: str, expected: Any) -> None:
-    (found,) = imports.items("access-log", line)
+    found, *warnings = imports.items("access-log", line)
+    assert len(warnings) == (isinstance(found, dict) and not found["browser"])
     if isinstance(expected, dict):
         found["referrer"] = values.referrer(found["referrer"])
         assert {name: found[name] for name in expected} == expected
@@ -307,7 +308,8 @@ JSON_LINES: dict[str, tuple[str, Any]] = {
 
 @cases(("line", "expected"), JSON_LINES.values(), ids=JSON_LINES)
 def test_lines_of_json(imports: Imports, line: str, expected: Any) -> None:
-    (found,) = imports.items("access-log", line)
+    found, *warnings = imports.items("access-log", line)
+    assert len(warnings) == (isinstance(found, dict) and not found["browser"])
     if isinstance(expected, dict):
         found["referrer"] = values.referrer(found["referrer"])
         assert {name: found[name] for name in expected} == expected
