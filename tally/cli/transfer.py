@@ -214,7 +214,7 @@ def _show_preview(preview: Preview, strict: bool) -> None:
     say(
         f"nothing was imported: {counted(events, 'event')} of {counted(len(preview.days), 'day')} would be,"
         f" imported before: {preview.known:,}; copies in the file: {preview.copies:,};"
-        f" invalid lines: {preview.bad:,} of {max(preview.lines, preview.records):,}"
+        f" invalid lines: {preview.bad:,} of {preview.lines:,}"
     )
     if preview.sums:
         say(
@@ -232,12 +232,10 @@ def _show_preview(preview: Preview, strict: bool) -> None:
 
 
 def _show_summary(summary: Summary) -> None:
-    is_by_line = summary.records <= summary.lines
     say(
         f"imported {counted(summary.accepted, 'event')}{_and_sums(summary.sums)},"
         f" skipped {counted(summary.duplicates, 'duplicate')},"
-        f" rejected {summary.bad:,} of"
-        f" {counted(summary.lines, 'line') if is_by_line else counted(summary.records, 'record')}"
+        f" rejected {summary.bad:,} of {counted(summary.lines, 'line')}"
     )
     if summary.bad and not (summary.accepted or summary.duplicates or summary.sums):
         raise Failure(_NO_LINE)

@@ -58,15 +58,14 @@ _MAX_REPORTED = 20
 
 
 class Summary(NamedTuple):
-    """The number of imported events, duplicate and invalid lines, and imported sums of a file, and of all its lines;
-    `records` counts rows or objects, of which a line may have several."""
+    """The number of imported events, duplicate and invalid lines, and imported sums of a file, and of all its lines.
+    Where a line has several objects, each counts as one."""
 
     accepted: int
     duplicates: int
     bad: int
     sums: int
     lines: int
-    records: int = 0
 
 
 class Preview(NamedTuple):
@@ -239,7 +238,7 @@ class _Import:
         self._end_reports(skipped, warned)
         if not records:
             self._report(f"{self._source.name} is empty")
-        return Preview(days, known, copies, self._bad.seen, lines, sum_days, known_sums, records)
+        return Preview(days, known, copies, self._bad.seen, max(lines, records), sum_days, known_sums, records)
 
     def take(self) -> Summary:
         """Import the lines that have not been imported yet."""
@@ -260,9 +259,8 @@ class _Import:
         self._state.close()
         if not self._at.records:
             self._report(f"{self._source.name} is empty: nothing was imported")
-        return Summary(
-            self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, self._at.lines, self._at.records
-        )
+        lines = max(self._at.lines, self._at.records)
+        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, lines)
 
     def _end_reports(self, skipped: Mapping[str, int], warned: Mapping[str, int]) -> None:
         self._bad.close()

@@ -107,7 +107,7 @@ def _shown(result: Preview | Summary) -> dict[str, Any]:
         "known": result.known + result.copies,
         "known_sums": result.known_sums,
         "rejected": result.bad,
-        "lines": max(result.lines, result.records),
+        "lines": result.lines,
     }
     return {"preview": preview}
 

@@ -159,13 +159,13 @@ def test_a_report_in_another_language_is_refused_with_its_name(imports: Imports,
     assert f"is a report in {language}: choose English" in imports.errors
 
 
-def test_no_more_records_are_rejected_than_there_are(imports: Imports) -> None:
-    """An array may have all of its objects on one line."""
+def test_no_more_lines_are_rejected_than_there_are(imports: Imports) -> None:
+    """An array may have all of its objects on one line: each counts as a line."""
     broken = [row() | {"event_timestamp": "x"} for _ in range(2)]
     assert imports.take("ga4", json.dumps([*broken, row()])) == "1"
-    assert "rejected 2 of 3 records" in imports.errors
+    assert "rejected 2 of 3 lines" in imports.errors
     assert imports.take("ga4", json.dumps(broken), status=1) == ""
-    assert "rejected 2 of 2 records" in imports.errors
+    assert "rejected 2 of 2 lines" in imports.errors
     assert imports.take("ga4", json.dumps(broken), "--dry-run", status=1) == ""
     assert "invalid lines: 2 of 2" in imports.errors
     assert imports.take("ga4", "\n".join(map(json.dumps, broken)), status=1) == ""
