@@ -28,6 +28,8 @@ _NOTHING = frozenset(("", "-", "_", "unknown"))
 _HOST = re.compile(r"(?:[A-Za-z0-9_-]{1,63}\.)+[A-Za-z][A-Za-z0-9-]{1,62}(?::[0-9]{1,5})?")
 # The end of an address whose beginning is cut.
 _DIGITS = re.compile(r"[0-9.]*")
+# With a list of addresses, and a user's name of several words. A line may have a million.
+_MAX_WORDS = 50
 _LIST = re.compile(r"[0-9A-Fa-f:., \[\]]{2,1000}")
 
 
@@ -96,7 +98,7 @@ def addresses_in(text: str) -> list[str]:
 def place_of(before: str) -> tuple[str, str] | None:
     """Return the virtual host, "" where there is none, and the address, from the words before the time; None where the
     first ones are neither."""
-    given = before.replace(",", " ").split()
+    given = before.replace(",", " ").split(maxsplit=_MAX_WORDS)
     at = next((n for n, word in enumerate(given) if address_of(word)), None)
     if at is None:
         return _without_address(given)

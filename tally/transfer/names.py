@@ -32,6 +32,7 @@ _DEVICE_DETECTOR = {
     "AVG Secure Browser": "AVG",
     "Avira Secure Browser": "Avira",
     "BlackBerry Browser": "BlackBerry WebKit",
+    "Chrome Frame": "Chrome",
     "Chrome Webview": "Android WebView",
     "Chromium GOST": "Chromium GOST Browser",
     "Coast": "Opera Coast",
