@@ -45,7 +45,7 @@ class Chunk(NamedTuple):
     """Valid lines sorted by day, invalid ones, what was skipped by reason, the lines and bytes of the file up to the
     end of the chunk, and how many bytes of the file, as stored, have been read.
 
-    warned: how many fields of valid lines were left out or cut, by the code of the warning. records: how many lines,
+    warned: how many fields of valid lines were omitted or cut, by the code of the warning. records: how many lines,
     rows or objects were read that have something.
     """
 

@@ -88,7 +88,7 @@ class Progress(NamedTuple):
 
     `lines` and `bytes` are before the current chunk, `done` counts its imported lines. `now_ms` is when the import
     began. `secret` keys the visitors of a format with addresses; it is deleted when the import is complete. `skipped`
-    counts what was skipped on purpose, by reason, and `warned` fields that were left out or cut, by code.
+    counts what was skipped on purpose, by reason, and `warned` fields that were omitted or cut, by code.
     """
 
     now_ms: int

@@ -6,7 +6,7 @@ Heatmap points are counts, not events, and have no lines; a heatmap event withou
 The rules of a field are those of a collected event (tally/events/validation.py) where it has the same meaning. The
 dimensions are texts as stored: nothing is derived from a URL or a User-Agent. Unknown keys and `visit` are ignored;
 null and an empty text mean absent. An invalid line is a Rejection, so that the other lines are imported; a field that
-only describes an event is left out or cut, with a warning.
+only describes an event is omitted or cut, with a warning.
 
 - The visitor of a line becomes a number, a keyed hash of the file's visitor, the UTC day and the website: the same for
   the same visitor in another file, different every day, and without meaning unless the salt is known. A line without a
@@ -213,8 +213,8 @@ class LineReader:
             return _ZEROS
         if not sent.keys() >= {*_OF_VISITS}:
             # Lists of entry and exit pages are of visits alone; older exports have no more.
-            left_out = _OF_VISITS[1:] if field in (ENTRY_PAGE, EXIT_PAGE) else _OF_VISITS
-            sent = {figure: one for figure, one in sent.items() if figure not in left_out}
+            omitted = _OF_VISITS[1:] if field in (ENTRY_PAGE, EXIT_PAGE) else _OF_VISITS
+            sent = {figure: one for figure, one in sent.items() if figure not in omitted}
         if not sent:
             raise _Wrong("missing_field", f"A sum needs some of {', '.join(FIGURES)}, those of visits together.", "")
         known = sum(1 << n for n, figure in enumerate(FIGURES) if figure in sent)
@@ -278,11 +278,11 @@ class LineReader:
         if value is None or value == "":
             return ""
         try:
-            return self._referrer(value.strip()) if isinstance(value, str) else self._left_out("referrer")
+            return self._referrer(value.strip()) if isinstance(value, str) else self._without("referrer")
         except _Wrong:
-            return self._left_out("referrer")
+            return self._without("referrer")
 
-    def _left_out(self, field: str) -> str:
+    def _without(self, field: str) -> str:
         self.warnings.append(FieldWarning(f"without_{field}", field))
         return ""
 
@@ -342,7 +342,7 @@ def _stored_visitor(visitor: Any) -> int | None:
 def _texts(item: dict[str, Any], referrer: str, warnings: list[FieldWarning]) -> list[str]:
     """Return the dimensions of a line, with this referrer. Takes 1.5 µs where all present values are valid.
 
-    One that is no text of the right length is left out or cut, with a warning, but for the page and its host.
+    One that is no text of the right length is omitted or cut, with a warning, but for the page and its host.
     """
     values = [*map(item.get, FIELDS, _ABSENT)]
     values[_REFERRER] = referrer

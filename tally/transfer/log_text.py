@@ -8,7 +8,7 @@ Servers are told to write more fields at any place, so the User-Agent is not tak
 - Where there is none, the two fields after status and size are referrer and User-Agent, as in the combined format, or
   those two of which the first is a URL or a dash.
 - A line without fields in quotes after the status is in the common format. One with other fields in quotes, or with a
-  quote that is not closed, is rejected: with its User-Agent left out, a crawler would count as a person.
+  quote that is not closed, is rejected: with its User-Agent omitted, a crawler would count as a person.
 
 A field in quotes ends at a quote before a space or the end of the line. So quotes within it may be escaped (`\\"` by
 Apache, `\\x22` by nginx) or not.

@@ -428,6 +428,15 @@ def test_lines_without_a_user_agent_are_counted(imports: Imports) -> None:
     assert "warnings: 2 without_user_agent" in imports.errors
 
 
+def test_nuls_after_a_crash_cost_no_other_line(imports: Imports) -> None:
+    """At the beginning, between two lines and within one, in the first kilobyte."""
+    for nuls in (b"\0", b"\0" * 100):
+        found = imports.items("access-log", b"%b%b\n%b%b\n" % (nuls, LOG[0].encode(), nuls, LOG[1].encode()))
+        assert [item["pathname"] for item in found] == ["/", "/pricing"]
+    broken = LOG[0].encode().replace(b"GET", b"G\0T")
+    assert imports.take("access-log", broken + b"\n" + LOG[1].encode() + b"\n") == "1"
+
+
 def test_a_referrer_that_is_none_costs_no_pageview(imports: Imports) -> None:
     content = combined(referrer="about:blank") + "\n" + combined("/a", referrer="x" * 9_000) + "\n"
     assert imports.take("access-log", content, "--strict") == "2"

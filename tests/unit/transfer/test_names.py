@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tally.events import user_agent
 from tally.events.user_agent import Agents
 from tally.events.validation import DEVICES
 from tally.transfer import values
@@ -206,6 +207,14 @@ def test_imported_names_are_those_of_collected_events(
     agent = Agents().of(text)
     assert {values.browser(name) for name in browsers} == {agent.browser}
     assert {values.system(name)[0] for name in systems} == {agent.os}
+
+
+def test_names_of_collected_events_stay() -> None:
+    """An export that is imported again has them."""
+    browsers = {*user_agent.BROWSERS.values(), *(name for _, name in user_agent.NAMED_BROWSERS)}
+    assert {values.browser(name) for name in browsers} == browsers
+    systems = {*user_agent.SYSTEMS.values(), *(name for _, name in user_agent.NAMED_SYSTEMS)}
+    assert {values.system(name)[0] for name in systems} == systems
 
 
 def test_importers_use_them(imports: Imports) -> None:

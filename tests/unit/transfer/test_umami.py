@@ -125,3 +125,9 @@ def test_rows_of_the_table_alone(imports: Imports) -> None:
     columns = ("event_id", "session_id", "created_at", "url_path", "event_type")
     assert imports.take("umami", export(ROWS[:2], columns)) == "2"
     assert imports.list("hostname") == {"example.com": 2}
+
+
+def test_a_file_without_rows_is_empty(imports: Imports) -> None:
+    assert imports.take("umami", export([])) == "0"
+    assert "is empty: nothing was imported" in imports.errors
+    assert imports.take("umami", export([]), "--strict", status=1) == ""
