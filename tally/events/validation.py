@@ -314,7 +314,7 @@ def _number(value: Any, least: float, most: float, what: str) -> float:
 
 
 def _label(value: Any) -> str:
-    """Return a label. Raises Repair: it is cut to 100 characters, and left out where it is no text or holds NUL."""
+    """Return a label. Raises Repair: it is cut to 100 characters, and omitted where it is no text or holds NUL."""
     if not isinstance(value, str) or "\0" in value:
         raise Repair("")
     if len(value) > MAX_LABEL_CHARACTERS:
@@ -358,7 +358,7 @@ def _page_without_query(text: str) -> WebUrl:
 
 
 def _referrer(value: Any) -> str:
-    """Return the host of a referrer. Raises Repair: it is left out where it is no URL."""
+    """Return the host of a referrer. Raises Repair: it is omitted where it is no URL."""
     if not isinstance(value, str):
         raise Repair("")
     text = value.strip()
@@ -375,7 +375,7 @@ def _referrer(value: Any) -> str:
 
 
 def _language(value: Any) -> str:
-    """Return a language tag. Raises Repair: it is left out where it is none."""
+    """Return a language tag. Raises Repair: it is omitted where it is none."""
     if value in NO_LANGUAGES:
         return ""
     tag = normal_language(value) if isinstance(value, str) else ""
@@ -385,7 +385,7 @@ def _language(value: Any) -> str:
 
 
 def _device(value: Any) -> str:
-    """Return a kind of device. Raises Repair: it is left out where it is none of DEVICES."""
+    """Return a kind of device. Raises Repair: it is omitted where it is none of DEVICES."""
     if not isinstance(value, str) or value not in DEVICES:
         raise Repair("")
     return value

@@ -265,7 +265,7 @@ WRONG_TYPE_VALUES: list[Any] = [5, 1.5, True, False, [], {}, ["a"], {"a": "b"}, 
 
 @pytest.mark.parametrize("kind", MINIMAL)
 async def test_wrong_json_types(app: App, kind: str) -> None:
-    """A wrong JSON type is rejected, or left out of a descriptive field, never a 500; a boolean is not a number."""
+    """A wrong JSON type is rejected, or omitted of a descriptive field, never a 500; a boolean is not a number."""
     website = await app.website()
     texts = ["url", "name", "platform", "app_version", "os_version", "browser", "os", "device", "language"]
     texts += ["session_id", "event_id", *(field for field, value in MINIMAL[kind].items() if isinstance(value, str))]
@@ -381,7 +381,7 @@ async def test_context(app: App) -> None:
     "bad", [5, True, [], {}, "a" * 101, "a\0"], ids=["number", "true", "array", "object", "long", "nul"]
 )
 async def test_bad_context(app: App, bad: Any) -> None:
-    """A bad value in the context is left out of each event that uses it, or cut."""
+    """A bad value in the context is omitted of each event that uses it, or cut."""
     website, key = await app.website(), await app.key()
     for name in ("platform", "app_version", "os_version", "language", "browser", "os", "device"):
         own = {"language": "fr", "device": "tv"}.get(name, "own")

@@ -87,7 +87,7 @@ async def test_no_page_view_is_lost(make_app: MakeApp, name: str) -> None:
     assert {"code": "without_referrer", "events": len(REFERRERS)} in rejected["warnings"]
 
 
-async def test_the_response_names_what_is_left_out(app: App) -> None:
+async def test_the_response_names_what_is_omitted(app: App) -> None:
     """By index, code and field, beside the errors of the batch; a copy has the same warnings and counts once."""
     website, key = await app.website(), await app.key()
     body = {

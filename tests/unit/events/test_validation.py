@@ -314,7 +314,7 @@ NO_TEXTS: list[Any] = [0, 1, 1.5, True, False, [], ["aaaaaaaa"], {}, {"a": 1}, 2
 
 @cases(("field", "kind", "least", "most"), LABEL_CASES)
 def test_invalid_labels(field: str, kind: str, least: int, most: int) -> None:
-    """A label that is no text or holds NUL is left out, a longer one is cut; the event is stored, with a warning."""
+    """A label that is no text or holds NUL is omitted, a longer one is cut; the event is stored, with a warning."""
     event, _ = with_warnings(kind)
     for value in ("\0", "aaaaaaaa\0", *NO_TEXTS):
         assert with_warnings(kind, **{field: value}) == (event, [(f"without_{field}", field)]), value
@@ -554,7 +554,7 @@ NO_REFERRERS: list[Any] = [
 @cases("value", NO_REFERRERS, ids=[repr(value)[:40] for value in NO_REFERRERS])
 @cases("kind", ["pageview", "screen_view", "event"])
 def test_bad_referrers(kind: str, value: Any) -> None:
-    """A referrer that is no full URL is left out; the event is stored, with a warning."""
+    """A referrer that is no full URL is omitted; the event is stored, with a warning."""
     assert with_warnings(kind, referrer=value) == (with_warnings(kind)[0], [("without_referrer", "referrer")])
 
 
@@ -633,7 +633,7 @@ NO_LANGUAGES: list[Any] = [
 
 @cases("value", NO_LANGUAGES, ids=[repr(n)[:30] for n in NO_LANGUAGES])
 def test_bad_languages(value: Any) -> None:
-    """language: BCP 47 tag; every label at most 100 characters. Anything else is left out, with a warning."""
+    """language: BCP 47 tag; every label at most 100 characters. Anything else is omitted, with a warning."""
     assert with_warnings("pageview", language=value) == (
         with_warnings("pageview")[0],
         [("without_language", "language")],
@@ -1071,7 +1071,7 @@ def test_context_fills(kind: str, field: str) -> None:
 
 @cases("field", CONTEXT)
 def test_bad_context(field: str) -> None:
-    """A bad value in the context is left out of each event that uses it, or cut."""
+    """A bad value in the context is omitted of each event that uses it, or cut."""
     good = SAID.get(field, ("", "from event"))[1]
     event, _ = with_warnings("pageview")
     is_label = field not in SAID
@@ -1082,7 +1082,7 @@ def test_bad_context(field: str) -> None:
         assert with_warnings("pageview", {field: bad}) == (expected, warnings), bad
         assert with_warnings("pageview", {field: bad}, **{field: None}) == (expected, warnings), bad
         assert read("pageview", {field: bad}, **{field: good}) == read("pageview", **{field: good}), bad
-        # The context's value replaces one of the event that is left out.
+        # The context's value replaces one of the event that is omitted.
         replaced, warnings = with_warnings("pageview", {field: good}, **{field: 5})
         assert (getattr(replaced, field), warnings) == (good, [(f"without_{field}", field)])
     for absent in (None, ""):
