@@ -65,6 +65,8 @@ _ISO = re.compile(
     re.VERBOSE,
 )
 
+_LEAP_SECOND = re.compile(r"([^Tt ]*[Tt ][0-9]{2}:[0-9]{2}):60(.*)")
+
 
 class BadTime(ValueError):
     """A time, time zone or interval is invalid: the message says what is accepted, `field` names the parameter."""
@@ -187,9 +189,17 @@ def _sent_ms(value: object) -> int | None:
             try:
                 written = read_iso(value)
             except ValueError:
-                return None
+                return _leap_second_ms(value)
             return written.wall_ms() - (written.offset_s or 0) * SECOND_MS
     return None
+
+
+def _leap_second_ms(text: str) -> int | None:
+    """Return the milliseconds of a time in a leap second, 23:59:60 UTC, as those of the second before it, which is the
+    last of the same day; None where the text is none."""
+    found = _LEAP_SECOND.fullmatch(text)
+    ms = _sent_ms(f"{found[1]}:59{found[2]}") if found else None
+    return ms if ms is not None and ms % DAY_MS >= DAY_MS - SECOND_MS else None
 
 
 def iso(ms: int, zone: tzinfo = UTC) -> str:

@@ -227,6 +227,8 @@ def _show_preview(preview: Preview, strict: bool) -> None:
         raise Failure(_NO_LINE)
     if strict and preview.bad:
         raise Failure(f"With --strict nothing would be imported: invalid lines: {preview.bad:,} of {preview.lines:,}.")
+    if strict and not preview.records:
+        raise Failure("With --strict an empty file is an error.")
 
 
 def _show_summary(summary: Summary) -> None:

@@ -231,8 +231,8 @@ DEVICES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     ("desktop", re.compile(r"Windows|Macintosh|\bX11\b|\bCrOS\b|\(PC;")),
 )
 
-# Every browser and web view begins so; apps and HTTP libraries begin with their own name.
-_BROWSER_OPENING: Final = ("Mozilla/", "Opera/", "UCWEB/")
+BROWSER_OPENINGS: Final = ("Mozilla/", "Opera/", "UCWEB/")
+"""Every browser and web view begins so; apps and HTTP libraries begin with their own name."""
 _APPLE_PHONE: Final = re.compile(r"iPhone|iPad|iPod")
 _ANDROID_REDUCED: Final = re.compile(r"\bAndroid 10; K\b")
 _SAFARI_18: Final = re.compile(r"\bVersion/18\b")
@@ -308,7 +308,7 @@ class Agents:
 
         # Behind HbbTV the tables take the brand of a television for its browser and its system.
         parsed = resolver(text.replace("HbbTV/", ""), Domain.USER_AGENT | Domain.OS)
-        browses = text.startswith(_BROWSER_OPENING)
+        browses = text.startswith(BROWSER_OPENINGS)
         system = _named(NAMED_SYSTEMS, text) or _system(text, parsed.os, browses)
         device = _device(text, browses)
         browser, browser_version = _browser(text, parsed.user_agent) if browses else ("", "")

@@ -58,7 +58,8 @@ _MAX_REPORTED = 20
 
 
 class Summary(NamedTuple):
-    """The number of imported events, duplicate and invalid lines, and imported sums of a file, and of all its lines."""
+    """The number of imported events, duplicate and invalid lines, and imported sums of a file, and of all its lines.
+    Where a line has several objects, each counts as one."""
 
     accepted: int
     duplicates: int
@@ -79,6 +80,7 @@ class Preview(NamedTuple):
     lines: int
     sums: Mapping[int, int] = MappingProxyType({})
     known_sums: int = 0
+    records: int = 0
 
 
 class Progress(NamedTuple):
@@ -86,7 +88,7 @@ class Progress(NamedTuple):
 
     `lines` and `bytes` are before the current chunk, `done` counts its imported lines. `now_ms` is when the import
     began. `secret` keys the visitors of a format with addresses; it is deleted when the import is complete. `skipped`
-    counts what was skipped on purpose, by reason.
+    counts what was skipped on purpose, by reason, and `warned` fields that were omitted or cut, by code.
     """
 
     now_ms: int
@@ -99,6 +101,8 @@ class Progress(NamedTuple):
     secret: str = ""
     skipped: Mapping[str, int] = MappingProxyType({})
     sums: int = 0
+    warned: Mapping[str, int] = MappingProxyType({})
+    records: int = 0
 
 
 def import_events(
@@ -133,6 +137,10 @@ def import_events(
             raise BadFile(
                 f"{checked.bad:,} of {checked.lines:,} lines are invalid: nothing was imported."
                 " Fix them, or run without --strict."
+            )
+        if not checked.records:
+            raise BadFile(
+                f"{source.name} is empty: nothing was imported. Choose another file, or run without --strict."
             )
     return run.take()
 
@@ -200,11 +208,14 @@ class _Import:
         check = Check(self._connection, self._website)
         days: Counter[int] = Counter()
         sum_days: Counter[int] = Counter()
-        known = known_sums = copies = lines = 0
+        known = known_sums = copies = lines = records = 0
         skipped: Counter[str] = Counter()
+        warned: Counter[str] = Counter()
         with closing(self._chunks((0, 0))) as chunks:
             while chunk := chunks.next():
                 skipped += chunk.skipped
+                warned += chunk.warned
+                records += chunk.records
                 good: list[Line | SumLine] = []
                 bad = chunk.bad
                 for line in chunk.lines:
@@ -224,8 +235,10 @@ class _Import:
                 known, known_sums = known + part.known(events), known_sums + part.known(sums)
                 lines, _ = chunk.end
                 self._progress(chunk.position)
-        self._end_reports(skipped)
-        return Preview(days, known, copies, self._bad.seen, lines, sum_days, known_sums)
+        self._end_reports(skipped, warned)
+        if not records:
+            self._report(f"{self._source.name} is empty")
+        return Preview(days, known, copies, self._bad.seen, max(lines, records), sum_days, known_sums, records)
 
     def take(self) -> Summary:
         """Import the lines that have not been imported yet."""
@@ -242,15 +255,19 @@ class _Import:
             self._report(f"interrupted: {self._at.lines + self._at.done:,} lines are imported; {again}")
             raise
         finally:
-            self._end_reports(self._at.skipped)
+            self._end_reports(self._at.skipped, self._at.warned)
         self._state.close()
-        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, self._at.lines)
+        if not self._at.records:
+            self._report(f"{self._source.name} is empty: nothing was imported")
+        lines = max(self._at.lines, self._at.records)
+        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, lines)
 
-    def _end_reports(self, skipped: Mapping[str, int]) -> None:
+    def _end_reports(self, skipped: Mapping[str, int], warned: Mapping[str, int]) -> None:
         self._bad.close()
-        if skipped:
-            reasons = sorted(skipped.items(), key=lambda reason: (-reason[1], reason[0]))
-            self._report("skipped: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons))
+        for what, counts in (("skipped", skipped), ("warnings", warned)):
+            if counts:
+                reasons = sorted(counts.items(), key=lambda reason: (-reason[1], reason[0]))
+                self._report(f"{what}: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons))
 
     def _take_chunks(self, chunks: Chunks | ReaderProcess) -> None:
         while chunk := self._next_of(chunks):
@@ -306,6 +323,8 @@ class _Import:
                 before.secret,
                 before.skipped if before.done else dict(chunk.skipped + Counter(before.skipped)),
                 before.sums + part.sums,
+                before.warned if before.done else dict(chunk.warned + Counter(before.warned)),
+                before.records + (0 if before.done else chunk.records),
             )
             self._state.save(at, part, chunk.position)
         self._labels.keep()

@@ -126,7 +126,8 @@ async def test_an_import_that_is_interrupted_continues(site: Site) -> None:
 
 HOSTILE: dict[str, tuple[bytes, str, str]] = {
     "another format": (goatcounter_csv(), "plausible", "has no column timestamp"),
-    "binary": (b"\0\1\2" * 100, "goatcounter", "is not UTF-8 text"),
+    "binary": (b"\0\1\2" * 100, "goatcounter", "is no CSV export of GoatCounter"),
+    "UTF-16": (goatcounter_csv().decode().encode("utf-16"), "goatcounter", "is UTF-16 text: save it as UTF-8"),
     "a damaged archive": (b"\x1f\x8b\x08\0\0\0\0\0\0\3damaged", "goatcounter", "is damaged or incomplete"),
     "a zip archive of nothing": (b"PK\3\4" + b"\0" * 60, "tally", "damaged"),
 }
