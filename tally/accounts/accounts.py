@@ -118,6 +118,15 @@ def set_plan(connection: sqlite3.Connection, email: str, plan: str) -> None:
     connection.execute("/* accounts.set_plan */ update account set plan = ? where number = ?", (plan, number))
 
 
+def credentials_of(connection: sqlite3.Connection, email: str) -> tuple[int, str | None]:
+    """Return the number of the account with an address and the hash of its password; 0 and None without account."""
+    try:
+        number = find_account(connection, email).number
+    except AccountError:
+        return 0, None
+    return number, password_hash_of(connection, number)
+
+
 def password_hash_of(connection: sqlite3.Connection, number: int) -> str | None:
     """Return the hash of an account's password; None if it has none."""
     statement = "/* accounts.password_hash_of */ select password_hash from account where number = ?"

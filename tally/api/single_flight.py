@@ -9,6 +9,7 @@ The computation is a task of its own, cancelled when all clients that wait for i
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -44,13 +45,17 @@ class SingleFlight(Generic[T]):
         if flight is None or flight.is_gone():
             flight = self._flights[key] = _Flight(is_gone)
             flight.task = asyncio.create_task(work(flight.is_gone))
-            flight.task.add_done_callback(lambda _: self._landed(key, flight))
+            flight.task.add_done_callback(partial(self._landed, key, flight))
         else:
             flight.clients.append(is_gone)
             self.joined += 1
-        return await asyncio.shield(flight.task)
+        try:
+            return await asyncio.shield(flight.task)
+        finally:
+            # An error has this frame in its traceback: it would be in a cycle with the task that keeps it.
+            del flight
 
-    def _landed(self, key: str, flight: _Flight[T]) -> None:
+    def _landed(self, key: str, flight: _Flight[T], _: object) -> None:
         if self._flights.get(key) is flight:
             del self._flights[key]
         if not flight.task.cancelled():

@@ -38,6 +38,22 @@ async def test_waiting_queries_of_a_key_are_bounded() -> None:
     queue.request("a")
 
 
+async def test_a_full_queue_refuses_a_random_request() -> None:
+    """Each of those that wait and the new one equally often, and as many wait as before."""
+    refused = [0, 0, 0]
+    for _ in range(600):
+        queue = FairQueue([1], 2)
+        await queue.request("a")
+        waiting = [queue.request_or_refuse("a") for _ in range(3)]
+        assert queue.waiting == 2
+        (place,) = [place for place, future in enumerate(waiting) if future.done()]
+        refused[place] += 1
+        assert waiting[place].result() is None
+        queue.withdraw("a", waiting[place])
+        assert (queue.busy, queue.waiting) == (1, 2)
+    assert min(refused) > 100
+
+
 async def test_a_cancelled_wait_takes_no_slot() -> None:
     queue = FairQueue([1], 10)
     slot = await queue.request("a")
