@@ -9,7 +9,6 @@ The computation is a task of its own, cancelled when all clients that wait for i
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -45,19 +44,17 @@ class SingleFlight(Generic[T]):
         if flight is None or flight.is_gone():
             flight = self._flights[key] = _Flight(is_gone)
             flight.task = asyncio.create_task(work(flight.is_gone))
-            flight.task.add_done_callback(partial(self._landed, key, flight))
+            flight.task.add_done_callback(lambda _: self._landed(key, flight))
         else:
             flight.clients.append(is_gone)
             self.joined += 1
-        try:
-            return await asyncio.shield(flight.task)
-        finally:
-            # An error has this frame in its traceback: it would be in a cycle with the task that keeps it.
-            del flight
+        return await asyncio.shield(flight.task)
 
-    def _landed(self, key: str, flight: _Flight[T], _: object) -> None:
+    def _landed(self, key: str, flight: _Flight[T]) -> None:
         if self._flights.get(key) is flight:
             del self._flights[key]
         if not flight.task.cancelled():
             # Retrieved, so that asyncio does not report it where no request waits any more.
             flight.task.exception()
+        # The frames of an error's traceback have the flight: it would be in a cycle with the task that keeps it.
+        del flight.task

@@ -1,6 +1,8 @@
 """tally/storage/fair_queue.py and tally/api/single_flight.py: the order of queries, and shared results."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -128,3 +130,25 @@ async def test_a_cancelled_request_does_not_cancel_others() -> None:
     await asyncio.gather(first, return_exceptions=True)
     work.end.set()
     assert await second == 1
+
+
+async def test_an_error_of_shared_work_is_freed_with_its_request() -> None:
+    """No cycle of references keeps it, with the frames in its traceback, until the next collection of garbage."""
+
+    class Refused(Exception):
+        pass
+
+    async def work(is_gone: IsGone) -> None:
+        raise Refused
+
+    flights, gone = SingleFlight[None](), list[weakref.ref[Refused]]()
+    gc.disable()
+    try:
+        try:
+            await flights.do("a", lambda: False, work)
+        except Refused as refused:
+            gone.append(weakref.ref(refused))
+        await asyncio.sleep(0)
+        assert [ref() for ref in gone] == [None]
+    finally:
+        gc.enable()
