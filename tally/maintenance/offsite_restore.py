@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from tally.maintenance.backup import BackupError, check, read_error
+from tally.maintenance.backup import BackupError, check, check_schema, read_error
 from tally.maintenance.offsite_backup import identify
 from tally.offsite import age, names
 from tally.offsite.destination import Destination
@@ -112,6 +112,7 @@ def fetch(
         except BadFile as bad:
             raise BackupError(str(bad)) from None
     check(path, Path(backup.name), _HINT)
+    check_schema(path, Path(backup.name), _HINT)
     return Fetched(path, backup, increments, restored, list(_gaps(backup, increments)))
 
 
