@@ -27,6 +27,7 @@ from tally.cli.console import (
     database,
     now_ms,
     say,
+    show_row,
 )
 from tally.events.urls import exact_origin, readable_host, registrable_domain
 from tally.rollups.traffic import traffic_of
@@ -137,4 +138,4 @@ def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
         listed = all_websites(connection)
     # Print without holding the database: the reader of the output may be slow.
     for website in listed:
-        print(website.id, readable_host(website.domain), website.name, sep="\t")
+        show_row(website.id, readable_host(website.domain), website.name)

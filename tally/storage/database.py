@@ -18,6 +18,7 @@ import re
 import secrets
 import sqlite3
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
@@ -160,6 +161,29 @@ def interrupted_when(connection: sqlite3.Connection, is_over: Callable[[], bool]
     finally:
         _is_over.reset(before)
         connection.set_progress_handler(None, 0)
+
+
+@contextlib.contextmanager
+def interrupted_after(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
+    """Interrupt what the connection runs in the block after so many seconds, from another thread (SQLITE_INTERRUPT).
+
+    For statements of which one instruction can take long: not every one calls a progress handler meanwhile.
+    """
+    has_ended = threading.Event()
+
+    def interrupt() -> None:
+        if not has_ended.wait(seconds):
+            # An interrupt just before the statement begins has no effect, so another one follows.
+            while not has_ended.wait(0.001):
+                connection.interrupt()
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
 
 
 def damaged(message: str) -> sqlite3.DatabaseError:
