@@ -54,7 +54,7 @@ class Folder:
     def files(self, limit: int | None = 6) -> list[StoredFile]:
         return usable((StoredFile(path.name, path.stat().st_size) for path in self.path("").iterdir()), limit)
 
-    def get(self, name: str) -> Iterator[bytes]:
+    def get(self, name: str, size: int) -> Iterator[bytes]:
         yield self.path(name).read_bytes()
 
     def delete(self, name: str) -> None:
