@@ -22,6 +22,10 @@ class AccountError(ValueError):
     """A request about accounts, websites or API keys that cannot be fulfilled; the message names the fix."""
 
 
+class AccountFull(AccountError):
+    """The account has as many websites or API keys as it may have."""
+
+
 class Account(NamedTuple):
     """An owner of websites and API keys."""
 

@@ -22,6 +22,7 @@ from tally.accounts.accounts import (
     PLANS_WITH_KEYS,
     Account,
     AccountError,
+    AccountFull,
     Owner,
     check_email,
     check_name,
@@ -292,7 +293,10 @@ async def create_key(request: web.Request) -> web.Response:
     if owner.plan not in PLANS_WITH_KEYS:
         raise ApiError(errors.PLAN_HAS_NO_KEYS)
     owned_by, now_ms = Account(owner.number, owner.email, owner.plan), auth.clock.wall_ms()
-    value = await auth.store.change(create_api_key, owned_by, name, now_ms)
+    try:
+        value = await auth.store.change(create_api_key, owned_by, name, now_ms)
+    except AccountFull as full:
+        raise ApiError(errors.TOO_MANY_KEYS, str(full)) from None
     key = auth.store.key(value)
     if key is None:  # revoked by the command line meanwhile
         raise ApiError(errors.UNKNOWN_KEY)

@@ -104,6 +104,7 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
                 check_domain_unused(connection, owner.number, domain)
             except DomainTaken as taken:
                 raise Failure(f"{taken}. Use that id, or add a second website for the domain with --again.") from None
+        websites.check_website_count(connection, owner.number)
         name, origins = given.name or readable_host(domain), given.allow_origin
         id = websites.add_website(connection, owner, domain, name, origins, now_ms(), given.id)
     for note in notes:
