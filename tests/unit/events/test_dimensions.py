@@ -216,6 +216,8 @@ def test_the_context_fills_missing_fields() -> None:
         (" fr ; q=0.3 , de", "fr"),
         ("fr;q=0.3", "fr"),
         ("es-419", "es-419"),
+        ("de-x-2c7939a", "de"),
+        ("de-AT-u-ca-2c7939a;q=0.9, en", "de-AT"),
         ("", ""),
         ("*", ""),
         ("*;q=0.5, de", ""),

@@ -212,7 +212,8 @@ def write_lock(app: App) -> Iterator[None]:
 
 async def test_both_paths_return_the_same_response(app: App, connect: Connect) -> None:
     website = await app.website()
-    for body in (view(website), {"website_id": website, "events": [view(website, f"/{n}") for n in range(50)]}):
+    warned = view(website) | {"referrer": "about:blank"}
+    for body in (view(website), {"website_id": website, "events": [view(website, f"/{n}") for n in range(49)]}, warned):
         fast, slow = await connect(), await connect()
         before = fast.aiohttp_requests
         request = post(body, "Origin: https://www.example.com", "User-Agent: Mozilla/5.0 (X11; Linux)")
@@ -222,6 +223,7 @@ async def test_both_paths_return_the_same_response(app: App, connect: Connect) -
         slow.writer.write(request.replace(b"Host: localhost\r\n", b"Host: localhost\r\nContent-Encoding: identity\r\n"))
         assert await slow.answer() == answer
         assert slow.aiohttp_requests == before + 1
+        assert (b'"warnings":[{"index":0,"code":"without_referrer"' in answer[-1]) == (body is warned), answer
     (first, second) = app.sql(
         "select count(*), count(distinct visitor), count(distinct hostname), max(platform) from event where id % 2 = 0"
         " union all select count(*), count(distinct visitor), count(distinct hostname), max(platform) from event"
