@@ -223,7 +223,7 @@ def test_the_context_fills_missing_fields() -> None:
         ("*;q=0.5, de", ""),
         (",de", ""),
         ("d\u00e9", ""),
-        ("en_US", ""),
+        ("en_US", "en-US"),
         ("x" * 9, ""),
         ("en-" + "x" * 300, ""),
         ("\udcff", ""),
