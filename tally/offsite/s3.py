@@ -76,11 +76,12 @@ class S3:
 
     def put(self, name: str, file: BinaryIO) -> None:
         """Store a complete copy of an open file."""
-        part = max(_PART_BYTES, size_of(file) // _MAX_PARTS)
+        size = size_of(file)
+        part = max(_PART_BYTES, size // _MAX_PARTS)
         with self._errors(f"{name} cannot be uploaded"):
             obstore.put(self._store, name, file, chunk_size=part, max_concurrency=_CONCURRENCY)
         try:
-            require_same(name, file, self.get(name, size_of(file)))
+            require_same(name, file, self.get(name, size))
         except DestinationError:
             with contextlib.suppress(DestinationError):
                 self.delete(name)

@@ -70,10 +70,10 @@ class WebDav:
         """Store a complete copy of an open file."""
         what, temporary, size = f"{name} cannot be uploaded", name + UNFINISHED, size_of(file)
         headers = {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
-        if self._status(what, "PUT", temporary, file, headers, also=(404, 409)) in (404, 409):
+        if self._status(what, "PUT", temporary, file, headers, (404, 409), allowed_s(size)) in (404, 409):
             # The answer for a directory that does not exist.
             self._status("the directory cannot be created", "MKCOL", "", also=(405,))
-            self._status(what, "PUT", temporary, file, headers)
+            self._status(what, "PUT", temporary, file, headers, seconds=allowed_s(size))
         require_same(name, file, self.get(temporary, size))
         self._status(what, "MOVE", temporary, headers={"Destination": self._where + self._path(name), "Overwrite": "T"})
 
@@ -125,7 +125,7 @@ class WebDav:
 
     def close(self) -> None:
         """Close the connection, if one is open."""
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._socket = self._connection, None, None
         if connection is not None:
             connection.close()
 
@@ -140,8 +140,9 @@ class WebDav:
         body: bytes | BinaryIO | None = None,
         headers: dict[str, str] | None = None,
         also: tuple[int, ...] = (),
+        seconds: float = allowed_s(0),
     ) -> int:
-        with self._response(what, method, name, body, headers, also) as response:
+        with self._response(what, method, name, body, headers, also, seconds) as response:
             return response.status
 
     @contextlib.contextmanager
@@ -153,24 +154,26 @@ class WebDav:
         body: bytes | BinaryIO | None = None,
         headers: dict[str, str] | None = None,
         also: tuple[int, ...] = (),
-        seconds: float = 0.0,
+        seconds: float = allowed_s(0),
     ) -> Iterator[http.client.HTTPResponse]:
-        """Send a request; yield the response. `also`: statuses that are no error besides 2xx. `seconds`: for all of it;
-        by default that of the body."""
-        seconds = seconds or allowed_s(size_of(body) if body is not None and not isinstance(body, bytes) else 0)
+        """Send a request; yield the response. `also`: statuses that are no error besides 2xx. `seconds`: for all of
+        it."""
         with self._errors(what), time_limit(f"{self._where}: {what}", seconds, self._shut_down):
             response = self._send(method, self._path(name), body, self._headers | (headers or {}))
-            if response.status not in also and not 200 <= response.status < 300:
-                fix = _FIXES.get(response.status, "check --backup-to")
-                raise DestinationError(f"{self._where}: {what}: {response.status} {response.reason[:100]}: {fix}.")
             try:
+                if response.status not in also and not 200 <= response.status < 300:
+                    fix = _FIXES.get(response.status, "check --backup-to")
+                    reason = f"{response.status} {response.reason[:100]}"
+                    raise DestinationError(f"{self._where}: {what}: {reason}: {fix}.")
                 yield response
             except BaseException:
+                response.close()
                 self.close()
                 raise
             # A connection whose response was not read to its end cannot be used again.
             response.read(BLOCK_BYTES)
             if not response.isclosed():
+                response.close()
                 self.close()
 
     def _shut_down(self) -> None:
