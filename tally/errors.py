@@ -71,6 +71,8 @@ UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have be
 UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with this id: it may have been deleted.")
 UNKNOWN_IMPORT = Kind(404, "unknown_import", "The website has no import of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")
+TOO_MANY_KEYS = Kind(409, "too_many_keys", "The account has as many API keys as it may have: revoke one first.")
+TOO_MANY_WEBSITES = Kind(409, "too_many_websites", "The account has as many websites as it may have: delete one first.")
 WEBSITE_EXISTS = Kind(409, "website_exists", "There is already a website for this domain.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body is invalid.")
 UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "The Content-Type must be application/json.")
@@ -95,6 +97,8 @@ OF_PAGES = (
         UNKNOWN_IMPORT,
         UNKNOWN_DEFINITION,
         TOO_MANY_DEFINITIONS,
+        TOO_MANY_KEYS,
+        TOO_MANY_WEBSITES,
         WEBSITE_EXISTS,
         INVALID_FIELD,
         UNSUPPORTED_MEDIA_TYPE,

@@ -22,6 +22,7 @@ from tally.cli.console import (
     now_ms,
     say,
     set_function,
+    show_row,
 )
 from tally.events.geoip import CountryDataError
 from tally.rounding import counted
@@ -147,7 +148,7 @@ def _list(given: argparse.Namespace, settings: Settings) -> None:
             )
             skipped = sum(one.skipped.values())
             figures = one.events, one.duplicates, one.rejected, skipped, days, one.format, one.file, one.sums
-            print(one.number, one.state_at(now_ms()), iso(one.begun_ms), *figures, sep="\t")
+            show_row(one.number, one.state_at(now_ms()), iso(one.begun_ms), *figures)
 
 
 def _date(day: int) -> str:

@@ -224,3 +224,8 @@ def _element_address(text: str) -> Address | None:
 def bucket_key(address: Address) -> bytes:
     """Return a client's rate limit key: the 4 bytes of an IPv4 address, the first 8 (the /64) of an IPv6 one."""
     return address.packed[:8]
+
+
+def wider_networks(key: bytes) -> tuple[bytes, ...]:
+    """Return the /56 and the /48 of a rate limit key that is an IPv6 /64; nothing for IPv4."""
+    return (key[:7], key[:6]) if len(key) == 8 else ()

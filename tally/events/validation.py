@@ -483,7 +483,10 @@ def _value(value: Any) -> float:
 
 
 def normal_language(tag: str) -> str:
-    """Return the BCP 47 tag of a tag or locale in its usual case (en-US, zh-Hant-TW), "" where it is none."""
+    """Return the BCP 47 tag of a tag or locale in its usual case (en-US, zh-Hant-TW), "" where it is none.
+
+    Extensions and subtags for private use are left out.
+    """
     if len(tag) > MAX_LABEL_CHARACTERS or not tag.isascii():
         return ""
     first, *others = _LOCALE_END.split(tag, 1)[0].replace("_", "-").split("-")
@@ -491,9 +494,9 @@ def normal_language(tag: str) -> str:
         return ""
     cased = [first.lower()]
     for s in others:
-        if len(cased[-1]) == 1:
-            # RFC 5646 2.1.1: after a singleton everything is lower case.
-            return "-".join([*cased, *(rest.lower() for rest in others[len(cased) - 1 :])])
+        if len(s) == 1:
+            # RFC 5646 2.2.6, 2.2.7: extensions and private use, of any content, which could identify a person.
+            break
         cased.append(s.upper() if len(s) == 2 and s.isalpha() else s.title() if len(s) == 4 else s.lower())
     return "-".join(cased)
 

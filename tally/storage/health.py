@@ -20,7 +20,6 @@ writer's thread checks before and after each group: 5 µs for both.
 
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -35,6 +34,7 @@ from tally.storage.database import (
     connect_writer,
     damaged,
     explained,
+    interrupted_after,
     log_of,
     refuse_other,
     transaction,
@@ -355,24 +355,14 @@ def check_for_damage(path: Path, seconds: float) -> CheckResult:
     SQLite checks the pages of all tables in one instruction. Not every release calls the progress handler meanwhile, so
     another thread interrupts the check.
     """
-    connection, has_ended = connect_reader(path), threading.Event()
-
-    def interrupt() -> None:
-        if not has_ended.wait(seconds):
-            # An interrupt just before the statement begins has no effect, so another one follows.
-            while not has_ended.wait(0.001):
-                connection.interrupt()
-
-    thread = threading.Thread(target=interrupt, daemon=True)
-    thread.start()
+    connection = connect_reader(path)
     try:
-        ((found,),) = connection.execute("pragma quick_check(1)").fetchall()
+        with interrupted_after(connection, seconds):
+            ((found,),) = connection.execute("pragma quick_check(1)").fetchall()
     except sqlite3.DatabaseError as failure:
         if _name(failure) != "SQLITE_INTERRUPT" and fault_of(failure) != DAMAGED:
             raise
         return CheckResult(fault_of(failure) == DAMAGED, False)
     finally:
-        has_ended.set()
-        thread.join()
         connection.close()
     return CheckResult(found != "ok", True)

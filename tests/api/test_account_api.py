@@ -10,7 +10,9 @@ import pytest
 
 from tally.accounts import passwords
 from tally.accounts.accounts import set_password_hash
+from tally.accounts.api_keys import MAX_KEYS
 from tally.accounts.sign_in import TRIES_A_MINUTE
+from tally.accounts.websites import MAX_WEBSITES
 from tally.api.auth import AUTH
 from tally.api.websites import MAX_ORIGINS
 from tally.events.validation import TRAFFIC_TYPES, TYPES
@@ -398,6 +400,39 @@ async def test_a_key_is_created_used_and_revoked(app: App) -> None:
     assert (await app.get(f"/api/v1/websites/{website}/stats", value)).status == 401
     refused(await browser("DELETE", f"/api/account/keys/{key['id']}"), 404, "unknown_key")
     assert (await browser("GET", "/api/account/keys")).json == {"data": []}
+
+
+async def test_an_account_has_at_most_100_keys(app: App, command: Command) -> None:
+    """By the page and by the command; other accounts are not affected."""
+    owner, other = await logged_in(app), await logged_in(app, "other@example.com")
+    for number in range(MAX_KEYS):
+        assert (await owner("POST", "/api/account/keys", {"name": f"key {number}"})).status == 201
+    full = await owner("POST", "/api/account/keys", {"name": "one more"})
+    assert (full.status, full.json["error"]["code"]) == (409, "too_many_keys")
+    done = await asyncio.to_thread(command, "key", "create", "x", "--account", OWNER, "--db", str(app.db))
+    assert (done.returncode, "has 100 API keys" in done.stderr) == (1, True)
+    assert (await other("POST", "/api/account/keys", {"name": "first"})).status == 201
+    first = (await owner("GET", "/api/account/keys")).json["data"][0]["id"]
+    assert (await owner("DELETE", f"/api/account/keys/{first}")).status == 204
+    assert (await owner("POST", "/api/account/keys", {"name": "one more"})).status == 201
+
+
+async def test_an_account_has_at_most_1000_websites(app: App, command: Command) -> None:
+    owner, other = await logged_in(app), await logged_in(app, "other@example.com")
+    copies = (
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < ?)"
+        " insert into website (number, id, account, domain, name, created_ms)"
+        " select i, printf('00000000-0000-4000-8000-%012x', i), 1, printf('%d.example.com', i), '', 0 from n"
+    )
+    await app.admin(lambda connection: connection.execute(copies, (MAX_WEBSITES - 1,)))
+    new = {"domain": "example.org"}
+    assert (await owner("POST", "/api/account/websites", new)).status == 201
+    full = await owner("POST", "/api/account/websites", new | {"again": True})
+    assert (full.status, full.json["error"]["code"]) == (409, "too_many_websites")
+    words = ("website", "add", "example.net", "--account", OWNER, "--db", str(app.db))
+    done = await asyncio.to_thread(command, *words)
+    assert (done.returncode, "has 1,000 websites" in done.stderr) == (1, True)
+    assert (await other("POST", "/api/account/websites", new)).status == 201
 
 
 async def test_the_free_plan_has_no_keys(app: App) -> None:

@@ -1173,6 +1173,23 @@ def test_a_skipped_day_does_not_count_up_to_the_same_time() -> None:
     assert end_ms == parse_range(None, "2011-12-28T08:01", "Pacific/Apia", 0).to_ms
 
 
+@pytest.mark.parametrize("tz", ["UTC", "Pacific/Apia", "Pacific/Kiritimati", "Kwajalein", "Africa/Casablanca"])
+def test_the_previous_range_takes_no_longer_for_131_years(tz: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is computed from the days that a zone skipped: the offsets of all days before are not looked up."""
+    looked_up, offset = list[int](), timeranges._offset
+
+    def counted(zone: ZoneInfo, second: int) -> timedelta:
+        looked_up.append(second)
+        return offset(zone, second)
+
+    spans = [parse_range(*days, tz, 0) for days in (("1970-01-02", "2100-12-31"), ("2025-11-01", "2026-10-31"))]
+    timeranges._skipped_days(zone(tz))
+    monkeypatch.setattr(timeranges, "_offset", counted)
+    for span in spans:
+        previous(span)
+    assert len(looked_up) < 200
+
+
 @cases("now", ["2026-11-17T23:59:59.999", "2026-11-20T00:00", "2026-12-01"])
 def test_a_range_that_is_over_or_has_not_begun_has_no_part_that_passed(now: str) -> None:
     span = parse_range("2026-11-18", "2026-11-19", "UTC", 0)

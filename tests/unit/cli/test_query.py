@@ -155,6 +155,39 @@ def test_limits(db: Path, here: Command) -> None:
         assert "the query took longer than 0.05 s" in done.stderr
 
 
+def test_a_query_of_long_functions_ends(here: Command, db: Path) -> None:
+    """Its time is over after few instructions, long before SQLite calls a progress handler."""
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n)"
+    for long in ("length(printf('%*d', 15000000, i))", "length(places(1900000 + i % 9))"):
+        done = here("query", f"{numbers} select sum({long}) from n", "--seconds", "0.1")
+        assert done.returncode == 1
+        assert "the query took longer than 0.1 s" in done.stderr
+
+
+def test_a_query_of_one_endless_function_ends(command: Command, db: Path) -> None:
+    """SQLite searches 6 MB of text at each of 6 million places, without a check for interrupts."""
+    endless = "select instr(hex(zeroblob(6000000)), hex(zeroblob(3000000)) || '1')"
+    done = command("query", endless, "--seconds", "0.1", "--db", str(db))
+    assert done.returncode == 1
+    assert "could not be interrupted" in done.stderr
+
+
+def test_functions_of_each_kind(here: Command, db: Path) -> None:
+    computed = {
+        "json_extract('{\"a\": 1}', '$.a')": 1,
+        "'{\"a\": 1}' ->> 'a'": 1,
+        "row_number() over ()": 1,
+        "sqrt(4)": 2.0,
+        "strftime('%Y', 0, 'unixepoch')": "1970",
+        "group_concat(value)": "7",
+        "printf('%05.1f', 1)": "001.0",
+    }
+    (row,) = objects(
+        here, f"select {', '.join(f'{sql} as c{n}' for n, sql in enumerate(computed))} from json_each('[7]')"
+    )
+    assert list(row.values()) == list(computed.values())
+
+
 REFUSED = {
     "insert": "insert into label (id, text) values (99, 'x')",
     "update": "update website set name = 'x'",
@@ -182,6 +215,14 @@ REFUSED = {
     "extension": "select load_extension('x.so')",
     "two statements": "select 1; delete from event",
     "memory": "select zeroblob(900000000)",
+    "values of one row": f"select {', '.join(['zeroblob(15000000)'] * 60)}",
+    "values of one row that are computed": f"select {', '.join(['upper(hex(zeroblob(7000000)))'] * 60)}",
+    "places": "select length(places(1000000000))",
+    "places of a text": "select places('x')",
+    "places in a view's name": "with v_event as (select places(1000000000) as x) select length(x) from v_event",
+    "a pointer": "select hex(fts3_tokenizer('simple'))",
+    "a pattern": f"select 'x' like '{'%x' * 600}'",
+    "compile options": "select sqlite_compileoption_get(0)",
     "no SQL": "hello",
     "empty": "",
     "comment": "-- nothing",

@@ -587,9 +587,13 @@ LANGUAGES = [
     ("gsw-CH", "gsw-CH"),
     ("de-CH-1996", "de-CH-1996"),
     ("sl-Rozaj-Biske", "sl-rozaj-biske"),
-    # RFC 5646 2.1.1: a subtag after a singleton is not cased as a region or script.
-    ("en-U-CA-Gregory", "en-u-ca-gregory"),
-    ("en-x-TWAIN-US", "en-x-twain-us"),
+    # Extensions and private use (RFC 5646 2.2.6, 2.2.7) could identify a person.
+    ("en-U-CA-Gregory", "en"),
+    ("en-x-TWAIN-US", "en"),
+    ("de-x-2c7939a", "de"),
+    ("de-AT-1996-u-co-phonebk-x-2c7939a", "de-AT-1996"),
+    ("sr-Latn-RS-t-it-m0-2c7939a", "sr-Latn-RS"),
+    ("de_AT_x_2c7939a", "de-AT"),
     # Locales of systems: POSIX, Java, ICU.
     ("en_US", "en-US"),
     ("pt_BR", "pt-BR"),
