@@ -27,14 +27,14 @@ from tally.events.geoip import CountryDataError
 from tally.rounding import counted
 from tally.settings import Settings, path_of
 from tally.storage import import_records
-from tally.storage.database import MAX_WAL_BYTES, connect_reader, open_database, transaction
-from tally.storage.wal import truncate_wal_without_server
+from tally.storage.database import connect_reader, open_database, transaction
+from tally.storage.wal import keep_log_short
 from tally.timestamps import DAY_MS, iso
 from tally.transfer import undo
 from tally.transfer.exporter import count_events, export_events, json_lines
 from tally.transfer.files import STANDARD, BadFile, open_source, open_target
 from tally.transfer.formats import IMPORTERS
-from tally.transfer.importer import Preview, Summary, import_events, preview_events
+from tally.transfer.importer import Bounds, Preview, Summary, import_events, preview_events
 from tally.transfer.parquet import parquet
 
 _NO_LINE = "No line could be imported: fix the lines, or name the format of the file with --from."
@@ -88,6 +88,7 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         help="delete the events that an import of the list has stored",
     )
     add_setting(parser, "geoip_db")
+    add_setting(parser, "min_free_disk")
 
 
 def _import_number(text: str) -> int:
@@ -167,7 +168,7 @@ def _undo(given: argparse.Namespace, settings: Settings) -> None:
             begun = time.perf_counter()
             with transaction(connection):
                 has_more = undo.step(connection, website, given.undo)
-            truncate_wal_without_server(connection, MAX_WAL_BYTES)
+            keep_log_short(connection, settings.min_free_disk * 1_000_000, say)
             # The lock is left free as long as it was held.
             time.sleep(time.perf_counter() - begun)
     say(f"import {given.undo} is undone: deleted {counted(found.events, 'event')}{_and_sums(found.sums)}")
@@ -195,6 +196,7 @@ def _import_file(given: argparse.Namespace, settings: Settings) -> None:
                 format=given.format,
                 geoip_db=settings.geoip_db,
                 uses_reader_process=True,
+                bounds=Bounds(settings.min_free_disk * 1_000_000),
                 report=report,
                 progress=progress.show,
             )

@@ -17,7 +17,7 @@ from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
 from tally.storage.database import open_database
-from tally.storage.health import min_free_bytes
+from tally.storage.disk_space import min_free_bytes
 from tests.support.app import CHROME
 from tests.support.process import Serve, Server, until
 
