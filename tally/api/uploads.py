@@ -42,6 +42,7 @@ MAX_PIECE_BYTES = 1_000_000
 KEEP_S = 86_400
 _EXPIRED_EVERY_S = 600
 TURN_S = 60.0
+_START_S = 60.0
 # Of 100 million lines, at 10,000 a second; an import of a gigabyte takes a quarter of an hour.
 MAX_S = 4 * 3_600.0
 # It ends with its input at once; the database may be locked, or its disk slow.
@@ -254,11 +255,13 @@ class Uploads:
         process = await self._started(upload, is_preview)
         assert process.stdout is not None
         output: dict[str, Any] = {}
-        has_advanced, turn = False, asyncio.create_task(self._end_turn(process, upload.used_s))
+        advanced = asyncio.Event()
+        turn = asyncio.create_task(self._end_turn(process, advanced, upload.used_s))
         try:
             async for line in process.stdout:
                 output = orjson.loads(line)
-                has_advanced |= "at" in output
+                if "at" in output:
+                    advanced.set()
                 upload.position = output.get("at", upload.position)
                 if "message" in output and len(upload.messages) < _MAX_MESSAGES:
                     upload.messages.append(output["message"])
@@ -270,7 +273,7 @@ class Uploads:
             return output
         if upload.used_s + TURN_S > MAX_S:
             return {"failed": f"The file was read for {MAX_S / 3_600:.0f} hours: continue, or split it."}
-        return {"failed": _TURN_OVER if has_advanced else "No line was read in a minute: split the file."}
+        return {"failed": _TURN_OVER if advanced.is_set() else "No line was read in a minute: split the file."}
 
     async def _started(self, upload: Upload, is_preview: bool) -> asyncio.subprocess.Process:
         job = {
@@ -294,14 +297,18 @@ class Uploads:
             env=os.environ | {"PYTHONPATH": str(directory)},
         )
 
-    async def _end_turn(self, process: asyncio.subprocess.Process, used_s: float) -> None:
+    async def _end_turn(self, process: asyncio.subprocess.Process, advanced: asyncio.Event, used_s: float) -> None:
         """End the process after TURN_S where another one waits, and after MAX_S in all."""
         begun_s = time.monotonic()
-        while True:
+        # Reading up to where it continues is not part of its turn, but bounded too.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_START_S):
+                await advanced.wait()
+        end_s, has_time = time.monotonic() + TURN_S, True
+        while has_time:
             await asyncio.sleep(min(1.0, TURN_S))
-            took_s = time.monotonic() - begun_s
-            if (took_s >= TURN_S and self._turns.waiting) or used_s + took_s > MAX_S:
-                break
+            now_s = time.monotonic()
+            has_time = (now_s < end_s or not self._turns.waiting) and used_s + now_s - begun_s < MAX_S
         assert process.stdin is not None
         process.stdin.close()
         await asyncio.sleep(_END_S)
@@ -310,6 +317,8 @@ class Uploads:
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
     """Return once the process has ended. It ends with its input, and may wait for its output to be read."""
+    if process.stdin is not None:
+        process.stdin.close()
     try:
         async with asyncio.timeout(_END_S):
             await process.communicate()

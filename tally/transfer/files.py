@@ -52,7 +52,7 @@ MAX_MEMBERS = 100
 MAX_DIRECTORY_BYTES = 1_048_576
 # Of fewer empty lines each is read as a line.
 _MANY = 32
-_EMPTY_LINES = re.compile(rb"(?<=\n)(?:\n{%d,}|(?:\r\n){%d,})" % (_MANY, _MANY))
+_EMPTY_LINES = re.compile(rb"(?:\A|(?<=\n))(?:\n{%d,}|(?:\r\n){%d,})" % (_MANY, _MANY))
 # Level 1 is 3 times as fast as 6, the default, and files are a fifth larger.
 _GZIP_LEVEL = 1
 
@@ -271,13 +271,14 @@ def _line_lists(blocks: Iterator[bytes]) -> Iterator[list[Line]]:
         if b"\n" in block:
             whole, _, rest = bytes(begun).rpartition(b"\n")
             begun = bytearray(rest)
-            found = _lines_of(whole + b"\n")
+            whole += b"\n"
             # Only the first one may have begun in an earlier block, and be longer than a block.
-            size = thrown_away + found[0][1]
-            if size > MAX_LINE_BYTES + 1:
-                found[0] = None, size
+            first = whole.find(b"\n") + 1
+            if thrown_away + first > MAX_LINE_BYTES + 1:
+                yield [(None, thrown_away + first), *_lines_of(whole[first:])]
+            else:
+                yield _lines_of(whole)
             thrown_away = 0
-            yield found
         if len(begun) > MAX_LINE_BYTES:
             thrown_away += len(begun)
             begun = bytearray()

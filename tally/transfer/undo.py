@@ -101,9 +101,8 @@ def _reopen(connection: sqlite3.Connection, website: int, number: int, place: Pl
     ).fetchone()
     some = [] if row[0] is None else unpacked_days.parts_without_rows(connection, website, *row)[:1]
     for day, source in some:
-        if source == TRAFFIC and unpacked_days.has_ids_in(
-            connection, website, day, _own_ids(connection, website, number)
-        ):
+        own = _own_ids(connection, website, number)
+        if source == TRAFFIC and unpacked_days.has_ids_in(connection, website, day, own):
             # On a full disk there is no space for rows.
             packed_days.remove(connection, website, TRAFFIC, day)
             _mark_stale(connection, website, [day])
@@ -115,7 +114,8 @@ def _reopen(connection: sqlite3.Connection, website: int, number: int, place: Pl
 def _own_ids(connection: sqlite3.Connection, website: int, number: int) -> list[tuple[int, int]]:
     """Return the first and the end of each piece of ids of an import, in order."""
     return connection.execute(
-        "/* undo.own_ids */ select first_id, end_id from import_range where website = ? and import = ? order by first_id",
+        "/* undo.own_ids */ select first_id, end_id from import_range where website = ? and import = ?"
+        " order by first_id",
         (website, number),
     ).fetchall()
 

@@ -1,6 +1,7 @@
 """Imports by the pages' API: upload in pieces, check, import, list, undo (docs/importing.md, In the browser)."""
 
 import asyncio
+import gzip
 import shutil
 import sqlite3
 import uuid
@@ -43,9 +44,13 @@ class Site:
             await asyncio.sleep(0.02)
 
     async def upload(self, content: bytes, format: str = "goatcounter") -> Any:
-        assert (await self.begin(len(content), format)).status == 201
-        assert (await self.piece(0, content)).status == 200
+        await self.send(content, format)
         return await self.until("checked", "failed")
+
+    async def send(self, content: bytes, format: str = "goatcounter") -> None:
+        assert (await self.begin(len(content), format)).status == 201
+        for offset in range(0, len(content), 1_000_000):
+            assert (await self.piece(offset, content[offset : offset + 1_000_000])).status == 200
 
     async def pageviews(self) -> int:
         answer = await self.browser("GET", f"{self.path[: -len('/imports')]}/stats?{RANGE}")
@@ -107,10 +112,7 @@ async def test_a_file_is_uploaded_checked_imported_and_undone(site: Site) -> Non
 async def test_an_import_that_is_interrupted_continues(site: Site) -> None:
     """The server ends in the middle: the import is interrupted, and continues with the stored file."""
     content = goatcounter_csv(20_000)
-    assert (await site.begin(len(content))).status == 201
-    for offset in range(0, len(content), 1_000_000):
-        assert (await site.piece(offset, content[offset : offset + 1_000_000])).status == 200
-    await site.until("checked")
+    await site.upload(content)
     await site.browser("POST", site.path, {})
     while not (found := (await site.state())["imports"]) or not found[0]["events"]:
         await asyncio.sleep(0.01)
@@ -122,6 +124,126 @@ async def test_an_import_that_is_interrupted_continues(site: Site) -> None:
     await site.until("none")
     assert [one["events"] for one in (await site.state())["imports"]] == [20_000]
     assert site.app.sql("select count(*) from event") == [(20_000,)]
+
+
+async def second_site(app: App) -> Site:
+    """Return a website of another account."""
+    id = await app.website("example.org", account="other@example.com")
+    return Site(app, await logged_in(app, "other@example.com"), id)
+
+
+async def test_accounts_take_turns(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large file delays that of another account by a turn, and is complete in the end."""
+    monkeypatch.setattr("tally.api.uploads.TURN_S", 0.05)
+    other = await second_site(site.app)
+    await site.upload(goatcounter_csv(20_000))
+    await site.browser("POST", site.path, {})
+    while not (found := (await site.state())["imports"]) or not found[0]["events"]:
+        await asyncio.sleep(0.01)
+    assert (await other.begin(len(goatcounter_csv()))).status == 201
+    answer = await other.piece(0, goatcounter_csv())
+    assert answer.json["data"]["upload"]["state"] == "waiting"
+    await other.until("checked")
+    upload = (await site.state())["upload"]
+    assert upload is not None
+    assert upload["state"] in ("waiting", "importing")
+    await other.browser("POST", other.path, {})
+    await other.until("none")
+    await site.until("none")
+    (found,) = (await site.state())["imports"]
+    assert (found["state"], found["events"], found["duplicates"]) == ("complete", 20_000, 0)
+    assert [one["events"] for one in (await other.state())["imports"]] == [6]
+
+
+async def test_a_check_ends_with_its_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows what it has found; the import reads all."""
+    monkeypatch.setattr("tally.api.uploads.TURN_S", 0.05)
+    other = await second_site(site.app)
+    await site.send(gzip.compress(goatcounter_csv(60_000)))
+    await site.until("checking")
+    await other.upload(goatcounter_csv())
+    upload = await site.until("checked", "failed")
+    assert (upload["state"], upload["preview"]["complete"]) == ("checked", False)
+    assert upload["preview"]["lines"] < 60_000
+
+
+async def test_an_import_that_takes_too_long_is_interrupted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tally.api.uploads.TURN_S", 0.05)
+    await site.upload(goatcounter_csv(20_000))
+    monkeypatch.setattr("tally.api.uploads.MAX_S", 0.0)
+    await site.browser("POST", site.path, {})
+    upload = await site.until("interrupted", "none")
+    assert "was read for" in upload["error"]
+    monkeypatch.setattr("tally.api.uploads.MAX_S", 3_600.0)
+    await site.browser("POST", site.path, {})
+    await site.until("none")
+    assert site.app.sql("select count(*) from event") == [(20_000,)]
+
+
+async def test_removals_at_once_wait_for_the_process(site: Site) -> None:
+    """Both are answered when the process has ended: nothing is imported afterwards."""
+    await site.upload(goatcounter_csv(20_000))
+    await site.browser("POST", site.path, {})
+    while not (found := (await site.state())["imports"]) or not found[0]["events"]:
+        await asyncio.sleep(0.01)
+    removed = [asyncio.create_task(site.browser("DELETE", f"{site.path}/upload", {})) for _ in range(3)]
+    for one in asyncio.as_completed(removed):
+        assert (await one).status in (200, 404)
+        (found,) = (await site.state())["imports"]
+        assert found["state"] == "interrupted"
+    events = found["events"]
+    assert 0 < events < 20_000
+    assert site.files() == []
+    await asyncio.sleep(0.3)
+    assert site.app.sql("select count(*) from event") == [(events,)]
+    # A new upload is not that of the removals.
+    assert (await site.upload(goatcounter_csv()))["state"] == "checked"
+
+
+async def test_uploads_go_with_their_website(site: Site) -> None:
+    """Also while the file is imported, and files that no request has read since the server started."""
+    other = await second_site(site.app)
+    await other.upload(goatcounter_csv())
+    await site.app.restart()
+    await site.upload(goatcounter_csv(20_000))
+    await site.browser("POST", site.path, {})
+    while not (found := (await site.state())["imports"]) or not found[0]["events"]:
+        await asyncio.sleep(0.01)
+    assert len(site.files()) == 4
+    for one, domain in ((site, "example.com"), (other, "example.org")):
+        path = one.path.removesuffix("/imports")
+        assert (await one.browser("DELETE", path, {"domain": domain})).status == 202
+    while site.files():
+        await asyncio.sleep(0.02)
+    await site.app.background_work.deletion_worker.work()
+    assert site.app.sql("select count(*) from event") == [(0,)]
+
+
+BOMBS: dict[str, tuple[bytes, str, str]] = {
+    "empty lines": (gzip.compress(b"\n" * 50_000_000), "tally", "checked"),
+    "empty lines of Windows": (gzip.compress(b"\r\n" * 25_000_000), "access-log", "checked"),
+    "more empty lines than a file may have": (
+        gzip.compress(b"\n" * 120_000_000),
+        "tally",
+        "more than 100,000,000 lines",
+    ),
+    "an endless line": (gzip.compress(b"x" * 90_000_000), "access-log", "a line of more than 64 MiB"),
+    "an endless field": (gzip.compress(b"2,Path\n" + b'"' + b"x" * 90_000_000), "goatcounter", "no column"),
+    "many members": (gzip.compress(b"") * 40_000, "tally", "checked"),
+}
+
+
+@pytest.mark.slow
+@cases(("content", "format", "reason"), BOMBS.values(), ids=list(BOMBS))
+async def test_bombs_end_soon(site: Site, content: bytes, format: str, reason: str) -> None:
+    """None writes a transaction for each of its pieces, or holds the process."""
+    assert len(content) < 1_000_000
+    upload = await site.upload(content, format)
+    assert reason in (upload["state"], *[upload["error"]] * (reason in upload["error"]))
+    if upload["state"] == "checked":
+        assert upload["preview"]["events"] == 0
+        await site.browser("POST", site.path, {})
+        await site.until("none", "interrupted")
 
 
 HOSTILE: dict[str, tuple[bytes, str, str]] = {

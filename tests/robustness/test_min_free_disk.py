@@ -4,8 +4,6 @@ The tests run the real server on a small file system.
 """
 
 import os
-import subprocess
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,21 +21,6 @@ from tests.support.process import Serve, Server, until
 
 MB = 1_000_000
 EMAIL, PASSWORD = "owner@example.com", "quiet lamp over the harbour"
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """Yield a file system of 40 MB, of which 2 MB (5 percent) must stay free."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(place)], capture_output=True, text=True
-    )
-    if mounted.returncode:
-        assert not os.environ.get("TALLY_MUST_TRACE"), mounted.stderr
-        pytest.skip(f"NOT TESTED: a small disk; only root may mount one ({mounted.stderr.strip()})")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 class Browser:
