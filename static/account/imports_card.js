@@ -222,8 +222,9 @@ function stateOf(upload) {
  * @param {any} upload
  */
 function previewOf({ preview }) {
+  const part = preview.complete ? null : t("preview_part", { lines: preview.lines });
   if (!preview.events && !preview.sums) {
-    return h("p", { class: "notice" }, preview.complete ? t("preview_nothing", { count: preview.lines }) : t("preview_part", { lines: preview.lines }));
+    return h("p", { class: "notice" }, part ?? t("preview_nothing", { count: preview.lines }));
   }
   const range = dayRange(preview.first_day, preview.last_day);
   return h(
@@ -234,7 +235,7 @@ function previewOf({ preview }) {
     preview.known_sums ? h("li", null, t("preview_known_sums", { count: preview.known_sums })) : null,
     preview.known ? h("li", null, t("preview_known", { count: preview.known })) : null,
     preview.rejected ? h("li", null, t("preview_rejected", { count: preview.rejected, lines: preview.lines })) : null,
-    preview.complete ? null : h("li", null, t("preview_part", { lines: preview.lines })),
+    part && h("li", null, part),
   );
 }
 

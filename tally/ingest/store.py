@@ -303,7 +303,7 @@ class Store:
     async def empty_log(self) -> None:
         """Empty SQLite's log where it has grown, or where deleted data is in it. Waits for the queries under way."""
         now_ns = self._clock.monotonic_ns()
-        is_wanted = self.log_bytes > self.health.space.log_limit or self.wants_empty_log
+        is_wanted = self.log_bytes > self.health.space.emptied_from or self.wants_empty_log
         if is_wanted and self.health.takes_events and now_ns >= self._empty_again_ns:
             # If it fails, for example because another process reads, the readers are not held again at once.
             self._empty_again_ns = now_ns + EMPTY_LOG_NS

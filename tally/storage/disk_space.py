@@ -28,7 +28,7 @@ RESERVE_BYTES = 8 * 1_048_576
 # below MAX_WAL_BYTES.
 FULL_LOG_BYTES = MAX_WAL_BYTES * 3 // 4
 SHORT_LOG_BYTES = 2 * 1_048_576
-# So that the space that was freed counts.
+# So that space that was freed counts.
 LOW_LOG_BYTES = 262_144
 TOO_LITTLE_SPACE = "The disk of the server has too little free space for this file (--min-free-disk): free some."
 """Why an upload is refused and an import stops."""
@@ -68,11 +68,15 @@ class DiskSpace(NamedTuple):
 
     @property
     def log_limit(self) -> int:
-        """Return the size from which on the log is emptied: a quarter of what may still be written, within bounds."""
-        if self.is_low:
-            return LOW_LOG_BYTES
+        """Return the size of the log from which on work that writes much waits: a quarter of what may still be written,
+        within bounds."""
         share = (self.left_bytes - self.min_bytes) // 4 if self.free_bytes >= 0 else FULL_LOG_BYTES
         return min(max(share, SHORT_LOG_BYTES), FULL_LOG_BYTES)
+
+    @property
+    def emptied_from(self) -> int:
+        """Return the size from which on the server empties the log: early where events are refused meanwhile."""
+        return LOW_LOG_BYTES if self.is_low else self.log_limit
 
 
 UNKNOWN_SPACE = DiskSpace(-1, 0, 0, 0)

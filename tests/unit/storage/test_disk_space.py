@@ -44,8 +44,10 @@ def test_imports_stop_before_events_and_those_before_background_work() -> None:
 
 
 def test_the_log_is_emptied_early_where_space_is_short() -> None:
-    limits = [LARGE._replace(free_bytes=GB + left).log_limit for left in (GB, 80 * MB, MB, -MB)]
-    assert limits == [FULL_LOG_BYTES, 20 * MB, SHORT_LOG_BYTES, LOW_LOG_BYTES]
+    spaces = [LARGE._replace(free_bytes=GB + left) for left in (GB, 80 * MB, MB, -MB)]
+    limits = [FULL_LOG_BYTES, 20 * MB, SHORT_LOG_BYTES, SHORT_LOG_BYTES]
+    assert [one.log_limit for one in spaces] == limits
+    assert [one.emptied_from for one in spaces] == [*limits[:3], LOW_LOG_BYTES]
     assert UNKNOWN_SPACE.log_limit == FULL_LOG_BYTES
 
 
