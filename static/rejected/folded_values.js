@@ -33,7 +33,16 @@ const NAMES = {
   variant: t("variant"),
   goal: t("goal"),
   property: t("property"),
+  query: t("query"),
+  url: t("url"),
 };
+
+/**
+ * Returns the title of a field as the pages show it.
+ *
+ * @param {string} field
+ */
+export const fieldTitle = (field) => NAMES[field] || field;
 
 /**
  * Returns the section; null without rows. `rows`: `folded` of the read API's answer.
@@ -60,7 +69,7 @@ export function foldedSection(rows) {
       "tr",
       { dataset: { field } },
       h("td", null, h("time", { datetime: day }, day)),
-      h("td", null, NAMES[field] || field),
+      h("td", null, fieldTitle(field)),
       h("td", { class: "num" }, number(values)),
       h("td", { class: "num" }, h("strong", null, number(events))),
     );

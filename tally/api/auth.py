@@ -20,7 +20,6 @@ from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-import orjson
 from aiohttp import web
 
 from tally import errors
@@ -33,6 +32,7 @@ from tally.accounts.sign_in import SignInLimits, TooManyTries, Try
 from tally.clock import Clock
 from tally.errors import ApiError
 from tally.events.client import Network, is_proxy
+from tally.events.json_text import read_json
 from tally.http.body import read_body
 from tally.http.request_paths import public_prefix
 from tally.http.responses import RESPONSE_COOKIES
@@ -310,8 +310,8 @@ async def body(request: web.Request, fields: Collection[str]) -> dict[str, Any]:
     if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
         raise ApiError(errors.UNSUPPORTED_MEDIA_TYPE)
     try:
-        sent = orjson.loads(await read_body(request))
-    except orjson.JSONDecodeError:
+        sent = read_json(await read_body(request))
+    except ValueError:
         raise ApiError(errors.INVALID_JSON) from None
     if not isinstance(sent, dict):
         raise ApiError(errors.INVALID_BODY, "The body must be a JSON object.")

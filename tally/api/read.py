@@ -19,15 +19,10 @@ from tally.api.context import READ_API, ReadApi, View, caching, has_any_tag, has
 from tally.api.overview import OverviewParameters, overview
 from tally.api.params import Sent
 from tally.errors import ApiError
-from tally.http.responses import RESPONSE_HEADERS, json_response
+from tally.http.responses import RESPONSE_HEADERS, json_response, preflight_response
 from tally.reports.report_engine import Claim, Requester
 from tally.timestamps import iso
 
-PREFLIGHT = {
-    "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
-    "Access-Control-Allow-Headers": "Authorization, If-None-Match",
-    "Access-Control-Max-Age": "86400",
-}
 _BEARER = re.compile(r"bearer +(.+)", re.IGNORECASE)
 # RFC 6750, 3: at least one parameter; 3.1: an error only where a key was sent, not for another scheme.
 _NO_KEY = {"WWW-Authenticate": 'Bearer realm="Tally"'}
@@ -108,4 +103,4 @@ async def websites(request: web.Request) -> web.Response:
 
 async def preflight(request: web.Request) -> web.Response:
     """Respond to the preflight of a page of another origin that reads with a key."""
-    return web.Response(status=204, headers=PREFLIGHT)
+    return preflight_response(request, "GET, HEAD, OPTIONS", "Authorization, If-None-Match")

@@ -265,7 +265,7 @@ class Utm(NamedTuple):
 
 
 NO_UTM = Utm()
-_UTM_KEYS = tuple(f"utm_{name}" for name in Utm._fields)
+UTM_FIELDS = tuple(f"utm_{name}" for name in Utm._fields)
 
 
 def utm(query: str) -> Utm:
@@ -275,18 +275,33 @@ def utm(query: str) -> Utm:
     """
     if "utm_" not in query:
         return NO_UTM
-    found: dict[str, str] = {}
+    raw = _raw_utm(query)
+    return Utm(*[_utm_value(raw[key])[:MAX_UTM_CHARACTERS] if key in raw else "" for key in UTM_FIELDS])
+
+
+def cut_utm(query: str) -> list[str]:
+    """Return the names of the utm values of a raw query that `utm` cuts."""
+    raw = _raw_utm(query)
+    return [key for key in UTM_FIELDS if len(_utm_value(raw.get(key, ""))) > MAX_UTM_CHARACTERS]
+
+
+def _raw_utm(query: str) -> dict[str, str]:
+    raw: dict[str, str] = {}
     for part in query.split("&"):
         if part.startswith("utm_"):
             name, _, value = part.partition("=")
-            found.setdefault(name, value)
-    return Utm(*[_utm_value(found[key]) if key in found else "" for key in _UTM_KEYS])
+            raw.setdefault(name, value)
+    return raw
 
 
 def _utm_value(raw: str) -> str:
     value = unquote_plus(raw, errors="replace") if "%" in raw or "+" in raw else raw
-    # A longer value is cut rather than refused, since the URL itself is valid.
-    return "" if "\0" in value else value[:MAX_UTM_CHARACTERS]
+    return "" if "\0" in value else value
+
+
+def has_controls(text: str) -> bool:
+    """Return whether a text holds a control character."""
+    return _CONTROL.search(text) is not None
 
 
 def referrer_host(text: str) -> str:

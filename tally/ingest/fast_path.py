@@ -223,7 +223,7 @@ class FastConnection(Connection):
             response = error_response(error)
         else:
             self._factory.answered[_ACCEPTED] += 1
-            if not accepted.errors:
+            if not accepted.errors and not accepted.warnings:
                 return self._factory.accepted(accepted.events)
             response = accepted_response(accepted)
         return serialize(response, {**COLLECT_HEADERS, "Date": formatdate(usegmt=True)})

@@ -147,7 +147,7 @@ BAD_BODIES: dict[str, tuple[bytes | str, str]] = {
     "cut": (b'{"type": "pageview"', "invalid_json"),
     "form": (b"type=pageview", "invalid_json"),
     "nan": (b'{"value": NaN}', "invalid_json"),
-    "surrogate": (b'{"name": "\\ud800"}', "invalid_json"),
+    "surrogate": (b'{"name": "\xed\xa0\x80"}', "invalid_json"),
     "bad-utf-8": (b'{"name": "\xff"}', "invalid_json"),
     "utf-16": ('{"type": "app_event"}'.encode("utf-16"), "invalid_json"),
     "bom": (b"\xef\xbb\xbf", "invalid_json"),
@@ -422,6 +422,35 @@ async def test_preflight(make_app: MakeApp, path: str) -> None:
             assert "content-type" in answer.headers["Access-Control-Allow-Headers"].lower()
         # Preflights take no token: after five of them the only token is left, and five more are answered without one.
         assert (await app.collect(view(website), path=path)).status == (429 if round_ else 202)
+
+
+# What error and trace agents add to every request of a page; the last three are answered with the default.
+ASKED_HEADERS = {
+    **{
+        asked: asked
+        for asked in (
+            "baggage,content-type,sentry-trace",
+            "content-type, traceparent, tracestate, x-datadog-trace-id",
+            "x-requested-with",
+            ",".join(f"x-{n}" for n in range(64)),
+        )
+    },
+    ",".join(f"x-{n}" for n in range(65)): "Content-Type",
+    "a" * 65: "Content-Type",
+    "x y": "Content-Type",
+}
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/api/send", "/api/batch", "/api/event", "/count", "/api/v0/count"])
+async def test_preflights_allow_the_headers_that_they_ask_for(app: App, path: str) -> None:
+    """No request of a page is lost for headers that other scripts add."""
+    for asked, allowed in ASKED_HEADERS.items():
+        headers = {"Origin": "https://example.com", "Access-Control-Request-Method": "POST"}
+        headers["Access-Control-Request-Headers"] = asked
+        answer = await app.collect(b"", method="OPTIONS", headers=headers, path=path)
+        assert (answer.status, answer.headers["Access-Control-Allow-Headers"]) == (204, allowed)
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
 # ---------------------------------------------------------------- the order of checks

@@ -64,6 +64,11 @@ def errors(answer: Answer) -> dict[int, tuple[str, str | None]]:
     return {error["index"]: (error["code"], error.get("field")) for error in answer.json.get("errors", [])}
 
 
+def warnings(answer: Answer) -> list[tuple[int, str, str]]:
+    """Return the index, code and field of each warning."""
+    return [(warning["index"], warning["code"], warning["field"]) for warning in answer.json.get("warnings", [])]
+
+
 # ---------------------------------------------------------------- what is stored
 
 
@@ -232,14 +237,22 @@ LONG: dict[str, dict[str, Any]] = {
 }
 
 
+DESCRIPTIVE = ("referrer", "platform", "app_version", "os_version", "browser", "os", "device", "language")
+
+
 async def test_length_limits(app: App) -> None:
-    """Lengths are counted in Unicode code points; the longest allowed value is accepted, one more is rejected."""
+    """Lengths are counted in Unicode code points; the longest allowed value is accepted. One character more is cut from
+    a descriptive field, and rejects the event in others."""
     website, key = await app.website(), await app.key()
     for name, item in LONG.items():  # one request each and unescaped: 8,192 escapes exceed the body limit
         longer = dict(item, **{name: item[name] + item[name][-1]})
         sent = [json.dumps({"website_id": website, **body}, ensure_ascii=False) for body in (item, longer)]
         assert (await app.collect(sent[0])).status == 202, name
-        assert errors(await app.collect(sent[1])) == {0: ("invalid_field", name)}
+        answer = await app.collect(sent[1])
+        if name in DESCRIPTIVE:
+            assert (answer.json["accepted"], warnings(answer)) == (1, [(0, "value_cut", name)])
+        else:
+            assert errors(answer) == {0: ("invalid_field", name)}
     assert (await send(app, website, event("pageview", session_id=ASTRAL * 8))).status == 202
     short = await send(app, website, event("pageview", session_id=ASTRAL * 7))
     assert errors(short) == {0: ("invalid_field", "session_id")}
@@ -252,14 +265,19 @@ WRONG_TYPE_VALUES: list[Any] = [5, 1.5, True, False, [], {}, ["a"], {"a": "b"}, 
 
 @pytest.mark.parametrize("kind", MINIMAL)
 async def test_wrong_json_types(app: App, kind: str) -> None:
-    """A wrong JSON type is rejected, never a 500; a boolean is not a number."""
+    """A wrong JSON type is rejected, or left out of a descriptive field, never a 500; a boolean is not a number."""
     website = await app.website()
     texts = ["url", "name", "platform", "app_version", "os_version", "browser", "os", "device", "language"]
     texts += ["session_id", "event_id", *(field for field, value in MINIMAL[kind].items() if isinstance(value, str))]
     for field in dict.fromkeys(texts):
         answer = await send(app, website, *(event(kind, **{field: bad}) for bad in [*WRONG_TYPE_VALUES, "a\0"]))
-        assert answer.status == 400, (field, answer.text)
-        assert errors(answer) == dict.fromkeys(range(len(WRONG_TYPE_VALUES) + 1), ("invalid_field", field))
+        indices = range(len(WRONG_TYPE_VALUES) + 1)
+        if field in DESCRIPTIVE:
+            assert answer.status == 202, (field, answer.text)
+            assert warnings(answer) == [(index, f"without_{field}", field) for index in indices]
+        else:
+            assert answer.status == 400, (field, answer.text)
+            assert errors(answer) == dict.fromkeys(indices, ("invalid_field", field))
     numbers = [value for value in WRONG_TYPE_VALUES if isinstance(value, float) or type(value) is int]
     bad = [value for value in WRONG_TYPE_VALUES if value not in numbers or isinstance(value, bool)]
     answer = await send(app, website, *(event(kind, timestamp=value) for value in bad))
@@ -363,16 +381,22 @@ async def test_context(app: App) -> None:
     "bad", [5, True, [], {}, "a" * 101, "a\0"], ids=["number", "true", "array", "object", "long", "nul"]
 )
 async def test_bad_context(app: App, bad: Any) -> None:
-    """A bad value in the context rejects each event that uses it, not events with a value of their own."""
-    website = await app.website()
+    """A bad value in the context is left out of each event that uses it, or cut."""
+    website, key = await app.website(), await app.key()
     for name in ("platform", "app_version", "os_version", "language", "browser", "os", "device"):
         own = {"language": "fr", "device": "tv"}.get(name, "own")
         answer = await send(
             app, website, event("pageview"), event("pageview", **{name: own}), event("vitals"),
             event("app_event", **{name: None}), event("app_event", **{name: own}), context={name: bad},
         )  # fmt: skip
-        assert (answer.status, answer.json["accepted"]) == (202, 2)
-        assert errors(answer) == dict.fromkeys((0, 2, 3), ("invalid_field", name))
+        is_cut = bad == "a" * 101 and name not in ("language", "device")
+        code = "value_cut" if is_cut else f"without_{name}"
+        assert (answer.status, answer.json["accepted"], answer.json["rejected"]) == (202, 5, 0)
+        assert warnings(answer) == [(index, code, name) for index in (0, 2, 3)]
+        newest = (await rows(app, website, key))[-5:]
+        kept = newest[0][name]
+        assert [row[name] for row in newest] == [kept, own, kept, kept, own]
+        assert kept == ("a" * 100 if is_cut else newest[2][name])
 
 
 # ---------------------------------------------------------------- timestamp

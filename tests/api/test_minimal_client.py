@@ -195,11 +195,6 @@ async def test_a_single_point(app: App) -> None:
         ({"type": "ab_convert", "value": "5"}, "invalid_field", "value"),
         ({"type": "pageview", "url": "capacitor://localhost/"}, "invalid_url", "url"),
         ({"type": "pageview", "url": "ftp://example.com/"}, "invalid_url", "url"),
-        (
-            {"type": "pageview", "url": "https://example.com/", "referrer": "ftp://a.example/"},
-            "invalid_url",
-            "referrer",
-        ),
         ({"type": "pageview", "url": "   "}, "invalid_url", "url"),
     ],
     ids=str,

@@ -1,24 +1,32 @@
-"""Mutation tests: apply one fault at a time to a copy of the code, and check that a test fails.
+"""Mutation tests: make one fault at a time in a copy of the code, and check that a test fails.
 
-    python tests/mutation/faults.py [--record] [--check] [--passed] [--part N/K] [NAME ...]
+    python tests/mutation/faults.py [--record] [--check] [--passed] [--some N --seed TEXT --changed FILE] [NAME ...]
 
-Each fault is a patch in tests/mutation/patches; NAME is its file name without `.patch`. Its first lines name the fault
-and the tests of which at least one must fail with it:
+Each fault is a table of a TOML file in tests/mutation, the one named after the package:
 
-    Fault: an almost full disk refuses nothing
-    Tests: tests/robustness/test_min_free_disk.py
+    [an_almost_full_disk_refuses_nothing]
+    detected_by = "tests/robustness/test_min_free_disk.py::test_nothing_is_stored"
+    file = "tally/storage/health.py"
+    function = "Health.check"
+    old = 'free < self._min_free'
+    new = 'False'
+    tests = ["tests/robustness/test_min_free_disk.py"]
 
-A patch is applied where its lines are, also at another line number, and without up to three lines of context. Exit
+`old`, which is in the function or class of Python once, or once in the file where none is named, becomes `new`. At
+least one of `tests` must fail then. `what` says what the name does not; tables of `also` change more places. Exit
 status 0 if every fault was detected. The same tests must pass without faults, which is checked first.
 
 `--passed` checks that only for the tests of faults that are not recorded. The recorded ones passed in a copy when they
 were recorded, and .ci/run gives this option where it has just run all tests of the same code.
-`--check` only checks that all patches apply and that pytest collects the tests they name.
-`--record` writes tests/mutation/detected_by.json for the faults named: the test that detected each fault. That test
-runs first, and the others run only if it passes or no longer exists.
-`--part N/K` takes every K-th fault, from the N-th on.
+`--check` only checks that each `old` is there once and that pytest collects the tests.
+`--record` writes `detected_by`, the test that detected a fault: it runs first, and the others only if it passes.
+`--some N` takes at most N faults: first those of which a file or a test is named in FILE, a path a line, then others; a
+seed always gives the same ones. .ci/run gives the hash of the commit's tree, so that other commits take others.
 """
 
+import argparse
+import ast
+import hashlib
 import json
 import os
 import re
@@ -26,161 +34,197 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-PATCHES = ROOT / "tests" / "mutation" / "patches"
-DETECTED_BY = ROOT / "tests" / "mutation" / "detected_by.json"
+FOLDER = ROOT / "tests" / "mutation"
 # One per core of the smallest machine on which this runs.
 WORKERS = 2
 # All tests that a fault names take a minute or two. A test that waits for ever detects nothing and must not block CI.
 MAX_RUN_S = 900
-# Lines of context that may have changed before and after a change.
-MAX_FUZZ = 3
+_KEYS = {"detected_by", "what", "file", "function", "old", "new", "tests", "also"}
 
 
-class BadPatch(Exception):
-    """A patch cannot be read, or does not apply."""
+class BadFault(Exception):
+    """A table cannot be read, or its text is not in the code once."""
 
 
-class Hunk(NamedTuple):
-    """Lines `old` become `new`; `at` is the index of the first one when the patch was made."""
+class Change(NamedTuple):
+    """`old` becomes `new` in a function or class of a file; in the whole file where `function` is empty."""
 
-    at: int
-    old: list[str]
-    new: list[str]
-    before: int
-    after: int
+    file: str
+    function: str
+    old: str
+    new: str
 
 
 class Fault(NamedTuple):
-    """`name` is the file name; one of `tests` must fail while `hunks` are applied to their files."""
+    """One of `tests` must fail while `changes` are made: `detected_by`, if that is recorded."""
 
     name: str
-    title: str
+    what: str
+    changes: list[Change]
     tests: list[str]
-    hunks: list[tuple[str, Hunk]]
+    detected_by: str | None
 
 
-def read_fault(path: Path) -> Fault:
-    """Return the fault of a patch file."""
-    head, _, diff = path.read_text().partition("\n--- a/")
-    fields = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
-    if not fields.keys() >= {"Fault", "Tests"} or not diff:
-        raise BadPatch(f"{path.name} needs the lines `Fault: ...` and `Tests: ...`, and a diff")
-    hunks = []
-    for part in ("--- a/" + diff).split("--- a/")[1:]:
-        names, *found = re.split(r"(?m)^(?=@@ )", part)
-        hunks += [(names.splitlines()[0], _hunk(text)) for text in found]
-    return Fault(path.stem, fields["Fault"], fields["Tests"].split(), hunks)
+def read_faults() -> list[Fault]:
+    """Return all faults, in the order of their files."""
+    return [fault for path in sorted(FOLDER.glob("*.toml")) for fault in faults_in(path)]
 
 
-def _hunk(text: str) -> Hunk:
-    head, *lines = text.splitlines()
-    match = re.match(r"@@ -(\d+)", head)
-    if match is None:
-        raise BadPatch(f"not the head of a hunk: {head!r}")
-    kept = [index for index, line in enumerate(lines) if line[:1] not in "+-"]
-    changed = [index for index in range(len(lines)) if index not in kept]
-    old = [line[1:] for line in lines if line[:1] != "+"]
-    new = [line[1:] for line in lines if line[:1] != "-"]
-    return Hunk(int(match[1]) - 1, old, new, changed[0], len(lines) - 1 - changed[-1])
+def faults_in(path: Path) -> list[Fault]:
+    """Return the faults of a file."""
+    return [_fault(name, table) for name, table in tomllib.loads(path.read_text()).items()]
 
 
-def applied(text: str, hunk: Hunk) -> str:
-    """Return a text with a hunk applied where its lines stand; raises BadPatch where they do not."""
-    lines = text.split("\n")
-    for fuzz in range(MAX_FUZZ + 1):
-        head, tail = min(fuzz, hunk.before), min(fuzz, hunk.after)
-        old, new = hunk.old[head : len(hunk.old) - tail], hunk.new[head : len(hunk.new) - tail]
-        found = [at for at in range(len(lines) - len(old) + 1) if old and lines[at : at + len(old)] == old]
-        # Without context the changed lines alone must be unique.
-        has_context = not fuzz or head < hunk.before or tail < hunk.after
-        if found and (has_context or len(found) == 1):
-            at = min(found, key=lambda at: abs(at - hunk.at - head))
-            return "\n".join(lines[:at] + new + lines[at + len(old) :])
-    changed = "\n".join(hunk.old[hunk.before : len(hunk.old) - hunk.after])
-    raise BadPatch(f"these lines are not there, or not among these neighbours:\n{changed}")
+def _fault(name: str, table: dict[str, Any]) -> Fault:
+    places = [table, *table.get("also", [])]
+    if wrong := {key for place in places for key in place} - _KEYS:
+        raise BadFault(f"{name}: no such key: {', '.join(sorted(wrong))}")
+    try:
+        changes = [Change(place["file"], place.get("function", ""), place["old"], place["new"]) for place in places]
+        return Fault(name, table.get("what", name.replace("_", " ")), changes, table["tests"], table.get("detected_by"))
+    except KeyError as missing:
+        raise BadFault(f"{name}: needs {missing}") from None
+
+
+def changed(text: str, change: Change) -> str:
+    """Return the text of a file with a change; raises BadFault where `old` is not there once."""
+    start, end = 0, len(text)
+    if change.function:
+        places = [place for name, *place in functions(text) if name == change.function]
+        if len(places) != 1:
+            raise BadFault(f"{change.file} has {len(places)} functions {change.function}, not 1")
+        start, end = places[0]
+    if (count := text.count(change.old, start, end)) != 1:
+        raise BadFault(f"{change.file} {change.function} has {count} times, not once:\n{change.old}")
+    at = text.index(change.old, start)
+    return text[:at] + change.new + text[at + len(change.old) :]
+
+
+@lru_cache(maxsize=256)
+def functions(text: str) -> list[tuple[str, int, int]]:
+    """Return the functions and classes of Python's code: name, first character, and the one behind the last."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text)]
+    found = []
+
+    def walk(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                first = min([child.lineno, *(decorator.lineno for decorator in child.decorator_list)])
+                found.append((prefix + child.name, starts[first - 1], starts[child.end_lineno or first]))
+                walk(child, f"{prefix}{child.name}.")
+            else:
+                walk(child, prefix)
+
+    walk(ast.parse(text), "")
+    return found
 
 
 def planted(root: Path, fault: Fault) -> dict[Path, str]:
     """Return the files of a fault, changed."""
     texts: dict[Path, str] = {}
-    for name, hunk in fault.hunks:
-        path = root / name
+    for change in fault.changes:
+        path = root / change.file
         try:
-            texts[path] = applied(texts.get(path) or path.read_text(), hunk)
-        except (BadPatch, OSError) as failure:
-            raise BadPatch(f"tests/mutation/patches/{fault.name}.patch, {name}: {failure}") from None
+            texts[path] = changed(texts.get(path) or path.read_text(), change)
+        except (BadFault, OSError) as failure:
+            raise BadFault(f"{fault.name}: {failure}") from None
     return texts
 
 
 def main() -> int:
-    """Apply each fault; return 0 if all were detected."""
-    words = [word for word in sys.argv[1:] if word not in ("--record", "--check", "--passed")]
-    is_recording = "--record" in sys.argv[1:]
-    faults = [read_fault(path) for path in sorted(PATCHES.glob("*.patch"))]
-    if words[:1] == ["--part"]:
-        number, parts_in_all = map(int, words[1].split("/"))
-        chosen = faults[number % parts_in_all :: parts_in_all]
-    else:
-        chosen = [fault for fault in faults if not words or fault.name in words]
-    if unknown := set() if words[:1] == ["--part"] else set(words) - {fault.name for fault in faults}:
-        raise SystemExit(f"no such patch: {', '.join(sorted(unknown))}")
-    if wrong := unapplied(chosen):
-        print(*wrong, f"{len(wrong)} of {len(chosen)} patches do not apply", sep="\n")
+    """Plant each fault; return 0 if all were detected."""
+    options = _options()
+    faults = read_faults()
+    if unknown := set(options.name) - {fault.name for fault in faults}:
+        raise SystemExit(f"no such fault: {', '.join(sorted(unknown))}")
+    chosen = [fault for fault in faults if not options.name or fault.name in options.name]
+    if options.some is not None:
+        files = set(options.changed.read_text().splitlines()) if options.changed else set[str]()
+        chosen = some(chosen, options.some, options.seed, files)
+    if wrong := misplaced(chosen):
+        print(*wrong, f"{len(wrong)} of {len(chosen)} faults cannot be planted", sep="\n")
         return 1
     if missing := missing_tests(chosen, collected(chosen)):
-        print(*missing, f"pytest does not collect {len(missing)} of the tests that patches name", sep="\n")
+        print(*missing, f"pytest does not collect {len(missing)} of the tests that faults name", sep="\n")
         return 1
-    if "--check" in sys.argv[1:]:
-        print(f"all {len(chosen)} patches apply, and their tests exist")
+    if options.check:
+        print(f"all {len(chosen)} faults can be planted, and their tests exist")
         return 0
-    recorded: dict[str, str] = json.loads(DETECTED_BY.read_text()) if DETECTED_BY.exists() else {}
-    detected_by = {} if is_recording else recorded
-    unchecked = recorded.keys() if "--passed" in sys.argv[1:] else ()
-    checked = [fault for fault in chosen if fault.name not in unchecked]
+    missed = undetected(chosen, is_recording=options.record, have_passed=options.passed)
+    if missed is None:
+        return 1
+    print(f"{len(chosen) - missed} faults detected, {missed} missed")
+    return min(missed, 1)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    for option in ("--record", "--check", "--passed"):
+        parser.add_argument(option, action="store_true")
+    parser.add_argument("--some", type=int)
+    parser.add_argument("--seed", default="")
+    parser.add_argument("--changed", type=Path)
+    parser.add_argument("name", nargs="*")
+    return parser.parse_args()
+
+
+def some(faults: list[Fault], count: int, seed: str, changed: set[str]) -> list[Fault]:
+    """Return a part of the faults, those of changed files and tests first."""
+
+    def key(fault: Fault) -> tuple[bool, str]:
+        files = {change.file for change in fault.changes} | {test.partition("::")[0] for test in fault.tests}
+        return not files & changed, hashlib.sha256(f"{seed} {fault.name}".encode()).hexdigest()
+
+    chosen = sorted(faults, key=key)[:count]
+    return [fault for fault in faults if fault in chosen]
+
+
+def undetected(chosen: list[Fault], *, is_recording: bool, have_passed: bool) -> int | None:
+    """Return how many faults no test detects; None where tests fail without a fault."""
+    checked = [fault for fault in chosen if not (fault.detected_by and have_passed)]
     missed = 0
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(WORKERS) as workers:
         copies: SimpleQueue[Path] = SimpleQueue()
         for n in range(WORKERS):
             copies.put(copied(Path(folder) / f"copy{n}"))
 
-        def all_pass() -> bool:
-            return all(
-                workers.map(lambda part: with_copy(copies, lambda copy: passes(copy, part)), parts(checked, recorded))
-            )
+        def all_pass(faults: list[Fault]) -> bool:
+            return all(workers.map(lambda part: with_copy(copies, lambda copy: passes(copy, part)), parts(faults)))
 
         # With --record the detecting tests are known only afterwards.
-        if not is_recording and not all_pass():
-            return 1
-        found = workers.map(
-            lambda fault: with_copy(copies, lambda copy: detecting_test(copy, fault, detected_by)), chosen
-        )
-        for fault, test in zip(chosen, found, strict=True):
+        if is_recording:
+            chosen = [fault._replace(detected_by=None) for fault in chosen]
+        elif not all_pass(checked):
+            return None
+        found = workers.map(lambda fault: with_copy(copies, lambda copy: detecting_test(copy, fault)), chosen)
+        for n, (fault, test) in enumerate(zip(chosen, found, strict=True)):
             missed += test is None
-            print(f"{'MISSED  ' if test is None else 'detected'}  {fault.name}", flush=True)
-            recorded |= {fault.name: test} if test else {}
-            if is_recording:
-                record(recorded, faults)
-        if is_recording and not all_pass():
-            return 1
-    print(f"{len(chosen) - missed} faults detected, {missed} missed")
-    return min(missed, 1)
+            print(f"{'MISSED  ' if test is None else 'detected'}  {fault.name}: {fault.what}", flush=True)
+            if is_recording and test:
+                record(fault.name, test)
+                chosen[n] = fault._replace(detected_by=test)
+        if is_recording and not all_pass(chosen):
+            return None
+    return missed
 
 
-def unapplied(faults: list[Fault]) -> list[str]:
-    """Return an error for each patch that does not apply."""
+def misplaced(faults: list[Fault]) -> list[str]:
+    """Return an error for each fault that cannot be planted."""
     wrong = []
     for fault in faults:
         try:
             if all(path.read_text() == text for path, text in planted(ROOT, fault).items()):
-                raise BadPatch(f"tests/mutation/patches/{fault.name}.patch changes nothing")
-        except BadPatch as failure:
+                raise BadFault(f"{fault.name} changes nothing")
+        except BadFault as failure:
             wrong.append(str(failure))
     return wrong
 
@@ -196,22 +240,22 @@ def collected(faults: list[Fault]) -> set[str]:
 
 
 def missing_tests(faults: list[Fault], collected: set[str]) -> list[str]:
-    """Return the tests named by patches, files or functions in them, that are not among the collected ones."""
+    """Return the tests named by faults, files or functions in them, that are not among the collected ones."""
     return sorted({test for fault in faults for test in fault.tests} - collected)
 
 
-def record(recorded: dict[str, str], faults: list[Fault]) -> None:
-    """Write DETECTED_BY, without faults that no longer exist."""
-    names = {fault.name for fault in faults}
-    DETECTED_BY.write_text(
-        json.dumps({name: recorded[name] for name in sorted(recorded) if name in names}, indent=1) + "\n"
-    )
+def record(name: str, test: str) -> None:
+    """Write the test that detected a fault into the first line of its table."""
+    table = re.compile(rf"(?m)^\[{name}\]\n(detected_by = .*\n)?")
+    [path] = [path for path in FOLDER.glob("*.toml") if table.search(path.read_text())]
+    line = f"[{name}]\ndetected_by = {json.dumps(test)}\n"
+    path.write_text(table.sub(lambda _: line, path.read_text(), count=1))
 
 
-def parts(chosen: list[Fault], detected_by: dict[str, str]) -> list[list[str]]:
+def parts(faults: list[Fault]) -> list[list[str]]:
     """Return the tests that must pass without faults, a list per worker: the recorded test of a fault, else all."""
-    tests = sorted({detected_by[fault.name] for fault in chosen if fault.name in detected_by})
-    tests += sorted({test for fault in chosen if fault.name not in detected_by for test in fault.tests})
+    tests = sorted({fault.detected_by for fault in faults if fault.detected_by})
+    tests += sorted({test for fault in faults if not fault.detected_by for test in fault.tests})
     # Tests of a file stay together, because they may share fixtures that are slow to make.
     shares = (tests[n * len(tests) // WORKERS : (n + 1) * len(tests) // WORKERS] for n in range(WORKERS))
     return [share for share in shares if share]
@@ -233,15 +277,15 @@ def with_copy(copies: "SimpleQueue[Path]", do: Callable[[Path], Any]) -> Any:
         copies.put(copy)
 
 
-def detecting_test(copy: Path, fault: Fault, detected_by: dict[str, str]) -> str | None:
+def detecting_test(copy: Path, fault: Fault) -> str | None:
     """Return the test that fails with the fault in the copy, None if none does."""
-    changed = planted(copy, fault)
-    kept = {path: path.read_text() for path in changed}
-    for path, text in changed.items():
+    texts = planted(copy, fault)
+    kept = {path: path.read_text() for path in texts}
+    for path, text in texts.items():
         path.write_text(text)
     try:
-        first = [detected_by[fault.name]] if fault.name in detected_by else fault.tests
-        return first_failure(copy, first) or (first_failure(copy, fault.tests) if fault.name in detected_by else None)
+        recorded = first_failure(copy, [fault.detected_by]) if fault.detected_by else None
+        return recorded or first_failure(copy, fault.tests)
     finally:
         for path, text in kept.items():
             path.write_text(text)

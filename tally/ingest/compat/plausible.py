@@ -43,7 +43,7 @@ def translate(received: Received) -> Translation:
         if first(value, "sd", "e") is None:
             raise _invalid("engagement", "needs sd or e")
         return Translation(Batch([], None, {}), _answer)
-    item: dict[str, Any] = {"url": _page(url, value), "referrer": requests.referrer(first(value, "r", "referrer"))}
+    item: dict[str, Any] = {"url": _page(url, value), "referrer": first(value, "r", "referrer")}
     if name == "pageview":
         item["type"] = "pageview"
     else:
