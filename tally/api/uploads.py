@@ -255,8 +255,8 @@ class Uploads:
         process = await self._started(upload, is_preview)
         assert process.stdout is not None
         output: dict[str, Any] = {}
-        advanced = asyncio.Event()
-        turn = asyncio.create_task(self._end_turn(process, advanced, upload.used_s))
+        advanced, over = asyncio.Event(), asyncio.Event()
+        turn = asyncio.create_task(self._end_turn(process, advanced, over, upload.used_s))
         try:
             async for line in process.stdout:
                 output = orjson.loads(line)
@@ -266,10 +266,9 @@ class Uploads:
                 if "message" in output and len(upload.messages) < _MAX_MESSAGES:
                     upload.messages.append(output["message"])
         finally:
-            is_over = process.stdin is not None and process.stdin.is_closing()
             turn.cancel()
             await asyncio.shield(_stop(process))
-        if not is_over or "preview" in output or "imported" in output:
+        if not over.is_set() or "preview" in output or "imported" in output:
             return output
         if upload.used_s + TURN_S > MAX_S:
             return {"failed": f"The file was read for {MAX_S / 3_600:.0f} hours: continue, or split it."}
@@ -297,7 +296,9 @@ class Uploads:
             env=os.environ | {"PYTHONPATH": str(directory)},
         )
 
-    async def _end_turn(self, process: asyncio.subprocess.Process, advanced: asyncio.Event, used_s: float) -> None:
+    async def _end_turn(
+        self, process: asyncio.subprocess.Process, advanced: asyncio.Event, over: asyncio.Event, used_s: float
+    ) -> None:
         """End the process after TURN_S where another one waits, and after MAX_S in all."""
         begun_s = time.monotonic()
         # Reading up to where it continues is not part of its turn, but bounded too.
@@ -309,6 +310,7 @@ class Uploads:
             await asyncio.sleep(min(1.0, TURN_S))
             now_s = time.monotonic()
             has_time = (now_s < end_s or not self._turns.waiting) and used_s + now_s - begun_s < MAX_S
+        over.set()
         assert process.stdin is not None
         process.stdin.close()
         await asyncio.sleep(_END_S)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import random
 import shutil
 import sqlite3
 import uuid
@@ -111,7 +112,7 @@ async def test_a_file_is_uploaded_checked_imported_and_undone(site: Site) -> Non
 @pytest.mark.slow
 async def test_an_import_that_is_interrupted_continues(site: Site) -> None:
     """The server ends in the middle: the import is interrupted, and continues with the stored file."""
-    content = goatcounter_csv(20_000)
+    content = goatcounter_csv(8_000)
     await site.upload(content)
     await site.browser("POST", site.path, {})
     while not (found := (await site.state())["imports"]) or not found[0]["events"]:
@@ -119,11 +120,11 @@ async def test_an_import_that_is_interrupted_continues(site: Site) -> None:
     await site.app.restart()
     data = await site.state()
     assert (data["upload"]["state"], data["imports"][0]["state"]) == ("interrupted", "interrupted")
-    assert 0 < data["imports"][0]["events"] < 20_000
+    assert 0 < data["imports"][0]["events"] < 8_000
     assert (await site.browser("POST", site.path, {})).status == 202
     await site.until("none")
-    assert [one["events"] for one in (await site.state())["imports"]] == [20_000]
-    assert site.app.sql("select count(*) from event") == [(20_000,)]
+    assert [one["events"] for one in (await site.state())["imports"]] == [8_000]
+    assert site.app.sql("select count(*) from event") == [(8_000,)]
 
 
 async def second_site(app: App) -> Site:
@@ -136,7 +137,7 @@ async def test_accounts_take_turns(site: Site, monkeypatch: pytest.MonkeyPatch) 
     """A large file delays that of another account by a turn, and is complete in the end."""
     monkeypatch.setattr("tally.api.uploads.TURN_S", 0.05)
     other = await second_site(site.app)
-    await site.upload(goatcounter_csv(20_000))
+    await site.upload(goatcounter_csv(8_000))
     await site.browser("POST", site.path, {})
     while not (found := (await site.state())["imports"]) or not found[0]["events"]:
         await asyncio.sleep(0.01)
@@ -151,7 +152,7 @@ async def test_accounts_take_turns(site: Site, monkeypatch: pytest.MonkeyPatch) 
     await other.until("none")
     await site.until("none")
     (found,) = (await site.state())["imports"]
-    assert (found["state"], found["events"], found["duplicates"]) == ("complete", 20_000, 0)
+    assert (found["state"], found["events"], found["duplicates"]) == ("complete", 8_000, 0)
     assert [one["events"] for one in (await other.state())["imports"]] == [6]
 
 
@@ -159,17 +160,17 @@ async def test_a_check_ends_with_its_turn(site: Site, monkeypatch: pytest.Monkey
     """It shows what it has found; the import reads all."""
     monkeypatch.setattr("tally.api.uploads.TURN_S", 0.05)
     other = await second_site(site.app)
-    await site.send(gzip.compress(goatcounter_csv(60_000)))
+    await site.send(gzip.compress(goatcounter_csv(12_000)))
     await site.until("checking")
     await other.upload(goatcounter_csv())
     upload = await site.until("checked", "failed")
     assert (upload["state"], upload["preview"]["complete"]) == ("checked", False)
-    assert upload["preview"]["lines"] < 60_000
+    assert upload["preview"]["lines"] < 12_000
 
 
 async def test_an_import_that_takes_too_long_is_interrupted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tally.api.uploads.TURN_S", 0.05)
-    await site.upload(goatcounter_csv(20_000))
+    await site.upload(goatcounter_csv(8_000))
     monkeypatch.setattr("tally.api.uploads.MAX_S", 0.0)
     await site.browser("POST", site.path, {})
     upload = await site.until("interrupted", "none")
@@ -177,12 +178,12 @@ async def test_an_import_that_takes_too_long_is_interrupted(site: Site, monkeypa
     monkeypatch.setattr("tally.api.uploads.MAX_S", 3_600.0)
     await site.browser("POST", site.path, {})
     await site.until("none")
-    assert site.app.sql("select count(*) from event") == [(20_000,)]
+    assert site.app.sql("select count(*) from event") == [(8_000,)]
 
 
 async def test_removals_at_once_wait_for_the_process(site: Site) -> None:
     """Both are answered when the process has ended: nothing is imported afterwards."""
-    await site.upload(goatcounter_csv(20_000))
+    await site.upload(goatcounter_csv(8_000))
     await site.browser("POST", site.path, {})
     while not (found := (await site.state())["imports"]) or not found[0]["events"]:
         await asyncio.sleep(0.01)
@@ -192,7 +193,7 @@ async def test_removals_at_once_wait_for_the_process(site: Site) -> None:
         (found,) = (await site.state())["imports"]
         assert found["state"] == "interrupted"
     events = found["events"]
-    assert 0 < events < 20_000
+    assert 0 < events < 8_000
     assert site.files() == []
     await asyncio.sleep(0.3)
     assert site.app.sql("select count(*) from event") == [(events,)]
@@ -205,7 +206,7 @@ async def test_uploads_go_with_their_website(site: Site) -> None:
     other = await second_site(site.app)
     await other.upload(goatcounter_csv())
     await site.app.restart()
-    await site.upload(goatcounter_csv(20_000))
+    await site.upload(goatcounter_csv(8_000))
     await site.browser("POST", site.path, {})
     while not (found := (await site.state())["imports"]) or not found[0]["events"]:
         await asyncio.sleep(0.01)
@@ -219,17 +220,19 @@ async def test_uploads_go_with_their_website(site: Site) -> None:
     assert site.app.sql("select count(*) from event") == [(0,)]
 
 
+def packed(*parts: bytes) -> bytes:
+    """Return a gzip file that begins with random bytes, so that it is not refused for its ratio."""
+    return gzip.compress(
+        random.Random(1).randbytes(100_000).replace(b"\n", b"").hex().encode() + b"\n" + b"".join(parts)
+    )
+
+
 BOMBS: dict[str, tuple[bytes, str, str]] = {
-    "empty lines": (gzip.compress(b"\n" * 50_000_000), "tally", "checked"),
-    "empty lines of Windows": (gzip.compress(b"\r\n" * 25_000_000), "access-log", "checked"),
-    "more empty lines than a file may have": (
-        gzip.compress(b"\n" * 120_000_000),
-        "tally",
-        "more than 100,000,000 lines",
-    ),
-    "an endless line": (gzip.compress(b"x" * 90_000_000), "access-log", "a line of more than 64 MiB"),
-    "an endless field": (gzip.compress(b"2,Path\n" + b'"' + b"x" * 90_000_000), "goatcounter", "no column"),
-    "many members": (gzip.compress(b"") * 40_000, "tally", "checked"),
+    "only empty lines": (gzip.compress(b"\n" * 8_000_000), "tally", "more than 500 times"),
+    "empty lines": (packed(b"\n" * 40_000_000), "tally", ""),
+    "empty lines of Windows": (packed(b"\r\n" * 8_000_000), "access-log", ""),
+    "an endless line": (packed(b"x" * 75_000_000), "access-log", "a line of more than 64 MiB"),
+    "many members": (gzip.compress(b"") * 40_000, "tally", ""),
 }
 
 
@@ -239,11 +242,11 @@ async def test_bombs_end_soon(site: Site, content: bytes, format: str, reason: s
     """None writes a transaction for each of its pieces, or holds the process."""
     assert len(content) < 1_000_000
     upload = await site.upload(content, format)
-    assert reason in (upload["state"], *[upload["error"]] * (reason in upload["error"]))
-    if upload["state"] == "checked":
+    assert upload["state"] == ("failed" if reason else "checked")
+    assert reason in upload["error"]
+    if not reason:
         assert upload["preview"]["events"] == 0
-        await site.browser("POST", site.path, {})
-        await site.until("none", "interrupted")
+    assert (await site.browser("DELETE", f"{site.path}/upload", {})).status == 200
 
 
 HOSTILE: dict[str, tuple[bytes, str, str]] = {
