@@ -228,9 +228,9 @@ def packed(*parts: bytes) -> bytes:
 
 
 BOMBS: dict[str, tuple[bytes, str, str]] = {
-    "only empty lines": (gzip.compress(b"\n" * 8_000_000), "tally", "more than 500 times"),
+    "only empty lines": (gzip.compress(b"\n" * 20_000_000), "tally", "more than 500 times"),
     "empty lines": (packed(b"\n" * 40_000_000), "tally", ""),
-    "empty lines of Windows": (packed(b"\r\n" * 8_000_000), "access-log", ""),
+    "empty lines of Windows": (packed(b"\r\n" * 20_000_000), "access-log", ""),
     "an endless line": (packed(b"x" * 75_000_000), "access-log", "a line of more than 64 MiB"),
     "many members": (gzip.compress(b"") * 40_000, "tally", ""),
 }
