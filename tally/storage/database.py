@@ -28,7 +28,7 @@ from tally.errors import is_lock
 from tally.resources import asset, tally_version
 from tally.storage.migrations import MIGRATIONS, Migration
 
-# From this size on the write-ahead log is truncated (tally/storage/wal.py); readers wait until that is done.
+# The write-ahead log is to stay below this size: it is truncated before (tally/storage/disk_space.py).
 MAX_WAL_BYTES = 64 * 1_048_576
 APPLICATION_ID = 0x54414C59  # "TALY"
 VERSION = 1 + len(MIGRATIONS)
@@ -285,8 +285,10 @@ def log_of(path: Path) -> Path:
 
 def log_bytes(path: Path) -> int:
     """Return the size of a database's log, 0 if it has none."""
-    log = log_of(path)
-    return log.stat().st_size if log.exists() else 0
+    try:
+        return log_of(path).stat().st_size
+    except OSError:
+        return 0
 
 
 def refuse_second_name(path: Path) -> None:

@@ -11,8 +11,8 @@ It is `well`, or the first of these that applies:
   the first that succeeds ends the fault; a small test write every second detects it too.
 - `locked`: the same, because another program held the write lock for longer than the server waits.
 
-The disk may also be `low`: less free space than --min-free-disk. Then only events are refused; queries, deletion,
-sign-in and background work continue, since they need little space or free some.
+The disk may also be `low`: less space is left than --min-free-disk. Then only events are refused; queries, deletion,
+sign-in and background work continue, since they need little space or free some (tally/storage/disk_space.py).
 
 This module observes; tally/storage/recovery.py acts. It is called from the event loop, except for `Files`, which the
 writer's thread checks before and after each group: 5 µs for both.
@@ -39,6 +39,7 @@ from tally.storage.database import (
     refuse_other,
     transaction,
 )
+from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace, Reserve, disk_space
 
 # Longer than the writer waits for a lock of another process, shorter than users wait for a response.
 STUCK_S = 5.0
@@ -55,8 +56,6 @@ TRY_BYTES = 262_144
 LOCKED, FAILING, UNSURE, DAMAGED, LOW = "locked", "failing", "unsure", "damaged", "low"
 TRIED = ("", LOCKED, FAILING)
 """Faults with which events are still tried: nothing of what failed has reached the file."""
-# A file system of less than 20 GB keeps this share of it free in place of 1 GB.
-MIN_FREE_SHARE = 0.05
 _RANK = {"": 0, LOCKED: 1, FAILING: 2, UNSURE: 3, DAMAGED: 4}
 # After these errors nothing has reached the file; after other I/O errors that is unknown.
 _KEPT_NOTHING = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_NOMEM")
@@ -159,12 +158,12 @@ class Health:
     def __init__(self, path: Path, min_free_bytes: int = 0) -> None:
         self.files = Files(path)
         self._min_free_bytes = min_free_bytes
-        # Less space is free than --min-free-disk.
+        # Less space is left than --min-free-disk.
         self.is_low = False
+        self._reserve = Reserve(path)
         self.missing = self.fault = ""
         self.is_stuck = False
-        # Free bytes of the disk; -1 if unknown.
-        self.free_bytes = -1
+        self.space = UNKNOWN_SPACE
         self.is_tight = False
         self.path = path
         self.not_before_s = 0.0
@@ -251,33 +250,43 @@ class Health:
             log.error("%s: the %s was deleted or replaced while the server runs", self.path, missing)
         self.missing = missing
 
-    def _check_disk(self) -> None:
+    def space_now(self) -> DiskSpace:
+        """Return the space of the disk, as it is now. Takes 20 µs."""
         try:
-            disk = os.statvfs(self.path.parent)
+            return disk_space(self.path, self._min_free_bytes)
         except OSError:
-            self.free_bytes = -1
-            return
-        # Some file systems count no blocks at all.
-        self.free_bytes = disk.f_bavail * disk.f_frsize if disk.f_blocks else -1
-        self._compare(min_free_bytes(self._min_free_bytes, disk.f_blocks * disk.f_frsize))
-        self.is_tight = 0 <= self.free_bytes < TIGHT_BYTES or bool(disk.f_flag & os.ST_RDONLY)
+            return UNKNOWN_SPACE
 
-    def _compare(self, min_bytes: int) -> None:
-        is_low = 0 <= self.free_bytes < min_bytes
+    def _check_disk(self) -> None:
+        self.space = self.space_now()
+        self._compare()
+        self.is_tight = 0 <= self.space.free_bytes < TIGHT_BYTES or self.space.is_read_only
+
+    def _compare(self) -> None:
+        is_low, space = self.space.is_low, self.space
         if is_low and not self.is_low:
             log.error(
                 "the disk has %d MB of free space, less than --min-free-disk (%d MB): events are refused",
-                self.free_bytes // 1_000_000,
-                min_bytes // 1_000_000,
+                max(0, space.left_bytes) // 1_000_000,
+                space.min_bytes // 1_000_000,
             )
         elif self.is_low and not is_low:
             log.warning("the disk has enough free space again: events are accepted")
         self.is_low = is_low
 
+    def keep_reserve(self) -> bool:
+        """Take the reserve where there is space, and give it up where the disk is full; return whether it did that."""
+        is_full = 0 <= self.space.free_bytes < TIGHT_BYTES
+        if is_full and self._reserve.give_up():
+            log.error("the disk is full: its reserve is given up, so that space can be freed")
+            return True
+        if not is_full and not self.fault:
+            self._reserve.take(self.space)
+        return False
 
-def min_free_bytes(setting_bytes: int, disk_bytes: int) -> int:
-    """Return the space to keep free: the setting, or a share of the file system if that is less."""
-    return min(setting_bytes, int(MIN_FREE_SHARE * disk_bytes))
+    def close(self) -> None:
+        """Give the reserve up: the server ends."""
+        self._reserve.give_up()
 
 
 def _identity(path: str) -> tuple[int, int] | None:

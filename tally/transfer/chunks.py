@@ -98,6 +98,8 @@ class Chunks:
         self._begin()
 
     def _begin(self) -> None:
+        # Without what is empty: a file may have a million empty lines in a row.
+        self._seen = 0
         self._good: list[Line | SumLine] = []
         self._bad: list[tuple[int, Rejection]] = []
         self._skipped: Counter[str] = Counter()
@@ -119,19 +121,22 @@ class Chunks:
         return chunk
 
     def ahead(self, most: int) -> None:
-        """Read up to about `most` more lines of the next chunk. The chunk is the same however often this is called."""
+        """Read up to `most` more records of the next chunk. The chunk is the same however often this is called."""
         chunk_lines, end_byte = self._sizes.lines_after(self.lines), self._first_byte + self._sizes.chunk_bytes
-        stop = min(self._number + most, self.lines + chunk_lines)
+        stop = min(self._seen + most, chunk_lines)
         good, bad, check, read = self._good, self._bad, self._line, self._read
         number, position = self._number, self._bytes
         try:
-            while number < stop and position < end_byte and len(good) + len(bad) < chunk_lines and not self._failure:
+            while (
+                self._seen < stop and position < end_byte and len(good) + len(bad) < chunk_lines and not self._failure
+            ):
                 value, size, lines = next(self._records)
                 first = number + 1
                 number += lines
                 position += size
                 if value is None:
                     continue
+                self._seen += 1
                 rejection: Rejection | None = None
                 has_item = 0
                 for item in (value,) if isinstance(value, Rejection) else read(value):

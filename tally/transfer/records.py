@@ -19,13 +19,13 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain, repeat, takewhile
+from itertools import chain, takewhile
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from tally.events.validation import FieldWarning, Rejection
-from tally.transfer.files import MAX_LINE_BYTES, BadFile, Line, Member, Source
+from tally.transfer.files import MAX_LINE_BYTES, BadFile, Line, Member, Source, lines_in
 
 Record = tuple[Any, int, int]
 
@@ -83,9 +83,10 @@ _BETWEEN = re.compile(rb"(?:[\s,\[\]]++|\xef\xbb\xbf)*+")
 
 
 def lines(source: Source, start: int = 0) -> Iterator[Record]:
-    """Yield each line as bytes."""
-    for raw, size in source.lines(start):
-        yield (TOO_LONG if raw is None else raw), size, 1
+    """Yield each line as bytes, None for empty ones."""
+    for line in source.lines(start):
+        raw, size = line
+        yield (TOO_LONG if raw is None else raw or None), size, lines_in(line)
 
 
 class Table:
@@ -143,7 +144,7 @@ class Table:
         for raw, size in found:
             text = TOO_LONG if raw is None else _text(raw)
             if isinstance(text, Rejection) or not text:
-                yield text or None, size, 1
+                yield text or None, size, lines_in((raw, size))
                 continue
             fields = text.split("\t")
             if "\\" in text:
@@ -159,7 +160,7 @@ class Table:
                 if paired:
                     for _ in paired:
                         waiting.popleft()
-                    yield from zip(self._rows(paired), [size for _, size in paired], repeat(1))
+                    yield from zip(self._rows(paired), [size for _, size in paired], map(lines_in, paired), strict=True)
                 else:
                     yield self._long_row(waiting, found)
 
@@ -192,11 +193,12 @@ class Table:
             parts.append((more, more_size))
             whole += more_size
             is_open = not more.count(b'"') & 1
-        value = UNCLOSED if is_open else self._fields(b"\n".join([part for part, _ in parts]))
+        lines = [part for line in parts for part in [line[0]] * lines_in(line)]
+        value = UNCLOSED if is_open else self._fields(b"\n".join(lines))
         if isinstance(value, Rejection):
             waiting.extendleft(reversed(parts[1:]))
             return UNCLOSED, size, 1
-        return value, whole, len(parts)
+        return value, whole, len(lines)
 
     def _fields(self, raw: bytes) -> list[str] | Rejection | None:
         text = _text(raw)

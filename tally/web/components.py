@@ -137,6 +137,7 @@ def _background_work(
         goals_of=lambda website: [saved.goal for saved in goals_of(store.registry.definitions.get(website, ()))],
         deleted=store.want_empty_log,
         failed=store.health.failed,
+        space=store.health.space_now,
     )
     return work
 

@@ -324,7 +324,7 @@ async def test_a_large_wal_is_truncated(app: App, monkeypatch: pytest.MonkeyPatc
     grown = app.store.log_bytes
     await app.store.tick()
     assert app.store.log_bytes == grown > 0
-    monkeypatch.setattr("tally.ingest.store.MAX_WAL_BYTES", 0)
+    monkeypatch.setattr("tally.storage.disk_space.FULL_LOG_BYTES", 0)
     await app.store.tick()
     assert app.store.log_bytes == 0
     assert (await app.collect(view(website, "/20"))).status == 202
@@ -380,7 +380,7 @@ async def test_a_deleted_database_file_refuses_events(app: App) -> None:
 
 async def test_other_readers_do_not_delay_periodic_tasks(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backup prevents the truncation of the WAL; it is tried again later, and nothing waits for it."""
-    monkeypatch.setattr("tally.ingest.store.MAX_WAL_BYTES", 0)
+    monkeypatch.setattr("tally.storage.disk_space.FULL_LOG_BYTES", 0)
     website = await app.website()
     assert (await app.collect(view(website))).status == 202
     reader = sqlite3.connect(app.db, isolation_level=None)
@@ -408,7 +408,7 @@ async def test_truncation_of_the_wal_is_not_retried_at_once(app: App, monkeypatc
 
     website = await app.website()
     assert (await app.collect(view(website))).status == 202
-    monkeypatch.setattr("tally.ingest.store.MAX_WAL_BYTES", 0)
+    monkeypatch.setattr("tally.storage.disk_space.FULL_LOG_BYTES", 0)
     monkeypatch.setattr("tally.ingest.store.truncate_wal", fail)
     for _ in range(20):
         with suppress(sqlite3.Error):

@@ -31,7 +31,10 @@ def table(source: Source, start: int) -> Iterator[Record]:
 # Objects of 4 KB, so that some cross the blocks in which files are read.
 LARGE = [{"id": id, "text": '}\n{ \\" [' * 500} for id in range(200)]
 FILES: dict[str, tuple[Callable[[Source, int], Iterator[Record]], str, list[Any]]] = {
-    "lines": (lines, "a\n\nb", [b"a", b"", b"b"]),
+    "lines": (lines, "a\n\nb", [b"a", b"b"]),
+    "many empty lines": (lines, "a" + "\n" * 100 + "b" + "\r\n" * 50 + "c", [b"a", b"b\r", b"\r", b"c"]),
+    "empty lines between rows": (table, "a,b\n" + "\n" * 90 + "1,2" + "\r\n" * 80 + "3,4", [["1", "2"], ["3", "4"]]),
+    "empty lines in a field": (table, 'a,b\n1,"' + "\n" * 70 + '"\n3,4', [["1", "\n" * 70], ["3", "4"]]),
     "rows": (table, 'a,b\n1,2\n"x\n""y"",",3\r\n\n4,5', [["1", "2"], ['x\n"y",', "3"], ["4", "5"]]),
     "rows with errors": (table, 'a,b\n"1,2\n3,4\n5,"6"\n', [UNCLOSED, ["3", "4"], ["5", "6"]]),
     "tabs": (table, "a\tb\n1\\t2\t\\N\n['\\'']\t\"\n", [["1\t2", ""], ["['\\'']", '"']]),
