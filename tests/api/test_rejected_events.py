@@ -500,6 +500,7 @@ def test_a_response(site: Site) -> None:
                 sample("2026-11-18T12:59:59.000+01:00", reason="origin", code="origin_not_allowed", field=None,
                        host="other.example"),
             ],
+            "warnings": [],
             "folded": [],
         },
         "meta": {
