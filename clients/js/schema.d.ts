@@ -168,7 +168,7 @@ export interface EventWarning {
   /** The place in `events`, from 0; 0 for a single event. */
   index: number;
   code: EventWarningCode;
-  /** The field that broke its rule */
+  /** The field that broke its rule, or its limit. */
   field: string;
 }
 

@@ -746,9 +746,11 @@ async def test_responses_equal_those_of_the_read_api(app: App, query: str) -> No
     by_session = await browser("GET", f"/api/account/websites/{website}/{query}")
     by_link = await visitor("GET", f"/api{link}/{query}")
     assert by_key.status == by_session.status == by_link.status
-    assert by_key.body == by_session.body
+    # Downloads of the pages begin with a byte order mark (docs/reference/account-api.md).
+    mark = b"\xef\xbb\xbf" if by_key.headers["Content-Type"].startswith("text/csv") else b""
+    assert mark + by_key.body == by_session.body
     if not query.startswith("events"):  # test_a_link_shows_traffic_alone
-        assert by_key.body == by_link.body
+        assert mark + by_key.body == by_link.body
     assert by_key.headers["Access-Control-Allow-Origin"] == "*"
     for answer, vary in ((by_session, "Accept, Cookie"), (by_link, "Accept")):
         assert not [name for name in answer.headers if name.lower().startswith("access-control")]

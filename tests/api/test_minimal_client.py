@@ -220,7 +220,7 @@ async def test_lenient_parsing_on_both_paths(app: App, connect: Connect) -> None
     assert answers[0] == answers[1]
     assert answers[0][0] == "HTTP/1.1 202 Accepted"
     rows = await events(app, website)
-    assert [(row["pathname"], row["platform"]) for row in rows] == [("/a b", "tv")] * 2
+    assert [(row["pathname"], row["platform"]) for row in rows] == [("/a%20b", "tv")] * 2
     assert (await app.collect(event | {"context": "tv"})).json["error"]["code"] == "invalid_body"
 
 

@@ -390,7 +390,7 @@ def test_series_and_lists_as_csv(site: Site) -> None:
     ]
     assert table(site.get(f"top/pathname?{ALL_DAY}&format=csv")) == [
         ["value", "visitors", "pageviews", "events"],
-        ['/"x"', "1", "1", "0"],
+        ["/%22x%22", "1", "1", "0"],
         ["/a,b", "1", "1", "0"],
     ]
     assert site.get(f"top/os?{ALL_DAY}&format=csv").body == b"value,visitors,pageviews,events\r\nWindows,2,2,1\r\n"

@@ -105,7 +105,7 @@ async def test_every_field_with_labels_is_limited(bounded: App) -> None:
     events: list[dict[str, Any]] = []
     for n in range(8):
         own = {"browser": f"b{n}", "os": f"o{n}", "platform": f"p{n}", "app_version": f"a{n}", "os_version": f"v{n}"}
-        language, referrer = f"en-x-{n}", f"https://r{n}.example/"
+        language, referrer = f"en-{n}00", f"https://r{n}.example/"
         url = f"https://s{n}.example.com/{n}?utm_source=s{n}&utm_medium=m{n}&utm_campaign=c{n}"
         events += [
             {"type": "pageview", "url": url, "referrer": referrer, "language": language} | own,

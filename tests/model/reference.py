@@ -281,6 +281,7 @@ def event_time(value: Json, now_ms: int) -> int | str:
 
 URL = re.compile(r"(?i:https?)://(?P<host>[^/?#:]+)(?::\d+)?(?P<path>/[^?#]*)?(?:\?(?P<query>[^#]*))?(?:#.*)?")
 REFERRER = re.compile(r"(?i:https?|android-app|ios-app)://(?P<host>[^/?#:]+)(?::\d+)?(?:[/?#].*)?")
+LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
 
 
 PAGES = ("pathname", "entry_page", "exit_page")
@@ -315,6 +316,24 @@ def text_error(event: Mapping[str, Json], name: str, sizes: range) -> str | None
     return None if isinstance(value, str) and len(value) in sizes else "invalid_field"
 
 
+def described(fields: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the fields of an event or context, without the descriptive ones that break a rule; long texts are cut."""
+    kept = dict(fields)
+    for name in CONTEXT_FIELDS:
+        value = kept.get(name, "")
+        if not isinstance(value, str) or "\0" in value:
+            del kept[name]
+        elif value:
+            kept[name] = value[:LABEL_LIMIT]
+    if "device" in kept and kept["device"] not in DEVICES:
+        del kept["device"]
+    if "language" in kept and not LANGUAGE.fullmatch(kept["language"]):
+        del kept["language"]
+    if "referrer" in kept and not (isinstance(kept["referrer"], str) and REFERRER.fullmatch(kept["referrer"])):
+        del kept["referrer"]
+    return kept
+
+
 UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -332,17 +351,12 @@ def event_error(event: Json, websites: Sequence[str], now_ms: int) -> str | None
         return "missing_field"
     if present(event.get("url")) and not URL.fullmatch(str(event["url"])):
         return "invalid_url"
-    if event["type"] in REFERRER_TYPES and present(event.get("referrer")) and not REFERRER.fullmatch(event["referrer"]):
-        return "invalid_url"
-    names = dict.fromkeys(CONTEXT_FIELDS, range(1, LABEL_LIMIT + 1))
-    names |= {"session_id": SESSION_ID_LENGTHS, "name": range(1, NAME_LIMIT + 1), "event_id": range(1, 65)}
+    names = {"session_id": SESSION_ID_LENGTHS, "name": range(1, NAME_LIMIT + 1), "event_id": range(1, 65)}
     if event["type"] in CUSTOM:
         names["event_name"] = range(1, EVENT_NAME_LIMIT + 1)
     for name, sizes in names.items():
         if text_error(event, name, sizes):
             return "invalid_field"
-    if present(event.get("device")) and event["device"] not in DEVICES:
-        return "invalid_field"
     if event["type"] in CUSTOM and present(data := event.get("event_data")):
         values = data.values() if isinstance(data, dict) else [[]]
         if any(isinstance(value, dict | list) for value in values):
@@ -831,9 +845,9 @@ class Model:
         """Return the event with the defaults of its batch: website_id and the seven fields of the context."""
         if not isinstance(event, dict):
             return event
-        full = {name: value for name, value in event.items() if present(value)}
+        full = described({name: value for name, value in event.items() if present(value)})
         context = body.get("context") or {}
-        below = {name: context[name] for name in CONTEXT_FIELDS if present(context.get(name))}
+        below = described({name: context[name] for name in CONTEXT_FIELDS if present(context.get(name))})
         return {"website_id": body.get("website_id"), **below, **full}
 
     def accept(self, event: Json, sender: Sender, now_ms: int) -> str | None:

@@ -197,6 +197,11 @@ assert not _UNEQUAL, f"add to FILTER_VALUES, or remove there: {_UNEQUAL}"
 
 KEY_FIGURES = (*("visitors", "visits", "pageviews", "events", "bounce_rate", "views_per_visit", "visit_duration"),)
 
+# Descriptive fields that break their rules: the event is stored without them, or with a part.
+BAD_DESCRIPTIONS: tuple[Mapping[str, Any], ...] = (
+    *({"device": "phone"}, {"platform": 5}, {"platform": "p" * 101}, {"referrer": "about:blank"}),
+    *({"language": "not a tag"}, {"os": "\0"}, {"app_version": ["1"]}, {"referrer": "partner.example"}),
+)
 # Each makes a valid event invalid.
 INVALID_FIELDS: tuple[Mapping[str, Any], ...] = (
     {"type": "page_view"},
@@ -207,9 +212,6 @@ INVALID_FIELDS: tuple[Mapping[str, Any], ...] = (
     {"session_id": "x" * 65},
     {"url": "/only/a/path"},
     {"url": "ftp://example.com/"},
-    {"device": "phone"},
-    {"platform": 5},
-    {"platform": "p" * 101},
     {"timestamp": True},
     {"timestamp": "yesterday"},
     {"timestamp": 1.5},
@@ -460,6 +462,8 @@ def events(
         return rebuilt | {name: event[name] for name in own if name in event}
     if extra == 12:
         event |= pick(draw, INVALID_FIELDS)
+    if extra == 13:
+        event |= pick(draw, BAD_DESCRIPTIONS)
     return event
 
 

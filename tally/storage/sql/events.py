@@ -426,7 +426,7 @@ def first_event(website: int) -> Query:
     of_day = "website = day.website and {0} between {1} * day.block and {1} * day.block + {1} - 1 order by {0} limit 1"
     total = f"select quarter from total_15m where {of_day.format('quarter', DAY_MS // QUARTER_MS)}"
     return (
-        f"/* events.first */ select coalesce((select ts from event where {of_day.format('ts', DAY_MS)}),"
+        f"/* events.first_event */ select coalesce((select ts from event where {of_day.format('ts', DAY_MS)}),"
         f" ({total}) * {QUARTER_MS}, block * {DAY_MS})"
         " from rollup_state as day where website = ? and kind = 0 and level = 0"
         f" and block >= 0 and (state not in (2, 3) or exists ({total})) order by block limit 1",

@@ -204,7 +204,7 @@ class EventWarning(TypedDict):
     # The place in `events`, from 0; 0 for a single event.
     index: int
     code: EventWarningCode
-    # The field that broke its rule
+    # The field that broke its rule, or its limit.
     field: str
 
 
