@@ -409,7 +409,7 @@ async def test_an_account_has_at_most_100_keys(app: App, command: Command) -> No
         assert (await owner("POST", "/api/account/keys", {"name": f"key {number}"})).status == 201
     full = await owner("POST", "/api/account/keys", {"name": "one more"})
     assert (full.status, full.json["error"]["code"]) == (409, "too_many_keys")
-    done = await asyncio.to_thread(command, "key", "create", "x", "--account", OWNER, "--db", str(app.db))
+    done = await asyncio.to_thread(command, "key", "create", "--name", "x", "--account", OWNER, "--db", str(app.db))
     assert (done.returncode, "has 100 API keys" in done.stderr) == (1, True)
     assert (await other("POST", "/api/account/keys", {"name": "first"})).status == 201
     first = (await owner("GET", "/api/account/keys")).json["data"][0]["id"]
