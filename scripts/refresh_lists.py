@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "tally/data/crawlers.json"
 
-# Tags of crawler-user-agents. An entry with http-library is left out.
+# Tags of crawler-user-agents. An entry with http-library is omitted.
 TAGS = {
     "academic": "research",
     "advertising": "advertising",

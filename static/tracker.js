@@ -82,7 +82,7 @@
         JSON.stringify(
           // @ts-expect-error: it comes first in the key, whatever is given.
           { event_id, url: here(), ...given, event_id }, // eslint-disable-line no-dupe-keys
-          // Nested values of event_data become text; those that JSON does not have are left out.
+          // Nested values of event_data become text; those that JSON does not have are omitted.
           function (name, value) {
             if (this != given.event_data) return value;
             const text = safe(JSON.stringify)(value);

@@ -35,7 +35,7 @@ export function addressOf(field, value, domain) {
 export function pageLink(field, value, domain) {
   const href = addressOf(field, value, domain);
   if (!href) return null;
-  // Of a path as it is read; of a host as it is, so that it can be told from one that looks like it.
+  // Of a path as it is read; of a host as it is, so that it differs from one that looks like it.
   const label = t("open_in_new_tab", { page: field === "referrer" ? value : readablePath(value) });
   const props = { class: "page-link no-print", href, target: "_blank", rel: "noopener noreferrer" };
   return h(

@@ -27,7 +27,7 @@ BROWSER_TRIES, BROWSER_SPAN_NS = 10, 10 * MINUTE_NS
 # Of one account, from all addresses that have failed within the hour: the 1,000 most used passwords take four days.
 TRIES_AN_HOUR = 10
 # The /56 and the /48 of an IPv6 address have several times as much as an address: many providers give out a /56 to a
-# household, and a /48 to whoever asks for one. A /48 has fewer at once than may wait (MAX_WAITING of
+# household, and a /48 to any customer that asks for one. A /48 has fewer at once than may wait (MAX_WAITING of
 # tally/api/auth.py), so that it does not fill the queue.
 NETWORK_SHARES = (2, 3)
 # Of one account, from all other addresses: as many at once as a botnet of a few hundred has addresses, so that it does

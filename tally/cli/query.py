@@ -118,11 +118,11 @@ def _write_table(columns: Sequence[str], rows: Rows) -> None:
     shown = []
     for row in islice(unread, _ROWS_AT_ONCE):
         shown.append([_shown(value) for value in row])
-        for of, value in zip(kinds, row, strict=True):
+        for kind, value in zip(kinds, row, strict=True):
             if value is not None:
-                of.add(isinstance(value, int | float))
+                kind.add(isinstance(value, int | float))
     widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
-    is_number = [of == {True} for of in kinds]
+    is_number = [kind == {True} for kind in kinds]
 
     def write(cells: Iterable[str]) -> None:
         aligned = (

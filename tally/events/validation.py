@@ -485,7 +485,7 @@ def _value(value: Any) -> float:
 def normal_language(tag: str) -> str:
     """Return the BCP 47 tag of a tag or locale in its usual case (en-US, zh-Hant-TW), "" where it is none.
 
-    Extensions and subtags for private use are left out.
+    Extensions and subtags for private use are omitted.
     """
     if len(tag) > MAX_LABEL_CHARACTERS or not tag.isascii():
         return ""

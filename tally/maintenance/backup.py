@@ -224,9 +224,9 @@ def check(path: Path, shown: Path, hint: str, is_cancelled: IsCancelled = never)
 def check_schema(path: Path, shown: Path, hint: str) -> None:
     """Raise BackupError where the schema of a database of this version is another than that of Tally."""
     with closing(open_immutable(path)) as connection:
-        found = differences(connection)
-    if found:
-        raise BackupError(f"{shown}: {found}: {hint}, or change that in a copy of the file.")
+        difference = differences(connection)
+    if difference:
+        raise BackupError(f"{shown}: {difference}: {hint}, or change that in a copy of the file.")
 
 
 def read_error(failure: sqlite3.DatabaseError, shown: Path, hint: str) -> BackupError:

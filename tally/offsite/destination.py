@@ -4,7 +4,7 @@ A file is complete or absent under its name. It is uploaded under a temporary na
 at the end), read back, compared by size and SHA-256, and only then gets its name. Files are streamed in blocks.
 
 What a destination returns is not trusted: a listing is bounded (but for a restore), and names that this program cannot
-have given are left out, so that no name is a path. A download ends with the first block beyond the listed size, and
+have given are omitted, so that no name is a path. A download ends with the first block beyond the listed size, and
 whatever takes longer than `allowed_s` is given up, also where each byte arrives in time. Errors are DestinationError,
 whose message has the reason and the fix, and no secret.
 

@@ -31,14 +31,14 @@ def differences(connection: sqlite3.Connection) -> str:
         for statement in statements(asset("schema.sql").read_text("utf-8")):
             new.execute(statement)
         expected = _schema(new)
-    found = _schema(connection)
+    stored = _schema(connection)
     words = [
-        *(f"the {kind} {name!a} is not part of Tally" for kind, name in sorted(found.keys() - expected.keys())),
-        *(f"the {kind} {name} is missing" for kind, name in sorted(expected.keys() - found.keys())),
+        *(f"the {kind} {name!a} is not part of Tally" for kind, name in sorted(stored.keys() - expected.keys())),
+        *(f"the {kind} {name} is missing" for kind, name in sorted(expected.keys() - stored.keys())),
         *(
             f"the {kind} {name} is another than that of Tally"
-            for kind, name in sorted(found.keys() & expected.keys())
-            if found[kind, name] != expected[kind, name]
+            for kind, name in sorted(stored.keys() & expected.keys())
+            if stored[kind, name] != expected[kind, name]
         ),
     ]
     more = f", and {len(words) - _MAX_SHOWN} more" if len(words) > _MAX_SHOWN else ""

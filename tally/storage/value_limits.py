@@ -262,15 +262,15 @@ class Check:
             share = hashes[client], website, EVENT_DATA
             size = len(data) if data.isascii() else len(data.encode())
             of_all = used[website] + size
-            own = self.data_shares.get(share, self._data_shares.used(share)) + size
-            if own > of_client:
-                own = of_client
+            client_bytes = self.data_shares.get(share, self._data_shares.used(share)) + size
+            if client_bytes > of_client:
+                client_bytes = of_client
             elif of_all > limit:
-                own, used[website] = own - size, limit
+                client_bytes, used[website] = client_bytes - size, limit
             else:
-                self.data_shares[share], used[website] = own, of_all
+                self.data_shares[share], used[website] = client_bytes, of_all
                 continue
-            self.data_shares[share] = own
+            self.data_shares[share] = client_bytes
             self._without_data.add(id(row))
             self.events[website, EVENT_DATA] += 1
         for website, bytes_used in used.items():
@@ -338,7 +338,7 @@ class Check:
 
     @property
     def folds(self) -> bool:
-        """Return whether any value is replaced, or left out."""
+        """Return whether any value is replaced or omitted."""
         return bool(self._without_data) or any(self._folded.values())
 
     def checked(self, row: Valued) -> Checked:

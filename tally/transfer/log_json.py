@@ -1,4 +1,4 @@
-"""Find the request in a JSON object of a log: of Caddy, of Traefik, or as nginx and Apache are told to write it.
+"""Find the request in a JSON object of a log: of Caddy, of Traefik, or as nginx and Apache are set to write it.
 
 Names of keys are compared in lower case, without separators, and with those of the objects that they are in: Caddy's
 `{"request": {"headers": {"User-Agent": [...]}}}` is `requestheadersuseragent`. So one table has the names of all

@@ -1,7 +1,7 @@
 """Divide a line of an access log in the common or combined format, or in one that is nearly one of them.
 
 Needed are, in this order: words with the client's address, the time in brackets, the request in quotes and its status.
-Servers are told to write more fields at any place, so the User-Agent is not taken by its position:
+Servers are set to write more fields at any place, so the User-Agent is not taken by its position:
 
 - It is the first field in quotes after the status that begins as browsers do (`Mozilla/`). The referrer is the URL
   beside it, before or after.

@@ -263,7 +263,7 @@ def test_track(tracked: TrackedSite, visit: Visit) -> None:
 
 
 def test_nested_values_become_text(tracked: TrackedSite, visit: Visit) -> None:
-    """JSON text, as with umami.track of /script.js; what JSON does not have is left out, and the event is counted."""
+    """JSON text, as with umami.track of /script.js; what JSON does not have is omitted, and the event is counted."""
     page = visit(tracked.put("/"))
     page.evaluate(
         "() => { const round = {}; round.round = round;"
