@@ -2,33 +2,15 @@
 // events. Pure, except for the nodes it creates.
 
 import { h } from "../shared/dom.js";
+import { fieldName } from "../shared/fields.js";
 import { number } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 
 const t = await texts("rejected");
 
+// What is stored as text and is no field to filter by.
 /** @type {Record<string, string>} */
-const NAMES = {
-  pathname: t("page"),
-  referrer: t("referrer"),
-  country: t("country"),
-  browser: t("browser"),
-  os: t("os"),
-  device: t("device"),
-  language: t("language"),
-  hostname: t("hostname"),
-  utm_source: t("utm_source"),
-  utm_medium: t("utm_medium"),
-  utm_campaign: t("utm_campaign"),
-  utm_content: t("utm_content"),
-  utm_term: t("utm_term"),
-  platform: t("platform"),
-  app_version: t("app_version"),
-  os_version: t("os_version"),
-  browser_version: t("browser_version"),
-  region: t("region"),
-  city: t("city"),
-  event_name: t("event_name"),
+const OTHERS = {
   experiment: t("experiment"),
   variant: t("variant"),
   goal: t("goal"),
@@ -60,7 +42,7 @@ export function foldedSection(rows) {
       "tr",
       { dataset: { field } },
       h("td", null, h("time", { datetime: day }, day)),
-      h("td", null, NAMES[field] || field),
+      h("td", { class: "field" }, OTHERS[field] || fieldName(field)),
       h("td", { class: "num" }, number(values)),
       h("td", { class: "num" }, h("strong", null, number(events))),
     );

@@ -38,12 +38,11 @@ from tally.accounts.share_links import change_share_link, create_share_link
 from tally.accounts.websites import add_website
 from tally.clock import Clock
 from tally.events import validation as events
-from tally.events.dimensions import PAGES
+from tally.events.dimensions import FIELDS, PAGES
 from tally.http import request_paths
 from tally.ingest import rejected_events
 from tally.storage.database import open_database
 from tally.web.routes import ROUTES
-from tests.model.reference import FIELDS
 from tests.support.app import OWNER, ROOT
 from tests.support.cases import cases
 from tests.support.endpoints import BY_PATH, ENDPOINTS, SAVED
