@@ -90,8 +90,8 @@ create table share_link (
   token          text    not null unique check (length(token) = 24),
   created_ms     integer not null,
   password_hash  text    not null default '',    -- argon2id; '': no password
-  origins        text    not null default '[]' check (json_type(origins) = 'array'),  -- may show the page in a frame
-  filters        text    not null default '[]' check (json_type(filters) = 'array'),  -- filter_<field>=<value>, fixed
+  origins        text    not null default '[]' check (origins like '[%]'),  -- may show the page in a frame
+  filters        text    not null default '[]' check (filters like '[%]'),  -- filter_<field>=<value>, fixed
   hides_events   integer not null default 0 check (hides_events in (0, 1)),
   shows_badges   integer not null default 0 check (shows_badges in (0, 1))
 ) strict;
@@ -102,7 +102,7 @@ create table definition (
   id          text    not null check (length(id) = 16),  -- random, hex
   kind        text    not null check (kind in ('annotation', 'segment', 'goal', 'funnel')),
   created_ms  integer not null,
-  content     text    not null check (json_type(content) = 'object'),  -- its fields as the API shows them, but for id
+  content     text    not null check (content like '{%}'),  -- its fields as the API shows them, but for id
   primary key (website, id)
 ) strict, without rowid;
 
@@ -181,7 +181,7 @@ create table import (
   duplicates  integer not null,
   rejected    integer not null,
   sums        integer not null,                     -- stored lines of imported sums
-  skipped     text    not null check (json_type(skipped) = 'object'),  -- number of lines by reason
+  skipped     text    not null check (skipped like '{%}'),  -- number of lines by reason
   first_day   integer,                              -- of what was stored, as last_day
   last_day    integer,
   position    integer not null,                     -- bytes of the file that were read, of size
@@ -666,11 +666,12 @@ create table field_value (
 ) strict, without rowid;
 
 -- New values per website, UTC day of arrival and field, and the events of which a value was stored as `(other)`
--- because the day's limit was reached. Expires after 400 days.
+-- because the day's limit was reached. field 105 is event_data: its bytes, and the events stored without it. Expires
+-- after 400 days.
 create table new_value (
   website  integer not null,
   day      integer not null,
-  field    integer not null check (field between 0 and 104),
+  field    integer not null check (field between 0 and 105),
   used     integer not null,  -- part of the limit that is used; a value counts once per 200 characters
   events   integer not null,
   primary key (website, day, field)

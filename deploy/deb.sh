@@ -36,7 +36,8 @@ else
   add() { "$work/tools/bin/pip" install --quiet --disable-pip-version-check --no-compile --target "$site" "$@"; }
   add --require-hashes -r deploy/requirements.lock
   rm -r "$site/bin"
-  add --no-deps .
+  wheel=$(deploy/wheel.sh "$work/dist")
+  add --no-index --no-deps "$wheel"
 fi
 rm -rf "$site/bin"
 find "$site" -name __pycache__ -prune -exec rm -r {} +

@@ -4,7 +4,8 @@
 #   deploy/install.sh
 #
 # - the user tally, if it does not exist
-# - the program in /opt/tally, with exactly the releases of requirements.lock
+# - the program in /opt/tally, with exactly the releases of requirements.lock, built with those of
+#   requirements-build.lock
 # - tally.service and tally.socket in /etc/systemd/system; changes belong into `systemctl edit tally.service`
 # - /etc/tally.env for settings, if it does not exist
 # Where systemd runs, the service is started, and its log, with the setup link, is shown. The start of a release that
@@ -22,7 +23,10 @@ install -d -o tally -g tally -m 700 /var/lib/tally
 
 [ -x /opt/tally/bin/python ] || python3 -m venv /opt/tally
 /opt/tally/bin/pip install --quiet --disable-pip-version-check --require-hashes -r deploy/requirements.lock
-/opt/tally/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+wheel=$(deploy/wheel.sh "$work")
+/opt/tally/bin/pip install --quiet --disable-pip-version-check --no-index --no-deps --force-reinstall "$wheel"
 
 # The group of the proxy may use /run/tally.sock.
 group=tally

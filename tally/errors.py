@@ -71,6 +71,8 @@ UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have be
 UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with this id: it may have been deleted.")
 UNKNOWN_IMPORT = Kind(404, "unknown_import", "The website has no import of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")
+TOO_MANY_KEYS = Kind(409, "too_many_keys", "The account has as many API keys as it may have: revoke one first.")
+TOO_MANY_WEBSITES = Kind(409, "too_many_websites", "The account has as many websites as it may have: delete one first.")
 WEBSITE_EXISTS = Kind(409, "website_exists", "There is already a website for this domain.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body is invalid.")
 UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "The Content-Type must be application/json.")
@@ -95,6 +97,8 @@ OF_PAGES = (
         UNKNOWN_IMPORT,
         UNKNOWN_DEFINITION,
         TOO_MANY_DEFINITIONS,
+        TOO_MANY_KEYS,
+        TOO_MANY_WEBSITES,
         WEBSITE_EXISTS,
         INVALID_FIELD,
         UNSUPPORTED_MEDIA_TYPE,
@@ -131,12 +135,22 @@ def fields(**named: Any) -> dict[str, Any]:
     return {"fields": named}
 
 
+def is_lock(failure: BaseException) -> bool:
+    """Return whether SQLite failed because another program holds a lock of the file."""
+    return getattr(failure, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+
+
+def sqlite_cause(failure: BaseException) -> str:
+    """Return SQLite's name of a failure, and that it is a lock where it is one; "" for a failure of something else."""
+    name: str = getattr(failure, "sqlite_errorname", "")
+    return f"{name} (another program holds the write lock of the database)" if is_lock(failure) else name
+
+
 def where_it_failed(failure: BaseException) -> str:
     """Return the type and code locations of an exception, without its message and values, so that it is safe to log."""
     places = traceback.extract_tb(failure.__traceback__)
     name = type(failure).__name__
     if isinstance(failure, OSError):
         name = f"{name} {errno.errorcode.get(failure.errno or 0, '')}".rstrip()
-    # An attribute of sqlite3.Error.
-    name = f"{name} {getattr(failure, 'sqlite_errorname', '')}".rstrip()
+    name = f"{name} {sqlite_cause(failure)}".rstrip()
     return " < ".join([name, *(f"{p.filename}:{p.lineno} {p.name}" for p in reversed(places))])

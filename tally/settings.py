@@ -321,6 +321,12 @@ class Settings:
         _count,
         "names",
     )
+    max_event_data: int = _setting(
+        200,
+        "MB of event_data per website and UTC day; further events are stored without it; 0 is unlimited",
+        _size_mb,
+        "MB",
+    )
     min_free_disk: int = _setting(
         1_000,
         "free disk space below which events are refused; 5 percent of the file system if that is less; 0 switches the"

@@ -18,7 +18,7 @@ and bisection and cuts a range into spans of one offset each, in which days and 
 cached between calls: probing a year takes 0.2 ms, 365 days of buckets 0.9 ms, 8,760 hours 8 ms.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -39,6 +39,8 @@ PERIODS = ("today", "yesterday", "7d", "28d", "30d", "90d", "6mo", "12mo", "mont
 
 # docs/reference/read-api.md: the years of from and to, the default range, the buckets of a series.
 _FIRST_YEAR, _LAST_YEAR = 1970, 2100
+# More than a zone's offset changes otherwise, and less than across the date line.
+_ACROSS = timedelta(hours=20)
 _DEFAULT_MS = 7 * DAY_MS
 _MAX_BUCKETS = 10_000
 _MAX_MINUTES_MS = DAY_MS
@@ -223,17 +225,41 @@ def previous(requested: Range, until_ms: int | None = None) -> tuple[int, int]:
     if requested.days is None:
         to_ms = requested.to_ms if until_ms is None else until_ms
         return requested.from_ms - length_ms, to_ms - length_ms
-    before_ms = requested.from_ms - length_ms - _MARGIN_MS
-    starts, offsets = zip(*_day_starts(_spans(requested.tz, before_ms, requested.to_ms)), strict=True)
-    first = bisect_left(starts, requested.from_ms)
-    count = len(starts) - first
-    numbers = [(start + offset) // DAY_MS for start, offset in zip(starts, offsets, strict=True)]
+    skipped = _skipped_days(requested.tz)
+    first, last = requested.days
+    count = (last - first).days + 1 - sum(first <= day <= last for day in skipped)
 
     def earlier(day: date) -> date:
-        place = bisect_right(numbers, (day - EPOCH.date()).days) - 1
-        return EPOCH.date() + timedelta(days=numbers[place - count])
+        while day in skipped:
+            day -= timedelta(days=1)
+        moved = day - timedelta(days=count)
+        for one in reversed(skipped):
+            if moved <= one < day:
+                moved -= timedelta(days=1)
+        return moved
 
-    return _until(requested, until_ms, earlier, starts[first - count], requested.from_ms)
+    from_ms = _day_start_ms(earlier(_today(requested.tz, requested.from_ms)), requested.tz)
+    return _until(requested, until_ms, earlier, from_ms, requested.from_ms)
+
+
+@cache  # at most one entry per zone
+def _skipped_days(tz: ZoneInfo) -> tuple[date, ...]:
+    """Return the local days that a zone skipped when it moved across the date line, oldest first.
+
+    It stays on the other side: offsets are compared year by year, not day by day.
+    """
+    found = []
+    for year in range(2 * _FIRST_YEAR - _LAST_YEAR, _LAST_YEAR + 1):
+        same, other = ((date(y, 1, 1) - EPOCH.date()).days * (DAY_MS // SECOND_MS) for y in (year, year + 1))
+        before = _offset(tz, same)
+        if _offset(tz, other) - before < _ACROSS:
+            continue
+        while other - same > 1:
+            middle = (same + other) // 2
+            same, other = (same, middle) if _offset(tz, middle) - before >= _ACROSS else (middle, other)
+        reached = EPOCH + timedelta(seconds=other) + _offset(tz, same)
+        found.append(reached.date())
+    return tuple(found)
 
 
 def shifted_weeks(requested: Range, by_year: bool = False, until_ms: int | None = None) -> tuple[int, int]:
@@ -268,14 +294,15 @@ def _weeks_before(ms: int, tz: ZoneInfo, weeks: int) -> int:
 
 
 def _moved(requested: Range, move: Callable[[date], date], until_ms: int | None) -> tuple[int, int]:
-    """Return a range with other local days and the same local times. Raises BadTime before 1970 and for no time."""
+    """Return a range with other local days and the same local times; as long as the requested one where it would be
+    empty, because the clock went back within that one, or forward on the other day."""
     if requested.days is not None:
         first, last = map(move, requested.days)
         from_ms, to_ms = _day_start_ms(first, requested.tz), _day_start_ms(last + timedelta(days=1), requested.tz)
     else:
         from_ms, to_ms = (_same_local_time(ms, requested.tz, move) for ms in (requested.from_ms, requested.to_ms))
     if from_ms >= to_ms:
-        raise BadTime("compare", "the range to compare with is empty: it lies in a gap of the local time")
+        return from_ms, from_ms + (requested.to_ms if until_ms is None else until_ms) - requested.from_ms
     return _until(requested, until_ms, move, from_ms, to_ms)
 
 

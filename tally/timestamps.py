@@ -42,6 +42,10 @@ _OTHER = re.compile(
     r"(?::?[0-5][0-9](?::?[0-5][0-9](?:[.,][0-9]{1,20})?)?)?)?)?"
 )
 
+_UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
+_FIRST_S, _END_S = (date(year, 1, 1).toordinal() * 86_400 - _EPOCH_DAY * 86_400 for year in (2000, 2100))
+_DIGITS = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,20})?")
+
 _HOURS = {hour * HOUR_MS: f"T{hour:02}:00:00.000" for hour in range(24)}
 
 _ISO = re.compile(
@@ -60,6 +64,8 @@ _ISO = re.compile(
     """,
     re.VERBOSE,
 )
+
+_LEAP_SECOND = re.compile(r"([^Tt ]*[Tt ][0-9]{2}:[0-9]{2}):60(.*)")
 
 
 class BadTime(ValueError):
@@ -138,6 +144,23 @@ def _seconds(hour: str, minute: str | None, second: str | None) -> int:
     return int(hour) * 3_600 + int(minute or 0) * 60 + int(second or 0)
 
 
+def unit_hint(value: object) -> str:
+    """Return what a message adds to a refused time that is one of 2000 to 2099 in another unit, or as text; "" if none.
+
+    As milliseconds, seconds of these years are in the first weeks of 1970, microseconds and nanoseconds in no year that
+    a date can have.
+    """
+    number, as_text = value, ""
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        number, as_text = float(value), " as text"
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return ""
+    for unit, a_second in _UNITS.items():
+        if _FIRST_S * a_second <= number < _END_S * a_second and (as_text or unit != "milliseconds"):
+            return f" (this looks like {unit}{as_text})"
+    return ""
+
+
 def event_time_ms(value: int | float | str) -> int:
     """Return the milliseconds of an event's `timestamp`. Raises BadTime outside the years 1 to 9999.
 
@@ -149,7 +172,7 @@ def event_time_ms(value: int | float | str) -> int:
         raise BadTime(
             "timestamp",
             "timestamp must be a whole number of milliseconds since 1970 or an ISO 8601 time"
-            " such as 2026-11-21T10:00:00.000Z",
+            f" such as 2026-11-21T10:00:00.000Z{unit_hint(value)}",
         )
     return ms
 
@@ -166,9 +189,17 @@ def _sent_ms(value: object) -> int | None:
             try:
                 written = read_iso(value)
             except ValueError:
-                return None
+                return _leap_second_ms(value)
             return written.wall_ms() - (written.offset_s or 0) * SECOND_MS
     return None
+
+
+def _leap_second_ms(text: str) -> int | None:
+    """Return the milliseconds of a time in a leap second, 23:59:60 UTC, as those of the second before it, which is the
+    last of the same day; None where the text is none."""
+    found = _LEAP_SECOND.fullmatch(text)
+    ms = _sent_ms(f"{found[1]}:59{found[2]}") if found else None
+    return ms if ms is not None and ms % DAY_MS >= DAY_MS - SECOND_MS else None
 
 
 def iso(ms: int, zone: tzinfo = UTC) -> str:

@@ -9,6 +9,8 @@ export interface TrackerOptions {
   api?: string;
   /** Fragments are paths. */
   hash?: boolean;
+  /** A change of the query counts as a pageview too. */
+  query?: boolean;
   /** Counts clicks on links to other hosts, on files, or (true) both. */
   links?: boolean | "outbound" | "downloads";
   /** Measures web vitals. */
@@ -20,13 +22,16 @@ export interface TrackerOptions {
 }
 
 /**
- * Adds the tracker to the page, once. It counts pageviews, also when a single-page application changes the address.
+ * Adds the tracker to the page, once. It counts pageviews, also when a single-page application changes the path.
  * Returns whether the tracker runs: false where a blocker or the page's policy stopped it, and outside a browser.
  */
 export declare function load(options: TrackerOptions): Promise<boolean>;
 
-/** Sends an event, with flat data if needed. May be called before the tracker is there. */
-export declare function track(eventName: string, eventData?: Record<string, string | number | boolean | null>): void;
+/** Sends an event, with data if needed; lists and objects become JSON text. May be called before the tracker is there. */
+export declare function track(eventName: string, eventData?: Record<string, unknown>): void;
+
+/** Sends a pageview of the current address, whatever was counted before. May be called before the tracker is there. */
+export declare function pageview(): void;
 
 /** Sends a conversion of an experiment, for the variant chosen. May be called before the tracker is there. */
 export declare function convert(

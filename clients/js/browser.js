@@ -17,6 +17,9 @@ const queue = () => {
     convert(/** @type {any[]} */ ...given) {
       this.q.push(["convert", ...given]);
     },
+    pageview() {
+      this.q.push(["pageview"]);
+    },
   });
 };
 
@@ -43,6 +46,11 @@ export function load({ url, websiteId, scriptPath = "/tracker.js", ...options })
 /** @type {typeof import("./browser.d.ts").track} */
 export function track(eventName, eventData) {
   if (typeof window !== "undefined") queue().track(eventName, eventData);
+}
+
+/** @type {typeof import("./browser.d.ts").pageview} */
+export function pageview() {
+  if (typeof window !== "undefined") queue().pageview?.();
 }
 
 /** @type {typeof import("./browser.d.ts").convert} */

@@ -24,6 +24,8 @@ export interface EventFields {
   event_id?: string | null;
   /** When it happened, for events sent late. Milliseconds since 1970, or ISO 8601 (UTC without an offset). At most 72 hours old and 5 minutes ahead. Default: now. */
   timestamp?: number | string | null;
+  /** How long before its arrival at the server it happened, in milliseconds: for events that a client has kept, also if the client's clock is wrong. At most 72 hours. Takes precedence over `timestamp`. */
+  age_ms?: number | null;
   platform?: string | null;
   app_version?: string | null;
   os_version?: string | null;
@@ -54,7 +56,7 @@ export interface CustomEvent extends EventFields {
 /** A screen of an app was viewed. */
 export interface ScreenView extends EventFields {
   type: "screen_view";
-  /** The screen's name. Its pathname is a slash and this name. */
+  /** The screen's name. Its pathname is a slash and this name, percent-encoded as a path. */
   name: string;
   url?: string | null;
   referrer?: string | null;
@@ -158,7 +160,31 @@ export interface CollectAnswer {
   rejected: number;
   /** One entry per rejected event. Absent if there is none. */
   errors?: EventError[];
+  /** What accepted events are stored without: one entry for each field that broke its rule. Absent if there is none. */
+  warnings?: EventWarning[];
 }
+
+export interface EventWarning {
+  /** The place in `events`, from 0; 0 for a single event. */
+  index: number;
+  code: EventWarningCode;
+  /** The field that broke its rule, or its limit. */
+  field: string;
+}
+
+/** - `without_FIELD`: the event is stored without the field. - `without_query`: the query of `url` holds a control character; the event is stored without it. - `without_event_data`: the website, or the client, has reached the day's limit of event_data. - `value_cut`: the field is longer than its maximum and was cut. */
+export type EventWarningCode =
+  | "without_referrer"
+  | "without_query"
+  | "without_language"
+  | "without_device"
+  | "without_browser"
+  | "without_os"
+  | "without_os_version"
+  | "without_platform"
+  | "without_app_version"
+  | "value_cut"
+  | "without_event_data";
 
 export interface EventError {
   /** The place in `events`, from 0; 0 for a single event. */
@@ -991,6 +1017,8 @@ export interface RejectedEvents {
   events: number;
   /** The reasons that occurred, the most frequent first. */
   reasons: RejectedReason[];
+  /** Events that were stored without a field that broke its rule, or with one that was cut, the most frequent first. They are counted, and are no part of `events`, `reasons` and `days`. As CSV, their reason is `incomplete`. */
+  warnings: { code: EventWarningCode; events: number }[];
   /** One entry per day, in order, without gaps. */
   days: RejectedDay[];
   /** Newest first; for each code the newest ten that differ are kept, for 30 days. */
@@ -1042,7 +1070,7 @@ export interface RejectedReason {
 
 /** The reason that a code belongs to. */
 export type RejectedReasonName =
-  "crawler" | "excluded" | "origin" | "invalid" | "rate" | "quota" | "too_late" | "unavailable";
+  "crawler" | "excluded" | "origin" | "invalid" | "rate" | "quota" | "too_late" | "unavailable" | "incomplete";
 
 /** The code in the collect response, of the event or of the whole request. */
 export type RejectedCode =
@@ -1064,7 +1092,18 @@ export type RejectedCode =
   | "excluded_address"
   | "excluded_country"
   | "excluded_page"
-  | "excluded_hostname";
+  | "excluded_hostname"
+  | "without_referrer"
+  | "without_query"
+  | "without_language"
+  | "without_device"
+  | "without_browser"
+  | "without_os"
+  | "without_os_version"
+  | "without_platform"
+  | "without_app_version"
+  | "value_cut"
+  | "without_event_data";
 
 export interface RejectedDay {
   /** The day's local start. */
@@ -1458,7 +1497,7 @@ export interface ReadOperations {
   listEntryPages(websiteId: string, parameters?: ListEntryPagesParameters): Promise<VisitPagesAnswer>;
   /** Exit pages. The pathname of the last pageview of each visit that begins in the range (with filters: and has an event that matches), over the visit's whole life. By visits, descending, then by page. Visits without a pageview are in `meta.unset`. */
   listExitPages(websiteId: string, parameters?: ListExitPagesParameters): Promise<VisitPagesAnswer>;
-  /** Raw events. Newest first (timestamp, then id), of every type but heatmap. For the next page, send `meta.next_cursor` as `cursor` with the same website, range, zone and filters; pages stay stable while events arrive. In CSV the next page is in the `Link` header. Responses never contain a session_id, an address or a User-Agent. */
+  /** Raw events. Newest first (timestamp, then id), of every type but heatmap. For the next page, send `meta.next_cursor` as `cursor` with the same website, range, zone and filters; pages stay stable while events arrive, but for the fields of visits, which later pages have as they then are. In CSV the next page is in the `Link` header. Responses never contain a session_id, an address or a User-Agent. */
   listEvents(websiteId: string, parameters?: ListEventsParameters): Promise<EventsAnswer>;
   /** Realtime visitors. Visitors with a traffic event in the last 300 seconds, each on the page of its visit's latest pageview; at most 100 pages. Takes no parameters, filters included. */
   getRealtime(websiteId: string): Promise<RealtimeAnswer>;

@@ -5,6 +5,7 @@ import { fill, h } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { form, linesField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
+import { readableHost, readablePath } from "../shared/readable.js";
 import { sectionCard } from "./card.js";
 
 const t = await texts("account");
@@ -55,14 +56,14 @@ function listsForm(path, data) {
   const pages = linesField({
     label: t("excluded_pages"),
     name: "pages",
-    lines: data.pages,
+    lines: data.pages.map(readablePath),
     separator: "\n",
     hint: t("excluded_pages_hint", { examples: "/admin/*, *.pdf" }),
   });
   const hostnames = linesField({
     label: t("counted_hosts"),
     name: "hostnames",
-    lines: data.hostnames,
+    lines: data.hostnames.map(readableHost),
     hint: t("counted_hosts_hint", {
       examples: "www.example.com, *.example.com",
     }),
@@ -84,7 +85,9 @@ function listsForm(path, data) {
       const answer = await send("PATCH", path, values);
       if (!answer.ok) return answer;
       // As they are stored: in one form, sorted, each once.
-      for (const one of Object.values(fields)) one.show(answer.data[one.name]);
+      const shown = { ...answer.data, pages: answer.data.pages.map(readablePath) };
+      shown.hostnames = shown.hostnames.map(readableHost);
+      for (const one of Object.values(fields)) one.show(shown[one.name]);
       notify(t("exclusions_saved"));
       return null;
     },

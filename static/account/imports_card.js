@@ -222,8 +222,9 @@ function stateOf(upload) {
  * @param {any} upload
  */
 function previewOf({ preview }) {
+  const part = preview.complete ? null : t("preview_part", { lines: preview.lines });
   if (!preview.events && !preview.sums) {
-    return h("p", { class: "notice" }, t("preview_nothing", { count: preview.lines }));
+    return h("p", { class: "notice" }, part ?? t("preview_nothing", { count: preview.lines }));
   }
   const range = dayRange(preview.first_day, preview.last_day);
   return h(
@@ -234,6 +235,7 @@ function previewOf({ preview }) {
     preview.known_sums ? h("li", null, t("preview_known_sums", { count: preview.known_sums })) : null,
     preview.known ? h("li", null, t("preview_known", { count: preview.known })) : null,
     preview.rejected ? h("li", null, t("preview_rejected", { count: preview.rejected, lines: preview.lines })) : null,
+    part && h("li", null, part),
   );
 }
 
@@ -284,7 +286,8 @@ function resume(card, upload, piece) {
  * @param {any} upload
  */
 function runButton(card, { state, preview }) {
-  if (state !== "interrupted" && !(state === "checked" && (preview.events || preview.sums))) return null;
+  const hasLines = preview && (preview.events || preview.sums || !preview.complete);
+  if (state !== "interrupted" && !(state === "checked" && hasLines)) return null;
   const words = state === "checked" ? t("import") : t("continue_import");
   const run = () => act(card, send("POST", card.path));
   return h("button", { class: "button primary", type: "button", "data-key": "run", onclick: run }, words);

@@ -3,7 +3,7 @@
 import { failureNotice } from "../shared/dialog.js";
 import { h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { fieldTitle } from "../shared/fields.js";
+import { fieldTitle, isIn } from "../shared/fields.js";
 import { percent } from "../shared/formats.js";
 import { listDialog, sortHead } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
@@ -44,7 +44,7 @@ export function allDialog(board, onclose) {
       const rows = rowsOf(list, answer.data, answer.meta.unset, board);
       return { rows, note: answer.data.length === MAX_ROWS ? ` ${shared("first_rows", { count: MAX_ROWS })}` : "" };
     },
-    matches: (row, text) => row.text.toLowerCase().includes(text) || row.value.toLowerCase().includes(text),
+    matches: (row, text) => isIn(text, field, row.value),
     full: true,
     sorts: { value: (row) => row.text, share: (row) => row.share, ...figuresOf(list) },
     draw: (rows, sort) => allTable(list, rows, sort, (row) => board.choose(field, row.value)),

@@ -5,6 +5,7 @@ import { hasFilter } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill, visuallyHidden } from "../shared/dom.js";
 import { get } from "../shared/api.js";
+import { valueNode, valueText } from "../shared/fields.js";
 import { number } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { UNITS, barList } from "../shared/bar_list.js";
@@ -75,8 +76,8 @@ export function realtimePanel(board) {
     const rows = pages.slice(0, SHOWN).map((page) => ({
       key: page.pathname,
       value: page.pathname,
-      text: page.pathname,
-      label: page.pathname,
+      text: valueText("pathname", page.pathname),
+      label: valueNode("pathname", page.pathname),
       count: page.visitors,
       share: null,
       bar: page.visitors / pages[0].visitors,

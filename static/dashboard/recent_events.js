@@ -4,7 +4,7 @@ import { reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { TYPES, fieldTitle } from "../shared/fields.js";
+import { TYPES, fieldTitle, textNode } from "../shared/fields.js";
 import { CLOCK, countryName, dateFormat } from "../shared/formats.js";
 import { flagMark, markOf } from "../shared/marks.js";
 import { texts } from "../shared/messages.js";
@@ -168,9 +168,7 @@ function row(event, board) {
     h(
       "td",
       { class: "from-cell wide-only" },
-      event.referrer
-        ? [markOf("referrer", event.referrer), value("referrer", event.referrer, event.referrer, board)]
-        : null,
+      event.referrer ? [markOf("referrer", event.referrer), value("referrer", event.referrer, board)] : null,
     ),
     h("td", { class: "visitor-cell" }, visitorOf(event)),
   );
@@ -183,13 +181,13 @@ function row(event, board) {
  * @param {Board} board
  */
 function what(event, board) {
-  const page = event.pathname ? value("pathname", event.pathname, event.pathname, board) : null;
+  const page = event.pathname ? value("pathname", event.pathname, board) : null;
   if (event.type === "pageview" || event.type === "screen_view") return page;
   const data = event.event_data || event.vitals || (event.variant ? { variant: event.variant } : null);
   const name = event.goal || event.experiment;
   return [
     event.event_name
-      ? value("event_name", event.event_name, event.event_name, board, "event-name")
+      ? value("event_name", event.event_name, board, "event-name")
       : h("span", { class: "event-name" }, name || TYPES[event.type]),
     name ? h("span", { class: "soft" }, ` ${TYPES[event.type]}`) : null,
     page ? [" ", onPage(page)] : null,
@@ -232,11 +230,10 @@ function visitorOf(event) {
 /**
  * @param {string} field
  * @param {string} given
- * @param {string} words
  * @param {Board} board
  * @param {string} [kind]
  */
-function value(field, given, words, board, kind = "") {
+function value(field, given, board, kind = "") {
   return h(
     "button",
     {
@@ -245,6 +242,6 @@ function value(field, given, words, board, kind = "") {
       title: t("filter_by_value"),
       onclick: () => board.toggle(field, given),
     },
-    h("bdi", null, words),
+    h("bdi", null, textNode(field, given)),
   );
 }

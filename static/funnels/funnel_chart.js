@@ -3,6 +3,7 @@
 import { fill, h, icon, refill } from "../shared/dom.js";
 import { duration, number, percentOf } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
+import { apart } from "../shared/readable.js";
 import { FUNNEL_KINDS, MIN_STEPS, MAX_STEPS, largestLoss, stepKeys } from "./steps.js";
 
 const t = await texts("funnels");
@@ -54,7 +55,7 @@ function nameButton(step, key, i, count, act) {
       onclick: () => act.change(i),
     },
     h("span", { class: "soft" }, `${FUNNEL_KINDS[step.field]} `),
-    h("bdi", null, step.text),
+    h("bdi", null, stepNode(step)),
   );
   button.addEventListener("keydown", (event) => {
     const by = event.altKey ? { ArrowUp: -1, ArrowDown: 1 }[event.key] : 0;
@@ -260,7 +261,7 @@ export function drawTable(root, steps, rows) {
           h(
             "tr",
             null,
-            h("th", { scope: "row", class: "wrap" }, `${i + 1}. `, h("bdi", null, steps[i].text)),
+            h("th", { scope: "row", class: "wrap" }, `${i + 1}. `, h("bdi", null, stepNode(steps[i]))),
             cells(rows, row, i).map((text) => h("td", { class: "num" }, text)),
           ),
         ),
@@ -283,4 +284,11 @@ function cells(rows, row, i) {
     i ? number(rows[i - 1].visits - row.visits) : "",
     i ? duration(row.mean_seconds) : "",
   ];
+}
+
+/**
+ * @param {ShownStep} step
+ */
+function stepNode({ field, text }) {
+  return field === "pathname" ? apart(text) : text;
 }

@@ -8,6 +8,7 @@ import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { UNITS, barList } from "../shared/bar_list.js";
 import { texts } from "../shared/messages.js";
+import { valueNode, valueText } from "../shared/fields.js";
 import { KINDS, shownValue, typedStep } from "./steps.js";
 
 const t = await texts("funnels");
@@ -124,11 +125,15 @@ export function stepDialog(board, { kinds = KINDS, step, title, action, take }) 
   text.addEventListener("input", show);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const named = values.find((row) => row.text.toLowerCase() === text.value.trim().toLowerCase());
-    const chosen = field !== "goal" ? typedStep(field, text.value) : named && { field, value: named.value };
+    const typed = text.value.trim();
+    // Of a goal, the name in any case.
+    const named = values.find((row) => row.text === typed) || values.find((row) => isGoalNamed(row, typed));
+    const chosen = named ? { field, value: named.value } : field === "goal" ? null : typedStep(field, typed);
     if (chosen) done(chosen);
     else text.focus();
   });
+  const isGoalNamed = (/** @type {BarRow} */ row, /** @type {string} */ typed) =>
+    field === "goal" && row.text.toLowerCase() === typed.toLowerCase();
   turn(field);
   text.focus();
   text.select();
@@ -160,8 +165,8 @@ async function suggestions(field, board) {
     rows: answer.data.map((/** @type {any} */ row) => ({
       key: row.id ?? row.value,
       value: row.id ?? row.value,
-      label: row.name ?? row.value,
-      text: row.name ?? row.value,
+      label: row.name ?? valueNode(field, row.value),
+      text: row.name ?? valueText(field, row.value),
       count: row.visitors,
       share: null,
       bar: row.visitors / most,

@@ -3,6 +3,7 @@
 // A step: { field, value }; field is pathname (a pageview of that path), event_name (an event with that name) or goal (a
 // conversion of the saved goal with that id).
 
+import { valueText } from "../shared/fields.js";
 import { texts } from "../shared/messages.js";
 
 const t = await texts("funnels");
@@ -56,7 +57,7 @@ export function stepText({ field, value }) {
  * @param {SavedFilters} saved
  */
 export function shownValue({ field, value }, { goals, isLoaded }) {
-  if (field !== "goal") return value;
+  if (field !== "goal") return valueText(field, value);
   return goals[value] ?? (isLoaded ? t("deleted_goal") : value);
 }
 

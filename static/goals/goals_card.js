@@ -6,7 +6,7 @@ import { fill, h } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { field, form } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
-import { OPERATORS, matchOf, partsOf } from "./conditions.js";
+import { OPERATORS, conditionText, matchOf, partsOf } from "./conditions.js";
 
 const t = await texts("goals");
 const shared = await texts("shared");
@@ -61,7 +61,7 @@ export function goalsCard(website) {
  * @param {SavedGoal} goal
  */
 function words({ name, type, match, value, currency }) {
-  const conditions = match.map((one) => one.replace("filter_", "")).join(", ");
+  const conditions = match.map(conditionText).join(", ");
   const sum = value === null ? [] : [currency ? t("value_in", { value, currency }) : t("value_of", { value })];
   const label = type === "page" ? t("page") : t("event");
   return h(

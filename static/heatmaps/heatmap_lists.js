@@ -2,6 +2,7 @@
 
 import { failureNotice } from "../shared/dialog.js";
 import { h, visuallyHidden } from "../shared/dom.js";
+import { isIn, valueNode, valueText } from "../shared/fields.js";
 import { number, percentOf } from "../shared/formats.js";
 import { barList } from "../shared/bar_list.js";
 import { listDialog } from "../shared/list_dialog.js";
@@ -27,8 +28,8 @@ export function pagesCard(pages, chosen, choose) {
   const rows = (/** @type {any} */ some) =>
     some.map((/** @type {HeatmapPage} */ page) => ({
       key: `page-${page.value}`,
-      label: page.value,
-      text: page.value,
+      label: valueNode("pathname", page.value),
+      text: valueText("pathname", page.value),
       count: page.clicks,
       share: null,
       bar: weight(page) / most,
@@ -46,7 +47,7 @@ export function pagesCard(pages, chosen, choose) {
       title: t("pages_with_heatmaps"),
       load: async () => ({ rows: pages, note: pages.length < MAX_PAGES ? "" : ` ${t("most_data")}` }),
       draw: (some) => bars(some, () => dialog.close()),
-      matches: (page, text) => page.value.toLowerCase().includes(text),
+      matches: (page, text) => isIn(text, "pathname", page.value),
       failed: (error, again) => failureNotice(t("pages_failed"), error, again),
     });
   };

@@ -4,6 +4,7 @@
 
 import { h } from "../shared/dom.js";
 import { texts } from "../shared/messages.js";
+import { readablePath } from "../shared/readable.js";
 
 const t = await texts("heatmaps");
 const MAX_ADDRESSES = 8;
@@ -75,7 +76,7 @@ export function framingNote({ website, addresses, origin, url, choose, back }) {
           t.rich("browser_loads", {
             page:
               addresses.length > 1
-                ? h("span", null, select, h("code", null, new URL(url).pathname))
+                ? h("span", null, select, h("code", null, readablePath(new URL(url).pathname)))
                 : h("code", null, url),
           }),
         )

@@ -2,11 +2,13 @@
 // arrow keys move from node to node, Enter continues from one.
 
 import { fill, h, svg } from "../shared/dom.js";
+import { valueText } from "../shared/fields.js";
 import { capital } from "../shared/filter_words.js";
 import { number, percent, percentOf } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
+import { apart } from "../shared/readable.js";
 import { addTooltip } from "../shared/tooltip.js";
-import { journeyGraph, linkPath, neighbour, nodeName } from "./journey_graph.js";
+import { journeyGraph, kindOf, linkPath, neighbour, nodeName } from "./journey_graph.js";
 
 const t = await texts("journeys");
 const shared = await texts("shared");
@@ -56,7 +58,7 @@ export function drawJourneys(root, { rows, start, visits, direction, choose }) {
       event.stopPropagation();
     });
   }
-  const values = { start: start.value };
+  const values = { start: valueText(start.field, start.value) };
   const drawing = svg(
     "svg",
     {
@@ -98,7 +100,7 @@ function nodeElement(node, { links }, visits, direction) {
   const step = node.step ? t("step", { step: node.step }) : t("start");
   const middle = node.y + node.height / 2;
   const text = (/** @type {number} */ y, /** @type {string} */ kindOfText, /** @type {string} */ words) =>
-    svg("text", { class: kindOfText, x: node.x + 10, y: middle + y }, words);
+    svg("text", { class: kindOfText, x: node.x + 10, y: middle + y }, apart(words, isolated));
   const element = svg(
     "g",
     {
@@ -126,6 +128,17 @@ function nodeElement(node, { links }, visits, direction) {
 }
 
 /**
+ * Returns a part of a text in its own direction; SVG has no bdi.
+ *
+ * @param {string} direction
+ * @param {Child[]} children
+ */
+function isolated(direction, children) {
+  const style = { "unicode-bidi": direction === "auto" ? "plaintext" : "isolate" };
+  return svg("tspan", { style }, children);
+}
+
+/**
  * Returns a text, shortened in the middle where it is too long for a node.
  *
  * @param {string} text
@@ -145,7 +158,7 @@ function shortened(text) {
  */
 export function journeyTable(rows, visits, direction) {
   const nameOf = (/** @type {string | null} */ field, /** @type {string | null} */ value) =>
-    nodeName({ kind: field ? "page" : value === null ? "end" : "other", value }, direction);
+    nodeName({ kind: kindOf(field, value), value }, direction);
   const head = direction === "next" ? [t("column_from"), t("column_to")] : [t("column_after"), t("column_before")];
   return h(
     "table",

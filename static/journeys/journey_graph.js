@@ -6,6 +6,7 @@
 
 import { readStep, stepText } from "../funnels/steps.js";
 import { texts } from "../shared/messages.js";
+import { readablePath } from "../shared/readable.js";
 
 const t = await texts("journeys");
 
@@ -86,13 +87,23 @@ function keyOf(field, value) {
 }
 
 /**
+ * Returns the kind of the node of a field and value.
+ *
+ * @param {string | null} field
+ * @param {string | null} value
+ */
+export function kindOf(field, value) {
+  return field === "pathname" ? "page" : field ? "event" : value === null ? "end" : "other";
+}
+
+/**
  * @param {number} step
  * @param {string | null} field
  * @param {string | null} value
  * @returns {JourneyNode}
  */
 function nodeOf(step, field, value) {
-  const kind = field === "pathname" ? "page" : field ? "event" : value === null ? "end" : "other";
+  const kind = kindOf(field, value);
   return { key: keyOf(field, value), kind, step, field, value, visits: 0, x: 0, y: 0, width: NODE_WIDTH, height: 0 };
 }
 
@@ -183,7 +194,8 @@ export function linkPath({ from, to, start, end, thickness }) {
  */
 export function nodeName({ kind, value }, direction) {
   if (kind === "end") return direction === "next" ? t("end_of_visit") : t("start_of_visit");
-  return kind === "other" ? t("other") : value || "";
+  if (kind === "other") return t("other");
+  return kind === "page" ? readablePath(value || "") : value || "";
 }
 
 /**

@@ -11,6 +11,7 @@ import { CLASSES, extentOf, pixels, widthClass } from "../heatmaps/heatmap_grid.
 import { heatmapView } from "../heatmaps/heatmap_view.js";
 import { hasSameScope } from "../shared/view_state.js";
 import { fill, h, refill } from "../shared/dom.js";
+import { textNode, valueText } from "../shared/fields.js";
 import { dayRange, number, shortNumber, wholePercent } from "../shared/formats.js";
 import { emptyState, websitePage } from "../shared/website_page.js";
 import { snippetBox } from "../shared/onboarding.js";
@@ -190,7 +191,7 @@ function drawParts({ board, nodes, heatmap, depth }, { data, meta }) {
   refill(nodes.tools, tools(board), legend(view, map));
   const framing = framingOf(board, data);
   refill(nodes.note, notes(board, { map, kind, pathname, framing }));
-  const title = t("heatmap_of", { page: pathname, devices: kind.many });
+  const title = t("heatmap_of", { page: valueText("pathname", pathname), devices: kind.many });
   nodes.parts.classList.toggle("is-over", Boolean(framing?.url));
   heatmap.draw({
     map,
@@ -238,7 +239,7 @@ function drawHead(root, { pathname, kind, map, meta }) {
   const days = dayRange(from.toISOString().slice(0, 10), to.toISOString().slice(0, 10));
   fill(
     root,
-    h("h2", { id: "sheet-title", class: "sheet-title" }, h("bdi", null, pathname)),
+    h("h2", { id: "sheet-title", class: "sheet-title" }, h("bdi", null, textNode("pathname", pathname))),
     h("p", { class: "soft" }, t("head", { ...countsOf(map), devices: kind.many, width: kind.says, days })),
   );
 }
@@ -402,7 +403,7 @@ function notes(board, { map, kind, pathname, framing }) {
   const depth = pixels(extent.height);
   const below = map.grid.reduce((sum, [, y, count]) => (y < extent.rows ? sum : sum + count), 0);
   return [
-    weight(map) ? null : note(t("no_data_from", { devices: kind.many, page: pathname })),
+    weight(map) ? null : note(t("no_data_from", { devices: kind.many, page: valueText("pathname", pathname) })),
     map.samples && !map.clicks ? note(t("no_clicks_on", { devices: kind.many })) : null,
     map.clicks && !map.samples ? note(t("only_clicks")) : null,
     map.cells > map.grid.length ? note(t("cells_shown", { shown: map.grid.length, all: map.cells })) : null,

@@ -9,6 +9,7 @@ import { KINDS, stepText } from "../funnels/steps.js";
 import { drawJourneys, journeyTable } from "../journeys/journey_diagram.js";
 import { DIRECTIONS, JOURNEY_STATE, LIMITS, MAX_STEPS } from "../journeys/journey_graph.js";
 import { fill, h, refill } from "../shared/dom.js";
+import { textNode, valueText } from "../shared/fields.js";
 import { texts } from "../shared/messages.js";
 import { at } from "../shared/paths.js";
 import { isFiltered } from "../shared/view_state.js";
@@ -90,8 +91,8 @@ function build(board) {
       const { direction } = more;
       if (!place.contains(answer)) fill(place, answer);
       const visits = h("strong", null, shared("count_visits", { count: meta.visits }));
-      fill(nodes.summary, t.rich("visits_with", { visits, start: h("bdi", null, own.value) }));
-      const values = { count: meta.visits, start: own.value };
+      fill(nodes.summary, t.rich("visits_with", { visits, start: h("bdi", null, textNode(own.field, own.value)) }));
+      const values = { count: meta.visits, start: valueText(own.field, own.value) };
       board.announce(own.field === "pathname" ? t("visits_with_page", values) : t("visits_with_event", values));
       const choose = (/** @type {FunnelStep} */ start) => board.go({ ...board.view(), start });
       drawJourneys(nodes.diagram, { rows: data, start: own, visits: meta.visits, direction, choose });
@@ -107,7 +108,7 @@ function build(board) {
   function nothing(start, first) {
     if (isFiltered(board.view())) return noMatchState(board);
     if (!start) return emptyState({ title: t("no_visits"), words: first || t("other_days") });
-    const values = { start: start.value };
+    const values = { start: valueText(start.field, start.value) };
     const words = start.field === "pathname" ? t("no_visit_with_page", values) : t("no_visit_with_event", values);
     return emptyState({ title: t("no_journeys"), words });
   }
@@ -144,7 +145,7 @@ function build(board) {
           onclick: () => chooseStart(board, start),
         },
         start
-          ? [h("span", { class: "soft" }, KINDS[start.field]), " ", h("bdi", null, start.value)]
+          ? [h("span", { class: "soft" }, KINDS[start.field]), " ", h("bdi", null, textNode(start.field, start.value))]
           : t("choose_start"),
       ),
       choice(

@@ -4,6 +4,7 @@
 // Range, time zone and the selected reason are in the address.
 
 import { foldedSection } from "../rejected/folded_values.js";
+import { warningTitle, warningsSection } from "../rejected/warnings.js";
 import { REASONS, exampleDetail, recentDetails, explanation } from "../rejected/reasons.js";
 import { hasSameScope } from "../shared/view_state.js";
 import { bucketLabel, axisTicks } from "../shared/buckets.js";
@@ -107,15 +108,15 @@ function draw(drawing, answer) {
   const [view, span] = [board.view(), board.span()];
   const days = dayRange(span.from, span.to);
   board.announce(t("announcement", { days, count: data.events }));
-  const folded = foldedSection(data.folded);
-  if (!data.events) return fill(nodes.answer, nothing(board, days, taken), folded);
+  const stored = [warningsSection(data), foldedSection(data.folded)];
+  if (!data.events) return fill(nodes.answer, nothing(board, days, taken), stored);
   const rejected = h("strong", null, t("rejected_count", { count: data.events }));
   const counted = h("span", { class: "soft" }, t("counted_count", { count: taken }));
   fill(nodes.sum, taken === null ? rejected : t.rich("sum", { rejected, counted }));
   const chosen = data.reasons.some((/** @type {any} */ row) => row.reason === view.reason) ? view.reason : null;
   refill(nodes.figures, figures(data, chosen, board));
   if (!nodes.chartPlace.contains(nodes.chart)) fill(nodes.chartPlace, nodes.chart);
-  refill(nodes.parts, reasons(board, data), folded, examples(data.samples, view.zone));
+  refill(nodes.parts, reasons(board, data), stored, examples(data.samples, view.zone));
   if (nodes.answer.firstChild !== nodes.main) fill(nodes.answer, nodes.main, nodes.parts);
   drawing.plot.draw(chartData(board, data, chosen)).catch((/** @type {any} */ failure) => {
     fill(
@@ -225,6 +226,12 @@ function chartData(board, { days, reasons: rows }, chosen) {
   };
 }
 
+/**
+ * @param {RejectedSample} sample
+ */
+const exampleTitle = ({ reason, code }) =>
+  reason === "incomplete" ? warningTitle(code) : explanation(code, NO_WEBSITE).title;
+
 // Explicit roles: on narrow screens the style sheet changes `display`, and browsers drop the table's implicit roles.
 /**
  * @param {{ website: Website }} options
@@ -298,7 +305,7 @@ function examples(samples, zone) {
       h(
         "td",
         { class: "wrap" },
-        h("strong", null, explanation(sample.code, NO_WEBSITE).title),
+        h("strong", null, exampleTitle(sample)),
         h("span", null, " ", exampleDetail(sample)),
         sample.type ? h("span", { class: "soft" }, ` ${valueText("type", sample.type)}`) : null,
       ),

@@ -9,6 +9,7 @@ import { texts } from "../shared/messages.js";
 import { snippetBox, eventMonitor } from "../shared/onboarding.js";
 import { websiteForm } from "./websites.js";
 import { at, publicUrl } from "../shared/paths.js";
+import { readableHost } from "../shared/readable.js";
 
 const t = await texts("account");
 const shared = await texts("shared");
@@ -220,7 +221,7 @@ function eventStep(setup, website, notes = []) {
     h(
       "p",
       { class: "lead" },
-      t.rich("add_snippet_lead", { domain: h("strong", null, website.domain) }),
+      t.rich("add_snippet_lead", { domain: h("strong", null, readableHost(website.domain)) }),
       " ",
       notes.join(" "),
     ),

@@ -16,6 +16,7 @@ import { texts } from "../shared/messages.js";
 import { showWebsiteNotFound } from "../shared/website_not_found.js";
 import { snippetBox, eventMonitor } from "../shared/onboarding.js";
 import { at } from "../shared/paths.js";
+import { readableHost } from "../shared/readable.js";
 
 const t = await texts("account");
 const common = await texts("shared");
@@ -97,7 +98,7 @@ function nameCard(settings) {
   const name = field({
     label: common("name"),
     name: "name",
-    value: website.name || website.domain,
+    value: website.name || readableHost(website.domain),
     autocomplete: "off",
     autocapitalize: "sentences",
     missing: common("enter_name"),
@@ -106,7 +107,7 @@ function nameCard(settings) {
   const domain = field({
     label: t("domain"),
     name: "domain",
-    value: website.domain,
+    value: readableHost(website.domain),
     inputmode: "url",
     autocomplete: "off",
     missing: t("enter_domain"),
@@ -303,15 +304,14 @@ function deletionWords(website) {
  */
 function deletionDialog(settings, words) {
   const { website, context } = settings;
+  const domain = readableHost(website.domain);
   const typed = field({
-    label: t("type_to_confirm", { domain: website.domain }),
+    label: t("type_to_confirm", { domain }),
     name: "domain",
     autocomplete: "off",
-    missing: t("type_here", { domain: website.domain }),
+    missing: t("type_here", { domain }),
     check: (text) =>
-      text.trim().toLowerCase() === website.domain.toLowerCase()
-        ? null
-        : t("not_the_domain", { domain: website.domain }),
+      [website.domain, domain].includes(text.trim().toLowerCase()) ? null : t("not_the_domain", { domain }),
   });
   const made = form({
     fields: [typed],
@@ -319,8 +319,8 @@ function deletionDialog(settings, words) {
     busy: t("deleting"),
     danger: true,
     beside: h("button", { class: "button", type: "button", onclick: () => dialog.close() }, common("cancel")),
-    submit: async (values) => {
-      const answer = await send("DELETE", `/api/account/websites/${website.id}`, { domain: values.domain.trim() });
+    submit: async () => {
+      const answer = await send("DELETE", `/api/account/websites/${website.id}`, { domain: website.domain });
       if (!answer.ok) return answer;
       dialog.close();
       await context.refresh();

@@ -2,20 +2,34 @@
 // events. Pure, except for the nodes it creates.
 
 import { h } from "../shared/dom.js";
-import { fieldName } from "../shared/fields.js";
+import { FILTERS, fieldName } from "../shared/fields.js";
 import { number } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 
 const t = await texts("rejected");
 
-// What is stored as text and is no field to filter by.
+// Fields by which nothing is filtered.
 /** @type {Record<string, string>} */
 const OTHERS = {
   experiment: t("experiment"),
   variant: t("variant"),
   goal: t("goal"),
   property: t("property"),
+  query: t("query"),
+  event_data: t("event_data"),
+  url: t("url"),
 };
+
+/**
+ * Returns the name of a field, as the first word of a cell.
+ *
+ * @param {string} field
+ */
+export function fieldTitle(field) {
+  if (!FILTERS.includes(field)) return OTHERS[field] || field;
+  const name = fieldName(field);
+  return name[0].toUpperCase() + name.slice(1);
+}
 
 /**
  * Returns the section; null without rows. `rows`: `folded` of the read API's answer.
@@ -42,7 +56,7 @@ export function foldedSection(rows) {
       "tr",
       { dataset: { field } },
       h("td", null, h("time", { datetime: day }, day)),
-      h("td", { class: "field" }, OTHERS[field] || fieldName(field)),
+      h("td", null, fieldTitle(field)),
       h("td", { class: "num" }, number(values)),
       h("td", { class: "num" }, h("strong", null, number(events))),
     );

@@ -1,6 +1,7 @@
 // Why events are rejected: what each code means and what to do. Pure, except for the nodes it creates.
 
 import { h } from "../shared/dom.js";
+import { readableHost } from "../shared/readable.js";
 import { texts } from "../shared/messages.js";
 
 const t = await texts("rejected");
@@ -28,7 +29,7 @@ const CODES = {
   crawler: { title: t("crawlers"), means: t("crawler_means"), todo: () => t("todo_nothing") },
   origin_not_allowed: {
     title: t("origin_not_allowed"),
-    means: ({ domain }) => t("origin_not_allowed_means", { domain }),
+    means: ({ domain }) => t("origin_not_allowed_means", { domain: readableHost(domain) }),
     todo: ({ id }) =>
       t.rich("origin_not_allowed_todo", {
         link: h("a", { href: `/websites/${id}#settings` }, t("allowed_origins")),
@@ -139,7 +140,7 @@ export function exampleDetail(sample) {
  */
 function pageWords(host) {
   if (host === "ip-address") return t("page_at_ip");
-  return host || t("page_without_host");
+  return host ? readableHost(host) : t("page_without_host");
 }
 
 /**
@@ -151,6 +152,8 @@ function pageWords(host) {
  */
 export function recentDetails(samples, name, most = 4) {
   const own = samples.filter((sample) => sample.code === name);
-  const details = own.map((sample) => sample.host || sample.crawler || sample.field).filter(Boolean);
+  const details = own
+    .map((sample) => readableHost(sample.host || "") || sample.crawler || sample.field)
+    .filter(Boolean);
   return [...new Set(details)].filter((text) => text !== "ip-address").slice(0, most);
 }

@@ -1,9 +1,11 @@
-// The fields of the read API: their names and the names of their values. Pure, except valueNode, which creates elements.
+// The fields of the read API: their names and the names of their values. Pure, except valueNode and textNode, which create
+// elements.
 
 import { h } from "./dom.js";
 import { countryName, languageName } from "./formats.js";
 import { markOf } from "./marks.js";
 import { texts } from "./messages.js";
+import { apart, readableHost, readablePath } from "./readable.js";
 import { regionName } from "./regions.js";
 
 const t = await texts("shared");
@@ -87,6 +89,16 @@ const CHANNELS = {
 /** @type {Record<string, Record<string, string>>} */
 const VALUES = { channel: CHANNELS, device: DEVICES, type: TYPES };
 
+/** Fields whose values are stored in ASCII. */
+/** @type {Record<string, (value: string) => string>} */
+const READABLE = {
+  pathname: readablePath,
+  entry_page: readablePath,
+  exit_page: readablePath,
+  hostname: readableHost,
+  referrer: readableHost,
+};
+
 /** @type {Record<string, string>} */
 const UNSET = { referrer: t("unset_referrer"), country: t("unset_country") };
 
@@ -109,7 +121,7 @@ export function fieldTitle(field) {
 }
 
 /**
- * Returns the name of a value: "Germany" for DE.
+ * Returns the name of a value: "Germany" for DE, "/über-uns" for /%C3%BCber-uns.
  *
  * @param {string} field
  * @param {string} value
@@ -119,12 +131,24 @@ export function valueText(field, value) {
   if (field === "country") return countryName(value);
   if (field === "language") return languageName(value);
   if (field === "region") return regionName(value);
+  if (Object.hasOwn(READABLE, field)) return READABLE[field](value);
   const named = VALUES[field];
   return named && Object.hasOwn(named, value) ? named[value] : value;
 }
 
 /**
- * Returns a value's name as nodes: its mark before it, the tag after a language, the code after a region.
+ * Returns a value's name as nodes that keep the order of its parts in every script.
+ *
+ * @param {string} field
+ * @param {string} value
+ */
+export function textNode(field, value) {
+  const text = valueText(field, value);
+  return Object.hasOwn(READABLE, field) ? apart(text) : text;
+}
+
+/**
+ * Returns a value's name as nodes with all that belongs to it: its mark before it, the tag after a language, the code after a region.
  *
  * @param {string} field
  * @param {string} value
@@ -132,5 +156,16 @@ export function valueText(field, value) {
 export function valueNode(field, value) {
   const text = valueText(field, value);
   const isCoded = (field === "language" || field === "region") && value && text !== value;
-  return [markOf(field, value), text, isCoded ? [" ", h("span", { class: "soft" }, value)] : null];
+  return [markOf(field, value), textNode(field, value), isCoded ? [" ", h("span", { class: "soft" }, value)] : null];
+}
+
+/**
+ * Returns whether a value contains a text in lower case, as it is shown or as it is stored.
+ *
+ * @param {string} text
+ * @param {string} field
+ * @param {string} value
+ */
+export function isIn(text, field, value) {
+  return [valueText(field, value), value].some((one) => one.toLowerCase().includes(text));
 }

@@ -1,9 +1,9 @@
-// Filters as the read API names them, and their words. Pure.
+// Filters as the read API names them, and their words. Pure, except filterValueNode, which creates elements.
 //
 // A filter's key is a field and the sign of an operator, as in its parameter without "filter_": country, country!,
 // pathname*, prop.plan^. In a query the sign stands before "=": filter_country!=DE.
 
-import { FILTERS, fieldName, valueText } from "./fields.js";
+import { FILTERS, fieldName, textNode, valueText } from "./fields.js";
 import { texts } from "./messages.js";
 
 const t = await texts("shared");
@@ -127,4 +127,15 @@ export function filterText(key, values, goals) {
 export function filterValueText(field, value, goals = {}) {
   if (field === "goal") return goals[value] || value;
   return FILTERS.includes(field) ? valueText(field, value) : value || t("unset_property");
+}
+
+/**
+ * Returns the name of a value of any field as nodes.
+ *
+ * @param {string} field
+ * @param {string} value
+ * @param {Record<string, string>} [goals]
+ */
+export function filterValueNode(field, value, goals) {
+  return FILTERS.includes(field) ? textNode(field, value) : filterValueText(field, value, goals);
 }

@@ -3,7 +3,7 @@
 import { isFiltered, withKey, withoutFilters } from "./view_state.js";
 import { openWhenLoaded } from "./dialog.js";
 import { h, icon, refill } from "./dom.js";
-import { filterParts, filterText, valuesByKey } from "./filter_words.js";
+import { filterParts, filterText, filterValueNode, splitKey, valuesByKey } from "./filter_words.js";
 import { chipWords, fixedChips } from "./fixed_filters.js";
 import { texts } from "./messages.js";
 import { takesSaved } from "./saved_filters.js";
@@ -62,10 +62,13 @@ function segmentsDialog(board) {
  */
 function filterChip(key, values, board) {
   const { goals } = board.saved();
-  const parts = filterParts(key, values, goals);
+  const { field } = splitKey(key);
+  /** @type {HTMLElement[]} */
+  const nodes = values.map((value) => h("bdi", null, filterValueNode(field, value, goals)));
+  const either = nodes.reduce((first, second) => h("span", null, t.rich("either", { first, second })));
   return chip({
     key: `filter-${key}`,
-    words: chipWords(t.rich("filter_sentence", { ...parts, values: h("bdi", null, parts.values) })),
+    words: chipWords(t.rich("filter_sentence", { ...filterParts(key, values, goals), values: either })),
     title: filterText(key, values, goals),
     open: () => filterDialog(board, key),
     remove: () => board.go(withKey(board.view(), key, [])),

@@ -10,6 +10,7 @@ import { field } from "./forms.js";
 import { relativeTime, clockTime, countryName } from "./formats.js";
 import { texts } from "./messages.js";
 import { at, publicUrl } from "./paths.js";
+import { readableHost, readablePath } from "./readable.js";
 
 /** @typedef {{ name: string, code: string, file?: string, menu?: string }} Snippet */
 
@@ -229,7 +230,7 @@ function refusedOrigin(website, { origin, events }, origins, allowed) {
  */
 function notYet(website) {
   const words = website.events ? t("waiting_next") : t("waiting_first");
-  const what = t("open_page", { domain: website.domain });
+  const what = t("open_page", { domain: readableHost(website.domain) });
   return [h("span", { class: "dot" }), h("div", null, h("strong", null, words), h("p", null, what))];
 }
 
@@ -270,7 +271,7 @@ function arrived(event) {
       "div",
       null,
       h("strong", null, isNew ? t("events_arriving") : t("newest_event")),
-      h("p", { class: "arrived-path mono" }, event.event_name || event.pathname || event.type),
+      h("p", { class: "arrived-path mono" }, event.event_name || readablePath(event.pathname || "") || event.type),
       h("p", { class: "small-text" }, from),
     ),
   ];
@@ -299,7 +300,7 @@ function help(website) {
       "ul",
       { class: "plain-list" },
       h("li", null, t("check_published")),
-      h("li", null, t("check_origin", { domain: website.domain })),
+      h("li", null, t("check_origin", { domain: readableHost(website.domain) })),
       h("li", null, t("check_blocker")),
       h("li", null, t("check_curl")),
     ),

@@ -2,6 +2,7 @@
 
 import { h, icon } from "./dom.js";
 import { texts } from "./messages.js";
+import { readablePath } from "./readable.js";
 
 const t = await texts("shared");
 const PAGES = ["pathname", "entry_page", "exit_page"];
@@ -34,7 +35,8 @@ export function addressOf(field, value, domain) {
 export function pageLink(field, value, domain) {
   const href = addressOf(field, value, domain);
   if (!href) return null;
-  const label = t("open_in_new_tab", { page: value });
+  // Of a path as it is read; of a host as it is, so that it can be told from one that looks like it.
+  const label = t("open_in_new_tab", { page: field === "referrer" ? value : readablePath(value) });
   const props = { class: "page-link no-print", href, target: "_blank", rel: "noopener noreferrer" };
   return h(
     "a",

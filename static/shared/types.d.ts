@@ -324,6 +324,7 @@ interface FoldedValues {
 interface RejectedEvents {
   events: number;
   reasons: { reason: string; code: string; events: number }[];
+  warnings: { code: string; events: number }[];
   days: { time: string; codes: Record<string, number> }[];
   samples: RejectedSample[];
   folded: FoldedValues[];

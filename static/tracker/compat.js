@@ -32,17 +32,8 @@
     if (tally.add) tally.add(event);
     else (tally.q ||= []).push(["add", event]);
   };
-  // event_data is flat.
-  const flat = (values) =>
-    Object.fromEntries(
-      Object.entries(values || {}).map(([key, value]) => [
-        key,
-        value && typeof value === "object" ? JSON.stringify(value) : value,
-      ]),
-    );
   const tag = isUmami && dataset.tag ? { tag: dataset.tag } : {};
-  const sendEvent = (event_name, values) =>
-    send({ type: "event", event_name, event_data: { ...tag, ...flat(values) } });
+  const sendEvent = (event_name, values) => send({ type: "event", event_name, event_data: { ...tag, ...values } });
   const sendView = (url) => send({ type: "pageview", url: new URL(url || location.href, location.href).href });
 
   const isLocal = /^(localhost|127\.[\d.]+|\[::1\])$/.test(location.hostname);
@@ -94,12 +85,12 @@
     page.goatcounter = { ...counter, count, bind_events: () => {} };
   }
 
-  const act = ({ target, type }) => {
-    // The target of an event that a script dispatches may be the document, which has no closest().
-    const node =
-      target.closest && target.closest("[data-umami-event],[data-goatcounter-click],[class*=plausible-event-name]");
+  const act = (event) => {
+    // Of the window, the document and shadow roots in the path of an event, none has matches().
+    const tagged = "[data-umami-event],[data-goatcounter-click],[class*=plausible-event-name]";
+    const node = event.composedPath().find((one) => one.matches?.(tagged));
     // Plausible counts a form when it is submitted, and no clicks in it.
-    if (!node || (isPlausible && (node.tagName === "FORM") !== (type === "submit"))) return;
+    if (!node || (isPlausible && (node.tagName === "FORM") !== (event.type === "submit"))) return;
     const values = {};
     let name = node.dataset.umamiEvent || node.dataset.goatcounterClick;
     for (const attribute of node.attributes) {

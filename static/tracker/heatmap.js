@@ -4,8 +4,10 @@ const MAX_POINTS = 100; // the server's limit of an event
 export default (push, flush, { heatmap }, here) => {
   if (Math.random() >= (heatmap ? Number(heatmap) : 0.1)) return;
   let url, points, clicks, deepest, isDepthSent;
+  // The same path with another query is no other page.
+  const page = () => here().split("?")[0];
   const begin = () => {
-    [url, points, clicks, deepest, isDepthSent] = [here(), [], 0, 0, false];
+    [url, points, clicks, deepest, isDepthSent] = [page(), [], 0, 0, false];
     look();
   };
 
@@ -18,7 +20,7 @@ export default (push, flush, { heatmap }, here) => {
 
   // A single-page app has changed its page: send the data of the previous one.
   const turn = () => {
-    if (here() === url) return;
+    if (page() === url) return;
     send();
     begin();
   };

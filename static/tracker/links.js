@@ -5,16 +5,19 @@ const FILES =
 export default (push, flush, { links }) => {
   const wants = (kind) => !links || links.includes(kind);
 
-  const follow = (/** @type {any} */ { target, type, button }) => {
+  const follow = (/** @type {any} */ event) => {
     // auxclick is any button but the first: the second one opens a tab, the third a menu.
-    if (type === "auxclick" && button !== 1) return;
-    const link = target.closest?.("a[href], area[href]");
-    if (!link || !/^https?:$/.test(link.protocol)) return;
-    const isFile = link.hasAttribute("download") || FILES.test(link.pathname);
+    if (event.type === "auxclick" && event.button !== 1) return;
+    // Also in open shadow roots; links in SVG may have xlink:href, and their href is an object.
+    const link = event.composedPath().find((node) => node.matches?.("a[*|href], area[href]"));
+    if (!link) return;
+    const to = new URL(link.href.baseVal ?? link.href, link.baseURI);
+    if (!/^https?:$/.test(to.protocol)) return;
+    const isFile = link.hasAttribute("download") || FILES.test(to.pathname);
     // The query and the fragment may contain personal data.
-    const event_data = { url: (link.origin + link.pathname).slice(0, 1000) };
+    const event_data = { url: (to.origin + to.pathname).slice(0, 1000) };
     if (isFile && wants("downloads")) push({ type: "event", event_name: "download", event_data });
-    else if (link.hostname !== location.hostname && wants("outbound")) {
+    else if (to.hostname !== location.hostname && wants("outbound")) {
       push({ type: "event", event_name: "outbound", event_data });
     }
   };

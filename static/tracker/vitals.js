@@ -6,7 +6,8 @@ export default (push, flush, dataset, here) => {
   let vitals = {},
     isSent = false;
   // Values belong to the page that was loaded, also after a single-page app has changed its page.
-  const loaded = "hash" in dataset ? here() : performance.getEntriesByType("navigation")[0].name.split("#")[0];
+  const address = "hash" in dataset ? here() : performance.getEntriesByType("navigation")[0].name.split("#")[0];
+  const loaded = address.slice(0, 9e3);
 
   const keep = ({ name, value }) => {
     vitals[name.toLowerCase()] = name === "CLS" ? Math.round(value * 1e4) / 1e4 : Math.round(value);

@@ -5,7 +5,7 @@ import { hasFilter } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
 import { h, visuallyHidden } from "../shared/dom.js";
 import { percent, shortNumber } from "../shared/formats.js";
-import { fieldName, fieldTitle, valueNode, valueText } from "../shared/fields.js";
+import { fieldName, fieldTitle, isIn, valueNode, valueText } from "../shared/fields.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { listDialog } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
@@ -116,7 +116,7 @@ export function rankedDialog(field, metric, threshold, board) {
       const note = answer.data.length === MAX_ROWS ? ` ${t("first_rows", { max: MAX_ROWS })}` : "";
       return { rows: answer.data.filter((/** @type {VitalsRow} */ row) => row.samples), note };
     },
-    matches: (row, text) => row.value.toLowerCase().includes(text),
+    matches: (row, text) => isIn(text, field, row.value),
     draw: (rows) =>
       rankedList(field, rows, metric, threshold, board, (row) => {
         dialog.close();

@@ -5,6 +5,7 @@ import { h, icon, svg, visuallyHidden } from "../shared/dom.js";
 import { shortNumber } from "../shared/formats.js";
 import { initials } from "../shared/initials.js";
 import { texts } from "../shared/messages.js";
+import { readableHost } from "../shared/readable.js";
 
 const t = await texts("websites");
 const shared = await texts("shared");
@@ -26,7 +27,8 @@ const FIGURES = {
  * @param {ListedWebsite} website
  */
 export function websiteCard(website) {
-  const name = website.name || website.domain;
+  const domain = readableHost(website.domain);
+  const name = website.name || domain;
   const own = `/websites/${website.id}`;
   return h(
     "li",
@@ -39,7 +41,7 @@ export function websiteCard(website) {
         "div",
         { class: "grow" },
         h("h2", null, h("a", { class: "stretched", href: own }, name)),
-        name === website.domain ? null : h("p", { class: "soft small-text" }, website.domain),
+        name === domain ? null : h("p", { class: "soft small-text" }, domain),
       ),
       website.stats ? online(website.stats.active_visitors) : null,
       h(

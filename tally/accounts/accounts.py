@@ -22,6 +22,10 @@ class AccountError(ValueError):
     """A request about accounts, websites or API keys that cannot be fulfilled; the message names the fix."""
 
 
+class AccountFull(AccountError):
+    """The account has as many websites or API keys as it may have."""
+
+
 class Account(NamedTuple):
     """An owner of websites and API keys."""
 
@@ -116,6 +120,15 @@ def set_plan(connection: sqlite3.Connection, email: str, plan: str) -> None:
     """Change the plan of an account. Raises AccountError."""
     number = find_account(connection, email).number
     connection.execute("/* accounts.set_plan */ update account set plan = ? where number = ?", (plan, number))
+
+
+def credentials_of(connection: sqlite3.Connection, email: str) -> tuple[int, str | None]:
+    """Return the number of the account with an address and the hash of its password; 0 and None without account."""
+    try:
+        number = find_account(connection, email).number
+    except AccountError:
+        return 0, None
+    return number, password_hash_of(connection, number)
 
 
 def password_hash_of(connection: sqlite3.Connection, number: int) -> str | None:

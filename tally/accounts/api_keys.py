@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import NamedTuple
 
-from tally.accounts.accounts import PLANS_WITH_KEYS, Account, AccountError
+from tally.accounts.accounts import PLANS_WITH_KEYS, Account, AccountError, AccountFull
 
 # Shown in lists to identify keys: `tly_` and 8 characters, 48 bits of the key's 256.
 PREFIX_LENGTH = 12
 KEY_START = "tly_"
+# Of an account: one for each program that reads, and some.
+MAX_KEYS = 100
 
 
 class ApiKey(NamedTuple):
@@ -52,12 +54,18 @@ def key_digest(value: str, salt: bytes) -> bytes:
 
 
 def create_api_key(connection: sqlite3.Connection, owner: Account, name: str, now_ms: int) -> str:
-    """Create an API key and return its value, which is not stored. Raises AccountError on a plan without keys."""
+    """Create an API key and return its value, which is not stored.
+
+    Raises AccountError on a plan without keys, AccountFull where the account has MAX_KEYS.
+    """
     if owner.plan not in PLANS_WITH_KEYS:
         raise AccountError(
             f"{owner.email} is on the {owner.plan} plan, which has no API keys:"
             f" change it with `account plan {owner.email} pro`."
         )
+    statement = "/* api_keys.count */ select count(*) from api_key where account = ?"
+    if connection.execute(statement, (owner.number,)).fetchone()[0] >= MAX_KEYS:
+        raise AccountFull(f"The account has {MAX_KEYS} API keys, the most that it may have: revoke one first.")
     value = KEY_START + secrets.token_urlsafe(32)
     connection.execute(
         "/* api_keys.create */ insert into api_key (account, name, prefix, digest, created_ms) values (?, ?, ?, ?, ?)",

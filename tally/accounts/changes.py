@@ -104,7 +104,9 @@ def add_website(
     *,
     again: bool,
 ) -> str:
-    """Add a website and return its id. Raises DomainTaken where the account has the domain, unless `again`."""
+    """Add a website and return its id. Raises AccountFull, and DomainTaken where the account has the domain, unless
+    `again`."""
+    websites.check_website_count(connection, owner.number)
     if not again:
         check_domain_unused(connection, owner.number, domain)
     return websites.add_website(connection, owner, domain, name, origins, now_ms)

@@ -6,8 +6,12 @@ as much as an idle server needs in all; for the same reason the caller computes 
 
 A hash contains its parameters. One with other parameters is verified with those and `is_outdated`: it is replaced after
 the next successful sign-in. For an email address without an account, `NO_ACCOUNT` is compared, which takes as long.
+
+Hashed is the text in Unicode's form NFC: a macOS keyboard, a paste and a password manager may write the same "é" as one
+character or as two.
 """
 
+import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -30,13 +34,13 @@ RULE = f"A password has {MIN_CHARACTERS} to {MAX_CHARACTERS} characters"
 
 
 def is_allowed(password: str) -> bool:
-    """Return whether a new password satisfies RULE."""
-    return MIN_CHARACTERS <= len(password) <= MAX_CHARACTERS
+    """Return whether a password satisfies RULE."""
+    return MIN_CHARACTERS <= len(_composed(password)) <= MAX_CHARACTERS
 
 
 def hashed(password: str) -> str:
     """Return the hash to store: 20 to 40 ms and 19 MiB."""
-    return _hasher().hash(password)
+    return _hasher().hash(_composed(password))
 
 
 def is_right(password_hash: str, password: str) -> bool:
@@ -44,7 +48,7 @@ def is_right(password_hash: str, password: str) -> bool:
     from argon2.exceptions import InvalidHashError, VerificationError
 
     try:
-        return _hasher().verify(password_hash, password)
+        return _hasher().verify(password_hash, _composed(password))
     except (VerificationError, InvalidHashError):
         return False
 
@@ -52,6 +56,14 @@ def is_right(password_hash: str, password: str) -> bool:
 def is_outdated(password_hash: str) -> bool:
     """Return whether a hash has other parameters than the current ones."""
     return _hasher().check_needs_rehash(password_hash)
+
+
+def _composed(password: str) -> str:
+    """Return NFC; a text that is longer than any allowed password can be is returned as it is.
+
+    A character is at most four in another form, and sorting combining characters takes quadratic time.
+    """
+    return unicodedata.normalize("NFC", password) if len(password) <= 4 * MAX_CHARACTERS else password
 
 
 @lru_cache(maxsize=1)

@@ -11,12 +11,15 @@ import uuid
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from tally.accounts.accounts import Account, AccountError
+from tally.accounts.accounts import Account, AccountError, AccountFull
 from tally.accounts.exclusions import Exclusions, all_exclusions
 from tally.accounts.usage import month_of
 
 if TYPE_CHECKING:  # reading time zone data takes longer than most commands
     from tally.timeranges import WeekStart
+
+# Of an account. Each is in memory, and all of them are in one answer for the list of websites.
+MAX_WEBSITES = 1_000
 
 
 class Website(NamedTuple):
@@ -122,6 +125,13 @@ def add_website(
     ).fetchone()
     _add_origins(connection, row[0], origins)
     return id
+
+
+def check_website_count(connection: sqlite3.Connection, owner: int) -> None:
+    """Raise AccountFull if the account has MAX_WEBSITES."""
+    statement = "/* websites.count */ select count(*) from website where account = ?"
+    if connection.execute(statement, (owner,)).fetchone()[0] >= MAX_WEBSITES:
+        raise AccountFull(f"The account has {MAX_WEBSITES:,} websites, the most that it may have: delete one first.")
 
 
 def check_domain_unused(connection: sqlite3.Connection, owner: int, domain: str) -> None:

@@ -22,10 +22,11 @@ from tally.accounts.accounts import (
     PLANS_WITH_KEYS,
     Account,
     AccountError,
+    AccountFull,
     Owner,
     check_email,
     check_name,
-    password_hash_of,
+    credentials_of,
     set_password_hash,
     set_time_zone,
 )
@@ -121,37 +122,36 @@ async def log_in(request: web.Request) -> web.Response:
     auth.check_site(request)
     sent = await body(request, ("email", "password"))
     email, password = text(sent, "email").strip(), text(sent, "password")
-    await auth.store.read_changes()
     owner = next((one for one in auth.store.registry.owners.values() if one.email.lower() == email.lower()), None)
     attempt = auth.take_try(request, email, owner)
-    # Unknown addresses take the same work: no account has the number 0.
-    password_hash = await _checked(auth, attempt, 0 if owner is None else owner.number, password)
-    if owner is None or password_hash is None:
+    number, password_hash = await _checked(auth, attempt, email, password)
+    if password_hash is None:
         raise ApiError(errors.WRONG_CREDENTIALS)
-    await auth.log_in(request, owner.number, password_hash)
-    return _data(_account(request, auth, owner))
+    await auth.log_in(request, number, password_hash)
+    return _data(_account(request, auth, auth.store.registry.owners[number]))
 
 
-async def _checked(auth: Auth, attempt: Try, account: int, password: str) -> str | None:
-    """Return the hash of the account's password if it is this one, renewed if its parameters are outdated.
+async def _checked(auth: Auth, attempt: Try, email: str, password: str) -> tuple[int, str | None]:
+    """Return an account and the hash of its password, renewed if its parameters are outdated; None if it is another.
 
-    Gives the try back if the password was right or could not be checked.
+    Reads the database, so that an account that another process has just created is found. Unknown addresses take the
+    same work. Gives the try back if the password was right or could not be checked.
     """
-    is_known = attempt.is_known
     try:
-        stored = await auth.store.lookup(password_hash_of, account)
-        is_right = await auth.hashing(passwords.is_right, stored or passwords.NO_ACCOUNT, password, is_known=is_known)
+        async with auth.password_turn(is_known=attempt.is_known):
+            number, stored = await auth.store.lookup(credentials_of, email)
+            is_right = await auth.hashed_now(passwords.is_right, stored or passwords.NO_ACCOUNT, password)
     except BaseException:
         attempt.give_back()
         raise
     if not is_right or stored is None:
-        return None
+        return number, None
     attempt.give_back()
     if not passwords.is_outdated(stored):
-        return stored
-    anew = await auth.hashing(passwords.hashed, password, is_known=is_known)
-    await auth.store.change(set_password_hash, account, anew, stored)
-    return anew
+        return number, stored
+    anew = await auth.hashing(passwords.hashed, password, is_known=attempt.is_known)
+    await auth.store.change(set_password_hash, number, anew, stored)
+    return number, anew
 
 
 async def log_out(request: web.Request) -> web.Response:
@@ -210,7 +210,7 @@ async def change_password(request: web.Request) -> web.Response:
     revokes_keys, revokes_links = flag(sent, "revoke_keys"), flag(sent, "revoke_share_links")
     attempt = auth.take_try(request, session.owner.email, session.owner)
     number = session.owner.number
-    stored = await _checked(auth, attempt, number, current)
+    _, stored = await _checked(auth, attempt, session.owner.email, current)
     if stored is None:
         raise ApiError(errors.WRONG_PASSWORD, field="current")
     password_hash = await auth.hashing(passwords.hashed, new, is_known=True)
@@ -293,7 +293,10 @@ async def create_key(request: web.Request) -> web.Response:
     if owner.plan not in PLANS_WITH_KEYS:
         raise ApiError(errors.PLAN_HAS_NO_KEYS)
     owned_by, now_ms = Account(owner.number, owner.email, owner.plan), auth.clock.wall_ms()
-    value = await auth.store.change(create_api_key, owned_by, name, now_ms)
+    try:
+        value = await auth.store.change(create_api_key, owned_by, name, now_ms)
+    except AccountFull as full:
+        raise ApiError(errors.TOO_MANY_KEYS, str(full)) from None
     key = auth.store.key(value)
     if key is None:  # revoked by the command line meanwhile
         raise ApiError(errors.UNKNOWN_KEY)

@@ -7,20 +7,20 @@ Every handler of /api/account uses:
   other host and no plain connection can set; a cookie of the plain name is ignored there.
 - `body`: a JSON object with known fields.
 
-Passwords are hashed on one thread, one at a time (19 MiB each), with a short queue. tally/accounts/sign_in.py limits
-how often a password may be tried; known browsers, by a session or a device cookie, have a queue of their own for the
-thread. Nothing here is logged.
+Passwords are hashed on one thread, one at a time (19 MiB each), with a short queue, of which a random request is
+refused where it is full, so that a flood does not keep out the others. tally/accounts/sign_in.py limits how often a
+password may be tried; known browsers, by a session or a device cookie, have a queue of their own and take turns with
+the others. Nothing here is logged.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-import orjson
 from aiohttp import web
 
 from tally import errors
@@ -32,13 +32,15 @@ from tally.accounts.share_links import ShareLink
 from tally.accounts.sign_in import SignInLimits, TooManyTries, Try
 from tally.clock import Clock
 from tally.errors import ApiError
-from tally.events.client import Network, is_proxy
+from tally.events.client import Network, is_proxy, wider_networks
+from tally.events.json_text import read_json
 from tally.http.body import read_body
 from tally.http.request_paths import public_prefix
 from tally.http.responses import RESPONSE_COOKIES
 from tally.ingest.collector import COLLECTOR
 from tally.ingest.store import Store
 from tally.rate_limit import Buckets
+from tally.storage.fair_queue import FairQueue
 
 T = TypeVar("T")
 
@@ -76,8 +78,8 @@ class Auth:
         self._sign_in, self._link_tries = SignInLimits(), SignInLimits()
         self._trusted = trusted
         self._thread = ThreadPoolExecutor(1, "passwords")
-        # Passwords that wait for the thread: of known browsers (True) and of others.
-        self._waiting = {True: 0, False: 0}
+        # The turn to use the thread. Known browsers (True) and others wait in queues of their own.
+        self._turns = FairQueue([self._thread], MAX_WAITING)
 
     @property
     def needs_setup(self) -> bool:
@@ -239,18 +241,34 @@ class Auth:
 
     # --- checking passwords
 
-    async def hashing(self, do: Callable[..., T], *what: Any, is_known: bool = False) -> T:
-        """Return what a slow function of tally/accounts/passwords.py returns, run one at a time.
+    @contextlib.asynccontextmanager
+    async def password_turn(self, *, is_known: bool = False) -> AsyncIterator[None]:
+        """Wait until no other password is checked, and keep others waiting until the block ends.
 
-        `is_known`: for a known browser, whose queue others cannot fill. Raises ApiError 503.
+        `is_known`: for a known browser, whose queue others cannot fill. Raises ApiError 503 where the queue is full and
+        this request is the one that is refused.
         """
-        if self._waiting[is_known] >= MAX_WAITING:
-            raise ApiError(errors.OVERLOADED, "Too many sign-ins at once: try again in a moment.", retry_after_s=1)
-        self._waiting[is_known] += 1
+        waiting = self._turns.request_or_refuse(is_known)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, do, *what)
+            turn = await waiting
+        except BaseException:
+            self._turns.withdraw(is_known, waiting)
+            raise
+        if turn is None:
+            raise ApiError(errors.OVERLOADED, "Too many sign-ins at once: try again in a moment.", retry_after_s=1)
+        try:
+            yield
         finally:
-            self._waiting[is_known] -= 1
+            self._turns.release(turn)
+
+    async def hashed_now(self, do: Callable[..., T], *what: Any) -> T:
+        """Return what a slow function of tally/accounts/passwords.py returns. Called in a `password_turn`."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, do, *what)
+
+    async def hashing(self, do: Callable[..., T], *what: Any, is_known: bool = False) -> T:
+        """The same in a turn of its own. Raises ApiError 503."""
+        async with self.password_turn(is_known=is_known):
+            return await self.hashed_now(do, *what)
 
     def take_try(self, request: web.Request, email: str | None = None, owner: Owner | None = None) -> Try:
         """Count a try of a password, or of another secret where no email address is given. Raises ApiError 429.
@@ -269,8 +287,11 @@ class Auth:
     def _take(
         self, limits: SignInLimits, request: web.Request, name: str | None, browser: bytes | None, version: bytes
     ) -> Try:
+        address = self.client(request)
         try:
-            return limits.take(self.client(request), name, browser, self.clock.monotonic_ns, version)
+            return limits.take(
+                address, name, browser, self.clock.monotonic_ns, version, networks=wider_networks(address)
+            )
         except TooManyTries as refused:
             message = "Too many attempts: retry after the seconds of Retry-After."
             raise ApiError(errors.RATE_LIMITED, message, retry_after_s=refused.wait_s) from None
@@ -310,8 +331,8 @@ async def body(request: web.Request, fields: Collection[str]) -> dict[str, Any]:
     if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
         raise ApiError(errors.UNSUPPORTED_MEDIA_TYPE)
     try:
-        sent = orjson.loads(await read_body(request))
-    except orjson.JSONDecodeError:
+        sent = read_json(await read_body(request))
+    except ValueError:
         raise ApiError(errors.INVALID_JSON) from None
     if not isinstance(sent, dict):
         raise ApiError(errors.INVALID_BODY, "The body must be a JSON object.")

@@ -12,6 +12,7 @@ from typing import Any
 from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.params import Filters, Ranged, SavedFilters, Sent
+from tally.events.filters import stored_form
 from tally.events.validation import MAX_EVENT_DATA_BYTES
 from tally.reports.event_data import PERCENTILES, Numbers
 from tally.reports.report_engine import (
@@ -62,6 +63,7 @@ def check_steps(given: Sequence[str]) -> tuple[Step, ...]:
 
 def _step(given: str, name: str, fields: Sequence[str] = STEP_FIELDS, forms: str = _STEP_FORMS) -> Step:
     field, _, value = given.partition(":")
+    value = stored_form(field, value)
     if field not in fields or not value or len(value) > _MAX_STEP_CHARACTERS:
         message = f"{name} must be {forms}, at most {_MAX_STEP_CHARACTERS} characters (got {params.shown(given)})."
         raise params.invalid(name, message)

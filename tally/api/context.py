@@ -72,6 +72,10 @@ class ReadApi:
 READ_API = web.AppKey("read_api", ReadApi)
 
 
+BY_KEY = "Authorization"
+"""The header with which a program authorises a request, by an API key."""
+
+
 class View(NamedTuple):
     """What a request may read: a website; only its traffic, without event_data, where `is_shared`.
 
@@ -84,6 +88,11 @@ class View(NamedTuple):
     is_shared: bool = False
     filters: tuple[Filter, ...] = ()
     hides_events: bool = False
+
+    @property
+    def is_of_pages(self) -> bool:
+        """Return whether a page of the server asked, whose downloads a person opens, and no program with a key."""
+        return self.by != BY_KEY
 
     @property
     def claim(self) -> Claim:

@@ -117,7 +117,8 @@ async def _answer(api: ReadApi, report: Report[Any], checked: ReportRequest[Any]
         raise ApiError(errors.BEYOND_RETENTION, message, field="from") from None
     if not checked.csv and answer.data is not None:
         return json_response({"data": answer.data, "meta": answer.meta}, headers=answer.headers)
-    response = table_response(answer.columns or report.columns, answer.rows, dict(answer.meta), checked.csv)
+    columns, has_mark = answer.columns or report.columns, checked.view.is_of_pages
+    response = table_response(columns, answer.rows, dict(answer.meta), checked.csv, has_mark=has_mark)
     response.headers.update(answer.headers)
     return response
 

@@ -2,7 +2,8 @@
 
 A page ends with a cursor: the range, the last event's time and id, and the newest id of the first page, with a message
 authentication code over these and the query's parameters, keyed by the database's salt. A cursor of another website or
-query is rejected. No event is missing or repeated across the pages of a list, even if events arrive meanwhile.
+query is rejected. No event is missing or repeated across the pages of a list, even if events arrive meanwhile. A filter
+on a field of visits is an exception: only the present values of a visit are stored (docs/reference/read-api.md).
 """
 
 import base64

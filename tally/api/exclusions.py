@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from ipaddress import ip_interface
 from typing import Any
+from urllib.parse import unquote
 
 from aiohttp import web
 
@@ -19,7 +20,7 @@ from tally.api.auth import AUTH, Auth, invalid
 from tally.api.context import READ_API
 from tally.errors import ApiError
 from tally.events.client import unmapped
-from tally.events.urls import BadHost, normal_host
+from tally.events.urls import BadHost, normal_host, normal_path
 from tally.http.responses import json_response
 from tally.ingest.collector import COLLECTOR
 
@@ -67,7 +68,8 @@ def _values(kind: str, given: Any) -> list[str]:
     values: dict[str, None] = {}
     for one in given:
         text = one.strip()
-        if not text or len(text) > MAX_CHARACTERS:
+        # An escape counts as what it stands for, so that a list as it is answered can be sent again.
+        if not text or len(unquote(text)) > MAX_CHARACTERS:
             raise invalid(kind, f"{kind}: each must have 1 to {MAX_CHARACTERS} characters.")
         try:
             values[_CHECKS[kind](text)] = None
@@ -99,7 +101,7 @@ def _page(text: str) -> str:
     """Return a pattern of pages. Raises ValueError."""
     if not text.startswith(("/", "*")) or "?" in text or "#" in text:
         raise ValueError(f"{text} is no page: write its path alone, such as /admin/*, where * is any text.")
-    return re.sub(r"\*+", "*", text)
+    return re.sub(r"\*+", "*", normal_path(text))
 
 
 def _hostname(text: str) -> str:

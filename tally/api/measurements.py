@@ -12,6 +12,7 @@ from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.params import Filters, Ranged, SavedFilters, Sent
 from tally.events.dimensions import FIELDS
+from tally.events.urls import MAX_PATH_CHARACTERS, normal_path
 from tally.events.validation import METRICS
 from tally.reports import significance
 from tally.reports.experiments import Arm
@@ -24,8 +25,6 @@ from tally.timestamps import DAY_MS, iso
 
 # As many rows as a time series may have.
 _MAX_DAYS = 10_000
-# The longest pathname that is stored.
-_MAX_PATHNAME_CHARACTERS = 8_192
 _SUMMARY = ("samples", *(f"p{percent}" for percent in PERCENTILES), "good", "needs_improvement", "poor")
 _ARM = ("conversions", "rate", "rate_low", "rate_high", "lift", "p_value", "p_value_any_time", "enough_data")
 VITALS_COLUMNS = ("metric", "unit", *_SUMMARY)
@@ -171,8 +170,9 @@ def _pathname(sent: Sent) -> str:
     given = sent.value("pathname")
     if given is None:
         raise params.invalid("pathname", "pathname is required: the path of the page, such as / or /pricing.")
-    if len(given) > _MAX_PATHNAME_CHARACTERS:
-        message = f"pathname must have at most {_MAX_PATHNAME_CHARACTERS} characters (got {len(given)})."
+    given = normal_path(given)
+    if len(given) > MAX_PATH_CHARACTERS:
+        message = f"pathname must have at most {MAX_PATH_CHARACTERS} characters (got {len(given)})."
         raise params.invalid("pathname", message)
     return given
 

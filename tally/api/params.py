@@ -25,7 +25,7 @@ from multidict import MultiDict, MultiMapping
 from tally import errors
 from tally.accounts.definitions import Definition, Kind
 from tally.errors import ApiError
-from tally.events.filters import OPERATORS, PROPERTY_PREFIX, Filter
+from tally.events.filters import OPERATORS, PROPERTY_PREFIX, Filter, stored_form
 from tally.events.validation import MAX_EVENT_DATA_BYTES, TYPES
 from tally.reports.report_engine import FILTERS, WIDTHS, Goal
 from tally.timeranges import (
@@ -238,15 +238,15 @@ def _comparison(sent: Sent, whole: bool) -> Comparison | None:
     if not kind:
         return None
     span = _range(sent, parse_range)
-    try:
-        if kind == "custom":
+    if kind == "custom":
+        try:
             with_ = parse_range(*ends, span.tz.key, sent.now_ms + 1)
-            return Comparison(kind, match_weekday, with_.from_ms, with_.to_ms, with_.to_ms)
-        from_ms, whole_to_ms = _other(span, kind, match_weekday, None)
-        _, to_ms = _other(span, kind, match_weekday, None if whole else passed(span, sent.now_ms))
-        return Comparison(kind, match_weekday, from_ms, to_ms, whole_to_ms)
-    except BadTime as bad:
-        raise invalid(f"compare_{bad.field}" if kind == "custom" else "compare", f"{bad}.") from None
+        except BadTime as bad:
+            raise invalid(f"compare_{bad.field}", f"{bad}.") from None
+        return Comparison(kind, match_weekday, with_.from_ms, with_.to_ms, with_.to_ms)
+    from_ms, whole_to_ms = _other(span, kind, match_weekday, None)
+    _, to_ms = _other(span, kind, match_weekday, None if whole else passed(span, sent.now_ms))
+    return Comparison(kind, match_weekday, from_ms, to_ms, whole_to_ms)
 
 
 def _other(span: Range, kind: str, match_weekday: bool, until_ms: int | None) -> tuple[int, int]:
@@ -298,6 +298,8 @@ def _filter(name: str, values: tuple[str, ...], sent: Sent, fields: Sequence[str
             raise invalid(name[:100], f"{PROPERTY_PREFIX} must be followed by the name of a property.")
     elif of.field not in fields:
         raise _unknown_filter(name, of.field, fields, properties)
+    values = tuple(dict.fromkeys(stored_form(of.field, one, is_part=not of.is_exact) for one in values))
+    of = dataclasses.replace(of, values=values)
     longest = max(map(len, values))
     if longest > _MAX_CHARACTERS:
         raise invalid(name[:100], f"{name[:100]} must have at most {_MAX_CHARACTERS} characters (got {longest}).")

@@ -15,24 +15,18 @@ from tally import errors
 from tally.accounts.accounts import PLANS_WITH_KEYS
 from tally.accounts.api_keys import ApiKey
 from tally.api import params
-from tally.api.context import READ_API, ReadApi, View, caching, has_any_tag, has_tag
+from tally.api.context import BY_KEY, READ_API, ReadApi, View, caching, has_any_tag, has_tag
 from tally.api.overview import OverviewParameters, overview
 from tally.api.params import Sent
 from tally.errors import ApiError
-from tally.http.responses import RESPONSE_HEADERS, json_response
+from tally.http.responses import RESPONSE_HEADERS, json_response, preflight_response
 from tally.reports.report_engine import Claim, Requester
 from tally.timestamps import iso
 
-PREFLIGHT = {
-    "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS",
-    "Access-Control-Allow-Headers": "Authorization, If-None-Match",
-    "Access-Control-Max-Age": "86400",
-}
 _BEARER = re.compile(r"bearer +(.+)", re.IGNORECASE)
 # RFC 6750, 3: at least one parameter; 3.1: an error only where a key was sent, not for another scheme.
 _NO_KEY = {"WWW-Authenticate": 'Bearer realm="Tally"'}
 _WRONG_KEY = {"WWW-Authenticate": 'Bearer realm="Tally", error="invalid_token"'}
-_BY = "Authorization"
 
 
 async def _key(request: web.Request, api: ReadApi) -> ApiKey:
@@ -72,7 +66,7 @@ async def by_key(request: web.Request) -> View:
     """Authorise a request by its API key. Raises ApiError 401, 403, 404, 429."""
     api = request.app[READ_API]
     key = await _key(request, api)
-    return View(await api.website(request, key.account), _BY)
+    return View(await api.website(request, key.account), BY_KEY)
 
 
 async def websites(request: web.Request) -> web.Response:
@@ -88,7 +82,7 @@ async def websites(request: web.Request) -> web.Response:
         figures = await overview(api, own, period, requester)
     etag = api.etag("websites", own, period, figures)
     if has_tag(request, etag) or has_any_tag(request):
-        return web.Response(status=304, headers=caching(etag, _BY))
+        return web.Response(status=304, headers=caching(etag, BY_KEY))
     data: list[dict[str, Any]] = [
         {
             "id": w.id,
@@ -103,9 +97,9 @@ async def websites(request: web.Request) -> web.Response:
     ]
     for row, of in zip(data, figures, strict=False):
         row["stats"] = of
-    return json_response({"data": data, "meta": {"stats": period} if period else {}}, headers=caching(etag, _BY))
+    return json_response({"data": data, "meta": {"stats": period} if period else {}}, headers=caching(etag, BY_KEY))
 
 
 async def preflight(request: web.Request) -> web.Response:
     """Respond to the preflight of a page of another origin that reads with a key."""
-    return web.Response(status=204, headers=PREFLIGHT)
+    return preflight_response(request, "GET, HEAD, OPTIONS", "Authorization, If-None-Match")

@@ -1,11 +1,14 @@
 """The report of rejected events: counts by day and error code, examples, and folded values.
 
-Events are counted by whole days of the requested time zone. An example has time, type, reason and
-which field; of a foreign origin the host, of a crawler the name. Nothing in it identifies a visitor. Error codes belong
-to a reason each (tally/ingest/rejected_events.py), by which the page groups them.
+Events that are stored without a field are not rejected: they are listed as warnings, and in CSV with their reason.
+
+Events are counted by whole days of the requested time zone. An example has time, type, reason and which field; of a
+foreign origin the host, of a crawler the name. Nothing in it identifies a visitor. Error codes belong to a reason each
+(tally/ingest/rejected_events.py), by which the page groups them.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
@@ -13,7 +16,7 @@ from typing import Any
 from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.traffic import buckets_of
-from tally.ingest.rejected_events import REASONS
+from tally.ingest.rejected_events import REASONS, WARNINGS
 from tally.reports.report_engine import RejectedExample
 from tally.timeranges import Range
 from tally.timestamps import iso
@@ -39,16 +42,23 @@ async def rejected(api: ReadApi, request: ReportRequest[RejectedParameters]) -> 
     sums: Counter[str] = Counter()
     for _, counts in days:
         sums.update(counts)
-    ranked = sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))
+    ranked = [(code, sums[code]) for code in sorted(sums, key=lambda code: (-sums[code], code))]
+    reasons = [_named(code) | {"events": events} for code, events in ranked if code not in WARNINGS]
     data = {
-        "events": sums.total(),
-        "reasons": [_named(code) | {"events": events} for code, events in ranked],
-        "days": [{"time": time, "events": sum(counts.values()), "codes": counts} for time, counts in days],
+        "events": sum(reason["events"] for reason in reasons),
+        "reasons": reasons,
+        "warnings": [{"code": code, "events": events} for code, events in ranked if code in WARNINGS],
+        "days": [_day(time, counts) for time, counts in days],
         "samples": [_example(one, span.tz) for one in found.examples],
         "folded": [one._asdict() for one in found.folded],
     }
     rows = ((time, _REASON_OF[code], code, events) for time, counts in days for code, events in counts.items())
     return Answer(request.meta(), rows, data)
+
+
+def _day(time: str, counts: Mapping[str, int]) -> dict[str, Any]:
+    rejected = {code: events for code, events in counts.items() if code not in WARNINGS}
+    return {"time": time, "events": sum(rejected.values()), "codes": rejected}
 
 
 def _named(code: str) -> dict[str, Any]:

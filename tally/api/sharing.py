@@ -185,7 +185,7 @@ async def unlock(request: web.Request) -> web.Response:
     if password_hash:
         attempt = auth.take_link_try(request, link)
         try:
-            is_right = len(password) <= passwords.MAX_CHARACTERS and await auth.hashing(
+            is_right = passwords.is_allowed(password) and await auth.hashing(
                 passwords.is_right, password_hash, password
             )
         except BaseException:

@@ -56,3 +56,5 @@ class SingleFlight(Generic[T]):
         if not flight.task.cancelled():
             # Retrieved, so that asyncio does not report it where no request waits any more.
             flight.task.exception()
+        # The frames of an error's traceback have the flight: it would be in a cycle with the task that keeps it.
+        del flight.task

@@ -17,7 +17,7 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts import changes
-from tally.accounts.accounts import Account, AccountError, check_name
+from tally.accounts.accounts import Account, AccountError, AccountFull, check_name
 from tally.accounts.changes import WebsiteDeleted
 from tally.accounts.share_links import ShareLink
 from tally.accounts.websites import DomainTaken, Website, WebsiteSettings, check_currency, delete_website
@@ -128,6 +128,8 @@ async def add(request: web.Request) -> web.Response:
         id = await auth.store.change(changes.add_website, owned_by, domain, name, origins, now_ms, again=again)
     except DomainTaken as taken:
         raise _exists(domain, taken) from None
+    except AccountFull as full:
+        raise ApiError(errors.TOO_MANY_WEBSITES, str(full)) from None
     return await _one(request, id, notes, 201)
 
 

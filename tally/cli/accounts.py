@@ -19,7 +19,7 @@ from tally.accounts.accounts import (
     set_plan,
 )
 from tally.accounts.websites import all_websites
-from tally.cli.console import Failure, add_command, add_group, argument, database, now_ms, say
+from tally.cli.console import Failure, add_command, add_group, argument, database, now_ms, say, show_row
 from tally.settings import Settings
 
 
@@ -95,4 +95,4 @@ def _list_accounts(given: argparse.Namespace, settings: Settings) -> None:
         owners, websites = all_owners(connection).values(), all_websites(connection)
     for owner in owners:
         own = sum(website.account == owner.number for website in websites)
-        print(owner.email, owner.plan, own, sep="\t")
+        show_row(owner.email, owner.plan, own)

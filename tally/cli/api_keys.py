@@ -8,7 +8,7 @@ import argparse
 
 from tally.accounts.accounts import check_email, check_name, find_account
 from tally.accounts.api_keys import all_api_keys, check_prefix, create_api_key, revoke_api_key
-from tally.cli.console import add_account_option, add_command, add_group, argument, database, now_ms, say
+from tally.cli.console import add_account_option, add_command, add_group, argument, database, now_ms, say, show_row
 from tally.settings import Settings
 from tally.timestamps import iso
 
@@ -40,7 +40,7 @@ def _list_keys(given: argparse.Namespace, settings: Settings) -> None:
         listed = [key for key in all_api_keys(connection).values() if owner in (None, key.account)]
     for key in listed:
         used = iso(key.last_used_ms) if key.last_used_ms else "never"
-        print(key.prefix, key.name, iso(key.created_ms), used, sep="\t")
+        show_row(key.prefix, key.name, iso(key.created_ms), used)
 
 
 def _revoke_key(given: argparse.Namespace, settings: Settings) -> None:

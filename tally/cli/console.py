@@ -51,9 +51,24 @@ class Failure(Exception):
         self.status = status
 
 
+def printable(text: str) -> str:
+    """Return a text with control characters and the like escaped.
+
+    A terminal would obey those that a file, another server or a visitor has sent.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape", "surrogatepass").decode() for one in text)
+
+
 def say(message: str) -> None:
-    """Print a message on standard error."""
-    print(message, file=sys.stderr, flush=True)
+    """Print a message on standard error. Only its line breaks and tabs reach a terminal as they are."""
+    print(re.sub(r"[^\n\t]+", lambda found: printable(found[0]), message), file=sys.stderr, flush=True)
+
+
+def show_row(*values: object) -> None:
+    """Print values on standard output, with tabs between them."""
+    print(*(printable(str(value)) for value in values), sep="\t")
 
 
 def now_ms() -> int:

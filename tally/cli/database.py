@@ -26,6 +26,7 @@ from tally.cli.console import (
     now_ms,
     say,
     set_function,
+    show_row,
 )
 from tally.events.urls import readable_host
 from tally.maintenance import backup as backup_module
@@ -312,7 +313,7 @@ def _retention(given: argparse.Namespace, settings: Settings) -> None:
         if given.website is None:
             for website in all_websites(connection):
                 days = retention.keep_days_of(connection, website.number, settings.keep_days)
-                print(website.id, readable_host(website.domain), days or "forever", sep="\t")
+                show_row(website.id, readable_host(website.domain), days or "forever")
             return
         website = find_website(connection, given.website)
         now = retention.keep_days_of(connection, website.number, settings.keep_days)

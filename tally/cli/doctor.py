@@ -10,7 +10,7 @@ Findings go to standard output, one line each, with the fix on the next line. Th
 import argparse
 from collections.abc import Callable, Iterator
 
-from tally.cli.console import Failure, add_setting, argument, now_ms, say, set_function
+from tally.cli.console import Failure, add_setting, argument, now_ms, printable, say, set_function
 from tally.http.certificate_renewal import CERTIFICATE_FILE, STATE_FILE, read_state, shown, store_of
 from tally.http.tls import Tls
 from tally.maintenance.doctor_checks import (
@@ -60,9 +60,9 @@ def _doctor(given: argparse.Namespace, settings: Settings) -> None:
     case = Case(settings, path, now_ms(), is_quick=given.quick, identity=given.identity)
     faults = 0
     for finding in examine(case, is_drill=given.restore_drill):
-        print(f"{_MARKS[finding.mark]:<6} {finding.topic:<11}  {finding.words}", flush=True)
+        print(f"{_MARKS[finding.mark]:<6} {finding.topic:<11}  {printable(finding.words)}", flush=True)
         if finding.todo:
-            print(f"{'->':>18}  {finding.todo}", flush=True)
+            print(f"{'->':>18}  {printable(finding.todo)}", flush=True)
         faults += finding.mark == "fault"
     if faults:
         raise Failure(f"{counted(faults, 'problem')} found: see FAULT above.")

@@ -6,15 +6,18 @@ characters as escapes, and CSV marks formulas.
 """
 
 import argparse
+import contextlib
+import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
 import orjson
 
-from tally.cli.console import Failure, argument, database, say, set_function
+from tally.cli.console import Failure, argument, database, printable, say, set_function
 from tally.settings import Settings
 from tally.transfer.query import BadQuery, open_query
 
@@ -24,6 +27,8 @@ _MAX_SECONDS = 86_400
 # The rows that are kept in memory at once; the widths of a table's columns follow from the first of them.
 _ROWS_AT_ONCE = 1_000
 _MAX_WIDTH = 80
+# How long a function may take after the end of the query's time.
+_GRACE_S = 5.0
 
 Rows = Iterable[Sequence[Any]]
 Writer = Callable[[Sequence[str], Rows], None]
@@ -67,13 +72,34 @@ def _query(given: argparse.Namespace, settings: Settings) -> None:
     try:
         # `database` checks the file, and deletes SQLite's log at the end where no server runs. The query has a
         # connection of its own, which can only read.
-        with database(settings, write=False), open_query(settings.db, sql, given.seconds) as result:
+        with (
+            database(settings, write=False),
+            _ended_after(given.seconds),
+            open_query(settings.db, sql, given.seconds) as result,
+        ):
             rows = iter(result)
             _WRITERS[given.format](result.columns, islice(rows, given.limit) if given.limit else rows)
             if next(rows, None) is not None:
                 say(f"the result has more than {given.limit:,} rows: raise --limit, or set it to 0 for all")
     except BadQuery as bad:
         raise Failure(str(bad)) from None
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """End the process where the block takes much longer: no single call of a function can be interrupted."""
+
+    def end() -> None:
+        say(f"analytics-server: the query took longer than {seconds:g} s and could not be interrupted")
+        os._exit(1)
+
+    timer = threading.Timer(seconds + _GRACE_S, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _from_standard_input() -> str:
@@ -86,14 +112,17 @@ def _from_standard_input() -> str:
 def _write_table(columns: Sequence[str], rows: Rows) -> None:
     """Write aligned columns: numbers to the right, long texts cut, nulls empty."""
     unread = iter(rows)
-    first = list(islice(unread, _ROWS_AT_ONCE))
-    shown = [[_shown(value) for value in row] for row in first]
     names = [_shown(name) for name in columns]
+    # The values themselves may be long.
+    kinds = [set[bool]() for _ in columns]
+    shown = []
+    for row in islice(unread, _ROWS_AT_ONCE):
+        shown.append([_shown(value) for value in row])
+        for of, value in zip(kinds, row, strict=True):
+            if value is not None:
+                of.add(isinstance(value, int | float))
     widths = [max(map(len, column)) for column in zip(names, *shown, strict=True)]
-    is_number = [
-        any(row[at] is not None for row in first) and all(isinstance(row[at], int | float | None) for row in first)
-        for at in range(len(columns))
-    ]
+    is_number = [of == {True} for of in kinds]
 
     def write(cells: Iterable[str]) -> None:
         aligned = (
@@ -111,11 +140,7 @@ def _write_table(columns: Sequence[str], rows: Rows) -> None:
 def _shown(value: object) -> str:
     """Return a value in one line, without control characters: a terminal would obey those of a collected text."""
     text = "" if value is None else value.hex() if isinstance(value, bytes) else str(value)
-    if len(text) > _MAX_WIDTH:
-        text = text[: _MAX_WIDTH - 1] + "…"
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-    )
+    return printable(text[: _MAX_WIDTH - 1] + "…" if len(text) > _MAX_WIDTH else text)
 
 
 def _write_csv(columns: Sequence[str], rows: Rows) -> None:
@@ -123,7 +148,7 @@ def _write_csv(columns: Sequence[str], rows: Rows) -> None:
     from tally.http.formats import csv_lines  # here: imports aiohttp, which the other formats do not need
 
     unread: Iterator[Sequence[Any]] = chain([columns], map(_plain, rows))
-    while text := csv_lines(islice(unread, _ROWS_AT_ONCE)):
+    while text := csv_lines(islice(unread, 1)):
         sys.stdout.write(text)
 
 

@@ -10,6 +10,7 @@ import re
 import sys
 import time
 from functools import partial
+from pathlib import Path
 
 from tally.accounts.websites import find_website
 from tally.cli.console import (
@@ -22,19 +23,21 @@ from tally.cli.console import (
     now_ms,
     say,
     set_function,
+    show_row,
 )
 from tally.events.geoip import CountryDataError
 from tally.rounding import counted
 from tally.settings import Settings, path_of
 from tally.storage import import_records
-from tally.storage.database import MAX_WAL_BYTES, connect_reader, open_database, transaction
-from tally.storage.wal import truncate_wal_without_server
+from tally.storage.database import connect_reader, open_database, transaction
+from tally.storage.disk_space import disk_space
+from tally.storage.wal import keep_log_short
 from tally.timestamps import DAY_MS, iso
 from tally.transfer import undo
 from tally.transfer.exporter import count_events, export_events, json_lines
 from tally.transfer.files import STANDARD, BadFile, open_source, open_target
 from tally.transfer.formats import IMPORTERS
-from tally.transfer.importer import Preview, Summary, import_events, preview_events
+from tally.transfer.importer import Bounds, Preview, Summary, import_events, preview_events
 from tally.transfer.parquet import parquet
 
 _NO_LINE = "No line could be imported: fix the lines, or name the format of the file with --from."
@@ -56,6 +59,7 @@ def add_export(parser: argparse.ArgumentParser) -> None:
         default="jsonl",
         help="jsonl (default): JSON lines, which `import` reads; parquet: a Parquet file (needs the extra `parquet`)",
     )
+    add_setting(parser, "min_free_disk")
 
 
 def add_import(parser: argparse.ArgumentParser) -> None:
@@ -88,6 +92,7 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         help="delete the events that an import of the list has stored",
     )
     add_setting(parser, "geoip_db")
+    add_setting(parser, "min_free_disk")
 
 
 def _import_number(text: str) -> int:
@@ -111,14 +116,30 @@ def _export(given: argparse.Namespace, settings: Settings) -> None:
         format = parquet if given.format == "parquet" else json_lines
         if given.format == "parquet" and given.file.endswith(".gz"):
             raise Failure("A Parquet file is compressed by itself: choose a name without .gz")
+
+        def show(events: int) -> None:
+            progress.show(events)
+            _require_space(given.file, settings)
+
         with open_target(given.file) as out:
-            events = export_events(reader, website.number, out, progress.show, format)
+            events = export_events(reader, website.number, out, show, format)
         progress.end()
     except BadFile as bad:
         raise Failure(str(bad)) from None
     finally:
         reader.close()
     say(f"exported {counted(events, 'event')}; heatmap points are not exported")
+
+
+def _require_space(file: str, settings: Settings) -> None:
+    """Raise BadFile where an export to the disk of the database would take the space that events need."""
+    db = settings.db.resolve()
+    if file == STANDARD or Path(file).resolve().parent.stat().st_dev != db.parent.stat().st_dev:
+        return
+    if not disk_space(db, settings.min_free_disk * 1_000_000).allows_import():
+        raise BadFile(
+            "The disk of the database has too little free space (--min-free-disk): name a file on another one."
+        )
 
 
 def _import(given: argparse.Namespace, settings: Settings) -> None:
@@ -147,7 +168,7 @@ def _list(given: argparse.Namespace, settings: Settings) -> None:
             )
             skipped = sum(one.skipped.values())
             figures = one.events, one.duplicates, one.rejected, skipped, days, one.format, one.file, one.sums
-            print(one.number, one.state_at(now_ms()), iso(one.begun_ms), *figures, sep="\t")
+            show_row(one.number, one.state_at(now_ms()), iso(one.begun_ms), *figures)
 
 
 def _date(day: int) -> str:
@@ -167,7 +188,7 @@ def _undo(given: argparse.Namespace, settings: Settings) -> None:
             begun = time.perf_counter()
             with transaction(connection):
                 has_more = undo.step(connection, website, given.undo)
-            truncate_wal_without_server(connection, MAX_WAL_BYTES)
+            keep_log_short(connection, settings.min_free_disk * 1_000_000, say)
             # The lock is left free as long as it was held.
             time.sleep(time.perf_counter() - begun)
     say(f"import {given.undo} is undone: deleted {counted(found.events, 'event')}{_and_sums(found.sums)}")
@@ -195,6 +216,7 @@ def _import_file(given: argparse.Namespace, settings: Settings) -> None:
                 format=given.format,
                 geoip_db=settings.geoip_db,
                 uses_reader_process=True,
+                bounds=Bounds(settings.min_free_disk * 1_000_000),
                 report=report,
                 progress=progress.show,
             )
@@ -227,6 +249,8 @@ def _show_preview(preview: Preview, strict: bool) -> None:
         raise Failure(_NO_LINE)
     if strict and preview.bad:
         raise Failure(f"With --strict nothing would be imported: invalid lines: {preview.bad:,} of {preview.lines:,}.")
+    if strict and not preview.records:
+        raise Failure("With --strict an empty file is an error.")
 
 
 def _show_summary(summary: Summary) -> None:

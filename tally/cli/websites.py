@@ -27,6 +27,7 @@ from tally.cli.console import (
     database,
     now_ms,
     say,
+    show_row,
 )
 from tally.events.urls import exact_origin, readable_host, registrable_domain
 from tally.rollups.traffic import traffic_of
@@ -103,6 +104,7 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
                 check_domain_unused(connection, owner.number, domain)
             except DomainTaken as taken:
                 raise Failure(f"{taken}. Use that id, or add a second website for the domain with --again.") from None
+        websites.check_website_count(connection, owner.number)
         name, origins = given.name or readable_host(domain), given.allow_origin
         id = websites.add_website(connection, owner, domain, name, origins, now_ms(), given.id)
     for note in notes:
@@ -137,4 +139,4 @@ def _list_websites(given: argparse.Namespace, settings: Settings) -> None:
         listed = all_websites(connection)
     # Print without holding the database: the reader of the output may be slow.
     for website in listed:
-        print(website.id, readable_host(website.domain), website.name, sep="\t")
+        show_row(website.id, readable_host(website.domain), website.name)

@@ -9,7 +9,8 @@
 - Only what is stored is used, so that a channel can be computed again from it: no click ids (gclid), no path.
 
 A host is looked up as it is, then by its parent domains, the longest entry first. Of search engines only the very host
-counts, since their domains have other services (docs.google.com).
+counts, since their domains have other services (docs.google.com), and those that name the same search: below `search.`,
+and the mobile host of an entry.
 """
 
 import re
@@ -58,6 +59,8 @@ _CACHED: Final = 1_024
 # The longest entries have four labels, so that a host of a hundred labels takes no longer.
 _MAX_LABELS: Final = 5
 _UNCOMPARED: Final = re.compile(r"[^a-z0-9]+")
+# First labels of the hosts of a search engine for other devices.
+_MOBILE: Final = frozenset(("m", "mobile", "wap", "touch", "lite", "search"))
 # What `*` stands for at the end of an entry.
 _COUNTRY: Final = re.compile(r"(?:(?:com?|org|net|edu|or|ne)\.)?[a-z]{2}|com")
 _WEBMAIL: Final = re.compile(r"(?:e|ex|w|web)?mail[0-9]{0,3}|lightmailer(?:-[a-z]+)?|mailbusiness|owa")
@@ -66,7 +69,18 @@ _UNSET: Final = frozenset(("direct", "none", "notset"))
 _SHOP: Final = re.compile(r"(?:^|[^a-df-z])shop|shopping")
 # The name of an advertisement's source is that of its website and one of these: google_ads, fbad, LinkedIn-Paid.
 _PAID_ENDINGS: Final = ("adwords", "ads", "ad", "cpc", "ppc", "paid")
-_PAID_NAMES: Final = {"adwords": "search", "microsoftads": "search", "msads": "search"}
+_PAID_NAMES: Final = dict.fromkeys(
+    ("adwords", "gads", "microsoftads", "msads", "applesearchads", "yandexdirect"), "search"
+)
+# A medium is paid with one of these words, whatever stands beside it: social-paid, search_ads.
+_PAID_WORDS: Final = frozenset(("ad", "ads", "adwords", "paid", "ppc", "remarketing", "retargeting", "sea", "sem"))
+_SEARCH_ADS: Final = frozenset(
+    ("paidsearch", "searchpaid", "searchad", "searchads", "sea", "sem", "googleads", "adwords")
+)
+_SOCIAL_ADS: Final = frozenset(("paidsocial", "socialpaid", "socialad", "socialads", "psocial", "paidsocialmedia"))
+_VIDEO_ADS: Final = frozenset(("paidvideo", "videopaid", "videoad", "videoads"))
+_SHOPPING_ADS: Final = frozenset(("paidshopping", "shoppingpaid", "shoppingad", "shoppingads"))
+_ADS: Final = _SEARCH_ADS | _SOCIAL_ADS | _VIDEO_ADS | _SHOPPING_ADS
 
 
 class Source(NamedTuple):
@@ -78,10 +92,13 @@ class Source(NamedTuple):
     medium: str
     campaign: str
     is_paid: bool
+    is_display: bool
 
 
 _SOCIAL_MEDIA: Final = frozenset(("social", "socialnetwork", "socialmedia", "sm", "organicsocial"))
 _DISPLAY_MEDIA: Final = frozenset(("display", "banner", "expandable", "interstitial", "cpm"))
+_DISPLAY_WORDS: Final = _DISPLAY_MEDIA - {"cpm"}
+_AI_MEDIA: Final = frozenset(("aiassistant", "aichat", "aisearch", "llm", "chatbot"))
 
 
 def _is_shop(of: Source) -> bool:
@@ -95,16 +112,16 @@ def _has_email_name(text: str) -> bool:
 RULES: Final[tuple[tuple[str, Callable[[Source], bool]], ...]] = (
     (DIRECT, lambda of: not (of.text or of.medium or of.campaign)),
     (OTHER, lambda of: "cross-network" in of.campaign),
-    (SHOPPING, lambda of: of.is_paid and (_is_shop(of) or of.medium == "paidshopping")),
-    (PAID_SEARCH, lambda of: of.is_paid and (of.category == "search" or of.medium in ("paidsearch", "sem"))),
-    (PAID_SOCIAL, lambda of: of.is_paid and (of.category == "social" or of.medium == "paidsocial")),
-    (VIDEO, lambda of: of.is_paid and (of.category == "video" or of.medium == "paidvideo")),
-    (DISPLAY, lambda of: of.category == "display" or of.medium in _DISPLAY_MEDIA),
+    (SHOPPING, lambda of: of.is_paid and (_is_shop(of) or of.medium in _SHOPPING_ADS)),
+    (PAID_SEARCH, lambda of: of.is_paid and (of.category == "search" or of.medium in _SEARCH_ADS)),
+    (PAID_SOCIAL, lambda of: of.is_paid and (of.category == "social" or of.medium in _SOCIAL_ADS)),
+    (VIDEO, lambda of: of.is_paid and (of.category == "video" or of.medium in _VIDEO_ADS)),
+    (DISPLAY, lambda of: of.category == "display" or of.is_display),
     (OTHER, lambda of: of.is_paid),
     (SHOPPING, _is_shop),
     (ORGANIC_SOCIAL, lambda of: of.category == "social" or of.medium in _SOCIAL_MEDIA),
     (VIDEO, lambda of: of.category == "video" or "video" in of.medium),
-    (AI_ASSISTANTS, lambda of: of.category == "ai" or of.medium == "aiassistant"),
+    (AI_ASSISTANTS, lambda of: of.category == "ai" or of.medium in _AI_MEDIA or of.campaign in ("ai_chat", "ai-chat")),
     (ORGANIC_SEARCH, lambda of: of.category == "search" or of.medium == "organic"),
     (EMAIL, lambda of: of.category == "email" or _has_email_name(of.name) or _has_email_name(of.medium)),
     (AFFILIATES, lambda of: of.category == "affiliates" or of.medium in ("affiliate", "affiliates")),
@@ -138,7 +155,11 @@ def channel(referrer: str, utm_source: str = "", utm_medium: str = "", utm_campa
 def _source(referrer: str, utm_source: str, utm_medium: str, utm_campaign: str) -> Source:
     name, medium = _compared(utm_source), _compared(utm_medium)
     category, is_paid_name = _named(utm_source.strip().lower(), name) if name else (host_category(referrer), False)
-    is_paid_medium = "cp" in medium or medium.startswith("paid") or medium in ("ppc", "retargeting", "sem")
+    words = frozenset(_UNCOMPARED.split(utm_medium.lower()))
+    is_display = medium in _DISPLAY_MEDIA or not words.isdisjoint(_DISPLAY_WORDS)
+    has_paid_word = not words.isdisjoint(_PAID_WORDS) or medium in _ADS
+    # Of a display medium only what GA4's rules name is paid: google / cpm is paid search, google / display-ads is not.
+    is_paid_medium = "cp" in medium or medium.startswith("paid") or (has_paid_word and not is_display)
     return Source(
         category=category,
         text=name or referrer,
@@ -146,6 +167,7 @@ def _source(referrer: str, utm_source: str, utm_medium: str, utm_campaign: str) 
         medium=medium,
         campaign=utm_campaign.strip().lower(),
         is_paid=is_paid_medium or is_paid_name,
+        is_display=is_display,
     )
 
 
@@ -192,9 +214,11 @@ def host_category(host: str) -> str:
         return found
     if beyond > 2 and _WEBMAIL.fullmatch(first):
         return "email"
+    if first in _MOBILE and 2 < beyond <= _MAX_LABELS + 1 and host_category(".".join(labels[1:])) == "search":
+        return "search"
     for below in range(max(1, beyond - _MAX_LABELS), beyond - 1):
         if found := hosts.get(".".join(labels[below:])):
-            return "" if found == "search" else found
+            return "" if found == "search" and labels[below] != "search" else found
     return ""
 
 

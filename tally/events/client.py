@@ -20,7 +20,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from socket import AF_INET, AF_INET6, inet_pton
 from typing import NamedTuple
 
-from tally.events.urls import BadUrl, belongs_to, origin_host, parse_web_url
+from tally.events.urls import BadUrl, belongs_to, origin_host, url_host
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -96,7 +96,7 @@ def _from_referer(text: str) -> PageOrigin:
     match = _REFERER.fullmatch(text)
     origin = match[1] if match else ""
     try:
-        return PageOrigin(origin, parse_web_url(text).host)
+        return PageOrigin(origin, url_host(text))
     except BadUrl:
         return PageOrigin(origin, "")
 
@@ -224,3 +224,8 @@ def _element_address(text: str) -> Address | None:
 def bucket_key(address: Address) -> bytes:
     """Return a client's rate limit key: the 4 bytes of an IPv4 address, the first 8 (the /64) of an IPv6 one."""
     return address.packed[:8]
+
+
+def wider_networks(key: bytes) -> tuple[bytes, ...]:
+    """Return the /56 and the /48 of a rate limit key that is an IPv6 /64; nothing for IPv4."""
+    return (key[:7], key[:6]) if len(key) == 8 else ()

@@ -12,7 +12,7 @@ from operator import itemgetter
 from tally.events.channels import channel
 from tally.events.fields import DIMENSIONS
 from tally.events.request_context import RequestContext
-from tally.events.urls import NO_UTM, external_referrer, utm
+from tally.events.urls import NO_UTM, external_referrer, normal_path, utm
 from tally.events.validation import SCREEN_VIEW, Event, normal_language
 
 FIELDS = tuple(one.name for one in DIMENSIONS)
@@ -91,4 +91,4 @@ def dimensions(
 def _pathname(event: Event) -> str:
     if event.url is not None and event.type != SCREEN_VIEW:
         return event.url.path
-    return "/" + event.name if event.name else ""
+    return normal_path(f"/{event.name}") if event.name else ""

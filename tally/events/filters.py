@@ -4,15 +4,31 @@
 Letters are compared with their case, and nothing in a value is a wildcard. An unset field is the empty text.
 
 A field is a dimension, event_name, type, or `prop.<name>`: a property of event_data.
+
+A page or host may be written in any spelling (`stored_form`): it is compared with the one that is stored.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
+from tally.events.urls import normal_host_part, normal_path, normal_path_part
+
 Operator = Literal["=", "!=", "*=", "^=", "$="]
 OPERATORS: tuple[Operator, ...] = ("=", "!=", "*=", "^=", "$=")
 PROPERTY_PREFIX = "prop."
 """Begins the field of a property."""
+_PAGE_FIELDS = ("pathname", "entry_page", "exit_page")
+_HOST_FIELDS = ("hostname", "referrer")
+
+
+def stored_form(field: str, text: str, *, is_part: bool = False) -> str:
+    """Return a value of a field in the spelling in which pages and hosts are stored; other fields have one alone.
+
+    is_part: whether it is compared with a part of the field.
+    """
+    if field in _PAGE_FIELDS:
+        return normal_path_part(text) if is_part else normal_path(text)
+    return normal_host_part(text) if field in _HOST_FIELDS else text
 
 
 @dataclass(frozen=True, slots=True)

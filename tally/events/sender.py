@@ -1,4 +1,4 @@
-"""The sender of a collect request: client address, page, User-Agent and Accept-Language.
+"""The sender of a collect request: client address, page, User-Agent, Accept-Language and client hints.
 
 The client is the socket's peer or, where that is a trusted proxy, the address in the forwarded header
 (tally/events/client.py has the rules). Clients and page origins are cached for a while, in memory only, because both
@@ -33,6 +33,7 @@ from tally.events.client import (
     page_origin_of,
     plain_address,
 )
+from tally.events.client_hints import hint_headers
 from tally.events.places import DeferredPlaces, PlaceDatabase
 from tally.events.request_context import Place
 
@@ -93,6 +94,7 @@ class Sender(NamedTuple):
     page: PageOrigin | None
     user_agent: str
     accept_language: str
+    client_hints: tuple[str, str, str] = ("", "", "")
 
 
 class ClientResolver:
@@ -127,7 +129,8 @@ class ClientResolver:
         if not is_http_1_1 and not forwarded and is_proxy(peer, self._trusted):
             self.seen.add("bare")
         client = self.client(peer, *forwarded)
-        return Sender(client, page_origin(headers), headers.get("User-Agent", ""), headers.get("Accept-Language", ""))
+        user_agent, language = headers.get("User-Agent", ""), headers.get("Accept-Language", "")
+        return Sender(client, page_origin(headers), user_agent, language, hint_headers(headers.get))
 
     def record_headers(self, headers: Mapping[str, str]) -> None:
         """Record which forwarded headers arrived without the configured one; `headers` ignores case."""
@@ -183,7 +186,9 @@ class ClientResolver:
         client, found = sender.client, plain_address(address.strip())
         if found is not None and found != client.address:
             client = Client(found, client.key, self._places.of(found), None)
-        return sender._replace(client=client, user_agent=user_agent or sender.user_agent)
+        if not user_agent:
+            return sender._replace(client=client)
+        return sender._replace(client=client, user_agent=user_agent, client_hints=("", "", ""))
 
     def page(self, origin: str | None, referer: str | None, fetch_site: str | None) -> PageOrigin | None:
         """Return the page of a web request, by its three headers."""

@@ -8,7 +8,8 @@ would visit. Where URL parsers are known to differ, the text is refused.
 - Labels may contain `_` and any hyphens, since such hosts exist; `xn--` labels are kept as they are.
 - The authority of a URL ends at the first of / ? #, its host comes after the @. A backslash, white space, a second @ or
   a port above 65535 in it is refused; so is a control character anywhere.
-- Path and query are kept as sent; only the utm values are decoded.
+- A path has one spelling (`normal_path`): that of the WHATWG URL parser, with escapes in upper case and unreserved
+  characters decoded. The query is kept as sent; only the utm values are decoded.
 
 Errors are BadHost and BadUrl. Their messages do not repeat the text, which may be long or hostile, except in
 `registrable_domain`, whose input the reader has typed.
@@ -17,6 +18,7 @@ Errors are BadHost and BadUrl. Their messages do not repeat the text, which may 
 import ipaddress
 import math
 import re
+import string
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_plus
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 MAX_HOST_CHARACTERS = 253  # RFC 1035 2.3.4: 255 octets on the wire
 MAX_UNICODE_LABEL = 59  # 63 less "xn--"; punycode has at least one character for each of the label
 MAX_PORT = 65535  # RFC 6335 6: 16 bits
+MAX_PATH_CHARACTERS = 8_192  # of a stored path: docs/reference/limits.md
 MAX_UTM_CHARACTERS = 100  # the maximum of a label in docs/reference/collect-api.md
 
 # The most viewed pages of a website; about 1 MB.
@@ -59,6 +62,17 @@ _APP_PAGE = re.compile(
     re.ASCII,
 )
 _PLACE = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::([0-9]{1,5}))?")
+# WHATWG URL, "path percent-encode set": all ASCII characters but these and % are encoded, \ is read as /, and tabs and
+# line breaks are removed.
+_PLAIN = r"!$&-;=@-\[\]_a-z|~"
+_KEPT_ESCAPE = "%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[BCDF])"  # of all but unreserved characters
+_NORMAL = re.compile(rf"[{_PLAIN}]*+(?:{_KEPT_ESCAPE}[{_PLAIN}]*+)*+")
+_TO_ENCODE = re.compile(rf"[^%{_PLAIN}]+")
+_BACKSLASHES = {ord("\\"): "/", **dict.fromkeys(map(ord, "\t\n\r"))}
+# An escape, and before it a % that begins none, with at most one digit: decoded, a digit would complete it.
+_ESCAPE = re.compile(r"(%[0-9A-Fa-f]?(?=%))?%([0-9A-Fa-f]{2})")
+# RFC 3986 2.3: an escape of these is equivalent to the character.
+_UNRESERVED = {f"{ord(one):02X}": one for one in f"{string.ascii_letters}{string.digits}-._~"}
 _AMBIGUOUS = re.compile(r"[\\\s]")
 _CONTROL = re.compile(f"[{_CONTROLS}]")
 
@@ -117,6 +131,20 @@ def readable_host(host: str) -> str:
         return text if normal_host(text) == host else host
     except (UnicodeError, BadHost):
         return host
+
+
+def normal_host_part(text: str) -> str:
+    """Return any part of a host with A-labels for its other labels; a label that has none stays as it is."""
+    if text.isascii() or len(text) > MAX_HOST_CHARACTERS:
+        return text
+    return ".".join(label if label.isascii() else _a_label(label) for label in _DOTS.split(text))
+
+
+def _a_label(label: str) -> str:
+    try:
+        return a_labels.of(label)
+    except BadHost:
+        return label
 
 
 def _is_plain(text: str) -> bool:
@@ -189,9 +217,60 @@ def _ipv6_host(text: str) -> str:
     return f"[{address.compressed}]"
 
 
+def normal_path(path: str) -> str:
+    """Return the one spelling of a path: as the WHATWG URL parser writes it, escapes in upper case, unreserved
+    characters decoded. Unicode is not normalised: a server may have a page of each form.
+
+    A path as browsers send it has this spelling already, and takes less than 1 µs.
+    """
+    path = normal_path_part(path)
+    return _without_dots(path) if "/." in path else path
+
+
+def normal_path_part(text: str) -> str:
+    """Return any part of a path in the spelling of stored paths. Segments of dots are kept: a name may follow them."""
+    if _NORMAL.fullmatch(text):
+        return text
+    text = _TO_ENCODE.sub(_encoded, text.translate(_BACKSLASHES))
+    return _ESCAPE.sub(_normal_escape, text) if "%" in text else text
+
+
+def _encoded(match: re.Match[str]) -> str:
+    return "%" + match[0].encode("utf-8", "replace").hex("%").upper()
+
+
+def _normal_escape(match: re.Match[str]) -> str:
+    before, code = match[1] or "", match[2].upper()
+    character = _UNRESERVED.get(code)
+    is_kept = character is None or (before and character in string.hexdigits)
+    return f"{before}%{code}" if is_kept else f"{before}{character}"
+
+
+def _without_dots(path: str) -> str:
+    first, *segments = path.split("/")
+    kept: list[str] = []
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in (".", ".."):
+        kept.append("")
+    return "/".join((first, *kept))
+
+
 def parse_web_url(text: str) -> WebUrl:
     """Return host, path ("/" where empty) and query (without "?") of an http(s) URL. Raises BadUrl."""
-    return WebUrl(*_take_apart(text))
+    host, path, query = _take_apart(text)
+    path = normal_path(path)
+    if len(path) > MAX_PATH_CHARACTERS:
+        raise BadUrl(f"Its path has at most {MAX_PATH_CHARACTERS:,} characters, percent-encoded.")
+    return WebUrl(host, path, query)
+
+
+def url_host(text: str) -> str:
+    """Return the host of an http(s) URL. Raises BadUrl."""
+    return _take_apart(text)[0]
 
 
 def parse_page_url(text: str) -> WebUrl:
@@ -207,8 +286,10 @@ def app_page_url(text: str) -> WebUrl | None:
     match = _APP_PAGE.fullmatch(text)
     if match is None or match[1].lower() in ("http", "https") or len(match[2]) > MAX_HOST_CHARACTERS:
         return None
-    host, port = match[2].lower(), match[3] or ""
-    return WebUrl(host, match[4] or "/", match[5] or "", f"{match[1].lower()}://{host}{port}")
+    host, port, path = match[2].lower(), match[3] or "", normal_path(match[4] or "/")
+    if len(path) > MAX_PATH_CHARACTERS:
+        return None
+    return WebUrl(host, path, match[5] or "", f"{match[1].lower()}://{host}{port}")
 
 
 @lru_cache(_CACHED_PAGES)
@@ -265,7 +346,7 @@ class Utm(NamedTuple):
 
 
 NO_UTM = Utm()
-_UTM_KEYS = tuple(f"utm_{name}" for name in Utm._fields)
+UTM_FIELDS = tuple(f"utm_{name}" for name in Utm._fields)
 
 
 def utm(query: str) -> Utm:
@@ -275,18 +356,33 @@ def utm(query: str) -> Utm:
     """
     if "utm_" not in query:
         return NO_UTM
-    found: dict[str, str] = {}
+    raw = _raw_utm(query)
+    return Utm(*[_utm_value(raw[key])[:MAX_UTM_CHARACTERS] if key in raw else "" for key in UTM_FIELDS])
+
+
+def cut_utm(query: str) -> list[str]:
+    """Return the names of the utm values of a raw query that `utm` cuts."""
+    raw = _raw_utm(query)
+    return [key for key in UTM_FIELDS if len(_utm_value(raw.get(key, ""))) > MAX_UTM_CHARACTERS]
+
+
+def _raw_utm(query: str) -> dict[str, str]:
+    raw: dict[str, str] = {}
     for part in query.split("&"):
         if part.startswith("utm_"):
             name, _, value = part.partition("=")
-            found.setdefault(name, value)
-    return Utm(*[_utm_value(found[key]) if key in found else "" for key in _UTM_KEYS])
+            raw.setdefault(name, value)
+    return raw
 
 
 def _utm_value(raw: str) -> str:
     value = unquote_plus(raw, errors="replace") if "%" in raw or "+" in raw else raw
-    # A longer value is cut rather than refused, since the URL itself is valid.
-    return "" if "\0" in value else value[:MAX_UTM_CHARACTERS]
+    return "" if "\0" in value else value
+
+
+def has_controls(text: str) -> bool:
+    """Return whether a text holds a control character."""
+    return _CONTROL.search(text) is not None
 
 
 def referrer_host(text: str) -> str:
@@ -299,7 +395,7 @@ def referrer_host(text: str) -> str:
         if len(app[1]) > MAX_HOST_CHARACTERS:
             raise BadUrl(_TOO_LONG)
         return app[1].lower()
-    return _take_apart(text)[0].removeprefix("www.")
+    return url_host(text).removeprefix("www.")
 
 
 def imported_referrer(text: str) -> str:
@@ -310,7 +406,7 @@ def imported_referrer(text: str) -> str:
     if "://" in text:
         return referrer_host(text)
     try:
-        return _take_apart(f"https://{text}")[0].removeprefix("www.")
+        return url_host(f"https://{text}").removeprefix("www.")
     except BadUrl:
         # The id of an app may end in a number, as no host does.
         if len(text) <= MAX_HOST_CHARACTERS and _APP_ID.fullmatch(text):

@@ -11,22 +11,25 @@ Browser and system are named by ua-parser's tables, then renamed where those spl
 again and has no kinds of device. These come from DEVICES, first match wins; crawlers from crawlers.py
 and _crawler.
 
-Not detectable: an iPad that requests desktop pages sends the header of a Mac, Brave that of Chrome.
+Not detectable: an iPad that requests desktop pages sends the header of a Mac. Brave sends that of Chrome; its client
+hints name it.
 """
 
 import re
+from dataclasses import replace
 from functools import cache, lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
-from tally.events.crawlers import BOTS, NAMES, OPENINGS
+from tally.events.client_hints import ClientHints, read_hints
+from tally.events.crawlers import is_crawler, listed_name
 from tally.events.request_context import Agent
 
 if TYPE_CHECKING:  # imported with the tables: a server that starts needs neither (30 ms)
     from ua_parser.core import OS, Matchers, Resolver, UserAgent
 
 MAX_CHARACTERS: Final = 512  # in-app browsers reach 400; what is parsed stands at the front
-CACHED: Final = 4_096  # an hour of a busy site; 4 MB if all have the maximum length
+CACHED: Final = 4_096  # an hour of a busy site; 6 MB if all have the maximum length
 MAX_LABEL: Final = 100  # the maximum of a label in docs/reference/collect-api.md
 
 BROWSERS: Final[dict[str, str]] = {
@@ -61,10 +64,79 @@ BROWSERS: Final[dict[str, str]] = {
     "WeChat Browser": "WeChat",
     "Google": "Google App",
     "Oculus Browser": "Meta Quest Browser",
-    # the table's name for any bare WebKit: a mail program, a Mac app or a television
+    "QtCarBrowser": "Tesla Browser",
+    "Seznam prohlížeč": "Seznam Browser",
+    "HiBrowser": "Hi Browser",
+    "Baidu Explorer": "Baidu Browser",
+    "Dragon": "Comodo Dragon",
+    # code names of releases
+    **dict.fromkeys(("Bon Echo", "GranParadiso", "Firefox (Minefield)", "Firefox (Namoroka)"), "Firefox"),
+    "Firefox (Shiretoko)": "Firefox",
+    # engines inside a product that does not name itself
+    "Chrome Frame": "Chrome",
+    "Crosswalk": "Android WebView",
+    "Qt Web Engine": "Chromium",
+    "QtWebEngine": "Chromium",
+    # the table's names for any bare WebKit: a mail program, a Mac app or a television
     "Apple Mail": "",
+    "WebKit Nightly": "",
+    "HbbTV": "",
+    "NetCast Smart TV": "",
     "Other": "",
 }
+
+# Pages inside apps, and browsers that the tables name only on some systems, by a token that only they send. The first
+# one decides: several apps are built on WeChat's or Alibaba's. The version follows the token.
+APPS: Final[tuple[tuple[str, str], ...]] = (
+    ("wxwork/", "WeCom"),
+    ("MicroMessenger/", "WeChat"),
+    ("DingTalk/", "DingTalk"),
+    ("AlipayClient/", "Alipay"),
+    ("AliApp(AP/", "Alipay"),
+    ("AliApp(TB/", "Taobao"),
+    ("AliApp(TM/", "Tmall"),
+    (" QQ/", "QQ"),
+    ("Quark/", "Quark"),
+    ("baiduboxapp/", "Baidu App"),
+    ("aweme_", "Douyin"),
+    ("NewsArticle/", "Toutiao"),
+    ("Kwai/", "Kwai"),
+    ("xhsminiapp", "Xiaohongshu"),
+    ("xhsdiscover", "Xiaohongshu"),
+    ("BiliApp/", "Bilibili"),
+    ("ZhihuHybrid", "Zhihu"),
+    ("NAVER(", "Naver"),
+    ("KAKAOTALK", "KakaoTalk"),
+    ("DaumApps/", "Daum"),
+    ("YJApp-", "Yahoo! Japan"),
+    ("SmartNews/", "SmartNews"),
+    ("YaBrowser/", "Yandex Browser"),
+    ("YaSearchBrowser/", "Yandex Browser"),
+    ("YandexSearch/", "Yandex Browser"),
+    ("YaApp_", "Yandex Browser"),
+    ("Barcelona ", "Threads"),
+    ("Instagram ", "Instagram"),
+    ("[FB_IAB/Orca-Android", "Facebook Messenger"),
+    ("MetaIAB Facebook", "Facebook"),
+    ("Safari/537.36Snapchat", "Snapchat"),
+    ("Zalo ", "Zalo"),
+    ("Viber/", "Viber"),
+    ("Discord/", "Discord"),
+    ("discord/", "Discord"),
+    ("Reddit/", "Reddit"),
+    ("BingSapphire/", "Bing"),
+    ("GSA/", "Google App"),
+    ("MZBrowser/", "Meizu Browser"),
+    ("SogouMobileBrowser/", "Sogou Browser"),
+    ("PiBrowser/", "Pi Browser"),
+    ("PicoBrowser/", "Pico Browser"),
+    ("TeslaBrowser/", "Tesla Browser"),
+    ("LG Browser/", "LG Browser"),
+    ("Odin/", "VIDAA Browser"),
+)
+
+# The browsers of televisions that send no name but Safari's, by system.
+TELEVISIONS: Final[dict[str, str]] = {"webOS": "LG Browser", "Tizen": "Tizen Browser", "VIDAA": "VIDAA Browser"}
 
 # Browsers that the tables confuse with others, by a token that only they send.
 NAMED_BROWSERS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
@@ -74,10 +146,13 @@ NAMED_BROWSERS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\bNintendo"), "Nintendo Browser"),
 )
 
-# No product, and one that sends WebKit's number, which is frozen.
-_WITHOUT_VERSION: Final = frozenset(("", "Epiphany"))
+# Families whose number is another product's: WebKit's, which is frozen, or Qt's.
+_WITHOUT_VERSION: Final = frozenset(("Epiphany", "Qt Web Engine", "QtWebEngine"))
 # Browsers count to hundreds. A longer number is an error or was made up, and would become a value of its own.
 _MAX_MAJOR_DIGITS: Final = 4
+# Names that other products send too.
+_UNNAMED: Final = frozenset(("Chrome", "Chromium", "Android WebView", "iOS WebView"))
+_MAJOR: Final = re.compile(r"[ /]?([0-9]{1,4})(?![0-9])")
 
 SYSTEMS: Final[dict[str, str]] = {
     "Mac OS X": "macOS",
@@ -86,6 +161,7 @@ SYSTEMS: Final[dict[str, str]] = {
     "ATV OS X": "tvOS",
     "WatchOS": "watchOS",
     "Web0S": "webOS",
+    "GoogleTV": "Google TV",
     "Chromecast Android": "Chromecast",
     "Chromecast Linux": "Chromecast",
     "Chromecast Fuchsia": "Chromecast",
@@ -121,6 +197,11 @@ NAMED_SYSTEMS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"\b(?:Open)?Harmony(?:OS)?\b"), "HarmonyOS"),  # it may contain Android as well
     (re.compile(r"\bPlayStation\b", re.IGNORECASE), "PlayStation"),
     (re.compile(r"\bNintendo"), "Nintendo"),
+    # televisions
+    (re.compile(r"\bVIDAA\b|\bOdin/"), "VIDAA"),
+    (re.compile(r"\bweb[0O]S\b.{0,200}TV", re.IGNORECASE), "webOS"),
+    (re.compile(r"\bTiVoOS\b"), "TiVo OS"),
+    (re.compile(r"\bTitan ?OS\b"), "Titan OS"),
 )
 
 # First match wins, so the order is the rule: those of televisions and consoles also contain Android, Windows or Mobile.
@@ -128,8 +209,9 @@ DEVICES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     (
         "tv",
         re.compile(
-            r"\b(?:Smart|Android|Google|Apple|Opera|Hbb|Internet|Net|Mi|D)[ -]?TV|\bTV Safari\b|Web0S"
-            r"|webOS\.TV|NetCast|\bAFT[A-Z0-9]{1,8}\b|BRAVIA|\bCrKey\b|Chromecast|\bRoku\b|VIDAA|Viera|MiBOX",
+            r"\b(?:Smart|Andr[o0]id|Google|Apple|Opera|Hbb|Internet|Net|Mi)[ -]?TV|\bTV Safari\b|\(D?TV[;)]|Web0S"
+            r"|webOS\.TV|NetCast|\bAFT[A-Z0-9]{1,8}\b|BRAVIA|\bCrKey\b|Chromecast|\bRoku\b|VIDAA|\bViera\b|MiBOX"
+            r"|\bOdin/|\bOMI/|\bSRAF/|\bVewd/|\bTiVoOS\b|\bTitan ?OS\b|\bVIZIO\b|\bCE-HTML\b",
             re.IGNORECASE,
         ),
     ),
@@ -149,34 +231,11 @@ DEVICES: Final[tuple[tuple[str, re.Pattern[str]], ...]] = (
     ("desktop", re.compile(r"Windows|Macintosh|\bX11\b|\bCrOS\b|\(PC;")),
 )
 
-# Every browser and web view begins so; apps and HTTP libraries begin with their own name.
-_BROWSER_OPENING: Final = ("Mozilla/", "Opera/", "UCWEB/")
+BROWSER_OPENINGS: Final = ("Mozilla/", "Opera/", "UCWEB/")
+"""Every browser and web view begins so; apps and HTTP libraries begin with their own name."""
 _APPLE_PHONE: Final = re.compile(r"iPhone|iPad|iPod")
 _ANDROID_REDUCED: Final = re.compile(r"\bAndroid 10; K\b")
 _SAFARI_18: Final = re.compile(r"\bVersion/18\b")
-_NAME_OF: Final = {name.lower(): name for name in (*NAMES, *BOTS)}
-
-
-# Both patterns take milliseconds to compile.
-@cache
-def _crawler() -> re.Pattern[str]:
-    """In any case, never within a longer word. CUBOT makes phones. "+http" begins the URL of a crawler's docs."""
-    return re.compile(
-        r"(?<![a-z])(?:" + "|".join(re.escape(name) for name in NAMES) + r")(?![a-z])"
-        r"|(?:(?<!cu)bots?|crawlers?|spiders?|scrapers?)(?![a-z])"
-        r"|^(?:" + "|".join(re.escape(opening) for opening in OPENINGS) + r")"
-        r"|^Mozilla/.{0,500}\+https?://",
-        re.IGNORECASE | re.ASCII,
-    )
-
-
-@cache
-def _crawler_name() -> re.Pattern[str]:
-    """The longest name first: Google-InspectionTool before a shorter one at its beginning."""
-    return re.compile(
-        r"(?<![a-z])(?:" + "|".join(map(re.escape, sorted(_NAME_OF, key=len, reverse=True))) + r")(?![a-z])",
-        re.IGNORECASE | re.ASCII,
-    )
 
 
 def is_compiled() -> bool:
@@ -206,6 +265,19 @@ def _built_resolver() -> "Resolver":
     return (RegexResolver or BasicResolver)(browser_and_os_matchers())
 
 
+# The model of an Android phone, and where apps repeat it: XBot Junior and Spider 8 are phones.
+_MODEL: Final = re.compile(
+    r"(\bAndroid [0-9.]+; (?:U; )?(?:[a-z]{2}[-_][A-Za-z]{2}; )?)[^;()]*(?:\([^;()]*\))?"
+    r"|\bAndroid \([^()]*\)|FBDV/[^;\]]*"
+)
+
+
+def _without_model(text: str) -> str:
+    """Return a User-Agent without the phone's model where a whole browser follows it."""
+    browser = text.partition("Android ")[2].partition(") AppleWebKit/")[2]
+    return _MODEL.sub(r"\1", text) if "Safari/" in browser else text
+
+
 class Agents:
     """Parses User-Agents, with a cache of the latest CACHED of them."""
 
@@ -217,41 +289,57 @@ class Agents:
     def load(self) -> "Resolver":
         """Return the resolver; load it if no User-Agent has needed it yet. Any thread may call this."""
         if self._resolver is None:
-            _crawler()
+            listed_name("")  # reads the list of crawlers
             self._resolver = _installed_resolver()
         return self._resolver
 
-    def of(self, user_agent: str) -> Agent:
-        """Return the Agent of a User-Agent. Never raises."""
-        return self._cached(user_agent[:MAX_CHARACTERS])
+    def of(self, user_agent: str, client_hints: tuple[str, str, str] = ("", "", "")) -> Agent:
+        """Return the Agent of a User-Agent and of client hints (tally/events/client_hints.py). Never raises."""
+        return self._cached(user_agent[:MAX_CHARACTERS], client_hints)
 
-    def _read(self, user_agent: str) -> Agent:
+    def _read(self, user_agent: str, client_hints: tuple[str, str, str]) -> Agent:
         # aiohttp decodes bytes that are no UTF-8 to lone surrogates, which the compiled parser refuses.
         text = user_agent if user_agent.isascii() else user_agent.encode("utf-8", "replace").decode("utf-8")
+        crawler = is_crawler(text)
+        if crawler and not is_crawler(plain := _without_model(text)):
+            crawler, text = False, plain
         resolver = self.load()
         from ua_parser.core import Domain  # here: loaded with the resolver
 
-        parsed = resolver(text, Domain.USER_AGENT | Domain.OS)
-        browses = text.startswith(_BROWSER_OPENING)
+        # Behind HbbTV the tables take the brand of a television for its browser and its system.
+        parsed = resolver(text.replace("HbbTV/", ""), Domain.USER_AGENT | Domain.OS)
+        browses = text.startswith(BROWSER_OPENINGS)
         system = _named(NAMED_SYSTEMS, text) or _system(text, parsed.os, browses)
+        device = _device(text, browses)
         browser, browser_version = _browser(text, parsed.user_agent) if browses else ("", "")
-        return Agent(
+        if device == "tv" and browser in ("", "Safari") and system in TELEVISIONS:
+            browser, browser_version = TELEVISIONS[system], ""
+        agent = Agent(
             browser=browser,
             browser_version=browser_version,
             os=system,
             os_version=_version(text, system, parsed.os),
-            device=_device(text, browses),
-            crawler=_crawler().search(text) is not None,
+            device=device,
+            crawler=crawler,
         )
+        return _with_hints(agent, read_hints(client_hints)) if any(client_hints) else agent
+
+
+def _with_hints(agent: Agent, hints: ClientHints) -> Agent:
+    """Return an Agent with what client hints know better: the product behind Chrome's User-Agent, and the system and
+    device behind that of a page for desktops."""
+    if agent.browser in _UNNAMED and hints.browser:
+        agent = replace(agent, browser=hints.browser, browser_version=hints.browser_version)
+    if hints.os == "Android" and agent.device in ("desktop", "tablet"):
+        device = "mobile" if hints.is_mobile else "tablet"
+        version = agent.os_version if agent.os == "Android" else ""
+        return replace(agent, os="Android", os_version=version, device=device)
+    return agent
 
 
 def crawler_name(user_agent: str) -> str:
     """Return the listed name of a crawler's User-Agent (tally/events/crawlers.py), '' where it is not listed."""
-    text = user_agent[:MAX_CHARACTERS]
-    found = _crawler_name().search(text)
-    if found:
-        return _NAME_OF[found[0].lower()]
-    return next((name.rstrip("/") for name in OPENINGS if text.lower().startswith(name.lower())), "")
+    return listed_name(user_agent[:MAX_CHARACTERS])
 
 
 def browser_and_os_matchers() -> "Matchers":
@@ -268,12 +356,17 @@ def _named(names: tuple[tuple[re.Pattern[str], str], ...], text: str) -> str:
 
 def _browser(text: str, parsed: "UserAgent | None") -> tuple[str, str]:
     """Return the browser and its major version; "" for the version of one that the tables confuse with another."""
+    for token, app in APPS:
+        if token in text:
+            version = _MAJOR.match(text, text.index(token) + len(token))
+            return app, version[1] if version else ""
     named = _named(NAMED_BROWSERS, text)
     if named or parsed is None:
         return named, ""
     browser = BROWSERS.get(parsed.family, parsed.family)[:MAX_LABEL]
     major = parsed.major or ""
-    is_version = browser not in _WITHOUT_VERSION and len(major) <= _MAX_MAJOR_DIGITS and major.isdecimal()
+    has_version = browser != "" and parsed.family not in _WITHOUT_VERSION
+    is_version = has_version and len(major) <= _MAX_MAJOR_DIGITS and major.isdecimal()
     return browser, major if is_version else ""
 
 

@@ -1,28 +1,38 @@
 """Validation of collect requests: bytes -> Batch -> Event or Rejection, by one table of rules for each type.
 
 Pure: no lookup of websites or clients, no database, and the time is passed in. The only exception for any input is
-BadBody. An event that breaks a rule is returned as a Rejection, so that the others of its batch are stored.
+BadBody. An event that breaks a rule is returned as a Rejection, so that the others of its batch are stored. A field
+that only describes an event (referrer, language, labels) does not reject it: it is omitted or cut, with a warning.
 
 `parse_body` checks the JSON and the shape of the request. RULES has, for each type (tally/events/event_types.py), the
-fields that it may have; a rule is a function from the JSON value to the stored value that raises Fault. `read_event`
-checks the required fields, then reads the fields that were sent, then fills in what only the batch's context has.
+fields that it may have; a rule is a function from the JSON value to the stored value that raises Fault, or Repair with
+the value to store instead. `read_event` checks the required fields, then reads the fields that were sent, then fills in
+what only the batch's context has.
 Unknown fields are ignored. null counts as absent, and so does an empty string where the field may be absent and has no
 minimum length.
 
 Keep in step: the field tables of docs/reference/collect-api.md, static/openapi.yaml.
 """
 
-from codecs import BOM_UTF8
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import orjson
 
 from tally.events import event_types
 from tally.events.event_types import EVENT_TYPES
 from tally.events.json_scalars import compact
-from tally.events.urls import BadUrl, WebUrl, app_page_url, parse_page_url, referrer_host
-from tally.timestamps import event_time_ms
+from tally.events.json_text import read_json
+from tally.events.urls import (
+    MAX_UTM_CHARACTERS,
+    BadUrl,
+    WebUrl,
+    app_page_url,
+    cut_utm,
+    has_controls,
+    parse_page_url,
+    referrer_host,
+)
+from tally.timestamps import event_time_ms, unit_hint
 
 if TYPE_CHECKING:  # which loads the country database's reader
     from tally.events.sender import Sender
@@ -31,6 +41,8 @@ if TYPE_CHECKING:  # which loads the country database's reader
 MAX_BODY_BYTES = 65_536
 MAX_EVENTS = 50
 MAX_EVENT_DATA_BYTES = 4_096
+MAX_URL_CHARACTERS = 8_192
+MAX_LABEL_CHARACTERS = 100
 OLDEST_MS = 72 * 3_600_000
 # docs/reference/collect-api.md: a timestamp up to 5 minutes in the future counts as now.
 AHEAD_MS = 5 * 60_000
@@ -51,8 +63,12 @@ PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT 
     for name in ("pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert")
 )
 _POINT_KINDS = ("click", "scroll")
+# What follows the tag in a system's locale: en_US.UTF-8, sr_RS@latin, zh_TW_#Hant.
+_LOCALE_END = re.compile("[.@]|_#")
 METRICS = event_types.METRICS
 DEVICES = ("desktop", "mobile", "tablet", "tv", "console", "other")
+NO_LANGUAGES = ("C", "POSIX")
+"""The locales of programs without a language."""
 # docs/reference/collect-api.md: milliseconds up to an hour; cls has no unit.
 MAX_OF_METRIC = {"lcp": 3_600_000, "inp": 3_600_000, "fcp": 3_600_000, "ttfb": 3_600_000, "cls": 100}
 
@@ -79,6 +95,24 @@ class Fault(ValueError):
     def __init__(self, code: str, message: str, field: str = "") -> None:
         super().__init__(code)
         self.code, self.message, self.field = code, message, field
+
+
+class Repair(ValueError):
+    """A field that breaks its rule and does not decide about its event; `value` is stored in its place.
+
+    `code`: of the FieldWarning. By default value_cut where a value is stored, otherwise without_FIELD.
+    """
+
+    def __init__(self, value: Any, code: str = "") -> None:
+        super().__init__(code)
+        self.value, self.code = value, code
+
+
+class FieldWarning(NamedTuple):
+    """What an event is stored without: the code, and the field that broke its rule."""
+
+    code: str
+    field: str
 
 
 class Batch(NamedTuple):
@@ -122,6 +156,7 @@ class Event(NamedTuple):
     language: str = ""
     session_id: str = ""
     event_id: str = ""
+    warnings: tuple[FieldWarning, ...] = ()
     vitals: tuple[float | None, ...] = ()
     points: tuple[Point, ...] = ()
     viewport_width: float = 0
@@ -134,9 +169,9 @@ class Event(NamedTuple):
 def parse_body(body: bytes) -> Batch:
     """Return the batch of a body: a single event, or a batch with `events`. Raises BadBody."""
     try:
-        value = orjson.loads(body)
+        value = read_json(body)
     except ValueError:
-        value = _without_mark(body)
+        raise BadBody("invalid_json") from None
     if not isinstance(value, dict):
         raise BadBody("invalid_body")
     context = value.get("context")
@@ -150,16 +185,6 @@ def parse_body(body: bytes) -> Batch:
     if len(items) > MAX_EVENTS:
         raise BadBody("too_many_events")
     return Batch(items, value.get("website_id"), context or {})
-
-
-def _without_mark(body: bytes) -> Any:
-    """Read a body that begins with a byte-order mark. RFC 8259, 8.1: a reader may ignore one."""
-    try:
-        if body.startswith(BOM_UTF8):
-            return orjson.loads(body[len(BOM_UTF8) :])
-    except ValueError:
-        pass
-    raise BadBody("invalid_json")
 
 
 def type_of(item: Any) -> int | Rejection:
@@ -199,41 +224,77 @@ def read_event(
         for field, value in item.items():
             read = rules.get(field)
             if read is not None and value is not None and (value != "" or field not in _MAY_BE_EMPTY):
-                kept[_PLACE[field]] = read(value)
+                try:
+                    kept[_PLACE[field]] = read(value)
+                except Repair as repair:
+                    _keep_repaired(kept, field, repair)
         if context:
-            for field in _FROM_CONTEXT:
-                value = context.get(field)
-                if not kept[_PLACE[field]] and value is not None and value != "":
-                    kept[_PLACE[field]] = rules[field](value)
+            _read_context(context, rules, kept)
         url = kept[_URL]
-        if (url is not None and url.origin and url.origin not in origins) or (
-            "://" in kept[_REFERRER] and kept[_REFERRER] not in origins
-        ):
-            field = "url" if url is not None and url.origin not in ("", *origins) else "referrer"
-            raise Fault("invalid_url", f"{field} is a full http or https URL, or of an origin that the website allows.")
+        if url is not None:
+            if url.origin and url.origin not in origins:
+                field = "url"
+                raise Fault("invalid_url", "url is a full http or https URL, or of an origin that the website allows.")
+            if "utm_" in url.query and len(url.query) > MAX_UTM_CHARACTERS:
+                kept[_WARNINGS] += tuple(FieldWarning("value_cut", name) for name in cut_utm(url.query))
+        if "://" in kept[_REFERRER] and kept[_REFERRER] not in origins:
+            _keep_repaired(kept, "referrer", Repair(""))
         if type_ in FLAT:
             _read_flat(item, type_, kept)
         field = "timestamp"
-        kept[1] = _arrival(item.get(field), now_ms, large_skew_ms)
+        kept[1] = _arrival(item, now_ms, large_skew_ms)
     except Fault as fault:
         return Rejection(fault.code, fault.message, fault.field or field)
     # As Event(*kept), in a third of the time.
     return tuple.__new__(Event, kept)
 
 
-def _arrival(value: Any, now_ms: int, large_skew_ms: int) -> int:
+def _keep_repaired(kept: list[Any], field: str, repair: Repair) -> None:
+    """Keep what is stored in place of a field's value, with a warning."""
+    kept[_PLACE[field]] = repair.value
+    code = repair.code or ("value_cut" if repair.value else f"without_{field}")
+    kept[_WARNINGS] += (FieldWarning(code, field),)
+
+
+def _read_context(context: Mapping[str, Any], rules: Mapping[str, Callable[[Any], Any]], kept: list[Any]) -> None:
+    """Fill in what the event itself does not have."""
+    for field in _FROM_CONTEXT:
+        value = context.get(field)
+        if not kept[_PLACE[field]] and value is not None and value != "":
+            try:
+                kept[_PLACE[field]] = rules[field](value)
+            except Repair as repair:
+                _keep_repaired(kept, field, repair)
+
+
+def _arrival(item: Mapping[str, Any], now_ms: int, large_skew_ms: int) -> int:
+    """Return the time of an event that arrives now: that long ago where it has an age, otherwise its timestamp."""
+    value = item.get("age_ms")
+    if value is not None:
+        return now_ms - _age_ms(value)
+    value = item.get("timestamp")
     if value is None:
         return now_ms
     try:
         ts_ms = event_time_ms(value)
     except ValueError:
-        raise Fault("invalid_field", "timestamp is whole milliseconds since 1970, or ISO 8601 text.") from None
+        hint = unit_hint(value)
+        raise Fault("invalid_field", f"timestamp is whole milliseconds since 1970, or ISO 8601 text{hint}.") from None
     early_ms, late_ms = (now_ms - large_skew_ms, now_ms) if large_skew_ms > 0 else (now_ms, now_ms - large_skew_ms)
     if ts_ms < early_ms - OLDEST_MS:
-        raise Fault("timestamp_too_old", "timestamp is more than 72 hours old: too late to be counted.")
+        hint = unit_hint(value)
+        raise Fault("timestamp_too_old", f"timestamp is more than 72 hours old: too late to be counted{hint}.")
     if ts_ms > late_ms + AHEAD_MS:
         raise Fault("timestamp_in_future", "timestamp is more than 5 minutes ahead: set the sender's clock.")
     return min(ts_ms, late_ms)
+
+
+def _age_ms(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0 or value % 1:
+        raise Fault("invalid_field", "age_ms is whole milliseconds, 0 or more.", "age_ms")
+    if value > OLDEST_MS:
+        raise Fault("timestamp_too_old", "age_ms is more than 72 hours: too late to be counted.", "age_ms")
+    return int(value)
 
 
 def _text(most: int, least: int = 0) -> Callable[[Any], str]:
@@ -254,48 +315,81 @@ def _number(value: Any, least: float, most: float, what: str) -> float:
     return value + 0.0
 
 
-def _page_text(name: str, value: Any) -> str:
-    """Return the text of url or referrer without surrounding white space. Raises Fault."""
-    if not isinstance(value, str):
-        raise Fault("invalid_field", f"{name} is text.")
-    text = value.strip()
-    if len(text) > 8_192 or "\0" in text:
-        raise Fault("invalid_field", f"{name} is at most 8,192 characters, without NUL.")
-    return text
+def _label(value: Any) -> str:
+    """Return a label. Raises Repair: it is cut to 100 characters, and omitted where it is no text or holds NUL."""
+    if not isinstance(value, str) or "\0" in value:
+        raise Repair("")
+    if len(value) > MAX_LABEL_CHARACTERS:
+        raise Repair(value[:MAX_LABEL_CHARACTERS])
+    return value
 
 
 def _url(value: Any) -> WebUrl:
-    value = _page_text("url", value)
-    try:
-        return parse_page_url(value)
-    except BadUrl as bad:
-        page = app_page_url(value)
-        if page is not None:
-            return page
-        raise Fault("invalid_url", f"url is a full http or https URL: {bad}") from None
+    """Return the URL of a page. Raises Fault; Repair where only its query or fragment breaks a rule."""
+    if not isinstance(value, str):
+        raise Fault("invalid_field", "url is text.")
+    text = value.strip()
+    if len(text) <= MAX_URL_CHARACTERS:
+        try:
+            return parse_page_url(text)
+        except BadUrl:
+            page = app_page_url(text)
+            if page is not None:
+                return page
+    return _page_without_query(text)
+
+
+def _page_without_query(text: str) -> WebUrl:
+    """Raise Repair with the page of a URL whose query or fragment breaks a rule, or the Fault of its other parts.
+
+    A query that is merely long is kept, because it may name the campaign.
+    """
+    head = text.partition("#")[0]
+    bare, _, query = head.partition("?")
+    if len(bare) > MAX_URL_CHARACTERS or "\0" in bare:
+        raise Fault("invalid_field", "url is at most 8,192 characters without query and fragment, and without NUL.")
+    page = app_page_url(bare)
+    if page is None:
+        try:
+            page = parse_page_url(bare)
+        except BadUrl as bad:
+            raise Fault("invalid_url", f"url is a full http or https URL: {bad}") from None
+    if has_controls(query):
+        raise Repair(page, "without_query")
+    raise Repair(page._replace(query=query), "value_cut")
 
 
 def _referrer(value: Any) -> str:
-    value = _page_text("referrer", value)
+    """Return the host of a referrer. Raises Repair: it is omitted where it is no URL."""
+    if not isinstance(value, str):
+        raise Repair("")
+    text = value.strip()
+    # Only its host is stored.
+    short = text[:MAX_URL_CHARACTERS]
     try:
-        return referrer_host(value)
-    except BadUrl as bad:
-        page = app_page_url(value)
-        if page is not None:
-            return page.origin
-        raise Fault("invalid_url", f"referrer is the full URL of the page before: {bad}") from None
+        host = referrer_host(short)
+    except BadUrl:
+        page = app_page_url(short)
+        host = page.origin if page is not None else ""
+    if not host or len(text) > MAX_URL_CHARACTERS:
+        raise Repair(host)
+    return host
 
 
 def _language(value: Any) -> str:
+    """Return a language tag. Raises Repair: it is omitted where it is none."""
+    if value in NO_LANGUAGES:
+        return ""
     tag = normal_language(value) if isinstance(value, str) else ""
     if not tag:
-        raise Fault("invalid_field", "language is a BCP 47 tag such as en or pt-BR.")
+        raise Repair("")
     return tag
 
 
 def _device(value: Any) -> str:
+    """Return a kind of device. Raises Repair: it is omitted where it is none of DEVICES."""
     if not isinstance(value, str) or value not in DEVICES:
-        raise Fault("invalid_field", f"device is one of {', '.join(DEVICES)}.")
+        raise Repair("")
     return value
 
 
@@ -389,23 +483,26 @@ def _value(value: Any) -> float:
 
 
 def normal_language(tag: str) -> str:
-    """Return a BCP 47 tag in its usual case (en-US, zh-Hant-TW), '' where it is none."""
-    if len(tag) > 100 or not tag.isascii():
+    """Return the BCP 47 tag of a tag or locale in its usual case (en-US, zh-Hant-TW), "" where it is none.
+
+    Extensions and subtags for private use are left out.
+    """
+    if len(tag) > MAX_LABEL_CHARACTERS or not tag.isascii():
         return ""
-    first, *others = tag.split("-")
+    first, *others = _LOCALE_END.split(tag, 1)[0].replace("_", "-").split("-")
     if not (first.isalpha() and 2 <= len(first) <= 8) or not all(s.isalnum() and len(s) <= 8 for s in others):
         return ""
     cased = [first.lower()]
     for s in others:
-        if len(cased[-1]) == 1:
-            # RFC 5646 2.1.1: after a singleton everything is lower case.
-            return "-".join([*cased, *(rest.lower() for rest in others[len(cased) - 1 :])])
+        if len(s) == 1:
+            # RFC 5646 2.2.6, 2.2.7: extensions and private use, of any content, which could identify a person.
+            break
         cased.append(s.upper() if len(s) == 2 and s.isalpha() else s.title() if len(s) == 4 else s.lower())
     return "-".join(cased)
 
 
 # Sizes: docs/reference/limits.md: url 8,192, name 500, every other label 100 characters.
-_label = _text(100)
+_strict_label = _text(MAX_LABEL_CHARACTERS)
 _EVERY_TYPE: dict[str, Callable[[Any], Any]] = {
     "url": _url,
     "name": _text(500),
@@ -426,9 +523,9 @@ _OF_SOME_TYPES: dict[str, Callable[[Any], Any]] = {
     "vitals": _vitals,
     "points": _points,
     "viewport_width": _viewport_width,
-    "experiment": _label,
-    "variant": _label,
-    "goal": _label,
+    "experiment": _strict_label,
+    "variant": _strict_label,
+    "goal": _strict_label,
     "value": _value,
 }
 RULES = {one.number: _EVERY_TYPE | {field: _OF_SOME_TYPES[field] for field in one.fields} for one in EVENT_TYPES}
@@ -439,5 +536,5 @@ FLAT = {one.number: one.flat for one in EVENT_TYPES if one.flat}
 _FROM_CONTEXT = ("platform", "app_version", "os_version", "language", "browser", "os", "device")
 _MAY_BE_EMPTY = frozenset(("url", "name", "referrer", "event_name", "experiment", "variant", "goal", *_FROM_CONTEXT))
 _PLACE = {field: place for place, field in enumerate(Event._fields)}
-_URL, _REFERRER = _PLACE["url"], _PLACE["referrer"]
+_URL, _REFERRER, _WARNINGS = _PLACE["url"], _PLACE["referrer"], _PLACE["warnings"]
 _BLANK: list[Any] = [0, 0, *Event._field_defaults.values()]

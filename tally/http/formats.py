@@ -2,7 +2,8 @@
 
 In CSV a text that a spreadsheet would run as a formula gets an apostrophe in front, also within the text where a
 spreadsheet that splits on semicolons or tabs would begin a cell; numbers never do. The csv module does the quoting.
-Lines end with CRLF (RFC 4180). Times and texts are the same as in JSON, null is an empty cell.
+Lines end with CRLF (RFC 4180). Times and texts are the same as in JSON, null is an empty cell. A file that a person
+opens begins with a byte order mark: without it, Excel reads UTF-8 as the code page of its locale.
 """
 
 import csv
@@ -29,11 +30,15 @@ _FORMULA_IN_JSON = re.compile(f";(?=[{_SIGNS}])")
 
 
 def table_response(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], meta: dict[str, Any], as_csv: bool
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], meta: dict[str, Any], as_csv: bool, *, has_mark: bool = False
 ) -> web.Response:
-    """Return the rows as `{"data": [{column: value}], "meta": ...}`, or as CSV, which has no meta."""
+    """Return the rows as `{"data": [{column: value}], "meta": ...}`, or as CSV, which has no meta.
+
+    has_mark: with a byte order mark in CSV.
+    """
     if as_csv:
-        return web.Response(text=csv_text(columns, rows), content_type="text/csv", charset="utf-8")
+        text = ("\ufeff" if has_mark else "") + csv_text(columns, rows)
+        return web.Response(text=text, content_type="text/csv", charset="utf-8")
     data = [dict(zip(columns, row, strict=True)) for row in rows]
     return json_response({"data": data, "meta": meta})
 

@@ -120,9 +120,9 @@ async def _respond(request: web.Request, handler: Handler) -> web.StreamResponse
     try:
         response = await handler(request)
     except Exception as exception:
-        error = to_api_error(exception, request.match_info.route.resource)
-        request.app[ERROR_COUNTS][error.kind.code] += 1
-        response = _error_response(request, error)
+        # No variable of this function keeps the error: its traceback has this frame, and such a cycle would keep the
+        # request with its body and the frames of the handler until the next collection of garbage.
+        response = _answer(request, exception)
     response.headers.update(common_headers(request))
     for cookie in request.get(RESPONSE_COOKIES, {}).values():
         response.headers.add("Set-Cookie", cookie)
@@ -131,6 +131,12 @@ async def _respond(request: web.Request, handler: Handler) -> web.StreamResponse
     if not request.content.is_eof():
         await drain_body(request)
     return response
+
+
+def _answer(request: web.Request, exception: Exception) -> web.Response:
+    error = to_api_error(exception, request.match_info.route.resource)
+    request.app[ERROR_COUNTS][error.kind.code] += 1
+    return _error_response(request, error)
 
 
 def _error_response(request: web.Request, error: ApiError) -> web.Response:

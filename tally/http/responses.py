@@ -8,6 +8,7 @@ The headers of a response depend on its path alone (`common_headers`): collect a
 every origin, the API of the pages to none. A handler adds its own under RESPONSE_HEADERS and RESPONSE_COOKIES.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,9 @@ GIF = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c000
 RESPONSE_HEADERS = web.RequestKey("response_headers", dict[str, str])
 # The same for cookies: name -> complete value of Set-Cookie.
 RESPONSE_COOKIES = web.RequestKey("response_cookies", dict[str, str])
+
+# RFC 9110, 5.1: at most 64 names of 64 characters.
+_FIELD_NAMES = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}(?: ?, ?[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}){0,63}")
 
 # Browser features that no page needs, by their names in Permissions-Policy. The pages write to the clipboard, so
 # clipboard-write is not among them.
@@ -62,6 +66,24 @@ _READ_HEADERS = DEFAULT_HEADERS | {
 # No page of another origin may read or embed the responses of the pages' API, whatever it sends along.
 SAME_ORIGIN_HEADERS = {"Cross-Origin-Resource-Policy": "same-origin"}
 _ACCOUNT_HEADERS = DEFAULT_HEADERS | SAME_ORIGIN_HEADERS
+
+
+def preflight_response(request: web.Request, methods: str, headers: str) -> web.Response:
+    """Return the response to a preflight: these methods, and the headers that it asks for, otherwise `headers`.
+
+    Scripts that trace or report errors add headers of their own to every request of a page. All are allowed, since no
+    route that pages of other origins may call reads cookies.
+    """
+    asked = request.headers.get("Access-Control-Request-Headers", "")
+    allowed = asked if _FIELD_NAMES.fullmatch(asked) else headers
+    return web.Response(
+        status=204,
+        headers={
+            "Access-Control-Allow-Methods": methods,
+            "Access-Control-Allow-Headers": allowed,
+            "Access-Control-Max-Age": "86400",
+        },
+    )
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -48,15 +48,17 @@ from tally.events.validation import (
     BadBody,
     Batch,
     Event,
+    FieldWarning,
     Rejection,
     parse_body,
     read_event,
     type_of,
 )
 from tally.http.body import read_body
-from tally.http.responses import json_response
+from tally.http.responses import json_response, preflight_response
 from tally.ingest.budgets import Budgets
 from tally.ingest.ingest_engine import (
+    DUPLICATE,
     MONTH_FULL,
     NO_ASSIGNMENT,
     Ingest,
@@ -83,11 +85,6 @@ _BAD_WEBSITE = Rejection("invalid_website_id", "website_id is a UUID, as `websit
 _UNKNOWN_WEBSITE = Rejection("unknown_website", errors.UNKNOWN_WEBSITE.message, "website_id")
 _REFUSED_ORIGIN = Rejection("origin_not_allowed", errors.ORIGIN_NOT_ALLOWED.message, "website_id")
 
-PREFLIGHT = {
-    "Access-Control-Allow-Methods": "POST, OPTIONS",
-    "Access-Control-Allow-Headers": "Content-Type",
-    "Access-Control-Max-Age": "86400",
-}
 _BODY_ERRORS = {
     "invalid_json": errors.INVALID_JSON,
     "invalid_body": errors.INVALID_BODY,
@@ -129,6 +126,8 @@ class Claim(NamedTuple):
     now_ns: int
     # The website and the type of each item; empty where all items are valid.
     sources: list[Source]
+    # Whether one of the events is stored without a field, or with one that is cut.
+    has_warnings: bool
 
     @property
     def is_all_valid(self) -> bool:
@@ -153,10 +152,12 @@ class Refusal(ApiError):
 
 
 class Accepted(NamedTuple):
-    """The content of a 202 response: how many events are accepted, and the errors of the others."""
+    """The content of a 202 response: how many events are accepted, the errors of the others, and what the accepted ones
+    are stored without."""
 
     events: int
     errors: list[dict[str, Any]]
+    warnings: Sequence[dict[str, Any]] = ()
 
 
 class Collector:
@@ -297,14 +298,17 @@ class Collector:
         visitors: Sequence[Visitor | Sender] = batch.visitors or (own,) * len(places)
         verdicts: list[PreparedEvent | Rejection] = []
         events: list[PreparedEvent] = []
+        has_warnings = False
         for item, place, visitor in zip(batch.items, places, visitors, strict=True):
             verdict = self._judge(item, place, batch, visitor, now_ms, large_skew_ms)
             verdicts.append(verdict)
             if type(verdict) is PreparedEvent:
                 events.append(verdict)
+                if verdict.event.warnings:
+                    has_warnings = True
         sources = [] if len(events) == len(verdicts) else _sources(given, batch)
         request = _make(WriteRequest, (events, now_ms, client))
-        claim = _make(Claim, (sender, websites, bucket_keys, verdicts, request, now_ns, sources))
+        claim = _make(Claim, (sender, websites, bucket_keys, verdicts, request, now_ns, sources, has_warnings))
         if not events and not _has_rejected_without_fault(verdicts) and (batch.visitors or not own.is_crawler):
             raise _no_valid_event(claim, verdicts)
         return claim
@@ -344,7 +348,8 @@ class Collector:
 
     def _visitor(self, sender: Sender, is_browser: bool) -> Visitor:
         """Return a visitor, with the context of its request."""
-        language, agent = self._language_of(sender.accept_language[:200]), self.agents.of(sender.user_agent)
+        language = self._language_of(sender.accept_language[:200])
+        agent = self.agents.of(sender.user_agent, sender.client_hints)
         context = _make(RequestContext, (agent, sender.client.place, language))
         return _make(Visitor, (sender, context, is_browser and agent.crawler))
 
@@ -414,11 +419,12 @@ class Collector:
                 raise self._refusal(claim, outcome)
             raise outcome
         if self.budgets.month_share:
-            not_stored = [event for event, one in zip(claim.request.events, outcome, strict=True) if one is not None]
+            both = zip(claim.request.events, outcome, strict=True)
+            not_stored = [event for event, one in both if one is DUPLICATE or isinstance(one, Rejection)]
             self._give_back_share(claim, not_stored)
-        if claim.is_all_valid and not any(outcome):
+        if claim.is_all_valid and not claim.has_warnings and not any(outcome):
             self.accepted += len(outcome)
-            return _make(Accepted, (len(outcome), []))
+            return _make(Accepted, (len(outcome), [], ()))
         outcomes = iter(outcome)
         verdicts = [next(outcomes) if isinstance(v, PreparedEvent) else v for v in claim.verdicts]
         # Crawlers and excluded events alone: nothing was queued, and they are answered 202.
@@ -427,7 +433,21 @@ class Collector:
         items = _rejected_items(claim, verdicts)
         self._count_items(claim.sender, claim.request.arrived_ms, items, are_own_faults=True)
         self.accepted += len(verdicts) - len(items)
-        return Accepted(len(verdicts) - len(items), _listed(verdicts))
+        return Accepted(len(verdicts) - len(items), _listed(verdicts), self._count_warnings(claim, verdicts))
+
+    def _count_warnings(self, claim: Claim, verdicts: Sequence[object]) -> list[dict[str, Any]]:
+        """Count what the accepted events are stored without; return it as the response lists it."""
+        listed = []
+        for index, (prepared, verdict) in enumerate(zip(claim.verdicts, verdicts, strict=True)):
+            if isinstance(prepared, Rejection) or isinstance(verdict, Rejection):
+                continue
+            of_storing = (verdict,) if isinstance(verdict, FieldWarning) else ()
+            for code, field in (*prepared.event.warnings, *of_storing):
+                listed.append({"index": index, "code": code, "field": field})
+                if verdict is not DUPLICATE:
+                    source = prepared.website, prepared.event.type
+                    self.rejected_events.note(source, code, field, claim.sender, claim.request.arrived_ms)
+        return listed
 
     def _refuse_after_commit(self, claim: Claim, outcome: Outcomes, verdicts: Sequence[object]) -> None:
         # Whether an assignment is there takes a transaction to decide: the rate limits must hold for such requests too.
@@ -537,14 +557,18 @@ async def collect(request: web.Request) -> web.Response:
 
 
 async def preflight(request: web.Request) -> web.Response:
-    """OPTIONS /api/collect: any page may send JSON; its origin is checked when the events arrive."""
-    return web.Response(status=204, headers=PREFLIGHT)
+    """OPTIONS of an endpoint for events: any page may send, with any headers; its origin is checked with the events."""
+    return preflight_response(request, "POST, OPTIONS", "Content-Type")
 
 
 def accepted_response(accepted: Accepted) -> web.Response:
     """Check 8: the 202 response."""
-    content = {"ok": True, "accepted": accepted.events, "rejected": len(accepted.errors)}
-    return json_response(content | {"errors": accepted.errors} if accepted.errors else content, 202)
+    content: dict[str, Any] = {"ok": True, "accepted": accepted.events, "rejected": len(accepted.errors)}
+    if accepted.errors:
+        content["errors"] = accepted.errors
+    if accepted.warnings:
+        content["warnings"] = accepted.warnings
+    return json_response(content, 202)
 
 
 def _host_of(text: str) -> str:

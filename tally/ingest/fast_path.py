@@ -28,6 +28,7 @@ from email.utils import formatdate
 from aiohttp import web
 
 from tally.errors import OVERLOADED, ApiError
+from tally.events.client_hints import hint_headers
 from tally.events.sender import Sender
 from tally.events.validation import MAX_BODY_BYTES
 from tally.http.connections import CONNECTIONS, Connection
@@ -53,7 +54,8 @@ _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ?((?![ \t])[^\x00-\x08\x0a
 _CACHED = frozenset(
     (
         "accept", "accept-encoding", "accept-language", "cache-control", "connection", "content-length", "content-type",
-        "host", "origin", "pragma", "priority", "sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-gpc",
+        "host", "origin", "pragma", "priority", "sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform",
+        "sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-gpc",
         "user-agent", "x-forwarded-proto",
     )
 )  # fmt: skip
@@ -202,7 +204,8 @@ class FastConnection(Connection):
         page = resolver.page(field("origin"), field("referer"), field("sec-fetch-site"))
         if forwarded is None and self.peer:
             resolver.check_event(client, page, field("host"))
-        return tuple.__new__(Sender, (client, page, field("user-agent", ""), field("accept-language", "")))
+        user_agent, language = field("user-agent", ""), field("accept-language", "")
+        return tuple.__new__(Sender, (client, page, user_agent, language, hint_headers(field)))
 
     def _conclude(self, claim: Claim, outcome: Outcomes | Exception) -> None:
         answer = self._answer(claim, outcome)
@@ -223,7 +226,7 @@ class FastConnection(Connection):
             response = error_response(error)
         else:
             self._factory.answered[_ACCEPTED] += 1
-            if not accepted.errors:
+            if not accepted.errors and not accepted.warnings:
                 return self._factory.accepted(accepted.events)
             response = accepted_response(accepted)
         return serialize(response, {**COLLECT_HEADERS, "Date": formatdate(usegmt=True)})

@@ -9,12 +9,15 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from tally.accounts.websites import Website
-from tally.events.validation import Event, Rejection
+from tally.events.validation import Event, FieldWarning, Rejection
 
 MONTH_FULL = Rejection("monthly_limit_reached", "This month's events are used up: send it again next month (UTC).")
 NO_ASSIGNMENT = Rejection(
     "no_assignment", "This visitor has no assignment today: send ab_assign first, or the variant with it.", "variant"
 )
+
+NO_EVENT_DATA = FieldWarning("without_event_data", "event_data")
+"""The day's limit of event_data is reached."""
 
 
 class PreparedEvent(NamedTuple):
@@ -35,9 +38,9 @@ class WriteRequest(NamedTuple):
 
 
 DUPLICATE: Literal[False] = False
-Outcomes = list[Rejection | Literal[False] | None]
-"""For each event of a WriteRequest: None where it is stored, DUPLICATE where it is a copy of a stored event and is
-accepted, otherwise why it is rejected. Only rejections are true."""
+Outcomes = list[Rejection | FieldWarning | Literal[False] | None]
+"""For each event of a WriteRequest: None where it is stored, a FieldWarning where it is stored without a field,
+DUPLICATE where it is a copy of a stored event and is accepted, otherwise why it is rejected."""
 
 OnWritten = Callable[[Outcomes | Exception], None]
 """Called on the event loop with what became of a WriteRequest."""

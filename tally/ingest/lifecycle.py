@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tally.accounts.api_keys import key_salt
 from tally.clock import Clock
-from tally.errors import ApiError, log, where_it_failed
+from tally.errors import ApiError, is_lock, log, where_it_failed
 from tally.ingest.store import TICK_S, Store
 from tally.ingest.writer import EventWriter
 from tally.storage.connections import Thread, on_thread, open_readers
@@ -36,8 +36,11 @@ from tally.storage.recovery import Recovery, Work
 # Counting a day reads its rows once, so a large cache would hold nothing that is read again.
 BUILDER_CACHE_KIB = 1_000
 
-Chore = tuple[str, Callable[[], Awaitable[object]], Callable[[Exception], None]]
-"""A task of every second: its name in the log, the function, and what its failures are reported to."""
+# While an import fills it.
+EMPTY_LOG_S = 0.2
+
+Chore = tuple[str, Callable[[], Awaitable[object]], Callable[[Exception], None], float]
+"""A periodic task: its name in the log, the function, what its failures are reported to, and the pause after it."""
 
 
 MakeWork = Callable[[Store, Thread, Thread], Work]
@@ -100,7 +103,7 @@ def _open(path: Path, before_migration: BeforeMigration) -> sqlite3.Connection:
             pass
     except sqlite3.Error as failure:
         # Another program that writes now may end soon.
-        if not getattr(failure, "sqlite_errorname", "").startswith("SQLITE_BUSY"):
+        if not is_lock(failure):
             connection.close()
             raise explained(failure, path) from None
     return connection
@@ -120,18 +123,20 @@ async def _load(store: Store, writer: Thread, event_writer: EventWriter) -> None
 
 def _chores(store: Store) -> Sequence[Chore]:
     return (
-        ("checking the file", store.check_file, _ignored),
-        ("tasks of the store", store.chores, store.health.failed),
-        ("emptying the log", store.empty_log, store.health.failed),
-        ("recovery", store.recovery.heal, _ignored),
-        ("recording the clock", store.clock_watch.note_if_due, _ignored),
+        ("checking the file", store.check_file, _ignored, TICK_S),
+        ("tasks of the store", store.chores, store.health.failed, TICK_S),
+        ("emptying the log", store.empty_log, store.health.failed, EMPTY_LOG_S),
+        ("recovery", store.recovery.heal, _ignored, TICK_S),
+        ("recording the clock", store.clock_watch.note_if_due, _ignored, TICK_S),
     )
 
 
-async def _forever(what: str, step: Callable[[], Awaitable[object]], failed: Callable[[Exception], None]) -> None:
-    """Run a task every second, also after it has failed."""
+async def _forever(
+    what: str, step: Callable[[], Awaitable[object]], failed: Callable[[Exception], None], pause_s: float
+) -> None:
+    """Run a periodic task, also after it has failed."""
     while True:
-        await asyncio.sleep(TICK_S)
+        await asyncio.sleep(pause_s)
         try:
             await step()
         except ApiError:

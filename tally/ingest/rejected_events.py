@@ -1,5 +1,7 @@
 """Counts of rejected events: how many events of a website were not stored, when and why, with a few samples.
 
+Events that are stored without a field that broke its rule are counted beside them, by codes of their own (WARNINGS).
+
 An event of a known website is counted each time it is rejected, in the quarter hour of its arrival, so that the counts
 of a day in any time zone are a sum. Requests without a known website (an unknown id, a body that is not JSON, a client
 over its rate limit before the body is read) are counted for the whole server, by code, in `requests`.
@@ -24,6 +26,7 @@ from typing import NamedTuple, TypeVar
 from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.events.sender import Sender
+from tally.events.urls import UTM_FIELDS
 from tally.events.user_agent import crawler_name
 from tally.events.validation import FLAT, RULES
 from tally.ingest.refused_origins import RefusedOrigins
@@ -55,9 +58,22 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("excluded_country", "excluded"),
     ("excluded_page", "excluded"),
     ("excluded_hostname", "excluded"),
+    ("without_referrer", "incomplete"),
+    ("without_query", "incomplete"),
+    ("without_language", "incomplete"),
+    ("without_device", "incomplete"),
+    ("without_browser", "incomplete"),
+    ("without_os", "incomplete"),
+    ("without_os_version", "incomplete"),
+    ("without_platform", "incomplete"),
+    ("without_app_version", "incomplete"),
+    ("value_cut", "incomplete"),
+    ("without_event_data", "incomplete"),
 )
 """Code in the response, and the reason that it belongs to. The place is its number in the database, so new ones go to
 the end."""
+WARNINGS = frozenset(code for code, reason in REASONS if reason == "incomplete")
+"""Codes of events that are stored, but without a field or with one that is cut."""
 NUMBER_OF = {code: number for number, (code, _) in enumerate(REASONS)}
 NOT_FAULTS = frozenset(code for code, reason in REASONS if reason in ("crawler", "excluded"))
 """Codes of events without a fault that are not to be counted: answered 202, so that clients do not send them again."""
@@ -75,7 +91,10 @@ MAX_CANDIDATES = 20
 _ROWS_A_STEP = 500
 _EXPIRY_INTERVAL_NS = 3_600_000_000_000
 _FIELDS = frozenset(
-    ("type", "website_id", "timestamp", *(field for names in (*RULES.values(), *FLAT.values()) for field in names))
+    (
+        *("type", "website_id", "timestamp", "age_ms", *UTM_FIELDS),
+        *(field for names in (*RULES.values(), *FLAT.values()) for field in names),
+    )
 )
 
 Source = tuple[Website | None, int | None]
@@ -122,7 +141,7 @@ class RejectedEvents:
         return self._versions.get(website, 0)
 
     def note(self, source: Source, code: str, field: str, sender: Sender, now_ms: int) -> None:
-        """Count a rejected event; one without a website, or with a code that is not in REASONS, is ignored."""
+        """Count a rejected event or a warning; without a website, or with a code that is not in REASONS, neither."""
         website, type_ = source
         reason = NUMBER_OF.get(code)
         if reason is None or website is None:

@@ -117,11 +117,11 @@ class SqliteReports:
     # --- traffic
 
     async def first_event_ms(self, website: int, requester: Requester) -> int | None:
-        """Return the beginning of the first day that has traffic."""
+        """Return the time of the first traffic event, or of its quarter hour where days have no rows."""
 
         def first(connection: sqlite3.Connection) -> int | None:
-            row = connection.execute(*statements.first_day(website)).fetchone()
-            return None if row is None else int(row[0]) * DAY_MS
+            row = connection.execute(*statements.first_event(website)).fetchone()
+            return None if row is None else int(row[0])
 
         return await self._read(requester, first)
 

@@ -34,7 +34,7 @@ from tally.ingest.rejected_events import RejectedEvents
 from tally.ingest.writer import EventWriter, WriteResult
 from tally.storage.account_cache import AccountCache, registry, registry_if_changed
 from tally.storage.connections import SERVER, Claim, Readers, Thread
-from tally.storage.database import MAX_WAL_BYTES, transaction
+from tally.storage.database import transaction
 from tally.storage.health import RETRY_S, Health, refusal
 from tally.storage.recovery import Recovery
 from tally.storage.wal import truncate_wal
@@ -175,8 +175,11 @@ class Store:
         return _size(self.path)
 
     async def check_file(self) -> None:
-        """`check_health`, as a task of every second."""
+        """`check_health`, as a task of every second, with the reserve of the disk."""
         self.check_health()
+        if await asyncio.to_thread(self.health.keep_reserve):
+            # Now it may succeed.
+            self.wants_empty_log, self._empty_again_ns = True, 0
 
     def check_writable(self) -> bool:
         """Check the file; return whether everything but events may be written."""
@@ -300,7 +303,7 @@ class Store:
     async def empty_log(self) -> None:
         """Empty SQLite's log where it has grown, or where deleted data is in it. Waits for the queries under way."""
         now_ns = self._clock.monotonic_ns()
-        is_wanted = self.log_bytes > MAX_WAL_BYTES or self.wants_empty_log
+        is_wanted = self.log_bytes > self.health.space.emptied_from or self.wants_empty_log
         if is_wanted and self.health.takes_events and now_ns >= self._empty_again_ns:
             # If it fails, for example because another process reads, the readers are not held again at once.
             self._empty_again_ns = now_ns + EMPTY_LOG_NS
@@ -382,6 +385,7 @@ class Store:
                 async with self.readers.held(), asyncio.timeout(CLOSE_S):
                     while not await self._writer.run(truncate_wal):
                         await asyncio.sleep(0.02)
+        self.health.close()
 
 
 def _size(path: Path) -> int:

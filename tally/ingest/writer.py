@@ -1,9 +1,9 @@
 """The transaction of a group of write requests: which events are stored, and the rows that they become.
 
 All that must hold exactly once is decided here, on the writer's thread, between BEGIN IMMEDIATE and COMMIT: duplicates
-by event_id, the monthly limit, the daily limits of new values, the assignment that a conversion needs, visitors and
-visits. `EventWriter.write` either commits the whole group with fsync or changes nothing, neither in the file nor in
-memory (sessions, labels, ids).
+by event_id, the monthly limit, the daily limits of new values and of event_data, the assignment that a conversion
+needs, visitors and visits. `EventWriter.write` either commits the whole group with fsync or changes nothing, neither in
+the file nor in memory (sessions, labels, ids).
 
 `write` reads the stored event_ids, assignments and usage of the group in a few statements, then decides event by event
 in order of arrival (`_Group.decide`); an event that is not stored writes nothing, neither a label nor a new value. The
@@ -47,7 +47,15 @@ from tally.events.validation import (
 )
 from tally.events.visits import NO_ACQUISITION, Visit, packed_acquisition
 from tally.ingest import event_ids
-from tally.ingest.ingest_engine import DUPLICATE, MONTH_FULL, NO_ASSIGNMENT, Outcomes, PreparedEvent, WriteRequest
+from tally.ingest.ingest_engine import (
+    DUPLICATE,
+    MONTH_FULL,
+    NO_ASSIGNMENT,
+    NO_EVENT_DATA,
+    Outcomes,
+    PreparedEvent,
+    WriteRequest,
+)
 from tally.rollups import (
     experiments,
     field_values,
@@ -123,6 +131,7 @@ class EventWriter:
                 group = _Group(self, connection, requests)
                 outcomes = group.decide(requests)
                 group.take()
+                group.note_lost_data(outcomes)
                 group.store()
         except BaseException:
             self.sessions.undo()
@@ -261,20 +270,29 @@ class _Group:
         return "" if number and is_used(self._connection, website, EXPERIMENT, number) else OTHER
 
     def take(self) -> None:
-        """Apply the limits of new values to the events that are stored, and collect their rows."""
+        """Apply the limits of new values and of event_data to the events that are stored, and collect their rows."""
         rows: Sequence[PreparedEvent] = self._kept
         limits, replaced = self._writer.value_limits, self._replaced_experiments
         known = list(map(limits.is_known, rows))
-        if not all(known) or replaced:
-            unknown = [
-                (row, client) for row, client, is_known in zip(rows, self._clients, known, strict=True) if not is_known
-            ]
-            self.check = limits.check(self._connection, self._steady_ms // DAY_MS, unknown, replaced)
+        sent = list(zip(rows, self._clients, strict=True))
+        with_data = [one for one in sent if one[0].event.event_data is not None]
+        if not all(known) or replaced or with_data:
+            unknown = [one for one, is_known in zip(sent, known, strict=True) if not is_known]
+            self.check = limits.check(self._connection, self._steady_ms // DAY_MS, unknown, replaced, with_data)
             if self.check.folds:
                 rows = [row._replace(**self.check.checked(row)._asdict()) for row in rows]
         self._number = self._writer.numbers_of(self._connection, _texts(rows)) if rows else self._number
         for row in rows:
             self._take(row)
+
+    def note_lost_data(self, outcomes: Sequence[Outcomes]) -> None:
+        """Replace the outcomes of events that are stored without their event_data."""
+        if self.check is None or not self.check.folds:
+            return
+        places = [(own, place) for own in outcomes for place, outcome in enumerate(own) if outcome is None]
+        for row, (own, place) in zip(self._kept, places, strict=True):
+            if self.check.lacks_data(row):
+                own[place] = NO_EVENT_DATA
 
     def _take(self, row: PreparedEvent) -> None:
         event = row.event

@@ -16,6 +16,7 @@ from tally.maintenance.rollup_builder import RollupBuilder
 from tally.maintenance.scheduler import Scheduler
 from tally.rollups.goal_days import Goal
 from tally.storage.connections import Thread
+from tally.storage.disk_space import DiskSpace
 from tally.storage.labels import Labels
 
 # At 200 events a second, fewer than 3,000 events of today are not rolled up yet.
@@ -26,8 +27,8 @@ FAILED_PAUSE_S = 10.0
 class BackgroundWork:
     """Runs `builder` and `deletion_worker`, which exist from the first start on.
 
-    `keep_days`, `is_busy`, `changed` and `goals_of` are those of RollupBuilder, `deleted` is that of DeletionWorker;
-    `failed` is called with each failure.
+    `keep_days`, `is_busy`, `changed`, `goals_of` and `space` are those of RollupBuilder, `deleted` is that of
+    DeletionWorker; `failed` is called with each failure.
     """
 
     builder: RollupBuilder
@@ -46,10 +47,11 @@ class BackgroundWork:
         goals_of: Callable[[int], Sequence[Goal]],
         deleted: Callable[[], None],
         failed: Callable[[Exception], None],
+        space: Callable[[], DiskSpace],
     ) -> None:
         self._writer, self._reader, self._labels, self._clock = writer, reader, labels, clock
         self._keep_days, self._is_busy, self._changed, self._goals_of = keep_days, is_busy, changed, goals_of
-        self._deleted, self._failed = deleted, failed
+        self._deleted, self._failed, self._space = deleted, failed, space
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -63,6 +65,7 @@ class BackgroundWork:
                 self._is_busy,
                 changed=self._changed,
                 goals_of=self._goals_of,
+                space=self._space,
             )
             self.deletion_worker = DeletionWorker(
                 self.builder.write, self._reader, self._labels, self._clock, self._deleted

@@ -27,6 +27,7 @@ from typing import NamedTuple, TypeVar
 
 from tally.accounts.api_keys import key_salt
 from tally.storage.database import BadDatabase, known_version, open_unchanged, with_schema
+from tally.storage.schema_check import differences
 from tally.storage.wal import size_bytes
 from tally.timestamps import SECOND_MS
 
@@ -208,6 +209,7 @@ def check(path: Path, shown: Path, hint: str, is_cancelled: IsCancelled = never)
     try:
         with closing(open_immutable(path)) as connection:
             connection.set_progress_handler(is_cancelled, _PROGRESS_INSTRUCTIONS)
+            connection.execute("pragma cell_size_check = on")
             version = known_version(connection, shown, hint)
             result = connection.execute("pragma integrity_check(1)").fetchone()[0]
     except sqlite3.DatabaseError as failure:
@@ -217,6 +219,14 @@ def check(path: Path, shown: Path, hint: str, is_cancelled: IsCancelled = never)
     if result != "ok":
         raise BackupError(f"{shown} is damaged ({result}): {hint}.")
     return version
+
+
+def check_schema(path: Path, shown: Path, hint: str) -> None:
+    """Raise BackupError where the schema of a database of this version is another than that of Tally."""
+    with closing(open_immutable(path)) as connection:
+        found = differences(connection)
+    if found:
+        raise BackupError(f"{shown}: {found}: {hint}, or change that in a copy of the file.")
 
 
 def read_error(failure: sqlite3.DatabaseError, shown: Path, hint: str) -> BackupError:

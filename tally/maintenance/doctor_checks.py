@@ -26,7 +26,7 @@ from tally.maintenance.backup import backups
 from tally.resources import tally_version
 from tally.settings import Settings
 from tally.storage.database import MAX_WAL_BYTES, BadDatabase, log_of
-from tally.storage.health import min_free_bytes
+from tally.storage.disk_space import min_free_bytes
 from tally.timeranges import zone, zone_names
 from tally.timestamps import DAY_MS, HOUR_MS, SECOND_MS
 

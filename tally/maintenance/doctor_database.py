@@ -17,7 +17,8 @@ from tally.maintenance.upgrade import ADVICE, Plan, plan, way_back
 from tally.rollups import packed_days
 from tally.rounding import counted
 from tally.storage import meta
-from tally.storage.database import VERSION, BadDatabase, NewerDatabase, known_version, open_unchanged
+from tally.storage.database import VERSION, BadDatabase, NewerDatabase, known_version, open_unchanged, with_schema
+from tally.storage.schema_check import differences
 from tally.timestamps import DAY_MS, HOUR_MS, in_words, iso
 
 HELD = f"{CONFIRMED_AFTER_MS // HOUR_MS} hours"
@@ -47,7 +48,10 @@ def database(case: Case) -> Iterator[Finding]:
 
 def _tidy(path: Path) -> None:
     """Remove the empty log that a read-only connection created and cannot delete."""
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path, timeout=0)) as connection:
+    with (
+        contextlib.suppress(sqlite3.Error),
+        contextlib.closing(with_schema(sqlite3.connect(path, timeout=0))) as connection,
+    ):
         connection.execute("pragma user_version").fetchone()
 
 
@@ -56,6 +60,8 @@ def _in_the_file(connection: sqlite3.Connection, case: Case) -> Iterator[Finding
     size = f"{sized(case.path.stat().st_size)}, version {version}"
     if version < VERSION:
         yield _upgrade(size, plan(case.settings))
+    else:
+        yield from _schema(connection)
     for check in (_clock, _newest, _proxies, _metrics):
         yield from check(connection, case)
     if case.is_quick:
@@ -73,6 +79,16 @@ def _in_the_file(connection: sqlite3.Connection, case: Case) -> Iterator[Finding
             "columns",
             f"those of {counted(len(days), 'day')} are damaged, such as {iso(days[0] * DAY_MS)[:10]}",
             "`verify` says which; restore a backup made before the damage, and have the disk looked at",
+        )
+
+
+def _schema(connection: sqlite3.Connection) -> Iterator[Finding]:
+    if found := differences(connection):
+        yield fault(
+            "schema",
+            f"differs from that of Tally: {found}",
+            "undo it if you have made it, since `restore` refuses a copy of this file; otherwise put an earlier backup"
+            " in its place",
         )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from tally.maintenance.backup import BackupError, check, read_error
+from tally.maintenance.backup import BackupError, check, check_schema, read_error
 from tally.maintenance.offsite_backup import identify
 from tally.offsite import age, names
 from tally.offsite.destination import Destination
@@ -94,12 +94,12 @@ def fetch(
         )
     path = directory / "backup.db"
     report(f"downloading {backup.name}, {backup.size:,} bytes")
-    _download(destination, backup.name, identity, path)
+    _download(destination, backup, identity, path)
     _check(path, backup)
     collection = Collection(directory)
     for increment in increments:
         file = directory / "increment"
-        _download(destination, increment.name, identity, file)
+        _download(destination, increment, identity, file)
         try:
             collection.add(file)
         except BadFile as bad:
@@ -112,6 +112,7 @@ def fetch(
         except BadFile as bad:
             raise BackupError(str(bad)) from None
     check(path, Path(backup.name), _HINT)
+    check_schema(path, Path(backup.name), _HINT)
     return Fetched(path, backup, increments, restored, list(_gaps(backup, increments)))
 
 
@@ -121,11 +122,14 @@ def _require_space(backup: names.Backup, increments: list[names.Increment], dire
         raise BackupError(f"{directory.parent} needs {needed:,} bytes, and {free:,} are free: free space first.")
 
 
-def _download(destination: Destination, name: str, identity: Path | None, target: Path) -> None:
+def _download(
+    destination: Destination, stored: names.Backup | names.Increment, identity: Path | None, target: Path
+) -> None:
+    name = stored.name
     is_encrypted = name.endswith(age.SUFFIX)
     first = target.with_name(target.name + age.SUFFIX) if is_encrypted else target
     with _new(first) as file:
-        for block in destination.get(name):
+        for block in destination.get(name, stored.size):
             file.write(block)
     if is_encrypted:
         with first.open("rb") as source, _new(target) as file:

@@ -21,6 +21,7 @@ from pathlib import Path
 from tally.maintenance.backup import (
     BackupError,
     check,
+    check_schema,
     copy_database,
     never,
     open_immutable,
@@ -31,7 +32,7 @@ from tally.maintenance.backup import (
 )
 from tally.resources import UPLOAD_ENDINGS, uploads_directory
 from tally.storage import meta
-from tally.storage.database import REPLACED, RESTORING, VERSION, known_version, open_database
+from tally.storage.database import REPLACED, RESTORING, VERSION, known_version, open_database, with_schema
 from tally.storage.file_lock import set_owner
 from tally.timestamps import SECOND_MS
 
@@ -60,6 +61,7 @@ def restore(file: Path, db: Path, now_ms: int) -> list[Path]:
             # The backup itself stays as it is.
             open_database(copy, create=False, before_migration=lambda version: None).close()
             check(copy, file, _HINT)
+        check_schema(copy, file, _HINT)
         _end_series(copy)
         _give_and_sync(copy, db)
         kept = _replace(copy, db, now_ms)
@@ -97,7 +99,7 @@ def _copy_backup(file: Path, copy: Path) -> None:
 
 def _end_series(copy: Path) -> None:
     """Have the next backup to another machine begin a new series: ids of events will be assigned again."""
-    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+    with closing(with_schema(sqlite3.connect(copy, isolation_level=None))) as connection:
         if meta.read(connection, meta.BACKUP_SERIES) is not None:
             meta.delete(connection, meta.BACKUP_SERIES)
 
@@ -106,7 +108,7 @@ def _open_backup(file: Path) -> sqlite3.Connection:
     """Return a reader of a backup, with the write-ahead log that a copy made by hand may have beside it."""
     if not file.with_name(file.name + "-wal").exists():
         return open_immutable(file)
-    return sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)
+    return with_schema(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None))
 
 
 def _replace(copy: Path, db: Path, now_ms: int) -> list[Path]:

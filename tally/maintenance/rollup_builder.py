@@ -9,6 +9,9 @@ transaction the builder pauses as long as the transaction took. While many event
 `_BUSY_RATIO` times as long as the last transaction took: it always gets a share of the writer, also where a slow disk
 keeps the writer busy with few events. After a crash the rest, which is not complete in `rollup_state`, is rebuilt.
 
+On a disk with little space (tally/storage/disk_space.py) it only does what deletes, and returns free pages to the file
+system. While SQLite's log is full, a transaction waits until it is emptied.
+
 A stale day is rebuilt while events still arrive in it: in one write transaction `_begin_day` takes a snapshot on the
 reading connection and deletes the day's totals, so that later commits add to empty rows. The day is counted in the
 snapshot, however long that takes, and the counts are added in one transaction, unless the day has been marked stale
@@ -24,7 +27,7 @@ from functools import partial
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tally.clock import Clock
-from tally.maintenance import retention
+from tally.maintenance import deletion, retention
 from tally.maintenance.scheduler import Scheduler, Turn
 from tally.reports import goals
 from tally.rollups import (
@@ -42,6 +45,7 @@ from tally.rollups import (
 from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import snapshot, transaction
+from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace
 from tally.storage.sql.day_columns import EXPERIMENTS, TRAFFIC, WEB_VITALS
 from tally.timestamps import DAY_MS
 
@@ -53,6 +57,8 @@ _BUSY_RATIO = 20
 # One stall of the disk for seconds must not cause a wait of minutes.
 _MAX_WAIT_S = 5.0
 _WAIT_S = 0.25
+# The server empties the log every second; beside a backup it cannot for minutes.
+_LOG_WAIT_S, _MAX_LOG_WAIT_S = 0.1, 10.0
 # Late events change a day that is over again and again: packing it takes at most a hundredth of a core.
 _PACK_RATIO = 100
 # Searching for measurements to pack reads each day that keeps its rows: 4 ms for those of a year.
@@ -71,7 +77,8 @@ class RollupBuilder:
 
     `keep_days` applies to websites without a value of their own. `is_busy` returns whether commits keep the writer
     busy. `rest` is the pause after a transaction, in multiples of its duration. `changed` is called with a website
-    whose events were deleted or whose stale day was built. `goals_of` returns the saved goals of a website.
+    whose events were deleted or whose stale day was built. `goals_of` returns the saved goals of a website, `space` the
+    space of the disk.
     """
 
     def __init__(
@@ -84,8 +91,9 @@ class RollupBuilder:
         rest: float = 1,
         changed: Callable[[int], None] = lambda website: None,
         goals_of: Callable[[int], Sequence[goal_days.Goal]] = lambda website: (),
+        space: Callable[[], DiskSpace] = lambda: UNKNOWN_SPACE,
     ) -> None:
-        self._writer, self._reader, self._clock = writer, reader, clock
+        self._writer, self._reader, self._clock, self._space = writer, reader, clock, space
         self._keep_days, self._is_busy, self._rest, self._changed = keep_days, is_busy, rest, changed
         # Websites whose blocks are all built; they are checked again once another day is final.
         self._blocks_built: set[int] = set()
@@ -114,11 +122,18 @@ class RollupBuilder:
         self._blocks_built.intersection_update(websites)
         self._all_packed.intersection_update(websites)
         self._rows_deleted.intersection_update(websites)
-        return [Turn(kind, one, partial(self._step, step, one, now)) for kind, step in _KINDS for one in websites]
+        turns = [Turn(kind, one, partial(self._step, step, one, now)) for kind, step in _KINDS for one in websites]
+        return [*turns, Turn("free pages", 0, self._free_pages)]
 
     async def _step(self, step: "Step", website: int, now: Now) -> bool:
         async with self._stepping:
+            if step not in _DELETING and not self._space().allows_growth:
+                return False
             return await step(self, website, now)
+
+    async def _free_pages(self) -> bool:
+        """Return some free pages to the file system, where the disk has too little space for events."""
+        return self._space().is_low and await self._write(deletion.free_pages)
 
     async def roll_up(self, website: int, now: Now) -> bool:
         """Roll up some of the new events of open days."""
@@ -331,6 +346,9 @@ class RollupBuilder:
             pause_s = min(_WAIT_S, wait_s - waited_s)
             await asyncio.sleep(pause_s)
             waited_s += pause_s
+        end_s = time.monotonic() + _MAX_LOG_WAIT_S
+        while (space := self._space()).log_bytes > space.log_limit and time.monotonic() < end_s:
+            await asyncio.sleep(_LOG_WAIT_S)
 
         def run(connection: sqlite3.Connection) -> tuple[T, float]:
             begun = time.perf_counter()
@@ -361,6 +379,7 @@ _KINDS: tuple[tuple[str, Step], ...] = (
     ("heatmaps", RollupBuilder.heatmaps),
     ("retention", RollupBuilder.retention),
 )
+_DELETING = (RollupBuilder.delete_rows, RollupBuilder.retention)
 
 
 def _packed(connection: sqlite3.Connection, website: int, day: int, *, is_final: bool) -> packed_days.Packed:

@@ -22,7 +22,14 @@ from pathlib import Path
 
 from tally.maintenance.restore import delete_leftovers
 from tally.settings import BadSetting, Settings
-from tally.storage.database import APPLICATION_ID, BadDatabase, check_path, connect_writer, refuse_second_name
+from tally.storage.database import (
+    APPLICATION_ID,
+    BadDatabase,
+    check_path,
+    connect_writer,
+    refuse_second_name,
+    with_schema,
+)
 from tally.storage.file_lock import lock_file
 from tally.storage.health import begin_check
 
@@ -150,7 +157,7 @@ def _is_unused(path: Path) -> bool:
 
     try:
         uri = f"{path.as_uri()}?mode=ro"
-        with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+        with contextlib.closing(with_schema(sqlite3.connect(uri, uri=True, isolation_level=None))) as connection:
             return not has_account(connection)
     except sqlite3.Error:
         # The start failed before it created the tables.

@@ -4,18 +4,21 @@ A file is complete or absent under its name. It is uploaded under a temporary na
 at the end), read back, compared by size and SHA-256, and only then gets its name. Files are streamed in blocks.
 
 What a destination returns is not trusted: a listing is bounded (but for a restore), and names that this program cannot
-have given are left out, so that no name is a path. Errors are DestinationError, whose message has the reason and the
-fix, and no secret.
+have given are left out, so that no name is a path. A download ends with the first block beyond the listed size, and
+whatever takes longer than `allowed_s` is given up, also where each byte arrives in time. Errors are DestinationError,
+whose message has the reason and the fix, and no secret.
 
 The URL has no password. Credentials come from TALLY_BACKUP_... variables of the environment, or from a file with lines
 such as `password = ...`; a variable takes precedence.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, Protocol
@@ -25,6 +28,10 @@ from tally.resources import install_command
 
 BLOCK_BYTES = 1_048_576
 CONNECT_S, READ_S = 30, 60
+# The slowest transfer: a night of a line with 128 kbit/s is 460 MB.
+MIN_BYTES_PER_S = 16_000
+# The time of a listing: 500,000 files are some 155 MB.
+LISTING_S = 1_800.0
 UNFINISHED = ".unfinished"
 # Each backup and increment is one file. Increments, up to 86,400 a day, are deleted by the next backup: this many are
 # made in five days in which backups fail. A catalog of them takes some 250 MB of memory.
@@ -63,8 +70,8 @@ class Destination(Protocol):
     def files(self, limit: int | None = MAX_FILES) -> list[StoredFile]:
         """Return the files whose names this program may have given, in the order of their names."""
 
-    def get(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of a file in blocks."""
+    def get(self, name: str, size: int) -> Iterator[bytes]:
+        """Yield the bytes of a file of this size in blocks."""
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""
@@ -162,6 +169,46 @@ def usable(files: Iterable[StoredFile], limit: int | None = MAX_FILES) -> list[S
         if _NAME.fullmatch(file.name):
             found.append(file)
     return sorted(found)
+
+
+def allowed_s(size: int) -> float:
+    """Return how long the transfer of so many bytes may take, with what precedes and follows it."""
+    return 2 * READ_S + size / MIN_BYTES_PER_S
+
+
+@contextlib.contextmanager
+def time_limit(what: str, seconds: float, end: Callable[[], None]) -> Iterator[None]:
+    """Call `end` from another thread after so many seconds of the block; its failure is then a DestinationError."""
+    is_over = threading.Event()
+
+    def give_up() -> None:
+        is_over.set()
+        with contextlib.suppress(Exception):
+            end()
+
+    timer = threading.Timer(seconds, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception:
+        if is_over.is_set():
+            raise DestinationError(f"{what}: it took longer than {seconds:,.0f} s: check the connection.") from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def exactly(what: str, blocks: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """Yield blocks of so many bytes in all. Raises DestinationError for fewer, and with the first block beyond."""
+    got = 0
+    for block in blocks:
+        got += len(block)
+        if got > size:
+            raise DestinationError(f"{what}: it has more than {size:,} bytes: check the destination.")
+        yield block
+    if got < size:
+        raise DestinationError(f"{what}: it ends after {got:,} of {size:,} bytes: try again.")
 
 
 def require_same(name: str, file: BinaryIO, stored: Iterable[bytes]) -> None:

@@ -9,6 +9,7 @@ Credentials are the access key, or what obstore finds by itself: the AWS_... var
 
 import contextlib
 import re
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, BinaryIO
@@ -19,13 +20,14 @@ from obstore.exceptions import BaseError, NotFoundError
 from obstore.store import S3Store
 
 from tally.offsite.destination import (
-    BLOCK_BYTES,
     CONNECT_S,
     MAX_FILES,
     READ_S,
     Credentials,
     DestinationError,
     StoredFile,
+    allowed_s,
+    exactly,
     plain,
     require_encrypted_connection,
     require_same,
@@ -35,6 +37,7 @@ from tally.offsite.destination import (
 
 # The least is 5 MB, and an upload has at most 10,000 parts. Two are sent at a time.
 _PART_BYTES, _MAX_PARTS, _CONCURRENCY = 8 * 1_048_576, 9_000, 2
+_CHECKED_BYTES = 65_536
 _OPTIONS = ("endpoint", "region")
 
 
@@ -73,11 +76,12 @@ class S3:
 
     def put(self, name: str, file: BinaryIO) -> None:
         """Store a complete copy of an open file."""
-        part = max(_PART_BYTES, size_of(file) // _MAX_PARTS)
+        size = size_of(file)
+        part = max(_PART_BYTES, size // _MAX_PARTS)
         with self._errors(f"{name} cannot be uploaded"):
             obstore.put(self._store, name, file, chunk_size=part, max_concurrency=_CONCURRENCY)
         try:
-            require_same(name, file, self.get(name))
+            require_same(name, file, self.get(name, size))
         except DestinationError:
             with contextlib.suppress(DestinationError):
                 self.delete(name)
@@ -93,11 +97,18 @@ class S3:
             for one in some:
                 yield StoredFile(one["path"], one["size"])
 
-    def get(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of a file in blocks."""
+    def get(self, name: str, size: int) -> Iterator[bytes]:
+        """Yield the bytes of a file of this size in blocks."""
+        what, end_s = f"{self._where}: {name} cannot be downloaded", time.monotonic() + allowed_s(size)
         with self._errors(f"{name} cannot be downloaded"):
-            for block in obstore.get(self._store, name).stream(min_chunk_size=BLOCK_BYTES):
-                yield bytes(block)
+            # The library waits for a complete block: short ones, so that the time is checked.
+            blocks = obstore.get(self._store, name).stream(min_chunk_size=_CHECKED_BYTES)
+            for block in exactly(what, map(bytes, blocks), size):
+                if time.monotonic() > end_s:
+                    raise DestinationError(
+                        f"{what}: it took longer than {allowed_s(size):,.0f} s: check the connection."
+                    )
+                yield block
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""

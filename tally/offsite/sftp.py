@@ -20,15 +20,19 @@ import paramiko
 from tally.offsite.destination import (
     BLOCK_BYTES,
     CONNECT_S,
+    LISTING_S,
     MAX_FILES,
     READ_S,
     UNFINISHED,
     Credentials,
     DestinationError,
     StoredFile,
+    allowed_s,
+    exactly,
     plain,
     require_same,
     size_of,
+    time_limit,
     usable,
 )
 
@@ -57,13 +61,13 @@ class Sftp:
     def put(self, name: str, file: BinaryIO) -> None:
         """Store a complete copy of an open file."""
         temporary = f"{self._path}/{name}{UNFINISHED}"
-        with self._errors(f"{name} cannot be uploaded") as sftp:
-            size_of(file)
+        size = size_of(file)
+        with self._errors(f"{name} cannot be uploaded", allowed_s(2 * size)) as sftp:
             with sftp.open(temporary, "wb") as target:
                 target.set_pipelined(True)
                 while block := file.read(BLOCK_BYTES):
                     target.write(block)
-            require_same(name, file, self._read(sftp, name + UNFINISHED))
+            require_same(name, file, self._read(sftp, name + UNFINISHED, size))
             try:
                 sftp.posix_rename(temporary, f"{self._path}/{name}")
             except OSError:
@@ -73,7 +77,7 @@ class Sftp:
 
     def files(self, limit: int | None = MAX_FILES) -> list[StoredFile]:
         """Return the files whose names this program may have given."""
-        with self._errors("the directory cannot be listed") as sftp:
+        with self._errors("the directory cannot be listed", LISTING_S) as sftp:
             found = (
                 StoredFile(one.filename, one.st_size or 0)
                 for one in sftp.listdir_iter(self._path)
@@ -81,14 +85,16 @@ class Sftp:
             )
             return usable(found, limit)
 
-    def get(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of a file in blocks."""
-        with self._errors(f"{name} cannot be downloaded") as sftp:
-            yield from self._read(sftp, name)
+    def get(self, name: str, size: int) -> Iterator[bytes]:
+        """Yield the bytes of a file of this size in blocks."""
+        what = f"{name} cannot be downloaded"
+        with self._errors(what, allowed_s(size)) as sftp:
+            yield from exactly(f"sftp://{self._host}: {what}", self._read(sftp, name, size), size)
 
-    def _read(self, sftp: paramiko.SFTPClient, name: str) -> Iterator[bytes]:
+    def _read(self, sftp: paramiko.SFTPClient, name: str, size: int) -> Iterator[bytes]:
         with sftp.open(f"{self._path}/{name}", "rb") as source:
-            source.prefetch(source.stat().st_size, _REQUESTS)
+            # Not the size that the server names now: paramiko keeps a request for each part of it in memory.
+            source.prefetch(size, _REQUESTS)
             while block := source.read(BLOCK_BYTES):
                 yield block
 
@@ -108,11 +114,12 @@ class Sftp:
             client.close()
 
     @contextlib.contextmanager
-    def _errors(self, what: str) -> Iterator[paramiko.SFTPClient]:
+    def _errors(self, what: str, seconds: float = allowed_s(0)) -> Iterator[paramiko.SFTPClient]:
         try:
             if self._sftp is None:
                 self._sftp = self._connect()
-            yield self._sftp
+            with time_limit(f"sftp://{self._host}: {what}", seconds, self._sftp.close):
+                yield self._sftp
         except DestinationError:
             self.close()
             raise

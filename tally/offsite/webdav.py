@@ -10,6 +10,7 @@ The connection is kept, and opened again where the server has closed it.
 import contextlib
 import http.client
 import re
+import socket
 import ssl
 from base64 import b64encode
 from collections.abc import Iterator
@@ -20,16 +21,20 @@ from xml.etree import ElementTree
 from tally.offsite.destination import (
     BLOCK_BYTES,
     CONNECT_S,
+    LISTING_S,
     MAX_FILES,
     READ_S,
     UNFINISHED,
     Credentials,
     DestinationError,
     StoredFile,
+    allowed_s,
+    exactly,
     plain,
     require_encrypted_connection,
     require_same,
     size_of,
+    time_limit,
     usable,
 )
 
@@ -59,23 +64,24 @@ class WebDav:
         login = f"{self._credentials.user}:{credentials.password}".encode()
         self._headers = {"Authorization": f"Basic {b64encode(login).decode()}"} if self._credentials.user else {}
         self._connection: http.client.HTTPConnection | None = None
+        self._socket: socket.socket | None = None
 
     def put(self, name: str, file: BinaryIO) -> None:
         """Store a complete copy of an open file."""
-        what, temporary = f"{name} cannot be uploaded", name + UNFINISHED
-        headers = {"Content-Length": str(size_of(file)), "Content-Type": "application/octet-stream"}
-        if self._status(what, "PUT", temporary, file, headers, also=(404, 409)) in (404, 409):
+        what, temporary, size = f"{name} cannot be uploaded", name + UNFINISHED, size_of(file)
+        headers = {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
+        if self._status(what, "PUT", temporary, file, headers, (404, 409), allowed_s(size)) in (404, 409):
             # The answer for a directory that does not exist.
             self._status("the directory cannot be created", "MKCOL", "", also=(405,))
-            self._status(what, "PUT", temporary, file, headers)
-        require_same(name, file, self.get(temporary))
+            self._status(what, "PUT", temporary, file, headers, seconds=allowed_s(size))
+        require_same(name, file, self.get(temporary, size))
         self._status(what, "MOVE", temporary, headers={"Destination": self._where + self._path(name), "Overwrite": "T"})
 
     def files(self, limit: int | None = MAX_FILES) -> list[StoredFile]:
         """Return the files whose names this program may have given."""
         what = "the directory cannot be listed"
         headers = {"Depth": "1", "Content-Type": "application/xml"}
-        with self._response(what, "PROPFIND", "", _LISTED, headers, also=(404,)) as response, self._errors(what):
+        with self._response(what, "PROPFIND", "", _LISTED, headers, (404,), LISTING_S) as response:
             return [] if response.status == 404 else usable(self._listed(response), limit)
 
     def _listed(self, response: http.client.HTTPResponse) -> Iterator[StoredFile]:
@@ -84,7 +90,7 @@ class WebDav:
         root: ElementTree.Element | None = None
         unread = 0
         try:
-            while block := response.read(_LISTING_BLOCK_BYTES):
+            while block := response.read1(_LISTING_BLOCK_BYTES):
                 parser.feed(block)
                 unread += len(block)
                 for event, element in cast(Iterator[tuple[str, ElementTree.Element]], parser.read_events()):
@@ -107,15 +113,11 @@ class WebDav:
             return StoredFile("", 0)
         return StoredFile(path.removeprefix(self._base), int(size))
 
-    def get(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of a file in blocks."""
+    def get(self, name: str, size: int) -> Iterator[bytes]:
+        """Yield the bytes of a file of this size in blocks."""
         what = f"{name} cannot be downloaded"
-        with self._response(what, "GET", name) as response, self._errors(what):
-            while block := response.read(BLOCK_BYTES):
-                yield block
-            # http.client reports a body that ends early for read() without a size only.
-            if response.length:
-                raise http.client.IncompleteRead(b"", response.length)
+        with self._response(what, "GET", name, seconds=allowed_s(size)) as response:
+            yield from exactly(f"{self._where}: {what}", iter(lambda: response.read1(BLOCK_BYTES), b""), size)
 
     def delete(self, name: str) -> None:
         """Delete a file, if it exists."""
@@ -123,7 +125,7 @@ class WebDav:
 
     def close(self) -> None:
         """Close the connection, if one is open."""
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._socket = self._connection, None, None
         if connection is not None:
             connection.close()
 
@@ -138,8 +140,9 @@ class WebDav:
         body: bytes | BinaryIO | None = None,
         headers: dict[str, str] | None = None,
         also: tuple[int, ...] = (),
+        seconds: float = allowed_s(0),
     ) -> int:
-        with self._response(what, method, name, body, headers, also) as response:
+        with self._response(what, method, name, body, headers, also, seconds) as response:
             return response.status
 
     @contextlib.contextmanager
@@ -151,21 +154,32 @@ class WebDav:
         body: bytes | BinaryIO | None = None,
         headers: dict[str, str] | None = None,
         also: tuple[int, ...] = (),
+        seconds: float = allowed_s(0),
     ) -> Iterator[http.client.HTTPResponse]:
-        """Send a request; yield the response. `also`: statuses that are no error besides 2xx."""
-        with self._errors(what):
+        """Send a request; yield the response. `also`: statuses that are no error besides 2xx. `seconds`: for all of
+        it."""
+        with self._errors(what), time_limit(f"{self._where}: {what}", seconds, self._shut_down):
             response = self._send(method, self._path(name), body, self._headers | (headers or {}))
-        try:
-            if response.status not in also and not 200 <= response.status < 300:
-                fix = _FIXES.get(response.status, "check --backup-to")
-                raise DestinationError(f"{self._where}: {what}: {response.status} {response.reason[:100]}: {fix}.")
-            yield response
-        finally:
-            # A connection whose response was not read to its end cannot be used again.
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                response.read(BLOCK_BYTES)
-            if not response.isclosed():
+            try:
+                if response.status not in also and not 200 <= response.status < 300:
+                    fix = _FIXES.get(response.status, "check --backup-to")
+                    reason = f"{response.status} {response.reason[:100]}"
+                    raise DestinationError(f"{self._where}: {what}: {reason}: {fix}.")
+                yield response
+            except BaseException:
+                response.close()
                 self.close()
+                raise
+            # A connection whose response was not read to its end cannot be used again.
+            response.read(BLOCK_BYTES)
+            if not response.isclosed():
+                response.close()
+                self.close()
+
+    def _shut_down(self) -> None:
+        """End the connection while another thread reads from it."""
+        if self._socket is not None:
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def _send(
         self, method: str, path: str, body: bytes | BinaryIO | None, headers: dict[str, str]
@@ -199,12 +213,17 @@ class WebDav:
         self._connection = connection
         connection.connect()
         connection.sock.settimeout(READ_S)
+        # The connection has none any more where the response ends with it.
+        self._socket = connection.sock
         return connection
 
     @contextlib.contextmanager
     def _errors(self, what: str) -> Iterator[None]:
         try:
             yield
+        except DestinationError:
+            self.close()
+            raise
         except (OSError, http.client.HTTPException) as failure:
             self.close()
             raise DestinationError(f"{self._where}: {what}: {plain(failure, self._credentials)}.") from None

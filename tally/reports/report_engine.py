@@ -182,7 +182,7 @@ class Reports(Protocol):
         """Return the number of stored events of each website."""
 
     async def first_event_ms(self, website: int, requester: Requester) -> int | None:
-        """Return the beginning of the UTC day of the first traffic event; None where there is none."""
+        """Return the time of the first traffic event, or the start of its quarter hour; None where there is none."""
 
     async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
         """Return the days of imported sums in a scope, and which of them count; None where there are none."""

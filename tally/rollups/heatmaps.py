@@ -31,7 +31,8 @@ COUNTS = tuple(f"{width}_{kind}" for width in WIDTHS for kind in ("clicks", "sam
 """The columns of heatmap_count that count, in the order of (width, kind)."""
 _COUNT_COLUMNS = ", ".join(("website", "level", "block", "pathname", *COUNTS))
 
-# A step and its commit together take less than 50 ms, during which a collect request waits for the writer.
+# Processor time that a step takes, whatever else the machine does: with its commit it takes less than 50 ms, during
+# which a collect request waits for the writer.
 STEP_S = 0.01
 _ROWS_A_STEP = 1_000
 # The number of today's rows above which they are packed; they are read in 3 ms.
@@ -70,7 +71,7 @@ def pack(connection: sqlite3.Connection, website: int, end: int) -> bool:
         " where website = ? and day < ? order by day, pathname limit ?",
         (website, end, _ROWS_A_STEP),
     ).fetchall()
-    done = store(connection, website, rows, time.perf_counter() + STEP_S)
+    done = store(connection, website, rows, time.thread_time() + STEP_S)
     connection.executemany(
         "/* heatmaps.packed */ delete from heatmap_point where website = ? and day = ? and pathname = ?"
         " and viewport = ?"
@@ -81,7 +82,7 @@ def pack(connection: sqlite3.Connection, website: int, end: int) -> bool:
 
 
 def store(connection: sqlite3.Connection, website: int, rows: Sequence[Row], end_s: float = math.inf) -> list[Row]:
-    """Add points to the packed ones until `end_s` (time.perf_counter); return the added rows.
+    """Add points to the packed ones until `end_s` (time.thread_time); return the added rows.
 
     `rows` are sorted by day and page.
     """
@@ -92,7 +93,7 @@ def store(connection: sqlite3.Connection, website: int, rows: Sequence[Row], end
         for _, _, width, kind, *_, points in own:
             counts.setdefault((day, pathname), [0] * len(COUNTS))[2 * width + kind] += points
         done += own
-        if time.perf_counter() > end_s:
+        if time.thread_time() > end_s:
             break
     _count(connection, website, counts)
     return done

@@ -15,7 +15,7 @@ packed_day is DELETED) the columns are all that is left of the day:
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -46,6 +46,18 @@ def last_id(connection: sqlite3.Connection, website: int, source: int, day: int)
 def last_ms(connection: sqlite3.Connection, website: int, source: int, day: int) -> int:
     """Return the time of the newest event of a packed day."""
     return int(_column(connection, website, source, day, "ts").max())
+
+
+def has_ids_in(connection: sqlite3.Connection, website: int, day: int, pieces: Sequence[tuple[int, int]]) -> bool:
+    """Return whether the ids of all traffic of a packed day are in pieces (first, end), which are in order."""
+    ids = sorted(_column(connection, website, TRAFFIC, day, "id").tolist())
+    at = 0
+    for id in ids:
+        while at < len(pieces) and pieces[at][1] <= id:
+            at += 1
+        if at == len(pieces) or id < pieces[at][0]:
+            return False
+    return True
 
 
 def _column(connection: sqlite3.Connection, website: int, source: int, day: int, name: str) -> "Array":

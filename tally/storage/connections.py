@@ -198,6 +198,9 @@ class Readers:
         except sqlite3.Error as failure:
             self._failed(failure)
             raise refusal(failure, "reading") from None
+        finally:
+            # An error has this frame in its traceback: it would be in a cycle with the task that keeps it.
+            del answer
 
     def stop(self) -> None:
         """Cancel the running queries: the process stops."""

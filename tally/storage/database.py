@@ -6,7 +6,9 @@ schema.sql. An older one gets the missing migrations (tally/storage/migrations.p
 the older release may be using it. Each step is one transaction together with its version number, so that after a crash
 at any point the file has one version or the other. A newer file is refused.
 
-Every connection is opened here, so that all of them have the same settings.
+Every connection is opened here or passed to `with_schema`, so that all of them have the same settings. No file of Tally
+has triggers or views, which would act within its statements: a file with one is refused. The other parts of the schema
+are compared by `restore` and `doctor` (tally/storage/schema_check.py).
 """
 
 import contextlib
@@ -16,15 +18,17 @@ import re
 import secrets
 import sqlite3
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 
+from tally.errors import is_lock
 from tally.resources import asset, tally_version
 from tally.storage.migrations import MIGRATIONS, Migration
 
-# From this size on the write-ahead log is truncated (tally/storage/wal.py); readers wait until that is done.
+# The write-ahead log is to stay below this size: it is truncated before (tally/storage/disk_space.py).
 MAX_WAL_BYTES = 64 * 1_048_576
 APPLICATION_ID = 0x54414C59  # "TALY"
 VERSION = 1 + len(MIGRATIONS)
@@ -82,7 +86,10 @@ def _connect(path: Path, mode: str, busy_s: float) -> sqlite3.Connection:
 
 
 def with_schema(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Return a new connection that has read the schema. Raises sqlite3.Error, and closes it, where it cannot."""
+    """Return a new connection that has read the schema and does not trust it. Raises sqlite3.Error, and closes it,
+    where it cannot be read."""
+    # Views, triggers and constraints of a file from elsewhere call no function that does more than compute a value.
+    connection.execute("pragma trusted_schema = off")
     try:
         connection.execute("pragma cache_size").fetchall()
     except UnicodeDecodeError:
@@ -155,6 +162,29 @@ def interrupted_when(connection: sqlite3.Connection, is_over: Callable[[], bool]
     finally:
         _is_over.reset(before)
         connection.set_progress_handler(None, 0)
+
+
+@contextlib.contextmanager
+def interrupted_after(connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
+    """Interrupt what the connection runs in the block after so many seconds, from another thread (SQLITE_INTERRUPT).
+
+    For statements of which one instruction can take long: not every one calls a progress handler meanwhile.
+    """
+    has_ended = threading.Event()
+
+    def interrupt() -> None:
+        if not has_ended.wait(seconds):
+            # An interrupt just before the statement begins has no effect, so another one follows.
+            while not has_ended.wait(0.001):
+                connection.interrupt()
+
+    thread = threading.Thread(target=interrupt, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
 
 
 def damaged(message: str) -> sqlite3.DatabaseError:
@@ -255,8 +285,10 @@ def log_of(path: Path) -> Path:
 
 def log_bytes(path: Path) -> int:
     """Return the size of a database's log, 0 if it has none."""
-    log = log_of(path)
-    return log.stat().st_size if log.exists() else 0
+    try:
+        return log_of(path).stat().st_size
+    except OSError:
+        return 0
 
 
 def refuse_second_name(path: Path) -> None:
@@ -366,7 +398,7 @@ def explained(failure: Exception, path: Path) -> BadDatabase:
         )
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
         return BadDatabase(f"{path} cannot be used: its disk is full or fails ({failure}): free space, or check it.")
-    if name.startswith("SQLITE_BUSY"):
+    if is_lock(failure):
         return BadDatabase(f"{path} is locked by another program: stop it, or wait until it is done.")
     return BadDatabase(f"{path} cannot be used: {failure}")
 
@@ -426,18 +458,27 @@ def _version(connection: sqlite3.Connection, path: Path, advice: str = _OTHER_FI
     version = int(connection.execute("pragma user_version").fetchone()[0])
     owner = connection.execute("pragma application_id").fetchone()[0]
     tables = connection.execute("/* database.tables */ select count(*) from sqlite_schema").fetchone()[0]
+    acting = connection.execute(
+        "/* database.acting */ select type, name from sqlite_schema where type in ('trigger', 'view') limit 1"
+    ).fetchone()
     if begins:
         connection.execute("rollback")
     if version < 0:
         raise damaged("a negative schema version")
     if owner != APPLICATION_ID and (tables or version or owner):
         raise BadDatabase(f"{path} is the database of another program: {advice}.")
+    if acting:
+        kind, name = acting
+        raise BadDatabase(
+            f"{path} has a {kind} that is not part of Tally and may change what it stores, {name[:100]!a}: {advice}, or"
+            f" delete it in a copy (`drop {kind}`)."
+        )
     return version
 
 
 def _step(connection: sqlite3.Connection, version: int, migrations: Sequence[Migration]) -> None:
     if version == 0:
-        for statement in _statements(asset("schema.sql").read_text("utf-8")):
+        for statement in statements(asset("schema.sql").read_text("utf-8")):
             connection.execute(statement)
         statement = "/* database.key_salt */ insert into meta (name, value) values ('key_salt', ?)"
         connection.execute(statement, (secrets.token_hex(16),))
@@ -450,8 +491,8 @@ def _step(connection: sqlite3.Connection, version: int, migrations: Sequence[Mig
         connection.execute(f"pragma user_version = {version + 1}")
 
 
-def _statements(script: str) -> list[str]:
-    """Return the statements of a script: executescript would commit the transaction first."""
+def statements(script: str) -> list[str]:
+    """Return the statements of a script. For a transaction: executescript would commit the transaction first."""
     statements, begun = [], ""
     for line in script.splitlines(keepends=True):
         begun += line

@@ -8,9 +8,11 @@ Used by the event loop alone; nothing here waits itself.
 """
 
 import asyncio
+import contextlib
+import random
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 Slot = TypeVar("Slot")
 
@@ -44,16 +46,32 @@ class FairQueue(Generic[Slot]):
 
         The caller passes the slot to `release`, or the future to `withdraw` where it stops waiting.
         """
+        if not self._idle and len(self._waiting.get(key, ())) >= self._max_waiting:
+            raise QueueFull
         future: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         if self._idle:
             # The one used last: its memory is in the processor's caches.
             future.set_result(self._idle.pop())
-            return future
-        others = self._waiting.setdefault(key, deque())
-        if len(others) >= self._max_waiting:
-            raise QueueFull
-        others.append(future)
+        else:
+            self._waiting.setdefault(key, deque()).append(future)
         return future
+
+    def request_or_refuse(self, key: Hashable) -> "asyncio.Future[Slot | None]":
+        """Return the same future, or make one of the key's futures None where as many wait as may.
+
+        It is a random one of those that wait and the new one: where the newest was refused, requests that arrive often
+        would keep out all others.
+        """
+        with contextlib.suppress(QueueFull):
+            return cast("asyncio.Future[Slot | None]", self.request(key))
+        futures = cast("deque[asyncio.Future[Slot | None]]", self._waiting[key])
+        futures.append(asyncio.get_running_loop().create_future())
+        new, place = futures[-1], random.randrange(len(futures))
+        refused = futures[place]
+        del futures[place]
+        if not refused.done():
+            refused.set_result(None)
+        return new
 
     def release(self, slot: Slot) -> None:
         """Hand the slot to the next key in turn, or keep it."""
@@ -67,10 +85,12 @@ class FairQueue(Generic[Slot]):
                 return
         self._idle.append(slot)
 
-    def withdraw(self, key: Hashable, future: "asyncio.Future[Slot]") -> None:
+    def withdraw(self, key: Hashable, future: "asyncio.Future[Any]") -> None:
         """Stop waiting; a slot that came at that very moment is released."""
         if future.done() and not future.cancelled():
-            self.release(future.result())
+            slot = future.result()
+            if slot is not None:
+                self.release(slot)
             return
         futures = self._waiting.get(key, deque())
         if future in futures:

@@ -9,9 +9,10 @@ It is `well`, or the first of these that applies:
   write succeeded, every connection was reopened, and a check of the file found no damage.
 - `failing`: a write failed, as on a full or read-only disk, and nothing of it was kept. Events are still tried, since
   the first that succeeds ends the fault; a small test write every second detects it too.
+- `locked`: the same, because another program held the write lock for longer than the server waits.
 
-The disk may also be `low`: less free space than --min-free-disk. Then only events are refused; queries, deletion,
-sign-in and background work continue, since they need little space or free some.
+The disk may also be `low`: less space is left than --min-free-disk. Then only events are refused; queries, deletion,
+sign-in and background work continue, since they need little space or free some (tally/storage/disk_space.py).
 
 This module observes; tally/storage/recovery.py acts. It is called from the event loop, except for `Files`, which the
 writer's thread checks before and after each group: 5 µs for both.
@@ -19,14 +20,13 @@ writer's thread checks before and after each group: 5 µs for both.
 
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, log
+from tally.errors import QUERY_TIMEOUT, STORAGE_UNAVAILABLE, ApiError, is_lock, log, sqlite_cause
 from tally.storage.database import (
     check_path,
     check_version,
@@ -34,10 +34,12 @@ from tally.storage.database import (
     connect_writer,
     damaged,
     explained,
+    interrupted_after,
     log_of,
     refuse_other,
     transaction,
 )
+from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace, Reserve, disk_space
 
 # Longer than the writer waits for a lock of another process, shorter than users wait for a response.
 STUCK_S = 5.0
@@ -51,10 +53,10 @@ LOW_RETRY_S = 60
 # More than a request may have: a single page may still fit on a full disk.
 TRY_BYTES = 262_144
 
-FAILING, UNSURE, DAMAGED, LOW = "failing", "unsure", "damaged", "low"
-# A file system of less than 20 GB keeps this share of it free in place of 1 GB.
-MIN_FREE_SHARE = 0.05
-_RANK = {"": 0, FAILING: 1, UNSURE: 2, DAMAGED: 3}
+LOCKED, FAILING, UNSURE, DAMAGED, LOW = "locked", "failing", "unsure", "damaged", "low"
+TRIED = ("", LOCKED, FAILING)
+"""Faults with which events are still tried: nothing of what failed has reached the file."""
+_RANK = {"": 0, LOCKED: 1, FAILING: 2, UNSURE: 3, DAMAGED: 4}
 # After these errors nothing has reached the file; after other I/O errors that is unknown.
 _KEPT_NOTHING = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_NOMEM")
 
@@ -65,6 +67,7 @@ WORDS = {
     UNSURE: "The disk failed to store data: check it. The server continues when a write succeeds.",
     LOW: "The disk has less free space than --min-free-disk: events are refused. Free space, or lower the setting.",
     FAILING: "The database cannot be written: free space on its disk. The server continues when a write succeeds.",
+    LOCKED: "Another program holds the write lock of the database: end it, or wait. The server continues when it ends.",
 }
 """The problem and its fix by state, for /healthz."""
 
@@ -87,12 +90,12 @@ def refusal(failure: Exception, doing: str) -> Exception:
     name = _name(failure)
     if name == "SQLITE_INTERRUPT":
         return ApiError(QUERY_TIMEOUT, retry_after_s=30)
-    log.error("%s failed: %s", doing, name)
-    return ApiError(STORAGE_UNAVAILABLE, retry_after_s=RETRY_S)
+    log.error("%s failed: %s", doing, sqlite_cause(failure) or name)
+    return ApiError(STORAGE_UNAVAILABLE, WORDS[LOCKED] if is_lock(failure) else "", retry_after_s=RETRY_S)
 
 
 def fault_of(failure: Exception) -> str:
-    """Return FAILING, UNSURE or DAMAGED; "" if the exception does not concern the file."""
+    """Return LOCKED, FAILING, UNSURE or DAMAGED; "" if the exception does not concern the file."""
     name = _name(failure)
     if not lies_in_the_file(failure) or name == "SQLITE_INTERRUPT" or isinstance(failure, FileGone):
         return ""
@@ -100,7 +103,7 @@ def fault_of(failure: Exception) -> str:
         return DAMAGED
     if name.startswith("SQLITE_IOERR") and name not in _KEPT_NOTHING:
         return UNSURE
-    return FAILING
+    return LOCKED if is_lock(failure) else FAILING
 
 
 def _name(failure: Exception) -> str:
@@ -155,12 +158,12 @@ class Health:
     def __init__(self, path: Path, min_free_bytes: int = 0) -> None:
         self.files = Files(path)
         self._min_free_bytes = min_free_bytes
-        # Less space is free than --min-free-disk.
+        # Less space is left than --min-free-disk.
         self.is_low = False
+        self._reserve = Reserve(path)
         self.missing = self.fault = ""
         self.is_stuck = False
-        # Free bytes of the disk; -1 if unknown.
-        self.free_bytes = -1
+        self.space = UNKNOWN_SPACE
         self.is_tight = False
         self.path = path
         self.not_before_s = 0.0
@@ -185,7 +188,7 @@ class Health:
     @property
     def takes_events(self) -> bool:
         """Return whether events may be tried."""
-        return not self.missing and not self.is_stuck and self.fault in ("", FAILING)
+        return not self.missing and not self.is_stuck and self.fault in TRIED
 
     def refuse(self) -> None:
         """Raise ApiError 503 if no event may be tried."""
@@ -208,7 +211,7 @@ class Health:
         if not self.fault:
             self.postpone()
         self.fault = fault
-        log.error("the database is %s: %s", fault, _name(failure))
+        log.error("the database is %s: %s", fault, sqlite_cause(failure) or type(failure).__name__)
 
     def postpone(self) -> None:
         """Delay the next attempt: none at first, then doubling up to a minute while attempts fail or do not last."""
@@ -223,7 +226,7 @@ class Health:
     def held(self) -> None:
         """Record a commit of events."""
         self._cures = 0
-        if self.fault == FAILING:
+        if self.fault in TRIED:
             self.cured()
 
     def cured(self) -> None:
@@ -247,33 +250,43 @@ class Health:
             log.error("%s: the %s was deleted or replaced while the server runs", self.path, missing)
         self.missing = missing
 
-    def _check_disk(self) -> None:
+    def space_now(self) -> DiskSpace:
+        """Return the space of the disk, as it is now. Takes 20 µs."""
         try:
-            disk = os.statvfs(self.path.parent)
+            return disk_space(self.path, self._min_free_bytes)
         except OSError:
-            self.free_bytes = -1
-            return
-        # Some file systems count no blocks at all.
-        self.free_bytes = disk.f_bavail * disk.f_frsize if disk.f_blocks else -1
-        self._compare(min_free_bytes(self._min_free_bytes, disk.f_blocks * disk.f_frsize))
-        self.is_tight = 0 <= self.free_bytes < TIGHT_BYTES or bool(disk.f_flag & os.ST_RDONLY)
+            return UNKNOWN_SPACE
 
-    def _compare(self, min_bytes: int) -> None:
-        is_low = 0 <= self.free_bytes < min_bytes
+    def _check_disk(self) -> None:
+        self.space = self.space_now()
+        self._compare()
+        self.is_tight = 0 <= self.space.free_bytes < TIGHT_BYTES or self.space.is_read_only
+
+    def _compare(self) -> None:
+        is_low, space = self.space.is_low, self.space
         if is_low and not self.is_low:
             log.error(
                 "the disk has %d MB of free space, less than --min-free-disk (%d MB): events are refused",
-                self.free_bytes // 1_000_000,
-                min_bytes // 1_000_000,
+                max(0, space.left_bytes) // 1_000_000,
+                space.min_bytes // 1_000_000,
             )
         elif self.is_low and not is_low:
             log.warning("the disk has enough free space again: events are accepted")
         self.is_low = is_low
 
+    def keep_reserve(self) -> bool:
+        """Take the reserve where there is space, and give it up where the disk is full; return whether it did that."""
+        is_full = 0 <= self.space.free_bytes < TIGHT_BYTES
+        if is_full and self._reserve.give_up():
+            log.error("the disk is full: its reserve is given up, so that space can be freed")
+            return True
+        if not is_full and not self.fault:
+            self._reserve.take(self.space)
+        return False
 
-def min_free_bytes(setting_bytes: int, disk_bytes: int) -> int:
-    """Return the space to keep free: the setting, or a share of the file system if that is less."""
-    return min(setting_bytes, int(MIN_FREE_SHARE * disk_bytes))
+    def close(self) -> None:
+        """Give the reserve up: the server ends."""
+        self._reserve.give_up()
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -351,24 +364,14 @@ def check_for_damage(path: Path, seconds: float) -> CheckResult:
     SQLite checks the pages of all tables in one instruction. Not every release calls the progress handler meanwhile, so
     another thread interrupts the check.
     """
-    connection, has_ended = connect_reader(path), threading.Event()
-
-    def interrupt() -> None:
-        if not has_ended.wait(seconds):
-            # An interrupt just before the statement begins has no effect, so another one follows.
-            while not has_ended.wait(0.001):
-                connection.interrupt()
-
-    thread = threading.Thread(target=interrupt, daemon=True)
-    thread.start()
+    connection = connect_reader(path)
     try:
-        ((found,),) = connection.execute("pragma quick_check(1)").fetchall()
+        with interrupted_after(connection, seconds):
+            ((found,),) = connection.execute("pragma quick_check(1)").fetchall()
     except sqlite3.DatabaseError as failure:
         if _name(failure) != "SQLITE_INTERRUPT" and fault_of(failure) != DAMAGED:
             raise
         return CheckResult(fault_of(failure) == DAMAGED, False)
     finally:
-        has_ended.set()
-        thread.join()
         connection.close()
     return CheckResult(found != "ok", True)

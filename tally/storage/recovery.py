@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from tally.storage.connections import Readers, Thread
-from tally.storage.health import DAMAGED, FAILING, TRY_BYTES, Health, check_for_damage, try_to_write
+from tally.storage.health import DAMAGED, TRIED, TRY_BYTES, Health, check_for_damage, try_to_write
 from tally.storage.wal import truncate_wal
 
 # A damaged file is not read continuously.
@@ -102,7 +102,7 @@ class Recovery:
                 return
         await self._writer.run(try_to_write)
         try:
-            is_damaged = fault != FAILING and await self._looks_damaged()
+            is_damaged = fault not in TRIED and await self._looks_damaged()
         except sqlite3.Error:
             health.postpone()
             raise

@@ -1,4 +1,6 @@
-"""Limits on new values per website, field and UTC day; further new values are stored as `(other)`.
+"""Limits per website and UTC day on new values, by field, and on the bytes of event_data.
+
+Further new values are stored as `(other)`, further events without event_data.
 
 A value is new if the website has never used it in that field (table field_value, which keeps every value once it was
 accepted or imported). A website's usual pages are therefore never replaced, however many there are: only values that
@@ -13,6 +15,9 @@ are checked. One client may use half of each limit; its use is kept in memory un
 
 A property name of event_data is a value of the field `property`. If it is replaced, its value is kept under the name
 `(other)`; of several in one event the first is kept.
+
+The bytes of event_data are counted like the values of a field, all of them, since each event stores its own. What is
+not stored adds no names of properties.
 """
 
 import secrets
@@ -38,6 +43,8 @@ OTHER = "(other)"
 _TEXTS = {EVENT_NAME: "event_name", EXPERIMENT: "experiment", VARIANT: "variant", GOAL: "goal"}
 BOUNDED = dict(enumerate(FIELDS)) | _TEXTS | {PROPERTY: "property"}
 """The names of the bounded fields by number: the dimensions first."""
+EVENT_DATA = PROPERTY + 1
+"""In table new_value: `used` is bytes of event_data, `events` those stored without it."""
 # A long value costs as much disk as several: it counts once per 200 characters. Most paths are shorter.
 CHARACTERS_A_VALUE = 200
 # 60,000 values of about 100 bytes are 6 MB.
@@ -60,13 +67,17 @@ _Share = tuple[bytes, int, int]
 
 
 class Limits(NamedTuple):
-    """New values per website, field and UTC day: of the dimensions, and of names (events, experiments, properties)."""
+    """New values per website, field and UTC day: of the dimensions, and of names (events, experiments, properties);
+    and bytes of event_data per website and UTC day."""
 
     values: int = 10_000
     names: int = 1_000
+    event_data: int = 200_000_000
 
     def of(self, field: int) -> int:
         """Return the limit of a field, by its number. All channels are within it: no client chooses them."""
+        if field == EVENT_DATA:
+            return self.event_data
         if field == CHANNEL:
             return max(self.values, len(CHANNELS))
         return self.values if field < EVENT_NAME else self.names
@@ -110,7 +121,9 @@ class ValueLimits:
     """Decides which values are stored. Used by the writer's thread only."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits, self._shares = limits, _Shares()
+        self._limits = limits
+        # Every client that sends event_data has a share of its bytes: these are not to displace those of new values.
+        self._shares, self._data_shares = _Shares(), _Shares()
         self._known: dict[int, dict[int, set[str]]] = {}
         self._cached = 0
         # Events with a folded value since the start, by the field's number.
@@ -142,6 +155,7 @@ class ValueLimits:
                 self.folded[field] += events
                 self.versions[website] += 1
             self._shares.keep(check.shares)
+            self._data_shares.keep(check.data_shares)
         if self._cached > CACHE_SIZE:
             self.clear()
 
@@ -151,14 +165,18 @@ class ValueLimits:
         day: int,
         rows: Sequence[tuple[Valued, bytes]],
         replaced: Mapping[tuple[int, int], int],
+        with_data: Sequence[tuple[Valued, bytes]],
     ) -> "Check":
-        """Read rows that may hold values which are not known, with their clients, in order of arrival, on a UTC day.
+        """Read rows that may hold values which are not known, and those that have event_data, each with their clients,
+        in order of arrival, on a UTC day.
 
         `replaced` counts events, by website and field, in which the caller has replaced a value by `(other)`.
         """
         self._shares.start(day)
-        check = Check(connection, day, self._limits, self._remember, self._shares)
+        self._data_shares.start(day)
+        check = Check(connection, day, self._limits, self._remember, self._shares, self._data_shares)
         check.events.update(replaced)
+        check.limit_data(with_data)
         check.decide(rows, self._lookup)
         return check
 
@@ -206,7 +224,7 @@ class _Shares:
 
 
 class Check:
-    """The check of one group of rows that have values that are not cached."""
+    """The check of one group: of rows that have values that are not cached, and of those with event_data."""
 
     def __init__(
         self,
@@ -215,15 +233,55 @@ class Check:
         limits: Limits,
         remember: Callable[[int, int, Iterable[str]], None],
         shares: _Shares,
+        data_shares: _Shares,
     ) -> None:
         self._connection, self._day, self._limits, self._remember = connection, day, limits, remember
         self._accepted: dict[tuple[int, int], list[str]] = {}
         self._folded: dict[tuple[int, int], set[str]] = {}
         self._used: dict[tuple[int, int], _Day] = {}
-        self._shares = shares
+        self._shares, self._data_shares = shares, data_shares
+        # Rows whose event_data is not stored, by id().
+        self._without_data: set[int] = set()
         # What clients will have used of the day's limits once the transaction is committed.
         self.shares: dict[_Share, int] = {}
+        self.data_shares: dict[_Share, int] = {}
         self.events: Counter[tuple[int, int]] = Counter()
+
+    def limit_data(self, rows: Sequence[tuple[Valued, bytes]]) -> None:
+        """Decide which events are stored without event_data. What is full stays full for the day."""
+        limit, of_client = self._limits.of(EVENT_DATA), self._limits.of_client(EVENT_DATA)
+        hashes: dict[bytes, bytes] = {}
+        used: dict[int, int] = {}
+        for row, client in rows if limit else ():
+            website, data = row.website.number, row.event.event_data or ""
+            if website not in used:
+                day = self._used[website, EVENT_DATA] = _of_day(self._connection, website, self._day, EVENT_DATA)
+                used[website] = day.used
+            if client not in hashes:
+                hashes[client] = self._data_shares.hashed(client)
+            share = hashes[client], website, EVENT_DATA
+            size = len(data) if data.isascii() else len(data.encode())
+            of_all = used[website] + size
+            own = self.data_shares.get(share, self._data_shares.used(share)) + size
+            if own > of_client:
+                own = of_client
+            elif of_all > limit:
+                own, used[website] = own - size, limit
+            else:
+                self.data_shares[share], used[website] = own, of_all
+                continue
+            self.data_shares[share] = own
+            self._without_data.add(id(row))
+            self.events[website, EVENT_DATA] += 1
+        for website, bytes_used in used.items():
+            self._used[website, EVENT_DATA] = self._used[website, EVENT_DATA]._replace(used=bytes_used)
+
+    def lacks_data(self, row: Valued) -> bool:
+        """Return whether a row, one of those that were checked, is stored without its event_data."""
+        return id(row) in self._without_data
+
+    def _event_of(self, row: Valued) -> Event:
+        return row.event._replace(event_data=None) if id(row) in self._without_data else row.event
 
     def decide(self, rows: Sequence[tuple[Valued, bytes]], known_of: Callable[[int], dict[int, set[str]]]) -> None:
         """Decide on all values of rows and their clients that are not known in memory."""
@@ -231,7 +289,7 @@ class Check:
         for row, client in rows:
             website, hashed = row.website.number, self._shares.hashed(client)
             known = known_of(website)
-            for field, text in _values(row.dimensions, row.event):
+            for field, text in _values(row.dimensions, self._event_of(row)):
                 if text not in known[field]:
                     missing.setdefault((website, field), {}).setdefault(text, {})[hashed] = None
         numbers = dict(_numbers(self._connection, {text for texts in missing.values() for text in texts}))
@@ -280,12 +338,12 @@ class Check:
 
     @property
     def folds(self) -> bool:
-        """Return whether any value is replaced."""
-        return any(self._folded.values())
+        """Return whether any value is replaced, or left out."""
+        return bool(self._without_data) or any(self._folded.values())
 
     def checked(self, row: Valued) -> Checked:
         """Return the row to store, and count it if a value of it is replaced."""
-        website, dimensions, event = row.website.number, row.dimensions, row.event
+        website, dimensions, event = row.website.number, row.dimensions, self._event_of(row)
         folded: dict[int, set[str]] = {}
         for field in {field for field, text in _values(dimensions, event) if text in self._of(website, field)}:
             folded[field] = self._of(website, field)
@@ -413,10 +471,13 @@ def folded(
 ) -> list[tuple[int, int, int, int]]:
     """(day, field, new values stored, events with a folded value) where any was folded, newest day first.
 
+    Events without event_data are among the warnings (tally/ingest/rejected_events.py).
+
     Days are UTC days since 1970 in [first_day, end_day). A value of more than 200 characters counts as several.
     """
     return connection.execute(
         "/* value_limits.folded */ select day, field, used, events from new_value"
-        " where website = ? and day >= ? and day < ? and events > 0 order by day desc, events desc, field",
-        (website, first_day, end_day),
+        " where website = ? and day >= ? and day < ? and field != ? and events > 0"
+        " order by day desc, events desc, field",
+        (website, first_day, end_day, EVENT_DATA),
     ).fetchall()

@@ -1,23 +1,24 @@
 """Read access logs of web servers: a successful GET of a page by a browser is a pageview.
 
-- Formats, recognized line by line: combined and common of Apache and nginx, each with or without the virtual host in
-  front, and the JSON of Caddy.
-- A page is a path without the extension of an asset; with Caddy also the type of the response decides. Skipped are
-  other methods, redirects and errors, assets, crawlers, and programs that are no browser.
+- Formats, recognized line by line: text in the combined or common format or nearly so (tally/transfer/log_text.py), and
+  JSON of Caddy, Traefik, nginx and others (tally/transfer/log_json.py).
+- A page is a path without the extension of an asset; where the log has the type of the response, it decides too.
+  Skipped are other methods, redirects and errors, assets, crawlers, and programs that are no browser.
 - Browser, system, device, country and the rest are computed as for a collected event. The address and the User-Agent
   are not kept. A visitor is an address and a User-Agent of a UTC day, as without `session_id` in collect.
+- The first lines of a file decide whether it has User-Agents. Then a line without one is cut, and is rejected: the
+  crawler that sent it would count as a person. So is a last line that may be cut, since the complete file would count
+  it again. In a file without them, lines without one are imported, and counted.
 - The key of a line has all of it but the address, of which it has 12 bits: enough to distinguish requests of the same
   second, too few to find the address.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
-from ipaddress import ip_address
+from itertools import chain
 from typing import Any
-
-import orjson
 
 from tally.events.client import client_address
 from tally.events.dimensions import first_language
@@ -25,30 +26,40 @@ from tally.events.geoip import Places
 from tally.events.request_context import Place
 from tally.events.urls import BadUrl, belongs_to, parse_page_url
 from tally.events.user_agent import MAX_CHARACTERS, Agents
-from tally.events.validation import Rejection
+from tally.events.validation import FieldWarning, Rejection
 from tally.timestamps import event_time_ms
-from tally.transfer import values
-from tally.transfer.files import Source
+from tally.transfer import log_json, log_text, values
+from tally.transfer.files import BadFile, Source
+from tally.transfer.log_request import CUT, Request
 from tally.transfer.records import NOT_UTF_8, Record, Site, Skip, lines
 from tally.transfer.times import log_ms
 
-BAD_LINE = Rejection("invalid_line", "The line is neither in the common or combined format nor JSON of Caddy.")
-BAD_TIME = Rejection("invalid_field", "The time is not like 10/Oct/2000:13:55:36 -0700.", "timestamp")
+BAD_LINE = Rejection(
+    "invalid_line",
+    "The line is neither in the common or combined format, nor JSON: see Access logs in docs/importing.md.",
+)
+BAD_TIME = Rejection(
+    "invalid_field", "The time is like 10/Oct/2000:13:55:36 -0700, ISO 8601 text or seconds since 1970.", "timestamp"
+)
+WITHOUT_AGENT = Rejection(
+    "invalid_line", "The line has no User-Agent, as other lines of the file have: it is cut, or in another format."
+)
+_STORED_WITHOUT_AGENT = FieldWarning("without_user_agent", "user_agent")
 _NOT_GET = (Skip("requests other than GET"),)
 _NO_SUCCESS = (Skip("redirects and errors"),)
 _ASSET = (Skip("assets"),)
 _ROBOT = (Skip("requests of crawlers and programs"),)
+_NO_AGENT = (Skip("requests without a User-Agent"),)
 _OTHER_HOST = (Skip("requests to other hosts"),)
-_OTHER_ENTRY = (Skip("entries that are no requests"),)
 
-_QUOTED = r'"((?:[^"\\]++|\\.)*+)"'
-_LINE = re.compile(
-    rf'((?:[^\s\["]++ ){{2,4}}[^\s\["]++) \[([^\]"]++)\] {_QUOTED} ([0-9]{{3}}) (\S++)(?: {_QUOTED} {_QUOTED})?'
-)
-_GET = re.compile(r"GET (\S++)(?: HTTP/[0-9.]++)?")
 # 304: the browser shows the page that it has.
 _SUCCESS = frozenset((200, 203, 304))
 _ESCAPED_BYTE = re.compile(r"\\x([0-9A-Fa-f]{2})")
+_DECIMAL = re.compile(r"[0-9]{1,19}(?:\.[0-9]{1,9})?")
+# Seconds of the year 5138, in milliseconds of 1973.
+_MOST_SECONDS = 10**11
+# The first lines of a file, which decide whether it has User-Agents.
+_FIRST_LINES, _FIRST_BYTES = 1_000, 1_048_576
 _ASSETS = frozenset(
     (
         *("7z", "apk", "appcache", "atom", "avi", "avif", "bak", "bin", "bmp", "br", "bz2", "cfg", "conf", "css"),
@@ -64,8 +75,12 @@ _PAGE_TYPES = ("text/html", "application/xhtml+xml")
 _CACHED_AGENTS, _CACHED_CLIENTS = 4_096, 16_384
 # Longer texts are no addresses, and are not cached.
 _LONGEST_ADDRESS = 50
-# The common format has no User-Agent.
-_NO_AGENT = dict.fromkeys(("browser", "browser_version", "os", "os_version", "device"), "")
+# Of a log without User-Agents.
+_UNKNOWN_AGENT = dict.fromkeys(("browser", "browser_version", "os", "os_version", "device"), "")
+
+
+class Unended(bytes):
+    """The last line of a file, without a line break."""
 
 
 class AccessLog:
@@ -78,70 +93,88 @@ class AccessLog:
         self._agent = lru_cache(_CACHED_AGENTS)(self._read_agent)
         self._client = lru_cache(_CACHED_CLIENTS)(self._read_client)
         self._hostname = values.cached(self._read_hostname)
+        self._has_agents = self._has_entries = False
+        # Those that were read, and those of them without a User-Agent in a log that has the field.
+        self._requests = self._nameless = 0
 
     def records(self, start: int) -> Iterator[Record]:
-        """Yield the lines of the file."""
-        return lines(self._source, start)
+        """Yield the lines of the file. Raises BadFile where it has no request, or no User-Agent but dashes."""
+        found = lines(self._source)
+        first = _first_lines(found)
+        self._has_agents = any(self._has_agent(value) for value, _, _ in first)
+        found = lines(self._source, start) if start else chain(first, found)
+        for value, size, number in found:
+            is_ended = not isinstance(value, bytes) or size > len(value)
+            yield (value if is_ended else Unended(value)), size, number
+        if not start:
+            self._check_requests()
 
-    def read(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
-        """Return the pageview of a line, or why it is none."""
-        if value[:1] == b"{":
-            return self._caddy(value)
+    def _has_agent(self, line: bytes | Rejection) -> bool:
+        request = self._request(line) if isinstance(line, bytes) else None
+        return isinstance(request, Request) and bool(request.agent)
+
+    def _check_requests(self) -> None:
+        """Raise BadFile where the lines of a file, read from its beginning, are of a log that cannot be imported."""
+        if not self._requests and self._has_entries:
+            raise BadFile(
+                f"{self._source.name} has no requests: turn on the access log (Caddy: log; Traefik: accessLog) and"
+                " name its file."
+            )
+        if self._requests and self._requests == self._nameless:
+            raise BadFile(
+                f"{self._source.name} has no User-Agents, without which crawlers cannot be told from people: have the"
+                " server log them (Traefik: accessLog.fields.headers.names.User-Agent=keep)."
+            )
+
+    @staticmethod
+    def _request(line: bytes) -> Request | Skip | Rejection | None:
+        """Return the request of a line; None where it is none. A file that was truncated while a server wrote to it
+        has NULs before its first line."""
+        line = line.lstrip(b"\0") if line[:1] == b"\0" else line
+        if line[:1] == b"{":
+            return log_json.request_of(line)
         try:
-            text = value.decode()
+            return log_text.request_of(line.decode().removesuffix("\r"))
         except UnicodeDecodeError:
-            return (NOT_UTF_8,)
-        fields = _fields(text)
-        if fields is None:
-            return (BAD_LINE,) if text.strip() else ()
-        before, time, request, status, size, referrer, agent = fields
-        get = _GET.fullmatch(request)
-        if get is None:
-            return _NOT_GET
-        host, address = _host_and_address(before.split(" "))
-        try:
-            ts_ms = log_ms(time)
-        except ValueError:
-            return (BAD_TIME,)
-        return self._pageview(ts_ms, int(status), get[1], host, address, referrer or "", agent, size)
+            return NOT_UTF_8
 
-    def _caddy(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
-        try:
-            entry = orjson.loads(value)
-        except ValueError:
-            return (BAD_LINE,)
-        request, status, time = entry.get("request"), entry.get("status"), entry.get("ts")
-        if not isinstance(request, dict) or not isinstance(status, int):
-            return _OTHER_ENTRY
-        uri, headers = request.get("uri"), request.get("headers")
-        if not isinstance(uri, str):
-            return _OTHER_ENTRY
-        if request.get("method") != "GET":
+    def read(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection | FieldWarning, ...]:
+        """Return the pageview of a line, or why it is none."""
+        request = self._request(value)
+        if isinstance(request, Request):
+            self._requests += 1
+            self._nameless += request.agent == ""
+            if isinstance(value, Unended) and not request.is_whole:
+                return (CUT,)
+            return self._read(request)
+        if isinstance(request, Skip):
+            self._has_entries = True
+            return (request,)
+        if not value.strip():
+            return ()
+        return (CUT if isinstance(value, Unended) and request is not NOT_UTF_8 else request or BAD_LINE,)
+
+    def _read(self, request: Request) -> tuple[dict[str, Any] | Skip | Rejection | FieldWarning, ...]:
+        if request.agent is None and self._has_agents:
+            return (WITHOUT_AGENT,)
+        if request.method != "GET":
             return _NOT_GET
-        answered = _first(entry.get("resp_headers"), "Content-Type")
-        if status in _SUCCESS and answered and not answered.lower().startswith(_PAGE_TYPES):
+        if request.status not in _SUCCESS:
+            return _NO_SUCCESS
+        if request.content_type and not request.content_type.lower().startswith(_PAGE_TYPES):
             return _ASSET
         try:
-            ts_ms = int(time * 1_000) if isinstance(time, int | float) else event_time_ms(time)
+            ts_ms = _time_ms(request.time)
         except (ValueError, OverflowError):
-            return (Rejection("invalid_field", "ts is seconds since 1970, or ISO 8601 text.", "timestamp"),)
-        address = request.get("client_ip") or request.get("remote_ip")
-        if not isinstance(address, str):
-            address = str(request.get("remote_addr", "")).rpartition(":")[0].strip("[]")
-        host, agent = request.get("host"), _first(headers, "User-Agent")
-        size, before = str(entry.get("size")), _first(headers, "Referer")
-        host = host if isinstance(host, str) else ""
-        found = self._pageview(ts_ms, status, uri, host, address, before, agent, size)
-        if isinstance(found[0], dict) and (language := _language(_first(headers, "Accept-Language"))):
+            return (BAD_TIME,)
+        found = self._pageview(ts_ms, request)
+        if isinstance(found[0], dict) and (language := _language(request.language)):
             found[0]["language"] = language
         return found
 
-    def _pageview(
-        self, ts_ms: int, status: int, uri: str, host: str, address: str, referrer: str, agent: str | None, size: str
-    ) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
-        """Return the event of a GET request. agent: the User-Agent, None in the common format, which has none."""
-        if status not in _SUCCESS:
-            return _NO_SUCCESS
+    def _pageview(self, ts_ms: int, request: Request) -> tuple[dict[str, Any] | Skip | Rejection | FieldWarning, ...]:
+        """Return the event of a GET request."""
+        uri, host, agent, referrer = request.uri, request.host, request.agent, request.referrer
         path, _, query = uri.partition("?")
         if not path.startswith("/"):
             try:
@@ -151,25 +184,30 @@ class AccessLog:
         name, dot, extension = path.rpartition(".")
         if dot and extension.lower() in _ASSETS and name:
             return _ASSET
-        of_agent = self._agent(agent[:MAX_CHARACTERS]) if agent is not None else _NO_AGENT
+        if agent == "":
+            return _NO_AGENT
+        of_agent = self._agent(agent[:MAX_CHARACTERS]) if agent is not None else _UNKNOWN_AGENT
         if of_agent is None:
             return _ROBOT
         hostname = self._hostname(host)
         if hostname is None:
             return _OTHER_HOST
+        address = request.address
         of_client, bits = (self._client if len(address) <= _LONGEST_ADDRESS else self._read_client)(address)
         event: dict[str, Any] = {
             "type": "pageview",
             "timestamp": ts_ms,
             "hostname": hostname,
             "pathname": _ESCAPED_BYTE.sub(r"%\1", path) if "\\x" in path else path,
-            "referrer": values.referrer(referrer) if referrer != "-" else "",
+            "referrer": referrer if referrer != "-" else "",
             "visitor": f"{address} {agent}",
-            "id": f"{bits} {status} {size} {host} {uri} {referrer} {agent}",
+            "id": f"{bits} {request.status} {request.size} {host} {uri} {referrer} {agent}",
             **of_client,
             **of_agent,
         }
-        return (event | values.campaign(query) if query else event,)
+        if query:
+            event |= values.campaign(query)
+        return (event,) if agent is not None else (event, _STORED_WITHOUT_AGENT)
 
     def _read_agent(self, text: str) -> dict[str, str] | None:
         """Return browser, system and device as fields of a line; None for crawlers and programs."""
@@ -206,59 +244,28 @@ class AccessLog:
 _language = values.cached(first_language)
 
 
+def _first_lines(found: Iterator[Record]) -> list[Record]:
+    """Take the first lines of some."""
+    first, size = [], 0
+    for record in found:
+        first.append(record)
+        size += record[1]
+        if len(first) == _FIRST_LINES or size > _FIRST_BYTES:
+            break
+    return first
+
+
 @lru_cache(4_096)
 def _of_place(place: Place) -> dict[str, str]:
     return {"country": place.country, "region": place.region, "city": place.city}
 
 
-def _fields(text: str) -> Sequence[Any] | None:
-    """Return what precedes the time, the time, request, status, size, referrer and User-Agent of a line of the combined
-    or common format; None where it is none. The common format has None for the last two."""
-    pieces = text.split('"')
-    if len(pieces) == 7 and "\\" not in text:
-        # Nearly every line: in a third of the time of the pattern.
-        first, request, numbers, referrer, between, agent, _ = pieces
-        before, _, time = first.removesuffix("] ").partition(" [")
-        words, answer = before.split(), numbers.split()
-        if (
-            f"{' '.join(words)} [{time}] " == first
-            and 3 <= len(words) <= 5
-            and "[" not in before
-            and time
-            and "]" not in time
-            and len(answer) == 2
-            and f" {answer[0]} {answer[1]} " == numbers
-            and len(answer[0]) == 3
-            and answer[0].isascii()
-            and answer[0].isdecimal()
-            and between == " "
-        ):
-            return before, time, request, *answer, referrer, agent
-    found = _LINE.match(text)
-    return found.groups() if found else None
-
-
-def _host_and_address(before: list[str]) -> tuple[str, str]:
-    """Return the virtual host, "" where there is none, and the address, from what precedes the time.
-
-    That is the address, a dash and the user, with or without the host in front; a user's name may have a space.
-    """
-    if len(before) == 3 or (len(before) == 4 and _is_address(before[0]) and not _is_address(before[1])):
-        return "", before[0]
-    return before[0], before[1]
-
-
-@values.cached
-def _is_address(text: str) -> bool:
-    try:
-        ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _first(headers: Any, name: str) -> str:
-    """Return the first value of a header in a log of Caddy, "" where there is none."""
-    found = headers.get(name) if isinstance(headers, dict) else None
-    first = found[0] if isinstance(found, list) and found else ""
-    return first if isinstance(first, str) else ""
+def _time_ms(value: object) -> int:
+    """Return the milliseconds of a time as a log has it. Raises ValueError, OverflowError."""
+    if isinstance(value, str) and _DECIMAL.fullmatch(value):
+        value = float(value)
+    if isinstance(value, int | float):
+        return int(value * 1_000 if value < _MOST_SECONDS else value)
+    if not isinstance(value, str):
+        raise ValueError(value)
+    return log_ms(value) if value[2:3] == "/" else event_time_ms(value)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tally.events.validation import Rejection
+from tally.events.validation import FieldWarning, Rejection
 from tally.timestamps import DAY_MS
 from tally.transfer.files import BadFile, Source
 from tally.transfer.formats import IMPORTERS
@@ -43,13 +43,19 @@ USUAL = Sizes()
 
 class Chunk(NamedTuple):
     """Valid lines sorted by day, invalid ones, what was skipped by reason, the lines and bytes of the file up to the
-    end of the chunk, and how many bytes of the file, as stored, have been read."""
+    end of the chunk, and how many bytes of the file, as stored, have been read.
+
+    warned: how many fields of valid lines were omitted or cut, by the code of the warning. records: how many lines,
+    rows or objects were read that have something.
+    """
 
     lines: list[Line | SumLine]
     bad: list[tuple[int, Rejection]]
     skipped: Counter[str]
     end: tuple[int, int]
     position: int
+    warned: Counter[str]
+    records: int
 
 
 class Reading(NamedTuple):
@@ -76,7 +82,7 @@ class Chunks:
     def __init__(self, reading: Reading, source: Source, place: tuple[int, int]) -> None:
         reader = IMPORTERS[reading.format].reader(source, Site(reading.domain, reading.geoip_db))
         self._source, self._sizes, self._read = source, reading.sizes, reader.read
-        self._line = LineReader(
+        lines = LineReader(
             reading.salt,
             reading.website,
             reading.now_ms,
@@ -84,16 +90,21 @@ class Chunks:
             reading.origins,
             reading.secret,
             keeps_visitors=reading.keeps_visitors,
-        ).line
+        )
+        self._line, self._warnings = lines.line, lines.warnings
         self._number, self._bytes = place
         self._records = reader.records(place[1])
         self._failure: BadFile | None = None
         self._begin()
 
     def _begin(self) -> None:
+        # Without what is empty: a file may have a million empty lines in a row.
+        self._seen = 0
         self._good: list[Line | SumLine] = []
         self._bad: list[tuple[int, Rejection]] = []
         self._skipped: Counter[str] = Counter()
+        self._warned: Counter[str] = Counter()
+        self._count = 0
         self.lines, self._first_byte = self._number, self._bytes
 
     def next(self) -> Chunk | None:
@@ -104,34 +115,46 @@ class Chunks:
                 raise self._failure
             return None
         self._good.sort(key=lambda line: line.ts_ms // DAY_MS)
-        chunk = Chunk(self._good, self._bad, self._skipped, (self._number, self._bytes), self._source.position)
+        end = self._number, self._bytes
+        chunk = Chunk(self._good, self._bad, self._skipped, end, self._source.position, self._warned, self._count)
         self._begin()
         return chunk
 
     def ahead(self, most: int) -> None:
-        """Read up to about `most` more lines of the next chunk. The chunk is the same however often this is called."""
+        """Read up to `most` more records of the next chunk. The chunk is the same however often this is called."""
         chunk_lines, end_byte = self._sizes.lines_after(self.lines), self._first_byte + self._sizes.chunk_bytes
-        stop = min(self._number + most, self.lines + chunk_lines)
+        stop = min(self._seen + most, chunk_lines)
         good, bad, check, read = self._good, self._bad, self._line, self._read
         number, position = self._number, self._bytes
         try:
-            while number < stop and position < end_byte and len(good) + len(bad) < chunk_lines and not self._failure:
+            while (
+                self._seen < stop and position < end_byte and len(good) + len(bad) < chunk_lines and not self._failure
+            ):
                 value, size, lines = next(self._records)
                 first = number + 1
                 number += lines
                 position += size
                 if value is None:
                     continue
+                self._seen += 1
                 rejection: Rejection | None = None
+                has_item = 0
                 for item in (value,) if isinstance(value, Rejection) else read(value):
-                    line = item if isinstance(item, (Skip, Rejection)) else check(first, item)
+                    has_item = 1
+                    line = item if isinstance(item, (Skip, Rejection, FieldWarning)) else check(first, item)
                     if type(line) is Line or isinstance(line, SumLine):
                         good.append(line)
+                        if self._warnings:
+                            self._warned.update(warning.code for warning in self._warnings)
                     elif isinstance(line, Rejection):
                         # The first of a record: lines are counted.
                         rejection = rejection or line
                     elif isinstance(line, Skip):
                         self._skipped[line.reason] += 1
+                    elif isinstance(line, FieldWarning):
+                        self._warned[line.code] += 1
+                    self._warnings.clear()
+                self._count += has_item
                 if rejection is not None:
                     bad.append((first, rejection))
         except StopIteration:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
-import orjson
-
+from tally.events.json_text import read_json
 from tally.transfer.files import Source
 from tally.transfer.line_format import BAD_JSON
 from tally.transfer.records import Reader, Record, Site, lines
@@ -44,7 +43,7 @@ class TallyLines:
     def read(value: bytes) -> tuple[Any, ...]:
         """Return the JSON value of a line; nothing where it is blank."""
         try:
-            return (orjson.loads(value),)
+            return (read_json(value),)
         except ValueError:
             return (BAD_JSON,) if value.strip() else ()
 
@@ -63,7 +62,7 @@ IMPORTERS: dict[str, Importer] = {
     "tally": Importer(TallyLines),
     "goatcounter": Importer(_reader("goatcounter_sums", "reader")),
     "plausible": Importer(_reader("plausible_sums", "reader")),
-    "umami": Importer(_reader("umami", "Umami")),
+    "umami": Importer(_reader("umami", "reader")),
     "matomo": Importer(_reader("matomo", "Matomo")),
     "ga4": Importer(_reader("ga4_sums", "reader")),
     "access-log": Importer(_reader("access_log", "AccessLog"), has_addresses=True),

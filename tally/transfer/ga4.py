@@ -3,14 +3,14 @@ tally/transfer/ga4_sums.py.
 
 A row has the event's parameters as a list of keys with typed values; integers are texts, as BigQuery writes them. Web
 pages and apps are read. Sessions and engagement, which GA4 stores as events, are skipped. A row is known by its time
-in microseconds, name, user, page and position in its batch.
+in microseconds, name, user, page, parameters and position in its batch.
 """
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any
 
-import orjson
-
+from tally.events.json_text import read_json
 from tally.events.urls import BadUrl, WebUrl, parse_page_url
 from tally.events.validation import Rejection
 from tally.transfer import values
@@ -58,7 +58,7 @@ class GA4:
     def read(self, value: bytes) -> tuple[dict[str, Any] | Skip | Rejection, ...]:
         """Return the event of a row."""
         try:
-            row = orjson.loads(value)
+            row = read_json(value)
         except ValueError:
             return (_BAD_JSON,)
         name, user = row.get("event_name"), row.get("user_pseudo_id")
@@ -70,7 +70,7 @@ class GA4:
             return (_BAD_ROW,)
         if name in _SESSION_EVENTS:
             return (_ENGAGEMENT,)
-        parameters = _parameters(row.get("event_params"))
+        parameters, all_of_them = _parameters(row.get("event_params"))
         page = parameters.get("page_location")
         try:
             url = _url(page) if isinstance(page, str) and page else None
@@ -81,9 +81,10 @@ class GA4:
         event: dict[str, Any] = {
             "timestamp": time_us // 1_000,
             "visitor": user if isinstance(user, str) else None,
-            "id": f"{time_us} {name} {page} {row.get('event_bundle_sequence_id')} {row.get('batch_event_index')}",
+            "id": f"{time_us} {name} {page} {row.get('event_bundle_sequence_id')} {row.get('batch_event_index')}"
+            f" {all_of_them}",
             "hostname": url.host if url else _text(web, "hostname") or self._domain,
-            "referrer": values.referrer(str(referrer)) if referrer else "",
+            "referrer": referrer,
             "language": values.language(device.get("language", "")),
             "platform": _PLATFORMS.get(_text(row, "platform"), ""),
             "app_version": values.label(_text(app, "version")) if isinstance(app, dict) else "",
@@ -150,18 +151,22 @@ def _typed(event: dict[str, Any], name: str, parameters: dict[str, Any]) -> dict
     return event | {"type": "event", "event_name": name[: values.MAX_EVENT_NAME], "event_data": data or None}
 
 
-def _parameters(found: Any) -> dict[str, str | int | float | None]:
-    """Return the parameters of a row by their names, without some that are not read."""
+def _parameters(found: Any) -> tuple[dict[str, str | int | float | None], str]:
+    """Return the parameters of a row by their names, without some that are not read; and all of them as a short text,
+    whatever their order."""
     parameters: dict[str, str | int | float | None] = {}
+    every: list[str] = []
     for one in found if isinstance(found, list) else ():
         key = one.get("key") if isinstance(one, dict) else None
-        if not isinstance(key, str) or key in _NOT_READ:
+        value = one.get("value") if isinstance(one, dict) else None
+        if not isinstance(key, str) or not isinstance(value, dict):
             continue
-        value = one.get("value")
-        if isinstance(value, dict):
-            text = value.get("string_value")
-            parameters[key] = text if isinstance(text, str) else _number(value)
-    return parameters
+        text = value.get("string_value")
+        read = text if isinstance(text, str) else _number(value)
+        every.append(f"{key} {read}")
+        if key not in _NOT_READ:
+            parameters[key] = read
+    return parameters, blake2b("\n".join(sorted(every)).encode(), digest_size=8).hexdigest()
 
 
 def _number(typed: dict[str, Any]) -> str | int | float | None:

@@ -8,6 +8,7 @@ together with the bounce rate and the average session duration.
 
 import csv
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from typing import Any
@@ -29,6 +30,25 @@ _NO_EVENTS = frozenset(
     ("page_view", "screen_view", "session_start", "first_visit", "first_open", "user_engagement", "session_end")
 )
 _LIMIT = re.compile(r"# *(Start|End) date: *([0-9]{8})\s*")
+_OTHER_LIMIT = re.compile(r"# *[^:\uff1a]{1,60}[:\uff1a] *[0-9]{8}\s*")
+_UNKNOWN_LANGUAGE = "another language than English"
+# Names of the first and last day, the date, users, sessions and views in reports of other languages.
+_LANGUAGES = {
+    "German": {"enddatum", "aktive nutzer", "nutzer insgesamt", "sitzungen", "aufrufe"},
+    "Dutch": {"begindatum", "einddatum", "actieve gebruikers", "totaal aantal gebruikers", "weergaven"},
+    "French": {"date de début", "date de fin", "utilisateurs actifs", "nombre total d'utilisateurs", "vues"},
+    "Spanish": {"fecha de inicio", "fecha de finalización", "fecha", "usuarios activos", "usuarios totales", "vistas"},
+    "Italian": {"data di inizio", "data di fine", "utenti attivi", "utenti totali", "sessioni", "visualizzazioni"},
+    "Portuguese": {"data de início", "data de término", "usuários ativos", "total de usuários", "utilizadores ativos"},
+    "Polish": {"data rozpoczęcia", "data zakończenia", "aktywni użytkownicy", "sesje"},
+    "Swedish": {"slutdatum", "aktiva användare", "totalt antal användare", "sessioner", "visningar"},
+    "Danish": {"startdato", "slutdato", "aktive brugere", "visninger"},
+    "Turkish": {"başlangıç tarihi", "bitiş tarihi", "etkin kullanıcılar", "oturumlar"},
+    "Russian": {"дата начала", "дата", "активные пользователи"},
+    "Japanese": {"開始日", "終了日", "日付", "アクティブ ユーザー"},
+    "Chinese": {"开始日期", "结束日期", "活跃用户", "開始日期", "結束日期"},
+    "Korean": {"시작일", "종료일", "활성 사용자"},
+}
 _DATE = re.compile(r"([0-9]{4})-?([0-9]{2})-?([0-9]{2})")
 _NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,18})?", re.ASCII)
 
@@ -168,7 +188,7 @@ def _number(text: str) -> float:
 
 def reader(source: Source, site: Site) -> Reader:
     """Return a reader of rows in JSON or, where the file is CSV, of the sums of a report."""
-    first = next(source.blocks(), b"").lstrip()[:1] if source.size else b""
+    first = next(source.blocks(), b"").removeprefix(BOM_UTF8).lstrip()[:1] if source.size else b""
     return GA4Sums(source) if first and first not in b"{[" else GA4(source, site)
 
 
@@ -186,11 +206,13 @@ class GA4Sums:
         table: _Table | None = None
         days: dict[str, date] = {}
         has_table = False
+        language = ""
         for raw, size in self._source.lines():
             text = _text(raw)
             if not isinstance(text, str):
                 yield text, size, 1
             elif not text or text.startswith("#"):
+                language = _language(text, language)
                 limit = _LIMIT.fullmatch(text)
                 if limit and (day := _of_digits(limit[2])):
                     days[limit[1]] = day
@@ -198,10 +220,16 @@ class GA4Sums:
                 yield None, size, 1
             elif table is None:
                 table = _Table(_fields(text), days.get("Start"), days.get("End"))
+                language = _language(text, language)
                 has_table |= table.is_header and table.is_read
                 yield None, size, 1
             else:
                 yield (table, _fields(text)), size, 1
+        if not has_table and language:
+            raise BadFile(
+                f"{self._source.name} is a report in {language}: choose English as your language in Google Analytics"
+                " (the menu of your user account), and download the report again."
+            )
         if not has_table:
             raise BadFile(
                 f"{self._source.name} has no table by day: add Date to the report (an exploration), or download a"
@@ -221,6 +249,14 @@ def _text(raw: bytes | None) -> str | Rejection:
         return raw.decode().strip()
     except UnicodeDecodeError:
         return NOT_UTF_8
+
+
+def _language(text: str, before: str) -> str:
+    """Return the language of a comment or a header that is not English; `before`, that of the lines before, else."""
+    words = {word.strip(" #").lower() for word in re.split("[,:\uff1a]", text)}
+    is_limit = _OTHER_LIMIT.fullmatch(text) is not None and not _LIMIT.fullmatch(text)
+    found = next((name for name, known in _LANGUAGES.items() if words & known), "")
+    return found or before or (_UNKNOWN_LANGUAGE if is_limit else "")
 
 
 def _fields(text: str) -> list[str]:

@@ -20,24 +20,6 @@ COLUMNS = (
 )
 _YES = ("1", "true")
 _CRAWLER = (Skip("requests of crawlers"),)
-# GoatCounter names these instead of the hosts of the referrer (scheme g).
-_HOSTS = {
-    "Baidu": "baidu.com",
-    "Bing": "bing.com",
-    "DuckDuckGo": "duckduckgo.com",
-    "Facebook": "facebook.com",
-    "Google": "google.com",
-    "Hacker News": "news.ycombinator.com",
-    "Instagram": "instagram.com",
-    "LinkedIn": "linkedin.com",
-    "Pinterest": "pinterest.com",
-    "Reddit": "reddit.com",
-    "Telegram Messenger": "telegram.org",
-    "Twitter": "twitter.com",
-    "Yahoo": "search.yahoo.com",
-    "Yandex": "yandex.com",
-    "YouTube": "youtube.com",
-}
 
 
 class GoatCounter:
@@ -109,11 +91,11 @@ def _agent(browser: str, system: str, size: str) -> dict[str, str]:
 
 
 def source_of(referrer: str, scheme: str) -> dict[str, str]:
-    """Return where a hit came from: a host, the host of a generated name, or a campaign."""
+    """Return where a hit came from: a host, what a generated name stands for (scheme g), or a campaign."""
     if scheme == "c":
         return {"utm_source": values.label(referrer)}
     if scheme == "g":
-        return {"referrer": _HOSTS.get(referrer, "")}
+        return values.source(referrer)
     return {"referrer": values.referrer(referrer)} if scheme != "o" else {}
 
 

@@ -11,7 +11,10 @@ finds `next_id` ahead of its own block detects that another process has written.
 `Check` finds in advance the lines that `Part` would reject.
 """
 
+import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from itertools import repeat
@@ -38,8 +41,10 @@ from tally.rollups import experiments, imported_sums, rollup_state, unpacked_day
 from tally.storage import event_data, value_limits
 from tally.storage.bulk_insert import insert
 from tally.storage.database import snapshot
+from tally.storage.disk_space import TOO_LITTLE_SPACE, min_free_bytes
 from tally.storage.labels import LONGEST_CACHED, Labels
 from tally.timestamps import DAY_MS
+from tally.transfer.files import BadFile
 from tally.transfer.line_format import Line, SumLine
 from tally.transfer.visit_merge import News, Visits
 
@@ -56,6 +61,8 @@ _of_event = itemgetter(*map(FIELDS.index, EVENT_FIELDS), len(FIELDS))
 _of_visit = itemgetter(*map(FIELDS.index, ACQUISITION))
 _PATHNAME, _EXPERIMENT, _VARIANT = FIELDS.index("pathname"), len(FIELDS), len(FIELDS) + 1
 _VITALS = frozenset((VITALS,))
+# Of 64 MB of the temporary tables: a key takes up to 32 bytes.
+_LINES_PER_LOOK = 2_000_000
 # Tables of events, and the columns that identify the row of an exported line besides time and id. Web vitals have no
 # visitor; their values are used instead.
 _TABLES: tuple[tuple[str, str, frozenset[int]], ...] = (
@@ -354,11 +361,16 @@ def divided(lines: Sequence[Line | SumLine]) -> tuple[list[Line], list[SumLine]]
 
 
 class Check:
-    """Finds lines that are valid by themselves and that `Part` would reject, in the order of the file."""
+    """Finds lines that are valid by themselves and that `Part` would reject, in the order of the file.
 
-    def __init__(self, connection: sqlite3.Connection, website: int) -> None:
-        self._connection, self._website = connection, website
+    Its temporary tables are in a file. `count` raises BadFile where that would fill its disk.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, website: int, min_free_bytes: int) -> None:
+        self._connection, self._website, self._min_free_bytes = connection, website, min_free_bytes
         self._is_kept: dict[int, bool] = {}
+        self._lines = 0
+        connection.execute("pragma temp_store = file")
         # A table of integers takes 15 bytes for each assignment, on disk where there are many; a set of texts far more.
         connection.execute(
             "/* import_writer.promised */ create temp table if not exists promised (key integer primary key)"
@@ -369,6 +381,15 @@ class Check:
             " (ts integer, key integer, primary key (ts, key)) without rowid"
         )
         connection.execute("/* import_writer.none_checked */ delete from temp.checked")
+
+    def count(self, lines: int) -> None:
+        """Record that so many lines follow. Raises BadFile where their keys could fill the disk."""
+        before, self._lines = self._lines, self._lines + lines
+        if before // _LINES_PER_LOOK < self._lines // _LINES_PER_LOOK:
+            # SQLite's directory for temporary files: https://www.sqlite.org/tempfiles.html, section 5.
+            disk = shutil.disk_usage(os.environ.get("SQLITE_TMPDIR") or tempfile.gettempdir())
+            if disk.free < min_free_bytes(self._min_free_bytes, disk.total):
+                raise BadFile(TOO_LITTLE_SPACE)
 
     def is_copy(self, line: Line | SumLine) -> bool:
         """Return whether the file has had the line before. Sums are added up: they have no copies."""

@@ -4,6 +4,8 @@ Rules:
 - Each transaction leaves the database consistent: rows, visits, assignments, stale marks of the days to rebuild, and
   the import's own row with the progress in the file (tally/storage/import_records.py), so that the same command
   continues an interrupted import. No transaction holds the write lock for much more than 50 ms.
+- It stops as interrupted where the disk has too little space, and waits while SQLite's log is full
+  (tally/storage/disk_space.py), before each transaction.
 - A line with an id that was imported before, or that is an export of an event of the website, changes nothing.
 - Quotas, rate limits and origins do not apply: the owner imports.
 - An invalid line is reported with its number and skipped. What the format leaves out on purpose is counted by reason.
@@ -37,10 +39,11 @@ from tally.accounts.websites import domain_and_origins, website_exists
 from tally.events.validation import TRAFFIC, Rejection
 from tally.rollups import unpacked_days
 from tally.storage import import_records
-from tally.storage.database import MAX_WAL_BYTES, transaction
+from tally.storage.database import transaction
+from tally.storage.disk_space import TOO_LITTLE_SPACE
 from tally.storage.labels import Labels
 from tally.storage.sql.day_columns import source_of
-from tally.storage.wal import truncate_wal_without_server
+from tally.storage.wal import keep_log_short
 from tally.timestamps import DAY_MS
 from tally.transfer.chunks import USUAL, Chunk, Chunks, Reading, Sizes, without_cycles
 from tally.transfer.files import BadFile, Source
@@ -57,8 +60,19 @@ _PART_S = 0.025
 _MAX_REPORTED = 20
 
 
+class Bounds(NamedTuple):
+    """The setting --min-free-disk in bytes, and the lines that a file may have; 0 is no bound."""
+
+    min_free_bytes: int = 0
+    max_lines: int = 0
+
+
+_UNBOUNDED = Bounds()
+
+
 class Summary(NamedTuple):
-    """The number of imported events, duplicate and invalid lines, and imported sums of a file, and of all its lines."""
+    """The number of imported events, duplicate and invalid lines, and imported sums of a file, and of all its lines.
+    Where a line has several objects, each counts as one."""
 
     accepted: int
     duplicates: int
@@ -70,7 +84,7 @@ class Summary(NamedTuple):
 class Preview(NamedTuple):
     """What an import would store: valid events by UTC day, how many of them were imported before, the number of further
     copies of events in the file, of invalid lines, and of all lines; then the sums by day, and how many of them belong
-    to days and fields that have sums."""
+    to days and fields that have sums; and whether the file was read to its end."""
 
     days: Mapping[int, int]
     known: int
@@ -79,6 +93,8 @@ class Preview(NamedTuple):
     lines: int
     sums: Mapping[int, int] = MappingProxyType({})
     known_sums: int = 0
+    records: int = 0
+    is_complete: bool = True
 
 
 class Progress(NamedTuple):
@@ -86,7 +102,7 @@ class Progress(NamedTuple):
 
     `lines` and `bytes` are before the current chunk, `done` counts its imported lines. `now_ms` is when the import
     began. `secret` keys the visitors of a format with addresses; it is deleted when the import is complete. `skipped`
-    counts what was skipped on purpose, by reason.
+    counts what was skipped on purpose, by reason, and `warned` fields that were omitted or cut, by code.
     """
 
     now_ms: int
@@ -99,6 +115,8 @@ class Progress(NamedTuple):
     secret: str = ""
     skipped: Mapping[str, int] = MappingProxyType({})
     sums: int = 0
+    warned: Mapping[str, int] = MappingProxyType({})
+    records: int = 0
 
 
 def import_events(
@@ -113,6 +131,7 @@ def import_events(
     strict: bool = False,
     keeps_visitors: bool = False,
     uses_reader_process: bool = False,
+    bounds: Bounds = _UNBOUNDED,
     sizes: Sizes = USUAL,
     report: Callable[[str], None] = lambda words: None,
     progress: Callable[[int], None] = lambda position: None,
@@ -122,10 +141,10 @@ def import_events(
     format: the name of a row of IMPORTERS (tally/transfer/formats.py). geoip_db: a database of places, for formats with
     addresses; None is the bundled one. file: what the list of imports calls the file; its own name if empty.
     strict: nothing is imported if any line is invalid. keeps_visitors: the lines were exported from this website, and
-    visitors keep their numbers. uses_reader_process: another process may read a large file. Raises BadFile; lines that
-    were imported before it stay.
+    visitors keep their numbers. uses_reader_process: another process may read a large file. bounds: what ends the
+    import. Raises BadFile; lines that were imported before it stay.
     """
-    place = connection, website, source, now_ms, format, geoip_db, uses_reader_process
+    place = connection, website, source, now_ms, format, geoip_db, uses_reader_process, bounds
     run = _Import(*place, sizes, report, progress, file, keeps_visitors)
     if strict:
         checked = run.check()
@@ -133,6 +152,10 @@ def import_events(
             raise BadFile(
                 f"{checked.bad:,} of {checked.lines:,} lines are invalid: nothing was imported."
                 " Fix them, or run without --strict."
+            )
+        if not checked.records:
+            raise BadFile(
+                f"{source.name} is empty: nothing was imported. Choose another file, or run without --strict."
             )
     return run.take()
 
@@ -146,12 +169,29 @@ def preview_events(
     format: str = "tally",
     geoip_db: Path | None = None,
     uses_reader_process: bool = False,
+    bounds: Bounds = _UNBOUNDED,
+    shows_part: bool = False,
     report: Callable[[str], None] = lambda words: None,
     progress: Callable[[int], None] = lambda position: None,
 ) -> Preview:
-    """Return what `import_events` would store, without storing it. Raises BadFile."""
-    place = connection, website, source, now_ms, format, geoip_db, uses_reader_process
-    return _Import(*place, USUAL, report, progress).check()
+    """Return what `import_events` would store, without storing it. Raises BadFile.
+
+    shows_part: a check that is interrupted returns what it has found, in place of raising KeyboardInterrupt.
+    """
+    place = connection, website, source, now_ms, format, geoip_db, uses_reader_process, bounds
+    return _Import(*place, USUAL, report, progress).check(shows_part=shows_part)
+
+
+class _Found:
+    """What a check has found so far."""
+
+    def __init__(self, check: Check) -> None:
+        self.check = check
+        self.days: Counter[int] = Counter()
+        self.sum_days: Counter[int] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.warned: Counter[str] = Counter()
+        self.known = self.known_sums = self.copies = self.lines = self.records = 0
 
 
 class _Import:
@@ -166,6 +206,7 @@ class _Import:
         format: str,
         geoip_db: Path | None,
         uses_reader_process: bool,
+        bounds: Bounds,
         sizes: Sizes,
         report: Callable[[str], None],
         progress: Callable[[int], None],
@@ -174,6 +215,7 @@ class _Import:
     ) -> None:
         self._connection, self._website, self._source = connection, website, source
         self._progress, self._bad = progress, _BadLines(report)
+        self._bounds, self._has_server = bounds, True
         self._report, self._position = report, 0
         self._state = _ImportState(connection, website, source, format, file)
         secret = secrets.token_hex(32) if IMPORTERS[format].has_addresses else ""
@@ -195,37 +237,57 @@ class _Import:
         self._labels, self._visits, self._used = Labels(), Visits(website), UsedValues()
         self._sizes, self._part_lines = sizes, sizes.part_lines
 
-    def check(self) -> Preview:
-        """Return what would be imported; report invalid lines."""
-        check = Check(self._connection, self._website)
-        days: Counter[int] = Counter()
-        sum_days: Counter[int] = Counter()
-        known = known_sums = copies = lines = 0
-        skipped: Counter[str] = Counter()
-        with closing(self._chunks((0, 0))) as chunks:
-            while chunk := chunks.next():
-                skipped += chunk.skipped
-                good: list[Line | SumLine] = []
-                bad = chunk.bad
-                for line in chunk.lines:
-                    rejection = check.rejection(line)
-                    if rejection is not None:
-                        bad.append((line.number, rejection))
-                    elif check.is_copy(line):
-                        copies += 1
-                    else:
-                        good.append(line)
-                for number, rejection in sorted(bad, key=itemgetter(0)):
-                    self._bad.add(number, rejection)
-                events, sums = divided(good)
-                days.update(line.ts_ms // DAY_MS for line in events)
-                sum_days.update(line.day for line in sums)
-                part = Part(self._connection, self._website, self._labels, self._visits, self._used, 0)
-                known, known_sums = known + part.known(events), known_sums + part.known(sums)
-                lines, _ = chunk.end
-                self._progress(chunk.position)
-        self._end_reports(skipped)
-        return Preview(days, known, copies, self._bad.seen, lines, sum_days, known_sums)
+    def check(self, *, shows_part: bool = False) -> Preview:
+        """Return what would be imported; report invalid lines. shows_part: return what was found before an interrupt,
+        in place of raising KeyboardInterrupt."""
+        found, is_complete = _Found(Check(self._connection, self._website, self._bounds.min_free_bytes)), False
+        try:
+            with closing(self._chunks((0, 0))) as chunks:
+                while chunk := chunks.next():
+                    self._check_chunk(chunk, found)
+            is_complete = True
+        except KeyboardInterrupt:
+            if not shows_part:
+                raise
+        self._end_reports(found.skipped, found.warned)
+        if is_complete and not found.records:
+            self._report(f"{self._source.name} is empty")
+        counts = found.days, found.known, found.copies, self._bad.seen, max(found.lines, found.records)
+        return Preview(*counts, found.sum_days, found.known_sums, found.records, is_complete)
+
+    def _check_chunk(self, chunk: Chunk, found: "_Found") -> None:
+        check = found.check
+        self._require_lines(chunk)
+        check.count(len(chunk.lines))
+        good: list[Line | SumLine] = []
+        bad = chunk.bad
+        for line in chunk.lines:
+            rejection = check.rejection(line)
+            if rejection is not None:
+                bad.append((line.number, rejection))
+            elif check.is_copy(line):
+                found.copies += 1
+            else:
+                good.append(line)
+        for number, rejection in sorted(bad, key=itemgetter(0)):
+            self._bad.add(number, rejection)
+        events, sums = divided(good)
+        part = Part(self._connection, self._website, self._labels, self._visits, self._used, 0)
+        known, known_sums = part.known(events), part.known(sums)
+        found.skipped += chunk.skipped
+        found.warned += chunk.warned
+        found.records += chunk.records
+        found.days.update(line.ts_ms // DAY_MS for line in events)
+        found.sum_days.update(line.day for line in sums)
+        found.known, found.known_sums = found.known + known, found.known_sums + known_sums
+        found.lines, _ = chunk.end
+        self._progress(chunk.position)
+
+    def _require_lines(self, chunk: Chunk) -> None:
+        if 0 < self._bounds.max_lines < chunk.end[0]:
+            raise BadFile(
+                f"The file has more than {self._bounds.max_lines:,} lines: split it, or import it with the command."
+            )
 
     def take(self) -> Summary:
         """Import the lines that have not been imported yet."""
@@ -234,36 +296,45 @@ class _Import:
         try:
             with without_cycles(), closing(self._chunks((self._at.lines, self._at.bytes))) as chunks:
                 self._take_chunks(chunks)
-        except (BadFile, KeyboardInterrupt) as failure:
+        except (BadFile, KeyboardInterrupt, OSError, sqlite3.Error) as failure:
             self._state.interrupt()
-            if isinstance(failure, BadFile):
+            if getattr(failure, "sqlite_errorname", "") == "SQLITE_FULL":
+                raise BadFile(TOO_LITTLE_SPACE) from None
+            if not isinstance(failure, KeyboardInterrupt):
                 raise
             again = "the same command continues" if self._source.digest else "lines with an id are not imported twice"
             self._report(f"interrupted: {self._at.lines + self._at.done:,} lines are imported; {again}")
             raise
         finally:
-            self._end_reports(self._at.skipped)
+            self._end_reports(self._at.skipped, self._at.warned)
         self._state.close()
-        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, self._at.lines)
+        if not self._at.records:
+            self._report(f"{self._source.name} is empty: nothing was imported")
+        lines = max(self._at.lines, self._at.records)
+        return Summary(self._at.accepted, self._at.duplicates, self._at.bad, self._at.sums, lines)
 
-    def _end_reports(self, skipped: Mapping[str, int]) -> None:
+    def _end_reports(self, skipped: Mapping[str, int], warned: Mapping[str, int]) -> None:
         self._bad.close()
-        if skipped:
-            reasons = sorted(skipped.items(), key=lambda reason: (-reason[1], reason[0]))
-            self._report("skipped: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons))
+        for what, counts in (("skipped", skipped), ("warnings", warned)):
+            if counts:
+                reasons = sorted(counts.items(), key=lambda reason: (-reason[1], reason[0]))
+                self._report(f"{what}: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons))
 
     def _take_chunks(self, chunks: Chunks | ReaderProcess) -> None:
         while chunk := self._next_of(chunks):
+            self._require_lines(chunk)
             for number, rejection in () if self._at.done else chunk.bad:
                 self._bad.add(number, rejection)
             for source, days in _days_of(chunk.lines[self._at.done :]).items():
                 for day in sorted(days):
+                    self._require_space()
                     if unpacked_days.parts_without_rows(self._connection, self._website, day, day, [source]):
                         with transaction(self._connection):
                             unpacked_days.reopen(self._connection, self._website, [day], [source])
             self._load_visits(chunk.lines[self._at.done :])
             is_whole = False
             while not is_whole:
+                self._require_space()
                 begun = time.perf_counter()
                 is_whole = self._take_part(chunk)
                 self._rest(time.perf_counter() - begun, chunks)
@@ -306,6 +377,8 @@ class _Import:
                 before.secret,
                 before.skipped if before.done else dict(chunk.skipped + Counter(before.skipped)),
                 before.sums + part.sums,
+                before.warned if before.done else dict(chunk.warned + Counter(before.warned)),
+                before.records + (0 if before.done else chunk.records),
             )
             self._state.save(at, part, chunk.position)
         self._labels.keep()
@@ -314,15 +387,20 @@ class _Import:
             self._bad.add(number, rejection)
         return is_whole
 
+    def _require_space(self) -> None:
+        """Wait while the log is full. Raises BadFile where the disk has too little space."""
+        space, self._has_server = keep_log_short(self._connection, self._bounds.min_free_bytes, self._report)
+        if not space.allows_import():
+            raise BadFile(TOO_LITTLE_SPACE)
+
     def _rest(self, took_s: float, chunks: Chunks | ReaderProcess) -> None:
         """Leave the lock free half as long as it was held, without a server a tenth, and read ahead meanwhile."""
         begun = time.perf_counter()
         fitting = int(self._part_lines * _PART_S / took_s)
         self._part_lines = min(max(fitting, _FEWEST_PART_LINES), self._sizes.part_lines)
         chunks.ahead(self._part_lines)
-        has_server = not truncate_wal_without_server(self._connection, MAX_WAL_BYTES)
         self._progress(self._position)
-        time.sleep(max(0.0, took_s / (2 if has_server else 10) - (time.perf_counter() - begun)))
+        time.sleep(max(0.0, took_s / (2 if self._has_server else 10) - (time.perf_counter() - begun)))
 
     def _load_visits(self, lines: Iterable[Line | SumLine]) -> None:
         wanted: dict[int, set[int]] = {}

@@ -5,7 +5,8 @@ Heatmap points are counts, not events, and have no lines; a heatmap event withou
 
 The rules of a field are those of a collected event (tally/events/validation.py) where it has the same meaning. The
 dimensions are texts as stored: nothing is derived from a URL or a User-Agent. Unknown keys and `visit` are ignored;
-null and an empty text mean absent. An invalid line is a Rejection, so that the other lines are imported.
+null and an empty text mean absent. An invalid line is a Rejection, so that the other lines are imported; a field that
+only describes an event is omitted or cut, with a warning.
 
 - The visitor of a line becomes a number, a keyed hash of the file's visitor, the UTC day and the website: the same for
   the same visitor in another file, different every day, and without meaning unless the salt is known. A line without a
@@ -15,6 +16,7 @@ null and an empty text mean absent. An invalid line is a Rejection, so that the 
   stores that, so that a line is imported once.
 - A line exported from this database has the id and visitor of its row (`row`), so that it is not imported into the
   website from which it was exported.
+- A path is stored in its one spelling (`normal_path` of tally/events/urls.py), whatever the file has.
 - A referrer is a URL or a host and is stored as by collect: the host in lower case without `www.`, and nothing if it is
   the website's own.
 - The channel of a line is not read, but computed from its referrer and UTM values.
@@ -35,9 +37,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tally.events.dimensions import CHANNEL, FIELDS, channel_of
+from tally.events.dimensions import CHANNEL, ENTRY_PAGE, EXIT_PAGE, FIELDS, channel_of
 from tally.events.fields import DIMENSIONS
-from tally.events.urls import BadUrl, external_referrer, imported_referrer
+from tally.events.urls import MAX_PATH_CHARACTERS, BadUrl, external_referrer, imported_referrer, normal_path
 from tally.events.validation import (
     AHEAD_MS,
     HEATMAP,
@@ -47,11 +49,13 @@ from tally.events.validation import (
     VITALS,
     WITH_VISITOR,
     Fault,
+    FieldWarning,
     Rejection,
     type_of,
 )
 from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
 from tally.timestamps import DAY_MS, event_time_ms
+from tally.transfer.records import Skip
 from tally.transfer.times import iso_ms
 
 COLUMNS = (
@@ -77,7 +81,8 @@ _LIMITS = tuple((one.name, one.max_characters) for one in DIMENSIONS)
 _LENGTHS = tuple(most for _, most in _LIMITS)
 _LEAST_LENGTH = min(_LENGTHS)
 _PATHNAME, _REFERRER = FIELDS.index("pathname"), FIELDS.index("referrer")
-_MAX_LONG = min(_LENGTHS[_PATHNAME], _LENGTHS[_REFERRER])
+_PAGES = tuple(FIELD_NUMBERS[name] for name in ("pathname", "entry_page", "exit_page"))
+_MAX_LONG = _LENGTHS[_PATHNAME]
 _EPOCH = date(1970, 1, 1)
 _ABSENT = ("",) * len(FIELDS)
 # Caches: 4 MB of visitors and 2 MB of referrers, if all have the maximum length 6 and 2 MB.
@@ -90,6 +95,7 @@ _REQUIRED = {
 }
 
 BAD_JSON = Rejection("invalid_json", "The line is not JSON in UTF-8.")
+_ZEROS = Skip("rows whose figures are all 0")
 NO_HEATMAP = Rejection("invalid_type", "Heatmap points are stored as counts and cannot be imported.", "type")
 
 
@@ -164,9 +170,12 @@ class LineReader:
         # A visitor has several events a day, many events have the same referrer.
         self._visitor_number = lru_cache(_CACHED_VISITORS)(self._hashed_visitor)
         self._external_referrer = lru_cache(_CACHED_REFERRERS)(self._read_referrer)
+        self.warnings: list[FieldWarning] = []
+        """What is new here after a call of `line`, of which the caller empties it."""
 
-    def line(self, number: int, item: Any) -> Line | SumLine | Rejection:
-        """Return the line with this number of a value, which is a dict if it is valid. Takes about 10 µs."""
+    def line(self, number: int, item: Any) -> Line | SumLine | Skip | Rejection:
+        """Return the line with this number of a value, which is a dict if it is valid; a Skip for a sum of zeros. Takes
+        about 10 µs."""
         type_ = type_of(item)
         if isinstance(type_, Rejection):
             is_sum = isinstance(item, dict) and item.get("type") == SUM_TYPE
@@ -178,13 +187,13 @@ class LineReader:
         except _Wrong as wrong:
             return wrong.rejection
 
-    def _checked_sum(self, number: int, item: dict[str, Any]) -> SumLine | Rejection:
+    def _checked_sum(self, number: int, item: dict[str, Any]) -> SumLine | Skip | Rejection:
         try:
             return self._sum(number, item)
         except _Wrong as wrong:
             return wrong.rejection
 
-    def _sum(self, number: int, item: dict[str, Any]) -> SumLine:
+    def _sum(self, number: int, item: dict[str, Any]) -> SumLine | Skip:
         day = _day(item.get("day"))
         if day is None or not 0 <= day <= (self._now_ms + DAY_MS) // DAY_MS:
             # One day ahead of UTC, because of time zones.
@@ -196,13 +205,20 @@ class LineReader:
         most = _LENGTHS[field] if field < len(_LENGTHS) else 0 if name == "total" else _LENGTHS[0]
         if not isinstance(value, str) or len(value) > most or "\0" in value or (not value and name == "event_name"):
             raise _Wrong("invalid_field", f"value is text of at most {most:,} characters, without NUL.", "value")
-        if field == _REFERRER and value:
+        if field in _PAGES:
+            value = _page(value, "value")
+        elif field == _REFERRER and value:
             value = self._referrer(value)
         sent = {figure: item[figure] for figure in FIGURES if item.get(figure) is not None}
         if not all(type(one) is int and 0 <= one <= _MAX_FIGURE for one in sent.values()):
             raise _Wrong("invalid_field", f"{', '.join(FIGURES)} are whole numbers, not negative.", "visitors")
+        if sent and not any(sent.values()):
+            # It would keep another system's figures of that day out.
+            return _ZEROS
         if not sent.keys() >= {*_OF_VISITS}:
-            sent = {figure: one for figure, one in sent.items() if figure not in _OF_VISITS}
+            # Lists of entry and exit pages are of visits alone; older exports have no more.
+            omitted = _OF_VISITS[1:] if field in (ENTRY_PAGE, EXIT_PAGE) else _OF_VISITS
+            sent = {figure: one for figure, one in sent.items() if figure not in omitted}
         if not sent:
             raise _Wrong("missing_field", f"A sum needs some of {', '.join(FIGURES)}, those of visits together.", "")
         known = sum(1 << n for n, figure in enumerate(FIGURES) if figure in sent)
@@ -213,9 +229,8 @@ class LineReader:
             if item.get(field) in (None, ""):
                 raise _Wrong("missing_field", f"This type needs {field}.", field)
         ts_ms = self._time(item["timestamp"])
-        texts = _texts(item)
-        if texts[_REFERRER]:
-            texts[_REFERRER] = self._referrer(texts[_REFERRER])
+        texts = _texts(item, self._referrer_of(item.get("referrer")), self.warnings)
+        texts[_PATHNAME] = _page(texts[_PATHNAME], "pathname")
         texts[CHANNEL] = channel_of(texts)
         rest: tuple[Any, ...] = (None,)
         if type_ in TRAFFIC:
@@ -262,6 +277,19 @@ class LineReader:
 
     def _hashed_visitor(self, visitor: str, day: int) -> int:
         return _number(self._of_visitor, b"%d:" % day + visitor.encode()) >> (64 - _VISITOR_BITS)
+
+    def _referrer_of(self, value: Any) -> str:
+        """Return the referrer of an event as it is stored. One that is none costs the value, not the event."""
+        if value is None or value == "":
+            return ""
+        try:
+            return self._referrer(value.strip()) if isinstance(value, str) else self._without("referrer")
+        except _Wrong:
+            return self._without("referrer")
+
+    def _without(self, field: str) -> str:
+        self.warnings.append(FieldWarning(f"without_{field}", field))
+        return ""
 
     def _referrer(self, text: str) -> str:
         return (self._external_referrer if len(text) <= _LONGEST_CACHED else self._read_referrer)(text)
@@ -316,30 +344,44 @@ def _stored_visitor(visitor: Any) -> int | None:
     return number if number is not None and f"{number:x}" == visitor and number < 1 << _VISITOR_BITS else None
 
 
-def _texts(item: dict[str, Any]) -> list[str]:
-    """Return the dimensions of a line. Takes 1.5 µs where all present values are valid."""
+def _texts(item: dict[str, Any], referrer: str, warnings: list[FieldWarning]) -> list[str]:
+    """Return the dimensions of a line, with this referrer. Takes 1.5 µs where all present values are valid.
+
+    One that is no text of the right length is omitted or cut, with a warning, but for the page and its host.
+    """
     values = [*map(item.get, FIELDS, _ABSENT)]
+    values[_REFERRER] = referrer
     if None in values:
         values = ["" if value is None else value for value in values]
     try:
         together = "".join(values)
-        pathname, referrer = len(values[_PATHNAME]), len(values[_REFERRER])
+        pathname = len(values[_PATHNAME])
         # Each limit is checked only where the labels together exceed the least one.
-        is_short = len(together) - pathname - referrer <= _LEAST_LENGTH and max(pathname, referrer) <= _MAX_LONG
+        is_short = len(together) - pathname - len(referrer) <= _LEAST_LENGTH and pathname <= _MAX_LONG
         if (is_short or not any(map(gt, map(len, values), _LENGTHS))) and "\0" not in together:
             return values
     except TypeError:
         pass
-    texts = []
-    for field, most in _LIMITS:
-        value = item.get(field)
-        if value is None:
-            texts.append("")
-        elif isinstance(value, str) and len(value) <= most and "\0" not in value:
-            texts.append(value)
-        else:
-            raise _Wrong("invalid_field", f"This is text of at most {most:,} characters, without NUL.", field)
-    return texts
+    return [_text(field, value, most, warnings) for (field, most), value in zip(_LIMITS, values, strict=True)]
+
+
+def _text(field: str, value: Any, most: int, warnings: list[FieldWarning]) -> str:
+    is_text = isinstance(value, str) and "\0" not in value
+    if is_text and len(value) <= most:
+        return str(value)
+    if field in ("pathname", "hostname"):
+        raise _Wrong("invalid_field", f"This is text of at most {most:,} characters, without NUL.", field)
+    warnings.append(FieldWarning("value_cut" if is_text else f"without_{field}", field))
+    return value[:most] if is_text else ""
+
+
+def _page(text: str, field: str) -> str:
+    """Return a path as it is stored. Raises _Wrong."""
+    path = normal_path(text)
+    if len(path) > MAX_PATH_CHARACTERS:
+        message = f"A path has at most {MAX_PATH_CHARACTERS:,} characters, percent-encoded."
+        raise _Wrong("invalid_field", message, field)
+    return path
 
 
 def _ruled(type_: int, item: Mapping[str, Any], field: str, absent: Any) -> Any:

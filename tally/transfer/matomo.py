@@ -8,8 +8,7 @@ visit and its place in it.
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
-
+from tally.events.json_text import read_json
 from tally.events.urls import BadUrl, WebUrl, parse_page_url
 from tally.events.validation import Rejection
 from tally.transfer import values
@@ -43,7 +42,7 @@ class Matomo:
     def read(self, value: bytes) -> list[dict[str, Any] | Skip | Rejection]:
         """Return the events of a visit."""
         try:
-            visit = orjson.loads(value)
+            visit = read_json(value)
         except ValueError:
             return [_BAD_JSON]
         if visit.get("result") == "error":
@@ -116,7 +115,7 @@ def _of_visit(visit: dict[str, Any]) -> dict[str, Any]:
 
 def _source(visit: dict[str, Any]) -> dict[str, str]:
     """Return the referrer and the UTM values of a visit."""
-    source = {"referrer": values.referrer(_text(visit, "referrerUrl"))}
+    source = {"referrer": _text(visit, "referrerUrl")}
     if visit.get("referrerType") == "campaign":
         # The last four are there with the plugin Marketing Campaigns Reporting.
         for field, name in (

@@ -41,7 +41,7 @@ class Plausible:
 
     def __init__(self, source: Source, site: Site) -> None:
         self._domain = site.domain
-        self._table = Table.with_columns(source, _NEEDED, _HINT, allow_nul=True)
+        self._table = Table.with_columns(source, _NEEDED, _HINT)
         self._fields: Callable[[Sequence[str]], tuple[str, ...]] | None = None
 
     def records(self, start: int) -> Iterator[Record]:
@@ -70,7 +70,7 @@ class Plausible:
             "id": "\n".join((*id, *filter(None, (amount, currency)))),
             "hostname": hostname,
             "pathname": values.pathname(path),
-            "referrer": values.referrer(referrer) if referrer else "",
+            "referrer": "" if referrer in _NO_SOURCE else referrer,
             **values.utm_columns(*fields[_UTM]),
             **_agent(*fields[_AGENT]),
             **values.place(*fields[_PLACE]),

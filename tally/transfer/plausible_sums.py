@@ -46,9 +46,13 @@ def _sources(row: Row) -> Items:
     figures = _of_visits(row)
     referrer = values.referrer(row.get("referrer", ""))
     utm = dict(values.utm_columns(*[row.get(name, "") for name in values.UTM]))
-    # A source without a referrer comes from a parameter of the URL, such as ?ref=.
-    if not row.get("referrer") and not utm.get("utm_source") and row.get("source", "") not in _NO_SOURCE:
-        utm["utm_source"] = row["source"][: values.MAX_LABEL]
+    source = row.get("source", "")
+    if source not in _NO_SOURCE and not row.get("referrer") and not utm.get("utm_source"):
+        # With a column for it, a source without a referrer comes from a parameter of the URL, such as ?ref=. Older
+        # exports have no such column, and a name such as Google in place of most referrers.
+        of_name = {"utm_source": source[: values.MAX_LABEL]} if "referrer" in row else values.source(source)
+        referrer = of_name.get("referrer", "")
+        utm |= {name: text for name, text in of_name.items() if name != "referrer"}
     yield "referrer", referrer, figures
     for name in ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term"):
         yield name, utm.get(name, ""), figures

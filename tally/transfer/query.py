@@ -5,9 +5,10 @@ They are SQL over the tables, so SQLite reads only the columns that a query name
 (tally/rollups/unpacked_days.py) a function returns a value of a row; it decodes the columns that a query names. SQLite
 chooses these days by website and `day`.
 
-No SQL can write: the file is opened read-only, and an authorizer allows to select, to read
-columns and to call functions, but for load_extension. Values are limited to MAX_VALUE_BYTES, so that a function such as
-zeroblob cannot fill the memory.
+No SQL can write: the file is opened read-only, and an authorizer allows to select, to read columns and to call the
+functions of FUNCTIONS. Values are limited to MAX_VALUE_BYTES and SQLite's memory to MAX_MEMORY_BYTES. A thread
+interrupts the query at its end: a progress handler is called after so many instructions, each of which can be a
+function that takes long.
 """
 
 import contextlib
@@ -23,15 +24,33 @@ import orjson
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.event_types import EVENT_TYPES
 from tally.rollups.vitals_histogram import UNITS
-from tally.storage.database import connect_reader, interrupted_when
+from tally.storage.database import connect_reader, interrupted_after, interrupted_when
 from tally.storage.event_data import STORED
 from tally.storage.sql.day_columns import TABLES, TRAFFIC
 from tally.storage.sql.events import of_visit
 from tally.timestamps import DAY_MS
 
 MAX_VALUE_BYTES = 16_000_000
-_ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
-_REFUSED_FUNCTIONS = ("load_extension",)
+# Of all connections of the process, which runs one query. Sorted rows are in files.
+MAX_MEMORY_BYTES = 512 * 1_048_576
+# LIKE and GLOB compare each place of a text with a pattern.
+_MAX_PATTERN_BYTES = 1_000
+_ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE)
+_FUNCTION_NAMES = """
+abs char coalesce concat concat_ws format glob hex ifnull iif instr length like likelihood likely lower ltrim max min
+nullif octet_length printf quote random replace round rtrim sign substr substring trim typeof unhex unicode unlikely
+upper zeroblob
+current_date current_time current_timestamp date datetime julianday strftime time timediff unixepoch
+avg count group_concat string_agg sum total
+cume_dist dense_rank first_value lag last_value lead nth_value ntile percent_rank rank row_number
+acos acosh asin asinh atan atan2 atanh ceil ceiling cos cosh degrees exp floor ln log log10 log2 mod pi pow power
+radians sin sinh sqrt tan tanh trunc
+-> ->> json json_array json_array_length json_error_position json_extract json_group_array json_group_object json_insert
+json_object json_patch json_quote json_remove json_replace json_set json_type json_valid
+places unpacked
+"""
+FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+"""The functions that a query may call: those that compute a value, and the two of the views."""
 
 
 class BadQuery(ValueError):
@@ -161,10 +180,13 @@ def open_query(path: Path, sql: str, max_seconds: float) -> Iterator[Result]:
     try:
         _create_views(connection)
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, _MAX_PATTERN_BYTES)
+        connection.execute(f"pragma hard_heap_limit = {MAX_MEMORY_BYTES}")
         connection.set_authorizer(_authorize)
         end_s = time.monotonic() + max_seconds
         with (
             interrupted_when(connection, lambda: time.monotonic() > end_s),
+            interrupted_after(connection, max_seconds),
             _explained(max_seconds),
             # Closed in any case: an open cursor would keep the connection and its lock.
             contextlib.closing(connection.execute(sql)) as cursor,
@@ -202,6 +224,9 @@ def _column(table: str, column: str, sql: str) -> str:
 
 
 def _places(rows: int) -> str:
+    # More would be a longer text than a value may have.
+    if not isinstance(rows, int) or rows > MAX_VALUE_BYTES // 8:
+        raise ValueError
     return orjson.dumps(list(range(rows))).decode()
 
 
@@ -256,7 +281,8 @@ class _Unpacked:
 
 
 def _authorize(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
-    is_allowed = action in _ALLOWED and not (action == sqlite3.SQLITE_FUNCTION and second in _REFUSED_FUNCTIONS)
+    is_function = action == sqlite3.SQLITE_FUNCTION
+    is_allowed = (second or "").lower() in FUNCTIONS if is_function else action in _ALLOWED
     return sqlite3.SQLITE_OK if is_allowed else sqlite3.SQLITE_DENY
 
 
@@ -265,6 +291,10 @@ def _explained(max_seconds: float) -> Iterator[None]:
     """Turn errors that the SQL caused into BadQuery; a damaged file stays a DatabaseError."""
     try:
         yield
+    except MemoryError:
+        raise BadQuery(
+            f"the query needs more than {MAX_MEMORY_BYTES:,} bytes of memory: read fewer or shorter values"
+        ) from None
     except (sqlite3.ProgrammingError, sqlite3.Warning) as failure:
         raise BadQuery(str(failure)) from None
     except sqlite3.DatabaseError as failure:
@@ -274,7 +304,8 @@ def _explained(max_seconds: float) -> Iterator[None]:
                 f"the query took longer than {max_seconds:g} s: name a website and a range of day, or raise --seconds"
             ) from None
         if code == sqlite3.SQLITE_AUTH:
-            raise BadQuery(f"only a SELECT statement that reads is possible ({failure})") from None
+            words = "only a SELECT statement that reads, with the functions of docs/sql.md, is possible"
+            raise BadQuery(f"{words} ({failure})") from None
         if code in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_READONLY):
             raise BadQuery(str(failure)) from None
         raise

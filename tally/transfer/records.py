@@ -19,13 +19,13 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain, repeat, takewhile
+from itertools import chain, takewhile
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tally.events.validation import Rejection
-from tally.transfer.files import MAX_LINE_BYTES, BadFile, Line, Member, Source
+from tally.events.validation import FieldWarning, Rejection
+from tally.transfer.files import MAX_LINE_BYTES, BadFile, Line, Member, Source, lines_in
 
 Record = tuple[Any, int, int]
 
@@ -49,8 +49,9 @@ class Reader(Protocol):
     def records(self, start: int) -> Iterator[Record]:
         """Yield the records of the file from a byte on. Raises BadFile."""
 
-    def read(self, value: Any) -> Iterable[dict[str, Any] | Skip | Rejection]:
-        """Return the items of a record's value: events, what is skipped on purpose, and what is invalid."""
+    def read(self, value: Any) -> Iterable[dict[str, Any] | Skip | Rejection | FieldWarning]:
+        """Return the items of a record's value: events, with warnings about them, what is skipped on purpose, and what
+        is invalid."""
 
 
 TOO_LONG = Rejection("line_too_long", "A line must be at most 1 MiB long.")
@@ -77,29 +78,27 @@ def _nested(levels: int) -> bytes:
 
 
 _OBJECT = re.compile(_nested(8), re.DOTALL)
-_BETWEEN = re.compile(rb"[\s,\[\]]*+")
+# A byte order mark begins a file, and each part of a file that is made of several.
+_BETWEEN = re.compile(rb"(?:[\s,\[\]]++|\xef\xbb\xbf)*+")
 
 
 def lines(source: Source, start: int = 0) -> Iterator[Record]:
-    """Yield each line as bytes."""
-    for raw, size in source.lines(start):
-        yield (TOO_LONG if raw is None else raw), size, 1
+    """Yield each line as bytes, None for empty ones."""
+    for line in source.lines(start):
+        raw, size = line
+        yield (TOO_LONG if raw is None else raw or None), size, lines_in(line)
 
 
 class Table:
     """A CSV or TSV file with a header: `columns` are its names once `records` has begun."""
 
-    def __init__(
-        self, source: Source | Member, check: Callable[[Sequence[str]], None], *, allow_nul: bool = False
-    ) -> None:
+    def __init__(self, source: Source | Member, check: Callable[[Sequence[str]], None]) -> None:
         """`check` is called with the columns and raises BadFile if they are not those of the format."""
-        self._source, self._check, self._allow_nul = source, check, allow_nul
+        self._source, self.check = source, check
         self.columns: list[str] = []
 
     @classmethod
-    def with_columns(
-        cls, source: Source | Member, needed: Collection[str], hint: str, *, allow_nul: bool = False
-    ) -> "Table":
+    def with_columns(cls, source: Source | Member, needed: Collection[str], hint: str) -> "Table":
         """Return a table that has at least these columns. hint: what file it should be, for the error."""
 
         def check(columns: Sequence[str]) -> None:
@@ -111,7 +110,7 @@ class Table:
             if twice:
                 raise BadFile(f"{source.name} has column {', '.join(twice[:3])} more than once: {hint}")
 
-        return cls(source, check, allow_nul=allow_nul)
+        return cls(source, check)
 
     def fields(self, names: Sequence[str]) -> Callable[[Sequence[str]], tuple[str, ...]]:
         """Return a function that returns a row's fields of these columns, "" for a column that the file does not have.
@@ -124,7 +123,7 @@ class Table:
 
     def records(self, start: int = 0) -> Iterator[Record]:
         """Yield each row as a list of fields, and None for the header. Raises BadFile."""
-        found = self._source.line_lists(0, allow_nul=self._allow_nul)
+        found = self._source.line_lists()
         first = next(found, None) or [(b"", 0)]
         raw, size = first.pop(0)
         header = _text(raw or b"")
@@ -132,9 +131,9 @@ class Table:
             raise BadFile(f"{self._source.name} has no header: its first line must name the columns.")
         is_tsv = "\t" in header and "," not in header
         self.columns = header.split("\t") if is_tsv else _row(header) or [""]
-        self._check(self.columns)
+        self.check(self.columns)
         if start:
-            found = self._source.line_lists(start, allow_nul=self._allow_nul)
+            found = self._source.line_lists(start)
         else:
             yield None, size, 1
             found = chain([first], found)
@@ -145,7 +144,7 @@ class Table:
         for raw, size in found:
             text = TOO_LONG if raw is None else _text(raw)
             if isinstance(text, Rejection) or not text:
-                yield text or None, size, 1
+                yield text or None, size, lines_in((raw, size))
                 continue
             fields = text.split("\t")
             if "\\" in text:
@@ -161,7 +160,7 @@ class Table:
                 if paired:
                     for _ in paired:
                         waiting.popleft()
-                    yield from zip(self._rows(paired), [size for _, size in paired], repeat(1))
+                    yield from zip(self._rows(paired), [size for _, size in paired], map(lines_in, paired), strict=True)
                 else:
                     yield self._long_row(waiting, found)
 
@@ -194,11 +193,12 @@ class Table:
             parts.append((more, more_size))
             whole += more_size
             is_open = not more.count(b'"') & 1
-        value = UNCLOSED if is_open else self._fields(b"\n".join([part for part, _ in parts]))
+        lines = [part for line in parts for part in [line[0]] * lines_in(line)]
+        value = UNCLOSED if is_open else self._fields(b"\n".join(lines))
         if isinstance(value, Rejection):
             waiting.extendleft(reversed(parts[1:]))
             return UNCLOSED, size, 1
-        return value, whole, len(parts)
+        return value, whole, len(lines)
 
     def _fields(self, raw: bytes) -> list[str] | Rejection | None:
         text = _text(raw)

@@ -7,7 +7,7 @@ another form than those below is read by tally/timestamps.py, in 4 µs rather th
 import re
 from functools import lru_cache
 
-from tally.timestamps import event_time_ms
+from tally.timestamps import DAY_MS, SECOND_MS, event_time_ms
 
 # Milliseconds by `59:59`, and by the digits of a fraction.
 _CLOCK = {f"{minute:02}:{second:02}": (60 * minute + second) * 1_000 for minute in range(60) for second in range(60)}
@@ -53,10 +53,15 @@ def utc_ms(text: str) -> int:
 
 def log_ms(text: str) -> int:
     """Return the milliseconds of a time of an access log, `10/Oct/2000:13:55:36 -0700`. Raises ValueError."""
-    clock_ms = _CLOCK.get(text[15:20])
+    clock, is_leap = text[15:20], text[17:20] == ":60"
+    clock_ms = _CLOCK.get(f"{clock[:3]}59" if is_leap else clock)
     if clock_ms is None or text[14:21:6] != ": ":
         raise ValueError(text)
-    return _log_hour_ms(text[:14], text[21:]) + clock_ms
+    ms = _log_hour_ms(text[:14], text[21:]) + clock_ms
+    # As in tally/timestamps.py.
+    if is_leap and ms % DAY_MS < DAY_MS - SECOND_MS:
+        raise ValueError(text)
+    return ms
 
 
 @lru_cache(_CACHED)

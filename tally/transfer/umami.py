@@ -7,11 +7,10 @@ Columns are found by their names. A query that joins table session gives browser
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import orjson
-
+from tally.events.json_text import read_json
 from tally.events.validation import METRICS, Rejection
 from tally.transfer import values
-from tally.transfer.files import Source
+from tally.transfer.files import BadFile, Source
 from tally.transfer.records import Record, Site, Skip, Table
 from tally.transfer.times import utc_ms
 
@@ -23,6 +22,12 @@ _COLUMNS = (
 )
 _UTM, _AGENT, _PLACE, _VITALS = slice(10, 15), slice(15, 19), slice(19, 23), slice(23, None)
 _HINT = "export table website_event with a header, as docs/importing.md shows."
+# The export of a website's page, with sums of the shown range.
+_OWN_EXPORT = {"events.csv", "pages.csv", "referrers.csv"}
+_NO_EVENTS = (
+    "is Umami's own export, which has sums without dates and cannot be imported: export the rows of its database, as"
+    " docs/importing.md shows, or use Umami Cloud's data export."
+)
 _CLICKS = (Skip("clicks on links and pixels"),)
 _NO_VALUES = Skip("performance events without values")
 _BAD_TIME = Rejection("invalid_field", "created_at is like 2024-11-18 09:00:00.123+00.", "created_at")
@@ -31,12 +36,29 @@ _BAD_DATA = Rejection("invalid_event_data", "event_data is a JSON object.", "eve
 _VIEW, _EVENT, _PERFORMANCE = "1", "2", "5"
 
 
+def reader(source: Source, site: Site) -> "Umami":
+    """Return a reader of rows. Raises BadFile where the file is Umami's own export, which has no events."""
+    files = {file.rpartition("/")[2] for file in source.members()}
+    if files >= _OWN_EXPORT:
+        raise BadFile(f"{source.name} {_NO_EVENTS}")
+    if len(files) > 1 and "website_event.csv" in files:
+        raise BadFile(f"{source.name} is a data export of Umami Cloud: unpack it and name its website_event.csv.")
+    return Umami(source, site)
+
+
 class Umami:
     """Reads the rows of an export."""
 
     def __init__(self, source: Source, site: Site) -> None:
         self._domain = site.domain
-        self._table = Table.with_columns(source, _NEEDED, _HINT)
+        table = Table.with_columns(source, _NEEDED, _HINT)
+
+        def check(columns: Sequence[str]) -> None:
+            if [*columns] == ["x", "y"]:
+                raise BadFile(f"{source.name} {_NO_EVENTS}")
+            table.check(columns)
+
+        self._table = Table(source, check)
         self._fields: Callable[[Sequence[str]], tuple[str, ...]] | None = None
 
     def records(self, start: int) -> Iterator[Record]:
@@ -62,7 +84,7 @@ class Umami:
             "id": id,
             "hostname": hostname or self._domain,
             "pathname": values.pathname(path.partition("#")[0]),
-            "referrer": values.referrer(referrer) if referrer else "",
+            "referrer": referrer,
             **values.campaign(query.removeprefix("?")),
             **values.utm_columns(*fields[_UTM]),
             **_agent(*fields[_AGENT]),
@@ -98,7 +120,7 @@ def _event(event: dict[str, Any], name: str, data: str) -> tuple[dict[str, Any] 
     event |= {"type": "event", "event_name": name[: values.MAX_EVENT_NAME]}
     if data:
         try:
-            event["event_data"] = orjson.loads(data)
+            event["event_data"] = read_json(data.encode())
         except ValueError:
             return (_BAD_DATA,)
     return (event,)

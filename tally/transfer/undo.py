@@ -4,7 +4,8 @@
 import's row: the next call continues there, also after a crash, and from a command beside a running server. After the
 last step the figures are those of a database that never had the import:
 
-1. The rows of days that have only columns are put back, a day at a time, and stay until the last step.
+1. Of days that have only columns, the columns are deleted where all events are of the import. The rows of the others
+   are put back, a day at a time, and stay until the last step.
 2. Events, and the days with them become stale, so that they are rebuilt in the background.
 3. Visits of visitors that several imports share: those of the other imports are joined again.
 4. Visits without events: every visit has an event at its start.
@@ -25,10 +26,11 @@ from typing import Any
 import orjson
 
 from tally.accounts.websites import secure_delete
-from tally.rollups import experiments, imported_sums, rollup_state, unpacked_days, web_vitals
+from tally.rollups import experiments, imported_sums, packed_days, rollup_state, unpacked_days, web_vitals
 from tally.storage import event_data, import_records, visit_rows
 from tally.storage.bulk_insert import COLUMNS, insert
 from tally.storage.import_records import COMPLETE, IMPORT_OF, INTERRUPTED, UNDOING, ImportRecord
+from tally.storage.sql.day_columns import TRAFFIC
 from tally.timestamps import DAY_MS
 from tally.transfer.visit_merge import combined
 
@@ -98,8 +100,24 @@ def _reopen(connection: sqlite3.Connection, website: int, number: int, place: Pl
         "/* undo.days */ select first_day, last_day from import where website = ? and number = ?", (website, number)
     ).fetchone()
     some = [] if row[0] is None else unpacked_days.parts_without_rows(connection, website, *row)[:1]
-    unpacked_days.reopen(connection, website, [day for day, _ in some])
+    for day, source in some:
+        own = _own_ids(connection, website, number)
+        if source == TRAFFIC and unpacked_days.has_ids_in(connection, website, day, own):
+            # On a full disk there is no space for rows.
+            packed_days.remove(connection, website, TRAFFIC, day)
+            _mark_stale(connection, website, [day])
+        else:
+            unpacked_days.reopen(connection, website, [day])
     return (some[0][0], -1, -1) if some else None
+
+
+def _own_ids(connection: sqlite3.Connection, website: int, number: int) -> list[tuple[int, int]]:
+    """Return the first and the end of each piece of ids of an import, in order."""
+    return connection.execute(
+        "/* undo.own_ids */ select first_id, end_id from import_range where website = ? and import = ?"
+        " order by first_id",
+        (website, number),
+    ).fetchall()
 
 
 def _events(connection: sqlite3.Connection, website: int, number: int, place: Place) -> Place | None:

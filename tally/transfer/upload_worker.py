@@ -7,8 +7,8 @@ argument is a Job as JSON. It prints JSON lines: {"at": position in the file}, {
 
 It reads the file itself (not tally/transfer/reader_process.py), so that the server keeps a processor core.
 
-It ends as on Ctrl-C when its standard input ends: the server has cancelled it, or has itself ended. What was imported
-stays, and the import is interrupted.
+It ends as on Ctrl-C when its standard input ends: its turn is over, the server has cancelled it, or has itself ended.
+What was imported stays, and the import is interrupted; a check returns what it has found so far.
 """
 
 import os
@@ -27,9 +27,11 @@ from tally.events.geoip import CountryDataError
 from tally.storage.database import BadDatabase, open_database
 from tally.timestamps import DAY_MS, iso
 from tally.transfer.files import BadFile, open_source
-from tally.transfer.importer import Preview, Summary, import_events, preview_events
+from tally.transfer.importer import Bounds, Preview, Summary, import_events, preview_events
 
 _SHOWN_EVERY_S = 0.2
+# Empty lines count too. A line of an access log takes 250 bytes.
+_MAX_LINES = 100_000_000
 
 
 class Job(NamedTuple):
@@ -43,6 +45,7 @@ class Job(NamedTuple):
     now_ms: int
     geoip_db: str | None
     is_preview: bool
+    min_free_bytes: int
 
 
 def main(words: Sequence[str]) -> None:
@@ -80,15 +83,13 @@ def _run(job: Job) -> Preview | Summary:
         _print({"message": words})
 
     connection = open_database(Path(job.db), create=False)
-    # The server does the checkpoints.
-    connection.execute("pragma wal_autocheckpoint = 0")
     geoip_db = Path(job.geoip_db) if job.geoip_db else None
     common: dict[str, Any] = {"now_ms": job.now_ms, "format": job.format, "geoip_db": geoip_db}
-    common |= {"report": report, "progress": progress}
+    common |= {"report": report, "progress": progress, "bounds": Bounds(job.min_free_bytes, _MAX_LINES)}
     try:
         with open_source(job.file) as source:
             if job.is_preview:
-                return preview_events(connection, job.website, source, **common)
+                return preview_events(connection, job.website, source, shows_part=True, **common)
             return import_events(connection, job.website, source, file=job.name, **common)
     finally:
         connection.close()
@@ -108,6 +109,7 @@ def _shown(result: Preview | Summary) -> dict[str, Any]:
         "known_sums": result.known_sums,
         "rejected": result.bad,
         "lines": result.lines,
+        "complete": result.is_complete,
     }
     return {"preview": preview}
 

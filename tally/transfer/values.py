@@ -1,8 +1,8 @@
 """Convert values of other systems to those of a line (tally/transfer/line_format.py).
 
 A value that is unknown or too long costs the value, not the event: it becomes "" or is cut, as by collect where a
-browser sends it. Names of browsers, systems and devices become those of tally/events/user_agent.py, so that imported
-and collected events count together.
+browser sends it. Names of browsers, systems and devices become those of collected events (tally/transfer/names.py), so
+that both count together.
 """
 
 import re
@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from tally.events.geoip import COUNTRIES
 from tally.events.urls import BadUrl, imported_referrer, utm
 from tally.events.validation import normal_language
+from tally.transfer.names import BROWSERS, DEVICES, HOSTS, SYSTEMS, plain
 
 MAX_LABEL = 100
 MAX_EVENT_NAME = 200
@@ -20,81 +21,6 @@ MAX_EVENT_NAME = 200
 _CACHED = 4_096
 _LONGEST_CACHED = 400
 
-# Names in lower case, without spaces, hyphens and slashes -> ours.
-_BROWSERS = {
-    "android": "Android Browser",
-    "androidbrowser": "Android Browser",
-    "androidwebview": "Android WebView",
-    "androidwebviewapp": "Android WebView",
-    "chromemobile": "Chrome",
-    "chromemobileios": "Chrome",
-    "chromewebview": "Android WebView",
-    "chromium": "Chromium",
-    "chromiumwebview": "Android WebView",
-    "crios": "Chrome",
-    "duckduckgoprivacybrowser": "DuckDuckGo",
-    "edge": "Edge",
-    "edgechromium": "Edge",
-    "edgeios": "Edge",
-    "facebook": "Facebook",
-    "firefoxmobile": "Firefox",
-    "firefoxmobileios": "Firefox",
-    "fxios": "Firefox",
-    "ie": "Internet Explorer",
-    "internetexplorer": "Internet Explorer",
-    "instagram": "Instagram",
-    "ios": "Safari",
-    "ioswebview": "iOS WebView",
-    "microsoftedge": "Edge",
-    "miui": "Mi Browser",
-    "miuibrowser": "Mi Browser",
-    "mobileapp": "",
-    "mobilesafari": "Safari",
-    "operamini": "Opera Mini",
-    "operamobile": "Opera",
-    "safariinapp": "iOS WebView",
-    "samsung": "Samsung Internet",
-    "samsungbrowser": "Samsung Internet",
-    "samsunginternet": "Samsung Internet",
-    "silk": "Silk",
-    "webkit": "",
-    "yandexbrowser": "Yandex Browser",
-}
-_PLAIN_BROWSERS = {name.lower(): name for name in ("Chrome", "Firefox", "Safari", "Opera", "Brave", "Vivaldi")}
-_SYSTEMS = {
-    "amazonos": "Fire OS",
-    "androidos": "Android",
-    "chromeos": "ChromeOS",
-    "chromiumos": "ChromeOS",
-    "gnulinux": "Linux",
-    "ios": "iOS",
-    "ipados": "iOS",
-    "mac": "macOS",
-    "macos": "macOS",
-    "macosx": "macOS",
-    "macintosh": "macOS",
-    "osx": "macOS",
-    "ubuntu": "Linux",
-    "debian": "Linux",
-    "fedora": "Linux",
-    "windows": "Windows",
-    "windowsmobile": "Windows Mobile",
-    "windowsphone": "Windows Phone",
-}
-_PLAIN_SYSTEMS = {name.lower(): name for name in ("Android", "Linux", "Tizen", "KaiOS", "HarmonyOS", "tvOS", "webOS")}
-_DEVICES = {
-    "desktop": "desktop",
-    "laptop": "desktop",
-    "ultra-wide": "desktop",
-    "mobile": "mobile",
-    "smartphone": "mobile",
-    "phablet": "mobile",
-    "feature phone": "mobile",
-    "tablet": "tablet",
-    "tv": "tv",
-    "smart tv": "tv",
-    "console": "console",
-}
 _DESKTOP_SYSTEMS = frozenset(("Windows", "macOS", "Linux", "ChromeOS"))
 # The narrowest tablets are 600 CSS pixels wide; phones in portrait have under 500.
 _TABLET_WIDTH = 600
@@ -132,6 +58,13 @@ def referrer(text: str) -> str:
         return imported_referrer(text) if text else ""
     except BadUrl:
         return ""
+
+
+def source(name: str) -> dict[str, str]:
+    """Return where a visit came from as fields of a line, from a name in place of a referrer: the host of its pages or,
+    as for Email and RSS, which are no website, `utm_source`."""
+    host = HOSTS.get(plain(name)) or (referrer(name) if "." in name and " " not in name else "")
+    return {"referrer": host} if host else {"utm_source": label(name)}
 
 
 def pathname(path: str) -> str:
@@ -183,16 +116,18 @@ def region(country: str, text: str) -> str:
 @cached
 def browser(text: str) -> str:
     """Return our name of a browser, without a version."""
-    name = _plain(text)
-    return _BROWSERS.get(name, _PLAIN_BROWSERS.get(name, label(text)))
+    return BROWSERS.get(plain(text), label(text))
 
 
 @cached
 def system(text: str) -> tuple[str, str]:
     """Return our name of a system and its version, from a text with or without one: `Windows 10`, `macOS 10.15`."""
+    whole = SYSTEMS.get(plain(text))
+    if whole is not None:
+        return whole, ""
     name, version = split_version(text)
-    plain = _plain(name)
-    ours = _SYSTEMS.get(plain) or _PLAIN_SYSTEMS.get(plain) or ("Windows" if plain[:7] == "windows" else label(name))
+    compared = plain(name)
+    ours = SYSTEMS.get(compared, "Windows" if compared[:7] == "windows" else label(name))
     return ours, os_version(ours, version)
 
 
@@ -223,7 +158,7 @@ def os_version(system: str, version: str) -> str:
 
 def device(text: str) -> str:
     """Return our kind of a device, "" where it is unknown."""
-    return _DEVICES.get(text.lower(), "")
+    return DEVICES.get(text.lower(), "")
 
 
 def device_of(system: str, width: int) -> str:
@@ -233,7 +168,3 @@ def device_of(system: str, width: int) -> str:
     if system in ("iOS", "Android") and width > 0:
         return "tablet" if width >= _TABLET_WIDTH else "mobile"
     return ""
-
-
-def _plain(text: str) -> str:
-    return text.lower().replace(" ", "").replace("-", "").replace("/", "").replace("_", "")

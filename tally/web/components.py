@@ -119,7 +119,7 @@ def _configured_places(path: Path) -> PlaceDatabase:
 
 def _event_writer(settings: Settings, clock: Clock) -> EventWriter:
     limits = {"free": settings.free_events, "pro": settings.pro_events}
-    new_values = Limits(settings.max_new_values, settings.max_new_names)
+    new_values = Limits(settings.max_new_values, settings.max_new_names, settings.max_event_data * 1_000_000)
     return EventWriter(Sessions(settings.max_identities), limits.get, clock, new_values)
 
 
@@ -137,6 +137,7 @@ def _background_work(
         goals_of=lambda website: [saved.goal for saved in goals_of(store.registry.definitions.get(website, ()))],
         deleted=store.want_empty_log,
         failed=store.health.failed,
+        space=store.health.space_now,
     )
     return work
 

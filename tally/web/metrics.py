@@ -26,7 +26,7 @@ from tally.http.middleware import ResponseCounts
 from tally.http.request_paths import COLLECT_PATHS
 from tally.http.tls import Tls
 from tally.ingest.collector import Collector
-from tally.ingest.rejected_events import RejectedEvents
+from tally.ingest.rejected_events import WARNINGS, RejectedEvents
 from tally.ingest.store import SQLITE_VERSION, Store
 from tally.latency_histogram import Histogram
 from tally.maintenance.scheduled_backup import Nightly, ScheduledBackup
@@ -146,9 +146,9 @@ class ServerMetrics(MetricsCollector):
 
 def _rejected(rejected: RejectedEvents) -> Iterator[Metric]:
     yield _by_code("tally_collect_refused", "Collect requests refused as a whole, by error code.", rejected.requests)
-    yield _by_code(
-        "tally_website_events_rejected", "Rejected events of registered websites, by error code.", rejected.events
-    )
+    codes = Counter({code: number for code, number in rejected.events.items() if code not in WARNINGS})
+    yield _by_code("tally_website_events_rejected", "Rejected events of registered websites, by error code.", codes)
+    yield _by_code("tally_event_warnings", "Events stored without a field, by warning code.", rejected.events - codes)
     uncounted = "Rejected events missing from the counts by website, because too many counts waited to be written."
     yield _counter("tally_website_events_uncounted", uncounted, rejected.uncounted)
 

@@ -1,9 +1,9 @@
-"""Minify scripts without a build step: remove comments and white space, shorten local names.
+"""Minify scripts without a build step: remove comments and white space, shorten local names and `const` to `let`.
 
-It exists for the tracker's core, which has to stay within 2,048 bytes gzipped and is nevertheless written to be read.
+It exists for the tracker's core, which has to stay within 2,400 bytes gzipped and is nevertheless written to be read.
 It is not a minifier for arbitrary scripts: `compact` accepts the subset that static/tracker.js is written in:
 
-- statements end in a semicolon or a brace, and there are no HTML-like comments;
+- statements end in a semicolon or a brace, none is empty, and there are no HTML-like comments;
 - regular expressions follow an operator, never a name or a closing bracket; divisions have spaces around them;
 - template literals contain no template literals;
 - no local name is also used as a global one.
@@ -29,6 +29,8 @@ _TOKEN = re.compile(
 )
 _DECLARED = re.compile(r"\b(?:const|let) (\w+)(?= (?:=|of)|;)|\((\w+)\) =>|(?<=, )(\w+)(?= = )")
 # A line break after or before one of these is never the end of a statement.
+# The first of these two is never needed.
+_NEEDLESS = (";}", ",}", ",)")
 _OPEN, _CLOSED = "{(,[=>&|?:;", "})],.?:&|="
 
 _Token = tuple[str, str]
@@ -40,13 +42,15 @@ def compact(source: str) -> str:
     """Return a script that does the same as `source`."""
     tokens = [(str(match.lastgroup), match[0]) for match in _TOKEN.finditer(source)]
     solid = [(kind, text) for kind, text in tokens if kind != "space"]
-    short = _short_names(source, solid)
+    short = _short_names(source, solid) | {"const": "let"}
     parts: list[str] = []
     gap = ""
     for kind, text in tokens:
         if kind == "space":
             gap = "\n" if "\n" in text else " "
             continue
+        if parts and parts[-1] + text in _NEEDLESS:
+            del parts[-2:]
         parts += [_separator(parts[-1] if parts else ";", gap, text), short.get(text, text) if kind == "word" else text]
         gap = ""
     return "".join(parts)

@@ -70,7 +70,7 @@ FIXED_ROUTES = (
     Route("GET", "/count.js", tracker.compat_script),
     Route("GET", "/count/{part}.js", tracker.compat_script),
     *(
-        Route(form.method, form.path, compat.endpoint(form), compat.preflight if form.method == "POST" else None)
+        Route(form.method, form.path, compat.endpoint(form), collector.preflight if form.method == "POST" else None)
         for form in FORMATS
     ),
     Route("GET", "/api/v1/websites", read.websites, read.preflight),

@@ -35,6 +35,7 @@ SCRIPT = "/tracker.js"
 # The vendored file is described in static/vendor/README.md.
 PARTS = {
     "choice": "static/tracker/choice.js",
+    "console": "static/tracker/console.js",
     "heatmap": "static/tracker/heatmap.js",
     "links": "static/tracker/links.js",
     "vitals": "static/tracker/vitals.js",

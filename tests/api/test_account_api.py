@@ -3,13 +3,16 @@
 import asyncio
 import re
 import time
+from codecs import BOM_UTF8
 from typing import Any
 
 import pytest
 
 from tally.accounts import passwords
 from tally.accounts.accounts import set_password_hash
+from tally.accounts.api_keys import MAX_KEYS
 from tally.accounts.sign_in import TRIES_A_MINUTE
+from tally.accounts.websites import MAX_WEBSITES
 from tally.api.auth import AUTH
 from tally.api.websites import MAX_ORIGINS
 from tally.events.validation import TRAFFIC_TYPES, TYPES
@@ -399,6 +402,39 @@ async def test_a_key_is_created_used_and_revoked(app: App) -> None:
     assert (await browser("GET", "/api/account/keys")).json == {"data": []}
 
 
+async def test_an_account_has_at_most_100_keys(app: App, command: Command) -> None:
+    """By the page and by the command; other accounts are not affected."""
+    owner, other = await logged_in(app), await logged_in(app, "other@example.com")
+    for number in range(MAX_KEYS):
+        assert (await owner("POST", "/api/account/keys", {"name": f"key {number}"})).status == 201
+    full = await owner("POST", "/api/account/keys", {"name": "one more"})
+    assert (full.status, full.json["error"]["code"]) == (409, "too_many_keys")
+    done = await asyncio.to_thread(command, "key", "create", "--name", "x", "--account", OWNER, "--db", str(app.db))
+    assert (done.returncode, "has 100 API keys" in done.stderr) == (1, True)
+    assert (await other("POST", "/api/account/keys", {"name": "first"})).status == 201
+    first = (await owner("GET", "/api/account/keys")).json["data"][0]["id"]
+    assert (await owner("DELETE", f"/api/account/keys/{first}")).status == 204
+    assert (await owner("POST", "/api/account/keys", {"name": "one more"})).status == 201
+
+
+async def test_an_account_has_at_most_1000_websites(app: App, command: Command) -> None:
+    owner, other = await logged_in(app), await logged_in(app, "other@example.com")
+    copies = (
+        "with recursive n(i) as (select 1 union all select i + 1 from n where i < ?)"
+        " insert into website (number, id, account, domain, name, created_ms)"
+        " select i, printf('00000000-0000-4000-8000-%012x', i), 1, printf('%d.example.com', i), '', 0 from n"
+    )
+    await app.admin(lambda connection: connection.execute(copies, (MAX_WEBSITES - 1,)))
+    new = {"domain": "example.org"}
+    assert (await owner("POST", "/api/account/websites", new)).status == 201
+    full = await owner("POST", "/api/account/websites", new | {"again": True})
+    assert (full.status, full.json["error"]["code"]) == (409, "too_many_websites")
+    words = ("website", "add", "example.net", "--account", OWNER, "--db", str(app.db))
+    done = await asyncio.to_thread(command, *words)
+    assert (done.returncode, "has 1,000 websites" in done.stderr) == (1, True)
+    assert (await other("POST", "/api/account/websites", new)).status == 201
+
+
 async def test_the_free_plan_has_no_keys(app: App) -> None:
     browser = await logged_in(app, plan="free")
     refused(await browser("POST", "/api/account/keys", {"name": "laptop"}), 403, "plan_has_no_keys")
@@ -611,6 +647,20 @@ SHOWN_BY_LINK = {
 SECRETS = ("4711", "canary")
 
 
+async def test_downloads_of_pages_have_a_byte_order_mark(app: App) -> None:
+    """Excel opens them, by a session and by a share link; a program that sends a key gets none."""
+    browser, visitor, website, key = await logged_in(app), PageClient(app), await app.website(), await app.key()
+    await app.collect({"type": "pageview", "website_id": website, "url": "https://example.com/über"})
+    link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    for what in ("top/pathname", "events", "timeseries"):
+        plain = await app.get(f"/api/v1/websites/{website}/{what}?format=csv", key)
+        assert plain.body[:3] != BOM_UTF8
+        own = await browser("GET", f"/api/account/websites/{website}/{what}?format=csv")
+        shared = await visitor("GET", f"/api{link}/{what}?format=csv")
+        assert own.body == BOM_UTF8 + plain.body, what
+        assert shared.body[:3] == BOM_UTF8 != shared.body[3:6]
+
+
 async def test_a_share_link_returns_traffic_only(app: App) -> None:
     """A share link returns pageviews and events only, without event_data, value, goal, experiment, variant, vitals and
     visit: as JSON, as CSV, on further pages, and with any filters."""
@@ -642,7 +692,7 @@ async def test_a_share_link_returns_traffic_only(app: App) -> None:
     again = await visitor("GET", f"/api{link}/events", headers={"If-None-Match": own.headers["ETag"]})
     assert again.status == 200
     csv = await visitor("GET", f"/api{link}/events?format=csv")
-    assert {*csv.text.splitlines()[0].split(",")} == SHOWN_BY_LINK
+    assert {*csv.text.removeprefix("\ufeff").splitlines()[0].split(",")} == SHOWN_BY_LINK
     paged, following = [], ""
     while following is not None:
         answer = await visitor("GET", f"/api{link}/events?limit=1{following and '&cursor=' + following}")
@@ -696,9 +746,11 @@ async def test_responses_equal_those_of_the_read_api(app: App, query: str) -> No
     by_session = await browser("GET", f"/api/account/websites/{website}/{query}")
     by_link = await visitor("GET", f"/api{link}/{query}")
     assert by_key.status == by_session.status == by_link.status
-    assert by_key.body == by_session.body
+    # Downloads of the pages begin with a byte order mark (docs/reference/account-api.md).
+    mark = b"\xef\xbb\xbf" if by_key.headers["Content-Type"].startswith("text/csv") else b""
+    assert mark + by_key.body == by_session.body
     if not query.startswith("events"):  # test_a_link_shows_traffic_alone
-        assert by_key.body == by_link.body
+        assert mark + by_key.body == by_link.body
     assert by_key.headers["Access-Control-Allow-Origin"] == "*"
     for answer, vary in ((by_session, "Accept, Cookie"), (by_link, "Accept")):
         assert not [name for name in answer.headers if name.lower().startswith("access-control")]

@@ -5,6 +5,8 @@ docs/reference/collect-api.md.
 """
 
 import asyncio
+import contextlib
+import json
 import sqlite3
 from collections.abc import Awaitable
 from pathlib import Path
@@ -147,7 +149,7 @@ BAD_BODIES: dict[str, tuple[bytes | str, str]] = {
     "cut": (b'{"type": "pageview"', "invalid_json"),
     "form": (b"type=pageview", "invalid_json"),
     "nan": (b'{"value": NaN}', "invalid_json"),
-    "surrogate": (b'{"name": "\\ud800"}', "invalid_json"),
+    "surrogate": (b'{"name": "\xed\xa0\x80"}', "invalid_json"),
     "bad-utf-8": (b'{"name": "\xff"}', "invalid_json"),
     "utf-16": ('{"type": "app_event"}'.encode("utf-16"), "invalid_json"),
     "bom": (b"\xef\xbb\xbf", "invalid_json"),
@@ -424,6 +426,35 @@ async def test_preflight(make_app: MakeApp, path: str) -> None:
         assert (await app.collect(view(website), path=path)).status == (429 if round_ else 202)
 
 
+# What error and trace agents add to every request of a page; the last three are answered with the default.
+ASKED_HEADERS = {
+    **{
+        asked: asked
+        for asked in (
+            "baggage,content-type,sentry-trace",
+            "content-type, traceparent, tracestate, x-datadog-trace-id",
+            "x-requested-with",
+            ",".join(f"x-{n}" for n in range(64)),
+        )
+    },
+    ",".join(f"x-{n}" for n in range(65)): "Content-Type",
+    "a" * 65: "Content-Type",
+    "x y": "Content-Type",
+}
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/api/send", "/api/batch", "/api/event", "/count", "/api/v0/count"])
+async def test_preflights_allow_the_headers_that_they_ask_for(app: App, path: str) -> None:
+    """No request of a page is lost for headers that other scripts add."""
+    for asked, allowed in ASKED_HEADERS.items():
+        headers = {"Origin": "https://example.com", "Access-Control-Request-Method": "POST"}
+        headers["Access-Control-Request-Headers"] = asked
+        answer = await app.collect(b"", method="OPTIONS", headers=headers, path=path)
+        assert (answer.status, answer.headers["Access-Control-Allow-Headers"]) == (204, allowed)
+        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert "Access-Control-Allow-Credentials" not in answer.headers
+
+
 # ---------------------------------------------------------------- the order of checks
 
 BIG = b'{"type": "pageview"' + b" " * 65_536
@@ -605,6 +636,25 @@ async def test_events_with_the_same_event_id_and_other_content(app: App, other: 
     fresh = {"event_id": "order-1002"}
     assert (await app.collect(batch(website, [ORDER | other | fresh, ORDER | fresh] * 2))).json["accepted"] == 4
     assert stored(app) == 4
+
+
+async def test_the_same_content_written_in_another_way(app: App) -> None:
+    """docs/reference/collect-api.md: host, path and query of a URL, and the values of event_data."""
+    website = await app.website()
+    first = {"type": "event", "event_name": "Order", "event_id": "a", "event_data": {"a": 3, "b": 1}}
+    for url, data in (
+        ("https://example.com/x?y=1", '{"a": 3, "b": 1}'),
+        ("http://example.com/x?y=1", '{"a": 3.0, "b": 1}'),
+        ("https://example.com:8443/x?y=1", '{"b": 1e0, "a": 3}'),
+        ("https://EXAMPLE.com/x?y=1#part", '{"a": 30e-1, "b": 1.0}'),
+    ):
+        sent = first | {"website_id": website, "url": url, "event_data": "DATA"}
+        answer = await app.collect(json.dumps(sent).replace('"DATA"', data))
+        assert answer.json["accepted"] == 1, answer.text
+    assert stored(app) == 1
+    sent = first | {"website_id": website, "url": "https://example.com/x?y=1", "event_data": {"a": "3", "b": 1}}
+    assert (await app.collect(sent)).json["accepted"] == 1
+    assert stored(app) == 2
 
 
 OTHER_MEASUREMENTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -882,7 +932,8 @@ async def test_a_failing_request_does_not_fail_others(app: App) -> None:
     assert refusal(answers[1]) == (500, "internal_error")
     assert answers[1].headers["Access-Control-Allow-Origin"] == "*"
     assert "canary" not in answers[1].text
-    await app.admin(lambda c: c.execute("drop trigger poison"))
+    with contextlib.closing(sqlite3.connect(app.db)) as connection:  # commands refuse a database with a trigger
+        connection.execute("drop trigger poison")
     assert (await app.collect(dict(page, website_id=bad))).status == 202
     # Nothing of the failed request is left: no pageview counted twice, no label without a text.
     assert stored(app) == 4

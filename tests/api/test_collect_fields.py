@@ -17,6 +17,7 @@ from tests.support.mmdb import mmdb
 
 URL = "https://example.com/"
 ASTRAL = "\U0001f600"
+ESCAPED = "%F0%9F%98%80"
 SECOND_MS = 1_000
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
@@ -62,6 +63,11 @@ async def stats(app: App, website: str, key: str, **params: str) -> dict[str, An
 def errors(answer: Answer) -> dict[int, tuple[str, str | None]]:
     """Return the code and field of each rejected event by its index."""
     return {error["index"]: (error["code"], error.get("field")) for error in answer.json.get("errors", [])}
+
+
+def warnings(answer: Answer) -> list[tuple[int, str, str]]:
+    """Return the index, code and field of each warning."""
+    return [(warning["index"], warning["code"], warning["field"]) for warning in answer.json.get("warnings", [])]
 
 
 # ---------------------------------------------------------------- what is stored
@@ -151,14 +157,15 @@ STORED_FIELDS: list[tuple[str, dict[str, Any], dict[str, str | None]]] = [
     ("url", event("pageview", url="https://example.com/a/B?q=1#f"), {"pathname": "/a/B", "hostname": "example.com"}),
     ("no-path", event("pageview", url="https://example.com"), {"pathname": "/"}),
     ("no-path-query", event("pageview", url="https://example.com?a=/b"), {"pathname": "/"}),
-    ("escapes", event("pageview", url="https://example.com/caf%C3%A9/%2e%2E/"), {"pathname": "/caf%C3%A9/%2e%2E/"}),
-    ("unescaped", event("pageview", url=f"https://example.com/caf\u00e9{ASTRAL}"), {"pathname": f"/caf\u00e9{ASTRAL}"}),
+    ("escapes", event("pageview", url="https://example.com/caf%C3%A9/%2e%2E/"), {"pathname": "/"}),
+    ("unescaped", event("pageview", url=f"https://example.com/caf\u00e9{ASTRAL}"),
+     {"pathname": f"/caf%C3%A9{ESCAPED}"}),
     ("a-label", event("pageview", url="https://B\u00dcCHER.example./"), {"hostname": "xn--bcher-kva.example"}),
     ("url-and-name", event("pageview", url="https://example.com/a", name="b"), {"pathname": "/a"}),
     ("screen", event("screen_view", name="Home"), {"pathname": "/Home", "hostname": None}),
     ("screen-slash", event("screen_view", name="/Home"), {"pathname": "//Home"}),
-    ("screen-any", event("screen_view", name=f" {ASTRAL}? #"), {"pathname": f"/ {ASTRAL}? #"}),
-    ("screen-500", event("screen_view", name=ASTRAL * 500), {"pathname": "/" + ASTRAL * 500}),
+    ("screen-any", event("screen_view", name=f" {ASTRAL}? #"), {"pathname": f"/%20{ESCAPED}%3F%20%23"}),
+    ("screen-500", event("screen_view", name=ASTRAL * 500), {"pathname": "/" + ESCAPED * 500}),
     ("screen-with-url", event("screen_view", name="Home", url="https://app.example.com/x?utm_source=s"),
      {"pathname": "/Home", "hostname": "app.example.com", "utm_source": "s"}),
     ("event-url", event("event", url="https://example.com/a"), {"pathname": "/a", "hostname": "example.com"}),
@@ -223,24 +230,32 @@ LONG: dict[str, dict[str, Any]] = {
     "experiment": event("ab_assign", experiment=ASTRAL * 100),
     "variant": event("ab_assign", variant=ASTRAL * 100),
     "goal": event("ab_convert", goal=ASTRAL * 100),
-    "url": event("pageview", url=URL + ASTRAL * (8_192 - len(URL))),
+    "url": event("pageview", url=URL + "a" * (8_192 - len(URL))),
     "referrer": event("pageview", referrer=URL + "a" * (8_192 - len(URL))),
 }
 
 
+DESCRIPTIVE = ("referrer", "platform", "app_version", "os_version", "browser", "os", "device", "language")
+
+
 async def test_length_limits(app: App) -> None:
-    """Lengths are counted in Unicode code points; the longest allowed value is accepted, one more is rejected."""
+    """Lengths are counted in Unicode code points; the longest allowed value is accepted. One character more is cut from
+    a descriptive field, and rejects the event in others."""
     website, key = await app.website(), await app.key()
     for name, item in LONG.items():  # one request each and unescaped: 8,192 escapes exceed the body limit
         longer = dict(item, **{name: item[name] + item[name][-1]})
         sent = [json.dumps({"website_id": website, **body}, ensure_ascii=False) for body in (item, longer)]
         assert (await app.collect(sent[0])).status == 202, name
-        assert errors(await app.collect(sent[1])) == {0: ("invalid_field", name)}
+        answer = await app.collect(sent[1])
+        if name in DESCRIPTIVE:
+            assert (answer.json["accepted"], warnings(answer)) == (1, [(0, "value_cut", name)])
+        else:
+            assert errors(answer) == {0: ("invalid_field", name)}
     assert (await send(app, website, event("pageview", session_id=ASTRAL * 8))).status == 202
     short = await send(app, website, event("pageview", session_id=ASTRAL * 7))
     assert errors(short) == {0: ("invalid_field", "session_id")}
     longest = max((row["pathname"] or "" for row in await rows(app, website, key)), key=len)
-    assert longest == "/" + ASTRAL * (8_192 - len(URL))
+    assert longest == "/" + "a" * (8_192 - len(URL))
 
 
 WRONG_TYPE_VALUES: list[Any] = [5, 1.5, True, False, [], {}, ["a"], {"a": "b"}, 2**63, 2**64 - 1, -(2**63), 1e300]
@@ -248,14 +263,19 @@ WRONG_TYPE_VALUES: list[Any] = [5, 1.5, True, False, [], {}, ["a"], {"a": "b"}, 
 
 @pytest.mark.parametrize("kind", MINIMAL)
 async def test_wrong_json_types(app: App, kind: str) -> None:
-    """A wrong JSON type is rejected, never a 500; a boolean is not a number."""
+    """A wrong JSON type is rejected, or omitted of a descriptive field, never a 500; a boolean is not a number."""
     website = await app.website()
     texts = ["url", "name", "platform", "app_version", "os_version", "browser", "os", "device", "language"]
     texts += ["session_id", "event_id", *(field for field, value in MINIMAL[kind].items() if isinstance(value, str))]
     for field in dict.fromkeys(texts):
         answer = await send(app, website, *(event(kind, **{field: bad}) for bad in [*WRONG_TYPE_VALUES, "a\0"]))
-        assert answer.status == 400, (field, answer.text)
-        assert errors(answer) == dict.fromkeys(range(len(WRONG_TYPE_VALUES) + 1), ("invalid_field", field))
+        indices = range(len(WRONG_TYPE_VALUES) + 1)
+        if field in DESCRIPTIVE:
+            assert answer.status == 202, (field, answer.text)
+            assert warnings(answer) == [(index, f"without_{field}", field) for index in indices]
+        else:
+            assert answer.status == 400, (field, answer.text)
+            assert errors(answer) == dict.fromkeys(indices, ("invalid_field", field))
     numbers = [value for value in WRONG_TYPE_VALUES if isinstance(value, float) or type(value) is int]
     bad = [value for value in WRONG_TYPE_VALUES if value not in numbers or isinstance(value, bool)]
     answer = await send(app, website, *(event(kind, timestamp=value) for value in bad))
@@ -285,6 +305,18 @@ async def test_values_from_request_headers(app: App) -> None:
     assert found[2][5] is not None
     assert found[2][6] == "142"
     assert found[3] == [None, "Android", None, None, None, None, None]
+
+
+async def test_client_hints_name_the_browser_and_are_no_part_of_the_identity(app: App) -> None:
+    """Sec-CH-UA, -Mobile and -Platform are read where they come; the visitor is the same with and without them."""
+    website, key = await app.website(), await app.key()
+    hints = {"Sec-CH-UA": '"Not)A;Brand";v="8", "Chromium";v="142", "Brave";v="142"', "Sec-CH-UA-Mobile": "?0"}
+    await send(app, website, event("pageview"), ua=CHROME, ip="8.8.8.8", headers=hints)
+    await send(app, website, event("pageview"), ua=CHROME, ip="8.8.8.8", headers=hints | {"Sec-CH-UA": '"Brave'})
+    await send(app, website, event("pageview"), ua=CHROME, ip="8.8.8.8")
+    found = [(row["browser"], row["browser_version"]) for row in await rows(app, website, key)]
+    assert found == [("Brave", "142"), ("Chrome", "142"), ("Chrome", "142")]
+    assert app.sql("select count(distinct visitor) from event") == [(1,)]
 
 
 async def test_region_and_city_come_from_a_database_of_cities(make_app: MakeApp, tmp_path: Path) -> None:
@@ -359,16 +391,22 @@ async def test_context(app: App) -> None:
     "bad", [5, True, [], {}, "a" * 101, "a\0"], ids=["number", "true", "array", "object", "long", "nul"]
 )
 async def test_bad_context(app: App, bad: Any) -> None:
-    """A bad value in the context rejects each event that uses it, not events with a value of their own."""
-    website = await app.website()
+    """A bad value in the context is omitted of each event that uses it, or cut."""
+    website, key = await app.website(), await app.key()
     for name in ("platform", "app_version", "os_version", "language", "browser", "os", "device"):
         own = {"language": "fr", "device": "tv"}.get(name, "own")
         answer = await send(
             app, website, event("pageview"), event("pageview", **{name: own}), event("vitals"),
             event("app_event", **{name: None}), event("app_event", **{name: own}), context={name: bad},
         )  # fmt: skip
-        assert (answer.status, answer.json["accepted"]) == (202, 2)
-        assert errors(answer) == dict.fromkeys((0, 2, 3), ("invalid_field", name))
+        is_cut = bad == "a" * 101 and name not in ("language", "device")
+        code = "value_cut" if is_cut else f"without_{name}"
+        assert (answer.status, answer.json["accepted"], answer.json["rejected"]) == (202, 5, 0)
+        assert warnings(answer) == [(index, code, name) for index in (0, 2, 3)]
+        newest = (await rows(app, website, key))[-5:]
+        kept = newest[0][name]
+        assert [row[name] for row in newest] == [kept, own, kept, kept, own]
+        assert kept == ("a" * 100 if is_cut else newest[2][name])
 
 
 # ---------------------------------------------------------------- timestamp

@@ -48,7 +48,9 @@ async def test_a_pageview_by_beacon_and_by_image(app: App) -> None:
         ("p=%2F%2Fa", "/a"),
         ("p=%2Fa%23b", "/a"),
         ("p=%2F", "/"),
-        ("p=%2Fa%FF", "/a\ufffd"),
+        ("p=%2Fa%FF", "/a%EF%BF%BD"),
+        ("p=%2Fcaf%C3%A9+1", "/caf%C3%A9%201"),
+        ("p=%2F%25d8%25b3", "/%D8%B3"),
     ],
 )
 async def test_the_path(app: App, query: str, pathname: str) -> None:

@@ -136,6 +136,12 @@ async def test_a_website_added_by_another_process_is_found_at_once(app: App) -> 
     [
         ("https://example.com/app#team", 1, "/app/team"),
         ("https://example.com/#/about?utm_source=x", True, "/about"),
+        ("https://example.com/app#!/team", 1, "/app/team"),
+        ("https://example.com/app", 1, "/app"),
+        ("https://example.com/app#/", 1, "/app"),
+        ("https://example.com/app/?a=1#", 1, "/app/"),
+        ("https://example.com/app?a=1#/?b=1", 1, "/app"),
+        ("https://example.com", 1, "/"),
         ("https://example.com/app#team", 0, "/app"),
         ("https://example.com/app#team", None, "/app"),
     ],

@@ -6,7 +6,7 @@ Requests are those of Umami's script (JSON with a preflight) and of @umami/node,
 from typing import Any
 
 from tests.api.test_rejected_events import counted
-from tests.support.app import FIREFOX, GOOGLEBOT, NOON_MS, Answer, App
+from tests.support.app import CHROME, FIREFOX, GOOGLEBOT, NOON_MS, Answer, App
 from tests.support.cases import cases
 from tests.support.compat import newest, stored, website_of
 
@@ -48,7 +48,7 @@ async def test_the_preflight(app: App) -> None:
         assert answer.status == 204
         assert answer.headers["Access-Control-Allow-Origin"] == "*"
         assert "POST" in answer.headers["Access-Control-Allow-Methods"]
-        assert answer.headers["Access-Control-Allow-Headers"].lower() == "content-type, x-umami-cache"
+        assert answer.headers["Access-Control-Allow-Headers"] == "content-type,x-umami-cache"
         assert answer.headers["Access-Control-Max-Age"] == "86400"
 
 
@@ -139,6 +139,13 @@ async def test_a_server_sends_for_its_visitors(app: App) -> None:
     await accepted(app, headers={"User-Agent": NODE}, browser="Ladybird", os="Plan 9", device="laptop")
     event = await newest(app, website)
     assert (event["browser"], event["os"], event["device"]) == ("Ladybird", "Plan 9", "desktop")
+
+
+async def test_client_hints_of_a_server_are_not_its_visitors(app: App) -> None:
+    """A browser that sends for another visitor: the hints are the sender's, the User-Agent in `userAgent` is not."""
+    hints = {"Sec-CH-UA": '"Chromium";v="142", "Brave";v="142"', "Sec-CH-UA-Mobile": "?0"}
+    await accepted(app, headers=PAGE | hints, userAgent=CHROME)
+    assert (await newest(app, await website_of(app)))["browser"] == "Chrome"
 
 
 async def test_a_crawler_that_a_server_names(app: App) -> None:

@@ -1,6 +1,8 @@
 """Imports by the pages' API: upload in pieces, check, import, list, undo (docs/importing.md, In the browser)."""
 
 import asyncio
+import gzip
+import random
 import shutil
 import sqlite3
 import uuid
@@ -43,9 +45,13 @@ class Site:
             await asyncio.sleep(0.02)
 
     async def upload(self, content: bytes, format: str = "goatcounter") -> Any:
-        assert (await self.begin(len(content), format)).status == 201
-        assert (await self.piece(0, content)).status == 200
+        await self.send(content, format)
         return await self.until("checked", "failed")
+
+    async def send(self, content: bytes, format: str = "goatcounter") -> None:
+        assert (await self.begin(len(content), format)).status == 201
+        for offset in range(0, len(content), 1_000_000):
+            assert (await self.piece(offset, content[offset : offset + 1_000_000])).status == 200
 
     async def pageviews(self) -> int:
         answer = await self.browser("GET", f"{self.path[: -len('/imports')]}/stats?{RANGE}")
@@ -79,7 +85,7 @@ async def test_a_file_is_uploaded_checked_imported_and_undone(site: Site) -> Non
     await site.piece(half, content[half:])
     upload = await site.until("checked", "failed")
     assert upload["error"] == ""
-    days = {"days": 2, "first_day": "2024-11-18", "last_day": "2024-11-19"}
+    days = {"days": 2, "first_day": "2024-11-18", "last_day": "2024-11-19", "complete": True}
     assert upload["preview"] == {"events": 6, "sums": 0, "known": 0, "known_sums": 0, "rejected": 1, "lines": 9} | days
     assert any("skipped: 1 " in words for words in upload["messages"])
     assert any(words.startswith("line 9: ") for words in upload["messages"])
@@ -106,27 +112,147 @@ async def test_a_file_is_uploaded_checked_imported_and_undone(site: Site) -> Non
 @pytest.mark.slow
 async def test_an_import_that_is_interrupted_continues(site: Site) -> None:
     """The server ends in the middle: the import is interrupted, and continues with the stored file."""
-    content = goatcounter_csv(20_000)
-    assert (await site.begin(len(content))).status == 201
-    for offset in range(0, len(content), 1_000_000):
-        assert (await site.piece(offset, content[offset : offset + 1_000_000])).status == 200
-    await site.until("checked")
+    content = goatcounter_csv(8_000)
+    await site.upload(content)
     await site.browser("POST", site.path, {})
     while not (found := (await site.state())["imports"]) or not found[0]["events"]:
         await asyncio.sleep(0.01)
     await site.app.restart()
     data = await site.state()
     assert (data["upload"]["state"], data["imports"][0]["state"]) == ("interrupted", "interrupted")
-    assert 0 < data["imports"][0]["events"] < 20_000
+    assert 0 < data["imports"][0]["events"] < 8_000
     assert (await site.browser("POST", site.path, {})).status == 202
     await site.until("none")
-    assert [one["events"] for one in (await site.state())["imports"]] == [20_000]
-    assert site.app.sql("select count(*) from event") == [(20_000,)]
+    assert [one["events"] for one in (await site.state())["imports"]] == [8_000]
+    assert site.app.sql("select count(*) from event") == [(8_000,)]
+
+
+async def second_site(app: App) -> Site:
+    """Return a website of another account."""
+    id = await app.website("example.org", account="other@example.com")
+    return Site(app, await logged_in(app, "other@example.com"), id)
+
+
+async def test_accounts_take_turns(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large file delays that of another account by a turn, and is complete in the end."""
+    monkeypatch.setattr("tally.api.uploads.TURN_S", 0.05)
+    other = await second_site(site.app)
+    await site.upload(goatcounter_csv(8_000))
+    await site.browser("POST", site.path, {})
+    while not (found := (await site.state())["imports"]) or not found[0]["events"]:
+        await asyncio.sleep(0.01)
+    assert (await other.begin(len(goatcounter_csv()))).status == 201
+    answer = await other.piece(0, goatcounter_csv())
+    assert answer.json["data"]["upload"]["state"] == "waiting"
+    await other.until("checked")
+    upload = (await site.state())["upload"]
+    assert upload is not None
+    assert upload["state"] in ("waiting", "importing")
+    await other.browser("POST", other.path, {})
+    await other.until("none")
+    await site.until("none")
+    (found,) = (await site.state())["imports"]
+    assert (found["state"], found["events"], found["duplicates"]) == ("complete", 8_000, 0)
+    assert [one["events"] for one in (await other.state())["imports"]] == [6]
+
+
+async def test_a_check_ends_with_its_turn(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It shows what it has found; the import reads all."""
+    monkeypatch.setattr("tally.api.uploads.TURN_S", 0.05)
+    other = await second_site(site.app)
+    await site.send(gzip.compress(goatcounter_csv(12_000)))
+    await site.until("checking")
+    await other.upload(goatcounter_csv())
+    upload = await site.until("checked", "failed")
+    assert (upload["state"], upload["preview"]["complete"]) == ("checked", False)
+    assert upload["preview"]["lines"] < 12_000
+
+
+async def test_an_import_that_takes_too_long_is_interrupted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tally.api.uploads.TURN_S", 0.05)
+    await site.upload(goatcounter_csv(8_000))
+    monkeypatch.setattr("tally.api.uploads.MAX_S", 0.0)
+    await site.browser("POST", site.path, {})
+    upload = await site.until("interrupted", "none")
+    assert "was read for" in upload["error"]
+    monkeypatch.setattr("tally.api.uploads.MAX_S", 3_600.0)
+    await site.browser("POST", site.path, {})
+    await site.until("none")
+    assert site.app.sql("select count(*) from event") == [(8_000,)]
+
+
+async def test_removals_at_once_wait_for_the_process(site: Site) -> None:
+    """Both are answered when the process has ended: nothing is imported afterwards."""
+    await site.upload(goatcounter_csv(8_000))
+    await site.browser("POST", site.path, {})
+    while not (found := (await site.state())["imports"]) or not found[0]["events"]:
+        await asyncio.sleep(0.01)
+    removed = [asyncio.create_task(site.browser("DELETE", f"{site.path}/upload", {})) for _ in range(3)]
+    for one in asyncio.as_completed(removed):
+        assert (await one).status in (200, 404)
+        (found,) = (await site.state())["imports"]
+        assert found["state"] == "interrupted"
+    events = found["events"]
+    assert 0 < events < 8_000
+    assert site.files() == []
+    await asyncio.sleep(0.3)
+    assert site.app.sql("select count(*) from event") == [(events,)]
+    # A new upload is not that of the removals.
+    assert (await site.upload(goatcounter_csv()))["state"] == "checked"
+
+
+async def test_uploads_go_with_their_website(site: Site) -> None:
+    """Also while the file is imported, and files that no request has read since the server started."""
+    other = await second_site(site.app)
+    await other.upload(goatcounter_csv())
+    await site.app.restart()
+    await site.upload(goatcounter_csv(8_000))
+    await site.browser("POST", site.path, {})
+    while not (found := (await site.state())["imports"]) or not found[0]["events"]:
+        await asyncio.sleep(0.01)
+    assert len(site.files()) == 4
+    for one, domain in ((site, "example.com"), (other, "example.org")):
+        path = one.path.removesuffix("/imports")
+        assert (await one.browser("DELETE", path, {"domain": domain})).status == 202
+    while site.files():
+        await asyncio.sleep(0.02)
+    await site.app.background_work.deletion_worker.work()
+    assert site.app.sql("select count(*) from event") == [(0,)]
+
+
+def packed(*parts: bytes) -> bytes:
+    """Return a gzip file that begins with random bytes, so that it is not refused for its ratio."""
+    return gzip.compress(
+        random.Random(1).randbytes(100_000).replace(b"\n", b"").hex().encode() + b"\n" + b"".join(parts)
+    )
+
+
+BOMBS: dict[str, tuple[bytes, str, str]] = {
+    "only empty lines": (gzip.compress(b"\n" * 20_000_000), "tally", "more than 500 times"),
+    "empty lines": (packed(b"\n" * 40_000_000), "tally", ""),
+    "empty lines of Windows": (packed(b"\r\n" * 20_000_000), "access-log", ""),
+    "an endless line": (packed(b"x" * 75_000_000), "access-log", "a line of more than 64 MiB"),
+    "many members": (gzip.compress(b"") * 40_000, "tally", ""),
+}
+
+
+@pytest.mark.slow
+@cases(("content", "format", "reason"), BOMBS.values(), ids=list(BOMBS))
+async def test_bombs_end_soon(site: Site, content: bytes, format: str, reason: str) -> None:
+    """None writes a transaction for each of its pieces, or holds the process."""
+    assert len(content) < 1_000_000
+    upload = await site.upload(content, format)
+    assert upload["state"] == ("failed" if reason else "checked")
+    assert reason in upload["error"]
+    if not reason:
+        assert upload["preview"]["events"] == 0
+    assert (await site.browser("DELETE", f"{site.path}/upload", {})).status == 200
 
 
 HOSTILE: dict[str, tuple[bytes, str, str]] = {
     "another format": (goatcounter_csv(), "plausible", "has no column timestamp"),
-    "binary": (b"\0\1\2" * 100, "goatcounter", "is not UTF-8 text"),
+    "binary": (b"\0\1\2" * 100, "goatcounter", "is no CSV export of GoatCounter"),
+    "UTF-16": (goatcounter_csv().decode().encode("utf-16"), "goatcounter", "is UTF-16 text: save it as UTF-8"),
     "a damaged archive": (b"\x1f\x8b\x08\0\0\0\0\0\0\3damaged", "goatcounter", "is damaged or incomplete"),
     "a zip archive of nothing": (b"PK\3\4" + b"\0" * 60, "tally", "damaged"),
 }

@@ -8,6 +8,7 @@ same under load.
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tally.accounts import logins
 from tally.accounts.logins import DEVICE_LASTS_MS
 from tally.accounts.sign_in import (
     BROWSER_TRIES,
+    NETWORK_SHARES,
     NEW_ADDRESS_TRIES,
     TRIES_A_MINUTE,
     TRIES_AN_HOUR,
@@ -23,8 +25,9 @@ from tally.accounts.sign_in import (
     TooManyTries,
 )
 from tally.api.auth import AUTH, MAX_WAITING, Auth
+from tally.events.client import bucket_key, wider_networks
 from tally.rate_limit import MAX_BUCKETS, SLOTS, HashedBuckets
-from tests.support.app import OWNER, ROOT, App, MakeApp, ManualClock
+from tests.support.app import OWNER, ROOT, Answer, App, MakeApp, ManualClock
 from tests.support.page_client import PASSWORD, PageClient, account, logged_in
 from tests.support.process import Command
 
@@ -234,6 +237,54 @@ async def test_an_address_is_an_ipv6_network_of_64(app: App) -> None:
     assert (await PageClient(app, ip="2001:db8:1:3::1").log_in()).status == 200
 
 
+async def test_a_flood_from_one_ipv6_network_of_48_does_not_keep_out_the_owner(app: App) -> None:
+    """An attempt from each of 200 networks of /56, with the owner's email address and with an invented one."""
+    await account(app)
+    auth = app.application[AUTH]
+    free = blocked_hashing(auth)
+    attempts = [
+        asyncio.create_task(
+            PageClient(app, ip=f"2001:db8:1:{number * 256:x}::1").log_in(OWNER if number % 2 else INVENTED, WRONG)
+        )
+        for number in range(200)
+    ]
+    try:
+        async with asyncio.timeout(60):
+            while queued(auth) + 1 + sum(attempt.done() for attempt in attempts) < len(attempts):
+                await asyncio.sleep(0.005)
+    finally:
+        free.set()
+    statuses = [answer.status for answer in await asyncio.gather(*attempts)]
+    most = NETWORK_SHARES[-1] * TRIES_A_MINUTE
+    assert sorted(statuses) == [401] * most + [429] * (len(attempts) - most)
+    browser = PageClient(app, ip="2001:db8:2:1::1")
+    assert (await browser.log_in()).status == 200
+
+
+@pytest.mark.parametrize(("step", "share"), [(1, NETWORK_SHARES[0]), (256, NETWORK_SHARES[1])])
+def test_wider_ipv6_networks_have_limits_of_their_own(clock: ManualClock, step: int, share: int) -> None:
+    """Rows 2 to 4 for the networks of /64 of one /56, and for those of one /48 that are each in another /56."""
+    limits = SignInLimits()
+
+    def attempt(number: int, email: str, network: int = 1) -> None:
+        key = bucket_key(ip_address(f"2001:db8:{network}:{number * step:x}::1"))
+        limits.take(key, email, None, clock.monotonic_ns, networks=wider_networks(key))
+
+    for number in range(share * TRIES_A_MINUTE):
+        attempt(number, f"{number}@example.com")
+    with pytest.raises(TooManyTries) as refused:
+        attempt(99, OWNER)
+    assert refused.value.wait_s <= 60 / TRIES_A_MINUTE
+    attempt(99, OWNER, network=2)
+    clock.advance(60)
+    # The network has failed, so that its other addresses share the attempts of those that have failed.
+    for number in range(TRIES_AN_HOUR):
+        attempt(100 + number, OWNER)
+    with pytest.raises(TooManyTries):
+        attempt(120, OWNER)
+    attempt(120, OWNER, network=2)
+
+
 async def test_the_forwarded_header_counts_only_behind_a_trusted_proxy(make_app: MakeApp) -> None:
     app = await make_app(trusted_proxy=("none",))
     await account(app)
@@ -251,9 +302,9 @@ async def test_concurrent_attempts_are_counted(app: App) -> None:
     attempts = [asyncio.create_task(PageClient(app).log_in(OWNER, WRONG)) for _ in range(3 * TRIES_A_MINUTE)]
     try:
         async with asyncio.timeout(30):
-            while auth._waiting[False] + sum(attempt.done() for attempt in attempts) < len(attempts):
+            while queued(auth) + 1 + sum(attempt.done() for attempt in attempts) < len(attempts):
                 await asyncio.sleep(0.005)
-        assert auth._waiting[False] == TRIES_A_MINUTE, "a thread of its own hashes"
+        assert queued(auth) + 1 == TRIES_A_MINUTE, "a thread of its own hashes"
     finally:
         free.set()
     statuses = sorted([(await attempt).status for attempt in attempts])
@@ -384,17 +435,22 @@ def blocked_hashing(auth: Auth) -> threading.Event:
     return free
 
 
-async def fill_queue(app: App, auth: Auth) -> tuple[threading.Event, "list[asyncio.Task[Any]]"]:
-    """Block the hashing thread and fill its queue."""
+def queued(auth: Auth, *, is_known: bool = False) -> int:
+    """Return how many attempts wait for the turn of another one to end."""
+    return len(auth._turns._waiting.get(is_known, ()))
+
+
+async def fill_queue(app: App, auth: Auth, more: int = 0) -> tuple[threading.Event, "list[asyncio.Task[Answer]]"]:
+    """Block the hashing thread, fill its queue and send more attempts; return when as many are refused."""
     free = blocked_hashing(auth)
-    waiting = [
+    attempts = [
         asyncio.create_task(PageClient(app, ip=f"198.51.{number}.1").log_in(f"{number}@example.com", WRONG))
-        for number in range(MAX_WAITING)
+        for number in range(1 + MAX_WAITING + more)
     ]
     async with asyncio.timeout(30):
-        while auth._waiting[False] < MAX_WAITING:
+        while queued(auth) < MAX_WAITING or sum(attempt.done() for attempt in attempts) < more:
             await asyncio.sleep(0.005)
-    return free, waiting
+    return free, attempts
 
 
 @pytest.mark.slow
@@ -402,24 +458,60 @@ async def test_a_full_queue_answers_503_and_counts_no_attempt(app: App) -> None:
     """Row 5: 503 with Retry-After 1, and the attempt is not counted; known browsers have a queue of their own."""
     browser, auth = await logged_in(app), app.application[AUTH]
     await browser("POST", "/api/account/logout")
-    free, waiting = await fill_queue(app, auth)
-    unknown = PageClient(app, ip="192.0.2.1")
+    free, attempts = await fill_queue(app, auth, more=MAX_WAITING)
     try:
-        for _ in range(2 * TRIES_A_MINUTE):
-            answer = await unknown.log_in()
+        refused = [attempt for attempt in attempts if attempt.done()]
+        for answer in [await attempt for attempt in refused]:
             assert outcome(answer) == (503, "1")
             assert answer.json["error"]["code"] == "overloaded"
         known = asyncio.create_task(browser.log_in())
         async with asyncio.timeout(30):
-            while not auth._waiting[True]:
+            while not queued(auth, is_known=True):
                 await asyncio.sleep(0.005)
+        assert queued(auth) == MAX_WAITING
     finally:
         free.set()
     assert (await known).status == 200
-    assert {answer.status for answer in await asyncio.gather(*waiting)} == {401}
+    statuses = [(await attempt).status for attempt in attempts]
+    assert sorted(statuses) == [401] * (1 + MAX_WAITING) + [503] * MAX_WAITING
+    unknown = PageClient(app, ip=f"198.51.{statuses.index(503)}.1")
     for _ in range(TRIES_A_MINUTE):
         assert (await unknown.log_in(password=WRONG)).status == 401
     assert (await unknown.log_in()).status == 429
+
+
+async def test_a_full_queue_refuses_a_random_attempt(app: App) -> None:
+    """Not the newest one: attempts that arrive while a flood keeps the queue full get a turn too."""
+    await account(app)
+    auth = app.application[AUTH]
+    free, attempts = await fill_queue(app, auth)
+    owners = [asyncio.create_task(PageClient(app, ip=f"192.0.2.{number}").log_in()) for number in range(MAX_WAITING)]
+    try:
+        async with asyncio.timeout(30):
+            while sum(attempt.done() for attempt in (*attempts, *owners)) < MAX_WAITING:
+                await asyncio.sleep(0.005)
+    finally:
+        free.set()
+    assert {answer.status for answer in await asyncio.gather(*owners)} == {200, 503}
+    assert {answer.status for answer in await asyncio.gather(*attempts)} == {401, 503}
+
+
+async def test_attempts_that_wait_do_not_wait_for_the_database(app: App) -> None:
+    """The queue is before the connections that read: a flood that fills them is refused without a query."""
+    await account(app)
+    auth = app.application[AUTH]
+    async with app.store.readers.held():
+        attempts = [
+            asyncio.create_task(PageClient(app, ip=f"198.51.{number}.1").log_in(INVENTED, WRONG))
+            for number in range(3 * MAX_WAITING)
+        ]
+        async with asyncio.timeout(30):
+            while sum(attempt.done() for attempt in attempts) < 2 * MAX_WAITING - 1:
+                await asyncio.sleep(0.005)
+        assert queued(auth) == MAX_WAITING
+        assert app.store.readers.accounts.queue.waiting == 1
+    statuses = sorted([answer.status for answer in await asyncio.gather(*attempts)])
+    assert statuses == [401] * (1 + MAX_WAITING) + [503] * (2 * MAX_WAITING - 1)
 
 
 # --- what an attacker learns
@@ -451,15 +543,29 @@ async def test_responses_under_load_do_not_reveal_accounts(app: App) -> None:
     await both(3, 2)
     app.clock.advance(2)
     await both(4, 2)
-    free, waiting = await fill_queue(app, auth)
-    app.clock.advance(3)
+    assert seen[OWNER] == seen[INVENTED]
+    assert {status for status, *_ in seen[OWNER]} == {401, 429}
+
+
+@pytest.mark.slow
+async def test_responses_of_a_full_queue_do_not_reveal_accounts(app: App) -> None:
+    await account(app)
+    free, attempts = await fill_queue(app, app.application[AUTH])
+    sent = [
+        asyncio.create_task(PageClient(app, ip=f"203.{net}.{place}.1").log_in(email, WRONG))
+        for place in range(2 * MAX_WAITING)
+        for net, email in enumerate((OWNER, INVENTED))
+    ]
     try:
-        await both(5, 2)
+        async with asyncio.timeout(30):
+            while sum(attempt.done() for attempt in (*attempts, *sent)) < len(sent):
+                await asyncio.sleep(0.005)
     finally:
         free.set()
-    await asyncio.gather(*waiting)
-    assert seen[OWNER] == seen[INVENTED]
-    assert {status for status, *_ in seen[OWNER]} == {401, 429, 503}
+    await asyncio.gather(*attempts)
+    answers = [(*outcome(answer), answer.body) for answer in await asyncio.gather(*sent)]
+    assert {status for status, *_ in answers} == {401, 503}
+    assert {*answers[::2]} == {*answers[1::2]}
 
 
 def test_the_table_has_a_fixed_size(clock: ManualClock) -> None:
@@ -484,6 +590,7 @@ def test_the_page_states_the_limits_of_the_code() -> None:
         f"{TRIES_A_MINUTE} attempts per minute from its address",
         f"{NEW_ADDRESS_TRIES} attempts in 10 minutes at the account",
         f"{TRIES_AN_HOUR} attempts per hour at the account",
+        f"{NETWORK_SHARES[0]} times as many from its /56, and {NETWORK_SHARES[1]} times as many from its /48",
         f"more than {MAX_WAITING} attempts waiting",
     ):
         assert stated in page

@@ -337,7 +337,14 @@ def test_fields_of_a_type_equal_those_of_the_server(number: int) -> None:
     schema = at(SCHEMAS["Event"]["discriminator"]["mapping"][events.TYPES[number]])
     described = {*SCHEMAS["EventFields"]["properties"], *schema["properties"]}
 
-    assert described == {*events.RULES[number], *events.FLAT.get(number, ()), "type", "website_id", "timestamp"}
+    assert described == {
+        *events.RULES[number],
+        *events.FLAT.get(number, ()),
+        "type",
+        "website_id",
+        "timestamp",
+        "age_ms",
+    }
     assert set(schema["required"]) == {"type", *events.REQUIRED[number]}
 
 

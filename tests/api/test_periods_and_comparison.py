@@ -33,6 +33,39 @@ def test_a_period_takes_the_place_of_from_and_to(site: Site, query: str, begin: 
         assert (meta["from"][:10], meta["to"][:10]) == (begin, end)
 
 
+def test_all_begins_with_the_local_day_of_the_first_event(site: Site) -> None:
+    """Also once the columns of its day hold all, and its rows are gone."""
+    expected = {
+        "America/Sao_Paulo": "2026-11-16",
+        "Pacific/Honolulu": "2026-11-15",
+        "America/St_Johns": "2026-11-16",
+        "UTC": "2026-11-16",
+        "Pacific/Kiritimati": "2026-11-16",
+    }
+
+    def begins() -> dict[str, str]:
+        return {tz: site.json(f"stats?period=all&tz={tz}")["meta"]["from"][:10] for tz in expected}
+
+    site.send(view("2026-11-16T05:28:00Z", "/"), view("2026-11-16T23:00:00Z", "/"))
+    assert begins() == expected
+    app = site.sync_app.app
+    app.clock.advance(10 * 86_400)
+    site.sync_app.run(app.background_work.builder.work())
+    assert app.sql("select count(*) from event") == [(0,)]
+    assert begins() == expected
+
+
+def test_a_range_in_the_hour_that_occurs_twice_is_compared(site: Site) -> None:
+    """The end is in the repetition of the hour, so its local time is before that of the beginning."""
+    meta = site.json(
+        "stats?from=2026-10-25T00:34:30Z&to=2026-10-25T01:04:30Z&tz=Atlantic/Azores&compare=year&match_weekday=true"
+    )["meta"]
+    assert (ms(meta["previous_from"]), ms(meta["previous_to"])) == (
+        ms("2025-10-26T00:34:30Z"),
+        ms("2025-10-26T01:04:30Z"),
+    )
+
+
 @cases(
     ("query", "field"),
     [

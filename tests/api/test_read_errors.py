@@ -3,6 +3,7 @@
 The rules are in docs/reference/read-api.md (Authentication, Responses) and docs/reference/errors.md.
 """
 
+import gc
 import re
 import uuid
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from clients.generate import read
 from tally.accounts.accounts import set_plan
 from tally.accounts.api_keys import revoke_api_key
+from tally.errors import ApiError
 from tally.web.routes import ROUTES
 from tests.support.app import NOON_MS, OWNER, Answer, App, MakeApp
 from tests.support.cases import cases
@@ -40,6 +42,29 @@ def assert_error(answer: Answer, status: int, code: str) -> None:
     assert answer.json["error"].keys() - {"field"} == {"code", "message"}
     assert answer.json["error"]["code"] == code
     assert answer.json["error"]["message"].endswith(".")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/v1/websites", "/api/v1/nothing", "/nothing", "/api/share/none", "/api/v1/websites/{site}/stats?from=x"],
+)
+async def test_an_error_is_freed_with_its_request(app: App, path: str) -> None:
+    """No cycle of references keeps it with the request until the next collection of garbage."""
+    website, key = await app.website("example.com"), await app.key()
+
+    def errors() -> int:
+        return sum(isinstance(one, ApiError) for one in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        before = errors()
+        for _ in range(5):
+            answer = await app.get(path.replace("{site}", website), key if "{site}" in path else None)
+            assert answer.status >= 400
+        assert errors() - before <= 1
+    finally:
+        gc.enable()
 
 
 # --- 401

@@ -252,6 +252,24 @@ def test_pages_are_stable_while_events_arrive(site: Site, question: str) -> None
     assert (found, cursor) == (expected, None)
 
 
+def test_fields_of_visits_are_those_of_each_page(site: Site) -> None:
+    """docs/reference/read-api.md, Events: a late event gives its visit another source between two pages."""
+    for minute in range(4):
+        site.send(view(f"10:0{minute}", f"/{minute}?utm_source=a"))
+    filtered, all_events = (site.json(f"events?{ALL_DAY}&limit=2{of}") for of in ("&filter_utm_source=a", ""))
+    assert paths(filtered["data"]) == paths(all_events["data"]) == ["/3", "/2"]
+    site.send(view("09:59", "/late?utm_source=b"))
+
+    def after(page: dict[str, Any], of: str) -> list[dict[str, Any]]:
+        cursor = page["meta"]["next_cursor"]
+        rows: list[dict[str, Any]] = site.json(f"events?{ALL_DAY}&limit=2{of}&cursor={cursor}")["data"]
+        return rows
+
+    assert after(filtered, "&filter_utm_source=a") == []
+    rest = after(all_events, "")
+    assert (paths(rest), {row["utm_source"] for row in rest}) == (["/1", "/0"], {"b"})
+
+
 async def test_cursors_are_valid_after_a_restart(make_app: MakeApp) -> None:
     """Clients that read page by page can continue after an update of the server."""
     app = await make_app()
@@ -372,7 +390,7 @@ def test_series_and_lists_as_csv(site: Site) -> None:
     ]
     assert table(site.get(f"top/pathname?{ALL_DAY}&format=csv")) == [
         ["value", "visitors", "pageviews", "events"],
-        ['/"x"', "1", "1", "0"],
+        ["/%22x%22", "1", "1", "0"],
         ["/a,b", "1", "1", "0"],
     ]
     assert site.get(f"top/os?{ALL_DAY}&format=csv").body == b"value,visitors,pageviews,events\r\nWindows,2,2,1\r\n"

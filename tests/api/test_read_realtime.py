@@ -118,12 +118,12 @@ def test_at_most_100_pages(site: Site) -> None:
 
 
 def test_pages_with_equal_counts_are_ordered_by_code_point(site: Site) -> None:
-    """By code point, not by UTF-16 units or a locale."""
-    names = ["\U0001f600", "\uffff", "z", "Z", "é", "e\u0301", "a"]
+    """By code point, not by a locale, in the form in which they are stored."""
+    names = ["~", "z", "Z", "é", "e\u0301", "a", "_"]
     site.send(*(event("screen_view", ago(5), f"{n}", name=name) for n, name in enumerate(names)))
     assert active_visitors(site) == (
         7,
-        [(f"/{name}", 1) for name in ["Z", "a", "e\u0301", "z", "é", "\uffff", "\U0001f600"]],
+        [(f"/{name}", 1) for name in ["%C3%A9", "Z", "_", "a", "e%CC%81", "z", "~"]],
     )
 
 

@@ -101,8 +101,14 @@ CASES = (
     ("no object", {"events": [5]}, {}, "", 400, {"invalid_type": 1}, ("invalid_type", None, "type", "")),
     ("no url", bad(url=""), {}, "", 400, {"missing_field": 1}, ("missing_field", "pageview", "url", "")),
     ("a bad url", bad(url="/a"), {}, "", 400, {"invalid_url": 1}, ("invalid_url", "pageview", "url", "")),
-    ("a bad field", bad(device="toaster"), {}, "", 400, {"invalid_field": 1},
-     ("invalid_field", "pageview", "device", "")),
+    ("a bad field", bad(session_id="short"), {}, "", 400, {"invalid_field": 1},
+     ("invalid_field", "pageview", "session_id", "")),
+    ("a bad descriptive field", bad(device="toaster"), {}, "", 202, {"without_device": 1},
+     ("without_device", "pageview", "device", "")),
+    ("a long campaign", bad(url="https://example.com/?utm_source=" + "x" * 101), {}, "", 202, {"value_cut": 1},
+     ("value_cut", "pageview", "utm_source", "")),
+    ("a rejected event with a bad descriptive field", bad(url=None, device="toaster"), {}, "", 400,
+     {"missing_field": 1}, ("missing_field", "pageview", "url", "")),
     ("data that is not flat", {"type": "event", "event_name": "a", "event_data": {"a": []}}, {}, "", 400,
      {"invalid_event_data": 1}, ("invalid_event_data", "event", "event_data", "")),
     ("too much data", {"type": "event", "event_name": "a", "event_data": {"a": "x" * 4096}}, {}, "", 400,
@@ -142,13 +148,15 @@ CODES = (
     *("timestamp_in_future", "invalid_type", "missing_field", "invalid_field", "invalid_url", "invalid_event_data"),
     *("event_data_too_large", "no_assignment", "overloaded", "storage_unavailable"),
     *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname"),
+    *("without_referrer", "without_query", "without_language", "without_device", "without_browser", "without_os"),
+    *("without_os_version", "without_platform", "without_app_version", "value_cut", "without_event_data"),
 )
 
 
 def test_reasons_equal_the_codes_of_collect() -> None:
     """All codes of rejected events, and of refused requests whose website is known."""
     assert [code for code, _ in REASONS] == [*CODES]
-    reasons = {"crawler", "excluded", "origin", "rate", "quota", "too_late", "invalid", "unavailable"}
+    reasons = {"crawler", "excluded", "origin", "rate", "quota", "too_late", "invalid", "unavailable", "incomplete"}
     assert {reason for _, reason in REASONS} == reasons
 
 
@@ -492,6 +500,7 @@ def test_a_response(site: Site) -> None:
                 sample("2026-11-18T12:59:59.000+01:00", reason="origin", code="origin_not_allowed", field=None,
                        host="other.example"),
             ],
+            "warnings": [],
             "folded": [],
         },
         "meta": {

@@ -311,7 +311,7 @@ async def test_tries_are_limited_by_link_and_address(shared: Shared, clock: Manu
         ({}, {}, 400, "invalid_field"),
         ({"password": PASSWORD, "x": 1}, {}, 400, "invalid_field"),
         ({"password": "x" * 60_000}, {}, 401, "wrong_share_password"),
-        ({"password": "\ud800" * 20}, {}, 400, "invalid_json"),
+        ({"password": "\ud800" * 20}, {}, 401, "wrong_share_password"),
         ({"password": PASSWORD}, {"Content-Type": "text/plain"}, 415, "unsupported_media_type"),
         ({"password": PASSWORD}, {"Sec-Fetch-Site": "cross-site"}, 403, "cross_site"),
     ],

@@ -19,7 +19,7 @@ from tally.storage.bulk_insert import marks
 from tally.storage.database import open_database
 from tally.storage.sql import measurements as measurements_statements
 from tally.storage.sql.events import Scope
-from tally.storage.value_limits import BOUNDED, OTHER, Limits
+from tally.storage.value_limits import BOUNDED, EVENT_DATA, OTHER, Limits
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
 from tests.support.app import NOON_MS, App, MakeApp, ManualClock
@@ -105,7 +105,7 @@ async def test_every_field_with_labels_is_limited(bounded: App) -> None:
     events: list[dict[str, Any]] = []
     for n in range(8):
         own = {"browser": f"b{n}", "os": f"o{n}", "platform": f"p{n}", "app_version": f"a{n}", "os_version": f"v{n}"}
-        language, referrer = f"en-x-{n}", f"https://r{n}.example/"
+        language, referrer = f"en-{n}00", f"https://r{n}.example/"
         url = f"https://s{n}.example.com/{n}?utm_source=s{n}&utm_medium=m{n}&utm_campaign=c{n}"
         events += [
             {"type": "pageview", "url": url, "referrer": referrer, "language": language} | own,
@@ -252,7 +252,7 @@ async def test_memory_is_bounded(bounded: App, monkeypatch: pytest.MonkeyPatch) 
 def test_default_limits() -> None:
     """10,000 values per field, 1,000 names."""
     ingest = EventWriter(Sessions(1), lambda plan: None, ManualClock())
-    assert ingest.value_limits._limits == Limits(10_000, 1_000) == Limits()
+    assert ingest.value_limits._limits == Limits(10_000, 1_000, 200_000_000) == Limits()
 
 
 def test_experiment_reports_take_linear_steps(tmp_path: Path) -> None:
@@ -410,3 +410,82 @@ async def test_memory_for_clients_shares_is_bounded(app: App, monkeypatch: pytes
     used = app.store.event_writer.value_limits._shares._used
     assert len(used) == 7
     assert not any(b"\xc6\x33\x64" in client for client, *_ in used)
+
+
+# ---------------------------------------------------------------- event_data
+
+
+def large(n: int, **more: Any) -> dict[str, Any]:
+    """Return an event with 3,998 bytes of event_data: 125 of them are nearly half a megabyte."""
+    return {"type": "event", "event_name": "order", "event_id": f"e{n}", "event_data": {"t": f"{n:0>3990}"}} | more
+
+
+def small(n: int) -> dict[str, Any]:
+    return large(n, event_data={"t": "x"})
+
+
+async def warned(app: App, website: str, events: Sequence[dict[str, Any]], ip: str = "203.0.113.7") -> list[int]:
+    """Send events in batches of 15, all of which are accepted; return the places of those stored without event_data."""
+    found = []
+    for start in range(0, len(events), 15):
+        answer = await app.collect({"website_id": website, "events": events[start : start + 15]}, ip=ip)
+        assert (answer.status, answer.json["rejected"]) == (202, 0), answer.text
+        for warning in answer.json.get("warnings", ()):
+            assert (warning["code"], warning["field"]) == ("without_event_data", "event_data")
+            found.append(start + warning["index"])
+    return found
+
+
+async def test_events_beyond_the_limit_are_stored_without_event_data(make_app: MakeApp, clock: ManualClock) -> None:
+    """One client gets half, the website the whole of a UTC day; what is full stays full, also for short ones."""
+    app = await make_app(max_event_data=1)
+    website, key = await app.website(), await app.key()
+    assert await warned(app, website, [large(n) for n in range(130)]) == [125, 126, 127, 128, 129]
+    assert await warned(app, website, [small(200), view("/")]) == [0]
+    # Others have the rest of the day, and other websites theirs.
+    assert await warned(app, website, [large(n) for n in range(300, 425)], ip="198.51.100.1") == []
+    assert await warned(app, website, [large(500), small(501)], ip="198.51.100.2") == [0, 1]
+    assert await warned(app, await app.website("other.example"), [large(n) for n in range(3)]) == []
+    stored = app.sql("select count(*), count(event_data) from event where website = 1")
+    assert stored == [(130 + 2 + 125 + 2, 250)]
+    await app.store.tick()
+    rejected = (await app.get(f"/api/v1/websites/{website}/rejected", key)).json["data"]
+    assert rejected["warnings"] == [{"code": "without_event_data", "events": 8}]
+    assert (rejected["events"], rejected["folded"]) == (0, [])
+    await app.restart()
+    assert await warned(app, website, [small(600)], ip="198.51.100.3") == [0], "the count of the day is in the file"
+    clock.advance(DAY_S)
+    assert await warned(app, website, [large(700)]) == []
+
+
+async def test_copies_and_lost_event_data_use_nothing(make_app: MakeApp) -> None:
+    app = await make_app(max_event_data=1)
+    website = await app.website()
+    for _ in range(3):
+        assert await warned(app, website, [large(n) for n in range(100)]) == []
+    assert app.sql("select used, events from new_value where field = ?", EVENT_DATA) == [(100 * 3_998, 0)]
+    await warned(app, website, [large(n) for n in range(100, 126)])
+    # A name that is not stored is no new name.
+    assert await warned(app, website, [large(900, event_data={"another": 1})]) == [0]
+    assert app.sql("select count(*) from label where text = 'another'") == [(0,)]
+    # A copy of an event that lost its event_data is a copy: content is what was sent.
+    before = app.sql("select count(*) from event")
+    assert await warned(app, website, [large(900, event_data={"another": 1})]) == []
+    assert app.sql("select count(*) from event") == before
+
+
+async def test_event_data_may_be_unlimited(make_app: MakeApp) -> None:
+    app = await make_app(max_event_data=0)
+    assert await warned(app, await app.website(), [large(n) for n in range(300)]) == []
+    assert app.sql("select count(*) from new_value where field = ?", EVENT_DATA) == [(0,)]
+
+
+async def test_a_failed_commit_uses_nothing_of_the_limit(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = await make_app(max_event_data=1)
+    website = await app.website()
+    monkeypatch.setattr("tally.ingest.writer._Group.store", lambda self: 1 / 0)
+    answer = await app.collect({"website_id": website, "events": [large(0)]})
+    assert answer.status == 500
+    monkeypatch.undo()
+    assert app.store.event_writer.value_limits._data_shares._used == {}
+    assert await warned(app, website, [large(n) for n in range(1, 126)]) == []

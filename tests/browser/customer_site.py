@@ -124,12 +124,16 @@ class Reply:
 
 
 class RecordingProxy(_ThreadServer):
-    """A proxy between browsers and the real server. `replies` are used in order, one for each POST."""
+    """A proxy between browsers and the real server. `replies` are used in order, one for each POST.
+
+    `forbidden`: as a firewall does, requests with this text are refused with 400.
+    """
 
     def __init__(self, target: Callable[[], str]) -> None:
         self.sent: list[Sent] = []
         self.replies: list[Reply] = []
         self.is_cut = False
+        self.forbidden = b""
         self.address = "203.0.113.1"
         self.held = threading.Event()
         self.held.set()
@@ -144,6 +148,8 @@ class RecordingProxy(_ThreadServer):
                 if self.command == "POST":
                     proxy.held.wait()
                 own = proxy.replies.pop(0) if proxy.replies and self.command == "POST" else None
+                if proxy.forbidden and proxy.forbidden in body:
+                    own = Reply(400)
                 cut = proxy.is_cut or (own is not None and own.status == 0)
                 if cut and not (own and own.reaches):
                     return self.cut()

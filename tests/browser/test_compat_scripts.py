@@ -50,6 +50,49 @@ def test_plausibles_tag(tracked: TrackedSite, visit: Visit) -> None:
     assert {sent.path for sent in tracked.proxy.posts} == {"/api/event"}
 
 
+TAGS = {
+    "plausible": '<script defer data-domain="{domain}" src="{stats}/js/script.js"></script>',
+    "umami": '<script defer src="{stats}/script.js" data-website-id="{website}"></script>',
+    "goatcounter": '<script data-goatcounter="{stats}/count/{website}" async src="{stats}/count.js"></script>',
+}
+CALLS = {"plausible": "plausible('pageview')", "umami": "umami.track()", "goatcounter": "goatcounter.count()"}
+
+
+@on("rules.test")
+@pytest.mark.parametrize("system", TAGS)
+def test_a_change_of_the_query_alone_is_no_view(tracked: TrackedSite, visit: Visit, system: str) -> None:
+    """As in the tracker; the function of the system counts in any case."""
+    tag = TAGS[system].format(domain=tracked.domain, stats=tracked.stats, website=tracked.website)
+    page = visit(tracked.put("/search", tracker=tag) + "?utm_source=news")
+    tracked.counted("/search")
+    page.evaluate("for (const query of ['', '?q=a', '?q=an']) history.replaceState({}, '', '/search' + query)")
+    page.evaluate("history.pushState({}, '', '/result?id=1')")
+    tracked.counted("/search", "/result")
+    page.evaluate("history.pushState({}, '', '/result?id=2')")
+    page.evaluate(CALLS[system])
+    tracked.counted("/search", "/result", "/result")
+
+
+TAGGED = {
+    "plausible": "class=plausible-event-name=Deep",
+    "umami": "data-umami-event=Deep",
+    "goatcounter": "data-goatcounter-click=Deep",
+}
+
+
+@on("shadows.test")
+@pytest.mark.parametrize("system", TAGS)
+def test_tagged_elements_in_open_shadow_roots_and_in_svg(tracked: TrackedSite, visit: Visit, system: str) -> None:
+    tag = TAGS[system].format(domain=tracked.domain, stats=tracked.stats, website=tracked.website)
+    body = f"""<div id=host></div><svg {TAGGED[system]} width=60 height=30><rect width=50 height=30 /></svg>
+        <script>host.attachShadow({{ mode: "open" }}).innerHTML = "<p {TAGGED[system]}><b>x</b></p>"</script>"""
+    page = visit(tracked.put("/", body, tracker=tag))
+    tracked.counted("/")
+    page.click("#host b")
+    page.click("rect")
+    tracked.counted("/", "Deep", "Deep")
+
+
 @on("plausible-two.test")
 def test_plausibles_script_names(tracked: TrackedSite, visit: Visit) -> None:
     """`manual`, `hash` and `outbound-links` in the name of the script; `#/path` is a path."""
@@ -86,13 +129,15 @@ def test_umamis_tag(tracked: TrackedSite, visit: Visit) -> None:
     attributes = f'data-tag="beta" data-domains="{tracked.domain}"'
     button = "<button data-umami-event='sign up' data-umami-event-plan=pro>up</button>"
     page = visit(tracked.put("/pricing", button, tracker=tracked.script(attributes, "/script.js")))
-    page.evaluate("umami.track('buy', {cart: {items: 2}})")
+    page.evaluate("umami.track('buy', {cart: {items: 2}, at: new Date(0), none: null})")
     page.evaluate("umami.track((props) => ({...props, url: '/virtual'}))")
     page.evaluate("umami.track(() => null)")
     page.evaluate("umami.identify('user-7')")
     page.click("button")
     tracked.counted("/pricing", "buy", "/virtual", "sign up")
-    assert data_of(tracked, "buy") == {"tag": "beta", "cart": '{"items":2}'}
+    assert data_of(tracked, "buy") == {
+        **{"tag": "beta", "cart": '{"items":2}', "at": "1970-01-01T00:00:00.000Z", "none": None}
+    }
     assert data_of(tracked, "sign up") == {"tag": "beta", "plan": "pro"}
     assert {sent.path for sent in tracked.proxy.posts} == {"/api/send"}
 

@@ -787,10 +787,10 @@ def test_print_layout(dashboard: Dashboard) -> None:
 @pytest.mark.parametrize(
     ("locale", "size"), [("en-GB", (1280, 900)), *((one, (1920, 1080)) for one in ("en-GB", "de-DE", "fr-FR", "es-ES"))]
 )
-def test_the_first_load_is_at_most_120_kb(
+def test_the_first_load_is_at_most_122_kb(
     site: SampleServer, open_page: OpenPage, locale: str, size: tuple[int, int]
 ) -> None:
-    """120,000 bytes as transferred, without headers; on the large screen with the map."""
+    """122,000 bytes as transferred, without headers; on the large screen with the map."""
     viewport = dict(zip(("width", "height"), size, strict=True))
     page = site.log_in(open_page(fresh=True, locale=locale, viewport=viewport))
     sizes: dict[str, int] = {}
@@ -807,4 +807,4 @@ def test_the_first_load_is_at_most_120_kb(
     page.wait_for_load_state("networkidle")
     assert f"/assets/messages/{locale[:2]}/dashboard.json" in sizes
     assert all(url.startswith(("/assets/", "/websites/")) for url in sizes)
-    assert sum(sizes.values()) <= 120_000, sorted(sizes.items(), key=lambda one: -one[1])
+    assert sum(sizes.values()) <= 122_000, sorted(sizes.items(), key=lambda one: -one[1])

@@ -5,6 +5,7 @@ Events are sent through collect (journeys.py); figures are compared with the rea
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -149,7 +150,8 @@ def test_csv(shown: Shown) -> None:
         assert "filter_browser=Firefox" in link
         answer = page.request.get(page.evaluate("(link) => new URL(link, location.href).href", link))
         assert answer.status == 200, link
-        heads.add(answer.text().partition("\r\n")[0].partition("\n")[0])
+        assert answer.body().startswith(BOM_UTF8), "Excel reads no UTF-8 without it"
+        heads.add(answer.body().decode("utf-8-sig").partition("\r\n")[0])
     assert "property,value,events,visitors" in heads
     assert len(links) == 1 + 1 + 1 + 5  # names, chart, all data, each property
 

@@ -376,7 +376,7 @@ def test_csv(site: SampleServer, shown: Shown) -> None:
     page = shown()
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV of all experiments").click()
-    lines = download.value.path().read_text().splitlines()
+    lines = download.value.path().read_text("utf-8-sig").splitlines()
     assert lines[0].startswith("experiment,goal,variant,visitors,conversions")
     assert len(lines) == len(cells(page)) + 1
 

@@ -136,7 +136,9 @@ def test_csv(site: SampleServer, shown: Shown) -> None:
     link = page.get_by_role("link", name="CSV of the funnel").get_attribute("href")
     answer = page.request.get(site.url + link)
     assert answer.status == 200
-    assert answer.text().splitlines()[0].startswith("field,value,visits,visitors,of_first,of_previous,mean_seconds")
+    assert (
+        answer.text().splitlines()[0].startswith("\ufefffield,value,visits,visitors,of_first,of_previous,mean_seconds")
+    )
     assert len(answer.text().splitlines()) == 4
 
 

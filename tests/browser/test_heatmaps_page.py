@@ -750,7 +750,7 @@ def test_csv(site: Site, shown: Shown) -> None:
     page = shown("pathname=/&device=mobile")
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV of all positions").click()
-    lines = download.value.path().read_text().splitlines()
+    lines = download.value.path().read_text("utf-8-sig").splitlines()
     assert lines[0] == "x,y,count"
     sent = counted(site, "/", "mobile")
     assert Counter({(int(x), int(y)): int(count) for x, y, count in (line.split(",") for line in lines[1:])}) == sent

@@ -40,7 +40,7 @@ def test_the_diagram_and_its_table_are_those_of_the_api(site: SampleServer, open
     assert violations(page) == []
     with page.expect_download() as download:
         page.locator(".journey-foot .csv").click()
-    assert len(download.value.path().read_text().splitlines()) == 1 + len(answer["data"])
+    assert len(download.value.path().read_text("utf-8-sig").splitlines()) == 1 + len(answer["data"])
 
 
 def test_the_diagram_is_printed_in_full_with_its_table(site: SampleServer, open_page: OpenPage) -> None:

@@ -220,7 +220,7 @@ def test_csv(site: SampleServer, shown: Shown) -> None:
     page = shown()
     with page.expect_download() as download:
         page.get_by_role("link", name="CSV of rejected events by day").click()
-    lines = download.value.path().read_text().splitlines()
+    lines = download.value.path().read_text("utf-8-sig").splitlines()
     assert lines[0] == "time,reason,code,events"
     sums = sum(int(line.rpartition(",")[2]) for line in lines[1:])
     assert sums == site.ask(f"rejected?{range_query(30)}")["data"]["events"]

@@ -6,6 +6,7 @@ Reference: docs/tracker.md and static/tracker/README.md.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def test_a_page_with_a_strict_referrer_policy_is_counted(tracked: TrackedSite, v
 
 
 def test_single_page_navigation(tracked: TrackedSite, visit: Visit) -> None:
-    """pushState, replaceState and popstate are views; the same URL twice is one view."""
+    """pushState, replaceState and popstate are views; the same path twice is one view."""
     page = visit(tracked.put("/one"))
     for go in (
         "history.pushState({}, '', '/two')",
@@ -114,16 +115,96 @@ def test_the_history_functions_return_and_throw_as_without_the_tracker(tracked: 
     assert error == "SecurityError"
 
 
+QUERIES = """
+    for (const query of ["?q=a", "?q=an", "?q=ana", "", "?page=2", "?page=3#more"])
+        history[query < "?q" ? "pushState" : "replaceState"]({}, "", location.pathname + query)"""
+
+
+def test_a_change_of_the_query_alone_is_no_view(tracked: TrackedSite, visit: Visit) -> None:
+    """A search box, infinite scroll, utm values that are removed from the address, and the way back through them."""
+    page = visit(tracked.put("/search") + "?utm_source=news&utm_medium=mail")
+    page.evaluate("history.replaceState(history.state, '', location.pathname)")
+    page.evaluate(QUERIES)
+    page.go_back()
+    page.evaluate("history.replaceState({}, '', '?q=back')")
+    page.evaluate("location.hash = 'below'")
+    page.evaluate("history.pushState({}, '', '/result?id=1')")
+    page.evaluate("history.pushState({}, '', '/search?q=ana')")
+    tracked.counted("/search", "/result", "/search")
+    views = tracked.events()
+    assert [view["utm_source"] for view in views] == ["news"] * 3
+    assert [event["referrer"] for sent in tracked.proxy.posts for event in sent.events] == [
+        "",
+        f"{tracked.origin}/search",
+        f"{tracked.origin}/result",
+    ]
+
+
+def test_a_visit_of_one_page_whose_address_is_cleaned_is_a_bounce(tracked: TrackedSite, visit: Visit) -> None:
+    page = visit(tracked.put("/landing") + "?utm_source=news&utm_campaign=may&gclid=x")
+    page.evaluate("history.replaceState({}, '', '/landing?gclid=x'); history.replaceState({}, '', '/landing')")
+    page.goto(tracked.put("/blank", tracker=""))
+    until(lambda: tracked.names() == ["/landing"])
+    figures = tracked.ask("stats")
+    assert (figures["pageviews"], figures["bounce_rate"]) == (1, 100)
+
+
+def test_an_address_that_is_cleaned_before_the_script_runs(tracked: TrackedSite, visit: Visit) -> None:
+    clean = "<script>history.replaceState({}, '', location.pathname)</script>"
+    page = visit(tracked.put("/landing", head=clean) + "?utm_source=news")
+    end(page)
+    tracked.counted("/landing", "end")
+
+
+def test_queries_are_pages_by_option(tracked: TrackedSite, visit: Visit) -> None:
+    page = visit(tracked.put("/list", attributes="data-query") + "?page=1")
+    page.evaluate("history.pushState({}, '', '?page=2')")
+    page.evaluate("history.pushState({}, '', '?page=2#end')")
+    page.evaluate("history.pushState({}, '', '?page=3')")
+    end(page)
+    tracked.counted("/list", "/list", "/list", "end")
+
+
+def test_a_view_by_call_is_always_counted(tracked: TrackedSite, visit: Visit) -> None:
+    """tally.pageview(); what follows is compared with the page of the call."""
+    page = visit(tracked.put("/wizard"))
+    page.evaluate("tally.pageview(); history.replaceState({}, '', '?step=2'); tally.pageview()")
+    page.evaluate("history.replaceState({}, '', '?step=3')")
+    end(page)
+    tracked.counted("/wizard", "/wizard", "/wizard", "end")
+    assert {event["referrer"] for event in tracked.events()} == {None}
+
+
+def test_a_query_of_any_length_costs_no_view(tracked: TrackedSite, visit: Visit) -> None:
+    """Of the page, and of the page before, which is sent without it. The values at its beginning are read."""
+    page = visit(tracked.put("/app") + "?utm_source=news&state=" + "x" * 30_000)
+    page.evaluate("history.pushState({}, '', '/next?state=' + 'y'.repeat(9000))")
+    page.evaluate("history.pushState({}, '', '/end')")
+    tracked.counted("/app", "/next", "/end")
+    assert tracked.events()[0]["utm_source"] == "news"
+
+
 @pytest.mark.parametrize(
-    ("url", "paths"),
-    [("/#/about", ["/about"]), ("/app#!/about", ["/app/about"]), ("/app/", ["/app/"]), ("/app", ["/app/"])],
+    ("url", "path"),
+    [
+        *(("/#/about", "/about"), ("/app#!/about", "/app/about"), ("/app#team", "/app/team"), ("/app/#/a", "/app/a")),
+        *(("/app/", "/app/"), ("/app", "/app"), ("/app#", "/app"), ("/app#/", "/app"), ("/app#!/", "/app")),
+        *(("/app/#/", "/app/"), ("/", "/"), ("/#/", "/"), ("/app?a=1", "/app"), ("/app?a=1#/", "/app")),
+        *(("/app#/?utm_source=x", "/app"), ("/app?utm_source=x#/?b=1", "/app"), ("/app?a=/#/b?utm_source=x", "/app/b")),
+        ("/app?utm_source=x#/b?c=1", "/app/b"),
+    ],
 )
-def test_the_hash_is_a_path_by_option(tracked: TrackedSite, visit: Visit, url: str, paths: list[str]) -> None:
-    tracked.put(url.partition("#")[0], attributes="data-hash")
+def test_the_hash_is_a_path_by_option(tracked: TrackedSite, visit: Visit, url: str, path: str) -> None:
+    """A page without a fragment has the name that it has everywhere; queries on both sides are read."""
+    tracked.put(re.split("[?#]", url)[0], attributes="data-hash")
     page = visit(tracked.origin + url)
-    page.evaluate("location.hash = '/team?utm_source=x'")
-    team = paths[0].rpartition("/")[0].removesuffix("/about") + "/team"
-    tracked.counted(*paths, team)
+    tracked.counted(path)
+    assert tracked.events()[0]["utm_source"] == ("x" if "utm_source" in url else None)
+    page.evaluate("history.replaceState({}, '', '?other=1' + location.hash)")
+    page.evaluate("location.hash = '/other?utm_source=y'")
+    page.evaluate("location.hash = '/other?utm_source=z'")
+    end(page)
+    tracked.counted(path, re.split("[?#]", url)[0].removesuffix("/") + "/other", "end")
 
 
 def test_a_page_from_the_back_forward_cache_is_counted(tracked: TrackedSite, visit: Visit) -> None:
@@ -181,12 +262,34 @@ def test_track(tracked: TrackedSite, visit: Visit) -> None:
     assert (signup["pathname"], signup["event_data"]) == ("/", {"plan": "pro", "seats": 3, "trial": False})
 
 
-def test_track_never_throws_and_an_invalid_event_affects_no_other(tracked: TrackedSite, visit: Visit) -> None:
+def test_nested_values_become_text(tracked: TrackedSite, visit: Visit) -> None:
+    """JSON text, as with umami.track of /script.js; what JSON does not have is left out, and the event is counted."""
     page = visit(tracked.put("/"))
     page.evaluate(
         "() => { const round = {}; round.round = round;"
-        "tally.track('round', round); tally.track('deep', { a: { b: 1 } }); tally.track('big', { a: 1n });"
-        "tally.track('x'.repeat(201)); tally.track('huge', { text: 'x'.repeat(70000) }); tally.track();"
+        "tally.track('purchase', { items: ['a', 'b'], cart: { total: 5, at: [1, { b: null }] }, none: [], total: 5 });"
+        "tally.track('values', { when: new Date(0), page: new URL('https://a.test/x'), nothing: null, no: undefined,"
+        " not: NaN, yes: true, call: () => 1, set: new Set([1]), empty: {} });"
+        "tally.track('odd', { round, body: document.body, big: 1n, deep: { big: 1n }, plain: 1 }) }"
+    )
+    tracked.counted("/", "purchase", "values", "odd")
+    data = {event["event_name"]: event["event_data"] for event in tracked.events()}
+    cart = '{"total":5,"at":[1,{"b":null}]}'
+    assert data["purchase"] == {"items": '["a","b"]', "cart": cart, "none": "[]", "total": 5}
+    assert data["values"] == {
+        "when": "1970-01-01T00:00:00.000Z",
+        "page": "https://a.test/x",
+        **{"nothing": None, "not": None, "yes": True, "set": "{}", "empty": "{}"},
+    }
+    assert data["odd"] == {"body": "{}", "plain": 1}
+
+
+def test_track_never_throws_and_an_invalid_event_affects_no_other(tracked: TrackedSite, visit: Visit) -> None:
+    page = visit(tracked.put("/"))
+    page.evaluate(
+        "() => { tally.track('x'.repeat(201)); tally.track('huge', { text: 'x'.repeat(70000) }); tally.track();"
+        "tally.track('text', 'no object'); tally.track('list', ['a']); tally.track(Symbol('no'));"
+        "tally.track('wide', { list: 'x'.repeat(5000).split('') });"
         "const data = { step: 1 }; tally.track('changed', data); data.step = 2 }"
     )
     tracked.counted("/", "changed")
@@ -197,9 +300,9 @@ def test_calls_before_the_script_are_kept(tracked: TrackedSite, visit: Visit) ->
     """The snippet of docs/tracker.md."""
     page_text = (Path(__file__).parents[2] / "docs" / "tracker.md").read_text()
     stub = page_text[page_text.index("window.tally = window.tally") :].split("</script>")[0]
-    calls = "tally.track('early', { a: 1 }); tally.convert('cta', { variant: 'b' })"
+    calls = "tally.track('early', { a: 1 }); tally.convert('cta', { variant: 'b' }); tally.pageview()"
     visit(tracked.put("/", head=f"<script>{stub}</script><script>{calls}</script>"))
-    tracked.counted("/", "early", "ab_convert")
+    tracked.counted("/", "early", "ab_convert", "/")
 
 
 @pytest.mark.parametrize(("random", "variant"), [(0, "a"), (0.49, "a"), (0.5, "b"), (0.999999, "b")])
@@ -246,6 +349,38 @@ def test_attributes(tracked: TrackedSite, visit: Visit) -> None:
     data = {event["event_name"]: event["event_data"] for event in tracked.events()}
     assert data["signup"] == {"plan": "pro", "place-of": "top"}
     assert data["order"] == {"kind": "quick"}
+
+
+SHADOW = """
+    <div id=host></div><div id=slotted><form id=light data-track=light onsubmit="return false"><button>x</button></form>
+    </div><script>
+    const root = host.attachShadow({ mode: "open" });
+    root.innerHTML = `
+        <button id=button data-track=deep data-track-plan=pro><b>x</b></button>
+        <form id=form data-track=order><input id=input><button id=send>Go</button></form>
+        <div id=inner></div>`;
+    const stop = (event) => { event.preventDefault(); event.stopPropagation() };
+    root.querySelector("#form").addEventListener("submit", stop);
+    root.querySelector("#inner").attachShadow({ mode: "open" }).innerHTML = "<p data-track=deeper>y</p>";
+    slotted.attachShadow({ mode: "open" }).innerHTML = "<section><i>z</i><slot></slot></section>";
+    </script>"""
+
+
+def test_elements_in_open_shadow_roots_and_in_svg(tracked: TrackedSite, visit: Visit) -> None:
+    """Forms too, whose submit event does not leave a shadow root; one in a slot is counted once."""
+    drawing = "<svg width=60 height=30><a href='#x' data-track=drawing><rect width=50 height=30 /></a></svg>"
+    page = visit(tracked.put("/", SHADOW + drawing))
+    page.click("#host b")
+    page.click("#host #input")
+    page.keyboard.press("Enter")
+    page.click("#host #send")
+    page.click("#inner p")
+    page.click("#slotted i")
+    page.click("#light button")
+    page.click("rect")
+    end(page)
+    tracked.counted("/", "deep", "order", "order", "deeper", "light", "drawing", "end")
+    assert next(e["event_data"] for e in tracked.events() if e["event_name"] == "deep") == {"plan": "pro"}
 
 
 def test_a_click_whose_propagation_is_stopped_is_tracked(tracked: TrackedSite, visit: Visit) -> None:

@@ -41,6 +41,26 @@ def test_a_module(tracked: TrackedSite, tab: Tab) -> None:
     tracked.counted("/attributes", "/query")
 
 
+READ_ONLY = {
+    "frozen": "Object.freeze(history)",
+    "frozen prototype": "Object.freeze(History.prototype)",
+    "one function": "Object.defineProperty(history, 'pushState', { value: history.pushState, writable: false })",
+    "getter": "Object.defineProperty(history, 'replaceState', { get: () => History.prototype.replaceState })",
+}
+
+
+@pytest.mark.parametrize("kind", READ_ONLY)
+@pytest.mark.parametrize("is_module", [True, False])
+def test_a_page_whose_history_is_read_only(tracked: TrackedSite, visit: Visit, kind: str, is_module: bool) -> None:
+    """In modules a failed assignment throws. Views are counted, and in browsers with the Navigation API all."""
+    own = f'data-website-id="{tracked.website}"'
+    script = module(tracked, attributes=own) if is_module else tracked.script()
+    page = visit(tracked.put("/", head=f"<script>{READ_ONLY[kind]}</script>", tracker=script))
+    tracked.counted("/")
+    page.evaluate("history.pushState({}, '', '/two'); tally.track('end')")
+    tracked.counted("/", "/two", "end")
+
+
 def test_a_module_that_another_imports(tracked: TrackedSite, visit: Visit) -> None:
     """No element is its own. In WebKit, whose stacks have no queries, this warns; see docs/tracker.md."""
     text = f'<script type=module>import "{tracked.stats}/tracker.js?v=2&id={tracked.website}"</script>'
@@ -91,7 +111,9 @@ def test_a_script_without_any_id(tracked: TrackedSite, visit: Visit) -> None:
     page.evaluate("tally.track('more')")
     until(lambda: len(tracked.proxy.posts) == 2)
     page.wait_for_function("() => Object.keys(localStorage).length == 0")
-    assert logged == [f"Tally: 400 from {tracked.stats}/api/collect; {HINT}"]
+    reason = "missing_field in website_id; website_id says which website the event belongs to"
+    fix = "set data-website-id, or ?id= in the script's URL"
+    assert logged == [f"Tally: pageview on {tracked.origin}/ was not stored: {reason}; {fix}"]
     page.wait_for_function("() => Object.keys(localStorage).length == 0")
 
 

@@ -105,7 +105,10 @@ def test_heatmap_points_of_a_single_page_app_belong_to_their_page(tracked: Track
     ready(tracked, page, "heatmap")
     page.mouse.click(64, 30)
     page.evaluate("history.pushState({}, '', '/two')")
+    page.evaluate("history.replaceState({}, '', '/two?q=a')")
     page.mouse.click(64, 330)
+    page.evaluate("history.replaceState({}, '', '/two?q=b')")
+    scroll(page, 10)
     page.goto("about:blank")
     until(lambda: len(heatmap_points(tracked)) == 4)
     assert [row[:3] for row in heatmap_points(tracked)] == [
@@ -153,6 +156,36 @@ def test_links(tracked: TrackedSite, visit: Visit) -> None:
         f"{tracked.origin}/made",
         *["https://elsewhere.test/path"] * 2,
     ]
+
+
+IN_SVG = """
+    <svg width=200 height=30>
+        <a id=plain href="https://elsewhere.test/plain?q=1"><rect width=20 height=30 /></a>
+        <a id=old xlink:href="https://elsewhere.test/old#a"><circle cx=50 cy=15 r=9 /></a>
+        <a id=file href="/map.pdf"><text x=80 y=20>map</text></a>
+        <a id=here href="#here"><text x=120 y=20>here</text></a>
+        <a id=none><text x=160 y=20>none</text></a>
+    </svg>
+    <div id=host></div>
+    <script>
+        host.attachShadow({ mode: "open" }).innerHTML =
+            "<a id=deep href='https://elsewhere.test/deep'><slot></slot></a><a id=bad href='https://[bad'>bad</a>";
+        host.innerHTML = "<b>deep</b>";
+        addEventListener("click", (event) => event.preventDefault());
+    </script>"""
+
+
+def test_links_in_svg_and_in_open_shadow_roots(tracked: TrackedSite, visit: Visit) -> None:
+    """By href and xlink:href; a link around a slot is that of what is in the slot."""
+    page = visit(tracked.put("/", IN_SVG, "data-links"))
+    ready(tracked, page, "links")
+    for target in ("#plain rect", "#old circle", "#file text", "#here text", "#none text", "#host b", "#bad"):
+        page.locator(target).dispatch_event("click")
+    page.evaluate("document.dispatchEvent(new MouseEvent('click')); tally.track('end')")
+    tracked.counted("/", "outbound", "outbound", "download", "outbound", "end")
+    urls = sorted(event["event_data"]["url"] for event in tracked.events() if event["event_data"])
+    outbound = [f"https://elsewhere.test/{name}" for name in ("deep", "old", "plain")]
+    assert urls == [f"{tracked.origin}/map.pdf", *outbound]
 
 
 def test_only_the_configured_kinds_of_links(tracked: TrackedSite, visit: Visit) -> None:

@@ -1,8 +1,8 @@
 """The tracker's queue of unsent events: offline, refused, no response, several tabs, a killed server.
 
-Events are stored for up to 72 hours with timestamp and event_id, retried after 429 and 5xx with respect to Retry-After,
-and dropped after another 4xx; by its event_id every event counts exactly once. The test sets the clock of a page; the
-server's is the real one.
+Events are stored for up to 72 hours, sent with their age and event_id, retried after 429 and 5xx with respect to
+Retry-After, and dropped after another 4xx; by its event_id every event counts exactly once. The test sets the clock of
+a page; the server's is the real one.
 """
 
 import json
@@ -57,6 +57,12 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
+def age_ms(tracked: TrackedSite, name: str) -> float:
+    """Return how long ago an event was, as stored."""
+    event = next(event for event in tracked.events() if event["event_name"] == name)
+    return now_ms() - datetime.fromisoformat(event["timestamp"]).timestamp() * 1000
+
+
 def test_offline_and_back(tracked: TrackedSite, visit: Visit) -> None:
     page = visit(tracked.put("/"))
     tracked.counted("/")
@@ -66,8 +72,9 @@ def test_offline_and_back(tracked: TrackedSite, visit: Visit) -> None:
     page.context.set_offline(False)
     tracked.counted("/", "one", "two")
     until(lambda: local_storage(page) == {})
-    late = tracked.proxy.posts[-1].events
-    assert all(abs(event["timestamp"] - now_ms()) < HOUR_MS and event["event_id"] for event in late)
+    first, *late = (event for sent in tracked.proxy.posts for event in sent.events)
+    assert "age_ms" not in first
+    assert all(0 < event["age_ms"] < HOUR_MS and event["event_id"] and "timestamp" not in event for event in late)
 
 
 @both
@@ -93,9 +100,75 @@ def test_an_event_keeps_its_time(tracked: TrackedSite, visit: Visit) -> None:
     page.evaluate(AGE, [HOUR_MS, ""])
     page.context.set_offline(False)
     tracked.counted("/", "early")
-    early = next(event for event in tracked.events() if event["event_name"] == "early")
-    age_ms = now_ms() - datetime.fromisoformat(early["timestamp"]).timestamp() * 1000
-    assert HOUR_MS < age_ms < 1.5 * HOUR_MS
+    assert HOUR_MS < age_ms(tracked, "early") < 1.5 * HOUR_MS
+
+
+# A clock that is `shift` milliseconds ahead; performance.now() is not moved with it.
+CLOCK = "window.shift = {}; const real = Date.now; Date.now = () => real() + window.shift"
+
+
+@pytest.mark.parametrize("hours", [-72, -1, 1, 72])
+def test_a_device_whose_clock_is_wrong(tracked: TrackedSite, visit: Visit, hours: int) -> None:
+    """The time of an event is counted back from its arrival, on the page itself and on the next one."""
+    tracked.put("/next")
+    page = visit()
+    page.add_init_script(CLOCK.format(hours * HOUR_MS))
+    page.goto(tracked.put("/"))
+    tracked.counted("/")
+    page.context.set_offline(True)
+    page.evaluate("tally.track('here')")
+    until(lambda: waiting(page) == ["here"])
+    page.context.set_offline(False)
+    tracked.counted("/", "here")
+    page.context.set_offline(True)
+    page.evaluate("tally.track('left'); dispatchEvent(new PageTransitionEvent('pagehide'))")
+    assert waiting(page) == ["left"]
+    page.evaluate(AGE, [HOUR_MS, ""])
+    page.context.set_offline(False)
+    page.goto(tracked.origin + "/next")
+    tracked.counted("/", "here", "left", "/next")
+    assert 0 <= age_ms(tracked, "here") < HOUR_MS / 2
+    assert HOUR_MS < age_ms(tracked, "left") < 1.5 * HOUR_MS
+
+
+def test_a_clock_that_is_set_back_while_events_wait(tracked: TrackedSite, visit: Visit) -> None:
+    """On one page, by performance.now(); a later page sends what seems to be from the future as of now."""
+    tracked.put("/next")
+    page = visit()
+    page.add_init_script("window.shift = 0;" + CLOCK.format("sessionStorage.shift || 0"))
+    page.goto(tracked.put("/"))
+    tracked.counted("/")
+    page.context.set_offline(True)
+    page.evaluate("tally.track('one')")
+    until(lambda: waiting(page) == ["one"])
+    page.evaluate("ms => { window.shift = -ms }", 2 * HOUR_MS)
+    page.evaluate("tally.track('two')")
+    until(lambda: waiting(page) == ["one", "two"])
+    page.context.set_offline(False)
+    tracked.counted("/", "one", "two")
+    assert tracked.names() == ["/", "one", "two"]
+    page.context.set_offline(True)
+    page.evaluate("window.shift = 0; tally.track('three'); dispatchEvent(new PageTransitionEvent('pagehide'))")
+    page.evaluate("ms => { sessionStorage.shift = -ms }", 2 * HOUR_MS)
+    page.context.set_offline(False)
+    page.goto(tracked.origin + "/next")
+    tracked.counted("/", "one", "two", "three", "/next")
+    assert all(0 <= age_ms(tracked, name) < HOUR_MS / 2 for name in ("one", "two", "three"))
+
+
+def test_a_device_that_sleeps_while_events_wait(tracked: TrackedSite, visit: Visit) -> None:
+    """performance.now() may stand still meanwhile, so the clock decides."""
+    page = visit()
+    page.add_init_script(CLOCK.format(0))
+    page.goto(tracked.put("/"))
+    tracked.counted("/")
+    page.context.set_offline(True)
+    page.evaluate("tally.track('before')")
+    until(lambda: waiting(page) == ["before"])
+    page.evaluate("ms => { window.shift = ms }", 5 * HOUR_MS)
+    page.context.set_offline(False)
+    tracked.counted("/", "before")
+    assert 5 * HOUR_MS < age_ms(tracked, "before") < 5.5 * HOUR_MS
 
 
 def test_events_that_waited_keep_their_order(tracked: TrackedSite, visit: Visit) -> None:
@@ -182,6 +255,28 @@ def test_queued_events_are_dropped_after_an_opt_out(tracked: TrackedSite, visit:
     until(lambda: waiting(page) == [])
     time.sleep(1)
     assert [len(sent.events) for sent in tracked.proxy.posts] == [1, 50]
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+@both
+def test_an_event_that_is_refused_takes_no_other_with_it(tracked: TrackedSite, visit: Visit, is_left: bool) -> None:
+    """A batch that is refused as a whole is sent again event by event, stored events too."""
+    tracked.put("/next")
+    page = visit(tracked.put("/"))
+    tracked.counted("/")
+    tracked.proxy.forbidden = b"union select"
+    page.context.set_offline(True)
+    page.evaluate("for (let i = 0; i < 20; i++) tally.track('kept', { i, text: i == 7 ? 'union select' : 'x' })")
+    until(lambda: len(waiting(page)) == 20)
+    page.evaluate("tally.track('fresh')")
+    page.context.set_offline(False)
+    if is_left:
+        page.goto(tracked.origin + "/next")
+    tracked.counted("/", *["kept"] * 19, "fresh", *["/next"] * is_left)
+    until(lambda: local_storage(page) == {})
+    first, *_, last = (sent.events for sent in tracked.proxy.posts if sent.status == 400)
+    assert len(first) > 1
+    assert [event["event_data"]["text"] for event in last] == ["union select"]
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 413, 415])

@@ -311,7 +311,7 @@ def test_csv(site: SampleServer, shown: Shown) -> None:
     ):
         with page.expect_download() as download:
             page.get_by_role("link", name=name).click()
-        lines = download.value.path().read_text().splitlines()
+        lines = download.value.path().read_text("utf-8-sig").splitlines()
         assert lines[0].startswith(head)
         assert len(lines) == rows + 1
 

@@ -30,7 +30,7 @@ from functools import cache
 from itertools import pairwise
 from operator import contains
 from typing import Any
-from urllib.parse import unquote_plus
+from urllib.parse import quote, unquote, unquote_plus
 from zoneinfo import ZoneInfo
 
 from clients.generate import SCHEMAS
@@ -280,6 +280,31 @@ def event_time(value: Json, now_ms: int) -> int | str:
 
 URL = re.compile(r"(?i:https?)://(?P<host>[^/?#:]+)(?::\d+)?(?P<path>/[^?#]*)?(?:\?(?P<query>[^#]*))?(?:#.*)?")
 REFERRER = re.compile(r"(?i:https?|android-app|ios-app)://(?P<host>[^/?#:]+)(?::\d+)?(?:[/?#].*)?")
+LANGUAGE = re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8})*")
+
+
+PAGES = ("pathname", "entry_page", "exit_page")
+
+
+def stored_text(text: str) -> str:
+    """Return a part of a path as it is stored: ASCII, escapes in upper case, none of unreserved characters."""
+    found = ""
+    for piece in re.findall("%[0-9A-Fa-f]{2}|.", text.replace("\\", "/")):
+        character = unquote(piece)
+        if re.fullmatch("[A-Za-z0-9._~-]", character):
+            found += character
+        else:
+            found += piece.upper() if len(piece) == 3 else quote(piece, safe="!$&'()*+,/:;=@[]|%")
+    return found
+
+
+def stored_path(path: str) -> str:
+    """Return a path as it is stored, without segments of dots."""
+    first, *segments = stored_text(path).split("/")
+    kept: list[str] = []
+    for segment in segments:
+        kept = kept[:-1] if segment == ".." else kept if segment == "." else [*kept, segment]
+    return "/".join([first, *kept, *([""] if segments[-1:] in ([".."], ["."]) else [])])
 
 
 def text_error(event: Mapping[str, Json], name: str, sizes: range) -> str | None:
@@ -288,6 +313,24 @@ def text_error(event: Mapping[str, Json], name: str, sizes: range) -> str | None
     if not present(value):
         return None
     return None if isinstance(value, str) and len(value) in sizes else "invalid_field"
+
+
+def described(fields: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the fields of an event or context, without the descriptive ones that break a rule; long texts are cut."""
+    kept = dict(fields)
+    for name in CONTEXT_FIELDS:
+        value = kept.get(name, "")
+        if not isinstance(value, str) or "\0" in value:
+            del kept[name]
+        elif value:
+            kept[name] = value[:LABEL_LIMIT]
+    if "device" in kept and kept["device"] not in DEVICES:
+        del kept["device"]
+    if "language" in kept and not LANGUAGE.fullmatch(kept["language"]):
+        del kept["language"]
+    if "referrer" in kept and not (isinstance(kept["referrer"], str) and REFERRER.fullmatch(kept["referrer"])):
+        del kept["referrer"]
+    return kept
 
 
 UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -307,17 +350,12 @@ def event_error(event: Json, websites: Sequence[str], now_ms: int) -> str | None
         return "missing_field"
     if present(event.get("url")) and not URL.fullmatch(str(event["url"])):
         return "invalid_url"
-    if event["type"] in REFERRER_TYPES and present(event.get("referrer")) and not REFERRER.fullmatch(event["referrer"]):
-        return "invalid_url"
-    names = dict.fromkeys(CONTEXT_FIELDS, range(1, LABEL_LIMIT + 1))
-    names |= {"session_id": SESSION_ID_LENGTHS, "name": range(1, NAME_LIMIT + 1), "event_id": range(1, 65)}
+    names = {"session_id": SESSION_ID_LENGTHS, "name": range(1, NAME_LIMIT + 1), "event_id": range(1, 65)}
     if event["type"] in CUSTOM:
         names["event_name"] = range(1, EVENT_NAME_LIMIT + 1)
     for name, sizes in names.items():
         if text_error(event, name, sizes):
             return "invalid_field"
-    if present(event.get("device")) and event["device"] not in DEVICES:
-        return "invalid_field"
     if event["type"] in CUSTOM and present(data := event.get("event_data")):
         values = data.values() if isinstance(data, dict) else [[]]
         if any(isinstance(value, dict | list) for value in values):
@@ -331,7 +369,7 @@ def event_content(event: Mapping[str, Json]) -> str:
     url = URL.fullmatch(event["url"]) if "url" in event else None
     own = {name: event.get(name) for name in ("event_name", "event_data") if event["type"] in CUSTOM}
     own |= {name: event.get(name) for name in MEASUREMENT_FIELDS.get(event["type"], ())}
-    where = [url["host"].lower(), url["path"] or "/", url["query"] or ""] if url else []
+    where = [url["host"].lower(), stored_path(url["path"] or "/"), url["query"] or ""] if url else []
     return json.dumps([event["type"], where, event.get("name"), own], sort_keys=True)
 
 
@@ -375,12 +413,12 @@ def labels_of(event: Mapping[str, Json], sender: Sender, domain: str) -> dict[st
     labels |= values | {"country": sender.country, "region": sender.region, "city": sender.city}
     name = event.get("name")
     if present(name):
-        labels["pathname"] = "/" + str(name)
+        labels["pathname"] = stored_path("/" + str(name))
     if present(event.get("url")):
         url = URL.fullmatch(event["url"])
         assert url is not None
         if event["type"] != "screen_view":
-            labels["pathname"] = url["path"] or "/"
+            labels["pathname"] = stored_path(url["path"] or "/")
         labels["hostname"] = url["host"].lower().encode("idna").decode()
         for pair in (url["query"] or "").split("&"):
             key, _, value = pair.partition("=")
@@ -611,16 +649,20 @@ class Query:
     def steps(self) -> list[tuple[str, str]]:
         """Return the steps of a funnel."""
         texts = [value.partition(":") for name, value in self.params if name == "step"]
-        return [(name, value) for name, _, value in texts]
+        return [(name, stored_path(value) if name == "pathname" else value) for name, _, value in texts]
 
     @property
     def filters(self) -> dict[str, list[str]]:
-        """Return the filters by field."""
-        found: dict[str, list[str]] = {}
+        """Return the filters by field, pages in the spelling in which they are stored."""
+        found: dict[str, dict[str, None]] = {}
         for name, value in self.params:
             if name.startswith("filter_"):
-                found.setdefault(name.removeprefix("filter_"), []).append(value)
-        return found
+                key = name.removeprefix("filter_")
+                stored = value
+                if key.rstrip("!*^$") in PAGES:
+                    stored = stored_path(value) if key[-1] not in "*^$" else stored_text(value)
+                found.setdefault(key, {})[stored] = None
+        return {key: list(values) for key, values in found.items()}
 
     def matches(self, row: Row) -> bool:
         """Return whether an event passes every filter; the empty value means unset."""
@@ -653,18 +695,25 @@ class Query:
 
     def compared(self, from_ms: int, to_ms: int) -> tuple[int, int]:
         """Return the range to compare with."""
-        first, last = parse_date(self.get("from")), parse_date(self.get("to"))
-        if self.get("compare") == "previous" and not self.get("match_weekday"):
+        if self.is_by_place:
             return self.previous(from_ms, to_ms)
+        begin_ms, end_ms = self.moved_range(from_ms, to_ms)
+        return begin_ms, end_ms if begin_ms < end_ms else begin_ms + to_ms - from_ms
+
+    @property
+    def is_by_place(self) -> bool:
+        """Return whether the other range is the one just before."""
+        return self.get("compare") == "previous" and not self.get("match_weekday")
+
+    def moved_range(self, from_ms: int, to_ms: int) -> tuple[int, int]:
+        """Return the range of the same local times; it is empty where the clock went back within the one of the query,
+        or forward in the other."""
+        first, last = parse_date(self.get("from")), parse_date(self.get("to"))
         weeks = self.weeks(from_ms, to_ms)
         if first is not None and last is not None:
             begin_ms = day_start(self.zone, self.moved(first, weeks))
-            end_ms = day_start(self.zone, self.moved(last, weeks) + timedelta(days=1))
-        else:
-            begin_ms, end_ms = (self.moved_time(ms, weeks) for ms in (from_ms, to_ms))
-        if begin_ms >= end_ms:
-            raise BadRequest("the other range is empty")
-        return begin_ms, end_ms
+            return begin_ms, day_start(self.zone, self.moved(last, weeks) + timedelta(days=1))
+        return self.moved_time(from_ms, weeks), self.moved_time(to_ms, weeks)
 
     def weeks(self, from_ms: int, to_ms: int) -> int:
         """Return by how many weeks the other range is earlier, with match_weekday: the fewest without an overlap."""
@@ -698,8 +747,11 @@ class Query:
             return begin_ms, end_ms
         last_ms = min(now_ms - now_ms % MINUTE_MS + MINUTE_MS, to_ms) - 1
         first, last = parse_date(self.get("from")), parse_date(self.get("to"))
-        if self.get("compare") == "year" or self.get("match_weekday"):
+        if not self.is_by_place:
             part_ms = self.moved_time(last_ms, self.weeks(from_ms, to_ms))
+            moved_from_ms, moved_to_ms = self.moved_range(from_ms, to_ms)
+            if moved_from_ms >= moved_to_ms:
+                part_ms = begin_ms + last_ms - from_ms
         elif first and last:
             part_ms = self.same_time(last_ms, self.as_many_before(local(last_ms, self.zone).date(), first, last))
         else:
@@ -792,9 +844,9 @@ class Model:
         """Return the event with the defaults of its batch: website_id and the seven fields of the context."""
         if not isinstance(event, dict):
             return event
-        full = {name: value for name, value in event.items() if present(value)}
+        full = described({name: value for name, value in event.items() if present(value)})
         context = body.get("context") or {}
-        below = {name: context[name] for name in CONTEXT_FIELDS if present(context.get(name))}
+        below = described({name: context[name] for name in CONTEXT_FIELDS if present(context.get(name))})
         return {"website_id": body.get("website_id"), **below, **full}
 
     def accept(self, event: Json, sender: Sender, now_ms: int) -> str | None:
@@ -1117,7 +1169,9 @@ class ReadModel:
 
     def journeys(self, query: Query, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
         """Return the response of /journeys."""
-        start, count = query.get("start"), int(query.get("steps", "3"))
+        field, _, value = query.get("start").partition(":")
+        start = f"{field}:{stored_path(value) if field == 'pathname' else value}"
+        count = int(query.get("steps", "3"))
         direction, limit = query.get("direction", "next"), int(query.get("limit", "5"))
         paths: list[list[str]] = []
         for visit in self.matching_visits(self.matching(query, from_ms, to_ms), from_ms, to_ms):
@@ -1243,7 +1297,7 @@ class ReadModel:
     def heatmap(self, query: Query, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
         """Return the response of /heatmap."""
         rows, meta = self.heatmap_events(query, from_ms, to_ms)
-        page = query.get("pathname")
+        page = stored_path(query.get("pathname"))
         points = [point for row in rows if row.labels["pathname"] == page for point in row.points]
         clicks = [point for point in points if point["kind"] == "click"]
         cells = [(int(point["y"] // 20), min(int(point["x"] * 50), 49)) for point in clicks]

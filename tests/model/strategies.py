@@ -123,6 +123,10 @@ URLS = (
     "http://www.example.com/shop/?utm_source=app&utm_medium=#utm_medium=no",
     "https://example.com/shop",
     "https://bücher.example.com/%C3%BC?utm_campaign=%3D1%2B1&utm_term=",
+    # Other spellings of /%C3%BC and of /shop.
+    "https://example.com/%c3%bc",
+    "https://example.com/a/../ü#top",
+    "https://example.com/%73ho%70",
     "https://example.com/shop/?utm_content=top&utm_term=red+shoes",
     "HTTPS://xn--bcher-kva.example.com/Stra%C3%9Fe?utm_source=News",
 )
@@ -169,7 +173,7 @@ VALUES = (None, 3, 9.5, -2, 0)
 
 # Values of filters: values of the fields above, values that no event has, and the empty text for unset.
 FILTER_VALUES: Mapping[str, tuple[str, ...]] = {
-    "pathname": ("/", "/shop", "/shop/", "/Home", "/Shop//a%20b/", "//shop", "/nowhere", ""),
+    "pathname": ("/", "/shop", "/shop/", "/Home", "/Shop//a b/", "//shop", "/nowhere", "", "/ü", "/%c3%bc"),
     "referrer": ("google.com", "t.co", "notexample.com", "Google.com", ""),
     "country": ("JP", "", "jp"),
     "region": ("JP-13", ""),
@@ -182,7 +186,7 @@ FILTER_VALUES: Mapping[str, tuple[str, ...]] = {
     "utm_content": ("top", ""),
     "utm_term": ("red shoes", ""),
     "channel": ("Direct", "Organic search", "Referral", "Email", "Other", "direct", ""),
-    "entry_page": ("/", "/shop", "/shop/", "/Home", "/nowhere", ""),
+    "entry_page": ("/", "/shop", "/shop/", "/Home", "/nowhere", "", "/%c3%BC"),
     "exit_page": ("/", "/shop", "/Shop//a%20b/", "/app", ""),
     "event_name": ("signup", "Signup", "+49", "never-sent", ""),
     "type": ("pageview", "screen_view", "event", "app_event", "vitals", ""),
@@ -193,6 +197,11 @@ assert not _UNEQUAL, f"add to FILTER_VALUES, or remove there: {_UNEQUAL}"
 
 KEY_FIGURES = (*("visitors", "visits", "pageviews", "events", "bounce_rate", "views_per_visit", "visit_duration"),)
 
+# Descriptive fields that break their rules: the event is stored without them, or with a part.
+BAD_DESCRIPTIONS: tuple[Mapping[str, Any], ...] = (
+    *({"device": "phone"}, {"platform": 5}, {"platform": "p" * 101}, {"referrer": "about:blank"}),
+    *({"language": "not a tag"}, {"os": "\0"}, {"app_version": ["1"]}, {"referrer": "partner.example"}),
+)
 # Each makes a valid event invalid.
 INVALID_FIELDS: tuple[Mapping[str, Any], ...] = (
     {"type": "page_view"},
@@ -203,9 +212,6 @@ INVALID_FIELDS: tuple[Mapping[str, Any], ...] = (
     {"session_id": "x" * 65},
     {"url": "/only/a/path"},
     {"url": "ftp://example.com/"},
-    {"device": "phone"},
-    {"platform": 5},
-    {"platform": "p" * 101},
     {"timestamp": True},
     {"timestamp": "yesterday"},
     {"timestamp": 1.5},
@@ -456,6 +462,8 @@ def events(
         return rebuilt | {name: event[name] for name in own if name in event}
     if extra == 12:
         event |= pick(draw, INVALID_FIELDS)
+    if extra == 13:
+        event |= pick(draw, BAD_DESCRIPTIONS)
     return event
 
 
@@ -563,7 +571,7 @@ OPERATOR_FILTERS = [
         *(("pathname*", "s"), ("pathname*", "h"), ("pathname^", "/s"), ("pathname^", "/"), ("pathname$", "/")),
         *(("pathname*", "_"), ("pathname$", "%"), ("referrer$", ".com"), ("country*", "J"), ("event_name^", "s")),
         *(("event_name*", "4"), ("hostname*", "example"), ("type^", "app"), ("type*", "e"), ("utm_source*", "ew")),
-        *(("entry_page^", "/s"), ("exit_page*", "h"), ("utm_term$", "s")),
+        *(("entry_page^", "/s"), ("exit_page*", "h"), ("utm_term$", "s"), ("pathname*", "ü"), ("entry_page$", "%bc")),
     ),
 ]
 PROPERTY_FILTERS = [
@@ -597,6 +605,7 @@ STEPS = (
         "pathname:/shop",
         "pathname:/shop/",
         "pathname:/Home",
+        "pathname:/ü",
         "event_name:Signup",
         "event_name:+49",
         "pathname:/nowhere",

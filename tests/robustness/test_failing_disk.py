@@ -32,7 +32,7 @@ from tally.accounts.websites import add_website
 from tally.ingest.ingest_engine import WriteRequest
 from tally.ingest.writer import WriteResult
 from tally.storage.database import open_database
-from tally.storage.health import DAMAGED, FAILING, UNSURE, fault_of
+from tally.storage.health import DAMAGED, FAILING, LOCKED, UNSURE, fault_of
 from tests.support.app import ROOT, Answer, App
 from tests.support.process import UNLIMITED, Serve, Server, clean_environment, need_strace, until
 
@@ -664,7 +664,7 @@ async def test_recovery_backs_off_when_the_fault_returns(app: App) -> None:
     ("name", "fault"),
     [
         ("SQLITE_FULL", FAILING),
-        ("SQLITE_BUSY", FAILING),
+        ("SQLITE_BUSY", LOCKED),
         ("SQLITE_READONLY_DBMOVED", FAILING),
         ("SQLITE_CANTOPEN", FAILING),
         ("SQLITE_IOERR_WRITE", FAILING),

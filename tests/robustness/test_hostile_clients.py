@@ -19,6 +19,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ import pytest
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
 from tally.storage.database import open_database
+from tests.support.page_client import OWN_PAGE, PASSWORD, PASSWORD_HASH
 from tests.support.process import NO_RATE_LIMITS, Serve, Server, until
 
 # Attack and server use the same cores: the median may be this many times the one before, plus so many seconds.
@@ -488,6 +490,36 @@ def garbage(rng: random.Random) -> bytes:
         case 3:
             request[rng.randrange(len(request)) :] = rng.randbytes(rng.randrange(1, 40))
     return bytes(request)
+
+
+def test_the_owner_signs_in_during_a_flood_from_one_ipv6_network(serve: Serve, db: Path) -> None:
+    """64 clients guess without a pause, each time from another /64 of one /48; the owner's browser is a new one."""
+    with closing(open_database(db, create=True)) as connection:
+        create_account(connection, "owner@example.com", "business", PASSWORD_HASH, 0)
+    server = serve()
+    numbers, statuses, is_over = iter(range(65_536)), Counter[int](), threading.Event()
+
+    def log_in(email: str, password: str, address: str) -> int:
+        sent = OWN_PAGE | {"Content-Type": "application/json", "X-Forwarded-For": address}
+        return server.request("POST", "/api/account/login", {"email": email, "password": password}, sent).status
+
+    def guess() -> None:
+        while not is_over.is_set():
+            number = next(numbers)
+            email = "owner@example.com" if number % 2 else f"{number}@example.com"
+            statuses[log_in(email, "not the password", f"2001:db8:1:{number:x}::1")] += 1
+
+    with ThreadPoolExecutor(64) as clients:
+        try:
+            guessing = [clients.submit(guess) for _ in range(64)]
+            until(lambda: sum(statuses.values()) >= 300)
+            assert log_in("owner@example.com", PASSWORD, "203.0.113.7") == 200
+        finally:
+            is_over.set()
+        for one in guessing:
+            one.result()
+    assert set(statuses) <= {401, 429, 503}
+    assert statuses[429] > statuses[401]
 
 
 def test_garbage_10_000_times(serve: Serve, website: str) -> None:

@@ -46,7 +46,9 @@ def test_backup_restore_and_drill(
     ]
     assert storage.names() == made[1:], "the newest 2"
     with closing(open_destination(storage.url, None, storage.environment)) as destination:
-        (tmp_path / "copy.age").write_bytes(b"".join(destination.get(made[-1])))
+        stored = destination.files()[-1]
+        assert stored.name == made[-1]
+        (tmp_path / "copy.age").write_bytes(b"".join(destination.get(*stored)))
     subprocess.run(["age", "-d", "-i", file, "-o", tmp_path / "copy.db", tmp_path / "copy.age"], check=True)
     with closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
         assert copy.execute("select id from website").fetchall() == [(website,)]

@@ -14,6 +14,8 @@ import resource
 import signal
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 import zlib
@@ -26,6 +28,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tally.accounts import passwords
 from tally.accounts.accounts import create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
@@ -427,6 +430,49 @@ def test_a_full_disk(serve: Serve, website: str, db: Path) -> None:
     assert rows(db, "pragma integrity_check") == [("ok",)]
     assert stored(db) == {"/before": 1} | {f"/full/{n}": 1 for n in range(5)}
     assert rows(db, "select events from account_usage") == [(6,)]
+
+
+PASSWORD = "correct horse battery"
+SAME_SITE = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
+HOLD = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("begin immediate")
+print("held", flush=True)
+sys.stdin.read()
+connection.execute("rollback")
+"""
+
+
+def test_another_program_holds_the_write_lock(serve: Serve, website: str, db: Path) -> None:
+    """Every answer and every record of the log names the lock, and none of them the disk; then all goes on."""
+    key = new_key(db)
+    with closing(open_database(db, create=False)) as connection:
+        create_account(connection, OWNER, "business", passwords.hashed(PASSWORD), 0)
+    server = serve(*UNLIMITED)
+    assert server.request("POST", "/api/collect", view(website, "/before")).status == 202
+    words = [sys.executable, "-c", HOLD, str(db)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        answer = server.request("POST", "/api/collect", view(website, "/locked", event_id="e"))
+        login = server.request("POST", "/api/account/login", {"email": OWNER, "password": PASSWORD}, SAME_SITE)
+        health = server.request("GET", "/healthz")
+        for refused in (answer, login, health):
+            assert (refused.status, refused.json["error"]["code"]) == (503, "storage_unavailable"), refused.text
+            assert "holds the write lock" in refused.json["error"]["message"]
+            assert int(refused.headers["Retry-After"]) >= 1
+        assert 'tally_storage_state{state="locked"} 1.0' in server.request("GET", "/metrics").text
+        stats = server.request("GET", f"/api/v1/websites/{website}/stats", None, bearer(key))
+        assert (stats.status, stats.json["data"]["pageviews"]) == (200, 1)
+        holder.communicate("")
+    until(lambda: server.request("GET", "/healthz").status == 200)
+    assert server.request("POST", "/api/collect", view(website, "/locked", event_id="e")).status == 202
+    assert server.terminate() == 0
+    errors = [line for line in server.stderr().splitlines() if "level=error" in line]
+    assert errors
+    assert not [line for line in errors if "another program holds the write lock" not in line]
+    assert stored(db) == {"/before": 1, "/locked": 1}
 
 
 # Limits from options

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,15 +19,18 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tally.offsite import age
+from tally.offsite import age, webdav
 from tally.offsite.destination import (
     BLOCK_BYTES,
     Credentials,
     Destination,
     DestinationError,
+    allowed_s,
     open_destination,
 )
+from tests.support.app import new_database
 from tests.support.offsite import KINDS, USER, StorageServer, restart, running
+from tests.support.process import Command
 
 NAME = "tally-4f2a9c1b-20261122T030000Z-81c0d2aa-120345.db"
 
@@ -52,7 +56,8 @@ class Failing(BytesIO):
 
 
 def whole(destination: Destination, name: str) -> bytes:
-    return b"".join(destination.get(name))
+    size = next((one.size for one in destination.files() if one.name == name), 0)
+    return b"".join(destination.get(name, size))
 
 
 def test_files(destination: Destination, storage: StorageServer) -> None:
@@ -62,7 +67,7 @@ def test_files(destination: Destination, storage: StorageServer) -> None:
     for one in (content, b"", b"short", content):
         destination.put(NAME, BytesIO(one))
         assert whole(destination, NAME) == one
-    assert max(map(len, destination.get(NAME))) <= 2 * BLOCK_BYTES
+    assert max(map(len, destination.get(NAME, len(content)))) <= 2 * BLOCK_BYTES
     destination.put("tally-other", BytesIO(b"second"))
     if storage.files is not None:
         folder = storage.files / "tally" if storage.kind == "webdav" else storage.files
@@ -287,6 +292,108 @@ def test_a_listing_is_bounded() -> None:
     ):
         with listing(**options) as url:
             refused_by(url, {}, words)
+
+
+class Hostile(BaseHTTPRequestHandler):
+    """Answers with a status line of control characters, with more or fewer bytes than are listed, or byte by byte."""
+
+    protocol_version = "HTTP/1.1"
+    how = ""
+
+    def do_GET(self) -> None:
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            if self.how == "slow head":
+                for byte in b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000:
+                    self.wfile.write(bytes([byte]))
+                    time.sleep(0.02)
+            self.send_response(200)
+            if self.how == "slow body":
+                self.send_header("Content-Length", "1000")
+            self.end_headers()
+            if self.how == "endless":
+                while True:
+                    self.wfile.write(bytes(65_536))
+            if self.how == "slow body":
+                while True:
+                    self.wfile.write(b"x")
+                    time.sleep(0.02)
+            self.wfile.write(bytes(1_001 if self.how == "one more" else 999))
+
+    def do_PROPFIND(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.how == "slow listing":
+            self.close_connection = True
+            self.send_response(207)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while True:
+                    self.wfile.write(b" ")
+                    time.sleep(0.02)
+        self.send_response(500, "\x1b[2J\x1b]0;title\x07\x9b31mstatus")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *words: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def hostile(how: str) -> Iterator[str]:
+    """Yield the URL of a server that answers in this way."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), type("Given", (Hostile,), {"how": how})) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/x"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("one more", "more than 1,000 bytes"),
+        ("endless", "more than 1,000 bytes"),
+        ("fewer", "after 999 of 1,000 bytes"),
+    ],
+)
+def test_a_download_has_the_listed_size(how: str, words: str) -> None:
+    got: list[bytes] = []
+    with hostile(how) as url, closing(open_destination(url, None, {})) as opened:
+        blocks = opened.get(NAME, 1_000)
+        with pytest.raises(DestinationError, match=words):
+            got.extend(blocks)
+    assert sum(map(len, got)) <= 1_000
+
+
+@pytest.mark.parametrize("how", ["slow head", "slow body", "slow listing"])
+def test_a_server_that_trickles_is_given_up(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte arrives long before the time for one read is over, the answer after months."""
+    monkeypatch.setattr(webdav, "allowed_s", lambda size: 0.3)
+    monkeypatch.setattr(webdav, "LISTING_S", 0.3)
+    with hostile(how) as url, closing(open_destination(url, None, {})) as opened:
+        read = opened.files if how == "slow listing" else lambda: list(opened.get(NAME, 1_000))
+        with pytest.raises(DestinationError, match="it took longer than 0 s"):
+            read()
+
+
+def test_the_time_of_a_download_grows_with_its_size() -> None:
+    assert allowed_s(0) == 120
+    assert allowed_s(460_800_000) == 120 + 8 * 3_600
+
+
+@pytest.mark.parametrize("words", [("restore", "--from", "{url}"), ("doctor", "--backup-to", "{url}")])
+def test_no_control_character_of_a_server_reaches_a_terminal(
+    words: tuple[str, ...], command: Command, tmp_path: Path
+) -> None:
+    new_database(tmp_path / "analytics.db").close()
+    with hostile("") as url:
+        done = command(*(word.format(url=url) for word in words), "--db", str(tmp_path / "analytics.db"))
+    shown = done.stdout + done.stderr
+    assert "status" in shown, "the status line is named"
+    assert all(one.isprintable() for one in shown if one != "\n"), repr(shown)
 
 
 # --- age

@@ -37,7 +37,7 @@ def accept_interrupts() -> None:
 
 # Options for tests that are not about limits: no limits of requests, and UNLIMITED without those of new texts.
 NO_RATE_LIMITS = tuple(word for name in ("client", "website", "key") for word in (f"--{name}-per-minute", "10000000"))
-UNLIMITED = (*NO_RATE_LIMITS, "--max-new-values", "10000000", "--max-new-names", "10000000")
+UNLIMITED = (*NO_RATE_LIMITS, "--max-new-values", "10000000", "--max-new-names", "10000000", "--max-event-data", "0")
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 

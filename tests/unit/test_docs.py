@@ -24,7 +24,7 @@ from tally.reports import event_data, experiments, heatmaps, journeys
 from tally.rollups import goal_days, heatmap_grid, unpacked_days, vitals_histogram
 from tally.settings import SETTINGS, option_name, variable_name
 from tally.storage import connections as readers
-from tally.storage import health, value_limits
+from tally.storage import disk_space, health, value_limits
 from tally.timestamps import DAY_MS, HOUR_MS
 from tally.transfer import files
 from tally.web import runner
@@ -282,7 +282,7 @@ FIGURES = (
     ("reference/limits.md", f"| half, at least {value_limits.MIN_SHARE} |"),
     ("reference/limits.md", f"at most {value_limits.MAX_SHARES:,} combinations"),
     ("reference/limits.md", f"A value of more than {value_limits.CHARACTERS_A_VALUE} characters counts once per"),
-    ("reference/limits.md", f"or {health.MIN_FREE_SHARE:.0%} of the".replace("%", " percent")),
+    ("reference/limits.md", f"or {disk_space.MIN_FREE_SHARE:.0%} of the".replace("%", " percent")),
     ("reference/limits.md", f"| rows of a list | {params.MAX_ROWS:,} |"),
     ("reference/limits.md", f"| buckets of a time series | {timeranges._MAX_BUCKETS:,} |"),
     ("reference/limits.md", f"{readers.LINK_SECONDS:.0f} seconds each"),

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tally import timeranges
@@ -218,7 +218,8 @@ INVALID_TIMES = [
 @cases(
     "value",
     [
-        *INVALID_TIMES,
+        # A leap second is the second before it.
+        *[time for time in INVALID_TIMES if time != "2026-11-21T23:59:60Z"],
         "2026-11-21T10:00:00 01:00",  # a space for a plus is a matter of URLs
         "0001-01-01T00:00:00+00:01",  # the year 0 in UTC
         "9999-12-31T23:59:59-00:01",
@@ -1173,15 +1174,80 @@ def test_a_skipped_day_does_not_count_up_to_the_same_time() -> None:
     assert end_ms == parse_range(None, "2011-12-28T08:01", "Pacific/Apia", 0).to_ms
 
 
+@pytest.mark.parametrize("tz", ["UTC", "Pacific/Apia", "Pacific/Kiritimati", "Kwajalein", "Africa/Casablanca"])
+def test_the_previous_range_takes_no_longer_for_131_years(tz: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is computed from the days that a zone skipped: the offsets of all days before are not looked up."""
+    looked_up, offset = list[int](), timeranges._offset
+
+    def counted(zone: ZoneInfo, second: int) -> timedelta:
+        looked_up.append(second)
+        return offset(zone, second)
+
+    spans = [parse_range(*days, tz, 0) for days in (("1970-01-02", "2100-12-31"), ("2025-11-01", "2026-10-31"))]
+    timeranges._skipped_days(zone(tz))
+    monkeypatch.setattr(timeranges, "_offset", counted)
+    for span in spans:
+        previous(span)
+    assert len(looked_up) < 200
+
+
 @cases("now", ["2026-11-17T23:59:59.999", "2026-11-20T00:00", "2026-12-01"])
 def test_a_range_that_is_over_or_has_not_begun_has_no_part_that_passed(now: str) -> None:
     span = parse_range("2026-11-18", "2026-11-19", "UTC", 0)
     assert passed(span, parse_range(now, "2100-01-01", "UTC", 0).from_ms) is None
 
 
-def test_a_range_to_compare_with_in_a_gap_is_refused() -> None:
-    span = parse_range("2026-03-29T00:10:00Z", "2026-03-29T00:40:00Z", "Europe/Berlin", 0)
-    assert year_before(span)[0] < year_before(span)[1]
-    gap = parse_range("2026-10-25T00:30:00Z", "2026-10-25T01:20:00Z", "Europe/Berlin", 0)
-    with pytest.raises(BadTime, match="empty"):
-        year_before(gap)
+@cases(
+    ("range_of", "tz", "by_year", "expected"),
+    [
+        # Both times are in the hour that occurs twice, the end in its repetition.
+        pytest.param(
+            ("2026-10-25T00:34:30Z", "2026-10-25T01:04:30Z"),
+            *("Atlantic/Azores", False, ("2025-10-26T00:34:30Z", "2025-10-26T01:04:30Z")),
+            id="52 weeks before, when it occurs twice too",
+        ),
+        pytest.param(
+            ("2026-10-25T00:34:30Z", "2026-10-25T01:04:30Z"),
+            *("Atlantic/Azores", True, ("2025-10-25T00:34:30Z", "2025-10-25T01:04:30Z")),
+            id="a year before",
+        ),
+        # 02:50 to 03:10: on the other day the clock goes from 02:00 to 03:00.
+        pytest.param(
+            ("2026-03-30T00:50:00Z", "2026-03-30T01:10:00Z"),
+            *("Europe/Berlin", True, ("2025-03-30T01:50:00Z", "2025-03-30T02:10:00Z")),
+            id="a gap",
+        ),
+        pytest.param(
+            ("2012-12-30", "2012-12-30"),
+            *("Pacific/Apia", True, ("2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z")),
+            id="a day that was skipped",
+        ),
+    ],
+)
+def test_a_range_to_compare_with_that_would_be_empty_is_as_long(
+    range_of: tuple[str, str], tz: str, by_year: bool, expected: tuple[str, str]
+) -> None:
+    span = parse_range(*range_of, tz, 0)
+    found = year_before(span) if by_year else shifted_weeks(span, by_year=True)
+    assert found == tuple(ms(text.rstrip("Z")) for text in expected)
+    middle_ms = (span.from_ms + span.to_ms) // 2
+    part = year_before(span, middle_ms) if by_year else shifted_weeks(span, by_year=True, until_ms=middle_ms)
+    assert part == (found[0], found[0] + middle_ms - span.from_ms)
+
+
+@pytest.mark.random_examples
+@settings(deadline=None, max_examples=examples(400, default=60))
+@given(ranges(), st.data())
+def test_no_range_to_compare_with_is_empty(range_of: Range, data: st.DataObject) -> None:
+    """In every zone, near its clock changes; with ends at times, and with as much of it as has passed."""
+    assume(range_of.from_ms >= 2 * 366 * DAY_MS)
+    until_ms = data.draw(st.none() | st.integers(range_of.from_ms + 1, range_of.to_ms))
+    for whole, part in (
+        (shifted_weeks(range_of), shifted_weeks(range_of, until_ms=until_ms)),
+        (shifted_weeks(range_of, by_year=True), shifted_weeks(range_of, by_year=True, until_ms=until_ms)),
+        (year_before(range_of), year_before(range_of, until_ms)),
+        (previous(range_of), previous(range_of, until_ms)),
+    ):
+        assert part[0] == whole[0] < part[1] <= whole[1] <= range_of.from_ms
+        if until_ms is None:
+            assert part == whole

@@ -14,7 +14,6 @@ from tally.http.body import read_body
 from tally.http.middleware import ERROR_COUNTS, Handler
 from tally.ingest.collector import (
     COLLECTOR,
-    PREFLIGHT,
     Accepted,
     Collector,
     accepted_response,
@@ -24,9 +23,6 @@ from tally.ingest.collector import (
 )
 from tally.ingest.compat.formats import Format
 from tally.ingest.compat.requests import Received
-
-# What Umami's script sends besides.
-_PREFLIGHT = PREFLIGHT | {"Access-Control-Allow-Headers": "Content-Type, X-Umami-Cache"}
 
 
 def endpoint(form: Format) -> Handler:
@@ -54,11 +50,6 @@ def endpoint(form: Format) -> Handler:
             return response
 
     return handle
-
-
-async def preflight(request: web.Request) -> web.Response:
-    """OPTIONS: any page may send; its origin is checked when the events arrive."""
-    return web.Response(status=204, headers=_PREFLIGHT)
 
 
 def _raised(error: ApiError) -> web.Response:

@@ -119,7 +119,7 @@ def _item(received: Received, website: str, hit: Mapping[str, Any]) -> dict[str,
         "website_id": website,
         "type": "event" if is_event else "pageview",
         "url": _with_query(url, query) if host and path else None,
-        "referrer": requests.referrer(hit.get("ref")),
+        "referrer": hit.get("ref"),
         "timestamp": hit.get("created_at"),
         "session_id": requests.session(hit.get("session")),
     }

@@ -10,14 +10,13 @@ domain in `d`. Differences from collect:
 """
 
 import math
-import re
 from typing import Any
 
 from aiohttp import web
 
 from tally import errors
 from tally.errors import ApiError
-from tally.events.urls import BadUrl, parse_web_url
+from tally.events.urls import BadUrl, url_host
 from tally.events.validation import MAX_EVENTS, Batch
 from tally.http.responses import json_response
 from tally.ingest.collector import Accepted
@@ -26,8 +25,6 @@ from tally.ingest.compat.requests import Received, Translation, first, text
 
 _MAX_PROPERTIES = 30
 _UTM = {"utm_source": ("source", "ref")}
-# As static/tracker.js with data-hash: the fragment is the path.
-_HASH = re.compile(r"/?(\?[^#]*)?(?:#!?/?(.*))?$", re.DOTALL)
 _FIELDS = {"event_name": "name", "website_id": "domain", "event_data": "props"}
 
 
@@ -43,7 +40,7 @@ def translate(received: Received) -> Translation:
         if first(value, "sd", "e") is None:
             raise _invalid("engagement", "needs sd or e")
         return Translation(Batch([], None, {}), _answer)
-    item: dict[str, Any] = {"url": _page(url, value), "referrer": requests.referrer(first(value, "r", "referrer"))}
+    item: dict[str, Any] = {"url": _page(url, value), "referrer": first(value, "r", "referrer")}
     if name == "pageview":
         item["type"] = "pageview"
     else:
@@ -83,10 +80,19 @@ def _invalid(field: str, message: str) -> ApiError:
 def _page(url: str, value: dict[str, Any]) -> str:
     url = url.strip()
     if first(value, "h", "hashMode") not in (None, 0, "", "0"):
-        match = _HASH.search(url)
-        if match is not None:
-            url = f"{url[: match.start()]}/{match[2] or ''}{match[1] or ''}"
+        url = _hash_page(url)
     return requests.with_utm(url, requests.query_of(url), _UTM)
+
+
+def _hash_page(url: str) -> str:
+    """Return the page that a fragment names, as static/tracker.js does with data-hash."""
+    before, _, fragment = url.partition("#")
+    page, _, query = before.partition("?")
+    route, _, more = fragment.partition("#")[0].lstrip("!/").partition("?")
+    if route:
+        page = f"{page.removesuffix('/')}/{route}"
+    query = "&".join(filter(None, (more, query)))
+    return f"{page}?{query}" if query else page
 
 
 def _domains(value: dict[str, Any], url: str) -> list[str]:
@@ -96,7 +102,7 @@ def _domains(value: dict[str, Any], url: str) -> list[str]:
     found = list(dict.fromkeys(filter(None, domains)))
     if not found:
         try:
-            found = [parse_web_url(url.strip()).host]
+            found = [url_host(url.strip())]
         except BadUrl:
             found = [""]
     return found

@@ -3,13 +3,9 @@
 A translator is a function from Received to Translation. It converts and drops values; whether an event is valid, and
 whether its website accepts it, is decided by admission alone. It raises ApiError where nothing can be made of the
 request. Values of the wrong type count as absent, so that no body can raise anything else.
-
-Texts that Tally would refuse and that other systems take (a referrer that is no URL) are left out rather than sent on:
-the event counts without them.
 """
 
 import contextlib
-from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -21,8 +17,8 @@ from multidict import CIMultiDictProxy
 
 from tally import errors
 from tally.errors import ApiError
+from tally.events.json_text import read_json
 from tally.events.sender import Sender
-from tally.events.urls import BadUrl, referrer_host
 from tally.events.validation import MAX_BODY_BYTES, Batch
 from tally.ingest.collector import Accepted
 
@@ -60,7 +56,7 @@ class Translation(NamedTuple):
 def json_value(body: bytes) -> Any:
     """Return the JSON value of a body. Raises ApiError."""
     try:
-        return orjson.loads(body.removeprefix(BOM_UTF8))
+        return read_json(body)
     except ValueError:
         raise ApiError(errors.INVALID_JSON) from None
 
@@ -81,16 +77,6 @@ def text(value: Any) -> str:
 def first(value: Mapping[str, Any], *names: str) -> Any:
     """Return the first value that is not null, None if there is none."""
     return next((value[name] for name in names if value.get(name) is not None), None)
-
-
-def referrer(value: Any, most: int = 2_000) -> str | None:
-    """Return a referrer as collect takes it; None where it is no URL."""
-    found = text(value).strip()[:most]
-    try:
-        referrer_host(found)
-    except BadUrl:
-        return None
-    return found
 
 
 def session(value: Any) -> str | None:

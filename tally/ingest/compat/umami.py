@@ -18,7 +18,7 @@ from aiohttp import web
 from tally import errors
 from tally.errors import ApiError
 from tally.events.sender import Sender
-from tally.events.validation import DEVICES, MAX_EVENTS, METRICS, Batch, normal_language
+from tally.events.validation import MAX_EVENTS, METRICS, Batch
 from tally.http.responses import json_response
 from tally.ingest.collector import Accepted
 from tally.ingest.compat import requests
@@ -28,8 +28,6 @@ from tally.ingest.rejected_events import NOT_FAULTS
 _NIL = "00000000-0000-0000-0000-000000000000"
 _STORED = {"cache": "", "sessionId": _NIL, "visitId": _NIL}
 _CRAWLER = {"beep": "boop"}
-_DEVICES = dict.fromkeys(DEVICES) | {"laptop": "desktop"}
-_MAX_LABEL = 100
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
@@ -97,12 +95,12 @@ def _item(received: Received, body: Any, payload: Mapping[str, Any]) -> Any:
     item = {
         "website_id": payload.get("website"),
         "url": _url(received, payload),
-        "referrer": requests.referrer(payload.get("referrer")),
-        "language": normal_language(text(payload.get("language"))),
+        "referrer": _referrer(payload.get("referrer")),
+        "language": payload.get("language"),
         "session_id": requests.session(payload.get("id")),
         "timestamp": _timestamp(payload.get("timestamp")),
-        "browser": text(payload.get("browser"))[:_MAX_LABEL],
-        "os": text(payload.get("os"))[:_MAX_LABEL],
+        "browser": payload.get("browser"),
+        "os": payload.get("os"),
         "device": _device(payload.get("device")),
     }
     kind, name = body.get("type"), payload.get("name")
@@ -137,6 +135,10 @@ def _timestamp(seconds: Any) -> Any:
     return int(seconds * 1_000)
 
 
-def _device(value: Any) -> str:
-    device = text(value)
-    return _DEVICES[device] or device if device in _DEVICES else ""
+def _referrer(value: Any) -> Any:
+    """Return a referrer; None for a path, which is a page of the website itself."""
+    return None if isinstance(value, str) and value.startswith("/") else value
+
+
+def _device(value: Any) -> Any:
+    return "desktop" if value == "laptop" else value

@@ -18,7 +18,7 @@ from tally.events.validation import METRICS, PAGEVIEWS, TRAFFIC, VITALS
 from tally.storage.event_data import STORED
 from tally.storage.sql.filters import LABELLED, Query, conditions
 from tally.storage.visitor_values import is_new
-from tally.timestamps import DAY_MS
+from tally.timestamps import DAY_MS, QUARTER_MS
 
 _FEW_LABELS = 64
 # Days as rows of `wanted`. Materialized: SQLite would parse the list again for each row of an outer loop.
@@ -417,16 +417,19 @@ def last_kept(website: int) -> Query:
     )
 
 
-def first_day(website: int) -> Query:
-    """One number: the first day that has traffic; no row if there is none.
+def first_event(website: int) -> Query:
+    """One number: the time of the first traffic event, or of its quarter hour where days have no rows; no row if there
+    is none.
 
     A day whose only events came from an import that was undone is final (2), without totals.
     """
+    of_day = "website = day.website and {0} between {1} * day.block and {1} * day.block + {1} - 1 order by {0} limit 1"
+    total = f"select quarter from total_15m where {of_day.format('quarter', DAY_MS // QUARTER_MS)}"
     return (
-        "/* events.first_day */ select block from rollup_state as day where website = ? and kind = 0 and level = 0"
-        " and block >= 0 and (state not in (2, 3) or exists (select 1 from total_15m as total"
-        " where total.website = day.website and total.quarter between 96 * day.block and 96 * day.block + 95))"
-        " order by block limit 1",
+        f"/* events.first_event */ select coalesce((select ts from event where {of_day.format('ts', DAY_MS)}),"
+        f" ({total}) * {QUARTER_MS}, block * {DAY_MS})"
+        " from rollup_state as day where website = ? and kind = 0 and level = 0"
+        f" and block >= 0 and (state not in (2, 3) or exists ({total})) order by block limit 1",
         [website],
     )
 

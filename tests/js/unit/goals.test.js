@@ -1,6 +1,6 @@
 // The conditions of a goal in its form.
 
-import { matchOf, partsOf } from "../../../static/goals/conditions.js";
+import { conditionText, matchOf, partsOf } from "../../../static/goals/conditions.js";
 import { cases } from "./cases.js";
 
 cases("matchOf", matchOf, [
@@ -22,4 +22,16 @@ cases("a goal keeps its conditions in the form", again, [
   ],
   [[{ type: "page", match: ["filter_pathname!=/a"] }], ["filter_pathname!=/a"]],
   [[{ type: "event", match: ["filter_prop.plan=pro"] }], ["filter_prop.plan=pro"]],
+]);
+
+cases("conditionText", conditionText, [
+  [["filter_pathname=/%C3%BCber-uns"], "pathname=/über-uns"],
+  [["filter_entry_page^=/%E4%B8%AD"], "entry_page^=/中"],
+  [["filter_prop.path!=/%E4%B8%AD"], "prop.path!=/%E4%B8%AD"],
+  [["filter_country=DE"], "country=DE"],
+]);
+
+cases("partsOf, text", (goal) => partsOf(goal).text, [
+  [[{ type: "page", match: ["filter_pathname=/%D8%B3%D9%84%D8%A7%D9%85"] }], "/سلام"],
+  [[{ type: "event", match: ["filter_event_name=%41"] }], "%41"],
 ]);

@@ -736,6 +736,13 @@ def test_a_backup_needs_its_directory(here: Command, a_website: str, tmp_path: P
     refused(here("backup", "/proc/copy.db"), 1, "/proc")
 
 
+def test_a_command_names_the_lock_of_another_program(here: Command, a_website: str, db: Path) -> None:
+    """It waits for 10 seconds before."""
+    with closing(sqlite3.connect(db, isolation_level=None)) as holder:
+        holder.execute("begin immediate")
+        refused(here("website", "add", "example.net"), 1, str(db), "is locked by another program")
+
+
 def test_a_damaged_database_is_not_backed_up(here: Command, a_website: str, db: Path, tmp_path: Path) -> None:
     """A damaged copy is not kept as a backup."""
     with sqlite3.connect(db) as connection:

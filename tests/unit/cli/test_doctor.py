@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 from urllib.error import HTTPError
@@ -34,6 +35,7 @@ from tests.robustness.test_clock_changes import need_faketime
 from tests.support import proxies
 from tests.support.aged_database import run_in_process
 from tests.support.app import ROOT, new_database
+from tests.support.foreign_schema import FOREIGN
 from tests.support.mmdb import mmdb
 from tests.support.process import NOBODY, Serve, by_root, clean_environment, until
 
@@ -185,6 +187,17 @@ def test_doctor_while_a_server_runs(serve: Serve, doctor: Doctor, db: Path) -> N
     assert "less than a minute ago" in found.the("clock").words
     assert server.terminate() == 0
     assert "none runs" in doctor().the("server").words
+
+
+@pytest.mark.parametrize(("words", "statement"), FOREIGN.items(), ids=FOREIGN)
+def test_another_schema(doctor: Doctor, db: Path, words: str, statement: str) -> None:
+    with closing(sqlite3.connect(db, isolation_level=None)) as connection:
+        connection.execute(statement)
+    for option in ((), ("--quick",)):
+        found = doctor(*option)
+        topic = "database" if words.startswith("has a") else "schema"
+        assert topic in found.faults
+        assert words in found.the(topic).words
 
 
 def test_quick_skips_the_full_check(doctor: Doctor) -> None:

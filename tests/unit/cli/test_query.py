@@ -32,7 +32,7 @@ LINES = (
         "event_name": "purchase",
         "event_data": {"price": 12.5, "note": "ü" * 1_500},
     },
-    {"type": "pageview", "pathname": "/\u001b[2Jx", "visitor": "b", "referrer": "google.com"},
+    {"type": "pageview", "pathname": "/b", "visitor": "b", "referrer": "google.com", "platform": "\u001b[2Jx"},
     {"type": "screen_view", "pathname": "/home", "visitor": "c", "platform": "ios"},
     {"type": "ab_assign", "pathname": "/", "visitor": "c", "experiment": "button", "variant": "red"},
 )
@@ -122,15 +122,16 @@ def test_a_website_is_read_by_key(db: Path, here: Command) -> None:
 
 
 def test_formats(db: Path, here: Command) -> None:
-    counted = "select pathname, count(*) as views, null as unset from v_event where type = 'pageview'"
+    shown = "coalesce(platform, pathname)"
+    counted = f"select {shown} as pathname, count(*) as views, null as unset from v_event where type = 'pageview'"
     sql = f"{counted} group by 1 order by 1"
     table = succeeded(here("query", sql)).splitlines()
     assert table[0].split() == ["pathname", "views", "unset"]
-    assert table[2:] == [f"{path:<9}  {views:>5}" for path, views in (("/", 2), ("/\\x1b[2Jx", 1), ("/shop", 1))]
+    assert table[2:] == [f"{path:<8}  {views:>5}" for path, views in (("\\x1b[2Jx", 1), ("/", 2), ("/shop", 1))]
     text = succeeded(here("query", sql, "--format", "csv"))
     rows = list(csv.reader(io.StringIO(text, newline="")))
-    assert rows == [["pathname", "views", "unset"], ["/", "2", ""], ["/\x1b[2Jx", "1", ""], ["/shop", "1", ""]]
-    assert objects(here, sql)[0] == {"pathname": "/", "views": 2, "unset": None}
+    assert rows == [["pathname", "views", "unset"], ["\x1b[2Jx", "1", ""], ["/", "2", ""], ["/shop", "1", ""]]
+    assert objects(here, sql)[1] == {"pathname": "/", "views": 2, "unset": None}
     assert objects(here, "select x'00ff' as bytes") == [{"bytes": "00ff"}]
     formula = succeeded(here("query", "select '=1+1' as text", "--format", "csv"))
     assert formula.splitlines() == ["text", "'=1+1"]
@@ -153,6 +154,39 @@ def test_limits(db: Path, here: Command) -> None:
         done = here("query", sql, "--limit", "0", "--format", "jsonl", "--seconds", "0.05")
         assert done.returncode == 1
         assert "the query took longer than 0.05 s" in done.stderr
+
+
+def test_a_query_of_long_functions_ends(here: Command, db: Path) -> None:
+    """Its time is over after few instructions, long before SQLite calls a progress handler."""
+    numbers = "with recursive n(i) as (select 1 union all select i + 1 from n)"
+    for long in ("length(printf('%*d', 15000000, i))", "length(places(1900000 + i % 9))"):
+        done = here("query", f"{numbers} select sum({long}) from n", "--seconds", "0.1")
+        assert done.returncode == 1
+        assert "the query took longer than 0.1 s" in done.stderr
+
+
+def test_a_query_of_one_endless_function_ends(command: Command, db: Path) -> None:
+    """SQLite searches 6 MB of text at each of 6 million places, without a check for interrupts."""
+    endless = "select instr(hex(zeroblob(6000000)), hex(zeroblob(3000000)) || '1')"
+    done = command("query", endless, "--seconds", "0.1", "--db", str(db))
+    assert done.returncode == 1
+    assert "could not be interrupted" in done.stderr
+
+
+def test_functions_of_each_kind(here: Command, db: Path) -> None:
+    computed = {
+        "json_extract('{\"a\": 1}', '$.a')": 1,
+        "'{\"a\": 1}' ->> 'a'": 1,
+        "row_number() over ()": 1,
+        "sqrt(4)": 2.0,
+        "strftime('%Y', 0, 'unixepoch')": "1970",
+        "group_concat(value)": "7",
+        "printf('%05.1f', 1)": "001.0",
+    }
+    (row,) = objects(
+        here, f"select {', '.join(f'{sql} as c{n}' for n, sql in enumerate(computed))} from (select 7 as value)"
+    )
+    assert list(row.values()) == list(computed.values())
 
 
 REFUSED = {
@@ -182,6 +216,14 @@ REFUSED = {
     "extension": "select load_extension('x.so')",
     "two statements": "select 1; delete from event",
     "memory": "select zeroblob(900000000)",
+    "values of one row": f"select {', '.join(['zeroblob(15000000)'] * 60)}",
+    "values of one row that are computed": f"select {', '.join(['upper(hex(zeroblob(7000000)))'] * 60)}",
+    "places": "select length(places(1000000000))",
+    "places of a text": "select places('x')",
+    "places in a view's name": "with v_event as (select places(1000000000) as x) select length(x) from v_event",
+    "a pointer": "select hex(fts3_tokenizer('simple'))",
+    "a pattern": f"select 'x' like '{'%x' * 600}'",
+    "compile options": "select sqlite_compileoption_get(0)",
     "no SQL": "hello",
     "empty": "",
     "comment": "-- nothing",

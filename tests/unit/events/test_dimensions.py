@@ -55,7 +55,9 @@ def test_the_fields_equal_the_documented_ones() -> None:
         pytest.param(SCREEN_VIEW, {"name": "Home"}, "/Home", id="screen"),
         pytest.param(SCREEN_VIEW, {"name": "Home", "url": url("/p")}, "/Home", id="screen-name-before-url"),
         pytest.param(SCREEN_VIEW, {"name": "/Home"}, "//Home", id="screen-with-slash"),
-        pytest.param(SCREEN_VIEW, {"name": " "}, "/ ", id="screen-blank"),
+        pytest.param(SCREEN_VIEW, {"name": " "}, "/%20", id="screen-blank"),
+        pytest.param(SCREEN_VIEW, {"name": "Caf\u00e9? 100%"}, "/Caf%C3%A9%3F%20100%", id="screen-text"),
+        pytest.param(SCREEN_VIEW, {"name": "../a"}, "/a", id="screen-dots"),
         *(
             pytest.param(type_, {"url": url("/p"), "name": "Home"}, "/p", id=f"{type_}-url")
             for type_ in (EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN)
@@ -216,12 +218,14 @@ def test_the_context_fills_missing_fields() -> None:
         (" fr ; q=0.3 , de", "fr"),
         ("fr;q=0.3", "fr"),
         ("es-419", "es-419"),
+        ("de-x-2c7939a", "de"),
+        ("de-AT-u-ca-2c7939a;q=0.9, en", "de-AT"),
         ("", ""),
         ("*", ""),
         ("*;q=0.5, de", ""),
         (",de", ""),
         ("d\u00e9", ""),
-        ("en_US", ""),
+        ("en_US", "en-US"),
         ("x" * 9, ""),
         ("en-" + "x" * 300, ""),
         ("\udcff", ""),

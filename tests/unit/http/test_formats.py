@@ -114,6 +114,9 @@ def test_as_csv() -> None:
     response = table_response(("a",), [("é",), ("=1",)], {"limit": 2}, as_csv=True)
     assert (response.status, response.headers["Content-Type"]) == (200, "text/csv; charset=utf-8")
     assert response.body == "a\r\né\r\n'=1\r\n".encode()
+    marked = table_response(("a",), [("é",), ("=1",)], {"limit": 2}, as_csv=True, has_mark=True)
+    assert marked.body == b"\xef\xbb\xbf" + response.body
+    assert table_response(("a",), [], {}, as_csv=False, has_mark=True).body == b'{"data":[],"meta":{}}'
 
 
 def test_a_row_of_another_length_raises() -> None:

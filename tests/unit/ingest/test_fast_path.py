@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tally.ingest.fast_path import MAX_FIELDS, MAX_HEAD_BYTES, MAX_LINES, HeaderCache, read_plain
-from tests.support.app import App, MakeApp
+from tests.support.app import CHROME, App, MakeApp
 from tests.support.cases import cases
 
 BODY = b'{"type": "pageview"}'
@@ -212,19 +212,22 @@ def write_lock(app: App) -> Iterator[None]:
 
 async def test_both_paths_return_the_same_response(app: App, connect: Connect) -> None:
     website = await app.website()
-    for body in (view(website), {"website_id": website, "events": [view(website, f"/{n}") for n in range(50)]}):
+    warned = view(website) | {"referrer": "about:blank"}
+    for body in (view(website), {"website_id": website, "events": [view(website, f"/{n}") for n in range(49)]}, warned):
         fast, slow = await connect(), await connect()
         before = fast.aiohttp_requests
-        request = post(body, "Origin: https://www.example.com", "User-Agent: Mozilla/5.0 (X11; Linux)")
+        hints = ('Sec-CH-UA: "Not)A;Brand";v="8", "Brave";v="142"', "Sec-CH-UA-Mobile: ?0")
+        request = post(body, "Origin: https://www.example.com", f"User-Agent: {CHROME}", *hints)
         fast.writer.write(request)
         answer = await fast.answer()
         assert fast.aiohttp_requests == before, "the request is plain"
         slow.writer.write(request.replace(b"Host: localhost\r\n", b"Host: localhost\r\nContent-Encoding: identity\r\n"))
         assert await slow.answer() == answer
         assert slow.aiohttp_requests == before + 1
+        assert (b'"warnings":[{"index":0,"code":"without_referrer"' in answer[-1]) == (body is warned), answer
     (first, second) = app.sql(
-        "select count(*), count(distinct visitor), count(distinct hostname), max(platform) from event where id % 2 = 0"
-        " union all select count(*), count(distinct visitor), count(distinct hostname), max(platform) from event"
+        "select count(*), count(distinct visitor), count(distinct browser), max(platform) from event where id % 2 = 0"
+        " union all select count(*), count(distinct visitor), count(distinct browser), max(platform) from event"
     )
     assert first[1:] == second[1:] == (1, 1, 0)
     assert second[0] == 102

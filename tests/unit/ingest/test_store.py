@@ -146,14 +146,14 @@ def refuse_rows(app: App, table: str, condition: str = "true") -> None:
     connection.close()
 
 
-@pytest.fixture
-def poisoned(app: App) -> None:
-    """Make the database refuse the page /poison."""
+def refuse_poison(app: App) -> None:
+    """Make the database refuse the page /poison. Commands refuse a database with a trigger: add websites before."""
     refuse_rows(app, "event", "new.pathname = (select id from label where text = '/poison')")
 
 
-async def test_a_failing_request_does_not_fail_others(app: App, poisoned: None) -> None:
+async def test_a_failing_request_does_not_fail_others(app: App) -> None:
     website = await app.website()
+    refuse_poison(app)
     with write_lock(app):
         paths = ["/a", "/poison", "/b", "/c"]
         sent = [asyncio.create_task(app.collect(view(website, path), ip="203.0.113.9")) for path in paths]
@@ -172,9 +172,10 @@ async def test_a_failing_request_does_not_fail_others(app: App, poisoned: None) 
     assert app.sql("select pageviews from visit") == [(3,)]
 
 
-async def test_a_failing_request_is_rolled_back(app: App, poisoned: None) -> None:
+async def test_a_failing_request_is_rolled_back(app: App) -> None:
     """Neither the database nor memory changes: the visit, the labels and the event_id are not stored."""
     website, key = await app.website(), await app.key()
+    refuse_poison(app)
     batch = {
         "website_id": website,
         "events": [
@@ -324,7 +325,7 @@ async def test_a_large_wal_is_truncated(app: App, monkeypatch: pytest.MonkeyPatc
     grown = app.store.log_bytes
     await app.store.tick()
     assert app.store.log_bytes == grown > 0
-    monkeypatch.setattr("tally.ingest.store.MAX_WAL_BYTES", 0)
+    monkeypatch.setattr("tally.storage.disk_space.FULL_LOG_BYTES", 0)
     await app.store.tick()
     assert app.store.log_bytes == 0
     assert (await app.collect(view(website, "/20"))).status == 202
@@ -380,7 +381,7 @@ async def test_a_deleted_database_file_refuses_events(app: App) -> None:
 
 async def test_other_readers_do_not_delay_periodic_tasks(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """A backup prevents the truncation of the WAL; it is tried again later, and nothing waits for it."""
-    monkeypatch.setattr("tally.ingest.store.MAX_WAL_BYTES", 0)
+    monkeypatch.setattr("tally.storage.disk_space.FULL_LOG_BYTES", 0)
     website = await app.website()
     assert (await app.collect(view(website))).status == 202
     reader = sqlite3.connect(app.db, isolation_level=None)
@@ -408,7 +409,7 @@ async def test_truncation_of_the_wal_is_not_retried_at_once(app: App, monkeypatc
 
     website = await app.website()
     assert (await app.collect(view(website))).status == 202
-    monkeypatch.setattr("tally.ingest.store.MAX_WAL_BYTES", 0)
+    monkeypatch.setattr("tally.storage.disk_space.FULL_LOG_BYTES", 0)
     monkeypatch.setattr("tally.ingest.store.truncate_wal", fail)
     for _ in range(20):
         with suppress(sqlite3.Error):

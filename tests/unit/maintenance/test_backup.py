@@ -33,6 +33,7 @@ from tally.storage.file_lock import lock_file
 from tally.timestamps import DAY_MS, SECOND_MS
 from tests.support.aged_database import built_database, sql
 from tests.support.app import NOON_MS, ROOT, ManualClock
+from tests.support.foreign_schema import FOREIGN
 from tests.support.process import Serve, clean_environment, until
 from tests.unit.cli.test_commands import OTHER_FILES, Done, noise, refused, succeeded
 
@@ -566,6 +567,26 @@ def test_a_file_that_is_not_a_backup_is_refused(kind: str, run: Run, db: Path, c
     after = {path.name: path.read_bytes() for path in db.parent.iterdir()}
     assert after.pop("analytics.db.lock", b"") == b""
     assert after == before
+
+
+@pytest.mark.parametrize(("words", "statement"), FOREIGN.items(), ids=FOREIGN)
+def test_a_backup_with_another_schema_is_refused(
+    words: str, statement: str, run: Run, db: Path, copy: Path, tmp_path: Path
+) -> None:
+    """A trigger, for example, could undo changes of passwords. The error says what differs, and nothing is changed."""
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        connection.execute(statement)
+    before = content_with_log(db)
+    refused(run("restore", copy), 1, str(copy), words)
+    assert content_with_log(db) == before
+    assert kept_beside(db) == []
+
+
+def test_a_backup_with_statistics_is_restored(run: Run, copy: Path) -> None:
+    """An administrator may have run `analyze`."""
+    with closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+        connection.execute("analyze")
+    assert succeeded(run("restore", copy)) == ""
 
 
 def test_restore_of_a_copy_with_its_log(run: Run, db: Path, copy: Path, tmp_path: Path) -> None:

@@ -8,7 +8,10 @@ the deleted content is overwritten in the file.
 import asyncio
 import json
 import sqlite3
+import time
 from collections.abc import Callable
+from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -295,6 +298,36 @@ def test_deletion_killed_before_every_step(db: Path) -> None:
 
 
 # --- concurrent writes
+
+
+def test_a_slow_machine_deletes_as_much_in_a_step(tmp_path: Path) -> None:
+    """Steps are amounts: with statements that take long, each of them deletes what it deletes otherwise."""
+    with closing(open_database(tmp_path / "analytics.db", create=True)) as connection:
+        labels = Labels()
+        with transaction(connection):
+            connection.executemany("insert into field_value values (1, 0, ?)", [(n,) for n in range(2_500)])
+            connection.executemany("insert into label (text) values (?)", [(f"text {n}",) for n in range(1_000)])
+            version = deletion.watch_labels(connection, labels)
+            candidates = [label for (label,) in connection.execute("select id from label where text like 'text %'")]
+        connection.set_trace_callback(lambda statement: time.sleep(0.02 * statement.startswith("/* deletion.rows")))
+        deleted = list[int]()
+        while not deleted or deleted[-1]:
+            before = connection.total_changes
+            with transaction(connection):
+                deletion.delete_rows(connection, 1)
+            deleted.append(connection.total_changes - before)
+        assert deleted == [1_000, 1_000, 500, 0]
+        with transaction(connection):
+            assert deletion.delete_labels(connection, labels, version, candidates)
+        assert len(candidates) == 750
+        with transaction(connection):
+            connection.execute("create table large (content blob)")
+            connection.execute("insert into large values (zeroblob(800000))")
+        connection.execute("drop table large")
+        free = [connection.execute("pragma freelist_count").fetchone()[0]]
+        while deletion.free_pages(connection):
+            free.append(connection.execute("pragma freelist_count").fetchone()[0])
+        assert {before - after for before, after in pairwise(free)} == {64}
 
 
 def test_late_events_are_deleted(db: Path) -> None:

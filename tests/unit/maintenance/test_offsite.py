@@ -25,6 +25,7 @@ from tally.offsite.destination import DestinationError, StoredFile, require_same
 from tally.timestamps import DAY_MS
 from tally.transfer.increments import Restored
 from tests.support.app import NOON_MS, OWNER, ManualClock
+from tests.support.foreign_schema import FOREIGN
 from tests.support.process import by_root
 from tests.support.read_api import Site, SyncApp, custom, sync_app_at, view
 
@@ -53,7 +54,7 @@ class Folder:
     def files(self, limit: int | None = 6) -> list[StoredFile]:
         return usable((StoredFile(path.name, path.stat().st_size) for path in self.path("").iterdir()), limit)
 
-    def get(self, name: str) -> Iterator[bytes]:
+    def get(self, name: str, size: int) -> Iterator[bytes]:
         yield self.path(name).read_bytes()
 
     def delete(self, name: str) -> None:
@@ -184,6 +185,20 @@ def test_what_increments_restore(sender: Sender, folder: Folder, tmp_path: Path)
     for table in ("import", "import_range", "import_id"):
         assert rows(got.path, f"select count(*) from {table}") == [(0,)], "they are no import that can be undone"
     assert rows(got.path, "select email from account") == [(OWNER,)]
+
+
+@pytest.mark.parametrize("words", ["the table 'more' is not part of Tally", "the table account is another"])
+def test_a_backup_with_another_schema_is_not_restored(
+    sender: Sender, folder: Folder, tmp_path: Path, words: str
+) -> None:
+    with closing(sqlite3.connect(sender.sync_app.app.db, isolation_level=None)) as connection:
+        connection.execute(FOREIGN[words])
+    sender.pass_time()
+    (backup,) = folder.stored.backups
+    with pytest.raises(BackupError) as refused:
+        fetched(folder, tmp_path / "elsewhere")
+    assert backup.name in str(refused.value)
+    assert words in str(refused.value)
 
 
 def test_events_that_the_backup_has_are_not_restored_again(sender: Sender, folder: Folder, tmp_path: Path) -> None:

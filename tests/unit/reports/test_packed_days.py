@@ -301,7 +301,7 @@ def test_queries_of_event_data_take_no_turn(harness: RollupHarness) -> None:
     def hold() -> bool:
         with cache.turn():
             is_held.set()
-            return is_counted.wait(5)
+            return is_counted.wait(60)
 
     with ThreadPoolExecutor(1) as threads, snapshot(harness.reader):
         holding = threads.submit(hold)

@@ -4,11 +4,12 @@ The tests use real processes: several that create or migrate the same file at on
 of a migration, or at each single write (strace counts the system calls and sends SIGKILL).
 """
 
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import count
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
+from tally.maintenance.backup import open_immutable
 from tally.storage.database import (
     APPLICATION_ID,
     MIGRATIONS,
@@ -26,8 +28,11 @@ from tally.storage.database import (
     connect_reader,
     connect_writer,
     open_database,
+    open_unchanged,
 )
+from tally.storage.schema_check import differences
 from tests.support.app import ROOT
+from tests.support.foreign_schema import FOREIGN
 from tests.support.process import clean_environment, need_strace
 from tests.support.selection import first_of
 
@@ -81,6 +86,37 @@ def test_a_new_file_has_every_table_of_schema_sql(path: Path) -> None:
         plain.executescript((ROOT / "schema.sql").read_text())
         expected = plain.execute("select type, name, tbl_name, sql from sqlite_schema order by 1, 2").fetchall()
     assert shape(path) == expected
+
+
+@pytest.mark.parametrize(("kind", "name"), [("trigger", "undo"), ("view", "v")])
+def test_a_file_with_a_trigger_or_a_view_is_refused(path: Path, kind: str, name: str) -> None:
+    """By a start, by commands and by what only reads."""
+    make(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(FOREIGN[f"has a {kind}"])
+    for refuses in (make, open_unchanged, lambda path: open_database(path, create=False)):
+        with pytest.raises(BadDatabase, match=f"has a {kind} that is not part of Tally.*'{name}'"):
+            refuses(path)
+
+
+@pytest.mark.parametrize("connect", [connect_reader, connect_writer, open_unchanged, open_immutable])
+def test_no_connection_trusts_the_schema(path: Path, connect: Callable[[Path], sqlite3.Connection]) -> None:
+    make(path)
+    with closing(connect(path)) as connection:
+        assert connection.execute("pragma trusted_schema").fetchone() == (0,)
+
+
+def test_a_column_of_a_migration_is_where_schema_sql_has_it(path: Path) -> None:
+    """SQLite adds it at the end of the table's statement; schema.sql may have it elsewhere, with a comment."""
+    script = (ROOT / "schema.sql").read_text()
+    column = re.search(r"\n  time_zone .*,.*", script[script.index("create table website (") :])
+    assert column is not None
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(script.replace(column[0], ""))
+        connection.execute("alter table website add column " + column[0].partition(",")[0])
+        assert differences(connection) == ""
+        connection.execute("alter table website add column more text")
+        assert differences(connection) == "the table website is another than that of Tally"
 
 
 def test_each_file_has_a_salt_of_its_own(tmp_path: Path) -> None:

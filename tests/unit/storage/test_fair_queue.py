@@ -1,6 +1,8 @@
 """tally/storage/fair_queue.py and tally/api/single_flight.py: the order of queries, and shared results."""
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -36,6 +38,22 @@ async def test_waiting_queries_of_a_key_are_bounded() -> None:
     queue.request("b")
     queue.withdraw("a", waiting[0])
     queue.request("a")
+
+
+async def test_a_full_queue_refuses_a_random_request() -> None:
+    """Each of those that wait and the new one equally often, and as many wait as before."""
+    refused = [0, 0, 0]
+    for _ in range(600):
+        queue = FairQueue([1], 2)
+        await queue.request("a")
+        waiting = [queue.request_or_refuse("a") for _ in range(3)]
+        assert queue.waiting == 2
+        (place,) = [place for place, future in enumerate(waiting) if future.done()]
+        refused[place] += 1
+        assert waiting[place].result() is None
+        queue.withdraw("a", waiting[place])
+        assert (queue.busy, queue.waiting) == (1, 2)
+    assert min(refused) > 100
 
 
 async def test_a_cancelled_wait_takes_no_slot() -> None:
@@ -112,3 +130,25 @@ async def test_a_cancelled_request_does_not_cancel_others() -> None:
     await asyncio.gather(first, return_exceptions=True)
     work.end.set()
     assert await second == 1
+
+
+async def test_an_error_of_shared_work_is_freed_with_its_request() -> None:
+    """No cycle of references keeps it, with the frames in its traceback, until the next collection of garbage."""
+
+    class Refused(Exception):
+        pass
+
+    async def work(is_gone: IsGone) -> None:
+        raise Refused
+
+    flights, gone = SingleFlight[None](), list[weakref.ref[Refused]]()
+    gc.disable()
+    try:
+        try:
+            await flights.do("a", lambda: False, work)
+        except Refused as refused:
+            gone.append(weakref.ref(refused))
+        await asyncio.sleep(0)
+        assert [ref() for ref in gone] == [None]
+    finally:
+        gc.enable()

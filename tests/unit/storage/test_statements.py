@@ -474,7 +474,7 @@ OTHERS: dict[str, Query] = {
     "values_of_day": sql.values_of_day(W, 0, 0),
     "folded": sql.folded(W, [0]),
     "last_kept": sql.last_kept(W),
-    "first_day": sql.first_day(W),
+    "first_event": sql.first_event(W),
 }
 
 

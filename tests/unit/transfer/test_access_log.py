@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tally.events.validation import Rejection
 from tally.storage.database import open_database
-from tally.transfer import access_log, importer
+from tally.transfer import importer, log_text, values
 from tally.transfer.chunks import Sizes
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events
@@ -29,6 +30,7 @@ IPHONE = (
     "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko)"
     " Version/17.5 Mobile/15E148 Safari/604.1"
 )
+GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 GERMAN, AMERICAN = "193.99.144.80", "8.8.8.8"
 
 
@@ -75,7 +77,7 @@ LOG = [
     combined("/pricing", method="POST"),
     combined("/old", status=301),
     combined("/missing", status=404),
-    combined("/", agent="Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"),
+    combined("/", agent=GOOGLEBOT),
     combined("/", agent="curl/8.0"),
     combined("/", agent="-"),
     "not a line of a log",
@@ -85,8 +87,8 @@ LOG = [
 def test_figures_are_those_of_the_log(imports: Imports) -> None:
     assert imports.take("access-log", "\n".join(LOG)) == "4"
     assert (
-        "skipped: 3 requests of crawlers and programs, 2 redirects and errors, 1 assets, 1 requests other than GET"
-        in imports.errors
+        "skipped: 2 redirects and errors, 2 requests of crawlers and programs, 1 assets, 1 requests other than GET,"
+        " 1 requests without a User-Agent" in imports.errors
     )
     assert "line 12: invalid_line" in imports.errors
     assert imports.totals() == {"pageviews": 4, "visitors": 3, "visits": 3, "events": 0}
@@ -111,7 +113,7 @@ def test_a_log_is_compressed_or_zipped(imports: Imports, tmp_path: Path) -> None
 
 
 LINES: dict[str, tuple[str, Any]] = {
-    "common": (f'{GERMAN} - - [18/Nov/2024:09:00:00 +0000] "GET / HTTP/1.1" 200 12', {"browser": ""}),
+    "common": (f'{GERMAN} - - [18/Nov/2024:09:00:00 +0000] "GET / HTTP/1.1" 200 12\n', {"browser": ""}),
     "virtual host": (combined("/a", before="example.com:443 "), {"hostname": "example.com", "pathname": "/a"}),
     "subdomain": (combined(before="shop.example.com "), {"hostname": "shop.example.com"}),
     "other host": (combined(before="example.org "), Skip("requests to other hosts")),
@@ -132,20 +134,229 @@ LINES: dict[str, tuple[str, Any]] = {
     "Caddy's other types": (caddy(resp_headers={"Content-Type": ["image/png"]}), Skip("assets")),
     "Caddy's crawlers": (caddy(agent="GPTBot/1.0"), Skip("requests of crawlers and programs")),
     "Caddy's POST": (caddy(method="POST"), Skip("requests other than GET")),
-    "Caddy's other entries": ('{"level":"info","msg":"serving"}', Skip("entries that are no requests")),
     "Caddy's odd values": (caddy(ts=[]), "invalid_field"),
     "cut JSON": (caddy()[:40], "invalid_line"),
+    "a field before the referrer": (
+        combined().replace(" 512 ", " 512 0.003 "),
+        {"browser": "Chrome", "referrer": ""},
+    ),
+    "a field before the status": (combined().replace(" 200 ", " 0.003 200 "), {"browser": "Chrome"}),
+    "fields in quotes before the referrer": (
+        combined(referrer="https://r.example/").replace(" 512 ", ' 512 "10.0.0.1:80" "0.003" '),
+        {"browser": "Chrome", "referrer": "r.example"},
+    ),
+    "the referrer last": (
+        combined(referrer=CHROME, agent="https://r.example/"),
+        {"browser": "Chrome", "referrer": "r.example"},
+    ),
+    "no referrer": (combined().replace('"-" ', ""), "invalid_line"),
+    "no referrer and an end": (combined().replace('"-" ', "") + "\n", {"browser": "Chrome", "referrer": ""}),
+    "Googlebot after another field": (
+        combined(agent=GOOGLEBOT).replace(" 512 ", " 512 0.003 "),
+        Skip("requests of crawlers and programs"),
+    ),
+    "Googlebot after a quote that is not escaped": (
+        combined(agent=GOOGLEBOT, referrer='https://r.example/?q="a" b'),
+        Skip("requests of crawlers and programs"),
+    ),
+    "quotes that are not escaped": (
+        combined(referrer='https://r.example/?q="a b" c') + "\n",
+        {"browser": "Chrome", "referrer": "r.example"},
+    ),
+    "quotes of Apache": (combined(referrer=r"https://r.example/?q=\"a b\" c"), {"referrer": "r.example"}),
+    "quotes of nginx": (combined(referrer=r"https://r.example/?q=\x22a b\x22 c"), {"referrer": "r.example"}),
+    "a User-Agent without quotes": (combined().replace(f'"{CHROME}"', CHROME) + "\n", "invalid_line"),
+    "other fields in quotes": (combined().replace(f'"{CHROME}"', "") + "\n", "invalid_line"),
+    "Windows": (combined() + "\r\n", {"browser": "Chrome"}),
+    "NULs before": ("\0" * 500 + combined(), {"browser": "Chrome"}),
+    "a NUL within": (combined("/a\0b"), {"pathname": "/a\0b"}),
+    "NULs alone": ("\0" * 500, "invalid_line"),
+    "two addresses": (combined(before="198.51.100.7, "), {"visitor": f"198.51.100.7 {CHROME}"}),
+    "a private address first": (combined(before="10.0.0.1, "), {"visitor": f"{GERMAN} {CHROME}"}),
+    "a proxy's address": (
+        combined(address="10.0.0.1") + f' "{GERMAN}, 10.0.0.9"',
+        {"visitor": f"{GERMAN} {CHROME}", "country": "DE"},
+    ),
+    "a private address alone": (combined(address="10.0.0.1") + ' "-"', {"visitor": f"10.0.0.1 {CHROME}"}),
+    "the host in place of a dash (OVH)": (
+        combined().replace(" - - ", " shop.example.com - "),
+        {"hostname": "shop.example.com", "country": "DE"},
+    ),
+    "another host in place of a dash": (
+        combined().replace(" - - ", " example.org - "),
+        Skip("requests to other hosts"),
+    ),
+    "the host in quotes": (combined(before='"shop.example.com" '), {"hostname": "shop.example.com"}),
+    "the host after the time": (combined().replace('] "', '] shop.example.com "'), {"hostname": "shop.example.com"}),
+    "a server without a name": (combined(before="_ "), {"hostname": "example.com", "country": "DE"}),
+    "the end of an address": (combined(address=".99.144.80"), "invalid_line"),
+    "ISO 8601": (combined(time="2024-11-18T09:00:00+00:00"), {"timestamp": 1731920400000}),
+    "a leap second": (combined(time="31/Dec/2016:23:59:60 +0000"), {"timestamp": 1483228799000}),
+    "no leap second": (combined(time="31/Dec/2016:22:59:60 +0000"), "invalid_field"),
     "a bad time": (combined(time="99/Foo/2024:09:00:00 +0000"), "invalid_field"),
 }
 
 
 @cases(("line", "expected"), LINES.values(), ids=LINES)
 def test_lines(imports: Imports, line: str, expected: Any) -> None:
-    (found,) = imports.items("access-log", line)
+    found, *warnings = imports.items("access-log", line)
+    assert len(warnings) == (isinstance(found, dict) and not found["browser"])
     if isinstance(expected, dict):
+        found["referrer"] = values.referrer(found["referrer"])
         assert {name: found[name] for name in expected} == expected
     else:
         assert expected in (found, getattr(found, "code", None))
+
+
+def of_nginx(**more: Any) -> str:
+    """Return a line of nginx with `log_format escape=json` and usual keys."""
+    entry = {
+        "time_local": "18/Nov/2024:09:00:00 +0000",
+        "remote_addr": GERMAN,
+        "request": "GET /a?utm_source=x HTTP/1.1",
+    }
+    entry |= {
+        "status": "200",
+        "body_bytes_sent": "512",
+        "http_referrer": "https://r.example/",
+        "http_user_agent": CHROME,
+    }
+    return json.dumps(entry | more)
+
+
+def of_traefik(**more: Any) -> str:
+    """Return a line of Traefik whose configuration keeps headers."""
+    entry = {"ClientAddr": f"{GERMAN}:4711", "ClientHost": GERMAN, "DownstreamContentSize": 19, "DownstreamStatus": 200}
+    entry |= {"RequestHost": "shop.example.com", "RequestMethod": "GET", "RequestPath": "/a?utm_source=x"}
+    entry |= {"RouterName": "a@docker", "StartUTC": "2024-11-18T09:00:00.25Z", "level": "info", "msg": ""}
+    entry |= {"time": "2024-11-18T09:00:01Z", "request_User-Agent": CHROME, "request_Referer": "https://r.example/"}
+    return json.dumps(entry | more)
+
+
+EXPECTED = {"pathname": "/a", "utm_source": "x", "referrer": "r.example", "browser": "Chrome", "country": "DE"}
+JSON_LINES: dict[str, tuple[str, Any]] = {
+    "nginx": (of_nginx(), EXPECTED | {"timestamp": 1731920400000, "hostname": "example.com"}),
+    "nginx with other keys": (
+        json.dumps(
+            {"@timestamp": "2024-11-18T09:00:00+00:00", "clientip": GERMAN, "method": "GET", "uri": "/a"}
+            | {
+                "args": "utm_source=x",
+                "status": 200,
+                "referer": "https://r.example/",
+                "agent": CHROME,
+                "vhost": "example.com",
+            }
+        ),
+        EXPECTED | {"timestamp": 1731920400000},
+    ),
+    "nginx by $msec": (of_nginx(time_local=None, msec="1731920400.250"), {"timestamp": 1731920400250}),
+    "nginx without escape=json": (
+        of_nginx(http_referrer="https://r.example/?q=XXaXX").replace("XX", r"\x22"),
+        EXPECTED,
+    ),
+    "a letter without escape=json": (
+        of_nginx(http_referrer="https://XX.example/").replace("XX", r"\xC3\xA9"),
+        {"referrer": "xn--9ca.example"},
+    ),
+    "nginx behind a proxy": (
+        of_nginx(remote_addr="10.0.0.1", http_x_forwarded_for=f"{GERMAN}, 10.0.0.2"),
+        {"country": "DE", "visitor": f"{GERMAN} {CHROME}"},
+    ),
+    "nginx's crawlers": (of_nginx(http_user_agent=GOOGLEBOT), Skip("requests of crawlers and programs")),
+    "nginx's POST": (of_nginx(request="POST / HTTP/1.1"), Skip("requests other than GET")),
+    "nginx's errors": (of_nginx(status="404"), Skip("redirects and errors")),
+    "nginx's language": (of_nginx(http_accept_language="de-de,de;q=0.8"), {"language": "de-DE"}),
+    "a log without User-Agents": (of_nginx(http_user_agent=None), {"browser": "", "country": "DE"}),
+    "no method": (of_nginx(request=None, request_uri="/a"), "invalid_line"),
+    "no time": (of_nginx(time_local=None), "invalid_field"),
+    "Apache": (
+        json.dumps(
+            {
+                "time": "2024-11-18T09:00:00.000Z",
+                "remoteIP": GERMAN,
+                "host": "example.com",
+                "request": "/a",
+                "method": "GET",
+            }
+            | {"query": "?utm_source=x", "status": "200", "userAgent": CHROME, "referer": "https://r.example/"}
+        ),
+        EXPECTED,
+    ),
+    "Elastic Common Schema": (
+        json.dumps(
+            {"@timestamp": "2024-11-18T09:00:00Z", "client": {"ip": GERMAN}, "user_agent": {"original": CHROME}}
+            | {
+                "http": {
+                    "request": {"method": "GET", "referrer": "https://r.example/"},
+                    "response": {"status_code": 200},
+                }
+            }
+            | {"url": {"path": "/a", "query": "utm_source=x"}}
+        ),
+        EXPECTED,
+    ),
+    "Traefik": (of_traefik(), EXPECTED | {"hostname": "shop.example.com", "timestamp": 1731920400250}),
+    "Traefik's crawlers": (
+        of_traefik(**{"request_User-Agent": "GPTBot/1.0"}),
+        Skip("requests of crawlers and programs"),
+    ),
+    "Traefik's other types": (of_traefik(**{"downstream_Content-Type": "text/css"}), Skip("assets")),
+    "Traefik for others": (of_traefik(RequestHost="example.org"), Skip("requests to other hosts")),
+    "no request": ('{"a": 1}', "invalid_line"),
+}
+
+
+@cases(("line", "expected"), JSON_LINES.values(), ids=JSON_LINES)
+def test_lines_of_json(imports: Imports, line: str, expected: Any) -> None:
+    found, *warnings = imports.items("access-log", line)
+    assert len(warnings) == (isinstance(found, dict) and not found["browser"])
+    if isinstance(expected, dict):
+        found["referrer"] = values.referrer(found["referrer"])
+        assert {name: found[name] for name in expected} == expected
+    else:
+        assert expected in (found, getattr(found, "code", None))
+
+
+def test_a_line_without_the_user_agent_of_the_others_is_rejected(imports: Imports) -> None:
+    """Otherwise a crawler whose line is cut would count as a person. In a log without them, lines are imported."""
+    cut = combined("/cut", agent=GOOGLEBOT)
+    content = "\n".join([LOG[0], cut[: cut.index(' "-"')], cut[: cut.index("+http")], cut[:60] + LOG[0], LOG[1], ""])
+    assert imports.take("access-log", content) == "2"
+    assert "line 2: invalid_line: The line has no User-Agent, as other lines of the file have" in imports.errors
+    assert "line 3: invalid_line: A quote of the line is not closed" in imports.errors
+    assert "line 4: invalid_line: The line has two times" in imports.errors
+    assert imports.list("browser") == {"Chrome": 2}
+
+
+@pytest.mark.parametrize("write", [combined, of_nginx], ids=["text", "JSON"])
+def test_a_cut_last_line_is_not_imported(imports: Imports, write: Callable[..., str]) -> None:
+    """It would count again with the complete file. A complete last line without its line break is imported."""
+    paths = [{"uri": f"/{n}"} if write is combined else {"request": f"GET /{n} HTTP/1.1"} for n in range(2)]
+    first, last = (write(**more) for more in paths)
+    for end in range(1, len(last)):
+        items = imports.items("access-log", f"{first}\n{last[:end]}")
+        assert [type(item) for item in items] == [dict, Rejection], last[:end]
+    assert imports.take("access-log", f"{first}\n{last}") == "2"
+    assert imports.take("access-log", f"{first}\n{last}\n") == "0"
+
+
+UNREADABLE: dict[str, tuple[str, str]] = {
+    "Caddy's other entries": ('{"level":"info","msg":"serving"}\n' * 3, "has no requests: turn on the access log"),
+    "Traefik without headers": (combined(agent="-") + ' 5 "a@docker" "http://10.0.0.1" 3ms\n', "has no User-Agents"),
+    "HAProxy without captures": (
+        combined(referrer="", agent="") + ' 40000 123 "in" "in" "a" 0 0 0 0 0 ---- 1 1 0 0 0 0 0 "" "" \n',
+        "has no User-Agents",
+    ),
+    "another JSON": ('{"a": 1}\n' * 3, "The JSON has no request that can be read"),
+}
+
+
+@cases(("content", "message"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_log_of_which_nothing_can_be_imported_is_an_error(imports: Imports, content: str, message: str) -> None:
+    assert imports.take("access-log", content, status=1) == ""
+    assert message in imports.errors
+    assert imports.take("access-log", content, "--dry-run", status=1) == ""
+    assert message in imports.errors
 
 
 PIECES = ['"', " ", "[", "]", "- ", "\\", "a", "200", "\t", '" "', '"\\""', "\N{NO-BREAK SPACE}"]
@@ -153,13 +364,13 @@ PIECES = ['"', " ", "[", "]", "- ", "\\", "a", "200", "\t", '" "', '"\\""', "\N{
 
 @settings(max_examples=500, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 200), st.sampled_from(PIECES), st.booleans()), max_size=3))
-def test_usual_lines_are_divided_as_by_the_pattern(changes: list[tuple[int, str, bool]]) -> None:
+def test_usual_lines_are_read_as_any_others(changes: list[tuple[int, str, bool]]) -> None:
     """A usual line, and lines in which some characters are inserted or replaced."""
     text = combined("/a?b=c", referrer="https://example.org/", agent="A (b) C")
     for at, piece, is_inserted in changes:
         text = text[:at] + piece + text[at + (0 if is_inserted else len(piece)) :]
-    found = access_log._LINE.match(text)
-    assert access_log._fields(text) == (found and found.groups())
+    usual = log_text.usual_request(text)
+    assert usual is None or log_text.any_request(text) == usual
 
 
 def test_addresses_are_not_stored(imports: Imports, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,7 +404,8 @@ def test_a_dry_run_stores_nothing(imports: Imports) -> None:
 
 
 HOSTILE: dict[str, tuple[bytes, str]] = {
-    "NUL": (b"\0" * 1_000, "is not UTF-8 text"),
+    "NUL": (b"\0" * 1_000, "invalid_line"),
+    "UTF-16": (combined().encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
     "a bomb": (gzip.compress(b" " * 100_000_000), "decompresses to more than 500 times its size"),
     "another encoding": (combined("/caf\xe9").encode("latin-1"), "invalid_text: The line is not UTF-8"),
     "a huge line": (b"x" * 3_000_000, "line_too_long"),
@@ -203,6 +415,32 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a time beyond all calendars": (caddy(ts=1e300).encode(), "invalid_field (timestamp)"),
     "nested": (b"{" * 900_000, "invalid_line"),
 }
+
+
+def test_lines_without_a_user_agent_are_counted(imports: Imports) -> None:
+    """The common format has none, and its crawlers count as people."""
+    line = combined().partition(' "-"')[0]
+    content = f"{line}\n{line.replace('GET /', 'GET /a')}\n{line}"
+    assert imports.take("access-log", content, "--dry-run") == "2024-11-18\t2"
+    assert "warnings: 2 without_user_agent" in imports.errors
+    assert "line 3: invalid_line: The last line has no line break and may be cut" in imports.errors
+    assert imports.take("access-log", content) == "2"
+    assert "warnings: 2 without_user_agent" in imports.errors
+
+
+def test_nuls_after_a_crash_cost_no_other_line(imports: Imports) -> None:
+    """At the beginning, between two lines and within one, in the first kilobyte."""
+    for nuls in (b"\0", b"\0" * 100):
+        found = imports.items("access-log", b"%b%b\n%b%b\n" % (nuls, LOG[0].encode(), nuls, LOG[1].encode()))
+        assert [item["pathname"] for item in found] == ["/", "/pricing"]
+    broken = LOG[0].encode().replace(b"GET", b"G\0T")
+    assert imports.take("access-log", broken + b"\n" + LOG[1].encode() + b"\n") == "1"
+
+
+def test_a_referrer_that_is_none_costs_no_pageview(imports: Imports) -> None:
+    content = combined(referrer="about:blank") + "\n" + combined("/a", referrer="x" * 9_000) + "\n"
+    assert imports.take("access-log", content, "--strict") == "2"
+    assert "warnings: 2 without_referrer" in imports.errors
 
 
 @cases(("content", "message"), HOSTILE.values(), ids=HOSTILE)

@@ -130,3 +130,55 @@ def test_bad_rows_are_reported_with_their_lines(imports: Imports, end: str) -> N
 
 def test_each_country_has_a_name() -> None:
     assert set(CODE_OF_COUNTRY.values()) == set(COUNTRIES)
+
+
+def test_rows_of_one_microsecond_that_differ_in_parameters_are_two_events(imports: Imports) -> None:
+    rows = [row(name="select_item", parameters={"item": item, "seats": 2}) for item in ("a", "b")]
+    # One that is not read tells rows apart too.
+    rows += [row(name="select_item", parameters={"item": "a", "seats": 2, "batch_ordering_id": n}) for n in (1, 2)]
+    assert imports.take("ga4", json.dumps(rows)) == "4"
+    for one in rows:
+        one["event_params"].reverse()
+    assert imports.take("ga4", "\n".join(map(json.dumps, rows))) == "0"
+    assert "skipped 4 duplicates" in imports.errors
+
+
+LANGUAGES = {
+    "German": "# Startdatum: 20240326\n# Enddatum: 20240404\n\nDatum,Aktive Nutzer\n20240326,3\n",
+    "Dutch": "# Startdatum: 20240326\n# Einddatum: 20240404\n\nDatum,Actieve gebruikers\n20240326,3\n",
+    "French": "# Date de début : 20240326\n# Date de fin : 20240404\n\nDate,Utilisateurs actifs\n20240326,3\n",
+    "Spanish": "Fecha,Usuarios activos\n20240326,3\n",
+    "Japanese": "# 開始日: 20240326\n# 終了日: 20240404\n\n日付,アクティブ ユーザー\n20240326,3\n",
+    "another language than English": "# Alkaa: 20240326\n# Päättyy: 20240404\n\nPäivä,Käyttäjät\n20240326,3\n",
+}
+
+
+@cases(("language", "content"), LANGUAGES.items())
+def test_a_report_in_another_language_is_refused_with_its_name(imports: Imports, language: str, content: str) -> None:
+    assert imports.take("ga4", content, status=1) == ""
+    assert f"is a report in {language}: choose English" in imports.errors
+
+
+def test_no_more_lines_are_rejected_than_there_are(imports: Imports) -> None:
+    """An array may have all of its objects on one line: each counts as a line."""
+    broken = [row() | {"event_timestamp": "x"} for _ in range(2)]
+    assert imports.take("ga4", json.dumps([*broken, row()])) == "1"
+    assert "rejected 2 of 3 lines" in imports.errors
+    assert imports.take("ga4", json.dumps(broken), status=1) == ""
+    assert "rejected 2 of 2 lines" in imports.errors
+    assert imports.take("ga4", json.dumps(broken), "--dry-run", status=1) == ""
+    assert "invalid lines: 2 of 2" in imports.errors
+    assert imports.take("ga4", "\n".join(map(json.dumps, broken)), status=1) == ""
+    assert "rejected 2 of 2 lines" in imports.errors
+
+
+@pytest.mark.parametrize("format", ["ga4", "tally", "matomo", "access-log"])
+def test_an_empty_file_is_an_error_with_strict(imports: Imports, format: str) -> None:
+    for content in ("", "\n\n", "\ufeff"):
+        assert imports.take(format, content) == "0"
+        assert "is empty: nothing was imported" in imports.errors
+        assert imports.take(format, content, "--dry-run") == ""
+        assert "is empty" in imports.errors
+        assert imports.take(format, content, "--strict", status=1) == ""
+        assert "is empty: nothing was imported" in imports.errors
+        assert imports.take(format, content, "--strict", "--dry-run", status=1) == ""

@@ -1,5 +1,6 @@
 """tally/transfer/goatcounter.py: an export is imported by the command; the figures are those of its rows."""
 
+import bz2
 import csv
 import gzip
 import io
@@ -86,6 +87,11 @@ def test_figures_are_those_of_the_rows(imports: Imports) -> None:
         (row("x" * 300, Event="1"), {"event_name": "x" * 200}),
         (row(Referrer="a letter", Referrer_scheme="o"), {"pathname": "/"}),
         (row(Date="yesterday"), "invalid_field"),
+        (row(Date="2016-12-31T23:59:60Z"), {"timestamp": 1483228799000}),
+        (row(Referrer="Email", Referrer_scheme="g"), {"utm_source": "Email"}),
+        (row(Referrer="RSS", Referrer_scheme="g"), {"utm_source": "RSS"}),
+        (row(Referrer="www.reddit.com", Referrer_scheme="g"), {"referrer": "reddit.com"}),
+        (row(Referrer="Slack Chat", Referrer_scheme="g"), {"referrer": "slack.com"}),
     ],
     ids=lambda value: str(value)[:40],
 )
@@ -109,7 +115,12 @@ BROKEN: dict[str, tuple[str | bytes, int, str]] = {
     "words after a quote": (HEAD + '"a" b,\n' + GOOD, 0, "line 2: invalid_csv: A quoted field is not closed"),
     "another encoding": (HEAD.encode() + b"\xff\n" + GOOD.encode(), 0, "line 2: invalid_text"),
     "a huge line": (HEAD + "x" * 2_000_000 + "\n" + GOOD, 0, "line 2: line_too_long"),
-    "NUL": (HEAD.encode() + b"a\0\n", 1, "is not UTF-8 text"),
+    "NUL": (HEAD.encode() + b"a\0\n" + GOOD.encode(), 0, "line 2: invalid_csv"),
+    "a database": (b"SQLite format 3\0\x10\0\x01", 1, "is not UTF-8 text"),
+    "UTF-16": ((HEAD + GOOD).encode("utf-16"), 1, "is UTF-16 text: save it as UTF-8"),
+    "UTF-16 without a mark": ((HEAD + GOOD).encode("utf-16-le"), 1, "is UTF-16 text: save it as UTF-8"),
+    "UTF-16, big-endian": ((HEAD + GOOD).encode("utf-16-be"), 1, "is UTF-16 text: save it as UTF-8"),
+    "another compression": (bz2.compress((HEAD + GOOD * 900).encode()), 1, "is not UTF-8 text"),
 }
 
 

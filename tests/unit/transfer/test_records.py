@@ -31,7 +31,10 @@ def table(source: Source, start: int) -> Iterator[Record]:
 # Objects of 4 KB, so that some cross the blocks in which files are read.
 LARGE = [{"id": id, "text": '}\n{ \\" [' * 500} for id in range(200)]
 FILES: dict[str, tuple[Callable[[Source, int], Iterator[Record]], str, list[Any]]] = {
-    "lines": (lines, "a\n\nb", [b"a", b"", b"b"]),
+    "lines": (lines, "a\n\nb", [b"a", b"b"]),
+    "many empty lines": (lines, "a" + "\n" * 100 + "b" + "\r\n" * 50 + "c", [b"a", b"b\r", b"\r", b"c"]),
+    "empty lines between rows": (table, "a,b\n" + "\n" * 90 + "1,2" + "\r\n" * 80 + "3,4", [["1", "2"], ["3", "4"]]),
+    "empty lines in a field": (table, 'a,b\n1,"' + "\n" * 70 + '"\n3,4', [["1", "\n" * 70], ["3", "4"]]),
     "rows": (table, 'a,b\n1,2\n"x\n""y"",",3\r\n\n4,5', [["1", "2"], ['x\n"y",', "3"], ["4", "5"]]),
     "rows with errors": (table, 'a,b\n"1,2\n3,4\n5,"6"\n', [UNCLOSED, ["3", "4"], ["5", "6"]]),
     "tabs": (table, "a\tb\n1\\t2\t\\N\n['\\'']\t\"\n", [["1\t2", ""], ["['\\'']", '"']]),
@@ -39,6 +42,9 @@ FILES: dict[str, tuple[Callable[[Source, int], Iterator[Record]], str, list[Any]
     "an array": (json_objects, json.dumps(LARGE), LARGE),
     "arrays": (json_objects, json.dumps(LARGE[:3]) + "\r\n" + json.dumps(LARGE[3:], indent=2) + "\n\n", LARGE),
     "no objects": (json_objects, "[\n]\n", []),
+    "marked lines": (lines, "\ufeffa\nb\n", [b"a", b"b"]),
+    "marked rows": (table, "\ufeffa,b\n1,2\n3,4\n", [["1", "2"], ["3", "4"]]),
+    "marked objects": (json_objects, "\ufeff" + json.dumps(LARGE[:9]) + "\n\ufeff" + json.dumps(LARGE[9:]), LARGE),
 }
 
 
@@ -51,7 +57,7 @@ def test_records_from_any_of_them_on(
         found = list(divide(source, 0))
         values = [json.loads(value) if divide is json_objects else value for value, _, _ in found if value is not None]
         assert values == expected
-        assert sum(size for _, size, _ in found) == len(content)
+        assert sum(size for _, size, _ in found) == len(content.encode())
         assert sum(number for _, _, number in found) == content.count("\n") + (not content.endswith("\n"))
         at = 0
         # Of many, the first ones and some that follow a block.
@@ -139,7 +145,7 @@ def test_rows_do_not_depend_on_blocks(tmp_path: Path, drawn: list[bytes], block:
     expected = rows_one_by_one(content)
     with pytest.MonkeyPatch.context() as patch, open_source(str(path)) as source:
         patch.setattr(files, "_BLOCK_BYTES", block)
-        whole = [*Table(source, lambda columns: None, allow_nul=True).records(0)]
+        whole = [*Table(source, lambda columns: None).records(0)]
         assert whole[0] == (None, 4, 1)
         found = [
             ("width" if isinstance(value, Rejection) and "fields" in value.message else value, *more)
@@ -148,7 +154,7 @@ def test_rows_do_not_depend_on_blocks(tmp_path: Path, drawn: list[bytes], block:
         assert found == [tuple(record) for record in expected]
         # From any of its records on.
         at = 4 + sum(size for _, size, _ in expected[:start])
-        assert [*Table(source, lambda columns: None, allow_nul=True).records(at)] == whole[1 + start :]
+        assert [*Table(source, lambda columns: None).records(at)] == whole[1 + start :]
 
 
 @pytest.mark.parametrize("after", range(1, 9))

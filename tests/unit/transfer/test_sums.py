@@ -515,3 +515,37 @@ def test_lines_of_sums_that_are_rejected(imports: Imports, changed: dict[str, An
     sent = {"type": "imported_sum", "day": "2024-03-26", "field": "pathname", "value": "/", "visitors": 1} | changed
     imports.take("tally", json.dumps(sent) + "\n", status=1)
     assert f"({field}): " in imports.errors or "missing_field: A sum needs some of" in imports.errors
+
+
+def test_older_exports_of_plausible(imports: Imports) -> None:
+    """Sources are names, without the column of referrers, and exit pages have their exits alone."""
+    visits = "visitors,visits,visit_duration,bounces"
+    sources = [("Google", "", 5), ("Hacker News", "", 4), ("blog.example.org", "", 3), ("Letter", "", 2), ("", "", 9)]
+    files = {
+        "imported_sources_20240326_20240404.csv": f"date,source,utm_medium,{visits}\n"
+        + "".join(f"2024-03-26,{name},{medium},{n},{n},{60 * n},1\n" for name, medium, n in sources),
+        "imported_exit_pages_20240326_20240404.csv": "date,exit_page,visitors,exits\n2024-03-26,/pricing,4,5\n",
+    }
+    take(imports, "plausible", sums_files.archive(files))
+    assert imports.list("referrer", "visitors") == {"google.com": 5, "news.ycombinator.com": 4, "blog.example.org": 3}
+    assert imports.list("utm_source", "visitors") == {"Letter": 2}
+    assert imports.list("channel", "visitors") == {
+        "Direct": 9,
+        "Organic search": 5,
+        "Organic social": 4,
+        "Referral": 5,
+    }
+    (page,) = imports.site.data("exit-pages?" + RANGE)
+    assert (page["value"], page["visits"]) == ("/pricing", 5)
+
+
+def test_rows_of_zeros_are_no_sums(imports: Imports) -> None:
+    """They would keep another system's figures of those days out."""
+    head = "# Start date: 20240326\n# End date: 20240329\n\nNth day,Active users\n"
+    assert take(imports, "ga4", head + "0000,3\n0001,0\n0002,0\n") == "1"
+    assert "skipped: 2 rows whose figures are all 0" in imports.errors
+    zeros = {"type": "imported_sum", "day": "2024-03-28", "field": "country", "value": "DE", "visitors": 0, "visits": 0}
+    assert take(imports, "tally", json.dumps(zeros)) == "0"
+    assert imports.site.json(f"stats?{RANGE}")["meta"]["imported"]["days"] == 1
+    assert int(take(imports, "plausible", plausible_archive(ALL[1:2]))) > 0
+    assert imports.site.data(f"stats?{RANGE}")["visitors"] == 3 + of_day(ALL[1])["visitors"]

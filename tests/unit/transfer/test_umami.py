@@ -8,6 +8,7 @@ from typing import Any
 from tally.transfer.records import Skip
 from tests.support.cases import cases
 from tests.support.imports import Imports
+from tests.support.sums_files import archive
 
 # As psql and Umami Cloud name them.
 COLUMNS = (
@@ -97,8 +98,20 @@ def test_rows(imports: Imports, given: dict[str, str], expected: Any) -> None:
 
 
 def test_a_file_without_the_columns_is_refused(imports: Imports) -> None:
-    assert imports.take("umami", "x,y\n/,3\n", status=1) == ""
+    assert imports.take("umami", "path,count\n/,3\n", status=1) == ""
     assert "has no column event_id, session_id, created_at, url_path, event_type in its first line" in imports.errors
+
+
+def test_umamis_own_export_is_refused_with_what_to_do(imports: Imports) -> None:
+    names = ("events", "pages", "referrers", "browsers", "os", "devices", "countries")
+    own = archive({f"{name}.csv": "x,y\n/,3\n" for name in names})
+    cloud = archive({"data/website_event.csv": export(ROWS[:2]), "data/session.csv": "a\n"})
+    for content in (own, "x,y\n/,3\n", archive({"pages.csv": "x,y\n/,3\n"})):
+        assert imports.take("umami", content, status=1) == ""
+        assert "is Umami's own export, which has sums without dates and cannot be imported" in imports.errors
+    assert imports.take("umami", cloud, status=1) == ""
+    assert "is a data export of Umami Cloud: unpack it and name its website_event.csv" in imports.errors
+    assert imports.take("umami", archive({"website_event.csv": export(ROWS[:2])})) == "2"
 
 
 def test_a_column_that_occurs_twice_is_refused(imports: Imports) -> None:
@@ -112,3 +125,9 @@ def test_rows_of_the_table_alone(imports: Imports) -> None:
     columns = ("event_id", "session_id", "created_at", "url_path", "event_type")
     assert imports.take("umami", export(ROWS[:2], columns)) == "2"
     assert imports.list("hostname") == {"example.com": 2}
+
+
+def test_a_file_without_rows_is_empty(imports: Imports) -> None:
+    assert imports.take("umami", export([])) == "0"
+    assert "is empty: nothing was imported" in imports.errors
+    assert imports.take("umami", export([]), "--strict", status=1) == ""

@@ -169,6 +169,35 @@ def test_all_days_begin_with_the_first_event_that_is_left(imports: Imports) -> N
     assert begins == ["2026-10-29", "2026-11-17"]
 
 
+def test_days_of_an_import_alone_need_no_rows(imports: Imports) -> None:
+    """On a full disk there is no space to put the rows of packed days back: where all are of the import, none is."""
+    day = NOON_MS // 86_400_000 - 20
+    own = [
+        {"id": n, "type": "pageview", "timestamp": (day + n % 3) * 86_400_000 + n, "pathname": "/"} for n in range(90)
+    ]
+    mixed = [{"type": "pageview", "timestamp": (day + 3) * 86_400_000, "pathname": "/other"}]
+    work = imports.sync_app.app.background_work.builder.work
+    imports.take("tally", json.dumps(mixed[0]))
+    imports.take(
+        "tally", "".join(json.dumps(one) + "\n" for one in [*own, own[0] | {"timestamp": (day + 3) * 86_400_000}])
+    )
+    imports.sync_app.run(work())
+    assert imports.sql("select count(*) from event") == [(0,)]
+    assert imports.sql("select count(*) from packed_day") == [(4,)]
+    with contextlib.closing(writing_connection(imports.db)) as connection:
+        with transaction(connection):
+            undo.begin(connection, 1, 2, NOON_MS)
+        while connection.execute("select progress from import where number = 2").fetchone()[0].startswith("[0,"):
+            with transaction(connection):
+                assert undo.step(connection, 1, 2)
+    assert imports.sql("select count(*) from event") == [(2,)], "those of the day that has another event"
+    imports.command("--undo", "2")
+    imports.sync_app.run(work())
+    assert imports.site.data("stats?from=2026-10-01&to=2026-11-18")["pageviews"] == 1
+    with contextlib.closing(connect_reader(imports.db)) as reader:
+        assert [one for one in verdicts(reader, 1) if one.fault] == []
+
+
 def test_duplicates_stay(imports: Imports) -> None:
     """Rows from before the import are kept, also if its file has them; those of the import alone are deleted."""
     lines = [{"id": n, "type": "pageview", "timestamp": NOON_MS, "pathname": f"/{n}", "visitor": "a"} for n in range(4)]

@@ -348,8 +348,9 @@ class ReadClient(Reader):
         """Raw events.
 
         Newest first (timestamp, then id), of every type but heatmap. For the next page, send `meta.next_cursor`
-        as `cursor` with the same website, range, zone and filters; pages stay stable while events arrive. In CSV
-        the next page is in the `Link` header. Responses never contain a session_id, an address or a User-Agent.
+        as `cursor` with the same website, range, zone and filters; pages stay stable while events arrive, but
+        for the fields of visits, which later pages have as they then are. In CSV the next page is in the `Link`
+        header. Responses never contain a session_id, an address or a User-Agent.
         """
         return cast(
             EventsAnswer,

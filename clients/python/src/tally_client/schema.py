@@ -41,6 +41,9 @@ class EventFields(TypedDict):
     # When it happened, for events sent late. Milliseconds since 1970, or ISO 8601 (UTC without an offset). At
     # most 72 hours old and 5 minutes ahead. Default: now.
     timestamp: NotRequired[int | str | None]
+    # How long before its arrival at the server it happened, in milliseconds: for events that a client has kept,
+    # also if the client's clock is wrong. At most 72 hours. Takes precedence over `timestamp`.
+    age_ms: NotRequired[int | None]
     platform: NotRequired[str | None]
     app_version: NotRequired[str | None]
     os_version: NotRequired[str | None]
@@ -74,7 +77,7 @@ class ScreenView(EventFields):
     """A screen of an app was viewed."""
 
     type: Literal["screen_view"]
-    # The screen's name. Its pathname is a slash and this name.
+    # The screen's name. Its pathname is a slash and this name, percent-encoded as a path.
     name: str
     url: NotRequired[str | None]
     referrer: NotRequired[str | None]
@@ -192,6 +195,35 @@ class CollectAnswer(TypedDict):
     rejected: int
     # One entry per rejected event. Absent if there is none.
     errors: NotRequired[list[EventError]]
+    # What accepted events are stored without: one entry for each field that broke its rule. Absent if there is
+    # none.
+    warnings: NotRequired[list[EventWarning]]
+
+
+class EventWarning(TypedDict):
+    # The place in `events`, from 0; 0 for a single event.
+    index: int
+    code: EventWarningCode
+    # The field that broke its rule, or its limit.
+    field: str
+
+
+# - `without_FIELD`: the event is stored without the field. - `without_query`: the query of `url` holds a
+# control character; the event is stored without it. - `without_event_data`: the website, or the client, has
+# reached the day's limit of event_data. - `value_cut`: the field is longer than its maximum and was cut.
+EventWarningCode: TypeAlias = Literal[
+    "without_referrer",
+    "without_query",
+    "without_language",
+    "without_device",
+    "without_browser",
+    "without_os",
+    "without_os_version",
+    "without_platform",
+    "without_app_version",
+    "value_cut",
+    "without_event_data",
+]
 
 
 class EventError(TypedDict):
@@ -1205,10 +1237,19 @@ class RejectedAnswer(TypedDict):
     meta: RejectedMeta
 
 
+class RejectedEventsWarnings(TypedDict):
+    code: EventWarningCode
+    events: int
+
+
 class RejectedEvents(TypedDict):
     events: int
     # The reasons that occurred, the most frequent first.
     reasons: list[RejectedReason]
+    # Events that were stored without a field that broke its rule, or with one that was cut, the most frequent
+    # first. They are counted, and are no part of `events`, `reasons` and `days`. As CSV, their reason is
+    # `incomplete`.
+    warnings: list[RejectedEventsWarnings]
     # One entry per day, in order, without gaps.
     days: list[RejectedDay]
     # Newest first; for each code the newest ten that differ are kept, for 30 days.
@@ -1263,7 +1304,7 @@ class RejectedReason(TypedDict):
 
 # The reason that a code belongs to.
 RejectedReasonName: TypeAlias = Literal[
-    "crawler", "excluded", "origin", "invalid", "rate", "quota", "too_late", "unavailable"
+    "crawler", "excluded", "origin", "invalid", "rate", "quota", "too_late", "unavailable", "incomplete"
 ]
 
 
@@ -1288,6 +1329,17 @@ RejectedCode: TypeAlias = Literal[
     "excluded_country",
     "excluded_page",
     "excluded_hostname",
+    "without_referrer",
+    "without_query",
+    "without_language",
+    "without_device",
+    "without_browser",
+    "without_os",
+    "without_os_version",
+    "without_platform",
+    "without_app_version",
+    "value_cut",
+    "without_event_data",
 ]
 
 

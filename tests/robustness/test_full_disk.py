@@ -1,0 +1,166 @@
+"""A disk that an import, background work or other programs fill: events are collected on, and every way out works.
+
+The tests run the real server, and its process for imports, on a small file system.
+"""
+
+import gzip
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.robustness.test_min_free_disk import EMAIL, PASSWORD, Browser, fill, make_database
+from tests.support.app import CHROME
+from tests.support.process import Command, Serve, Server, until
+
+MB = 1_000_000
+MINIMUM = 40 * 1_048_576 // 20
+TOO_LITTLE = "too little free space"
+
+
+def lines(count: int) -> bytes:
+    """Return a file whose rows take more than ten times its size."""
+    rng = random.Random(1)
+    found = [
+        f'{{"id":{n},"type":"pageview","timestamp":{1_704_067_200_000 + n % 280 * 86_400_000 + n % 86_000 * 1_000},'
+        f'"visitor":"{rng.randrange(60_000)}","pathname":"/p{rng.randrange(3_000)}"}}\n'
+        for n in range(count)
+    ]
+    return gzip.compress("".join(found).encode(), 6)
+
+
+class Installation:
+    """A server with two websites, of which the first gets an import."""
+
+    def __init__(self, place: Path, serve: Serve) -> None:
+        self.place, self.db = place, place / "analytics.db"
+        self.website, self.other, self.key = make_database(self.db)
+        self.server: Server = serve(db=self.db)
+        self.browser = Browser(self.server)
+        assert self.browser.ask("POST", "/api/account/login", {"email": EMAIL, "password": PASSWORD}).status == 200
+        self.path = f"/api/account/websites/{self.website}/imports"
+        self.longest_log = 0
+
+    def collect(self) -> int:
+        event = {"type": "pageview", "url": "https://example.org/", "website_id": self.other}
+        return self.server.request("POST", "/api/collect", event, {"User-Agent": CHROME}).status
+
+    def free(self) -> int:
+        disk = os.statvfs(self.place)
+        return disk.f_bavail * disk.f_frsize
+
+    def state(self) -> Any:
+        log = Path(f"{self.db}-wal")
+        self.longest_log = max(self.longest_log, log.stat().st_size if log.exists() else 0)
+        return self.browser.ask("GET", self.path).json["data"]
+
+    def has(self, *states: str) -> bool:
+        upload = self.state()["upload"]
+        return (upload["state"] if upload else "none") in states
+
+    def upload(self, content: bytes) -> None:
+        sent = {"name": "a.gz", "format": "tally", "size": len(content)}
+        assert self.browser.ask("POST", f"{self.path}/upload", sent).status == 201
+        for offset in range(0, len(content), MB):
+            piece = content[offset : offset + MB]
+            assert self.browser.ask("PATCH", f"{self.path}/upload?offset={offset}", piece).status == 200
+        until(lambda: self.has("checked"), 120)
+
+    def run(self) -> None:
+        """Import until the import is over or has stopped."""
+        assert self.browser.ask("POST", self.path, {}).status == 202
+        until(lambda: self.has("interrupted", "none"), 300)
+
+
+@pytest.fixture
+def stopped(disk: Path, serve: Serve) -> Installation:
+    """An import that has stopped because another program has taken most of the disk."""
+    one = Installation(disk, serve)
+    one.upload(lines(40_000))
+    fill(disk, 8 * MB)
+    one.run()
+    return one
+
+
+def test_an_import_stops_before_events_are_refused(stopped: Installation) -> None:
+    data = stopped.state()
+    assert (data["upload"]["state"], data["imports"][0]["state"]) == ("interrupted", "interrupted")
+    assert TOO_LITTLE in data["upload"]["error"]
+    assert 0 < data["imports"][0]["events"] < 40_000
+    assert stopped.free() > MINIMUM
+    # Background work builds the days of the import meanwhile.
+    for _ in range(20):
+        assert stopped.collect() == 202
+        time.sleep(0.25)
+    assert stopped.free() > MINIMUM
+    # The log is emptied while the import writes: it had what was left of the disk.
+    assert stopped.longest_log < 4 * MB
+    # With space, the import continues where it stopped.
+    (stopped.place / "others").unlink()
+    stopped.run()
+    (found,) = stopped.state()["imports"]
+    assert (found["state"], found["events"], found["duplicates"]) == ("complete", 40_000, 0)
+
+
+def test_the_command_stops_too(disk: Path, serve: Serve, command: Command, tmp_path: Path) -> None:
+    one = Installation(disk, serve)
+    file = tmp_path / "a.gz"
+    file.write_bytes(lines(40_000))
+    fill(disk, 8 * MB)
+    words = ("import", str(file), "--website", one.website, "--db", str(one.db))
+    done = command(*words)
+    assert (done.returncode, TOO_LITTLE in done.stderr) == (1, True)
+    assert one.state()["imports"][0]["state"] == "interrupted"
+    assert one.collect() == 202
+    # Without a server the command empties the log itself.
+    one.server.terminate()
+    done = command(*words)
+    assert (done.returncode, TOO_LITTLE in done.stderr) == (1, True)
+    assert one.free() > MINIMUM
+
+
+@pytest.mark.parametrize("way", ["remove the upload", "undo", "delete the website", "retention"])
+def test_ways_out_of_a_full_disk(stopped: Installation, way: str, command: Command) -> None:
+    """Another program takes the rest of the disk. What frees space works, and then events are accepted."""
+    one = stopped
+    if way == "remove the upload":
+        # It is small: the rest is what another program gives back.
+        (one.place / "given back").write_bytes(b"\0" * 2 * MB)
+    fill(one.place, 0)
+    until(lambda: one.collect() == 503)
+    until(lambda: not Path(f"{one.db}.reserve").exists())
+    size = one.db.stat().st_size
+    if way == "remove the upload":
+        assert one.browser.ask("DELETE", f"{one.path}/upload", {}).status == 200
+        assert one.state()["upload"] is None
+        (one.place / "given back").unlink()
+    elif way == "undo":
+        assert one.browser.ask("POST", f"{one.path}/1/undo", {}).status == 202
+        until(lambda: one.state()["imports"][0]["state"] == "undone", 300)
+    elif way == "delete the website":
+        gone = one.browser.ask("DELETE", f"/api/account/websites/{one.website}", {"domain": "example.com"})
+        assert gone.status == 202
+        until(lambda: not list(Path(f"{one.db}.uploads").iterdir()))
+    else:
+        done = command("retention", one.website, "30", "--yes", "--db", str(one.db))
+        assert done.returncode == 0, done.stderr
+    until(lambda: one.collect() == 202, 300)
+    if way != "remove the upload":
+        until(lambda: one.db.stat().st_size < size, 300)
+    assert one.server.terminate() == 0
+
+
+def test_the_reserve_is_taken_again(disk: Path, serve: Serve) -> None:
+    one = Installation(disk, serve)
+    reserve = Path(f"{one.db}.reserve")
+    until(lambda: reserve.exists() and reserve.stat().st_blocks * 512 >= MINIMUM - 4_096)
+    fill(disk, 0)
+    until(lambda: not reserve.exists())
+    assert "its reserve is given up" in one.server.stderr()
+    (disk / "others").unlink()
+    until(reserve.exists)
+    assert one.server.terminate() == 0
+    assert not reserve.exists()
