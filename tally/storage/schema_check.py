@@ -58,19 +58,19 @@ def _schema(connection: sqlite3.Connection) -> Schema:
 def _parts(sql: str) -> list[str]:
     """Return the parts of a statement between its commas, sorted: columns and constraints of a table."""
     parts, depth = [""], 0
-    for token in _tokens(sql):
-        depth += (token == "(") - (token == ")")
-        if token == "," and depth == 1:
+    for lexeme in _tokens(sql):
+        depth += (lexeme == "(") - (lexeme == ")")
+        if lexeme == "," and depth == 1:
             parts.append("")
         # The outer parentheses are no part of a column, which may be the first or the last one.
-        elif (token, depth) in (("(", 1), (")", 0)):
-            parts += [token, ""]
+        elif (lexeme, depth) in (("(", 1), (")", 0)):
+            parts += [lexeme, ""]
         else:
-            parts[-1] += f" {token}"
+            parts[-1] += f" {lexeme}"
     return sorted(parts)
 
 
 def _tokens(sql: str) -> Iterator[str]:
-    for token in _TOKEN.findall(sql):
-        if not token.startswith(("--", "/*")):
-            yield token
+    for lexeme in _TOKEN.findall(sql):
+        if not lexeme.startswith(("--", "/*")):
+            yield lexeme

@@ -359,10 +359,10 @@ class _Import:
         with transaction(self._connection):
             if self._state.labels_were_swept():
                 self._labels = Labels()
-            # Again: they may have been deleted since the chunk was read.
-            for source, days in _days_of(lines).items():
-                unpacked_days.reopen(self._connection, self._website, days, [source])
-            if self._state.another_wrote():
+            # Again: they may have been deleted since the chunk was read, and its visits were loaded without them.
+            sources = _days_of(lines).items()
+            reopened = [unpacked_days.reopen(self._connection, self._website, days, [one]) for one, days in sources]
+            if any([*reopened, self._state.another_wrote()]):
                 self._load_visits(chunk.lines[before.done :])
             self._state.begin(before)
             caches = self._labels, self._visits, self._used

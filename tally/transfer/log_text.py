@@ -93,7 +93,7 @@ def any_request(text: str) -> Request | Rejection | None:
         return UNCLOSED
     if len(_TIME.findall(text)) > 1:
         return TWO_LINES
-    at = next((n for n, token in enumerate(tokens) if token[0] == _BRACKETED and _TIME.match(f"[{token[1]}")), None)
+    at = next((n for n, (kind, word) in enumerate(tokens) if kind == _BRACKETED and _TIME.match(f"[{word}")), None)
     if at is None:
         return None
     quoted = [n for n, (kind, _) in enumerate(tokens) if kind == _QUOTED and n > at]

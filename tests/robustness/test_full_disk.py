@@ -148,7 +148,8 @@ def test_ways_out_of_a_full_disk(stopped: Installation, way: str, command: Comma
         done = command("retention", one.website, "30", "--yes", "--db", str(one.db))
         assert done.returncode == 0, done.stderr
     until(lambda: one.collect() == 202, 300)
-    if way != "remove the upload":
+    # Free pages are given back while the disk has too little space for events; other ways free enough without them.
+    if way == "undo":
         until(lambda: one.db.stat().st_size < size, 300)
     assert one.server.terminate() == 0
 

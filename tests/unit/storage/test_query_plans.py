@@ -73,7 +73,7 @@ NAME = re.compile(r"/\* ([a-z_]+)\.([a-z_]+) \*/")
 HOUSEKEEPING = re.compile(
     # The views are those of the command query, on a connection of its own (tests/unit/cli/test_query.py).
     r"(?:begin|begin immediate|begin exclusive|commit|rollback|create temp view {}"
-    r"|pragma [a-z_]+(?: *= *\S+|\(\d+\))?)",
+    r"|pragma [a-z_]+(?: *= *\S+|\((?:\d+|truncate)\))?)",
     re.IGNORECASE,
 )
 # schema.sql: the tables that grow with traffic or with time, and the keys by which their rows may be found; accounts,
