@@ -26,7 +26,7 @@ from tally.maintenance.backup import backups
 from tally.resources import tally_version
 from tally.settings import Settings
 from tally.storage.database import MAX_WAL_BYTES, BadDatabase, log_of
-from tally.storage.disk_space import min_free_bytes
+from tally.storage.disk_space import disk_space
 from tally.timeranges import zone, zone_names
 from tally.timestamps import DAY_MS, HOUR_MS, SECOND_MS
 
@@ -291,10 +291,11 @@ def disk(case: Case) -> Iterator[Finding]:
     size = case.path.stat().st_size if case.path.is_file() else 0
     todo = "free space, or move the database to a larger disk; `retention` and then `compact` make it smaller"
     found = []
-    min_free = min_free_bytes(case.settings.min_free_disk * 1_000_000, shutil.disk_usage(directory).total)
+    space = disk_space(case.path, case.settings.min_free_disk * 1_000_000)
     words = f"{sized(free)} are free in {directory}"
-    if free < min_free:
-        words = f"{words}, less than --min-free-disk ({sized(min_free)}): events are refused (503)"
+    if space.is_low:
+        in_log = f", {sized(space.log_bytes)} of it needed for the database's log" if space.log_bytes else ""
+        words = f"{words}{in_log}, less than --min-free-disk ({sized(space.min_bytes)}): events are refused (503)"
         found.append(fault("disk", words, f"{todo}; or lower --min-free-disk"))
     elif free < MIN_FREE_BYTES:
         found.append(fault("disk", f"{words}: when it is full, events are refused (503)", todo))
