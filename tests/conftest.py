@@ -27,7 +27,7 @@ from tally.settings import Settings
 from tally.web.components import IngestEngine, ReportEngine, group_commit
 from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countries
 from tests.support.process import Command, Serve, Server, accept_interrupts, clean_environment
-from tests.support.selection import Amount, amount, is_worker, seconds_of, set_amount
+from tests.support.selection import Amount, amount, has_turn, is_worker, seconds_of, set_amount
 
 # Examples have no deadline: the speed of the machine decides nothing. With a planted fault the failing example is not
 # shrunk: only the failure is needed.
@@ -144,7 +144,11 @@ def is_selected(item: pytest.Item) -> bool:
     runs_by_default = not reason_not_to_run(item)
     if amount() is Amount.default:
         return runs_by_default
-    return amount() is not Amount.rest or not runs_by_default or bool(item.get_closest_marker("random_examples"))
+    if amount() is not Amount.rest:
+        return True
+    has_examples = bool(item.get_closest_marker("random_examples"))
+    takes_turns = has_examples or bool(item.get_closest_marker("in_turn"))
+    return (has_examples or not runs_by_default) and (not takes_turns or has_turn(item.nodeid))
 
 
 def reason_not_to_run(item: pytest.Item) -> str:

@@ -2,33 +2,15 @@
 // events. Pure, except for the nodes it creates.
 
 import { h } from "../shared/dom.js";
+import { FILTERS, fieldName } from "../shared/fields.js";
 import { number } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 
 const t = await texts("rejected");
 
+// Fields by which nothing is filtered.
 /** @type {Record<string, string>} */
-const NAMES = {
-  pathname: t("page"),
-  referrer: t("referrer"),
-  country: t("country"),
-  browser: t("browser"),
-  os: t("os"),
-  device: t("device"),
-  language: t("language"),
-  hostname: t("hostname"),
-  utm_source: t("utm_source"),
-  utm_medium: t("utm_medium"),
-  utm_campaign: t("utm_campaign"),
-  utm_content: t("utm_content"),
-  utm_term: t("utm_term"),
-  platform: t("platform"),
-  app_version: t("app_version"),
-  os_version: t("os_version"),
-  browser_version: t("browser_version"),
-  region: t("region"),
-  city: t("city"),
-  event_name: t("event_name"),
+const OTHERS = {
   experiment: t("experiment"),
   variant: t("variant"),
   goal: t("goal"),
@@ -39,11 +21,15 @@ const NAMES = {
 };
 
 /**
- * Returns the title of a field as the pages show it.
+ * Returns the name of a field, as the first word of a cell.
  *
  * @param {string} field
  */
-export const fieldTitle = (field) => NAMES[field] || field;
+export function fieldTitle(field) {
+  if (!FILTERS.includes(field)) return OTHERS[field] || field;
+  const name = fieldName(field);
+  return name[0].toUpperCase() + name.slice(1);
+}
 
 /**
  * Returns the section; null without rows. `rows`: `folded` of the read API's answer.

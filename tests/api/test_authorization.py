@@ -17,11 +17,11 @@ from analytics_server import build_app
 from tally.accounts.api_keys import revoke_api_key
 from tally.api.auth import AUTH
 from tally.api.definitions import GOALS, KINDS
-from tally.api.reports import REPORTS
 from tally.settings import Settings
 from tally.web.routes import ROUTES
 from tests.support.app import Answer, App, MakeApp
 from tests.support.cases import cases
+from tests.support.endpoints import ENDPOINTS
 from tests.support.page_client import PASSWORD, PageClient, logged_in
 
 OTHER = "other@example.com"
@@ -51,29 +51,15 @@ CONTENTS: dict[str, dict[str, Any]] = {
 }
 LOGIN = {"email": OTHER, "password": "not the password"}
 
-# The only reports that share links show, written out, so that a row in REPORTS alone does not publish another one.
-SHOWN_BY_LINKS = {
-    *("stats", "timeseries", "top", "top/{field}", "event-names", "entry-pages", "exit-pages", "events", "realtime"),
-    "annotations",
-}
-# Required parameters of reports.
-QUERIES = {
-    "top": "?fields=os,pathname",
-    "funnel": "?step=pathname:/&step=pathname:/a",
-    "journeys": "?start=pathname:/",
-    "event-data": "?event_name=signup",
-    "heatmap": "?pathname=/",
-}
-
 
 def report_rows() -> Iterator[Row]:
     """Yield the rows of all reports: keys and sessions may read all of them, share links some."""
-    for report in REPORTS:
-        query = QUERIES.get(report.path, "")
-        yield Row(f"GET /api/v1/websites/{{id}}/{report.path}", READING, query=query)
-        yield Row(f"GET /api/account/websites/{{id}}/{report.path}", OWN_WEBSITE, query=query)
-        if report.path in SHOWN_BY_LINKS:
-            yield Row(f"GET /api/share/{{token}}/{report.path}", (404, 404, 404, 404, 404, 200), query=query)
+    for endpoint in ENDPOINTS:
+        path, query = endpoint.path, f"?{endpoint.query}"
+        yield Row(f"GET /api/v1/websites/{{id}}/{path}", READING, query=query)
+        yield Row(f"GET /api/account/websites/{{id}}/{path}", OWN_WEBSITE, query=query)
+        if endpoint.is_shared:
+            yield Row(f"GET /api/share/{{token}}/{path}", (404, 404, 404, 404, 404, 200), query=query)
 
 
 def definition_rows() -> Iterator[Row]:
@@ -189,7 +175,8 @@ def row_of(method: str, path: str) -> Row:
 
 
 def test_every_route_is_in_the_table() -> None:
-    assert [name for name in NAMES if name not in BY_ROUTE] == []
+    missing = [name for name in NAMES if name not in BY_ROUTE]
+    assert missing == [], "add reports to tests/support/endpoints.py, others to TABLE"
     assert len(BY_ROUTE) == len(TABLE)
     paths = {path for _, path in ROUTER}
     assert paths >= set(DEFAULT_PATHS)

@@ -25,68 +25,21 @@ from clients.generate import CLIENTS, FILES, operations, snake
 from tests.browser.customer_site import RecordingProxy, Reply, age_s
 from tests.browser.test_compat_packages import package
 from tests.support.app import ROOT, SAFARI_IPHONE, App, MakeApp, ManualClock
+from tests.support.endpoints import ENDPOINTS
 from tests.support.process import until
 
 GERMAN = "91.64.0.1"
 
 # Operation: arguments of the path, parameters, filters, and the request that they are.
-CALLS: dict[str, tuple[list[str], dict[str, Any], dict[str, Any], str]] = {
-    "listWebsites": ([], {"stats": "7d"}, {}, "?stats=7d"),
-    "getStats": (
-        [],
-        {"from": "2026-11-12", "to": "2026-11-18", "compare": "previous"},
-        {"country": ["DE", "FR"], "pathname^": "/doc", "prop.plan!": "free"},
-        "/stats?from=2026-11-12&to=2026-11-18&compare=previous&filter_country=DE&filter_country=FR"
-        "&filter_pathname%5E=/doc&filter_prop.plan!=free",
-    ),
-    "getTimeseries": ([], {"period": "today", "interval": "hour"}, {}, "/timeseries?period=today&interval=hour"),
-    "getTopLists": (
-        [],
-        {"fields": ["pathname", "browser"], "metrics": ["visits", "visitors"], "limit": 5},
-        {},
-        "/top?fields=pathname,browser&metrics=visits,visitors&limit=5",
-    ),
-    "getTop": (["pathname"], {"tz": "Europe/Berlin", "limit": 1}, {}, "/top/pathname?tz=Europe/Berlin&limit=1"),
-    "listEventNames": ([], {"limit": 1}, {}, "/event-names?limit=1"),
-    "listEntryPages": ([], {}, {"country": "DE"}, "/entry-pages?filter_country=DE"),
-    "listExitPages": ([], {}, {"pathname$": "b"}, "/exit-pages?filter_pathname$=b"),
-    "listEvents": ([], {"limit": 2}, {"type": "pageview"}, "/events?limit=2&filter_type=pageview"),
-    "getRealtime": ([], {}, {}, "/realtime"),
-    "getVitals": ([], {"by": "pathname", "metric": "cls"}, {}, "/vitals?by=pathname&metric=cls"),
-    "getExperiments": ([], {}, {}, "/experiments"),
-    "getHeatmap": (
-        [],
-        {"pathname": "/docs/a%20b"},
-        {"device": "desktop"},
-        "/heatmap?pathname=/docs/a%2520b&filter_device=desktop",
-    ),
-    "getHeatmapPages": ([], {}, {}, "/heatmap-pages"),
-    "getFunnel": (
-        [],
-        {"step": ["pathname:/", "event_name:sign up"]},
-        {},
-        "/funnel?step=pathname:/&step=event_name:sign+up",
-    ),
-    "getJourneys": ([], {"start": "pathname:/", "steps": 2}, {}, "/journeys?start=pathname:/&steps=2"),
-    "getEventData": (
-        [],
-        {"event_name": "sign up", "property": "plan"},
-        {},
-        "/event-data?event_name=sign+up&property=plan",
-    ),
-    "getRejectedEvents": (
-        [],
-        {"from": "2026-11-18", "to": "2026-11-18"},
-        {},
-        "/rejected?from=2026-11-18&to=2026-11-18",
-    ),
-    "getAnnotations": ([], {}, {}, "/annotations"),
-    "getSegments": ([], {}, {}, "/segments"),
-    "getGoalsReport": ([], {"period": "7d"}, {}, "/goals/report?period=7d"),
-    "getGoals": ([], {}, {}, "/goals"),
-    "getFunnels": ([], {}, {}, "/funnels"),
+CALLS: dict[str, tuple[tuple[str, ...], dict[str, Any], dict[str, Any], str]] = {
+    "listWebsites": ((), {"stats": "7d"}, {}, "?stats=7d"),
+    **{
+        endpoint.operation["operationId"]: (endpoint.arguments, *endpoint.given(), endpoint.request)
+        for endpoint in ENDPOINTS
+    },
 }
-EMPTY = {"getAnnotations", "getSegments", "getGoalsReport", "getGoals", "getFunnels"}  # what owners save
+# What owners save.
+EMPTY = {"getGoalsReport"} | {endpoint.operation["operationId"] for endpoint in ENDPOINTS if endpoint.is_saved}
 
 
 async def node(script: str, *arguments: Any) -> Any:
@@ -153,8 +106,13 @@ async def test_every_operation(app: App) -> None:
     website, key = await app.website(), await app.key()
     common: dict[str, Any] = {"website_id": website, "session_id": "session-of-ann"}
     events: list[dict[str, Any]] = [
-        {"type": "pageview", "url": "https://example.com/"},
-        {"type": "event", "event_name": "sign up", "event_data": {"plan": "pro"}, "url": "https://example.com/docs/b"},
+        {"type": "pageview", "url": "https://example.com/pricing"},
+        {
+            "type": "event",
+            "event_name": "signup",
+            "event_data": {"the plan": "pro"},
+            "url": "https://example.com/docs/b",
+        },
         {"type": "pageview", "url": "https://example.com/docs/b"},
         {"type": "vitals", "url": "https://example.com/docs/b", "vitals": {"cls": 0.02}},
         {"type": "heatmap", "url": "https://example.com/docs/a%20b", "viewport_width": 1440, "x": 0.5, "y": 30},

@@ -114,6 +114,7 @@ async def test_every_field_of_an_event(app: App) -> None:
     assert (await send(app, website, sent)).json["accepted"] == 1
     (row,) = await rows(app, website, key)
     assert {name: row[name] for name in row if name not in ("id", "visit", "country")} == {
+        **dict.fromkeys({*FIELDS} - {"country"}),
         "type": "event",
         "timestamp": "2026-11-18T11:00:00.000+00:00",
         "pathname": "/A%2Fb//c/",
@@ -126,15 +127,10 @@ async def test_every_field_of_an_event(app: App) -> None:
         "utm_source": "News Letter",
         "utm_medium": "E-mail",
         "utm_campaign": "a&b",
-        "utm_content": None,
-        "utm_term": None,
         "channel": "Email",
         "platform": " web ",
         "app_version": "1.2.3-rc.1",
         "os_version": "17.5",
-        "browser_version": None,
-        "region": None,
-        "city": None,
         "event_name": "caf\u00e9 " + ASTRAL,
         "event_data": {"plan": "pro", "price": 9.5, "new": True, "coupon": None, ASTRAL: 1},
         "vitals": None,

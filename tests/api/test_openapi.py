@@ -12,7 +12,7 @@ from contextlib import closing
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
 import pytest
 import schemathesis
@@ -36,17 +36,16 @@ from tally.accounts.api_keys import create_api_key
 from tally.accounts.definitions import Kind, add_definition
 from tally.accounts.share_links import change_share_link, create_share_link
 from tally.accounts.websites import add_website
-from tally.api.reports import REPORTS
 from tally.clock import Clock
 from tally.events import validation as events
-from tally.events.dimensions import PAGES
+from tally.events.dimensions import FIELDS, PAGES
 from tally.http import request_paths
 from tally.ingest import rejected_events
 from tally.storage.database import open_database
 from tally.web.routes import ROUTES
-from tests.model.reference import FIELDS
 from tests.support.app import OWNER, ROOT
 from tests.support.cases import cases
+from tests.support.endpoints import BY_PATH, ENDPOINTS, SAVED
 from tests.support.process import NO_RATE_LIMITS, Server, until
 
 SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
@@ -60,27 +59,9 @@ CHECKS = [
     response_headers_conformance,
 ]
 
-# Paths with the parameters filter_<field>.
-FILTERED = (
-    *("stats", "timeseries", "top", "top/{field}", "events", "event-names", "entry-pages", "exit-pages"),
-    "goals/report",
-)
-# Reports on vitals and experiments: filtered by dimensions only.
-FIELD_FILTERED = ("vitals", "experiments")
-# Heatmaps: filtered by the width of the viewport.
-HEATMAPS = ("heatmap", "heatmap-pages")
-# Reports on visits and events, which have a type.
-VISIT_REPORTS = ("funnel", "journeys", "event-data")
-REQUIRED_PARAMETERS: dict[str, dict[str, Any]] = {
-    "top": {"fields": "pathname,country"},
-    "funnel": {"step": ["pathname:/", "event_name:signup"]},
-    "journeys": {"start": "pathname:/pricing"},
-    "event-data": {"event_name": "signup"},
-}
-# Definitions that the owner has saved.
-SAVED = ("annotations", "segments", "goals", "funnels")
-WEBSITE_ENDPOINTS = (*FILTERED, "realtime", *FIELD_FILTERED, *HEATMAPS, *VISIT_REPORTS, "rejected", *SAVED)
-READ_PATHS = ("/api/v1/websites", *(f"/api/v1/websites/{{id}}/{name}" for name in WEBSITE_ENDPOINTS))
+# Parameters without which an endpoint does not answer.
+REQUIRED = {endpoint.path: parse_qs(endpoint.query) for endpoint in ENDPOINTS}
+READ_PATHS = ("/api/v1/websites", *(endpoint.template for endpoint in ENDPOINTS))
 BADGE_PATHS = ("/api/share/{token}/badge.svg", "/api/share/{token}/counter.svg")
 COLLECT_PATHS = ("/api/collect", "/api/v1/collect")
 
@@ -211,10 +192,7 @@ CODES = (
     + [("get", path, BADGE_CODES) for path in BADGE_PATHS]
     # /websites has no id, so it has no 404.
     + [("get", READ_PATHS[0], {status: codes for status, codes in READ_CODES.items() if status != "404"})]
-    + [
-        ("get", path, READ_CODES if path.endswith(("realtime", "rejected", *HEATMAPS, *SAVED)) else RANGE_CODES)
-        for path in READ_PATHS[1:]
-    ]
+    + [("get", endpoint.template, READ_CODES if endpoint.filters is None else RANGE_CODES) for endpoint in ENDPOINTS]
 )
 
 
@@ -247,15 +225,13 @@ def test_error_codes_equal_those_of_the_server() -> None:
     assert set(SCHEMAS["ErrorCode"]["enum"]) == kinds - {kind.code for kind in errors.OF_PAGES}
 
 
-@cases("name", [*FILTERED, *FIELD_FILTERED, *VISIT_REPORTS])
+@cases("name", [endpoint.path for endpoint in ENDPOINTS if endpoint.filters is not None])
 def test_every_field_is_a_filter(name: str) -> None:
     """Each dimension; for traffic also entry_page, exit_page, event_name and type."""
-    others = () if name in FIELD_FILTERED else ("type",) if name == "event-data" else ("event_name", "type")
-    others = ("entry_page", "exit_page", *others) if others else ()
-    operation = DOCUMENT["paths"][f"/api/v1/websites/{{id}}/{name}"]["get"]
+    others = BY_PATH[name].filters or ()
     filters = [
         p
-        for p in map(resolved, operation["parameters"])
+        for p in map(resolved, BY_PATH[name].operation["parameters"])
         if p["name"].startswith("filter_") and p["name"] != "filter_goal"
     ]
 
@@ -354,11 +330,6 @@ def test_the_document_has_every_public_route() -> None:
     documented = {(method.upper(), path) for path, item in DOCUMENT["paths"].items() for method in item}
 
     assert documented == {row for row in routed if row[0] not in ("HEAD", "OPTIONS")}
-
-
-def test_every_report_is_among_the_endpoints_of_these_tests() -> None:
-    missing = {report.path for report in REPORTS} - set(WEBSITE_ENDPOINTS)
-    assert not missing, f"add to FILTERED or another part of WEBSITE_ENDPOINTS: {missing}"
 
 
 @cases("number", range(len(events.TYPES)), ids=events.TYPES)
@@ -569,21 +540,15 @@ READ_CASES = [
     pytest.param(f"{SITE}/heatmap-pages", {}, {}, 200, id="pages with heatmaps"),
     pytest.param(f"{SITE}/heatmap-pages", {"limit": 1, "format": "csv"}, {}, 200, id="pages with heatmaps as csv"),
     pytest.param(f"{SITE}/heatmap-pages", {"filter_os": ["iOS"]}, {}, 400, id="a filter that heatmaps do not have"),
-    pytest.param(f"{SITE}/funnel", REQUIRED_PARAMETERS["funnel"], {}, 200, id="a funnel"),
-    pytest.param(f"{SITE}/funnel", REQUIRED_PARAMETERS["funnel"] | {"format": "csv"}, {}, 200, id="a funnel as csv"),
+    pytest.param(f"{SITE}/funnel", REQUIRED["funnel"], {}, 200, id="a funnel"),
+    pytest.param(f"{SITE}/funnel", REQUIRED["funnel"] | {"format": "csv"}, {}, 200, id="a funnel as csv"),
     pytest.param(f"{SITE}/funnel", {"step": ["pathname:/"]}, {}, 400, id="a funnel of one step"),
-    pytest.param(f"{SITE}/journeys", REQUIRED_PARAMETERS["journeys"], {}, 200, id="journeys"),
-    pytest.param(
-        f"{SITE}/journeys", REQUIRED_PARAMETERS["journeys"] | {"format": "csv"}, {}, 200, id="journeys as csv"
-    ),
+    pytest.param(f"{SITE}/journeys", REQUIRED["journeys"], {}, 200, id="journeys"),
+    pytest.param(f"{SITE}/journeys", REQUIRED["journeys"] | {"format": "csv"}, {}, 200, id="journeys as csv"),
     pytest.param(f"{SITE}/journeys", {}, {}, 400, id="journeys without start or end"),
-    pytest.param(
-        f"{SITE}/journeys", REQUIRED_PARAMETERS["journeys"] | {"steps": "6"}, {}, 400, id="journeys of six steps"
-    ),
-    pytest.param(f"{SITE}/event-data", REQUIRED_PARAMETERS["event-data"], {}, 200, id="event_data"),
-    pytest.param(
-        f"{SITE}/event-data", REQUIRED_PARAMETERS["event-data"] | {"format": "csv"}, {}, 200, id="event_data as csv"
-    ),
+    pytest.param(f"{SITE}/journeys", REQUIRED["journeys"] | {"steps": "6"}, {}, 400, id="journeys of six steps"),
+    pytest.param(f"{SITE}/event-data", REQUIRED["event-data"], {}, 200, id="event_data"),
+    pytest.param(f"{SITE}/event-data", REQUIRED["event-data"] | {"format": "csv"}, {}, 200, id="event_data as csv"),
     pytest.param(f"{SITE}/event-data", {}, {}, 400, id="event_data without event_name"),
     pytest.param(f"{SITE}/rejected", {}, {}, 200, id="rejected"),
     pytest.param(f"{SITE}/rejected", {"tz": "Asia/Kolkata", "format": "csv"}, {}, 200, id="rejected as csv"),
@@ -636,7 +601,7 @@ def site_of_rollups(sites: Sites) -> Site:
     return site
 
 
-@cases("name", [*FILTERED, *VISIT_REPORTS])
+@cases("name", [endpoint.path for endpoint in ENDPOINTS if endpoint.filters])
 def test_queries_beyond_retention(site_of_rollups: Site, name: str) -> None:
     """Return 400 `beyond_retention` with the time from which rows are kept."""
     path = f"{SITE}/{name}".replace("{field}", "os")
@@ -644,7 +609,7 @@ def test_queries_beyond_retention(site_of_rollups: Site, name: str) -> None:
         "from": "2024-10-04T10:00Z",
         "to": "2024-10-05T10:00Z",
         "filter_type": ["event"],
-        **REQUIRED_PARAMETERS.get(name, {}),
+        **REQUIRED[name],
     }
 
     answer = ask(site_of_rollups, "GET", path, query=query)
@@ -795,7 +760,7 @@ def aimed(case: schemathesis.Case[Any], aim: str, site: Site) -> schemathesis.Ca
     # Random values of these are seldom valid; without them the server uses defaults.
     seldom = ("from", "to", "tz", "cursor", "segment", "filter_goal", "goal")
     if aim == "plain":
-        case.query = REQUIRED_PARAMETERS.get(case.operation.path.rpartition("/")[2], {})
+        case.query = REQUIRED.get(case.operation.path.rpartition("/")[2], {})
     else:
         case.query = {k: v for k, v in (case.query or {}).items() if k not in seldom}
     if case.operation.method == "post":

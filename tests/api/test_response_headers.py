@@ -14,6 +14,7 @@ import pytest
 
 from tests.api.test_authorization import BY_ROUTE
 from tests.support.app import Answer, App, MakeApp
+from tests.support.endpoints import ENDPOINTS, SAVED
 from tests.support.page_client import PageClient, logged_in
 
 PERMISSIONS = (
@@ -59,23 +60,20 @@ BADGE = ALWAYS | {
 }
 TRACKER = ALWAYS | ANY_ORIGIN | {"Cross-Origin-Resource-Policy": "cross-origin"}
 
+REPORTS = "|".join(endpoint.path for endpoint in ENDPOINTS)
 # Patterns of route paths in the router's notation.
 TABLE: dict[str, Mapping[str, str]] = {
     r"/(js/send|api/((v1/)?collect|event|send|batch|v0/count))": COLLECT,
     r"/count(/{website})?": COUNT,
-    r"/api/v1/websites(/{id}/(stats|timeseries|top(/{field})?|events|realtime|vitals|experiments|rejected))?": READ,
-    r"/api/v1/websites/{id}/(heatmap(-pages)?|event-names|entry-pages|exit-pages)": READ,
-    r"/api/v1/websites/{id}/(funnel|event-data)": READ,
-    r"/api/v1/websites/{id}/(journeys|annotations|segments|goals(/report)?|funnels)": READ,
+    rf"/api/v1/websites(/{{id}}/({REPORTS}))?": READ,
+    rf"/api/account/websites/{{id}}/({REPORTS}|({'|'.join(SAVED)})/{{definition}})": ACCOUNT,
+    rf"/api/share/{{token}}/({REPORTS})": ACCOUNT,
     r"/api/account(/(state|setup|login|logout|logout-everywhere|password|changelog))?": ACCOUNT,
     r"/api/account/keys(/{number})?": ACCOUNT,
-    r"/api/account/websites(/{id}(/(exclusions|share|stats|timeseries|top(/{field})?|events|realtime))?)?": ACCOUNT,
-    r"/api/account/websites/{id}/(vitals|experiments|rejected|heatmap(-pages)?|funnel|event-data)": ACCOUNT,
-    r"/api/account/websites/{id}/(journeys|goals/report|(annotations|segments|goals|funnels)(/{definition})?)": ACCOUNT,
+    r"/api/account/websites(/{id}(/(exclusions|share))?)?": ACCOUNT,
     r"/api/account/websites/{id}/imports(/(upload|{number}/undo))?": ACCOUNT,
-    r"/api/(account/websites/{id}|share/{token})/(event-names|entry-pages|exit-pages)": ACCOUNT,
     r"/api/share/{token}/(badge|counter)\.svg": BADGE,
-    r"/api/share/{token}(/(password|stats|timeseries|top(/{field})?|events|realtime|annotations))?": ACCOUNT,
+    r"/api/share/{token}(/password)?": ACCOUNT,
     r"/(login|setup|account|account/{section}|share/{token})?": SHELL,
     r"/websites/{id}(/(events|funnels|journeys|vitals|experiments|rejected))?": SHELL,
     r"/websites/{id}/heatmaps": FRAMING,

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import expect
 
-from tally.ingest.rejected_events import NUMBER_OF, REASONS
+from tally.ingest.rejected_events import NUMBER_OF, REASONS, WARNINGS
 from tests.browser.accessibility import violations, violations_in_each_scheme
 from tests.browser.browsers import SIZES, ZONE, OpenPage, range_query
 from tests.browser.history import SampleServer, sample_server
@@ -31,7 +31,7 @@ def send_invalid(site: SampleServer) -> int:
     """Send events that are rejected, each for a reason of its own; return their number."""
     view = {"type": "pageview", "website_id": site.website, "url": "https://example.com/secret-path"}
     own, foreign = {"Origin": "https://example.com"}, {"Origin": "https://staging.example.net:8443"}
-    wrong = [view | {"url": "/a"}, view | {"device": "fridge"}, view | {"timestamp": 5}, {"type": "none"}]
+    wrong = [view | {"url": "/a"}, view | {"session_id": "short"}, view | {"timestamp": 5}, {"type": "none"}]
     sent: list[tuple[Any, dict[str, str]]] = [
         *[(view, own | {"User-Agent": GOOGLEBOT})] * 3,
         *[(view, foreign)] * 2,
@@ -124,7 +124,7 @@ def test_each_row_has_an_explanation_and_instructions(shown: Shown) -> None:
     expect(origin).to_contain_text("Recently: staging.example.net")
     expect(origin).not_to_contain_text("192.0.2.9")
     expect(page.locator("[data-code=crawler]")).to_contain_text("Recently: Googlebot")
-    expect(page.locator("[data-code=invalid_field]")).to_contain_text("Recently: device")
+    expect(page.locator("[data-code=invalid_field]")).to_contain_text("Recently: session_id")
     expect(page.locator("main")).not_to_contain_text("secret-path")
     for row in page.locator(".reasons tbody tr").all():
         expect(row).to_contain_text("To do:")
@@ -135,7 +135,7 @@ def test_each_row_has_an_explanation_and_instructions(shown: Shown) -> None:
 def test_every_code_has_its_own_explanation(site: SampleServer, shown: Shown) -> None:
     """A code without an explanation would be shown as its title."""
     page = shown()
-    codes = [code for code, _ in REASONS]
+    codes = [code for code, _ in REASONS if code not in WARNINGS]
     found = page.evaluate(
         "async (codes) => { const { explanation } = await import('/assets/rejected/reasons.js');"
         " return codes.map((code) => { const { title, means } = explanation(code, { id: 'i', domain: 'd' });"
@@ -152,7 +152,7 @@ def test_examples_have_time_and_value(shown: Shown) -> None:
     for words in (
         "Crawlers Googlebot pageview",
         "a page at an IP address",
-        "Invalid field device pageview",
+        "Invalid field session_id pageview",
     ):
         expect(examples.filter(has_text=words)).to_have_count(1)
     expect(examples.filter(has_text="Unknown type type")).to_have_count(1)

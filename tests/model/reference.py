@@ -1,7 +1,7 @@
 """Reference implementation: a slow, plain second implementation of the collect and read APIs.
 
 `test_model.py` sends the same requests to the server and to this file and compares the responses.
-- It imports no code of the server and follows docs/reference/ alone.
+- It imports no code of the server and follows docs/reference/ and static/openapi.yaml alone.
 - Accepted events are a plain list in order of arrival, counted with loops, lists and sets.
 - There are no indexes and no rollups. Visits are computed from sorted lists for every query.
 - Days and hours are found minute by minute (since 1972 all zones change on whole minutes), without arithmetic
@@ -33,6 +33,8 @@ from typing import Any
 from urllib.parse import quote, unquote, unquote_plus
 from zoneinfo import ZoneInfo
 
+from clients.generate import SCHEMAS
+
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
@@ -55,12 +57,9 @@ REQUIRED_FIELDS = {
     "app_event": (),
     **dict.fromkeys(MEASUREMENTS, ()),  # without their fields they are stored, and count in no statistic
 }
-# The dimensions, in the order of /events.
-FIELDS = (
-    *("pathname", "referrer", "country", "browser", "os", "device", "language", "hostname"),
-    *("utm_source", "utm_medium", "utm_campaign", "platform", "app_version", "os_version"),
-    *("browser_version", "region", "city", "utm_content", "utm_term", "channel"),
-)
+# The dimensions, in the order of /events: between `timestamp` and `event_name`.
+_COLUMNS = list(SCHEMAS["StoredEvent"]["properties"])
+FIELDS = tuple(_COLUMNS[_COLUMNS.index("timestamp") + 1 : _COLUMNS.index("event_name")])
 UTM = ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term")
 ACQUISITION = ("referrer", *UTM)
 # The hosts of the scenarios that docs/reference/channels.md has an own channel for.

@@ -17,7 +17,7 @@ least one of `tests` must fail then. `what` says what the name does not; tables 
 status 0 if every fault was detected. The same tests must pass without faults, which is checked first.
 
 `--passed` checks that only for the tests of faults that are not recorded. The recorded ones passed in a copy when they
-were recorded, and .ci/run gives this option where it has just run all tests of the same code.
+were recorded, and .ci/run gives this option where it has just run the tests of the same code.
 `--check` only checks that each `old` is there once and that pytest collects the tests.
 `--record` writes `detected_by`, the test that detected a fault: it runs first, and the others only if it passes.
 `--some N` takes at most N faults: first those of which a file or a test is named in FILE, a path a line, then others; a

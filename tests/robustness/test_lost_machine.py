@@ -31,6 +31,7 @@ from tests.support.rollup_database import table_errors
 from tests.unit.cli.test_commands import refused, succeeded
 
 
+@pytest.mark.in_turn
 def test_backup_restore_and_drill(
     storage: StorageServer, command: Command, identity: tuple[Path, str], tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ def figures(server: Server) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
 
+@pytest.mark.in_turn
 def test_a_lost_machine_loses_seconds(
     storage: StorageServer, serve: Serve, command: Command, tmp_path: Path, identity: tuple[Path, str]
 ) -> None:

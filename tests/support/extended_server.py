@@ -33,6 +33,8 @@ elif WHAT == "dimension":
         fields.Dimension("section", value=lambda event, context: event.url.path.split("/")[1] if event.url else ""),
     )
     (example,) = re.findall(r"^```python\n(def add_section.*?)^```", CONTRIBUTING.read_text("utf-8"), re.M | re.S)
+    # There it is number 20.
+    example = example.replace("website, 20, day", f"website, {len(fields.DIMENSIONS) - 1}, day")
     found: dict[str, Any] = {"sqlite3": sqlite3}
     exec(example, found)
     migrations.MIGRATIONS += (found["add_section"],)

@@ -4,8 +4,12 @@
 `browser` or `slow` or that starts the command as a process, except those marked `by_default`. `--rest` runs what the
 default part leaves out: these tests, and those marked `random_examples` with every example. `--all` runs every test
 with every example. Naming files, tests or markers runs these alone, with every example.
+
+With TALLY_TURN, any text, `--rest` takes turns with tests that are slow and rarely fail alone: those marked `in_turn`,
+and those marked `random_examples`, which have run with fewer examples. A fourth of them runs, which the text decides.
 """
 
+import hashlib
 import os
 import random
 import secrets
@@ -121,6 +125,12 @@ def first_of(stride: int) -> int:
     """
     print(f"repeat it with TALLY_SEED={SEED}")
     return random.Random(f"{SEED} {stride}").randrange(stride)
+
+
+def has_turn(nodeid: str) -> bool:
+    """Return whether a test of those that take turns runs now."""
+    turn = os.environ.get("TALLY_TURN")
+    return not turn or hashlib.sha256(f"{turn} {nodeid}".encode()).digest()[0] % 4 == 0
 
 
 def is_worker(config: pytest.Config) -> bool:

@@ -184,6 +184,7 @@ def bring_to_open_days(harness: RollupHarness) -> None:
     harness.import_events(event(40, 500), event(39, 500), event(37, 500))
 
 
+@pytest.mark.in_turn
 @pytest.mark.parametrize("what", [send, bring_to_a_final_day, bring_to_a_gap, bring_to_open_days])
 @pytest.mark.slow
 def test_changed_at_any_step(start: Start, what: Callable[[RollupHarness], None]) -> None:

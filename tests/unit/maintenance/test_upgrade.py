@@ -235,6 +235,7 @@ def test_which_copies_are_kept(db: Path) -> None:
     assert [name for name in names(folder) if name.startswith("analytics-2")] == ["analytics-20261118T120001Z.db"]
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 def test_an_upgrade_killed_at_any_line(db: Path) -> None:
     """The file is of one version or the other; what has the name of a copy is complete; the next run completes it."""

@@ -328,6 +328,7 @@ def compare(database: VitalsDatabase) -> None:
                 assert_summary(row.summary, own[row.value], metric)
 
 
+@pytest.mark.in_turn
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [joined_columns.MAX_EVENTS, 1])
 def test_figures_of_packed_days(database: VitalsDatabase, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
