@@ -10,6 +10,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 
 from tally.resources import asset
 from tally.storage.database import statements
@@ -27,11 +28,7 @@ def differences(connection: sqlite3.Connection) -> str:
 
     The database has the schema version of this release.
     """
-    with closing(sqlite3.connect(":memory:")) as new:
-        for statement in statements(asset("schema.sql").read_text("utf-8")):
-            new.execute(statement)
-        expected = _schema(new)
-    stored = _schema(connection)
+    expected, stored = expected_schema(), _schema(connection)
     words = [
         *(f"the {kind} {name!a} is not part of Tally" for kind, name in sorted(stored.keys() - expected.keys())),
         *(f"the {kind} {name} is missing" for kind, name in sorted(expected.keys() - stored.keys())),
@@ -43,6 +40,15 @@ def differences(connection: sqlite3.Connection) -> str:
     ]
     more = f", and {len(words) - _MAX_SHOWN} more" if len(words) > _MAX_SHOWN else ""
     return ", ".join(word[:200] for word in words[:_MAX_SHOWN]) + more
+
+
+@cache
+def expected_schema() -> Schema:
+    """Return the objects that schema.sql makes."""
+    with closing(sqlite3.connect(":memory:")) as new:
+        for statement in statements(asset("schema.sql").read_text("utf-8")):
+            new.execute(statement)
+        return _schema(new)
 
 
 def _schema(connection: sqlite3.Connection) -> Schema:

@@ -121,7 +121,9 @@ def test_a_device_whose_clock_is_wrong(tracked: TrackedSite, visit: Visit, hours
     page.context.set_offline(False)
     tracked.counted("/", "here")
     page.context.set_offline(True)
-    page.evaluate("tally.track('left'); dispatchEvent(new PageTransitionEvent('pagehide'))")
+    # An event is stored once more when its request has failed.
+    with page.expect_event("requestfailed"):
+        page.evaluate("tally.track('left'); dispatchEvent(new PageTransitionEvent('pagehide'))")
     assert waiting(page) == ["left"]
     page.evaluate(AGE, [HOUR_MS, ""])
     page.context.set_offline(False)

@@ -176,7 +176,7 @@ class ServerRun:
         assert self.send(server, view, address, agent, Referer=f"https://evil.example/?{QUERY}") == 403
         for page in (f"http://{IPV4[2]}:3000", f"http://[{IPV6[0]}]"):
             assert self.send(server, view, address, agent, Origin=page) == 403
-        assert self.send(server, view | {SESSIONS[1]: SESSIONS[1], "device": SESSIONS[1]}, address, agent) == 400
+        assert self.send(server, view | {SESSIONS[1]: SESSIONS[1], "device": SESSIONS[1]}, address, agent) == 202
         assert self.send(server, json.dumps(view) + " " * 65_536, address, agent) == 413
         assert self.send(server, view, address, agent, **{"Content-Encoding": "gzip"}) == 415
         crawler = AGENTS[0] + " (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"

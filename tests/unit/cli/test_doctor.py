@@ -313,8 +313,9 @@ for module in pkgutil.walk_packages(tally.__path__, "tally."):
 import analytics_server
 from tally.events.user_agent import is_compiled
 from tally.resources import tally_version
+from tally.storage.schema_check import expected_schema
 from tally.timeranges import zone, zone_names
-tally_version(), is_compiled()
+tally_version(), is_compiled(), expected_schema()
 [zone(name) for name in zone_names()]
 os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY})
 """
