@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 from traffic import PATHS, relative_traffic, zipf
 
-from tally.rollups.heatmap_grid import BIN_HEIGHT_PX, BINS_X, CELLS, CLICK, SCROLL, Cells, cell_of
+from tally.engine.values import BIN_HEIGHT_PX, BINS_X
+from tally.rollups.heatmap_grid import CELLS, CLICK, SCROLL, Cells, cell_of
 
 TEMPLATES = 24
 CLICKS_A_VIEW = 3

@@ -21,10 +21,10 @@ from tally.accounts.accounts import (
     set_password_hash,
 )
 from tally.accounts.api_keys import delete_api_keys
-from tally.accounts.exclusions import set_exclusions
 from tally.accounts.logins import Login
 from tally.accounts.share_links import create_share_link, revoke_share_links
-from tally.accounts.websites import Website, WebsiteSettings, check_domain_unused, update_website, website_exists
+from tally.accounts.websites import WebsiteSettings, check_domain_unused, set_exclusions, update_website, website_exists
+from tally.events.website import Website
 
 
 class PasswordChanged(AccountError):

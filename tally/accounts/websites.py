@@ -8,39 +8,20 @@ import contextlib
 import re
 import sqlite3
 import uuid
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from tally.accounts.accounts import Account, AccountError, AccountFull
-from tally.accounts.exclusions import Exclusions, all_exclusions
 from tally.accounts.usage import month_of
+from tally.events.exclusions import Exclusions
+from tally.events.website import Website
 
 if TYPE_CHECKING:  # reading time zone data takes longer than most commands
     from tally.timeranges import WeekStart
 
 # Of an account. Each is in memory, and all of them are in one answer for the list of websites.
 MAX_WEBSITES = 1_000
-
-
-class Website(NamedTuple):
-    """A website as the server caches it; other tables refer to it by `number`, the API by `id`.
-
-    has_sums: whether it has imported sums (tally/rollups/imported_sums.py).
-    """
-
-    number: int
-    id: str
-    domain: str
-    name: str
-    created_ms: int
-    account: int
-    plan: str
-    origins: frozenset[str]
-    time_zone: str | None = None
-    week_start: "WeekStart" = "monday"
-    currency: str | None = None
-    has_sums: bool = False
-    exclusions: Exclusions | None = None
 
 
 class WebsiteSettings(NamedTuple):
@@ -201,3 +182,24 @@ def _add_origins(connection: sqlite3.Connection, number: int, origins: Iterable[
         "/* websites.add_origin */ insert or ignore into allowed_origin (website, origin) values (?, ?)",
         [(number, origin) for origin in origins],
     )
+
+
+def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
+    """Return the exclusions of each website that has any, by its number."""
+    lists: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    statement = "/* exclusions.all */ select website, kind, value from exclusion order by website, kind, value"
+    for website, kind, value in connection.execute(statement):
+        lists[website][kind].append(value)
+    return {website: Exclusions(own) for website, own in lists.items()}
+
+
+def set_exclusions(connection: sqlite3.Connection, website: int, lists: Mapping[str, Iterable[str]]) -> None:
+    """Replace the given lists of a website."""
+    for kind, values in lists.items():
+        connection.execute(
+            "/* exclusions.clear */ delete from exclusion where website = ? and kind = ?", (website, kind)
+        )
+        connection.executemany(
+            "/* exclusions.add */ insert or ignore into exclusion (website, kind, value) values (?, ?, ?)",
+            [(website, kind, value) for value in values],
+        )

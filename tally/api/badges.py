@@ -25,9 +25,9 @@ from tally.api.auth import AUTH
 from tally.api.context import READ_API, View
 from tally.api.imported import with_sums
 from tally.api.params import Sent
+from tally.engine.values import BeyondRetention, Requester, Scope, Stats
 from tally.errors import ApiError
 from tally.http.responses import RESPONSE_HEADERS
-from tally.reports.report_engine import BeyondRetention, Requester, Scope, Stats
 from tally.timeranges import Range, parse_range, zone
 from tally.timestamps import iso
 

@@ -12,10 +12,8 @@ from typing import Any
 from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.params import Filters, Ranged, SavedFilters, Sent
-from tally.events.filters import stored_form
-from tally.events.validation import MAX_EVENT_DATA_BYTES
-from tally.reports.event_data import PERCENTILES, Numbers
-from tally.reports.report_engine import (
+from tally.engine.values import DATA_PERCENTILES as PERCENTILES
+from tally.engine.values import (
     FILTERS,
     MAX_JOURNEY_STEPS,
     MAX_STEPS,
@@ -23,7 +21,10 @@ from tally.reports.report_engine import (
     STEP_FIELDS,
     Direction,
     FunnelStep,
+    Numbers,
 )
+from tally.events.filters import stored_form
+from tally.events.validation import MAX_EVENT_DATA_BYTES
 from tally.rounding import ratio
 
 FUNNEL_COLUMNS = ("field", "value", "visits", "visitors", "of_first", "of_previous", "mean_seconds")

@@ -18,15 +18,16 @@ from aiohttp import web
 from yarl import URL
 
 from tally import errors
-from tally.accounts.websites import Website
 from tally.api.single_flight import SingleFlight
 from tally.clock import Clock
+from tally.engine.reports import Reports
+from tally.engine.values import Claim, Requester, Scope, Stats
 from tally.errors import ApiError
 from tally.events.filters import Filter
+from tally.events.website import Website
 from tally.ingest.store import Store
 from tally.latency_histogram import Histogram
 from tally.rate_limit import Buckets
-from tally.reports.report_engine import Claim, Reports, Requester, Scope, Stats
 from tally.timestamps import iso
 
 # From an answer out of memory to one that is cancelled.

@@ -18,12 +18,12 @@ from tally.api import params
 from tally.api.context import READ_API, Answer, ReadApi, ReportRequest, View, caching, has_any_tag, has_tag
 from tally.api.params import Sent
 from tally.api.reports import Report
+from tally.engine.values import BeyondRetention, Requester
 from tally.errors import ApiError
 from tally.events.validation import TRAFFIC_TYPES, TYPES
 from tally.http.formats import table_response
 from tally.http.request_paths import local_path, public_prefix
 from tally.http.responses import json_response
-from tally.reports.report_engine import BeyondRetention, Requester
 from tally.timestamps import iso
 
 Handler = Callable[[web.Request], Awaitable[web.Response]]

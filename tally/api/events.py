@@ -21,8 +21,8 @@ from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.params import Ranged, Sent
 from tally.base_path import public_url
+from tally.engine.values import Place, StoredEvent
 from tally.events.dimensions import FIELDS
-from tally.reports.report_engine import Place, StoredEvent
 from tally.timestamps import iso
 
 # 1,000 ordinary events are a quarter of it; a page of the longest paths would have 33 MB for each client.

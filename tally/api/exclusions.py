@@ -1,6 +1,6 @@
 """/api/account/websites/{id}/exclusions: the events that the owner of a website does not want to count.
 
-The lists are those of tally/accounts/exclusions.py. A change applies to events that arrive after its answer; what is
+The lists are those of tally/events/exclusions.py. A change applies to events that arrive after its answer; what is
 stored is not changed.
 """
 
@@ -15,11 +15,11 @@ from aiohttp import web
 from tally import errors
 from tally.accounts import changes
 from tally.accounts.changes import WebsiteDeleted
-from tally.accounts.exclusions import ADDRESSES, COUNTRIES, HOSTNAMES, KINDS, PAGES
 from tally.api.auth import AUTH, Auth, invalid
 from tally.api.context import READ_API
 from tally.errors import ApiError
 from tally.events.client import unmapped
+from tally.events.exclusions import ADDRESSES, COUNTRIES, HOSTNAMES, KINDS, PAGES
 from tally.events.urls import BadHost, normal_host, normal_path
 from tally.http.responses import json_response
 from tally.ingest.collector import COLLECTOR

@@ -12,7 +12,7 @@ from typing import Any
 from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.params import Ranged, SavedGoal
-from tally.reports.report_engine import MILLIONTHS, Conversions
+from tally.engine.values import MILLIONTHS, Conversions
 from tally.rounding import ratio
 
 GOAL_COLUMNS = (

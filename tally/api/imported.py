@@ -7,9 +7,9 @@ Sums count in figures of whole local days, without filters and goals. A website 
 from collections.abc import Sequence
 from typing import Any
 
-from tally.accounts.websites import Website
 from tally.api.context import ReadApi, ReportRequest
-from tally.reports.report_engine import ImportedDays, Scope
+from tally.engine.values import ImportedDays, Scope
+from tally.events.website import Website
 from tally.timeranges import whole_days
 from tally.timestamps import DAY_MS, iso
 

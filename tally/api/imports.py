@@ -11,11 +11,11 @@ from typing import Any
 from aiohttp import web
 
 from tally import errors
-from tally.accounts.websites import Website
 from tally.api.auth import AUTH, invalid, text
 from tally.api.context import READ_API
 from tally.api.uploads import MAX_PIECE_BYTES, Upload, Uploads
 from tally.errors import ApiError
+from tally.events.website import Website
 from tally.http.body import BODY_S
 from tally.http.middleware import BODY_ERRORS
 from tally.http.responses import json_response

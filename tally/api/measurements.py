@@ -11,14 +11,13 @@ from typing import Any
 from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.params import Filters, Ranged, SavedFilters, Sent
+from tally.engine.values import BIN_HEIGHT_PX, BINS_X, THRESHOLDS, WIDTHS, Arm, Experiment, Summary
+from tally.engine.values import VITALS_PERCENTILES as PERCENTILES
 from tally.events.dimensions import FIELDS
 from tally.events.urls import MAX_PATH_CHARACTERS, normal_path
 from tally.events.validation import METRICS
 from tally.reports import significance
-from tally.reports.experiments import Arm
-from tally.reports.report_engine import WIDTHS, Experiment, Summary
-from tally.rollups.heatmap_grid import BIN_HEIGHT_PX, BINS_X
-from tally.rollups.vitals_histogram import PERCENTILES, RELATIVE_ERROR, THRESHOLDS
+from tally.rollups.vitals_histogram import RELATIVE_ERROR
 from tally.rounding import ratio
 from tally.timeranges import Range
 from tally.timestamps import DAY_MS, iso

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tally.accounts.websites import Website
 from tally.api import params
 from tally.api.context import ReadApi
 from tally.api.imported import with_sums
+from tally.engine.values import BeyondRetention, Requester, Scope, Span, Stats
+from tally.events.website import Website
 from tally.reports.figures import changes, rounded
-from tally.reports.report_engine import BeyondRetention, Requester, Scope, Span, Stats
 from tally.timeranges import PERIODS, Interval, Range, buckets, passed, period_range, previous
 from tally.timestamps import DAY_MS, iso
 

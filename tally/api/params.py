@@ -24,10 +24,10 @@ from multidict import MultiDict, MultiMapping
 
 from tally import errors
 from tally.accounts.definitions import Definition, Kind
+from tally.engine.values import FILTERS, WIDTHS, Goal
 from tally.errors import ApiError
 from tally.events.filters import OPERATORS, PROPERTY_PREFIX, Filter, stored_form
 from tally.events.validation import MAX_EVENT_DATA_BYTES, TYPES
-from tally.reports.report_engine import FILTERS, WIDTHS, Goal
 from tally.timeranges import (
     PERIODS,
     Range,

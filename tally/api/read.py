@@ -18,9 +18,9 @@ from tally.api import params
 from tally.api.context import BY_KEY, READ_API, ReadApi, View, caching, has_any_tag, has_tag
 from tally.api.overview import OverviewParameters, overview
 from tally.api.params import Sent
+from tally.engine.values import Claim, Requester
 from tally.errors import ApiError
 from tally.http.responses import RESPONSE_HEADERS, json_response, preflight_response
-from tally.reports.report_engine import Claim, Requester
 from tally.timestamps import iso
 
 _BEARER = re.compile(r"bearer +(.+)", re.IGNORECASE)

@@ -16,8 +16,8 @@ from typing import Any
 from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.traffic import buckets_of
+from tally.engine.reports import RejectedExample
 from tally.ingest.rejected_events import REASONS, WARNINGS
-from tally.reports.report_engine import RejectedExample
 from tally.timeranges import Range
 from tally.timestamps import iso
 

@@ -2,7 +2,7 @@
 
 Adding a report takes one file, which holds a dataclass of parameters and a function, and one row here. Routes
 (tally/web/routes.py), the names in /metrics and the tests of authorisation, parameters and openapi.yaml follow from the
-table. A report that needs figures which no method of `Reports` returns adds one to tally/reports/report_engine.py.
+table. A report that needs figures which no method of `Reports` returns adds one to tally/engine/reports.py.
 
 Authorisation: an API key or a session of the website's account may read everything. A share link shows traffic
 alone, since event_data, measurements and rejected events may hold what only the owner should see.
@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from tally.api import behaviour, definitions, events, goals, measurements, params, rejected, traffic
 from tally.api.context import Compute
-from tally.reports.report_engine import Reports
+from tally.engine.reports import Reports
 
 P = TypeVar("P")
 

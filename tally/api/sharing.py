@@ -21,7 +21,6 @@ from tally import errors
 from tally.accounts import changes, passwords
 from tally.accounts.changes import WebsiteDeleted
 from tally.accounts.share_links import ShareLink, change_share_link, revoke_share_link
-from tally.accounts.websites import Website
 from tally.api import params
 from tally.api.auth import AUTH, Auth, body, flag, invalid, text
 from tally.api.context import READ_API, View
@@ -30,6 +29,7 @@ from tally.api.websites import exact_origins, share_shown
 from tally.errors import ApiError
 from tally.events.filters import Filter
 from tally.events.validation import TRAFFIC_TYPES
+from tally.events.website import Website
 from tally.http.request_paths import public_prefix
 from tally.http.responses import RESPONSE_COOKIES, json_response
 from tally.timestamps import HOUR_MS

@@ -15,10 +15,10 @@ from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.goals import added, columns, goal_meta
 from tally.api.imported import GOAL, INTERVAL, imported_meta, with_sums
 from tally.api.params import Comparison, Ranged, SavedGoal
+from tally.engine.values import BeyondRetention, Conversions, Page, Scope, Stats, Top, TopQuery, TopRow
 from tally.events.dimensions import FIELDS, PAGES
 from tally.ingest.realtime import WINDOW_MS
 from tally.reports.figures import KEY_FIGURES, VISIT_FIGURES, changes, rounded
-from tally.reports.report_engine import BeyondRetention, Conversions, Page, Scope, Stats, Top, TopQuery, TopRow
 from tally.timeranges import INTERVALS, Bucket, Interval, Range, WeekStart, buckets
 from tally.timestamps import BadTime, iso
 

@@ -29,9 +29,9 @@ from typing import Any
 import orjson
 
 from tally import errors
-from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.errors import ApiError, log, where_it_failed
+from tally.events.website import Website
 from tally.resources import UPLOAD_ENDINGS, UPLOAD_WORKER, program, uploads_directory
 from tally.settings import Settings
 from tally.storage.disk_space import TOO_LITTLE_SPACE, disk_space

@@ -20,16 +20,17 @@ from tally.accounts import changes
 from tally.accounts.accounts import Account, AccountError, AccountFull, check_name
 from tally.accounts.changes import WebsiteDeleted
 from tally.accounts.share_links import ShareLink
-from tally.accounts.websites import DomainTaken, Website, WebsiteSettings, check_currency, delete_website
+from tally.accounts.websites import DomainTaken, WebsiteSettings, check_currency, delete_website
 from tally.api import params
 from tally.api.auth import AUTH, invalid, text
 from tally.api.context import READ_API, View
 from tally.api.overview import PageOverviewParameters, overview
 from tally.api.params import Sent
+from tally.engine.values import SERVER, Claim, Requester
 from tally.errors import ApiError
 from tally.events.urls import BadHost, exact_origin, readable_host, registrable_domain
+from tally.events.website import Website
 from tally.http.responses import json_response
-from tally.reports.report_engine import SERVER, Claim, Requester
 from tally.timeranges import WEEK_STARTS, zone_names
 from tally.timestamps import iso
 

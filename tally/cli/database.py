@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tally.accounts.definitions import Definition, all_definitions
-from tally.accounts.websites import Website, all_websites, find_website
+from tally.accounts.websites import all_websites, find_website
 from tally.cli.console import (
     Failure,
     Progress,
@@ -28,12 +28,13 @@ from tally.cli.console import (
     set_function,
     show_row,
 )
+from tally.engine.values import Goal
 from tally.events.urls import readable_host
+from tally.events.website import Website
 from tally.maintenance import backup as backup_module
 from tally.maintenance import restore as restore_module
 from tally.maintenance import retention
 from tally.maintenance.compact import compact, free_pages
-from tally.rollups.goal_days import Goal
 from tally.rollups.repair import invalidate
 from tally.rollups.verify import LOST, Verdict, verdicts
 from tally.rounding import counted

@@ -31,13 +31,22 @@ from typing import Any, NamedTuple, TypeVar
 from aiohttp import HttpVersion11, web
 
 from tally import errors
-from tally.accounts.exclusions import ADDRESSES, COUNTRIES, HOSTNAMES, PAGES
 from tally.accounts.usage import month_ends_in_s, month_of
-from tally.accounts.websites import Website
 from tally.clock import Clock
+from tally.engine.ingest import (
+    DUPLICATE,
+    MONTH_FULL,
+    NO_ASSIGNMENT,
+    Ingest,
+    OnWritten,
+    Outcomes,
+    PreparedEvent,
+    WriteRequest,
+)
 from tally.errors import ApiError
 from tally.events.client import PageOrigin, allows
 from tally.events.dimensions import FIELDS, dimensions, first_language
+from tally.events.exclusions import ADDRESSES, COUNTRIES, HOSTNAMES, PAGES
 from tally.events.identity import Salts
 from tally.events.request_context import RequestContext
 from tally.events.sender import ClientResolver, Sender
@@ -54,19 +63,10 @@ from tally.events.validation import (
     read_event,
     type_of,
 )
+from tally.events.website import Website
 from tally.http.body import read_body
 from tally.http.responses import json_response, preflight_response
 from tally.ingest.budgets import Budgets
-from tally.ingest.ingest_engine import (
-    DUPLICATE,
-    MONTH_FULL,
-    NO_ASSIGNMENT,
-    Ingest,
-    OnWritten,
-    Outcomes,
-    PreparedEvent,
-    WriteRequest,
-)
 from tally.ingest.rejected_events import NOT_FAULTS, Source
 from tally.ingest.store import Store
 from tally.rate_limit import Buckets

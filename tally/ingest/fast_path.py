@@ -27,6 +27,7 @@ from email.utils import formatdate
 
 from aiohttp import web
 
+from tally.engine.ingest import Outcomes
 from tally.errors import OVERLOADED, ApiError
 from tally.events.client_hints import hint_headers
 from tally.events.sender import Sender
@@ -36,7 +37,6 @@ from tally.http.middleware import ACTIVE_REQUESTS, ERROR_COUNTS, RESPONSE_COUNTS
 from tally.http.request_paths import BASE_PATH, COLLECT_PATHS
 from tally.http.responses import COLLECT_HEADERS, error_response, serialize
 from tally.ingest.collector import COLLECTOR, Claim, accepted_response, read_batch
-from tally.ingest.ingest_engine import Outcomes
 
 # A browser's head is 1 to 2 KB; longer ones go to aiohttp.
 MAX_HEAD_BYTES = 8_192

@@ -23,8 +23,8 @@ from collections import deque
 from collections.abc import Callable
 
 from tally.clock import Clock
+from tally.engine.ingest import OnWritten, WriteRequest
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
-from tally.ingest.ingest_engine import OnWritten, WriteRequest
 from tally.ingest.writer import EventWriter, WriteResult
 from tally.latency_histogram import Histogram
 from tally.storage.connections import Thread

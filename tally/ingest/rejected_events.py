@@ -23,12 +23,12 @@ from functools import partial
 from ipaddress import ip_address
 from typing import NamedTuple, TypeVar
 
-from tally.accounts.websites import Website
 from tally.clock import Clock
 from tally.events.sender import Sender
 from tally.events.urls import UTM_FIELDS
 from tally.events.user_agent import crawler_name
 from tally.events.validation import FLAT, RULES
+from tally.events.website import Website
 from tally.ingest.refused_origins import RefusedOrigins
 from tally.storage import value_limits
 from tally.storage.connections import Thread

@@ -10,6 +10,36 @@ import sqlite3
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
+from tally.engine.reports import Folded, Rejected, RejectedExample
+from tally.engine.values import (
+    WIDTHS,
+    Conversions,
+    Data,
+    Direction,
+    EventPage,
+    Experiment,
+    FunnelStep,
+    Goal,
+    GoalFigures,
+    Heatmap,
+    HeatmapPages,
+    ImportedDays,
+    Link,
+    Page,
+    Place,
+    Reached,
+    Realtime,
+    Requester,
+    Scope,
+    Span,
+    Stats,
+    StoredEvent,
+    Summary,
+    Top,
+    TopQuery,
+    Traffic,
+    VitalsRow,
+)
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, TYPE_NAMES
 from tally.ingest import rejected_events
@@ -31,39 +61,8 @@ from tally.reports import (
 )
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import check_retention
-from tally.reports.report_engine import (
-    WIDTHS,
-    Conversions,
-    Data,
-    Direction,
-    EventPage,
-    Experiment,
-    Folded,
-    FunnelStep,
-    Goal,
-    GoalFigures,
-    Heatmap,
-    HeatmapPages,
-    ImportedDays,
-    Link,
-    Page,
-    Place,
-    Reached,
-    Realtime,
-    Rejected,
-    RejectedExample,
-    Requester,
-    Scope,
-    Span,
-    Stats,
-    StoredEvent,
-    Summary,
-    Top,
-    TopQuery,
-    VitalsRow,
-)
 from tally.rollups import imported_sums
-from tally.rollups.traffic import Traffic, traffic_of
+from tally.rollups.traffic import traffic_of
 from tally.rollups.vitals_histogram import from_stored, summary
 from tally.storage import value_limits
 from tally.storage.sql import events as statements

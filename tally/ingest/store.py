@@ -23,17 +23,18 @@ from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tally.accounts.api_keys import ApiKey, key_digest, record_key_use
 from tally.accounts.usage import USAGE_WARNINGS, month_of
-from tally.accounts.websites import Website
 from tally.clock import Clock
+from tally.engine.ingest import WriteRequest
+from tally.engine.values import SERVER, Claim
 from tally.errors import STORAGE_UNAVAILABLE, ApiError, log
+from tally.events.website import Website
 from tally.ingest.clock_watch import ClockWatch
 from tally.ingest.group_commit import GroupCommit
-from tally.ingest.ingest_engine import WriteRequest
 from tally.ingest.realtime import Realtime
 from tally.ingest.rejected_events import RejectedEvents
 from tally.ingest.writer import EventWriter, WriteResult
 from tally.storage.account_cache import AccountCache, registry, registry_if_changed
-from tally.storage.connections import SERVER, Claim, Readers, Thread
+from tally.storage.connections import Readers, Thread
 from tally.storage.database import transaction
 from tally.storage.health import RETRY_S, Health, refusal
 from tally.storage.recovery import Recovery

@@ -32,6 +32,15 @@ from typing import Any, Literal, NamedTuple
 from tally.accounts.api_keys import key_salt
 from tally.accounts.usage import month_of
 from tally.clock import Clock
+from tally.engine.ingest import (
+    DUPLICATE,
+    MONTH_FULL,
+    NO_ASSIGNMENT,
+    NO_EVENT_DATA,
+    Outcomes,
+    PreparedEvent,
+    WriteRequest,
+)
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, EXPERIMENT, FIELDS
 from tally.events.sessions import Sessions
 from tally.events.validation import (
@@ -47,15 +56,6 @@ from tally.events.validation import (
 )
 from tally.events.visits import NO_ACQUISITION, Visit, packed_acquisition
 from tally.ingest import event_ids
-from tally.ingest.ingest_engine import (
-    DUPLICATE,
-    MONTH_FULL,
-    NO_ASSIGNMENT,
-    NO_EVENT_DATA,
-    Outcomes,
-    PreparedEvent,
-    WriteRequest,
-)
 from tally.rollups import (
     experiments,
     field_values,

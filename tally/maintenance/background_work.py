@@ -9,12 +9,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tally.clock import Clock
+from tally.engine.values import Goal
 from tally.errors import log, where_it_failed
 from tally.maintenance.deletion_worker import DeletionWorker
 from tally.maintenance.import_undo import ImportUndo
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.maintenance.scheduler import Scheduler
-from tally.rollups.goal_days import Goal
 from tally.storage.connections import Thread
 from tally.storage.disk_space import DiskSpace
 from tally.storage.labels import Labels

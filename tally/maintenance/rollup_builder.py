@@ -27,6 +27,7 @@ from functools import partial
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tally.clock import Clock
+from tally.engine.values import Goal
 from tally.maintenance import deletion, retention
 from tally.maintenance.scheduler import Scheduler, Turn
 from tally.reports import goals
@@ -90,7 +91,7 @@ class RollupBuilder:
         is_busy: Callable[[], bool] = lambda: False,
         rest: float = 1,
         changed: Callable[[int], None] = lambda website: None,
-        goals_of: Callable[[int], Sequence[goal_days.Goal]] = lambda website: (),
+        goals_of: Callable[[int], Sequence[Goal]] = lambda website: (),
         space: Callable[[], DiskSpace] = lambda: UNKNOWN_SPACE,
     ) -> None:
         self._writer, self._reader, self._clock, self._space = writer, reader, clock, space
@@ -289,7 +290,7 @@ class RollupBuilder:
         self._goals_built[website] = set(saved)
         return False
 
-    async def _count_goal(self, website: int, number: int, goal: goal_days.Goal, day: int) -> None:
+    async def _count_goal(self, website: int, number: int, goal: Goal, day: int) -> None:
         while await self._write(goal_days.drop, website, number, day):
             pass
         for field, _ in goal_days.COUNTED:

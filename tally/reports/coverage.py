@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from tally.engine.values import LABELLED, BeyondRetention, Scope, Span
 from tally.events.dimensions import FIELDS, PAGES, VISIT_FIELDS, field_number
 from tally.events.filters import Filter
 from tally.reports.cache import ResultCache, packed
@@ -27,16 +28,12 @@ from tally.rollups.imported_sums import OF_DAY_MS
 from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT, OPEN, STALE, Blocks, Day
 from tally.storage.sql import events as sql
 from tally.storage.sql.day_columns import TRAFFIC
-from tally.storage.sql.events import Scope
-from tally.storage.sql.filters import LABELLED, Condition, LabelFilter, Query, labels_of, labels_with, type_numbers
+from tally.storage.sql.filters import Condition, LabelFilter, Query, labels_of, labels_with, type_numbers
 from tally.timestamps import DAY_MS, QUARTER_MS
 
 if TYPE_CHECKING:
     from tally.reports.open_days import OpenBatch
     from tally.reports.packed_days import PackedDays
-
-Span = tuple[int, int]
-"""[from, to) in milliseconds."""
 
 
 # A statement takes 0.2 ms to read so many labels; of more, those of its day are selected first.
@@ -49,14 +46,6 @@ MIN_EVENTS = 2_000
 """An open day with so many events is kept in memory. Statements take 0.3 to 1 µs an event: fewer are soon counted."""
 MAX_EVENTS = 250_000
 """The most events of such a day. While it is read, an event takes 100 bytes."""
-
-
-class BeyondRetention(ValueError):
-    """The report needs raw rows that retention has deleted; they exist from `from_ms` on."""
-
-    def __init__(self, from_ms: int) -> None:
-        super().__init__(from_ms)
-        self.from_ms = from_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tally.engine.values import Scope, Span
 from tally.events.dimensions import VISIT_FIELDS, field_number
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Plan, Span
+from tally.reports.coverage import Coverage, Plan
 from tally.reports.sums import Sums, read
 from tally.rollups import field_values, rollup_state
 from tally.rollups.field_values import FIGURES_OF, PAGE_NUMBERS
 from tally.rollups.rollup_state import FINAL
 from tally.storage.sql import events as sql
-from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:

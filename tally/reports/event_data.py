@@ -28,18 +28,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from tally.engine.values import DATA_PERCENTILES as PERCENTILES
+from tally.engine.values import Data, Numbers, Property, Scope, Span
 from tally.events.json_scalars import key_of, nearest, read, written
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Span, coverage_of
+from tally.reports.coverage import Coverage, coverage_of
 from tally.reports.funnels import divided
 from tally.storage.sql import behaviour as sql
-from tally.storage.sql.events import Scope
 
 if TYPE_CHECKING:
     from tally.reports.packed_days import PackedDays, Value
 
 MAX_PROPERTIES = 50
-PERCENTILES = (50, 95)
 # About 48,000 values of 36 characters; counting them takes 0.2 s.
 MAX_BYTES = 16_000_000
 # What is kept of cached days that lost values: about 8,000 values of 36 characters, 450 KB in the cache.
@@ -272,48 +272,6 @@ def _sum(numbers: Iterable[tuple[float, int]]) -> int:
 
 
 # --- results
-
-
-class Numbers(NamedTuple):
-    """Statistics of numbers; percentiles by nearest rank, None where values or properties were dropped.
-
-    Sum and mean are rounded once, from exact values; None beyond the greatest double.
-    """
-
-    samples: int
-    sum: float | None
-    mean: float | None
-    min: float
-    percentiles: tuple[float | None, ...]
-    max: float
-
-
-class Property(NamedTuple):
-    """A property: its events, distinct values, and the first of these as (value, events, visitors).
-
-    Where `exact` is false, `distinct` and the counts of values are lower bounds. Where properties were dropped as well,
-    so that the number of properties is a lower bound, `events` is one too, and the numbers may lack some.
-    """
-
-    name: str
-    events: int
-    distinct: int
-    values: list[tuple[Any, int, int]]
-    numbers: Numbers | None
-    exact: bool
-
-
-class Data(NamedTuple):
-    """Events of a name, their visitors, the number of their properties, and the first of these.
-
-    Where `exact` is false, the number of properties is a lower bound or a property is not exact.
-    """
-
-    events: int
-    visitors: int
-    properties: int
-    first: list[Property]
-    exact: bool
 
 
 def data(

@@ -11,12 +11,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from tally.engine.values import Place, Scope, Span
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Span, conditions_of, coverage_of, plan_of
+from tally.reports.coverage import Coverage, conditions_of, coverage_of, plan_of
 from tally.rollups import packed_measurements, unpacked_days
 from tally.storage.sql import events as sql
 from tally.storage.sql.day_columns import TRAFFIC
-from tally.storage.sql.events import Place, Scope
 from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS
 

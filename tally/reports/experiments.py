@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from tally.engine.values import Arm, Experiment, Scope
+from tally.engine.values import ExperimentGoal as Goal
 from tally.reports import significance
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import check_retention, conditions_in
@@ -24,7 +26,6 @@ from tally.rollups import packed_measurements, unpacked_days
 from tally.storage.sql import events as sql_events
 from tally.storage.sql import measurements as sql
 from tally.storage.sql.day_columns import EXPERIMENTS
-from tally.storage.sql.events import Scope
 from tally.storage.sql.filters import Query
 from tally.storage.sql.measurements import Trials
 from tally.timestamps import DAY_MS
@@ -41,43 +42,6 @@ Row = tuple[int, str, str, int, str, int]
 """day, experiment, variant, 1 of conversions and 0 of assignments, goal, visitors."""
 _Count = tuple[int, int, int, int, int, int]
 """The same with labels in place of texts."""
-
-
-class Arm(NamedTuple):
-    """A variant with respect to a goal. Rates are 0 to 1.
-
-    `lift` is relative to the baseline's rate; None for the baseline itself, or if its rate is 0. `p_value` is for one
-    planned look, `p_value_any_time` for any number of looks; both are corrected for several variants.
-    """
-
-    variant: str
-    visitors: int
-    conversions: int
-    interval: tuple[float, float] | None
-    lift: float | None
-    p_value: float | None
-    p_value_any_time: float | None
-    has_enough: bool
-
-
-class Goal(NamedTuple):
-    """The variants' results for a goal."""
-
-    goal: str
-    arms: list[Arm]
-
-
-class Experiment(NamedTuple):
-    """An experiment: `visitors` by variant, the baseline first; `split_p_value` tests for an even split.
-
-    `omitted`: the number of variants and of goals that are not returned.
-    """
-
-    name: str
-    visitors: dict[str, int]
-    split_p_value: float | None
-    goals: list[Goal]
-    omitted: tuple[int, int] = (0, 0)
 
 
 class _Totals(NamedTuple):

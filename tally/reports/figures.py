@@ -6,7 +6,7 @@ ranges is computed from exact figures.
 
 from fractions import Fraction
 
-from tally.reports.stats import Stats
+from tally.engine.values import Stats
 from tally.rounding import round_half_away
 
 VISIT_FIGURES = ("bounce_rate", "views_per_visit", "visit_duration")

@@ -15,24 +15,22 @@ import sqlite3
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import orjson
 
-from tally.events.filters import Filter
+from tally.engine.values import FunnelStep, Reached, Scope, Span
 from tally.events.validation import PAGEVIEWS, TRAFFIC
 from tally.reports.cache import ResultCache, packed, unpacked
-from tally.reports.coverage import Coverage, Span, conditions_of, coverage_of, days_of, has_data, plan_of, resolved
+from tally.reports.coverage import Coverage, conditions_of, coverage_of, days_of, has_data, plan_of, resolved
 from tally.storage.sql import behaviour as sql
 from tally.storage.sql.behaviour import MASK_BITS, VISIT_BITS, Share, Step, Stretch
-from tally.storage.sql.events import Scope
 from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
     from tally.reports.packed_days import PackedDays
 
-MIN_STEPS, MAX_STEPS = 2, 8
 # 15 MB per report.
 MAX_VISITS = 50_000
 MAX_HITS = 20_000
@@ -41,22 +39,6 @@ _TIMES_MORE = 4
 _MIN_ID = -(1 << 63)
 _STEP_BITS = 4
 _STEP = (1 << _STEP_BITS) - 1
-
-
-class FunnelStep(NamedTuple):
-    """A step: the events with a text in a field of STEP_FIELDS or, where there are filters, those that match them."""
-
-    field: str
-    text: str
-    filters: tuple[Filter, ...] | None = None
-
-
-class Reached(NamedTuple):
-    """Visits that completed a step, their visitors, and the sum of milliseconds since the step before."""
-
-    visits: int
-    visitors: int
-    ms: int
 
 
 def funnel(

@@ -10,17 +10,17 @@ import sqlite3
 from array import array
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from tally.engine.values import MILLIONTHS, Conversions, Goal, GoalFigures, Scope, Span
 from tally.reports import stats
 from tally.reports.cache import ResultCache, packed, unpacked
-from tally.reports.coverage import Coverage, Span, coverage_of, days_of, plan_of
+from tally.reports.coverage import Coverage, coverage_of, days_of, plan_of
 from tally.reports.day_sums import add_days
 from tally.reports.sums import Sums, counts_of, rows_of
 from tally.rollups import goal_days
-from tally.rollups.goal_days import MILLIONTHS, PART, Goal
+from tally.rollups.goal_days import PART
 from tally.rollups.rollup_state import FINAL
-from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
@@ -29,22 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["MILLIONTHS", "Goal"]
 
 _COLUMNS = len(goal_days.COLUMNS)
-
-
-class Conversions(NamedTuple):
-    """The conversions of a goal. `value`: the sum of their values in millionths; 0 for a goal without values."""
-
-    events: int = 0
-    visitors: int = 0
-    value: int = 0
-    without_value: int = 0
-
-
-class GoalFigures(NamedTuple):
-    """The visitors of E, and the conversions of each goal."""
-
-    visitors: int
-    goals: list[Conversions]
 
 
 def report(connection: sqlite3.Connection, scope: Scope, goals: Sequence[Goal], cache: ResultCache) -> GoalFigures:

@@ -10,38 +10,15 @@ import sqlite3
 from collections.abc import Sequence
 from heapq import nlargest
 from operator import itemgetter
-from typing import NamedTuple
 
+from tally.engine.values import BINS_X, Heatmap, Spot
+from tally.engine.values import HeatmapPages as Pages
 from tally.rollups import heatmaps as rollup
-from tally.rollups.heatmap_grid import BAND_ROWS, BINS_X, COLUMNS, shares
+from tally.rollups.heatmap_grid import BAND_ROWS, COLUMNS, shares
 from tally.storage.sql import measurements as sql
 
 # More than a page of 20,000 pixels with clicks everywhere has; a response of 700 KB.
 MAX_CELLS = 50_000
-
-Spot = tuple[int, int, int]
-"""Column, row, clicks."""
-
-
-class Heatmap(NamedTuple):
-    """The clicks of a page, ordered by row and column.
-
-    `cells` and `clicks` count all of them; `samples` is the number of pageviews with a scroll depth, and `scroll` the
-    percentage of these that reached at least each row.
-    """
-
-    grid: list[Spot]
-    cells: int
-    clicks: int
-    samples: int
-    scroll: list[float]
-
-
-class Pages(NamedTuple):
-    """Rows (pathname, samples, clicks), and samples and clicks of events without a page."""
-
-    rows: list[tuple[str, int, int]]
-    unset: tuple[int, int]
 
 
 def heatmap(connection: sqlite3.Connection, website: int, pathname: str, days: range, widths: Sequence[int]) -> Heatmap:

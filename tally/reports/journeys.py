@@ -16,50 +16,29 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from tally.engine.values import END, OTHER_STEPS, STEP_FIELDS, Direction, Link, Scope, Span
+from tally.engine.values import JourneyStep as Place
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Span, coverage_of
+from tally.reports.coverage import Coverage, coverage_of
 from tally.reports.funnels import divided
 from tally.reports.ranking import first
 from tally.reports.sums import Sums, counts_of
 from tally.storage.sql import behaviour as sql
-from tally.storage.sql.events import Scope
 
 if TYPE_CHECKING:
     from tally.reports.packed_days import PackedDays
     from tally.storage.day_columns import Array
 
-MAX_STEPS = 5
 # About 10 MB.
 MAX_JOURNEYS = 50_000
 MAX_KEPT_BYTES = 6_000_000
 # More than a step has places.
 _NUMBERS = 1 << 12
-Direction = Literal["next", "previous"]
 Read = Callable[[], Iterable["Array"]]
 """Reads journeys as arrays: visits, and the code of each step; _END where a visit has no step."""
 _END = 0
-
-
-class Place(NamedTuple):
-    """A step of a journey. Without a field: the end of the visit (""), or all other steps (OTHER_STEPS)."""
-
-    field: str
-    value: str
-
-
-OTHER_STEPS = Place("", "(other)")
-END = Place("", "")
-
-
-class Link(NamedTuple):
-    """Visits that go from one place to the next; `step` is the number of the second one, from 1 on."""
-
-    step: int
-    begin: Place
-    end: Place
-    visits: int
 
 
 def journeys(
@@ -139,7 +118,7 @@ def _first(connection: sqlite3.Connection, values: "Array", limit: int) -> dict[
     """Return the first steps by visits and text, by their codes, given the visits of each code."""
     found: dict[int, Place] = {}
     ranked: list[tuple[int, Place, int]] = []
-    for field in sql.STEP_FIELDS:
+    for field in STEP_FIELDS:
         own = values[:, sql.step_code(field, sql.label_of(values[0])) == values[0]]
         own[0] = sql.label_of(own[0])
         for row in first(connection, own, limit, ranks=1).rows:

@@ -21,6 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import orjson
 
+from tally.engine.values import STEP_FIELDS, Place
 from tally.events.json_scalars import key_of
 from tally.events.validation import PAGEVIEWS
 from tally.reports.cache import ResultCache
@@ -40,8 +41,7 @@ from tally.rollups.goal_days import COLUMNS, PART, millionths
 from tally.storage.database import check_interrupt
 from tally.storage.day_columns import Array, Column, Days, decoded_texts, differs, ids_of
 from tally.storage.sql import day_columns
-from tally.storage.sql.behaviour import STEP_FIELDS, step_code
-from tally.storage.sql.events import Place
+from tally.storage.sql.behaviour import step_code
 from tally.storage.sql.filters import Condition, matching_texts
 from tally.storage.sql.goals import values_of_texts
 from tally.timestamps import DAY_MS

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from tally.engine.values import Place, Scope
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS, VITALS
 from tally.reports.cache import ResultCache
 from tally.reports.joined_columns import Day, JoinedColumns, in_batches, is_wanted, numbers_in, values_of
@@ -20,7 +21,7 @@ from tally.storage.database import check_interrupt
 from tally.storage.day_columns import Array, Column, encoded, ids_of
 from tally.storage.sql import day_columns
 from tally.storage.sql.day_columns import WEB_VITALS
-from tally.storage.sql.events import NO_TRAFFIC, Place, Scope
+from tally.storage.sql.events import NO_TRAFFIC
 from tally.storage.sql.filters import Condition, matching_texts
 from tally.timestamps import DAY_MS
 

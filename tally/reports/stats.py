@@ -15,14 +15,14 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from tally.engine.values import Scope, Span, Stats
 from tally.reports.cache import ResultCache, packed, unpacked
-from tally.reports.coverage import Coverage, Plan, Span, coverage_of, days_of, plan_of
+from tally.reports.coverage import Coverage, Plan, coverage_of, days_of, plan_of
 from tally.reports.sums import rows_of
 from tally.rollups import totals
 from tally.storage.sql import events as sql
-from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS
 
 if TYPE_CHECKING:
@@ -31,18 +31,6 @@ if TYPE_CHECKING:
 _QUARTERS = DAY_MS // QUARTER_MS
 # Up to so many visitors after a range are checked; beyond that those in the range are counted.
 _FEW = 2_000
-
-
-class Stats(NamedTuple):
-    """Key figures as exact sums."""
-
-    visitors: int = 0
-    pageviews: int = 0
-    events: int = 0
-    visits: int = 0
-    bounces: int = 0
-    visit_views: int = 0
-    visit_ms: int = 0
 
 
 def stats(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> Stats:

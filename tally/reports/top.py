@@ -7,21 +7,19 @@ Other days (cut, filtered and stale ones) are counted by column, or from raw row
 import sqlite3
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from tally.engine.values import Scope, Span, Stats, Top, TopQuery, TopRow
 from tally.events.dimensions import PAGES, VISIT_FIELDS, field_number
 from tally.reports import goals
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, Plan, Span, coverage_of, days_of, plan_of
+from tally.reports.coverage import Coverage, Plan, coverage_of, days_of, plan_of
 from tally.reports.day_sums import add_days, rolled
 from tally.reports.figures import parts_of
-from tally.reports.goals import Conversions, Goal
 from tally.reports.ranking import first
-from tally.reports.stats import Stats
 from tally.reports.sums import Sums, counts_of, read
 from tally.rollups import imported_sums
 from tally.storage.sql import events as sql
-from tally.storage.sql.events import Scope
 from tally.storage.visitor_values import NAMES
 from tally.timestamps import DAY_MS
 
@@ -32,45 +30,6 @@ if TYPE_CHECKING:
 # Numbers that rank a ratio, and each of them where there is none.
 _RANKS = 3
 _LAST = -1 << 62
-
-
-class TopQuery(NamedTuple):
-    """Parameters of a list: values of a field from `offset` on, in the order of a key figure.
-
-    compare: a scope in which the same values are counted as well; goal: whose conversions are counted; has_visits:
-    whether figures about visits are. order: a key figure (tally/reports/figures.py), descending unless `ascending`;
-    then as without one: visitors, pageviews and events descending, then text.
-    """
-
-    field: str
-    limit: int
-    offset: int = 0
-    compare: Scope | None = None
-    goal: Goal | None = None
-    has_visits: bool = False
-    order: str = ""
-    ascending: bool = False
-
-
-class TopRow(NamedTuple):
-    """A value, "" is unset, with its figures in the scope and in the one to compare with.
-
-    Those about visits are 0 unless the query needs them.
-    """
-
-    value: str
-    figures: Stats
-    conversions: Conversions | None = None
-    previous: Stats | None = None
-    previous_conversions: Conversions | None = None
-
-
-class Top(NamedTuple):
-    """The unset value, some rows, and how many values there are, without the unset one."""
-
-    unset: TopRow
-    rows: list[TopRow]
-    total: int
 
 
 def top(connection: sqlite3.Connection, scope: Scope, queries: Sequence[TopQuery], cache: ResultCache) -> list[Top]:

@@ -7,8 +7,8 @@ its views, its duration and its first and last view are those of its whole life.
 import sqlite3
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
 
+from tally.engine.values import Page, Scope
 from tally.events.dimensions import field_number
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, coverage_of, days_of, plan_of
@@ -18,18 +18,7 @@ from tally.reports.sums import Sums, read
 from tally.rollups import imported_sums
 from tally.rollups.field_values import FIGURES_OF
 from tally.storage.sql import visits
-from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
-
-
-class Page(NamedTuple):
-    """A page that visits begin or end with; '' for visits without a view."""
-
-    value: str
-    visits: int
-    bounces: int
-    views: int
-    ms: int
 
 
 def pages(

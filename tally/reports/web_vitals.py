@@ -13,21 +13,22 @@ are decoded for the chosen pages only.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import orjson
 
+from tally.engine.values import Scope, Summary
+from tally.engine.values import VitalsRow as Row
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import check_retention, conditions_in
 from tally.reports.ranking import first
 from tally.reports.sums import Sums
 from tally.rollups import packed_measurements
 from tally.rollups import web_vitals as rollup
-from tally.rollups.vitals_histogram import Cells, Summary, added, poor_above, slot_of, slots_of, summary, unpacked
+from tally.rollups.vitals_histogram import Cells, added, poor_above, slot_of, slots_of, summary, unpacked
 from tally.rollups.web_vitals import ALL, BREAKDOWNS, PATHNAME, Cover
 from tally.storage.sql import measurements as sql
 from tally.storage.sql.day_columns import WEB_VITALS
-from tally.storage.sql.events import Scope
 from tally.storage.sql.filters import Condition, labels_of
 from tally.timestamps import DAY_MS
 
@@ -35,14 +36,6 @@ if TYPE_CHECKING:
     from tally.reports.packed_measurements import PackedMeasurements
 
 Span = tuple[int, int]
-
-
-class Row(NamedTuple):
-    """A value of the field, its events (with any metric), and the summary of the metric."""
-
-    value: str
-    events: int
-    summary: Summary
 
 
 def overall(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> Cells:

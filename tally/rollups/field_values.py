@@ -18,6 +18,7 @@ ROWS_PER_STEP rows. tally/maintenance/rollup_builder.py calls them in the backgr
 import sqlite3
 from collections.abc import Iterable, Sequence
 
+from tally.engine.values import Scope
 from tally.events.dimensions import (
     ACQUISITION,
     ENTRY_PAGE,
@@ -32,7 +33,7 @@ from tally.rollups import imported_sums
 from tally.rollups.rollup_state import ROWS_PER_STEP
 from tally.storage import visitor_values
 from tally.storage.sql import events as sql
-from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW, Scope
+from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW
 from tally.storage.sql.visits import pages
 from tally.storage.visitor_values import NAMES, NO_COLUMN
 from tally.timestamps import DAY_MS

@@ -17,20 +17,18 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from hashlib import blake2b
-from typing import NamedTuple
 
 import orjson
 
+from tally.engine.values import MILLIONTHS, Goal, Scope
 from tally.events.dimensions import EVENT_NAME, FIELDS
-from tally.events.filters import Filter
 from tally.rollups import rollup_state, unpacked_days
 from tally.rollups.rollup_state import ROWS_PER_STEP
 from tally.storage.sql import goals as sql
 from tally.storage.sql.day_columns import TRAFFIC, WEB_VITALS
-from tally.storage.sql.events import Scope, is_among
+from tally.storage.sql.events import is_among
 from tally.timestamps import DAY_MS
 
-MILLIONTHS = 1_000_000
 MAX_VALUE = 10**9
 """Values are smaller, so that the sum of all events of a day fits into two numbers of 64 bits."""
 PART = 10**9
@@ -44,13 +42,6 @@ COUNTED = (("", ALL), *((name, number) for number, name in enumerate(FIELDS)))
 _DECIMAL = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?")
 _MILLIONTH = Decimal("0.000001")
 _NUMBERS = dict(COUNTED)
-
-
-class Goal(NamedTuple):
-    """What a goal counts: events that match its filters, and the property of event_data that holds their value."""
-
-    filters: tuple[Filter, ...]
-    value: str | None = None
 
 
 def number_of(goal: Goal) -> int:

@@ -15,13 +15,9 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 
+from tally.engine.values import BIN_HEIGHT_PX, BINS_X
 from tally.rollups.int_arrays import as_bytes, numbers_in
 
-# 50 columns over the page's width, rows of 20 CSS pixels: about the size of a finger or a small button.
-BINS_X = 50
-BIN_HEIGHT_PX = 20
-WIDTHS = ("mobile", "tablet", "desktop")
-"""Classes of viewports, in the order of their numbers; the words are those of the field `device`."""
 # The usual breakpoints: phones are narrower than 640 CSS pixels, tablets than 1,024.
 _BREAKPOINTS = (640, 1_024)
 COLUMNS = BINS_X + 1

@@ -22,7 +22,8 @@ from typing import Any
 
 import orjson
 
-from tally.rollups.heatmap_grid import WIDTHS, Cells, add, cell_of, packed, totals
+from tally.engine.values import WIDTHS
+from tally.rollups.heatmap_grid import Cells, add, cell_of, packed, totals
 from tally.rollups.rollup_state import tiles
 
 LEVELS = (0, 3, 6)

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import orjson
 
+from tally.engine.values import ImportedDays
 from tally.events.dimensions import ALL_TRAFFIC, ENTRY_PAGE, EVENT_NAME, EXIT_PAGE, FIELDS, PAGES
 from tally.rollups import rollup_state
 from tally.rollups.rollup_state import IMPORTED, KEPT, STALE
@@ -51,16 +52,6 @@ class Sum(NamedTuple):
     value: int
     known: int
     figures: Sequence[int]
-
-
-class ImportedDays(NamedTuple):
-    """The days of imported sums in a range: how many there are, those that count, as (first, last) without gaps, the
-    figures that some sums of the fields lack, and by field how many days that count have it."""
-
-    days: int
-    counted: list[tuple[int, int]]
-    missing: tuple[str, ...]
-    by_field: dict[str, int]
 
 
 def others(

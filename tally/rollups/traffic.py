@@ -6,21 +6,14 @@ counted from raw events instead, up to a limit.
 
 import sqlite3
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from tally.engine.values import Traffic
 from tally.rollups.imported_sums import OF_DAY_MS
 from tally.rollups.rollup_state import IMPORTED
 from tally.timestamps import DAY_MS, QUARTER_MS
 
 # Rows of stale days that one call counts, at 0.1 µs a row.
 MAX_COUNTED = 200_000
-
-
-class Traffic(NamedTuple):
-    """The number of traffic events of a website; a lower bound unless `is_exact`."""
-
-    events: int
-    is_exact: bool
 
 
 def traffic_of(connection: sqlite3.Connection, websites: Iterable[int]) -> dict[int, Traffic]:

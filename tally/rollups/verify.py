@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from tally.engine.values import Goal
 from tally.rollups import (
     experiments,
     field_values,
@@ -22,7 +23,6 @@ from tally.rollups import (
     web_vitals,
 )
 from tally.rollups.field_values import FIGURES_OF, NUMBERS, OF_VISITS, PAGE_NUMBERS
-from tally.rollups.goal_days import Goal
 from tally.rollups.rollup_state import FINAL, KEPT, LEVELS, OPEN, STALE
 from tally.storage.database import snapshot
 from tally.storage.sql import day_columns, events

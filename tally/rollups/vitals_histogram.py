@@ -19,8 +19,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain, repeat
-from typing import NamedTuple
 
+from tally.engine.values import THRESHOLDS, Summary
+from tally.engine.values import VITALS_PERCENTILES as PERCENTILES
 from tally.events.validation import MAX_OF_METRIC, METRICS
 from tally.rollups.int_arrays import as_bytes, numbers_in
 
@@ -32,15 +33,6 @@ EVENTS = SLOTS * len(METRICS)
 """The slot that counts events with any metric."""
 UNITS = {"lcp": 1_000, "inp": 1_000, "fcp": 1_000, "ttfb": 1_000, "cls": 1_000_000}
 """Factor from the unit of the API to the stored one."""
-# Thresholds as published at https://web.dev/articles/vitals: good up to the first, poor above the second.
-THRESHOLDS: dict[str, tuple[float, float]] = {
-    "lcp": (2_500, 4_000),
-    "inp": (200, 500),
-    "fcp": (1_800, 3_000),
-    "ttfb": (800, 1_800),
-    "cls": (0.1, 0.25),
-}
-PERCENTILES = (50, 75, 95)
 
 _MAX_SMALL = 255
 
@@ -59,16 +51,6 @@ def stored(values: Sequence[float | None]) -> tuple[int | None, ...]:
 def from_stored(values: Sequence[int | None]) -> dict[str, float]:
     """Return stored metrics in the units of the API: those that were sent, by name."""
     return {name: value / unit for (name, unit), value in zip(UNITS.items(), values, strict=True) if value is not None}
-
-
-class Summary(NamedTuple):
-    """A metric's number of values, its PERCENTILES (None without values), and how many values have each rating."""
-
-    samples: int
-    percentiles: tuple[float | None, ...]
-    good: int
-    middling: int
-    poor: int
 
 
 def _edges(metric: str) -> tuple[float, ...]:

@@ -17,7 +17,8 @@ from tally.accounts.definitions import Definition, all_definitions
 from tally.accounts.logins import Login
 from tally.accounts.share_links import ShareLink, all_share_links
 from tally.accounts.usage import usage_of_month
-from tally.accounts.websites import Website, all_websites
+from tally.accounts.websites import all_websites
+from tally.events.website import Website
 from tally.storage import meta
 
 

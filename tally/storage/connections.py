@@ -17,10 +17,11 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import aiosqlite
 
+from tally.engine.values import Claim
 from tally.errors import OVERLOADED, ApiError
 from tally.latency_histogram import Histogram
 from tally.storage.database import connect_reader, interrupted_when, snapshot
@@ -125,16 +126,6 @@ async def on_thread(
         thread._connect_again = connect_again
     await thread
     return thread
-
-
-class Claim(NamedTuple):
-    """The requester of a query: an account by its number (0: the server itself), or the share link of a website."""
-
-    is_link: bool
-    number: int
-
-
-SERVER = Claim(False, 0)
 
 
 class ReaderClass:

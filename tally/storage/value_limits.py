@@ -32,11 +32,11 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from tally.accounts.websites import Website
 from tally.events.channels import CHANNELS
 from tally.events.dimensions import CHANNEL, EVENT_NAME, EXPERIMENT, FIELDS, GOAL, PROPERTY, VARIANT, channel_of
 from tally.events.json_scalars import compact
 from tally.events.validation import WITH_EXPERIMENT, Event
+from tally.events.website import Website
 
 OTHER = "(other)"
 """Stored in place of a new value beyond the limit."""

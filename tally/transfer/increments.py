@@ -19,7 +19,8 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import orjson
 
 from tally.accounts.accounts import Account, AccountError, all_owners, create_account, find_account
-from tally.accounts.websites import Website, add_website, all_websites
+from tally.accounts.websites import add_website, all_websites
+from tally.events.website import Website
 from tally.storage import import_records
 from tally.storage.database import Connection, snapshot, transaction
 from tally.transfer.exporter import Part, part_lines

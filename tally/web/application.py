@@ -42,8 +42,8 @@ def build_app(
 ) -> web.Application:
     """Return the application over the database of `settings`, which is open while the application runs.
 
-    `engine` makes the engine that answers `reports` (tally/reports/report_engine.py), `ingest` the one that
-    stores events (tally/ingest/ingest_engine.py).
+    `engine` makes the engine that answers `reports` (tally/engine/reports.py), `ingest` the one that
+    stores events (tally/engine/ingest.py).
     """
     clock = clock or Clock()
     trusted = parse_proxies(settings.trusted_proxy)

@@ -19,6 +19,8 @@ from tally.api.params import goals_of
 from tally.api.reports import Report
 from tally.api.uploads import Uploads
 from tally.clock import Clock
+from tally.engine.ingest import Ingest
+from tally.engine.reports import Reports
 from tally.events.client import parse_proxies
 from tally.events.places import DeferredPlaces, PlaceDatabase
 from tally.events.sender import ClientResolver
@@ -27,7 +29,6 @@ from tally.events.user_agent import Agents
 from tally.http import logging
 from tally.ingest.budgets import Budgets
 from tally.ingest.collector import COLLECTOR, Collector
-from tally.ingest.ingest_engine import Ingest
 from tally.ingest.lifecycle import opened
 from tally.ingest.store import Store
 from tally.ingest.writer import EventWriter
@@ -35,7 +36,6 @@ from tally.maintenance.background_work import BackgroundWork
 from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.maintenance.upgrade import copy_first
 from tally.rate_limit import Buckets
-from tally.reports.report_engine import Reports
 from tally.settings import Settings
 from tally.storage.connections import Thread
 from tally.storage.health import begin_check

@@ -32,11 +32,11 @@ import orjson
 from aiohttp import web
 
 from tally import errors
-from tally.accounts.websites import Website
 from tally.api.auth import AUTH
 from tally.api.context import READ_API
 from tally.errors import ApiError
 from tally.events.urls import is_address
+from tally.events.website import Website
 from tally.http.request_paths import PREFIX_HEADER, public_prefix
 from tally.http.responses import RESPONSE_HEADERS, SAME_ORIGIN_HEADERS
 from tally.resources import asset

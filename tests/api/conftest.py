@@ -1,4 +1,4 @@
-"""Fixtures of the API's tests, which run with each analytics engine (tally/reports/report_engine.py)."""
+"""Fixtures of the API's tests, which run with each analytics engine (tally/engine/reports.py)."""
 
 from collections.abc import Iterator
 

@@ -1,5 +1,5 @@
-"""The API runs on any engine that implements `Reports` (tally/reports/report_engine.py), and stores events in any
-that implements `Ingest` (tally/ingest/ingest_engine.py).
+"""The API runs on any engine that implements `Reports` (tally/engine/reports.py), and stores events in any
+that implements `Ingest` (tally/engine/ingest.py).
 
 SQLite and an engine that keeps a list in memory return the same figures for the same requests.
 """
@@ -9,10 +9,10 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
+from tally.engine.ingest import DUPLICATE, OnWritten, PreparedEvent, WriteRequest
+from tally.engine.reports import Reports
 from tally.events.dimensions import FIELDS as DIMENSIONS
 from tally.events.validation import PAGEVIEWS
-from tally.ingest.ingest_engine import DUPLICATE, OnWritten, PreparedEvent, WriteRequest
-from tally.reports.report_engine import Reports
 from tally.web.components import ReportEngine
 from tests.support.app import ROOT, App, MakeApp
 from tests.support.cases import cases

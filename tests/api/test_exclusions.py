@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tally.accounts.exclusions import KINDS, Exclusions
 from tally.api.exclusions import MAX_CHARACTERS, MAX_VALUES
+from tally.events.exclusions import KINDS, Exclusions
 from tests.api.test_rejected_events import counted
 from tests.support.app import GOOGLEBOT, Answer, App
 from tests.support.cases import cases

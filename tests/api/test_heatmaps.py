@@ -19,11 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tally.engine.values import BINS_X, WIDTHS
 from tally.maintenance import background_work
 from tally.reports import heatmaps
 from tally.rollups import heatmap_grid
 from tally.rollups import heatmaps as heatmap_rollups
-from tally.rollups.heatmap_grid import BAND_ROWS, BINS_X, CELLS, WIDTHS
+from tally.rollups.heatmap_grid import BAND_ROWS, CELLS
 from tally.rollups.heatmaps import COUNT_LEVELS, LEVELS
 from tally.rollups.verify import HEATMAPS, verdicts
 from tally.storage.database import open_database, transaction

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tally.engine.values import THRESHOLDS
 from tally.events.validation import METRICS
 from tally.reports import experiments
 from tally.reports.significance import holm, pooled_p_value, split_p_value, wilson
-from tally.rollups.vitals_histogram import THRESHOLDS
 from tests.support.app import NOON_MS, SAFARI_IPHONE, Answer, App
 
 DAY_MS = 86_400_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tally.accounts.websites import Website
+from tally.events.website import Website
 from tally.web import pages
 from tests.support.app import ROOT, Answer, App
 from tests.support.cases import cases

@@ -8,10 +8,11 @@ import pytest
 
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
+from tally.engine.values import Traffic
 from tally.ingest import refused_origins
 from tally.ingest.refused_origins import MAX_ORIGINS, MAX_WEBSITES, RefusedOrigins
 from tally.rollups import traffic
-from tally.rollups.traffic import Traffic, traffic_of
+from tally.rollups.traffic import traffic_of
 from tally.storage.database import open_database, transaction
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events

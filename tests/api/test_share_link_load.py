@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from tally.api.context import READ_API
+from tally.engine.values import Claim
 from tally.errors import ApiError
-from tally.storage.connections import LINK_READERS, MAX_WAITING_OF_LINK, READERS, Claim
+from tally.storage.connections import LINK_READERS, MAX_WAITING_OF_LINK, READERS
 from tests.robustness.test_disconnected_clients import DATE, ENDLESS, SHORT, RunningServer, lengthen, start
 from tests.support.aged_database import sql
 from tests.support.app import App, MakeApp

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tally.engine.ingest import WriteRequest
+from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS
 from tally.events.sessions import Sessions
-from tally.ingest.ingest_engine import WriteRequest
 from tally.ingest.writer import EventWriter, WriteResult
 from tally.storage import value_limits
 from tally.storage.bulk_insert import marks
 from tally.storage.database import open_database
 from tally.storage.sql import measurements as measurements_statements
-from tally.storage.sql.events import Scope
 from tally.storage.value_limits import BOUNDED, EVENT_DATA, OTHER, Limits
 from tally.transfer.files import open_source
 from tally.transfer.importer import import_events

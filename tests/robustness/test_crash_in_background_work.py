@@ -23,10 +23,10 @@ import pytest
 
 from tally.accounts.websites import delete_website
 from tally.clock import Clock
+from tally.engine.values import Scope
 from tally.maintenance import retention
 from tally.maintenance.deletion import TABLES
 from tally.storage.database import connect_reader, open_database, transaction
-from tally.storage.sql.events import Scope
 from tests.support.app import ROOT
 from tests.support.ledgers import (
     Ledger,

@@ -29,7 +29,7 @@ import pytest
 from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
-from tally.ingest.ingest_engine import WriteRequest
+from tally.engine.ingest import WriteRequest
 from tally.ingest.writer import WriteResult
 from tally.storage.database import open_database
 from tally.storage.health import DAMAGED, FAILING, LOCKED, UNSURE, fault_of

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website
+from tally.engine.values import Goal
 from tally.maintenance import retention
 from tally.maintenance.rollup_builder import RollupBuilder
-from tally.rollups.goal_days import Goal
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer.files import open_source

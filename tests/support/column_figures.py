@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 
+from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter, Operator
 from tally.reports import funnels, journeys
@@ -19,7 +20,6 @@ from tally.rollups import goal_days
 from tally.storage.day_columns import Array
 from tally.storage.sql import behaviour
 from tally.storage.sql import events as sql
-from tally.storage.sql.events import Scope
 from tally.storage.sql.filters import Condition
 from tally.storage.sql.visits import pages
 from tally.timestamps import DAY_MS, HOUR_MS

@@ -11,10 +11,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import TYPES
-from tally.storage.sql.events import Scope
 from tests.support.rollup_database import (
     DAY_MS,
     HOUR_MS,

@@ -35,11 +35,11 @@ from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
 from tally.clock import Clock
+from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
 from tally.rollups import heatmaps
 from tally.storage.database import open_database
-from tally.storage.sql.events import Scope
 from tests.support.app import CHROME
 from tests.support.process import Server
 from tests.support.rollup_database import DAY_MS, Reference, stored_facts, table_errors, with_all_rows

@@ -1,13 +1,13 @@
 """An analytics engine without SQL: key figures and top lists of events in a list.
 
-It implements the methods of `Reports` (tally/reports/report_engine.py) that tests/api/test_engine.py calls. The test
+It implements the methods of `Reports` (tally/engine/reports.py) that tests/api/test_engine.py calls. The test
 gives the list, or an engine for events appends to it.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
-from tally.reports.report_engine import BeyondRetention, Requester, Scope, Stats, Top, TopQuery, TopRow
+from tally.engine.values import BeyondRetention, Requester, Scope, Stats, Top, TopQuery, TopRow
 
 VISIT_GAP_MS = 30 * 60_000
 

@@ -19,22 +19,23 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tally.accounts.accounts import create_account
-from tally.accounts.websites import Website, add_website, all_websites
+from tally.accounts.websites import add_website, all_websites
 from tally.clock import Clock
+from tally.engine.ingest import PreparedEvent, WriteRequest
+from tally.engine.values import Scope, Stats
 from tally.events.dimensions import ACQUISITION, CHANNEL, EVENT_FIELDS, FIELDS, PAGES, channel_of, field_number
 from tally.events.filters import Filter
 from tally.events.identity import Salts
 from tally.events.sessions import Sessions
 from tally.events.validation import TYPES, Event
 from tally.events.visits import NO_ACQUISITION
-from tally.ingest.ingest_engine import PreparedEvent, WriteRequest
+from tally.events.website import Website
 from tally.ingest.writer import EventWriter
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.reports import stats as stats_report
 from tally.reports import top as top_report
 from tally.reports import visit_pages
 from tally.reports.cache import ResultCache
-from tally.reports.stats import Stats
 from tally.rollups import (
     field_values,
     measurement_packing,
@@ -48,7 +49,6 @@ from tally.rollups.field_values import FIGURES_OF, NUMBERS, OF_VISITS, PAGE_NUMB
 from tally.rollups.rollup_state import KEPT, LEVELS, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import connect_reader, open_database, snapshot, transaction
-from tally.storage.sql.events import Scope
 from tally.storage.value_limits import add_values
 from tests.support.app import NOON_MS, ManualClock, new_database
 

@@ -13,6 +13,7 @@ from tally import clock, errors, timeranges
 from tally.accounts import definitions, logins, passwords
 from tally.api import auth, badges, events, params, sharing, uploads, websites
 from tally.cli import main
+from tally.engine import values
 from tally.events import identity, validation, visits
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
@@ -20,8 +21,8 @@ from tally.http import body, connections, middleware
 from tally.ingest import group_commit, realtime, rejected_events, store
 from tally.ingest.compat.formats import FORMATS
 from tally.maintenance import retention
-from tally.reports import event_data, experiments, heatmaps, journeys
-from tally.rollups import goal_days, heatmap_grid, unpacked_days, vitals_histogram
+from tally.reports import event_data, experiments, heatmaps
+from tally.rollups import goal_days, unpacked_days, vitals_histogram
 from tally.settings import SETTINGS, option_name, variable_name
 from tally.storage import connections as readers
 from tally.storage import disk_space, health, value_limits
@@ -313,8 +314,8 @@ FIGURES = (
     ("reference/read-api.md", f"and {experiments.MAX_GOALS} goals each"),
     ("reference/read-api.md", f"more than {experiments.MAX_ROWS:,} counts in the range"),
     ("reference/read-api.md", f"If more than {heatmaps.MAX_CELLS:,} cells were clicked"),
-    ("reference/read-api.md", f'"bins_x": {heatmap_grid.BINS_X}, "bin_height": {heatmap_grid.BIN_HEIGHT_PX},'),
-    ("reference/read-api.md", f"`steps` is 1 to {journeys.MAX_STEPS}, default 3"),
+    ("reference/read-api.md", f'"bins_x": {values.BINS_X}, "bin_height": {values.BIN_HEIGHT_PX},'),
+    ("reference/read-api.md", f"`steps` is 1 to {values.MAX_JOURNEY_STEPS}, default 3"),
     ("reference/read-api.md", f"the first {event_data.MAX_PROPERTIES} by events"),
     ("reference/read-api.md", f"up to {event_data.MAX_BYTES // 10**6} MB of distinct values"),
     ("reference/read-api.md", f"Days are kept for {rejected_events.KEPT_DAYS} days"),

@@ -8,9 +8,10 @@ change hands at each of them.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from tally.engine.values import STEP_FIELDS, Scope
 from tally.events.filters import Filter
 from tally.storage.event_data import STORED
-from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW, Scope, begun_visits, traffic_filters
+from tally.storage.sql.events import IS_EVENT, IS_PAGEVIEW, begun_visits, traffic_filters
 from tally.storage.sql.filters import Query
 from tally.timestamps import DAY_MS
 
@@ -22,7 +23,6 @@ Numbers = TypeVar("Numbers", int, "Array")
 Step = tuple[str, tuple[Any, ...]]
 """An SQL condition on an event, 0 or 1, and its parameters."""
 _MET = {"pathname": f"({IS_PAGEVIEW} and pathname = ?)", "event_name": f"({IS_EVENT} and event_name = ?)"}
-STEP_FIELDS = tuple(_MET)
 
 # Of a hit's code: a bit for each of the steps and one that is never set, then the number of the visit.
 MASK_BITS, VISIT_BITS = 9, 6

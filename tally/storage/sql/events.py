@@ -8,15 +8,15 @@ key (website, time); tests/unit/storage/test_query_plans.py checks the plan of e
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
+from tally.engine.values import LABELLED, Place, Scope
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, PAGES, VISIT_FIELDS
-from tally.events.filters import Filter
 from tally.events.validation import METRICS, PAGEVIEWS, TRAFFIC, VITALS
 from tally.storage.event_data import STORED
-from tally.storage.sql.filters import LABELLED, Query, conditions
+from tally.storage.sql.filters import Query, conditions
 from tally.storage.visitor_values import is_new
 from tally.timestamps import DAY_MS, QUARTER_MS
 
@@ -43,43 +43,6 @@ IS_BOUNCE = "(pageviews = 1 and events = 0)"
 """The same for the bounces among rows of table visit."""
 VIEWS = f"coalesce(sum({IS_PAGEVIEW}), 0)"
 CUSTOM = f"coalesce(sum({IS_EVENT}), 0)"
-
-
-class Scope(NamedTuple):
-    """The events of a query: website, range and filters, all of which hold.
-
-    whole_days: the whole local days of the range, where imported sums count for these (tally/rollups/imported_sums.py);
-    they have no events, so None is for reports that need some.
-    """
-
-    website: int
-    from_ms: int
-    to_ms: int
-    filters: tuple[Filter, ...] = ()
-    whole_days: tuple[int, int] | None = None
-
-    @property
-    def of_visits(self) -> tuple[Filter, ...]:
-        """Return the filters on fields in which all events of a visit have the same value."""
-        return tuple(one for one in self.filters if one.field in VISIT_FIELDS)
-
-    @property
-    def of_events(self) -> tuple[Filter, ...]:
-        """Return the other filters."""
-        return tuple(one for one in self.filters if one.field not in VISIT_FIELDS)
-
-    @property
-    def day(self) -> int:
-        """Return the UTC day in which the range lies. Raises ValueError where it lies in several."""
-        day = self.from_ms // DAY_MS
-        if self.to_ms > (day + 1) * DAY_MS:
-            raise ValueError(f"the range {self.from_ms} to {self.to_ms} is not within one UTC day")
-        return day
-
-    @property
-    def is_day(self) -> bool:
-        """Return whether the range is one whole UTC day."""
-        return self.to_ms - self.from_ms == DAY_MS and self.from_ms % DAY_MS == 0
 
 
 def filters_of(scope: Scope, fixed: dict[str, str]) -> Query:
@@ -438,14 +401,6 @@ def traffic(scope: Scope) -> Query:
     """One number: the events of E."""
     sql, parameters = _traffic(scope, "count(*)")
     return f"/* events.traffic */ {sql}", parameters
-
-
-class Place(NamedTuple):
-    """The end of a page of events: the next page starts before (ts, id), with ids up to `last_id`."""
-
-    ts: int
-    id: int
-    last_id: int
 
 
 _COLUMNS = ("visitor", "visit", "event_name", "event_data", "experiment", "variant", "goal", "value", *METRICS)

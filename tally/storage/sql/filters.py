@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from tally.events.dimensions import FIELDS, PAGES, field_number
+from tally.engine.values import LABELLED
+from tally.events.dimensions import PAGES, field_number
 from tally.events.filters import Filter
 from tally.events.validation import TYPE_NUMBERS
 from tally.storage.event_data import STORED
@@ -25,11 +26,6 @@ from tally.storage.value_limits import OTHER
 
 Query = tuple[str, list[Any]]
 
-LABELLED = (*FIELDS, *PAGES, "event_name")
-"""The fields whose values are labels."""
-FILTERS = (*LABELLED, "type")
-"""The fields that filter_<field> accepts, besides properties: the dimensions, entry_page, exit_page, event_name and
-type."""
 
 # The values that a website has used in a field, with `(other)`, which is stored in place of values beyond the limits.
 _USED = (

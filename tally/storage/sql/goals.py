@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 import orjson
 
+from tally.engine.values import LABELLED, Scope
 from tally.events.dimensions import VISIT_FIELDS
 from tally.storage.event_data import STORED
-from tally.storage.sql.events import Scope, of_visit, traffic_filters
-from tally.storage.sql.filters import LABELLED, Query
+from tally.storage.sql.events import of_visit, traffic_filters
+from tally.storage.sql.filters import Query
 
 _BUCKETS = (
     "bucket (n, lo, hi) as materialized (select key, json_extract(value, '$[0]'), json_extract(value, '$[1]')"

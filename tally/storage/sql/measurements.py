@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import orjson
 
+from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS, VITALS
-from tally.storage.sql.events import NO_TRAFFIC, Scope, filters_of
+from tally.storage.sql.events import NO_TRAFFIC, filters_of
 from tally.storage.sql.filters import Query
 
 _METRICS = ", ".join(METRICS)

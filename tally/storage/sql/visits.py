@@ -4,8 +4,9 @@ As in tally/storage/sql/events.py, whose Scope and filters these are. A visit ha
 them groups visits and reads no event, unless a filter is about events.
 """
 
+from tally.engine.values import Scope
 from tally.events.dimensions import PAGES
-from tally.storage.sql.events import IS_BOUNCE, Scope, begun_visits
+from tally.storage.sql.events import IS_BOUNCE, begun_visits
 from tally.storage.sql.filters import Query
 
 

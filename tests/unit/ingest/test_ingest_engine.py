@@ -1,14 +1,14 @@
-"""tally/ingest/ingest_engine.py: the collector and the fast path with an engine other than SQLite."""
+"""tally/engine/ingest.py: the collector and the fast path with an engine other than SQLite."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
+from tally.engine.ingest import DUPLICATE, MONTH_FULL, Ingest, OnWritten, Outcomes, WriteRequest
 from tally.errors import STORAGE_UNAVAILABLE, ApiError
 from tally.ingest import collector, fast_path
 from tally.ingest.collector import COLLECTOR
-from tally.ingest.ingest_engine import DUPLICATE, MONTH_FULL, Ingest, OnWritten, Outcomes, WriteRequest
 from tests.support.app import App
 
 HEADERS_OF_PATH = {"fast path": {}, "aiohttp": {"Cache-Control": "no-store", "Content-Encoding": "identity"}}

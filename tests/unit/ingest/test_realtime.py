@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tally.accounts.websites import Website
+from tally.engine.ingest import PreparedEvent, WriteRequest
 from tally.events.dimensions import EVENT_FIELDS, FIELDS
 from tally.events.sessions import Sessions
 from tally.events.validation import Event
 from tally.events.visits import VISIT_GAP_MS, Visit
-from tally.ingest.ingest_engine import PreparedEvent, WriteRequest
+from tally.events.website import Website
 from tally.ingest.realtime import (
     ASKED_MS,
     LONGEST_TEXT,

@@ -12,8 +12,8 @@ import pytest
 
 from tally.accounts.accounts import find_account
 from tally.accounts.websites import add_website
+from tally.engine.ingest import WriteRequest
 from tally.errors import ApiError
-from tally.ingest.ingest_engine import WriteRequest
 from tally.storage.connections import READERS
 from tally.storage.database import open_database, transaction
 from tests.support.app import OWNER, App, MakeApp

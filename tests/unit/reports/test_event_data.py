@@ -10,13 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tally.engine.values import BeyondRetention, Data, Scope
 from tally.events import json_scalars as scalars
 from tally.reports import event_data
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import BeyondRetention
-from tally.reports.event_data import Data
 from tally.rollups.rollup_state import KEPT
-from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, History, texts
 from tests.support.rollup_database import DAY_MS, RollupHarness

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tally.engine.values import BeyondRetention, FunnelStep, Scope
 from tally.events.filters import Filter
 from tally.reports import funnels
-from tally.reports.coverage import BeyondRetention
-from tally.reports.funnels import FunnelStep
 from tally.rollups import packed_days
 from tally.rollups.rollup_state import KEPT
-from tally.storage.sql.events import Scope
 from tests.support import histories
 from tests.support.histories import NAMES, PATHS, History, texts
 from tests.support.rollup_database import DAY_MS, GAP_MS, MINUTE_MS, RollupHarness

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tally.engine.values import END, OTHER_STEPS, Direction, Scope
+from tally.engine.values import JourneyStep as Place
 from tally.reports import journeys
-from tally.reports.journeys import END, OTHER_STEPS, Direction, Place
-from tally.storage.sql.events import Scope
 from tests.support.histories import texts
 from tests.support.rollup_database import DAY_MS, MINUTE_MS, RollupHarness
 

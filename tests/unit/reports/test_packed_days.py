@@ -15,14 +15,14 @@ from threading import Event
 import numpy as np
 import pytest
 
+from tally.engine.values import Data, Top, TopQuery
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
 from tally.reports import event_data, joined_columns, packed_days, stats
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, coverage_of
-from tally.reports.event_data import Data
 from tally.reports.packed_days import PackedDays
-from tally.reports.top import Top, TopQuery, top
+from tally.reports.top import top
 from tally.rollups import day_packing, verify
 from tally.rollups.day_packing import pack_day
 from tally.rollups.packed_days import sizes, store

@@ -19,17 +19,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tally.engine.values import BeyondRetention, Scope
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import EVENT
 from tally.reports import ranking, stats
 from tally.reports import sums as sums_module
 from tally.reports.cache import _ENTRY_BYTES, EXPIRY_MS, ResultCache, packed, unpacked
-from tally.reports.coverage import BeyondRetention
 from tally.reports.sums import Sums, counts_of
 from tally.rollups import day_packing, packed_days
 from tally.rollups.field_values import ROLL_UP_AFTER_MS
-from tally.storage.sql.events import Scope
 from tally.timeranges import Interval, Range, buckets
 from tests.support.app import ManualClock
 from tests.support.cases import cases

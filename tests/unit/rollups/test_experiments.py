@@ -10,19 +10,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tally.engine.values import BeyondRetention, Experiment, Scope
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
 from tally.reports import experiments, joined_columns, significance
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import BeyondRetention
 from tally.rollups import experiments as experiment_rollups
 from tally.rollups.rollup_state import KEPT
 from tally.rollups.verify import EXPERIMENTS as WRONG_EXPERIMENTS
 from tally.rollups.verify import verdicts
 from tally.storage.database import snapshot, transaction
 from tally.storage.sql.day_columns import EXPERIMENTS as EXPERIMENTS_SOURCE
-from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 from tests.support.app import NOON_MS, App, new_database
 from tests.support.rollup_database import pack_measurements
@@ -102,7 +101,7 @@ class ExperimentDatabase:
         with snapshot(self.connection):
             return experiments.rows(self.connection, scope, self.cache)
 
-    def experiments(self, scope: Scope) -> tuple[list[experiments.Experiment], int]:
+    def experiments(self, scope: Scope) -> tuple[list[Experiment], int]:
         with snapshot(self.connection):
             return experiments.experiments(self.connection, scope, self.cache)
 
@@ -210,7 +209,7 @@ def test_without_assignments_or_with_one_variant(database: ExperimentDatabase) -
     assert database.experiments(scope) == ([], 0)
     database.add([Sent(FIRST_DAY * DAY_MS, AB_ASSIGN, 2, "mobile", "price", "a", "")])
     (only,), _ = database.experiments(scope)
-    assert only == experiments.Experiment("price", {"a": 1}, None, [])
+    assert only == Experiment("price", {"a": 1}, None, [])
 
 
 def test_variants_and_goals_are_bounded(database: ExperimentDatabase) -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from tally.engine.values import Scope
 from tally.events.filters import Filter
 from tally.reports import goals
 from tally.reports.cache import ResultCache
 from tally.reports.goals import Goal
 from tally.storage.database import snapshot, transaction
-from tally.storage.sql.events import Scope
 from tests.support.histories import texts
 from tests.support.rollup_database import DAY_MS, HOUR_MS, RollupHarness
 

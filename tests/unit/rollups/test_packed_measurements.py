@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, ParamSpec
 import numpy as np
 import pytest
 
+from tally.engine.values import Place, Scope
 from tally.events.dimensions import FIELDS, GOAL, VARIANT
 from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS
@@ -30,7 +31,6 @@ from tally.storage.bulk_insert import insert
 from tally.storage.database import connect_reader, snapshot, transaction
 from tally.storage.sql import day_columns
 from tally.storage.sql.day_columns import EXPERIMENTS, WEB_VITALS
-from tally.storage.sql.events import Place, Scope
 from tally.timestamps import local_iso
 from tally.transfer import undo
 from tally.transfer.exporter import Part, count_events, export_events, newest_ms, part_lines

@@ -21,12 +21,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
 from tally.maintenance import retention
 from tally.reports import coverage, joined_columns, open_days, stats, sums
 from tally.rollups import field_values, rollup_state, value_blocks
-from tally.storage.sql.events import Scope
 from tally.timeranges import Range, buckets
 from tests.support.app import ManualClock
 from tests.support.rollup_database import (

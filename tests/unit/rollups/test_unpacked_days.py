@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tally.engine.values import Place, Scope
 from tally.events.dimensions import ALL_TRAFFIC, FIELDS
 from tally.events.filters import Filter
 from tally.maintenance import deletion, retention
@@ -23,7 +24,6 @@ from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import snapshot, transaction
 from tally.storage.labels import Labels
 from tally.storage.sql import day_columns
-from tally.storage.sql.events import Place, Scope
 from tally.timestamps import DAY_MS, HOUR_MS
 from tally.transfer import undo
 from tally.transfer.chunks import Sizes

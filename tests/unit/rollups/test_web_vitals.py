@@ -16,22 +16,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tally.engine.values import THRESHOLDS, VITALS_PERCENTILES, BeyondRetention, Scope, Summary
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import MAX_OF_METRIC, METRICS
 from tally.maintenance.rollup_builder import _begin_block
 from tally.reports import joined_columns, web_vitals
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import BeyondRetention
 from tally.rollups import packed_measurements, unpacked_days, vitals_histogram
 from tally.rollups import web_vitals as web_vitals_rollup
 from tally.rollups.rollup_state import KEPT
-from tally.rollups.vitals_histogram import RELATIVE_ERROR, THRESHOLDS
+from tally.rollups.vitals_histogram import RELATIVE_ERROR
 from tally.rollups.web_vitals import LEVELS, PART_MS
 from tally.storage.bulk_insert import COLUMNS, marks
 from tally.storage.database import snapshot, transaction
 from tally.storage.sql.day_columns import WEB_VITALS
-from tally.storage.sql.events import Scope
 from tally.timestamps import DAY_MS
 from tests.support.app import new_database
 from tests.support.rollup_database import pack_measurements
@@ -254,7 +253,7 @@ def matching(sent: list[Sent], scope: Scope, **own: str) -> list[Sent]:
     ]
 
 
-def assert_summary(found: vitals_histogram.Summary, sent: list[Sent], metric: str) -> None:
+def assert_summary(found: Summary, sent: list[Sent], metric: str) -> None:
     """Compare a summary with these events."""
     values = sorted(one.values[metric] for one in sent if metric in one.values)
     good, tolerable = THRESHOLDS[metric]
@@ -262,7 +261,7 @@ def assert_summary(found: vitals_histogram.Summary, sent: list[Sent], metric: st
     assert found.good == sum(value <= good for value in values)
     assert found.poor == sum(value > tolerable for value in values)
     assert found.good + found.middling + found.poor == len(values)
-    for percent, percentile in zip(vitals_histogram.PERCENTILES, found.percentiles, strict=True):
+    for percent, percentile in zip(VITALS_PERCENTILES, found.percentiles, strict=True):
         if not values:
             assert percentile is None
             continue

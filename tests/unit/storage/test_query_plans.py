@@ -24,11 +24,11 @@ import tally
 from tally.accounts import logins
 from tally.accounts.accounts import create_account, has_account, set_email, set_plan
 from tally.accounts.api_keys import create_api_key, key_salt, record_key_use, revoke_api_key
-from tally.accounts.exclusions import all_exclusions, set_exclusions
 from tally.accounts.usage import usage_of_month
-from tally.accounts.websites import add_website, all_websites
+from tally.accounts.websites import add_website, all_exclusions, all_websites, set_exclusions
 from tally.demo import build
 from tally.demo.sites import SITES
+from tally.engine.values import Goal
 from tally.events.dimensions import ACQUISITION, ENTRY_PAGE, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
 from tally.ingest import rejected_events
@@ -343,7 +343,7 @@ def repair_measurements(app: App, statement_log: "StatementLog", website: int, d
 
 def count_goal(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Store, read and delete the conversions of a goal on a day, as rollup_builder and reports do."""
-    goal = goal_days.Goal((Filter("pathname", "=", ("/a",)),))
+    goal = Goal((Filter("pathname", "=", ("/a",)),))
     number = goal_days.number_of(goal)
     goal_days.begin_day(connection, website, number)
     goal_days.add(connection, website, number, "", day, [(0, 1, 1, 0, 0, 0)])

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tally.engine.values import FILTERS, Place, Scope
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
 from tally.events.filters import OPERATORS, Filter
 from tally.reports.day_sums import tile_sums
@@ -21,8 +22,7 @@ from tally.storage.database import open_database
 from tally.storage.sql import day_columns
 from tally.storage.sql import events as sql
 from tally.storage.sql import measurements as measurements_statements
-from tally.storage.sql.events import Place, Scope
-from tally.storage.sql.filters import FILTERS, Query
+from tally.storage.sql.filters import Query
 from tests.support.cases import cases
 
 W = 7  # the website of the queries; 8 is another

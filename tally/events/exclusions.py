@@ -8,13 +8,11 @@ Each list is configuration. Nothing of a request is stored to apply it: addresse
 - `hostnames`: where there are any, the only hosts whose pages count. `*.example.com` stands for all subdomains. Events
   without a URL have no host and count.
 
-The texts are checked where they are entered (tally/api/exclusions.py); what is stored is in its shortest form. The
-functions with a connection leave the transaction to the caller.
+The texts are checked where they are entered (tally/api/exclusions.py); what is stored is in its shortest form.
 """
 
-import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_network
 
 KINDS = ("addresses", "countries", "pages", "hostnames")
@@ -72,24 +70,3 @@ def _matches(parts: Sequence[str], text: str) -> bool:
             return False
         place = found + len(part)
     return True
-
-
-def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
-    """Return the exclusions of each website that has any, by its number."""
-    lists: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    statement = "/* exclusions.all */ select website, kind, value from exclusion order by website, kind, value"
-    for website, kind, value in connection.execute(statement):
-        lists[website][kind].append(value)
-    return {website: Exclusions(own) for website, own in lists.items()}
-
-
-def set_exclusions(connection: sqlite3.Connection, website: int, lists: Mapping[str, Iterable[str]]) -> None:
-    """Replace the given lists of a website."""
-    for kind, values in lists.items():
-        connection.execute(
-            "/* exclusions.clear */ delete from exclusion where website = ? and kind = ?", (website, kind)
-        )
-        connection.executemany(
-            "/* exclusions.add */ insert or ignore into exclusion (website, kind, value) values (?, ?, ?)",
-            [(website, kind, value) for value in values],
-        )

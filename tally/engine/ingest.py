@@ -1,15 +1,15 @@
 """The interface between the collector and the storage engine: what is appended, and what becomes of it.
 
-Everything is plain values: texts, numbers and the records of `tally/events` and `tally/accounts`. The collector and
-the fast path use `Ingest` alone; they run no SQL and see no label numbers. The SQLite engine is `GroupCommit`
+Everything is plain values: texts, numbers and the records of `tally/events`. The collector and the fast path use
+`Ingest` alone; they run no SQL and see no label numbers. The SQLite engine is `GroupCommit`
 (tally/ingest/group_commit.py) with `EventWriter` (tally/ingest/writer.py).
 """
 
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
-from tally.accounts.websites import Website
 from tally.events.validation import Event, FieldWarning, Rejection
+from tally.events.website import Website
 
 MONTH_FULL = Rejection("monthly_limit_reached", "This month's events are used up: send it again next month (UTC).")
 NO_ASSIGNMENT = Rejection(

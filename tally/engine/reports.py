@@ -1,142 +1,43 @@
-"""The protocol between the API and an analytics engine, and the values that pass through it.
+"""The protocol between the API and an analytics engine.
 
 `Reports` has all queries of the API about events. Its methods take a `Scope` (a website, a range, filters) and a
-`Requester`, and return plain values: texts, integers, floats, dates in milliseconds. No connection, row or label number
-passes through it, so an engine on another database implements these methods and nothing else
-(tests/api/test_engine.py runs the API on one that keeps a list in memory). `SqliteReports`
-(tally/ingest/sqlite_reports.py) is the engine that runs the functions of this package on the server's database.
+`Requester`, and return plain values (tally/engine/values.py): no connection, row or label number passes through it.
 
 Each call answers from one snapshot of the data. Figures are exact sums; ratios are formed by the API's modules from
 them (tally/reports/figures.py). Every method raises `BeyondRetention` where it needs events that are no longer kept,
 and ApiError 503 where the engine is overloaded, takes too long or cannot be reached.
-
-Accounts, websites, API keys and sessions are not part of an engine: they stay in SQLite.
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Protocol
 
-from tally.events.filters import Filter
-from tally.reports.coverage import BeyondRetention
-from tally.reports.event_data import Data
-from tally.reports.experiments import Experiment
-from tally.reports.funnels import MAX_STEPS, MIN_STEPS, FunnelStep, Reached
-from tally.reports.goals import MILLIONTHS, Conversions, Goal, GoalFigures
-from tally.reports.heatmaps import Heatmap
-from tally.reports.heatmaps import Pages as HeatmapPages
-from tally.reports.journeys import MAX_STEPS as MAX_JOURNEY_STEPS
-from tally.reports.journeys import Direction, Link
-from tally.reports.stats import Stats
-from tally.reports.top import Top, TopQuery, TopRow
-from tally.reports.visit_pages import Page
-from tally.reports.web_vitals import Row as VitalsRow
-from tally.rollups.heatmap_grid import WIDTHS
-from tally.rollups.imported_sums import ImportedDays
-from tally.rollups.traffic import Traffic
-from tally.rollups.vitals_histogram import Summary
-from tally.storage.connections import SERVER, Claim
-from tally.storage.sql.behaviour import STEP_FIELDS
-from tally.storage.sql.events import Place, Scope
-from tally.storage.sql.filters import FILTERS
-
-__all__ = [
-    "FILTERS",
-    "MAX_JOURNEY_STEPS",
-    "MAX_STEPS",
-    "MILLIONTHS",
-    "MIN_STEPS",
-    "SERVER",
-    "STEP_FIELDS",
-    "WIDTHS",
-    "BeyondRetention",
-    "Claim",
-    "Conversions",
-    "Data",
-    "Direction",
-    "EventPage",
-    "Experiment",
-    "Filter",
-    "Folded",
-    "FunnelStep",
-    "Goal",
-    "GoalFigures",
-    "Heatmap",
-    "HeatmapPages",
-    "ImportedDays",
-    "Link",
-    "Page",
-    "Place",
-    "Reached",
-    "Realtime",
-    "Rejected",
-    "RejectedExample",
-    "Reports",
-    "Requester",
-    "Scope",
-    "Span",
-    "Stats",
-    "StoredEvent",
-    "Summary",
-    "Top",
-    "TopQuery",
-    "TopRow",
-    "Traffic",
-    "VitalsRow",
-]
-
-Span = tuple[int, int]
-"""[from, to) in milliseconds since 1970."""
-
-
-def _stays() -> bool:
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class Requester:
-    """The request that a report answers. `claim` decides the queue and the deadline.
-
-    `is_gone` returns whether the client has disconnected, so that the report is cancelled. It is called from any thread
-    and stays true.
-    """
-
-    claim: Claim = SERVER
-    is_gone: Callable[[], bool] = _stays
-
-
-class StoredEvent(NamedTuple):
-    """An event of the list of events. Texts are "" where unset; `dimensions` are in the order of FIELDS.
-
-    `event_data` is JSON text. `visit` identifies the visit within the website; None for measurements.
-    """
-
-    id: int
-    type: str
-    timestamp_ms: int
-    dimensions: tuple[str, ...]
-    event_name: str
-    event_data: str | None
-    visit: str | None
-    vitals: Mapping[str, float]
-    experiment: str
-    variant: str
-    goal: str
-    value: float | None
-
-
-class EventPage(NamedTuple):
-    """Events, newest first; `last_id` is the newest event's id of the first page, which later pages repeat."""
-
-    events: list[StoredEvent]
-    last_id: int
-
-
-class Realtime(NamedTuple):
-    """Visitors of the last 300 seconds, and (pathname, visitors) of at most 100 pages, most visitors first."""
-
-    active_visitors: int
-    pages: list[tuple[str, int]]
+from tally.engine.values import (
+    Conversions,
+    Data,
+    Direction,
+    EventPage,
+    Experiment,
+    FunnelStep,
+    Goal,
+    GoalFigures,
+    Heatmap,
+    HeatmapPages,
+    ImportedDays,
+    Link,
+    Page,
+    Place,
+    Reached,
+    Realtime,
+    Requester,
+    Scope,
+    Span,
+    Stats,
+    Summary,
+    Top,
+    TopQuery,
+    Traffic,
+    VitalsRow,
+)
 
 
 class RejectedExample(NamedTuple):
