@@ -141,6 +141,6 @@ async def _shared_answer(api: ReadApi, report: Report[Any], etag: str, checked: 
 
 
 def _etag(api: ReadApi, report: Report[Any], checked: ReportRequest[Any]) -> str:
-    version = report.version(api.reports, checked.website.number)
+    version = report.version(api, checked.website.number)
     identity = (report.path, checked.website.id, checked.view.is_shared, checked.view.filters, checked.csv)
     return api.etag(*identity, version, params.identity(checked.parameters))

@@ -11,13 +11,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
+from functools import partial
 from typing import Any
 
 from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.traffic import buckets_of
-from tally.engine.reports import RejectedExample
-from tally.ingest.rejected_events import REASONS, WARNINGS
+from tally.ingest import rejected_events
+from tally.ingest.rejected_events import REASONS, WARNINGS, RejectedExample
 from tally.timeranges import Range
 from tally.timestamps import iso
 
@@ -37,7 +38,8 @@ async def rejected(api: ReadApi, request: ReportRequest[RejectedParameters]) -> 
     span = request.parameters.range
     series = buckets_of(span, "day", field="from")
     spans = [(day.from_ms, day.to_ms) for day in series]
-    found = await api.reports.rejected(request.website.number, spans, request.requester)
+    read = partial(rejected_events.rejected, website=request.website.number, days=spans)
+    found = await api.store.read(read, request.requester.is_gone, request.requester.claim)
     days = [(bucket.time, counts) for bucket, counts in zip(series, found.days, strict=True)]
     sums: Counter[str] = Counter()
     for _, counts in days:

@@ -14,8 +14,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from tally.api import behaviour, definitions, events, goals, measurements, params, rejected, traffic
-from tally.api.context import Compute
-from tally.engine.reports import Reports
+from tally.api.context import Compute, ReadApi
 
 P = TypeVar("P")
 
@@ -32,17 +31,17 @@ OWNER = frozenset((Access.KEY, Access.SESSION))
 EVERYONE = frozenset(Access)
 
 
-def _version(engine: Reports, website: int) -> Hashable:
-    return engine.version(website)
+def _version(api: ReadApi, website: int) -> Hashable:
+    return api.reports.version(website)
 
 
-def _no_version(engine: Reports, website: int) -> Hashable:
+def _no_version(api: ReadApi, website: int) -> Hashable:
     """Return the version of an answer that does not depend on events."""
     return None
 
 
-def _rejected_version(engine: Reports, website: int) -> Hashable:
-    return engine.rejected_version(website)
+def _rejected_version(api: ReadApi, website: int) -> Hashable:
+    return api.store.rejected_events.version_of(website)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Report(Generic[P]):
     access: frozenset[Access] = OWNER
     reads_events: bool = False
     lists_events: bool = False
-    version: Callable[[Reports, int], Hashable] = _version
+    version: Callable[[ReadApi, int], Hashable] = _version
 
     @property
     def name(self) -> str:

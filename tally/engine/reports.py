@@ -9,7 +9,7 @@ and ApiError 503 where the engine is overloaded, takes too long or cannot be rea
 """
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tally.engine.values import (
     Conversions,
@@ -40,41 +40,11 @@ from tally.engine.values import (
 )
 
 
-class RejectedExample(NamedTuple):
-    """A rejected event without personal data. `detail`: the page's host or the crawler's name; "" where unset."""
-
-    code: str
-    time_ms: int
-    type: str | None
-    field: str
-    detail: str
-
-
-class Folded(NamedTuple):
-    """How many values of a field were new on a UTC day (ISO date), and events stored with `(other)` instead of one."""
-
-    day: str
-    field: str
-    new_values: int
-    events: int
-
-
-class Rejected(NamedTuple):
-    """Rejected events of each day by error code; examples and folded values, newest first."""
-
-    days: list[dict[str, int]]
-    examples: list[RejectedExample]
-    folded: list[Folded]
-
-
 class Reports(Protocol):
     """An analytics engine."""
 
     def version(self, website: int) -> Hashable:
         """Return a value that differs after every change of what can be read of a website's events."""
-
-    def rejected_version(self, website: int) -> Hashable:
-        """The same for what `rejected` returns."""
 
     async def refresh(self, requester: Requester) -> None:
         """Have versions count the events that another process has written meanwhile."""
@@ -165,6 +135,3 @@ class Reports(Protocol):
         self, scope: Scope, event_name: str, only: str | None, limit: int, requester: Requester
     ) -> Data:
         """Return what event_data holds of a name's events, or one property of it."""
-
-    async def rejected(self, website: int, days: Sequence[Span], requester: Requester) -> Rejected:
-        """Return the rejected events of each of some days, which tile a range."""

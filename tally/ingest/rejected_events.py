@@ -18,16 +18,17 @@ ten different samples of each website and reason are kept for 30 days, counts fo
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from ipaddress import ip_address
 from typing import NamedTuple, TypeVar
 
 from tally.clock import Clock
+from tally.engine.values import Span
 from tally.events.sender import Sender
 from tally.events.urls import UTM_FIELDS
 from tally.events.user_agent import crawler_name
-from tally.events.validation import FLAT, RULES
+from tally.events.validation import FLAT, RULES, TYPE_NAMES
 from tally.events.website import Website
 from tally.ingest.refused_origins import RefusedOrigins
 from tally.storage import value_limits
@@ -99,6 +100,33 @@ _FIELDS = frozenset(
 
 Source = tuple[Website | None, int | None]
 """An item's website and the number of its type, None where unknown."""
+
+
+class RejectedExample(NamedTuple):
+    """A rejected event without personal data. `detail`: the page's host or the crawler's name; "" where unset."""
+
+    code: str
+    time_ms: int
+    type: str | None
+    field: str
+    detail: str
+
+
+class Folded(NamedTuple):
+    """How many values of a field were new on a UTC day (ISO date), and events stored with `(other)` instead of one."""
+
+    day: str
+    field: str
+    new_values: int
+    events: int
+
+
+class Rejected(NamedTuple):
+    """Rejected events of each day by error code; examples and folded values, newest first."""
+
+    days: list[dict[str, int]]
+    examples: list[RejectedExample]
+    folded: list[Folded]
 
 
 class Sample(NamedTuple):
@@ -186,12 +214,12 @@ class RejectedEvents:
                 except BaseException:
                     self._take_back(pending)
                     raise
-                self._have_changed({website for website, _, _ in pending.counts})
+                self.have_changed({website for website, _, _ in pending.counts})
             now_ns = self._clock.monotonic_ns()
             if now_ns - self._last_expiry_ns >= _EXPIRY_INTERVAL_NS:
                 # One step a second until nothing is left, then again after an hour.
                 changed = await writer.run(partial(_in_transaction, delete_expired, self._clock.deletion_time_ms()))
-                self._have_changed(changed)
+                self.have_changed(changed)
                 if not changed:
                     self._last_expiry_ns = now_ns
 
@@ -212,7 +240,8 @@ class RejectedEvents:
             both = samples | self._samples.get(place, {})
             self._samples[place] = dict(sorted(both.items(), key=lambda pair: pair[1])[-SAMPLES_KEPT:])
 
-    def _have_changed(self, websites: set[int]) -> None:
+    def have_changed(self, websites: Iterable[int]) -> None:
+        """Record that the stored counts of websites have changed, or how many of their values were folded."""
         for website in websites:
             self._versions[website] = self._versions.get(website, 0) + 1
 
@@ -305,7 +334,24 @@ def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int) -> set
 # --- reading
 
 
-def days(connection: sqlite3.Connection, website: int, edges: Sequence[tuple[int, int]]) -> list[dict[int, int]]:
+def rejected(connection: sqlite3.Connection, website: int, days: Sequence[Span]) -> Rejected:
+    """Return the rejected events of each of some days, which tile a range, examples and folded values."""
+    from_ms, to_ms = days[0][0], days[-1][1]
+    folded = value_limits.folded(connection, website, from_ms // DAY_MS, -(-to_ms // DAY_MS))
+    return Rejected(
+        [
+            {REASONS[reason][0]: counts[reason] for reason in sorted(counts)}
+            for counts in _by_day(connection, website, days)
+        ],
+        [
+            RejectedExample(REASONS[reason][0], ms, None if type_ is None else TYPE_NAMES[type_], field, detail)
+            for reason, ms, (type_, field, detail) in samples(connection, website, from_ms, to_ms)
+        ],
+        [Folded(**value_limits.folded_row(*row)) for row in folded],
+    )
+
+
+def _by_day(connection: sqlite3.Connection, website: int, edges: Sequence[Span]) -> list[dict[int, int]]:
     """For each span [from_ms, to_ms), whose ends are full quarters: events by the reason's number."""
     first, last = edges[0][0] // QUARTER_MS, edges[-1][1] // QUARTER_MS
     # The range may be decades: only the part that has rows is counted.

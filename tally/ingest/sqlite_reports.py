@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
-from tally.engine.reports import Folded, Rejected, RejectedExample
 from tally.engine.values import (
     WIDTHS,
     Conversions,
@@ -42,7 +41,6 @@ from tally.engine.values import (
 )
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, TYPE_NAMES
-from tally.ingest import rejected_events
 from tally.ingest.realtime import Present, most_visited, read_snapshot
 from tally.ingest.store import Store
 from tally.ingest.writer import ids_end
@@ -64,9 +62,7 @@ from tally.reports.coverage import check_retention
 from tally.rollups import imported_sums
 from tally.rollups.traffic import traffic_of
 from tally.rollups.vitals_histogram import from_stored, summary
-from tally.storage import value_limits
 from tally.storage.sql import events as statements
-from tally.timestamps import DAY_MS
 
 T = TypeVar("T")
 # Above every timestamp and id: the list of events begins with the newest.
@@ -89,10 +85,6 @@ class SqliteReports:
     def version(self, website: int) -> Hashable:
         """Return the website's change counter."""
         return self._store.version_of(website)
-
-    def rejected_version(self, website: int) -> Hashable:
-        """Return the change counters of rejected events and of folded values."""
-        return self._store.rejected_events.version_of(website), self._store.event_writer.value_limits.versions[website]
 
     async def refresh(self, requester: Requester) -> None:
         """Refresh where another process has imported events."""
@@ -291,32 +283,9 @@ class SqliteReports:
         """Return what event_data holds."""
         return await self._read(requester, lambda run: event_data.data(run, scope, event_name, only, limit, self.cache))
 
-    async def rejected(self, website: int, days: Sequence[Span], requester: Requester) -> Rejected:
-        """Return the rejected events of each day, examples and folded values."""
-        from_ms, to_ms = days[0][0], days[-1][1]
-
-        def look_up(connection: sqlite3.Connection) -> Rejected:
-            counts = rejected_events.days(connection, website, days)
-            examples = rejected_events.samples(connection, website, from_ms, to_ms)
-            folded = value_limits.folded(connection, website, from_ms // DAY_MS, -(-to_ms // DAY_MS))
-            return Rejected(
-                [{_code(reason): day[reason] for reason in sorted(day)} for day in counts],
-                [
-                    RejectedExample(_code(reason), ms, None if type_ is None else TYPE_NAMES[type_], field, detail)
-                    for reason, ms, (type_, field, detail) in examples
-                ],
-                [Folded(**value_limits.folded_row(*row)) for row in folded],
-            )
-
-        return await self._read(requester, look_up)
-
 
 def _classes(widths: Sequence[str]) -> list[int]:
     return sorted({WIDTHS.index(width) for width in widths})
-
-
-def _code(reason: int) -> str:
-    return rejected_events.REASONS[reason][0]
 
 
 def _stored_event(row: tuple[Any, ...]) -> StoredEvent:

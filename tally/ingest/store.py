@@ -339,6 +339,7 @@ class Store:
             self.committed(
                 {(event.website.number, event.event.ts_ms // QUARTER_MS) for one in requests for event in one.events}
             )
+        self.rejected_events.have_changed(written.folded)
         self._warn_of_usage(written.used)
         self.registry.usage.update(written.used)
         self.live.hand_over(written.visits)

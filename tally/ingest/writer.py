@@ -84,12 +84,14 @@ _of_event, _of_visit = (itemgetter(*map(FIELDS.index, names)) for names in (EVEN
 
 class WriteResult(NamedTuple):
     """A committed group: the outcomes by request, the events that each (account, month) concerned has used, the last
-    id, and the visits it changed, as they are now, by (website, visitor, ordinal)."""
+    id, the visits it changed, as they are now, by (website, visitor, ordinal), and the websites with `(other)` in place
+    of new values."""
 
     outcomes: list[Outcomes]
     used: dict[tuple[int, int], int]
     last_id: int
     visits: dict[tuple[int, int, int], Visit]
+    folded: set[int]
 
 
 class EventWriter:
@@ -142,7 +144,8 @@ class EventWriter:
         self.sessions.keep(self.clock.deletion_time_ms())
         self.labels.keep()
         self.value_limits.count(group.check)
-        return WriteResult(outcomes, group.used, self._next_id - 1, group.visits)
+        folded = set() if group.check is None else {website for website, _ in group.check.events}
+        return WriteResult(outcomes, group.used, self._next_id - 1, group.visits, folded)
 
     def take_id(self, connection: sqlite3.Connection) -> int:
         """Return the next id; ids grow with arrival."""
