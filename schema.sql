@@ -143,7 +143,7 @@ create table website_usage (
 -- --- Deduplication
 
 -- Events with an event_id that arrived within the last 72 hours, as keyed digests of event_id and content
--- (tally/ingest/event_ids.py). A copy is accepted but not stored, and updates arrived_ms.
+-- (tally/sqlite/event_ids.py). A copy is accepted but not stored, and updates arrived_ms.
 create table event_id (
   website     integer not null,
   minute_ms   integer not null,  -- the minute of arrival, if the event_id begins with a time of it; otherwise 0

@@ -26,9 +26,9 @@ from tally.accounts.accounts import FIRST_ACCOUNT, create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website, all_websites
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, field_number
-from tally.ingest.event_ids import minute_of
 from tally.maintenance.compact import compact
 from tally.rollups import packed_days, packed_measurements, rollup_state, unpacked_days, web_vitals
+from tally.sqlite.event_ids import minute_of
 from tally.storage import database
 from tally.storage.bulk_insert import COLUMNS, marks
 from tally.storage.sql.day_columns import EXPERIMENTS, WEB_VITALS

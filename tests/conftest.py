@@ -21,10 +21,10 @@ from zoneinfo import reset_tzpath
 import hypothesis
 import pytest
 
-from tally.ingest.sqlite_reports import SqliteReports
+from tally.ingest.node import EngineFactory
 from tally.rollups import packed_measurements
 from tally.settings import Settings
-from tally.web.components import IngestEngine, ReportEngine, group_commit
+from tally.web.components import sqlite_engine
 from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countries
 from tests.support.process import Command, Serve, Server, accept_interrupts, clean_environment
 from tests.support.selection import Amount, amount, has_turn, is_worker, seconds_of, set_amount
@@ -198,19 +198,19 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture(scope="session")
-def engine() -> ReportEngine:
+def engine() -> EngineFactory:
     """Return the analytics engine of applications; tests/api runs with each engine there is."""
-    return SqliteReports
+    return sqlite_engine
 
 
 @pytest.fixture
-async def make_app(tmp_path: Path, clock: ManualClock, engine: ReportEngine) -> AsyncIterator[MakeApp]:
+async def make_app(tmp_path: Path, clock: ManualClock, engine: EngineFactory) -> AsyncIterator[MakeApp]:
     """Return a function that starts applications with given settings; close them after the test."""
     apps: list[App] = []
 
-    async def make(engine: ReportEngine = engine, ingest: IngestEngine = group_commit, **settings: Any) -> App:
+    async def make(engine: EngineFactory = engine, **settings: Any) -> App:
         own = {"db": tmp_path / "analytics.db", "geoip_db": unpacked_countries()} | settings
-        app = App(Settings(**own), clock, engine, ingest=ingest)
+        app = App(Settings(**own), clock, engine)
         await app.open()
         apps.append(app)
         return app

@@ -1,8 +1,8 @@
 """Changes of accounts, websites and sessions that take several statements, as functions for one transaction.
 
-The API hands them to the store (tally/ingest/store.py, `change`), which runs each on the writer in a transaction of its
-own: all of its statements are committed, or none. What a function checks before it writes is therefore still true when
-it commits.
+The API hands them to the registry (tally/storage/registry.py, `change`), which runs each on the writer in a transaction
+of its own: all of its statements are committed, or none. What a function checks before it writes is therefore still
+true when it commits.
 """
 
 import sqlite3

@@ -52,7 +52,7 @@ async def state(request: web.Request) -> web.Response:
 
 
 async def _needs_setup(auth: Auth) -> bool:
-    await auth.store.read_changes()
+    await auth.registry.read_changes()
     return auth.needs_setup
 
 
@@ -69,7 +69,7 @@ async def setup_state(request: web.Request) -> web.Response:
 
 
 def _to_set_up(auth: Auth) -> Owner | None:
-    return next(iter(auth.store.registry.owners.values()), None)
+    return next(iter(auth.registry.cache.owners.values()), None)
 
 
 async def _check_setup(auth: Auth, request: web.Request, token: str) -> None:
@@ -93,12 +93,12 @@ async def set_up(request: web.Request) -> web.Response:
         raise invalid("email", "email must be an email address.") from None
     password_hash = await auth.hashing(passwords.hashed, _new_password(sent, "password"))
     now_ms = auth.clock.wall_ms()
-    number = await auth.store.change(changes.set_up, email, password_hash, now_ms)
+    number = await auth.registry.change(changes.set_up, email, password_hash, now_ms)
     if number is None:
         raise ApiError(errors.UNKNOWN_SETUP_LINK)
     auth.setup_token = ""
     await auth.log_in(request, number, password_hash)
-    return _data(_account(request, auth, auth.store.registry.owners[number]), 201)
+    return _data(_account(request, auth, auth.registry.cache.owners[number]), 201)
 
 
 def _asks_for_email(auth: Auth) -> bool:
@@ -122,13 +122,13 @@ async def log_in(request: web.Request) -> web.Response:
     auth.check_site(request)
     sent = await body(request, ("email", "password"))
     email, password = text(sent, "email").strip(), text(sent, "password")
-    owner = next((one for one in auth.store.registry.owners.values() if one.email.lower() == email.lower()), None)
+    owner = next((one for one in auth.registry.cache.owners.values() if one.email.lower() == email.lower()), None)
     attempt = auth.take_try(request, email, owner)
     number, password_hash = await _checked(auth, attempt, email, password)
     if password_hash is None:
         raise ApiError(errors.WRONG_CREDENTIALS)
     await auth.log_in(request, number, password_hash)
-    return _data(_account(request, auth, auth.store.registry.owners[number]))
+    return _data(_account(request, auth, auth.registry.cache.owners[number]))
 
 
 async def _checked(auth: Auth, attempt: Try, email: str, password: str) -> tuple[int, str | None]:
@@ -139,7 +139,7 @@ async def _checked(auth: Auth, attempt: Try, email: str, password: str) -> tuple
     """
     try:
         async with auth.password_turn(is_known=attempt.is_known):
-            number, stored = await auth.store.lookup(credentials_of, email)
+            number, stored = await auth.registry.lookup(credentials_of, email)
             is_right = await auth.hashed_now(passwords.is_right, stored or passwords.NO_ACCOUNT, password)
     except BaseException:
         attempt.give_back()
@@ -150,7 +150,7 @@ async def _checked(auth: Auth, attempt: Try, email: str, password: str) -> tuple
     if not passwords.is_outdated(stored):
         return number, stored
     anew = await auth.hashing(passwords.hashed, password, is_known=attempt.is_known)
-    await auth.store.change(set_password_hash, number, anew, stored)
+    await auth.registry.change(set_password_hash, number, anew, stored)
     return number, anew
 
 
@@ -194,8 +194,8 @@ async def change(request: web.Request) -> web.Response:
             name is None or zone(name)
         except BadTime:
             raise invalid("time_zone", "time_zone must be the exact name of an IANA time zone, or null.") from None
-        await auth.store.change(set_time_zone, number, name)
-    return _data(_account(request, auth, auth.store.registry.owners[number]))
+        await auth.registry.change(set_time_zone, number, name)
+    return _data(_account(request, auth, auth.registry.cache.owners[number]))
 
 
 async def change_password(request: web.Request) -> web.Response:
@@ -215,7 +215,7 @@ async def change_password(request: web.Request) -> web.Response:
         raise ApiError(errors.WRONG_PASSWORD, field="current")
     password_hash = await auth.hashing(passwords.hashed, new, is_known=True)
     try:
-        await auth.store.change(
+        await auth.registry.change(
             changes.change_password,
             number,
             stored,
@@ -238,18 +238,19 @@ def _usage_warning(used: int, limit: int | None) -> int | None:
 
 def _account(request: web.Request, auth: Auth, owner: Owner) -> dict[str, Any]:
     now_ms = auth.clock.wall_ms()
+    used, limit = auth.registry.used(owner.number, now_ms), auth.registry.event_limit(owner.plan)
     month_end_ms = now_ms // 1000 * 1000 + 1000 * month_ends_in_s(now_ms // 1000 * 1000)
     return {
         "email": owner.email,
         "plan": owner.plan,
         "time_zone": owner.time_zone,
-        "events_this_month": auth.store.used(owner.number, now_ms),
-        "events_limit": auth.store.event_limit(owner.plan),
-        "usage_warning": _usage_warning(auth.store.used(owner.number, now_ms), auth.store.event_limit(owner.plan)),
+        "events_this_month": used,
+        "events_limit": limit,
+        "usage_warning": _usage_warning(used, limit),
         "month_ends_at": iso(month_end_ms),
         "has_keys": owner.plan in PLANS_WITH_KEYS,
         # Events are refused until disk space is freed.
-        "disk_is_low": auth.store.health.is_low,
+        "disk_is_low": auth.node.database.health.is_low,
         "version": tally_version(),
         "base_url": public_url(auth.base_url, public_prefix(request)),
         "demo": auth.is_demo,
@@ -267,7 +268,7 @@ async def keys(request: web.Request) -> web.Response:
     """GET /api/account/keys, oldest first."""
     auth = request.app[AUTH]
     session = await auth.session(request)
-    return _data([_key(key) for key in auth.store.registry.keys.values() if key.account == session.owner.number])
+    return _data([_key(key) for key in auth.registry.cache.keys.values() if key.account == session.owner.number])
 
 
 def _key(key: ApiKey) -> dict[str, Any]:
@@ -294,10 +295,10 @@ async def create_key(request: web.Request) -> web.Response:
         raise ApiError(errors.PLAN_HAS_NO_KEYS)
     owned_by, now_ms = Account(owner.number, owner.email, owner.plan), auth.clock.wall_ms()
     try:
-        value = await auth.store.change(create_api_key, owned_by, name, now_ms)
+        value = await auth.registry.change(create_api_key, owned_by, name, now_ms)
     except AccountFull as full:
         raise ApiError(errors.TOO_MANY_KEYS, str(full)) from None
-    key = auth.store.key(value)
+    key = auth.registry.key(value)
     if key is None:  # revoked by the command line meanwhile
         raise ApiError(errors.UNKNOWN_KEY)
     return _data(_key(key) | {"value": value}, 201)
@@ -308,8 +309,8 @@ async def revoke_key(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     session = await auth.session(request)
     given = request.match_info["number"]
-    own = {str(key.number) for key in auth.store.registry.keys.values() if key.account == session.owner.number}
+    own = {str(key.number) for key in auth.registry.cache.keys.values() if key.account == session.owner.number}
     if not re.fullmatch("[0-9]{1,18}", given) or given not in own:
         raise ApiError(errors.UNKNOWN_KEY)
-    await auth.store.change(delete_api_key, int(given))
+    await auth.registry.change(delete_api_key, int(given))
     return web.Response(status=204)

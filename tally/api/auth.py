@@ -30,7 +30,6 @@ from tally.accounts.changes import NewSession, PasswordChanged
 from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MAX_OF_ACCOUNT, Login
 from tally.accounts.share_links import ShareLink
 from tally.accounts.sign_in import SignInLimits, TooManyTries, Try
-from tally.clock import Clock
 from tally.errors import ApiError
 from tally.events.client import Network, is_proxy, wider_networks
 from tally.events.json_text import read_json
@@ -38,7 +37,7 @@ from tally.http.body import read_body
 from tally.http.request_paths import public_prefix
 from tally.http.responses import RESPONSE_COOKIES
 from tally.ingest.collector import COLLECTOR
-from tally.ingest.store import Store
+from tally.ingest.node import Node
 from tally.rate_limit import Buckets
 from tally.storage.fair_queue import FairQueue
 
@@ -64,14 +63,14 @@ class Auth:
 
     def __init__(
         self,
-        store: Store,
-        clock: Clock,
+        node: Node,
         base_url: str,
         trusted: tuple[Network, ...],
         per_minute: int,
         setup_token: str,
     ) -> None:
-        self.store, self.clock, self.base_url, self.setup_token = store, clock, base_url, setup_token
+        self.node, self.registry, self.clock = node, node.registry, node.clock
+        self.base_url, self.setup_token = base_url, setup_token
         # Rate limits of reports by session and by share link.
         self.owners, self.viewers = Buckets(per_minute), Buckets(per_minute)
         # Of accounts, and of share links, which do not keep an owner from signing in.
@@ -84,12 +83,12 @@ class Auth:
     @property
     def needs_setup(self) -> bool:
         """Return whether no account has a password yet."""
-        return not any(owner.has_password for owner in self.store.registry.owners.values())
+        return not any(owner.has_password for owner in self.registry.cache.owners.values())
 
     @property
     def is_demo(self) -> bool:
         """Return whether the database holds demo traffic (tally/demo/build.py); the pages show a note then."""
-        return self.store.registry.demo_until is not None
+        return self.registry.cache.demo_until is not None
 
     def close(self) -> None:
         """End the password thread."""
@@ -143,7 +142,7 @@ class Auth:
             self._set_cookie(request, COOKIE, request.cookies[self._cookie_name(request)], LASTS_MS)
             # On a full disk the session is not renewed, and the page is shown nevertheless.
             with contextlib.suppress(ApiError):
-                await self.store.change(logins.prolong, found.digest, now_ms + LASTS_MS)
+                await self.registry.change(logins.prolong, found.digest, now_ms + LASTS_MS)
         return found
 
     async def session_and_body(self, request: web.Request, fields: Collection[str]) -> tuple[Session, dict[str, Any]]:
@@ -158,10 +157,10 @@ class Auth:
 
     def found(self, request: web.Request) -> Session | None:
         """Return the request's session; None where it has none."""
-        value, registry = request.cookies.get(self._cookie_name(request)), self.store.registry
+        value, registry = request.cookies.get(self._cookie_name(request)), self.registry.cache
         if not value:
             return None
-        digest = logins.digest_of(value, self.store.key_salt)
+        digest = logins.digest_of(value, self.registry.key_salt)
         login = registry.logins.get(digest)
         if login is None or login.ends_ms <= self.clock.monotonic_wall_ms():
             return None
@@ -174,7 +173,7 @@ class Auth:
         """
         now_ms, value = self.clock.monotonic_wall_ms(), logins.new_value()
         device_value = logins.new_value()
-        before, salt, registry = self.found(request), self.store.key_salt, self.store.registry
+        before, salt, registry = self.found(request), self.registry.key_salt, self.registry.cache
         new = NewSession(
             logins.digest_of(value, salt),
             Login(account, now_ms, now_ms + LASTS_MS),
@@ -184,7 +183,7 @@ class Auth:
             ended_devices=self._ended(registry.devices, account, self._device(request)),
         )
         try:
-            await self.store.change(changes.begin_session, account, password_hash, new)
+            await self.registry.change(changes.begin_session, account, password_hash, new)
         except PasswordChanged:
             raise ApiError(errors.WRONG_CREDENTIALS) from None
         self._set_cookie(request, COOKIE, value, LASTS_MS)
@@ -201,18 +200,18 @@ class Auth:
     def _device(self, request: web.Request) -> bytes | None:
         """Return the digest of the browser's device cookie, if it is stored."""
         value = request.cookies.get(self._cookie_name(request, DEVICE_COOKIE))
-        digest = logins.device_digest_of(value, self.store.key_salt) if value else b""
-        device = self.store.registry.devices.get(digest)
+        digest = logins.device_digest_of(value, self.registry.key_salt) if value else b""
+        device = self.registry.cache.devices.get(digest)
         return digest if device is not None and device.ends_ms > self.clock.monotonic_wall_ms() else None
 
     async def log_out(self, request: web.Request, session: Session) -> None:
         """End a session."""
-        await self.store.change(logins.delete, [session.digest])
+        await self.registry.change(logins.delete, [session.digest])
         self._remove_cookies(request)
 
     async def log_out_everywhere(self, request: web.Request, account: int) -> None:
         """End all sessions and devices of an account."""
-        await self.store.change(logins.delete_account, account)
+        await self.registry.change(logins.delete_account, account)
         self._remove_cookies(request)
 
     def _remove_cookies(self, request: web.Request) -> None:
@@ -301,7 +300,7 @@ class Auth:
         session, device = self.found(request), self._device(request)
         if session is not None and session.owner.number == account:
             return session.digest
-        return device if device is not None and self.store.registry.devices[device].account == account else None
+        return device if device is not None and self.registry.cache.devices[device].account == account else None
 
     def client(self, request: web.Request) -> bytes:
         """Return the address under which the client is counted, the same as for collect."""

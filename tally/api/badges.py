@@ -114,7 +114,7 @@ async def _figures(request: web.Request, view: View, period: str) -> Stats:
     """Return the key figures of a period, not older than LASTS_S. Raises ApiError 400."""
     api, website = request.app[READ_API], view.website
     now_ms, now_ns = api.clock.wall_ms(), api.clock.monotonic_ns()
-    owner = request.app[AUTH].store.registry.owners[website.account]
+    owner = request.app[AUTH].registry.cache.owners[website.account]
     time_zone = website.time_zone or owner.time_zone or "UTC"
     key = repr((website.id, view.filters, period, time_zone))
     known = api.badges.get(key)

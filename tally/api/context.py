@@ -19,13 +19,11 @@ from yarl import URL
 
 from tally import errors
 from tally.api.single_flight import SingleFlight
-from tally.clock import Clock
-from tally.engine.reports import Reports
 from tally.engine.values import Claim, Requester, Scope, Stats
 from tally.errors import ApiError
 from tally.events.filters import Filter
 from tally.events.website import Website
-from tally.ingest.store import Store
+from tally.ingest.node import Node
 from tally.latency_histogram import Histogram
 from tally.rate_limit import Buckets
 from tally.timestamps import iso
@@ -39,10 +37,9 @@ P = TypeVar("P")
 class ReadApi:
     """State of the read API. `keys` limits requests by API key; `names` are the names of the reports."""
 
-    def __init__(
-        self, store: Store, reports: Reports, clock: Clock, keys: Buckets, base_url: str, names: Iterable[str]
-    ) -> None:
-        self.store, self.reports, self.clock, self.keys, self.base_url = store, reports, clock, keys, base_url
+    def __init__(self, node: Node, keys: Buckets, base_url: str, names: Iterable[str]) -> None:
+        self.node, self.registry, self.reports, self.clock = node, node.registry, node.engine.reports, node.clock
+        self.keys, self.base_url = keys, base_url
         self._etag_key = secrets.token_bytes(8)
         # Reports for share links that are being computed.
         self.link_answers: SingleFlight[web.Response] = SingleFlight()
@@ -58,9 +55,9 @@ class ReadApi:
     async def website(self, request: web.Request, account: int) -> Website:
         """Return the website in the path, if it belongs to the account. Raises ApiError 404."""
         id = request.match_info["id"].lower()
-        if self.store.website(id) is None:
-            await self.store.read_changes()
-        website = self.store.website(id)
+        if self.registry.website(id) is None:
+            await self.registry.read_changes()
+        website = self.registry.website(id)
         if website is None or website.account != account:
             raise ApiError(errors.UNKNOWN_WEBSITE)
         return website

@@ -190,7 +190,7 @@ def creating(of: Defined) -> Handler:
         website = await request.app[READ_API].website(request, session.owner.number)
         content, now_ms = of.check(sent), auth.clock.wall_ms()
         try:
-            id = await auth.store.change(definitions.add_definition, website.number, of.kind, content, now_ms)
+            id = await auth.registry.change(definitions.add_definition, website.number, of.kind, content, now_ms)
         except WebsiteDeleted:
             raise ApiError(errors.UNKNOWN_WEBSITE) from None
         except TooManyDefinitions as full:
@@ -229,7 +229,7 @@ def deleting(of: Defined) -> Handler:
 async def _known(request: web.Request, account: int, kind: Kind) -> tuple[int, Definition]:
     """Return the website's number and the definition in the path. Raises ApiError 404."""
     website = await request.app[READ_API].website(request, account)
-    own: Mapping[int, tuple[Definition, ...]] = request.app[AUTH].store.registry.definitions
+    own: Mapping[int, tuple[Definition, ...]] = request.app[AUTH].registry.cache.definitions
     id = request.match_info["definition"]
     for one in own.get(website.number, ()):
         if (one.kind, one.id) == (kind, id):
@@ -239,6 +239,6 @@ async def _known(request: web.Request, account: int, kind: Kind) -> tuple[int, D
 
 async def _apply(request: web.Request, step: Callable[..., None], *arguments: Any) -> None:
     try:
-        await request.app[AUTH].store.change(step, *arguments)
+        await request.app[AUTH].registry.change(step, *arguments)
     except UnknownDefinition:
         raise ApiError(errors.UNKNOWN_DEFINITION) from None

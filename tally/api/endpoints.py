@@ -83,7 +83,7 @@ def _checked(
     """Return the checked request. Raises ApiError 400."""
     params.refuse_other_than_utf8(request.raw_path)
     types = TRAFFIC_TYPES if view.is_shared else TYPES
-    own = api.store.registry.definitions.get(view.website.number, ())
+    own = api.registry.cache.definitions.get(view.website.number, ())
     # A share link shows annotations alone of what the owner has saved.
     seen = tuple(one for one in own if one.kind == "annotation") if view.is_shared else own
     sent = Sent(

@@ -111,7 +111,7 @@ def _row(event: StoredEvent, tz: tzinfo, is_shared: bool) -> tuple[Any, ...]:
 def _signed_cursor(api: ReadApi, request: ReportRequest[EventsParameters], numbers: tuple[int, ...]) -> str:
     own = request.parameters
     identity = request.website.id, (*own.as_sent, sorted((of.name, sorted(of.values)) for of in own.filters), own.saved)
-    mac = blake2b(repr((*identity, numbers)).encode(), digest_size=16, key=api.store.key_salt).digest()
+    mac = blake2b(repr((*identity, numbers)).encode(), digest_size=16, key=api.registry.key_salt).digest()
     return base64.urlsafe_b64encode(_CURSOR.pack(mac, *numbers)).decode().rstrip("=")
 
 

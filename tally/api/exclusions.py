@@ -44,14 +44,14 @@ async def change(request: web.Request) -> web.Response:
     website = await request.app[READ_API].website(request, session.owner.number)
     lists = {kind: _values(kind, given) for kind, given in sent.items()}
     try:
-        await auth.store.change(changes.change_exclusions, website.number, lists)
+        await auth.registry.change(changes.change_exclusions, website.number, lists)
     except WebsiteDeleted:
         raise ApiError(errors.UNKNOWN_WEBSITE) from None
     return _shown(request, auth, website.id)
 
 
 def _shown(request: web.Request, auth: Auth, id: str) -> web.Response:
-    website = auth.store.website(id)
+    website = auth.registry.website(id)
     if website is None:
         raise ApiError(errors.UNKNOWN_WEBSITE)
     lists = website.exclusions.lists if website.exclusions else {kind: [] for kind in KINDS}

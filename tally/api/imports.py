@@ -100,7 +100,7 @@ async def undo_import(request: web.Request) -> web.Response:
     if not number.isascii() or not number.isdecimal() or len(number) > 9:
         raise ApiError(errors.UNKNOWN_IMPORT)
     try:
-        await auth.store.change(undo.begin, website.number, int(number), auth.clock.wall_ms())
+        await auth.registry.change(undo.begin, website.number, int(number), auth.clock.wall_ms())
     except undo.UnknownImport:
         raise ApiError(errors.UNKNOWN_IMPORT) from None
     except undo.CannotUndo as failure:
@@ -129,7 +129,7 @@ def _upload(request: web.Request, website: Website) -> Upload:
 async def _answer(request: web.Request, website: Website, status: int = 200) -> web.Response:
     auth, uploads = request.app[AUTH], request.app[UPLOADS]
     upload = uploads.of(website)
-    records = await auth.store.read(partial(import_records.records, website=website.number))
+    records = await auth.node.database.read(partial(import_records.records, website=website.number))
     data = {
         "imports": [_shown(record, auth.clock.wall_ms()) for record in records],
         "upload": None if upload is None else upload.shown(),

@@ -35,14 +35,14 @@ async def _key(request: web.Request, api: ReadApi) -> ApiKey:
     match = _BEARER.fullmatch(given[0].strip()) if len(given) == 1 else None
     if match is None:
         raise ApiError(errors.MISSING_API_KEY, headers=_NO_KEY)
-    key = api.store.key(match[1])
+    key = api.registry.key(match[1])
     if key is None:
-        await api.store.read_changes()
-        key = api.store.key(match[1])
+        await api.registry.read_changes()
+        key = api.registry.key(match[1])
     if key is None:
         raise ApiError(errors.INVALID_API_KEY, headers=_WRONG_KEY)
     _take_token(request, api, key)
-    api.store.note_use(key, api.clock.wall_ms())
+    api.registry.note_use(key, api.clock.wall_ms())
     if key.plan not in PLANS_WITH_KEYS:
         raise ApiError(errors.PLAN_HAS_NO_KEYS)
     return key
@@ -75,7 +75,7 @@ async def websites(request: web.Request) -> web.Response:
     key = await _key(request, api)
     params.refuse_other_than_utf8(request.raw_path)
     period = params.read(OverviewParameters, Sent(request.query, request.match_info, api.clock.wall_ms())).period
-    own = [website for website in api.store.registry.websites.values() if website.account == key.account]
+    own = [website for website in api.registry.cache.websites.values() if website.account == key.account]
     figures: list[dict[str, Any] | None] = []
     if period:
         requester = Requester(Claim(False, key.account), lambda: request.transport is None)

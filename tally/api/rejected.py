@@ -39,7 +39,7 @@ async def rejected(api: ReadApi, request: ReportRequest[RejectedParameters]) -> 
     series = buckets_of(span, "day", field="from")
     spans = [(day.from_ms, day.to_ms) for day in series]
     read = partial(rejected_events.rejected, website=request.website.number, days=spans)
-    found = await api.store.read(read, request.requester.is_gone, request.requester.claim)
+    found = await api.node.database.read(read, request.requester.is_gone, request.requester.claim)
     days = [(bucket.time, counts) for bucket, counts in zip(series, found.days, strict=True)]
     sums: Counter[str] = Counter()
     for _, counts in days:

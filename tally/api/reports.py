@@ -41,7 +41,7 @@ def _no_version(api: ReadApi, website: int) -> Hashable:
 
 
 def _rejected_version(api: ReadApi, website: int) -> Hashable:
-    return api.store.rejected_events.version_of(website)
+    return api.node.rejected_events.version_of(website)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ async def share(request: web.Request) -> web.Response:
     website = await request.app[READ_API].website(request, owner.number)
     token, now_ms = secrets.token_urlsafe(_TOKEN_BYTES), auth.clock.wall_ms()
     try:
-        await auth.store.change(changes.share_website, website.number, token, now_ms)
+        await auth.registry.change(changes.share_website, website.number, token, now_ms)
     except WebsiteDeleted:
         raise ApiError(errors.UNKNOWN_WEBSITE) from None
     return _shown(auth, website, 201)
@@ -73,7 +73,7 @@ async def change(request: web.Request) -> web.Response:
         changed["shows_badges"] = flag(sent, "badges")
     if "password" in sent:
         changed["password_hash"] = await _password_hash(auth, sent)
-    if not await auth.store.change(change_share_link, website.number, changed):
+    if not await auth.registry.change(change_share_link, website.number, changed):
         raise ApiError(errors.UNKNOWN_SHARE_LINK, "This website has no share link: create one first.")
     return _shown(auth, website)
 
@@ -83,12 +83,12 @@ async def unshare(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     owner = (await auth.session(request)).owner
     website = await request.app[READ_API].website(request, owner.number)
-    await auth.store.change(revoke_share_link, website.number)
+    await auth.registry.change(revoke_share_link, website.number)
     return web.Response(status=204)
 
 
 def _shown(auth: Auth, website: Website, status: int = 200) -> web.Response:
-    links = auth.store.registry.shares.values()
+    links = auth.registry.cache.shares.values()
     return json_response({"data": share_shown(next((one for one in links if one.website == website.id), None))}, status)
 
 
@@ -126,8 +126,8 @@ def _link(request: web.Request) -> tuple[ShareLink, Website]:
     """Return the share link in the path and its website. Raises ApiError 404, 429."""
     auth = request.app[AUTH]
     auth.count(auth.viewers, auth.client(request))
-    link = auth.store.registry.shares.get(request.match_info["token"])
-    website = None if link is None else auth.store.website(link.website)
+    link = auth.registry.cache.shares.get(request.match_info["token"])
+    website = None if link is None else auth.registry.website(link.website)
     if link is None or website is None:
         raise ApiError(errors.UNKNOWN_SHARE_LINK)
     return link, website
@@ -159,7 +159,7 @@ def fixed_filters(written: tuple[str, ...]) -> tuple[Filter, ...]:
 async def shared(request: web.Request) -> web.Response:
     """GET /api/share/{token}: the website that a share link shows, and what the link fixes and hides."""
     auth, view = request.app[AUTH], await by_link(request)
-    zone = view.website.time_zone or auth.store.registry.owners[view.website.account].time_zone
+    zone = view.website.time_zone or auth.registry.cache.owners[view.website.account].time_zone
     shown = {
         "name": view.website.name,
         "domain": view.website.domain,
@@ -178,7 +178,7 @@ async def unlock(request: web.Request) -> web.Response:
     _link(request)
     password = text(await body(request, ("password",)), "password")
     # The link may have changed while the body arrived.
-    link = auth.store.registry.shares.get(request.match_info["token"])
+    link = auth.registry.cache.shares.get(request.match_info["token"])
     if link is None:
         raise ApiError(errors.UNKNOWN_SHARE_LINK)
     password_hash = link.options.password_hash
@@ -221,5 +221,5 @@ def _give_access(request: web.Request, link: ShareLink) -> None:
 def _access(auth: Auth, link: ShareLink, ends: str) -> str:
     """Return the cookie's value for a time in milliseconds."""
     signed = "\0".join((ends, link.token, link.options.password_hash)).encode()
-    mac = blake2b(signed, digest_size=32, key=auth.store.key_salt, person=b"share access")
+    mac = blake2b(signed, digest_size=32, key=auth.registry.key_salt, person=b"share access")
     return f"{ends}.{mac.hexdigest()}"

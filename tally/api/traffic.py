@@ -15,9 +15,8 @@ from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.goals import added, columns, goal_meta
 from tally.api.imported import GOAL, INTERVAL, imported_meta, with_sums
 from tally.api.params import Comparison, Ranged, SavedGoal
-from tally.engine.values import BeyondRetention, Conversions, Page, Scope, Stats, Top, TopQuery, TopRow
+from tally.engine.values import REALTIME_MS, BeyondRetention, Conversions, Page, Scope, Stats, Top, TopQuery, TopRow
 from tally.events.dimensions import FIELDS, PAGES
-from tally.ingest.realtime import WINDOW_MS
 from tally.reports.figures import KEY_FIGURES, VISIT_FIGURES, changes, rounded
 from tally.timeranges import INTERVALS, Bucket, Interval, Range, WeekStart, buckets
 from tally.timestamps import BadTime, iso
@@ -325,6 +324,6 @@ async def realtime(api: ReadApi, request: ReportRequest[RealtimeParameters]) -> 
     data = {
         "active_visitors": found.active_visitors,
         "pages": [{"pathname": path, "visitors": visitors} for path, visitors in found.pages],
-        "window_seconds": WINDOW_MS // 1000,
+        "window_seconds": REALTIME_MS // 1000,
     }
     return Answer({"website_id": request.website.id, "time": iso(now_ms)}, data=data)

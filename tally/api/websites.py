@@ -51,7 +51,7 @@ async def websites(request: web.Request) -> web.Response:
     owner = (await auth.session(request)).owner
     params.refuse_other_than_utf8(request.raw_path)
     sent = params.read(PageOverviewParameters, Sent(request.query, request.match_info, auth.clock.wall_ms()))
-    own = [website for website in auth.store.registry.websites.values() if website.account == owner.number]
+    own = [website for website in auth.registry.cache.websites.values() if website.account == owner.number]
     shown = await _shown(request, own)
     if sent.period:
         auth.count(auth.owners, owner.number)
@@ -66,10 +66,10 @@ async def website(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     session = await auth.session(request)
     # So that an import that has just ended counts.
-    await auth.store.read_changes()
+    await auth.registry.read_changes()
     found = await request.app[READ_API].website(request, session.owner.number)
     (shown,) = await _shown(request, [found])
-    refused = auth.store.rejected_events.origins.newest(found.number, auth.clock.wall_ms())
+    refused = auth.node.rejected_events.origins.newest(found.number, auth.clock.wall_ms())
     shown["refused_origins"] = [
         {"origin": one.origin, "events": one.events, "last_at": iso(one.last_ms)} for one in refused
     ]
@@ -79,7 +79,7 @@ async def website(request: web.Request) -> web.Response:
 async def _shown(request: web.Request, own: list[Website]) -> list[dict[str, Any]]:
     requester = Requester(Claim(False, own[0].account) if own else SERVER)
     traffic = await request.app[READ_API].reports.traffic([website.number for website in own], requester)
-    links = {link.website: link for link in request.app[AUTH].store.registry.shares.values()}
+    links = {link.website: link for link in request.app[AUTH].registry.cache.shares.values()}
     return [
         {
             "id": website.id,
@@ -126,7 +126,7 @@ async def add(request: web.Request) -> web.Response:
     origins, now_ms = exact_origins(sent) if "origins" in sent else [], auth.clock.wall_ms()
     owned_by = Account(owner.number, owner.email, owner.plan)
     try:
-        id = await auth.store.change(changes.add_website, owned_by, domain, name, origins, now_ms, again=again)
+        id = await auth.registry.change(changes.add_website, owned_by, domain, name, origins, now_ms, again=again)
     except DomainTaken as taken:
         raise _exists(domain, taken) from None
     except AccountFull as full:
@@ -161,12 +161,14 @@ async def change(request: web.Request) -> web.Response:
     origins = exact_origins(sent) if "origins" in sent else sorted(website.origins)
     settings = _settings(sent, website)
     try:
-        await auth.store.change(changes.change_website, website, name or domain, domain, origins, settings, again=again)
+        await auth.registry.change(
+            changes.change_website, website, name or domain, domain, origins, settings, again=again
+        )
     except DomainTaken as taken:
         raise _exists(domain, taken) from None
     except WebsiteDeleted:
         raise ApiError(errors.UNKNOWN_WEBSITE) from None
-    auth.store.rejected_events.origins.delete(website.number, frozenset(origins))
+    auth.node.rejected_events.origins.delete(website.number, frozenset(origins))
     return await _one(request, website.id, notes)
 
 
@@ -178,12 +180,12 @@ async def delete(request: web.Request) -> web.Response:
     if text(sent, "domain").strip().lower() != website.domain:
         raise invalid("domain", f"Type {website.domain} to delete it.")
     now_ms = auth.clock.wall_ms()
-    await auth.store.change(delete_website, website.number, now_ms)
+    await auth.registry.change(delete_website, website.number, now_ms)
     return json_response({"data": {"id": website.id}}, 202)
 
 
 async def _one(request: web.Request, id: str, notes: list[str], status: int = 200) -> web.Response:
-    website = request.app[AUTH].store.website(id)
+    website = request.app[AUTH].registry.website(id)
     if website is None:
         raise ApiError(errors.UNKNOWN_WEBSITE)
     shown = await _shown(request, [website])

@@ -2,7 +2,7 @@
 
 Everything is plain values: texts, numbers and the records of `tally/events`. The collector and the fast path use
 `Ingest` alone; they run no SQL and see no label numbers. The SQLite engine is `GroupCommit`
-(tally/ingest/group_commit.py) with `EventWriter` (tally/ingest/writer.py).
+(tally/sqlite/group_commit.py) with `EventWriter` (tally/sqlite/writer.py).
 """
 
 from collections.abc import Callable, Sequence

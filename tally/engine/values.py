@@ -235,6 +235,10 @@ class EventPage(NamedTuple):
     last_id: int
 
 
+REALTIME_MS = 300_000
+"""How long a visitor counts as active after an event."""
+
+
 class Realtime(NamedTuple):
     """Visitors of the last 300 seconds, and (pathname, visitors) of at most 100 pages, most visitors first."""
 

@@ -17,7 +17,7 @@ from tally.events.channels import DIRECT
 from tally.events.dimensions import ACQUISITION
 
 # docs/reference/definitions.md: events exactly 30:00.000 apart belong to the same visit. Realtime figures keep visits
-# for as long (tally/ingest/realtime.py). Visits that are stored are not divided again.
+# for as long (tally/sqlite/realtime.py). Visits that are stored are not divided again.
 #
 # With another gap, these change too: the check of `visit` in schema.sql (a visitor has at most 48 visits a day,
 # numbered from 0), which in older files needs a migration that makes the table anew; the texts with "30 minutes" in

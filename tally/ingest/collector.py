@@ -32,12 +32,10 @@ from aiohttp import HttpVersion11, web
 
 from tally import errors
 from tally.accounts.usage import month_ends_in_s, month_of
-from tally.clock import Clock
 from tally.engine.ingest import (
     DUPLICATE,
     MONTH_FULL,
     NO_ASSIGNMENT,
-    Ingest,
     OnWritten,
     Outcomes,
     PreparedEvent,
@@ -67,8 +65,8 @@ from tally.events.website import Website
 from tally.http.body import read_body
 from tally.http.responses import json_response, preflight_response
 from tally.ingest.budgets import Budgets
+from tally.ingest.node import Node
 from tally.ingest.rejected_events import NOT_FAULTS, Source
-from tally.ingest.store import Store
 from tally.rate_limit import Buckets
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -165,17 +163,15 @@ class Collector:
 
     def __init__(
         self,
-        store: Store,
-        ingest: Ingest,
-        clock: Clock,
+        node: Node,
         clients: Buckets,
         client_websites: Buckets,
         resolver: ClientResolver,
         agents: Agents,
         budgets: Budgets,
     ) -> None:
-        self.store, self.ingest, self.clock, self.resolver = store, ingest, clock, resolver
-        self.rejected_events = store.rejected_events
+        self.registry, self.ingest, self.clock, self.resolver = node.registry, node.engine.ingest, node.clock, resolver
+        self.rejected_events = node.rejected_events
         self.clients, self.client_websites = clients, client_websites
         self.client_labels = Buckets(MAX_CONVERTED)
         self.budgets, self.agents, self.salts = budgets, agents, Salts()
@@ -249,7 +245,7 @@ class Collector:
 
     def _places(self, batch: Batch) -> list[Any]:
         """Return the Place of each item; None where the id might belong to a website that is not in memory."""
-        website = self.store.registry.websites.get
+        website = self.registry.cache.websites.get
         # Not list[...](): that takes as long as the rest.
         places: list[Any] = []
         for item in batch.items:
@@ -267,13 +263,13 @@ class Collector:
         if not isinstance(id, str):
             return _BAD_WEBSITE
         if _UUID.fullmatch(id):
-            return self.store.website(id.lower())
+            return self.registry.website(id.lower())
         if not takes_domains:
             return _BAD_WEBSITE
         # One that is longer is no host, and is not cached.
         host = self._host_of(id) if len(id) <= _MAX_HOST else ""
         # A text without a dot is more likely a mistyped id than a host.
-        return self.store.website_of(host) or (None if "." in host else _BAD_WEBSITE)
+        return self.registry.website_of(host) or (None if "." in host else _BAD_WEBSITE)
 
     def domain_of(self, id: str) -> str:
         """Return the domain of the website with an id, or of a host; "" for an unknown one."""
@@ -332,11 +328,11 @@ class Collector:
             raise ApiError(errors.MONTHLY_LIMIT, retry_after_s=month_ends_in_s(now_ms))
 
     def _month_is_full(self, website: Website, now_ms: int) -> bool:
-        limit = self.store.event_limit(website.plan)
-        return limit is not None and self.store.used(website.account, now_ms) >= limit
+        limit = self.registry.event_limit(website.plan)
+        return limit is not None and self.registry.used(website.account, now_ms) >= limit
 
     def _has_used_share(self, client: bytes, website: Website, now_ms: int) -> bool:
-        limit = self.store.event_limit(website.plan)
+        limit = self.registry.event_limit(website.plan)
         return self.budgets.has_used_share(client, website.account, limit, month_of(now_ms))
 
     def _within_share(self, client: bytes, places: Sequence[Place], now_ms: int) -> Sequence[Place]:
@@ -535,7 +531,7 @@ async def take(collector: Collector, batch: Batch, sender: Sender) -> Accepted:
     """Store the events of a batch; return what to answer once they are durable. Raises ApiError."""
     admitted = collector.admit(batch, sender)
     if admitted is None:
-        await collector.store.read_changes()
+        await collector.registry.read_changes()
         admitted = collector.admit(batch, sender, is_refreshed=True)
     if not isinstance(admitted, Claim):
         raise ApiError(errors.UNKNOWN_WEBSITE) if admitted is None else admitted

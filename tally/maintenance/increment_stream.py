@@ -21,6 +21,7 @@ from typing import BinaryIO, cast
 
 from tally.accounts.api_keys import key_salt
 from tally.clock import Clock
+from tally.engine.ingest import PreparedEvent
 from tally.errors import fields, log, where_it_failed
 from tally.maintenance.backup import BackupError
 from tally.maintenance.offsite_backup import Offsite, database_id, series_of
@@ -74,10 +75,10 @@ class IncrementStream:
         """Whether nothing is sent until there is a backup to continue."""
         return self._is_waiting and self._backup is None
 
-    def note(self, quarters: Quarters) -> None:
+    def note(self, events: Sequence[PreparedEvent]) -> None:
         """Note the quarter hours of a commit. Called on the event loop, before the requests are answered."""
         if self._noted is not None:
-            self._noted |= quarters
+            self._noted |= {(row.website.number, row.event.ts_ms // QUARTER_MS) for row in events}
             if len(self._noted) > MAX_QUARTERS:
                 self._noted = None
 

@@ -28,7 +28,7 @@ from tally.storage.health import lies_in_the_file
 # deleted website and a due fold are reached within seconds.
 TURN_S = 0.5
 # A defect in one row does not go away by itself. Longer than the pause after a failed round
-# (tally/ingest/lifecycle.py), so that the next round gets further.
+# (tally/ingest/node.py), so that the next round gets further.
 FAILED_PAUSE_S = 60.0
 
 

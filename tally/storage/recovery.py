@@ -46,23 +46,19 @@ class Work(Protocol):
 
 
 class Recovery:
-    """Takes the steps. `threads` are all connections: writer, background reader, readers. `opened_anew` is called after
-    the connections were reopened, `commits` returns the number of commits so far."""
+    """Takes the steps. `opened_anew` is called after the connections were reopened."""
 
-    def __init__(
-        self,
-        path: Path,
-        health: Health,
-        threads: tuple[Thread, Thread, Readers],
-        work: Work,
-        opened_anew: Callable[[], None],
-        commits: Callable[[], int],
-    ) -> None:
+    def __init__(self, path: Path, health: Health, writer: Thread, readers: Readers) -> None:
         self._path, self._health = path, health
-        self._writer, self._reader, self._readers = threads
-        self._work, self._opened_anew, self._commits = work, opened_anew, commits
+        self._writer, self._readers = writer, readers
+        self._background: list[tuple[Thread, Work]] = []
+        self.opened_anew: Callable[[], None] = lambda: None
         self._is_running = self._is_shut = False
-        self._commits_before, self._idle_since_s = 0, time.monotonic()
+        self._commits_ns, self._idle_since_s = 0, time.monotonic()
+
+    def register(self, reader: Thread, work: Work) -> None:
+        """Stop and start background work as well, and reopen the connection with which it reads."""
+        self._background.append((reader, work))
 
     async def heal(self) -> None:
         """Take the next step unless one is in progress; the result shows in health."""
@@ -79,7 +75,8 @@ class Recovery:
     async def _step(self) -> None:
         health = self._health
         if not health.takes_events:
-            await self._work.stop()
+            for _, work in self._background:
+                await work.stop()
         if health.missing:
             await self._save()
         elif self._is_shut:
@@ -87,7 +84,8 @@ class Recovery:
         elif health.fault:
             await self._fix()
         else:
-            self._work.start()
+            for _, work in self._background:
+                work.start()
             await self._test_when_idle()
 
     async def _fix(self) -> None:
@@ -133,7 +131,7 @@ class Recovery:
 
     async def _shut_all(self) -> None:
         async with self._readers.held():
-            for thread in (self._reader, *self._readers.threads, self._writer):
+            for thread in (*self._background_readers, *self._readers.threads, self._writer):
                 await thread.shut()
             self._is_shut = True
 
@@ -143,17 +141,21 @@ class Recovery:
         if files.missing() == "database" or (not files.has_own_log() and files.has_own_index()):
             return
         async with self._readers.held():
-            for thread in (self._writer, *self._readers.threads, self._reader):
+            for thread in (self._writer, *self._readers.threads, *self._background_readers):
                 await thread.open_again()
         self._is_shut = False
         files.adopt_log()
         self._health.missing = ""
-        self._opened_anew()
+        self.opened_anew()
+
+    @property
+    def _background_readers(self) -> list[Thread]:
+        return [reader for reader, _ in self._background]
 
     async def _test_when_idle(self) -> None:
-        now_s, commits, is_tight = time.monotonic(), self._commits(), self._health.is_tight
-        if commits != self._commits_before:
-            self._commits_before, self._idle_since_s = commits, now_s
+        now_s, commits_ns, is_tight = time.monotonic(), self._writer.started_ns, self._health.is_tight
+        if commits_ns != self._commits_ns:
+            self._commits_ns, self._idle_since_s = commits_ns, now_s
         if now_s - self._idle_since_s < (TIGHT_S if is_tight else IDLE_S):
             return
         self._idle_since_s = now_s

@@ -1,9 +1,9 @@
 """Truncation of SQLite's write-ahead log (WAL).
 
 SQLite copies the log into the database by itself, but starts the file over only when no reader uses it. Under constant
-reads it would grow without bound, so the server truncates it while it holds its readers (tally/ingest/store.py), and
-commands that write much do so if no server is running. Where a server runs, they wait for it (`keep_log_short`): what
-they write meanwhile would keep it from truncating.
+reads it would grow without bound, so the server truncates it while it holds its readers
+(tally/storage/node_database.py), and commands that write much do so if no server is running. Where a server runs, they
+wait for it (`keep_log_short`): what they write meanwhile would keep it from truncating.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 Everything that must be exact is decided here, under the write lock: duplicates of lines that were imported before, days
 whose events have expired, the assignment that a conversion needs, visits, and the stale marks of days to rebuild. It is
-the counterpart of tally/ingest/writer.py, with a part in place of a group of requests; but visitors come from the file,
+the counterpart of tally/sqlite/writer.py, with a part in place of a group of requests; but visitors come from the file,
 and totals and rollups are rebuilt in the background.
 
 Each part takes ids from `meta`, in the order of its lines, and uses them in the same transaction. A running server that

@@ -21,12 +21,12 @@ from tally.http.connections import CONNECTIONS, Connections, track_requests
 from tally.http.middleware import ACTIVE_REQUESTS, ERROR_COUNTS, NOT_FOUND_PAGE, RESPONSE_COUNTS, handle_errors
 from tally.http.request_paths import BASE_PATH, COLLECT_PATH, IS_PROXY
 from tally.ingest.collector import COLLECTOR
-from tally.ingest.sqlite_reports import SqliteReports
+from tally.ingest.node import EngineFactory
 from tally.resources import asset
 from tally.settings import Settings
 from tally.timeranges import zone
 from tally.web import pages, status, tracker
-from tally.web.components import IngestEngine, ReportEngine, components, group_commit
+from tally.web.components import components, sqlite_engine
 from tally.web.routes import FIXED_ROUTES, add_routes, report_routes
 
 _MIDDLEWARES = (track_requests, handle_errors, status.detect_hidden_proxy, refuse_uncertain)
@@ -36,14 +36,12 @@ def build_app(
     settings: Settings,
     clock: Clock | None = None,
     *,
-    engine: ReportEngine = SqliteReports,
-    ingest: IngestEngine = group_commit,
+    engine: EngineFactory = sqlite_engine,
     reports: Sequence[Report[Any]] = REPORTS,
 ) -> web.Application:
     """Return the application over the database of `settings`, which is open while the application runs.
 
-    `engine` makes the engine that answers `reports` (tally/engine/reports.py), `ingest` the one that
-    stores events (tally/engine/ingest.py).
+    `engine` makes the engine that stores events and answers `reports` (tally/engine/engine.py).
     """
     clock = clock or Clock()
     trusted = parse_proxies(settings.trusted_proxy)
@@ -62,7 +60,7 @@ def build_app(
     app[IS_PROXY] = lambda peer: is_proxy(peer, trusted)
     app[status.TLS] = None
     app[status.METRICS_TOKEN] = settings.metrics_token
-    context = partial(components, settings=settings, clock=clock, engine=engine, ingest=ingest, reports=reports)
+    context = partial(components, settings=settings, clock=clock, engine=engine, reports=reports)
     app.cleanup_ctx.append(context)
     add_routes(app, settings, (*FIXED_ROUTES, *report_routes(reports)))
     return app

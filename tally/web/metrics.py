@@ -9,8 +9,7 @@ is therefore bounded by the code, and none holds personal data.
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -22,22 +21,17 @@ from tally.accounts.usage import USAGE_WARNINGS
 from tally.api.context import ReadApi
 from tally.clock import Clock
 from tally.http.connections import Connections
+from tally.http.metric_families import buckets, by_code, counter, gauge
 from tally.http.middleware import ResponseCounts
 from tally.http.request_paths import COLLECT_PATHS
 from tally.http.tls import Tls
 from tally.ingest.collector import Collector
 from tally.ingest.rejected_events import WARNINGS, RejectedEvents
-from tally.ingest.store import SQLITE_VERSION, Store
-from tally.latency_histogram import Histogram
-from tally.maintenance.scheduled_backup import Nightly, ScheduledBackup
 from tally.resources import tally_version
 from tally.storage.connections import Readers
 from tally.storage.health import WORDS
-from tally.storage.value_limits import BOUNDED, ValueLimits
-
-if TYPE_CHECKING:
-    from tally.maintenance.increment_stream import IncrementStream
-    from tally.maintenance.offsite_backup import OffsiteBackup
+from tally.storage.node_database import SQLITE_VERSION, NodeDatabase
+from tally.storage.registry import Registry
 
 _NONE = "none"
 
@@ -60,14 +54,13 @@ class ServerMetrics(MetricsCollector):
         collector: Collector,
         api: ReadApi,
         connections: Connections,
-        backups: "tuple[ScheduledBackup | None, OffsiteBackup | None, IncrementStream | None]",
         tls: Tls | None,
         answered: ResponseCounts,
         refused: Counter[str],
         collect_path: str,
         base_path: str = "",
     ) -> None:
-        self._collector, self._api, self._backups, self._tls = collector, api, backups, tls
+        self._collector, self._api, self._tls = collector, api, tls
         self._connections = connections
         self._answered, self._refused = answered, refused
         self._base_path = base_path
@@ -76,46 +69,34 @@ class ServerMetrics(MetricsCollector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families, related ones together."""
-        collector, store = self._collector, self._collector.store
+        collector, node = self._collector, self._api.node
         info = {"version": tally_version(), "sqlite": SQLITE_VERSION, "python": platform.python_version()}
         running = GaugeMetricFamily("tally_info", "Always 1; the labels hold the versions.", labels=list(info))
         running.add_metric(list(info.values()), 1)
         yield running
         yield self._requests()
-        yield _by_code("tally_requests_refused", "Requests answered with an error, by error code.", self._refused)
+        yield by_code("tally_requests_refused", "Requests answered with an error, by error code.", self._refused)
         yield from _connections(self._connections)
-        yield _counter("tally_events_accepted", "Events accepted, duplicates included.", collector.accepted)
-        yield _by_code("tally_events_rejected", "Events rejected, by error code.", collector.rejected)
-        yield from _rejected(store.rejected_events)
-        yield _folded(store.event_writer.value_limits)
-        yield _usage(store, self._collector.clock.wall_ms())
-        yield from _writing(store)
+        yield counter("tally_events_accepted", "Events accepted, duplicates included.", collector.accepted)
+        yield by_code("tally_events_rejected", "Events rejected, by error code.", collector.rejected)
+        yield from _rejected(node.rejected_events)
+        yield _usage(node.registry, collector.clock.wall_ms())
         yield self._queries()
-        yield from _readers(store.readers)
+        yield from _readers(node.database.readers)
         joined = self._api.link_answers.joined
-        yield _counter(
+        yield counter(
             "tally_shared_answers", "Requests by share links answered with the result of an identical request.", joined
         )
-        yield _state(store)
-        yield from _sizes(store)
-        sessions = store.event_writer.sessions
-        yield _gauge("tally_identities", "Visitor identities in memory.", len(sessions))
-        yield _counter(
-            "tally_identities_evicted",
-            "Visitor identities evicted because the maximum was reached.",
-            sessions.evictions,
-        )
+        yield _state(node.database)
+        yield from _sizes(node.database)
         early = collector.clients.evictions + collector.client_websites.evictions
-        yield _counter(
+        yield counter(
             "tally_rate_limit_bucket_evictions",
             "Times that rate limit buckets were evicted because the maximum was reached.",
             early,
         )
         yield from _clock(collector.clock)
-        local, offsite, increments = self._backups
-        yield from _backups(local, collector.clock.wall_ms(), "", "scheduled backup")
-        yield from _backups(offsite, collector.clock.wall_ms(), "offsite_", "backup on another machine")
-        yield from _increments(increments)
+        yield from node.engine.metrics()
         yield from _certificate(self._tls)
         yield from self._process.collect()
 
@@ -140,50 +121,34 @@ class ServerMetrics(MetricsCollector):
         help = "Duration of reports, waiting for a connection included."
         family = HistogramMetricFamily("tally_query_seconds", help, labels=["endpoint"])
         for name, times in sorted(self._api.times.items()):
-            family.add_metric([name], *_buckets(times, 1e9))
+            family.add_metric([name], *buckets(times, 1e9))
         return family
 
 
 def _rejected(rejected: RejectedEvents) -> Iterator[Metric]:
-    yield _by_code("tally_collect_refused", "Collect requests refused as a whole, by error code.", rejected.requests)
+    yield by_code("tally_collect_refused", "Collect requests refused as a whole, by error code.", rejected.requests)
     codes = Counter({code: number for code, number in rejected.events.items() if code not in WARNINGS})
-    yield _by_code("tally_website_events_rejected", "Rejected events of registered websites, by error code.", codes)
-    yield _by_code("tally_event_warnings", "Events stored without a field, by warning code.", rejected.events - codes)
+    yield by_code("tally_website_events_rejected", "Rejected events of registered websites, by error code.", codes)
+    yield by_code("tally_event_warnings", "Events stored without a field, by warning code.", rejected.events - codes)
     uncounted = "Rejected events missing from the counts by website, because too many counts waited to be written."
-    yield _counter("tally_website_events_uncounted", uncounted, rejected.uncounted)
+    yield counter("tally_website_events_uncounted", uncounted, rejected.uncounted)
 
 
-def _usage(store: Store, now_ms: int) -> Metric:
+def _usage(registry: Registry, now_ms: int) -> Metric:
     help = "Accounts that have used at least this percentage of their monthly events."
     family = GaugeMetricFamily("tally_accounts_month_used", help, labels=["percent"])
     for percent in USAGE_WARNINGS:
-        family.add_metric([str(percent)], store.accounts_past(percent, now_ms))
-    return family
-
-
-def _folded(limits: ValueLimits) -> Metric:
-    help = "Events stored with (other) instead of a new value, because the field's daily limit was reached."
-    family = CounterMetricFamily("tally_events_folded", help, labels=["field"])
-    for field, name in BOUNDED.items():
-        family.add_metric([name], limits.folded[field])
+        family.add_metric([str(percent)], registry.accounts_past(percent, now_ms))
     return family
 
 
 def _connections(connections: Connections) -> Iterator[Metric]:
-    yield _gauge("tally_connections", "Open connections.", connections.open)
-    yield _counter("tally_connections_refused", "Connections refused because a limit was reached.", connections.refused)
-    yield _counter("tally_connections_evicted", "Idle connections closed to accept new ones.", connections.evicted)
-    yield _counter(
+    yield gauge("tally_connections", "Open connections.", connections.open)
+    yield counter("tally_connections_refused", "Connections refused because a limit was reached.", connections.refused)
+    yield counter("tally_connections_evicted", "Idle connections closed to accept new ones.", connections.evicted)
+    yield counter(
         "tally_connections_late", "Connections closed because of a timeout or too much data.", connections.late
     )
-
-
-def _writing(store: Store) -> Iterator[Metric]:
-    counters = store.counters
-    yield _histogram("tally_commit_seconds", "Duration of group commits, fsync included.", counters.took, 1e9)
-    yield _histogram("tally_commit_events", "Events per group commit.", counters.sizes)
-    yield _counter("tally_commits_failed", "Failed group commits.", counters.failed_commits)
-    yield _gauge("tally_queue_events", "Events waiting for a commit.", store.queue)
 
 
 def _readers(readers: Readers) -> Iterator[Metric]:
@@ -200,13 +165,13 @@ def _readers(readers: Readers) -> Iterator[Metric]:
         busy.add_metric([name], of.queue.busy)
         waiting.add_metric([name], of.queue.waiting)
         refused.add_metric([name], of.refused)
-        waits.add_metric([name], *_buckets(of.waits, 1e9))
+        waits.add_metric([name], *buckets(of.waits, 1e9))
     yield from (busy, waiting, refused, waits)
 
 
-def _state(store: Store) -> Metric:
+def _state(database: NodeDatabase) -> Metric:
     """Return 1 for the state that /healthz reports and 0 for the others."""
-    now = store.check_health()
+    now = database.check_health()
     family = GaugeMetricFamily(
         "tally_storage_state", "1 for the current state of the database, 0 for others.", labels=["state"]
     )
@@ -215,82 +180,28 @@ def _state(store: Store) -> Metric:
     return family
 
 
-def _sizes(store: Store) -> Iterator[Metric]:
-    yield _gauge("tally_database_bytes", "Size of the database file.", store.file_bytes)
-    yield _gauge("tally_log_bytes", "Size of the write-ahead log.", store.log_bytes)
+def _sizes(database: NodeDatabase) -> Iterator[Metric]:
+    yield gauge("tally_database_bytes", "Size of the database file.", database.file_bytes)
+    yield gauge("tally_log_bytes", "Size of the write-ahead log.", database.log_bytes)
     try:
-        free = shutil.disk_usage(store.path.parent).free
+        free = shutil.disk_usage(database.path.parent).free
     except OSError:
         return
-    yield _gauge("tally_disk_free_bytes", "Free space on the database's disk.", free)
+    yield gauge("tally_disk_free_bytes", "Free space on the database's disk.", free)
 
 
 def _clock(clock: Clock) -> Iterator[Metric]:
     lead = "Seconds by which the system clock was set forward; negative where it was set back."
-    yield _gauge("tally_clock_lead_seconds", lead, clock.ahead_ms / 1000)
+    yield gauge("tally_clock_lead_seconds", lead, clock.ahead_ms / 1000)
     behind = "Seconds by which deletions lag behind the system clock, until the clock is trusted."
-    yield _gauge("tally_clock_unconfirmed_seconds", behind, (clock.wall_ms() - clock.deletion_time_ms()) / 1000)
-
-
-def _backups(backup: Nightly | None, now_ms: int, kind: str, name: str) -> Iterator[Metric]:
-    """Yield the metrics of nightly backups, where they are configured; age and time once there is one."""
-    if backup is None:
-        return
-    yield _counter(f"tally_{kind}backups", f"Number of times that a {name} was made and checked.", backup.made)
-    yield _counter(f"tally_{kind}backups_failed", f"Number of times that a {name} failed.", backup.failed)
-    prefix = f"tally_{kind}backup"
-    if backup.last_ms:
-        at, age = backup.last_ms / 1000, max(0, now_ms - backup.last_ms) / 1000
-        yield _gauge(f"{prefix}_last_timestamp_seconds", f"Time of the newest {name}.", at)
-        yield _gauge(f"{prefix}_age_seconds", f"Age of the newest {name}.", age)
-    if backup.made:
-        yield _gauge(f"{prefix}_bytes", f"Size of the last {name}.", backup.bytes)
-        yield _gauge(f"{prefix}_seconds", f"Duration of the last {name}.", backup.took_ns / 1e9)
-
-
-def _increments(stream: "IncrementStream | None") -> Iterator[Metric]:
-    if stream is None:
-        return
-    yield _counter("tally_increments", "Increments sent to another machine.", stream.sent)
-    yield _counter("tally_increments_failed", "Failed attempts to send increments.", stream.failed)
-    yield _gauge("tally_increments_behind_seconds", "Time for which events wait to be sent.", stream.behind_ns / 1e9)
+    yield gauge("tally_clock_unconfirmed_seconds", behind, (clock.wall_ms() - clock.deletion_time_ms()) / 1000)
 
 
 def _certificate(tls: Tls | None) -> Iterator[Metric]:
     """Yield the metrics of the certificate, with TLS; its end once there is one."""
     if tls is None:
         return
-    yield _counter("tally_certificate_renewals_failed", "Renewals of the certificate that failed.", tls.failed)
+    yield counter("tally_certificate_renewals_failed", "Renewals of the certificate that failed.", tls.failed)
     if tls.certificate is not None:
         end = "End of the certificate in use."
-        yield _gauge("tally_certificate_expiry_timestamp_seconds", end, tls.certificate.ends_s)
-
-
-def _by_code(name: str, help: str, numbers: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(name, help, labels=["code"])
-    for code, number in sorted(numbers.items()):
-        family.add_metric([code], number)
-    return family
-
-
-def _histogram(name: str, help: str, histogram: Histogram, unit: float = 1) -> Metric:
-    buckets, total = _buckets(histogram, unit)
-    return HistogramMetricFamily(name, help, buckets=buckets, sum_value=total)
-
-
-def _buckets(histogram: Histogram, unit: float) -> tuple[list[tuple[str, float]], float]:
-    """Return cumulative buckets, as Prometheus has them, and the total."""
-    counts: Iterable[int] = histogram.counts
-    so_far, buckets = 0, []
-    for bound, number in zip((*histogram.bounds, None), counts, strict=True):
-        so_far += number
-        buckets.append(("+Inf" if bound is None else f"{bound / unit:g}", float(so_far)))
-    return buckets, histogram.total / unit
-
-
-def _counter(name: str, help: str, value: float) -> Metric:
-    return CounterMetricFamily(name, help, value=value)
-
-
-def _gauge(name: str, help: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, help, value=value)
+        yield gauge("tally_certificate_expiry_timestamp_seconds", end, tls.certificate.ends_s)

@@ -207,7 +207,7 @@ async def heatmap_page(request: web.Request) -> web.Response:
 
 async def share_page(request: web.Request) -> web.Response:
     """GET /share/{token}: the shell, which pages of the link's origins may show in a frame."""
-    link = request.app[AUTH].store.registry.shares.get(request.match_info["token"])
+    link = request.app[AUTH].registry.cache.shares.get(request.match_info["token"])
     if link is None or not link.options.origins:
         return await page(request)
     ancestors = f"frame-ancestors {' '.join(link.options.origins)}"

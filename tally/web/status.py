@@ -7,7 +7,6 @@ holds personal data.
 """
 
 import secrets
-from typing import TYPE_CHECKING
 
 from aiohttp import HttpVersion11, web
 
@@ -21,12 +20,7 @@ from tally.http.request_paths import BASE_PATH, COLLECT_PATH, PREFIX_HEADER, pub
 from tally.http.responses import json_response
 from tally.http.tls import Tls
 from tally.ingest.collector import COLLECTOR
-from tally.maintenance.scheduled_backup import ScheduledBackup
 from tally.storage.health import RETRY_S, WORDS
-
-if TYPE_CHECKING:
-    from tally.maintenance.increment_stream import IncrementStream
-    from tally.maintenance.offsite_backup import OffsiteBackup
 
 # In lower case. CDN-Loop: RFC 8586; the others are those of common proxies and content delivery networks.
 _PROXY_HEADERS = ("x-", "via", "forwarded", "cf-", "cdn-loop", "true-client-ip", "fly-")
@@ -34,17 +28,16 @@ _PROXY_HEADERS = ("x-", "via", "forwarded", "cf-", "cdn-loop", "true-client-ip",
 METRICS_TOKEN = web.AppKey("metrics_token", str)
 OPENAPI = web.AppKey("openapi", bytes)
 TLS = web.AppKey[Tls | None]("tls")
-SCHEDULED_BACKUP = web.AppKey[ScheduledBackup | None]("scheduled_backup")
-OFFSITE: "web.AppKey[tuple[OffsiteBackup | None, IncrementStream | None]]" = web.AppKey("offsite")
 
 
 async def healthz(request: web.Request) -> web.Response:
-    """GET /healthz: 200 where the database accepts events; 503, with the reason, otherwise."""
-    store = request.app[COLLECTOR].store
-    state = store.check_health()
-    if state != "well":
-        raise ApiError(errors.STORAGE_UNAVAILABLE, WORDS[state], retry_after_s=RETRY_S)
-    return json_response({"ok": True, "queue": store.queue})
+    """GET /healthz: 200 where events are accepted; 503, with the reason, otherwise."""
+    node = request.app[READ_API].node
+    state, engine = node.database.check_health(), node.engine.health()
+    problem = engine.problem if state == "well" else WORDS[state]
+    if problem:
+        raise ApiError(errors.STORAGE_UNAVAILABLE, problem, retry_after_s=RETRY_S)
+    return json_response({"ok": True, "queue": engine.queue})
 
 
 async def openapi(request: web.Request) -> web.Response:
@@ -73,8 +66,7 @@ async def metrics(request: web.Request) -> web.Response:
 
     app = request.app
     counted = app[RESPONSE_COUNTS], app[ERROR_COUNTS], app[COLLECT_PATH], app[BASE_PATH]
-    backups = app[SCHEDULED_BACKUP], *app[OFFSITE]
-    families = ServerMetrics(collector, app[READ_API], app[CONNECTIONS], backups, app[TLS], *counted)
+    families = ServerMetrics(collector, app[READ_API], app[CONNECTIONS], app[TLS], *counted)
     body, content_type = exposition(families)
     return web.Response(body=body, headers={"Content-Type": content_type})
 

@@ -5,20 +5,20 @@ from collections.abc import Iterator
 import pytest
 
 from tally.accounts import passwords
-from tally.ingest.sqlite_reports import SqliteReports
-from tally.web.components import ReportEngine
+from tally.ingest.node import EngineFactory
+from tally.web.components import sqlite_engine
 from tests.support.read_api import SyncApp, sync_app_at
 
-ENGINES: dict[str, ReportEngine] = {"sqlite": SqliteReports}
+ENGINES: dict[str, EngineFactory] = {"sqlite": sqlite_engine}
 
 
 @pytest.fixture(scope="session", params=ENGINES)
-def engine(request: pytest.FixtureRequest) -> ReportEngine:
+def engine(request: pytest.FixtureRequest) -> EngineFactory:
     return ENGINES[request.param]
 
 
 @pytest.fixture(scope="module")
-def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: ReportEngine) -> Iterator[SyncApp]:
+def sync_app(tmp_path_factory: pytest.TempPathFactory, engine: EngineFactory) -> Iterator[SyncApp]:
     """Return one application for all tests of a module."""
     with sync_app_at(tmp_path_factory.mktemp("api") / "analytics.db", engine) as opened:
         yield opened

@@ -392,7 +392,7 @@ async def test_a_key_is_created_used_and_revoked(app: App) -> None:
     assert (key["name"], key["last_used_at"], key["created_at"]) == ("laptop", None, "2026-11-18T12:00:00.000+00:00")
     assert (await app.get(f"/api/v1/websites/{website}/stats", value)).status == 200
     app.clock.advance(61)
-    await app.store.tick()
+    await app.node.tick()
     await app.restart()
     (listed,) = (await browser("GET", "/api/account/keys")).json["data"]
     assert listed == key | {"last_used_at": "2026-11-18T12:00:00.000+00:00"}

@@ -35,8 +35,8 @@ async def accepted(app: App, website: str, events: int, ip: str = A) -> int:
 
 
 async def used(app: App) -> int:
-    await app.store.refresh()
-    return int(app.store.used(1, app.clock.wall_ms()))
+    await app.registry.refresh()
+    return int(app.registry.used(1, app.clock.wall_ms()))
 
 
 # --- an hour
@@ -64,9 +64,9 @@ async def test_events_that_are_not_stored_cost_no_budget(make_app: MakeApp) -> N
     website = await app.website()
     wrong = {"website_id": website, "events": [{"type": "pageview"}] * 50}
     assert (await app.collect(wrong)).status == 400
-    app.store.health.fault = "unsure"
+    app.database.health.fault = "unsure"
     assert (await app.collect(batch(website, 50))).status == 503
-    app.store.health.fault = ""
+    app.database.health.fault = ""
     assert await accepted(app, website, 50) == 50
 
 
@@ -148,7 +148,7 @@ async def test_events_that_are_not_stored_cost_no_share(make_app: MakeApp) -> No
     for _ in range(3):
         assert (await app.collect(converted)).status == 400
     for fault in ("unsure", ""):
-        app.store.health.fault = fault
+        app.database.health.fault = fault
         assert (await app.collect(batch(website, 50))).status == (503 if fault else 202)
     # 90 of 100 are used; half of this request are duplicates.
     half = {"website_id": website, "events": [*copies["events"][:9], *batch(website, 9)["events"]]}
@@ -216,7 +216,7 @@ async def test_the_owner_is_warned_at_80_and_100_percent(make_app: MakeApp, capl
         await accepted(app, website, 1)
         both = [*first, "account 1 has used 100 percent of its month's 100 events"]
     assert caplog.messages.count(first[0]) == caplog.messages.count(both[1]) == 1
-    assert app.store.accounts_past(100, app.clock.wall_ms()) == 1
+    assert app.registry.accounts_past(100, app.clock.wall_ms()) == 1
 
 
 # --- returned usage
@@ -229,7 +229,7 @@ async def test_deleting_a_website_returns_its_usage_of_the_month(make_app: MakeA
     await accepted(app, second, 40)
     assert (await used(app), await accepted(app, second, 20)) == (90, 10)
     assert (await app.collect(batch(second, 1))).status == 429
-    number = app.store.website(first).number
+    number = app.registry.website(first).number
     await app.admin(lambda connection: delete_website(connection, number, clock.wall_ms()))
     assert await used(app) == 50
     assert await accepted(app, second, 50) == 50
@@ -242,7 +242,7 @@ async def test_usage_of_earlier_months_is_not_returned(make_app: MakeApp, clock:
     clock.advance(20 * 86_400)
     await accepted(app, first, 5)
     await accepted(app, second, 10)
-    number = app.store.website(first).number
+    number = app.registry.website(first).number
     await app.admin(lambda connection: delete_website(connection, number, clock.wall_ms()))
     assert await used(app) == 10
 

@@ -121,7 +121,7 @@ async def test_every_operation(app: App) -> None:
     ]
     answer = await app.collect({"events": [common | one for one in events]}, ip=GERMAN)
     assert (answer.status, answer.json["rejected"]) == (202, 1)
-    await app.store.tick()  # stores the count of rejected events
+    await app.node.tick()  # stores the count of rejected events
     assert {one["operationId"] for _, one in operations()} == set(CALLS)
     expected = {}
     for name, (_, _, _, request) in CALLS.items():
@@ -293,7 +293,7 @@ async def test_a_client_waits_for_retry_after(
         await asyncio.to_thread(until, lambda: proxy.posts and proxy.posts[-1].status == status)
 
     with monkeypatch.context() as full:
-        full.setattr("tally.ingest.group_commit.MAX_QUEUED_EVENTS", 0)
+        full.setattr("tally.sqlite.group_commit.MAX_QUEUED_EVENTS", 0)
         sending = asyncio.ensure_future(send(url, website, "first", {}))
         await refused(503)
     assert await sending == 1

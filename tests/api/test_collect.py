@@ -736,12 +736,12 @@ async def test_duplicates_after_72_hours(app: App, passed_ms: int, events: int, 
     for copies in (1, 3):
         app.clock.advance(71 * HOUR_S)
         await app.collect(batch(website, [view(event_id="a")] * copies))
-        await app.store.tick()
+        await app.node.tick()
     assert stored(app) == 1
     app.clock.advance(passed_ms / 1_000)
     if restart:
         await app.restart()
-    await app.store.tick()
+    await app.node.tick()
     assert (await app.collect(view(website, event_id="a"))).json["accepted"] == 1
     assert stored(app) == events
     await app.collect(view(website, event_id="a"))
@@ -830,7 +830,7 @@ async def test_copies_that_arrive_later_than_their_event(app: App, late_first: b
         assert (await app.collect(batch(website, [copy]))).json["accepted"] == 1
     assert stored(app) == 1
     app.clock.advance(72 * HOUR_S + 1)
-    await app.store.tick()
+    await app.node.tick()
     assert app.sql("select * from event_id") == []
     assert (await app.collect(batch(website, [copy]))).json["accepted"] == 1
     assert stored(app) == 2
@@ -856,7 +856,7 @@ async def send_other_requests(app: App, requests: int = 30) -> None:
 
 async def wait_until_queued(app: App, events: int) -> None:
     """Wait until so many events are queued for a commit."""
-    while app.store.queue < events:
+    while app.running.ingest.queue < events:
         await send_other_requests(app, 1)
 
 

@@ -640,11 +640,11 @@ async def test_identities_expire_without_traffic(app: App) -> None:
     website = await app.website()
     await send(app, website, event("pageview", session_id="session-1"))
     app.clock.advance((MIDNIGHT_MS + DAY_MS + 72 * HOUR_MS - 1 - app.clock.wall_ms()) / 1000)
-    await app.store.tick()
-    assert len(app.store.event_writer.sessions) == 1  # an event of the last millisecond of the day is still accepted
+    await app.node.tick()
+    assert len(app.running.event_writer.sessions) == 1  # an event of the last millisecond of the day is still accepted
     app.clock.advance(0.002)
-    await app.store.tick()
-    assert len(app.store.event_writer.sessions) == 0
+    await app.node.tick()
+    assert len(app.running.event_writer.sessions) == 0
 
 
 # ---------------------------------------------------------------- visits

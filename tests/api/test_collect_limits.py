@@ -475,7 +475,7 @@ async def test_the_month_is_that_of_arrival(make_app: MakeApp) -> None:
         if waiting == 3:
             app.clock.advance(0.001)
         sending.append(asyncio.create_task(app.collect(view(website))))
-        while app.store.queue < waiting:
+        while app.running.ingest.queue < waiting:
             assert (await app.get("/healthz")).status == 200
     holder.rollback()
     holder.close()

@@ -125,8 +125,8 @@ async def test_the_nearest_domain_is_used(app: App) -> None:
 
 async def test_a_website_added_by_another_process_is_found_at_once(app: App) -> None:
     website = await app.website("example.com")
-    app.store.registry = app.store.registry._replace(domains={}, websites={})
-    app.store._data_version = -1
+    app.registry.cache = app.registry.cache._replace(domains={}, websites={})
+    app.registry._data_version = -1
     assert is_stored(await send(app, VIEW))
     assert len(await stored(app, website)) == 1
 
@@ -234,7 +234,7 @@ async def test_what_is_dropped_is_a_rejected_event(app: App, how: dict[str, Any]
 async def test_an_unknown_website_is_dropped(app: App) -> None:
     answer = await send(app, VIEW)
     assert (answer.status, answer.headers["x-plausible-dropped"]) == (202, "1")
-    assert app.store.rejected_events.requests["unknown_website"] == 1
+    assert app.node.rejected_events.requests["unknown_website"] == 1
 
 
 async def test_a_body_that_is_too_large(app: App) -> None:

@@ -81,7 +81,7 @@ async def test_no_page_view_is_lost(make_app: MakeApp, name: str) -> None:
     assert sorted(event["pathname"] for event in events) == sorted(["/"] * len(REFERRERS) + list(URLS.values()))
     # The acquisition of the one visit is that of its first event with any.
     assert {event["referrer"] for event in events} == {"search.example"}
-    await app.store.tick()
+    await app.node.tick()
     rejected = (await app.get(f"/api/v1/websites/{website}/rejected", key)).json["data"]
     assert rejected["events"] == 0
     assert {"code": "without_referrer", "events": len(REFERRERS)} in rejected["warnings"]
@@ -115,7 +115,7 @@ async def test_the_response_names_what_is_omitted(app: App) -> None:
             {"index": 2, "code": "value_cut", "field": "app_version"},
             {"index": 2, "code": "without_language", "field": "language"},
         ]
-    await app.store.tick()
+    await app.node.tick()
     rejected = (await app.get(f"/api/v1/websites/{website}/rejected", key)).json["data"]
     assert [(reason["code"], reason["events"]) for reason in rejected["reasons"]] == [("invalid_url", 2)]
     assert rejected["warnings"] == [

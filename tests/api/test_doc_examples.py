@@ -188,7 +188,7 @@ async def filled(app: App) -> tuple[App, str, str]:
     assert (await app.collect({"website_id": website, "events": events})).json["rejected"] == 0
     refused = {"type": "pageview", "website_id": website, "url": "https://example.com/"}
     assert (await app.collect(refused, headers={"Origin": "https://staging.example.net"})).status == 403
-    await app.store.tick()
+    await app.node.tick()
     key = await app.key()
     await app.admin(lambda connection: save_definitions(connection))
     return app, website, key

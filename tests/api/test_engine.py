@@ -1,22 +1,15 @@
-"""The API runs on any engine that implements `Reports` (tally/engine/reports.py), and stores events in any
-that implements `Ingest` (tally/engine/ingest.py).
+"""The server runs on any engine that implements the protocols of tally/engine.
 
 SQLite and an engine that keeps a list in memory return the same figures for the same requests.
 """
 
-import asyncio
 import re
 from pathlib import Path
-from typing import Any, Literal
 
-from tally.engine.ingest import DUPLICATE, OnWritten, PreparedEvent, WriteRequest
-from tally.engine.reports import Reports
-from tally.events.dimensions import FIELDS as DIMENSIONS
-from tally.events.validation import PAGEVIEWS
-from tally.web.components import ReportEngine
+from tally.ingest.node import EngineFactory
 from tests.support.app import ROOT, App, MakeApp
 from tests.support.cases import cases
-from tests.support.memory_reports import MemoryEvent, MemoryReports
+from tests.support.memory_engine import MemoryEngine
 from tests.support.read_api import custom, ms, view
 
 DAY = "from=2026-11-17&to=2026-11-17"
@@ -28,17 +21,6 @@ SENT = [
     view("10:00:00", "/pricing", "bob"),
     view("10:00:01", "/pricing", "cem"),
     view("12:00:00", "/blog", "cem"),
-]
-# Custom events without a URL have no pathname.
-EVENTS = [
-    MemoryEvent(
-        1,
-        event["timestamp"],
-        event["session_id"],
-        event["type"] == "pageview",
-        {"pathname": event["url"].removeprefix("https://example.com")} if "url" in event else {},
-    )
-    for event in SENT
 ]
 REQUESTS = (
     f"stats?{DAY}",
@@ -58,7 +40,7 @@ REQUESTS = (
 )
 
 
-async def app_with_events(make_app: MakeApp, path: Path, engine: ReportEngine) -> tuple[App, str, str]:
+async def app_with_events(make_app: MakeApp, path: Path, engine: EngineFactory) -> tuple[App, str, str]:
     """Return an application that received SENT, a website and a key."""
     app = await make_app(engine, db=path)
     website, key = await app.website(), await app.key()
@@ -66,9 +48,9 @@ async def app_with_events(make_app: MakeApp, path: Path, engine: ReportEngine) -
     return app, website, key
 
 
-async def test_engines_return_the_same_figures(make_app: MakeApp, tmp_path: Path, engine: ReportEngine) -> None:
+async def test_engines_return_the_same_figures(make_app: MakeApp, tmp_path: Path, engine: EngineFactory) -> None:
     expected = await app_with_events(make_app, tmp_path / "one.db", engine)
-    other = await app_with_events(make_app, tmp_path / "other.db", lambda store: in_memory())
+    other = await app_with_events(make_app, tmp_path / "other.db", lambda node: MemoryEngine())
     for request in REQUESTS:
         answers = [await app.get(f"/api/v1/websites/{id}/{request}", key) for app, id, key in (expected, other)]
         bodies = [re.sub(r'"website_id":"[^"]*"', "", answer.text) for answer in answers]
@@ -76,39 +58,10 @@ async def test_engines_return_the_same_figures(make_app: MakeApp, tmp_path: Path
         assert bodies[1] == bodies[0], request
 
 
-def in_memory(**more: Any) -> Reports:
-    engine: Any = MemoryReports(EVENTS, **more)
-    return engine
-
-
-class MemoryIngest:
-    """Append events to the list of a MemoryReports; report a repeated event_id as a duplicate."""
-
-    is_full = False
-
-    def __init__(self, stored: list[MemoryEvent]) -> None:
-        self.stored, self.ids = stored, set[tuple[int, str]]()
-
-    def append(self, request: WriteRequest, on_written: OnWritten) -> None:
-        outcomes = [self._store(one) for one in request.events]
-        asyncio.get_running_loop().call_soon(on_written, outcomes)
-
-    def _store(self, one: PreparedEvent) -> Literal[False] | None:
-        website, event = one.website.number, one.event
-        if event.event_id and (website, event.event_id) in self.ids:
-            return DUPLICATE
-        self.ids.add((website, event.event_id))
-        texts = {name: text for name, text in zip(DIMENSIONS, one.dimensions, strict=True) if text}
-        self.stored.append(MemoryEvent(website, event.ts_ms, one.identity.hex(), event.type in PAGEVIEWS, texts))
-        return None
-
-
-async def test_engines_for_reports_and_for_events(make_app: MakeApp, tmp_path: Path, engine: ReportEngine) -> None:
-    """Events and reports in memory give the same figures as SQLite, and no event is stored in SQLite."""
+async def test_events_are_in_the_engine_alone(make_app: MakeApp, tmp_path: Path, engine: EngineFactory) -> None:
+    """Events in memory give the same figures as SQLite, and no event is stored in SQLite."""
     expected = await app_with_events(make_app, tmp_path / "one.db", engine)
-    reports: Any = MemoryReports([])
-    ingest = MemoryIngest(reports.events)
-    app = await make_app(lambda store: reports, lambda store: ingest, db=tmp_path / "other.db")
+    app = await make_app(lambda node: MemoryEngine(), db=tmp_path / "other.db")
     website, key = await app.website(), await app.key()
     sent = {"website_id": website, "events": [event | {"event_id": f"event-{n}"} for n, event in enumerate(SENT)]}
     for _ in range(2):  # the second time they are duplicates
@@ -125,20 +78,20 @@ async def test_engines_for_reports_and_for_events(make_app: MakeApp, tmp_path: P
 
 
 async def test_etags_change_with_the_engines_version(make_app: MakeApp, tmp_path: Path) -> None:
-    reports: Any = in_memory()
-    app, website, key = await app_with_events(make_app, tmp_path / "one.db", lambda store: reports)
+    engine = MemoryEngine()
+    app, website, key = await app_with_events(make_app, tmp_path / "one.db", lambda node: engine)
     path = f"/api/v1/websites/{website}/stats?{DAY}"
     first = await app.get(path, key)
     again = await app.get(path, key, headers={"If-None-Match": first.headers["ETag"]})
-    reports.events.append(EVENTS[0]._replace(time_ms=ms("13:00:00"), visitor="dan"))
+    engine.reports.events.append(engine.reports.events[0]._replace(time_ms=ms("13:00:00"), visitor="dan"))
     changed = await app.get(path, key, headers={"If-None-Match": first.headers["ETag"]})
     assert [first.status, again.status, changed.status] == [200, 304, 200]
     assert (first.json["data"]["visitors"], changed.json["data"]["visitors"]) == (3, 4)
 
 
 async def test_a_range_before_the_engines_first_event_is_rejected(make_app: MakeApp, tmp_path: Path) -> None:
-    engine = in_memory(kept_from_ms=ms("00:00:00"))
-    app, website, key = await app_with_events(make_app, tmp_path / "one.db", lambda store: engine)
+    engine = MemoryEngine(kept_from_ms=ms("00:00:00"))
+    app, website, key = await app_with_events(make_app, tmp_path / "one.db", lambda node: engine)
     answer = await app.get(f"/api/v1/websites/{website}/stats?from=2026-11-16&to=2026-11-17", key)
     assert (answer.status, answer.json["error"]["code"]) == (400, "beyond_retention")
     assert "2026-11-17T00:00:00.000+00:00" in answer.json["error"]["message"]

@@ -407,7 +407,7 @@ async def test_a_password_set_by_the_command_ends_all_sessions(app: App, command
     words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin="set by the command\n")
     assert done.returncode == 0, done.stderr
-    await app.store.refresh()
+    await app.registry.refresh()
     assert (await browser("GET", "/api/account")).status == 401
     assert (await other("GET", "/api/account")).status == 200
     assert (await browser.log_in(password="set by the command")).status == 200

@@ -41,7 +41,7 @@ def outcome(answer: Any) -> tuple[int, str | None]:
 
 def version_of(app: App, email: str) -> bytes:
     """Return the password version under which attempts are counted, or b"" for an invented address."""
-    owners = app.store.registry.owners.values()
+    owners = app.registry.cache.owners.values()
     return next((owner.password_version for owner in owners if owner.email == email), b"")
 
 
@@ -134,7 +134,7 @@ async def set_password_by_command(app: App, browser: PageClient, command: Comman
     words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin=f"{PASSWORD}\n")
     assert done.returncode == 0, done.stderr
-    await app.store.refresh()
+    await app.registry.refresh()
 
 
 async def wait_a_year(app: App, browser: PageClient, command: Command) -> None:
@@ -178,11 +178,11 @@ async def test_the_device_cookie(app: App) -> None:
     assert [line.partition("=")[0] for line in browser.set_cookies] == ["tally", "tally-device"]
     assert browser.set_cookies[1] == f"tally-device={value}; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax"
     assert value != browser.cookies["tally"]
-    digest = logins.device_digest_of(value, app.store.key_salt)
+    digest = logins.device_digest_of(value, app.registry.key_salt)
     now_ms = app.clock.wall_ms()
     assert app.sql("select * from device_cookie") == [(digest, 1, now_ms, now_ms + DEVICE_LASTS_MS)]
     assert value.encode() not in app.db.read_bytes()
-    assert digest != logins.digest_of(value, app.store.key_salt)
+    assert digest != logins.digest_of(value, app.registry.key_salt)
     app.clock.advance(5)
     assert (await browser.log_in()).status == 200
     assert app.sql("select created_ms from device_cookie") == [(now_ms + 5_000,)]
@@ -404,7 +404,7 @@ async def set_password_by_command_line(app: App, browser: PageClient, command: C
     words = ("account", "password", OWNER, "--password-stdin", "--db", str(app.db))
     done = await asyncio.to_thread(command, *words, stdin="another horse battery\n")
     assert done.returncode == 0, done.stderr
-    await app.store.refresh()
+    await app.registry.refresh()
 
 
 @pytest.mark.parametrize("set_password", [set_password_by_page, set_password_by_command_line])
@@ -500,7 +500,7 @@ async def test_attempts_that_wait_do_not_wait_for_the_database(app: App) -> None
     """The queue is before the connections that read: a flood that fills them is refused without a query."""
     await account(app)
     auth = app.application[AUTH]
-    async with app.store.readers.held():
+    async with app.database.readers.held():
         attempts = [
             asyncio.create_task(PageClient(app, ip=f"198.51.{number}.1").log_in(INVENTED, WRONG))
             for number in range(3 * MAX_WAITING)
@@ -509,7 +509,7 @@ async def test_attempts_that_wait_do_not_wait_for_the_database(app: App) -> None
             while sum(attempt.done() for attempt in attempts) < 2 * MAX_WAITING - 1:
                 await asyncio.sleep(0.005)
         assert queued(auth) == MAX_WAITING
-        assert app.store.readers.accounts.queue.waiting == 1
+        assert app.database.readers.accounts.queue.waiting == 1
     statuses = sorted([answer.status for answer in await asyncio.gather(*attempts)])
     assert statuses == [401] * (1 + MAX_WAITING) + [503] * (2 * MAX_WAITING - 1)
 

@@ -260,9 +260,9 @@ async def test_requests_cannot_create_labels(app: App) -> None:
 async def test_every_metric_is_documented(make_app: MakeApp, tmp_path: Any) -> None:
     (tmp_path / "backups").mkdir()
     app = await make_app(backup_dir=tmp_path / "backups")
-    await app.store.tick()
+    await app.node.tick()
     while "tally_backup_seconds" not in (text := (await app.get("/metrics")).text):
-        await app.store.tick()
+        await app.node.tick()
     page = (ROOT / "docs" / "monitoring.md").read_text()
     names = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE tally_")}
     assert len(names) > 25

@@ -130,7 +130,7 @@ async def test_incomplete_measurements_are_exported_and_imported(app: App, tmp_p
         summary = import_events(connection, 2, source, now_ms=NOON_MS)
     connection.close()
     assert (summary.accepted, summary.bad) == (len(partly), 0)
-    await app.store.refresh()
+    await app.registry.refresh()
     brought = [row | {"id": 0} for row in await events(app, other)]
     kinds = sorted(json.dumps(row, sort_keys=True) for row in brought)
     assert kinds == sorted(json.dumps(row | {"id": 0}, sort_keys=True) for row in await events(app, website))

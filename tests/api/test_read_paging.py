@@ -291,7 +291,7 @@ async def test_pages_are_stable_when_the_first_query_waits(app: App) -> None:
     website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/events"
     free = threading.Event()
-    holding = [asyncio.create_task(app.store.read(lambda _: free.wait(30))) for _ in range(READERS)]
+    holding = [asyncio.create_task(app.database.read(lambda _: free.wait(30))) for _ in range(READERS)]
     first_page = asyncio.create_task(app.get(path, key, {"limit": "1"}))
     await app.collect({"website_id": website, "events": [view("10:00:00", "/a"), view("09:00:00", "/b")]})
     free.set()

@@ -53,7 +53,7 @@ def bad(**more: Any) -> dict[str, Any]:
 
 async def counted(app: App, website: str) -> dict[str, int]:
     """Write pending counts and return the stored counts of a website by code."""
-    await app.store.tick()
+    await app.node.tick()
     rows = app.sql(
         "select reason, sum(events) from rejected_event join website on website.number = rejected_event.website"
         " where website.id = ? group by reason",
@@ -64,7 +64,7 @@ async def counted(app: App, website: str) -> dict[str, int]:
 
 async def sampled(app: App, website: str) -> list[tuple[Any, ...]]:
     """Return a website's stored samples, oldest first: code, type, field, detail."""
-    await app.store.tick()
+    await app.node.tick()
     rows = app.sql(
         "select reason, type, field, detail from rejected_sample join website on website.number = website"
         " where website.id = ? order by reason, rejected_sample.id",
@@ -75,7 +75,7 @@ async def sampled(app: App, website: str) -> list[tuple[Any, ...]]:
 
 def pending(app: App) -> int:
     """Return the number of events that are counted but not yet written."""
-    return sum(app.store.rejected_events._counts.values())
+    return sum(app.node.rejected_events._counts.values())
 
 
 # --- which events are counted
@@ -139,7 +139,7 @@ async def test_reasons(
     assert await counted(app, website) == counts
     assert sample in await sampled(app, website)
     assert await counted(app, other) == {}
-    assert app.store.rejected_events.events == Counter(counts)
+    assert app.node.rejected_events.events == Counter(counts)
 
 
 # In the order of their numbers, which are stored in databases: append new ones.
@@ -176,7 +176,7 @@ async def test_accepted_events_are_not_counted(app: App) -> None:
     for _ in range(3):
         answer = await app.collect({"website_id": website, "events": [VIEW, bad(event_id="1")]}, headers=SAME)
         assert answer.json["accepted"] == 2
-    assert (await counted(app, website), pending(app), app.store.rejected_events.events) == ({}, 0, {})
+    assert (await counted(app, website), pending(app), app.node.rejected_events.events) == ({}, 0, {})
 
 
 async def test_rates(make_app: MakeApp) -> None:
@@ -207,17 +207,17 @@ async def test_storage_failures(app: App) -> None:
     """Events answered with 503 are counted, and the counts are written once the disk accepts writes again."""
     website = await app.website()
     pages = app.sql("pragma page_count")[0][0]
-    await app.store._writer.run(lambda run: run.execute(f"pragma max_page_count = {pages}").fetchall())
+    await app.database.writer.run(lambda run: run.execute(f"pragma max_page_count = {pages}").fetchall())
     big = {"website_id": website, "events": [bad(url=f"https://example.com/{n}/{'x' * 800}") for n in range(50)]}
     assert (await app.collect(big)).status == 503
     assert pending(app) == 50
     # A tick during which nothing can be written.
-    await app.store.recovery.heal()
-    await app.store.tick()
+    await app.database.recovery.heal()
+    await app.node.tick()
     await app.collect(bad(website_id=website, url="/a"))
     assert pending(app) == 51
-    await app.store._writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
-    await app.store.recovery.heal()
+    await app.database.writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
+    await app.database.recovery.heal()
     assert await counted(app, website) == {"storage_unavailable": 50, "invalid_url": 1}
     assert pending(app) == 0
 
@@ -225,20 +225,20 @@ async def test_storage_failures(app: App) -> None:
 async def test_a_failure_to_write_counts(app: App) -> None:
     """/healthz reports it, no count is lost and none is written twice."""
     website = await app.website()
-    await app.store.tick()
+    await app.node.tick()
     pages = app.sql("pragma page_count")[0][0]
-    await app.store._writer.run(lambda run: run.execute(f"pragma max_page_count = {pages}").fetchall())
+    await app.database.writer.run(lambda run: run.execute(f"pragma max_page_count = {pages}").fetchall())
     # Rows of many quarters of an hour, more than fit into the database.
     for minutes in range(0, 15 * 1_500, 15):
-        app.store.rejected_events.note(
-            (app.store.website(website), 0), "invalid_url", "url", sender(), NOON_MS + minutes * MINUTE_MS
+        app.node.rejected_events.note(
+            (app.registry.website(website), 0), "invalid_url", "url", sender(), NOON_MS + minutes * MINUTE_MS
         )
     with pytest.raises(Exception, match="storage_unavailable"):
-        await app.store.tick()
+        await app.node.tick()
     assert (await app.get("/healthz")).status == 503
     assert pending(app) + sum((await stored(app)).values()) == 1_500
-    await app.store._writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
-    await app.store.recovery.heal()
+    await app.database.writer.run(lambda run: run.execute("pragma max_page_count = 1073741823").fetchall())
+    await app.database.recovery.heal()
     assert await counted(app, website) == {"invalid_url": 1_500}
     assert (await app.get("/healthz")).status == 200
 
@@ -270,7 +270,7 @@ async def test_requests_without_a_website(make_app: MakeApp) -> None:
     assert await counted(app, website) == {}
     once = ("invalid_json", "invalid_body", "too_many_events", "body_too_large", "unsupported_encoding")
     expected = dict.fromkeys((*once, "unknown_website", "rate_limited"), 1) | {"no_valid_event": 2}
-    assert app.store.rejected_events.requests == expected
+    assert app.node.rejected_events.requests == expected
     metrics = (await app.get("/metrics")).text
     assert 'tally_collect_refused_total{code="unknown_website"} 1.0' in metrics
     assert 'tally_collect_refused_total{code="no_valid_event"} 2.0' in metrics
@@ -282,7 +282,7 @@ async def test_rejected_pixel_requests(app: App) -> None:
         answer = await app.get(f"/pixel.gif?website_id={website}", headers={"Referer": referer, "User-Agent": "a"})
         assert answer.status == 200
     assert await counted(app, website) == {"origin_not_allowed": 1}
-    assert app.store.rejected_events.requests == {"origin_not_allowed": 1}
+    assert app.node.rejected_events.requests == {"origin_not_allowed": 1}
 
 
 async def test_metrics(app: App) -> None:
@@ -303,12 +303,12 @@ async def test_unknown_ids_and_many_hosts(make_app: MakeApp) -> None:
     for _ in range(20):
         body = {"events": [bad(website_id=f"{uuid.uuid4()}") for _ in range(50)]}
         assert (await app.collect(body)).status == 404
-    assert (pending(app), app.store.rejected_events._samples) == (0, {})
+    assert (pending(app), app.node.rejected_events._samples) == (0, {})
     for n in range(300):
         answer = await app.collect(bad(website_id=website), headers={"Origin": f"https://{n}.flood.example"})
         assert answer.status == 403
         if n == 150:
-            await app.store.tick()
+            await app.node.tick()
     # A flood does not evict samples of another reason or website.
     await app.collect(bad(website_id=website, url="x"))
     await app.collect(bad(website_id=other, url="x"))
@@ -321,8 +321,8 @@ async def test_unknown_ids_and_many_hosts(make_app: MakeApp) -> None:
 
 async def test_pending_counts_are_bounded(app: App) -> None:
     """While nothing can be written, further rows are only counted in a total."""
-    website = app.store.website(await app.website())
-    rejected = app.store.rejected_events
+    website = app.registry.website(await app.website())
+    rejected = app.node.rejected_events
     for quarter in range(MAX_PENDING + 5):
         rejected.note((website, 0), "invalid_url", "url", sender(), NOON_MS + quarter * QUARTER_MS)
     rejected.note((website, 0), "invalid_url", "url", sender(), NOON_MS)
@@ -354,29 +354,29 @@ async def test_samples_are_distinct(app: App, clock: ManualClock) -> None:
     assert await kept() == ["2", "3", "1", "0"]
     for n in range(10, 10 + SAMPLES_KEPT - 2):
         await refuse(f"{n}")
-        await app.store.tick()
+        await app.node.tick()
     assert await kept() == ["1", "0", *(f"{n}" for n in range(10, 18))]
     [(newest,)] = app.sql("select max(arrived_ms) from rejected_sample")
     assert newest == clock.wall_ms() // 1000 * 1000
     # At most this many are considered per tick; the next tick starts over.
     for n in range(MAX_CANDIDATES + 5):
-        app.store.rejected_events.note((app.store.website(website), 0), "crawler", "", sender(), NOON_MS + n)
-    assert app.store.rejected_events._looks.total() == MAX_CANDIDATES
-    await app.store.tick()
-    assert app.store.rejected_events._looks.total() == 0
+        app.node.rejected_events.note((app.registry.website(website), 0), "crawler", "", sender(), NOON_MS + n)
+    assert app.node.rejected_events._looks.total() == MAX_CANDIDATES
+    await app.node.tick()
+    assert app.node.rejected_events._looks.total() == 0
 
 
 async def test_samples_of_a_tick_are_bounded(app: App) -> None:
     """Over all websites; further events are only counted."""
     numbers = range(1, MAX_STEP_SAMPLES // SAMPLES_KEPT + 20)
-    rejected = app.store.rejected_events
-    one = app.store.website(await app.website())
+    rejected = app.node.rejected_events
+    one = app.registry.website(await app.website())
     for number, n in itertools.product(numbers, range(SAMPLES_KEPT + 1)):
         refused = sender()._replace(page=PageOrigin("", f"{n}.example"))
         rejected.note((one._replace(number=number), 0), "origin_not_allowed", "", refused, NOON_MS)
     assert sum(map(len, rejected._samples.values())) == MAX_STEP_SAMPLES
     assert pending(app) == len(numbers) * (SAMPLES_KEPT + 1)
-    await app.store.tick()
+    await app.node.tick()
     # Only one of these websites is registered.
     assert app.sql("select sum(events), count(*) from rejected_event") == [(SAMPLES_KEPT + 1, 1)]
     assert app.sql("select count(*) from rejected_sample") == [(SAMPLES_KEPT,)]
@@ -401,11 +401,11 @@ async def test_a_shutdown_loses_nothing(app: App) -> None:
 async def test_a_cancelled_tick_counts_nothing_twice(app: App) -> None:
     """A shutdown during a write: the write completes and is not repeated."""
     website = await app.website()
-    await app.store.tick()
+    await app.node.tick()
     await app.collect(bad(website_id=website, url="x"))
     connection = connect_writer(app.db)
     connection.execute("begin immediate")
-    ticking = asyncio.ensure_future(app.store.rejected_events.write(app.store._writer))
+    ticking = asyncio.ensure_future(app.node.rejected_events.write(app.database.writer))
     while pending(app):
         await asyncio.sleep(0)
     ticking.cancel()
@@ -473,7 +473,7 @@ def reject(site: Site, *, at: int = NOON_MS, times: int = 1, code: str = "invali
     site.sync_app.clock.set_wall(at)
     answer = site.sync_app.run(site.sync_app.app.collect(body, headers=headers))
     assert answer.status in (400, 403)
-    site.sync_app.run(site.sync_app.app.store.tick())
+    site.sync_app.run(site.sync_app.app.node.tick())
 
 
 def test_a_response(site: Site) -> None:
@@ -546,16 +546,16 @@ ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "Ameri
 def test_days_are_exact_in_every_zone(site: Site, zone: str) -> None:
     """Compared with a plain count by local date, over changes of offset: October 2026 to April 2027."""
     sync_app, rng = site.sync_app, random.Random(zone)
-    website = sync_app.app.store.website(site.id)
+    website = sync_app.app.registry.website(site.id)
     begin = 1_790_812_800_000  # 2026-10-01T00:00Z
     instants = [begin + rng.randrange(200 * DAY_MS) for _ in range(3_000)]
     instants += [begin + day * DAY_MS + edge for day in range(200) for edge in (0, -1, 899_999, 900_000)]
     expected: Counter[str] = Counter()
     for ms in instants:
-        sync_app.app.store.rejected_events.note((website, 0), "invalid_url", "url", sender(), ms)
+        sync_app.app.node.rejected_events.note((website, 0), "invalid_url", "url", sender(), ms)
         expected[datetime.fromtimestamp(ms / 1000, ZoneInfo(zone)).date().isoformat()] += 1
     sync_app.clock.set_wall(begin + 210 * DAY_MS)
-    sync_app.run(sync_app.app.store.tick())
+    sync_app.run(sync_app.app.node.tick())
     days = site.data(f"rejected?from=2026-09-29&to=2027-04-25&tz={zone}")["days"]
     found = {day["time"][:10]: day["events"] for day in days if day["events"]}
     assert found == expected
@@ -617,7 +617,7 @@ async def test_access(app: App) -> None:
     browser, key = await logged_in(app), await app.key()
     website = await app.website()
     await app.collect(bad(website_id=website, url="x"))
-    await app.store.tick()
+    await app.node.tick()
     link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
     by_key = await app.get(f"/api/v1/websites/{website}/rejected", key)
     by_login = await browser("GET", f"/api/account/websites/{website}/rejected")
@@ -631,34 +631,34 @@ async def test_access(app: App) -> None:
 
 
 async def test_retention(app: App, clock: ManualClock) -> None:
-    website = app.store.website(await app.website())
-    rejected = app.store.rejected_events
+    website = app.registry.website(await app.website())
+    rejected = app.node.rejected_events
     days = (KEPT_DAYS + 1, KEPT_DAYS, KEPT_DAYS - 1, SAMPLES_KEPT_DAYS + 1, SAMPLES_KEPT_DAYS - 1, 0)
     for number, day in enumerate(days):
         rejected.note((website, 0), REASONS[number][0], "", sender(), NOON_MS - day * DAY_MS)
-    await app.store.tick()
+    await app.node.tick()
     kept = [(NOON_MS // QUARTER_MS) - day * 96 for day in days]
     assert app.sql("select quarter from rejected_event order by quarter") == [(quarter,) for quarter in kept[1:]]
     assert app.sql("select reason from rejected_sample order by reason") == [(4,), (5,)]
     # After a step that deleted nothing the next one is an hour later.
-    await app.store.tick()
+    await app.node.tick()
     await app.admin(lambda run: run.execute("insert into rejected_event values (1, 5, 0, 1)"))
-    await app.store.tick()
+    await app.node.tick()
     assert app.sql("select count(*) from rejected_event where quarter = 5") == [(1,)]
     clock.advance(3_600)
-    await app.store.tick()
+    await app.node.tick()
     assert app.sql("select count(*) from rejected_event where quarter = 5") == [(0,)]
 
 
 async def test_a_clock_jump_deletes_nothing(app: App, clock: ManualClock) -> None:
     """Deletions accept a clock that jumped years ahead only after a while (tally/clock.py)."""
-    website = app.store.website(await app.website())
-    app.store.rejected_events.note((website, 0), "crawler", "", sender(), NOON_MS)
-    await app.store.tick()
+    website = app.registry.website(await app.website())
+    app.node.rejected_events.note((website, 0), "crawler", "", sender(), NOON_MS)
+    await app.node.tick()
     clock.set_wall(NOON_MS + (KEPT_DAYS + 9) * DAY_MS)
     for _ in range(3):
         clock.advance(3_600)
-        await app.store.tick()
+        await app.node.tick()
     assert app.sql("select sum(events) from rejected_event") == [(1,)]
     assert app.sql("select count(*) from rejected_sample") == [(1,)]
 
@@ -671,7 +671,7 @@ async def test_many_old_rows_are_deleted_in_steps(app: App, monkeypatch: pytest.
     whole = rejected_events.delete_expired
     monkeypatch.setattr(rejected_events, "delete_expired", lambda run, ms: steps.append(whole(run, ms)) or steps[-1])
     for seconds in range(1, 12):
-        await app.store.tick()
+        await app.node.tick()
         # One step per tick, so that other background work is not delayed.
         assert len(steps) == seconds
     assert app.sql("select count(*) from rejected_event") == [(0,)]
@@ -684,11 +684,11 @@ async def test_a_deleted_website(app: App) -> None:
     website, other = await app.website(), await app.website("example.org")
     for id_ in (website, other):
         await app.collect(bad(website_id=id_, url="x"))
-    await app.store.tick()
+    await app.node.tick()
     await app.collect(bad(website_id=website, url="x"))
     answer = await browser("DELETE", f"/api/account/websites/{website}", {"domain": "example.com"})
     assert answer.status == 202
-    await app.store.tick()
+    await app.node.tick()
     assert pending(app) == 0
     assert app.sql("select website, sum(events) from rejected_event group by website") == [(1, 1), (2, 1)]
     await app.background_work.deletion_worker.work()

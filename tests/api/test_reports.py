@@ -15,8 +15,8 @@ from tally.api import params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.params import Ranged
 from tally.api.reports import EVERYONE, OWNER, REPORTS, Report
+from tally.ingest.node import EngineFactory
 from tally.settings import Settings
-from tally.web.components import ReportEngine
 from tally.web.routes import report_routes
 from tests.support.app import App, ManualClock
 from tests.support.cases import cases
@@ -46,7 +46,7 @@ SHARED = Report("shared-bounces", BounceParameters, bounces, ("value", "share"),
 
 
 @pytest.fixture
-async def app(tmp_path: Path, clock: ManualClock, engine: ReportEngine) -> AsyncIterator[App]:
+async def app(tmp_path: Path, clock: ManualClock, engine: EngineFactory) -> AsyncIterator[App]:
     """An application with two more reports."""
     app = App(Settings(db=tmp_path / "analytics.db"), clock, engine, (*REPORTS, ADDED, SHARED))
     await app.open()

@@ -216,13 +216,13 @@ async def test_not_modified(owner_session: OwnerSession) -> None:
 async def test_internal_errors(owner_session: OwnerSession) -> None:
     """503 for a damaged database; 500 for a bug."""
     requests = [("GET", "/healthz", ALWAYS), ("POST", "/api/collect", COLLECT), ("GET", "/api/account/keys", ACCOUNT)]
-    owner_session.app.store.health.fault = "damaged"
+    owner_session.app.database.health.fault = "damaged"
     answers = [await owner_session.ask(method, path) for method, path, _ in requests]
     assert [answer.status for answer in answers] == [503, 503, 200]
-    owner_session.app.store.health.fault = ""
-    registry, owner_session.app.store.registry = owner_session.app.store.registry, None
+    owner_session.app.database.health.fault = ""
+    registry, owner_session.app.registry.cache = owner_session.app.registry.cache, None
     failed = [await owner_session.ask(method, path) for method, path, _ in requests[1:]]
-    owner_session.app.store.registry = registry
+    owner_session.app.registry.cache = registry
     assert [answer.status for answer in failed] == [500, 500]
     for answer, row in zip([*answers, *failed], [*requests, *requests[1:]], strict=True):
         assert policy_headers(answer) == row[2]

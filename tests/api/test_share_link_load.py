@@ -87,7 +87,7 @@ class Held:
         self.tasks: list[asyncio.Task[Any]] = []
 
     def hold(self, connections: int, claim: Claim) -> None:
-        read = self.app.store.read
+        read = self.app.database.read
         for _ in range(connections):
             self.tasks.append(asyncio.create_task(read(lambda _: self.free.wait(60), claim=claim)))
 
@@ -119,7 +119,7 @@ async def test_identical_queries_of_a_link_share_one_response(app: App, held: He
     website, link = await share_link(app)
     event = {"type": "pageview", "url": "https://example.com/", "website_id": website}
     await app.collect(event)
-    links, flights = app.store.readers.links, app.application[READ_API].link_answers
+    links, flights = app.database.readers.links, app.application[READ_API].link_answers
     held.hold(LINK_READERS, Claim(True, 99))
     await asyncio.sleep(0)
 
@@ -152,7 +152,7 @@ async def test_a_shared_response_has_its_own_link_header(app: App, held: Held) -
     website, link = await share_link(app)
     for _ in range(2):
         await app.collect({"type": "pageview", "url": "https://example.com/", "website_id": website})
-    links, flights = app.store.readers.links, app.application[READ_API].link_answers
+    links, flights = app.database.readers.links, app.application[READ_API].link_answers
     held.hold(LINK_READERS, Claim(True, 99))
     await asyncio.sleep(0)
     path = f"{link}/events?{ALL_DAY}&format=csv&limit=1"
@@ -182,13 +182,13 @@ async def test_each_link_has_a_bounded_queue(app: App, held: Held) -> None:
     order: list[int] = []
 
     async def ask(website: int) -> None:
-        await app.store.read(lambda _: None, claim=Claim(True, website))
+        await app.database.read(lambda _: None, claim=Claim(True, website))
         order.append(website)
 
     waiting = [asyncio.create_task(ask(1)) for _ in range(MAX_WAITING_OF_LINK)]
     await asyncio.sleep(0)
     with pytest.raises(ApiError) as refusal:
-        await app.store.read(lambda _: None, claim=Claim(True, 1))
+        await app.database.read(lambda _: None, claim=Claim(True, 1))
     assert (refusal.value.kind.code, refusal.value.headers) == ("overloaded", {"Retry-After": "10"})
     waiting.append(asyncio.create_task(ask(2)))
     await asyncio.sleep(0)
@@ -209,7 +209,7 @@ async def test_accounts_take_turns(app: App, held: Held) -> None:
     order: list[int] = []
 
     async def ask(account: int) -> None:
-        await app.store.read(lambda _: None, claim=Claim(False, account))
+        await app.database.read(lambda _: None, claim=Claim(False, account))
         order.append(account)
 
     waiting = [asyncio.create_task(ask(1)) for _ in range(20)]
@@ -227,12 +227,12 @@ async def test_a_query_that_waited_too_long_leaves_the_queue(make_app: MakeApp) 
     held.hold(LINK_READERS, Claim(True, 99))
     await asyncio.sleep(0)
     with pytest.raises(ApiError) as refusal:
-        await app.store.read(lambda _: None, claim=Claim(True, 1))
+        await app.database.read(lambda _: None, claim=Claim(True, 1))
     assert refusal.value.kind.code == "overloaded"
-    assert app.store.readers.links.queue.waiting == 0
+    assert app.database.readers.links.queue.waiting == 0
     held.free.set()
     await asyncio.gather(*held.tasks)
-    assert await app.store.read(lambda _: 7, claim=Claim(True, 1)) == 7
+    assert await app.database.read(lambda _: 7, claim=Claim(True, 1)) == 7
 
 
 async def test_all_read_connections_can_be_held(app: App) -> None:
@@ -240,13 +240,13 @@ async def test_all_read_connections_can_be_held(app: App) -> None:
     order: list[str] = []
 
     async def hold(name: str) -> None:
-        async with app.store.readers.held():
+        async with app.database.readers.held():
             order.append(name)
             await asyncio.sleep(0.02)
             order.append(name)
 
     async def ask(claim: Claim) -> None:
-        await app.store.read(lambda _: None, claim=claim)
+        await app.database.read(lambda _: None, claim=claim)
 
     holding: list[Awaitable[None]] = [hold("a"), hold("b")]
     tasks = [asyncio.ensure_future(one) for one in holding]
@@ -255,4 +255,4 @@ async def test_all_read_connections_can_be_held(app: App) -> None:
     async with asyncio.timeout(30):
         await asyncio.gather(*tasks)
     assert order == ["a", "a", "b", "b"]
-    assert (app.store.readers.accounts.queue.busy, app.store.readers.links.queue.busy) == (0, 0)
+    assert (app.database.readers.accounts.queue.busy, app.database.readers.links.queue.busy) == (0, 0)

@@ -193,8 +193,8 @@ async def test_invalid_utf_8_in_headers_does_not_reach_the_writer(app: App, page
     )
     answer = await raw(app, b"\r\n".join(lines))
     assert (answer.status, answer.body) == (200, GIF)
-    assert app.store.counters.failed_commits == 0
-    assert app.store.check_health() == "well"
+    assert app.running.ingest.counters.failed_commits == 0
+    assert app.database.check_health() == "well"
     views = app.sql("select count(*) from event")[0][0]
     assert views == (1 if page.startswith(b"https") else 0)
 

@@ -14,7 +14,7 @@ from tally.engine.ingest import WriteRequest
 from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS
 from tally.events.sessions import Sessions
-from tally.ingest.writer import EventWriter, WriteResult
+from tally.sqlite.writer import EventWriter, WriteResult
 from tally.storage import value_limits
 from tally.storage.bulk_insert import marks
 from tally.storage.database import open_database
@@ -202,7 +202,7 @@ async def test_imported_values_are_known_and_not_limited(bounded: App) -> None:
 async def test_a_rolled_back_value_is_not_known(bounded: App) -> None:
     """A rollback in the database also resets the values known in memory."""
     website, key = await bounded.website(), await bounded.key()
-    ingest = bounded.store.event_writer
+    ingest = bounded.running.event_writer
     take, failures = ingest.take_id, [True]
 
     def fail_once(connection: sqlite3.Connection) -> int:
@@ -245,7 +245,7 @@ async def test_memory_is_bounded(bounded: App, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(value_limits, "CACHE_SIZE", 5)
     for _ in range(2):
         await send(bounded, website, *[view(f"/{n}") for n in range(3)])
-        assert bounded.store.event_writer.value_limits._cached == 0
+        assert bounded.running.event_writer.value_limits._cached == 0
     assert await top(bounded, website, key) == {"/0": 2, "/1": 2, "/2": 2}
 
 
@@ -292,7 +292,7 @@ async def test_rejected_events_write_nothing(bounded: App) -> None:
     website, key = await bounded.website(), await bounded.key()
     await send(bounded, website, view("/a"))
     before = written(bounded)
-    ingest, changes = bounded.store.event_writer, list[int]()
+    ingest, changes = bounded.running.event_writer, list[int]()
     write = ingest.write
 
     def counted(connection: sqlite3.Connection, jobs: Sequence[WriteRequest]) -> WriteResult:
@@ -407,7 +407,7 @@ async def test_memory_for_clients_shares_is_bounded(app: App, monkeypatch: pytes
     website = await app.website()
     for n in range(20):
         await send(app, website, view(f"/{n}"), ip=f"198.51.100.{n}")
-    used = app.store.event_writer.value_limits._shares._used
+    used = app.running.event_writer.value_limits._shares._used
     assert len(used) == 7
     assert not any(b"\xc6\x33\x64" in client for client, *_ in used)
 
@@ -448,7 +448,7 @@ async def test_events_beyond_the_limit_are_stored_without_event_data(make_app: M
     assert await warned(app, await app.website("other.example"), [large(n) for n in range(3)]) == []
     stored = app.sql("select count(*), count(event_data) from event where website = 1")
     assert stored == [(130 + 2 + 125 + 2, 250)]
-    await app.store.tick()
+    await app.node.tick()
     rejected = (await app.get(f"/api/v1/websites/{website}/rejected", key)).json["data"]
     assert rejected["warnings"] == [{"code": "without_event_data", "events": 8}]
     assert (rejected["events"], rejected["folded"]) == (0, [])
@@ -483,9 +483,9 @@ async def test_event_data_may_be_unlimited(make_app: MakeApp) -> None:
 async def test_a_failed_commit_uses_nothing_of_the_limit(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
     app = await make_app(max_event_data=1)
     website = await app.website()
-    monkeypatch.setattr("tally.ingest.writer._Group.store", lambda self: 1 / 0)
+    monkeypatch.setattr("tally.sqlite.writer._Group.store", lambda self: 1 / 0)
     answer = await app.collect({"website_id": website, "events": [large(0)]})
     assert answer.status == 500
     monkeypatch.undo()
-    assert app.store.event_writer.value_limits._data_shares._used == {}
+    assert app.running.event_writer.value_limits._data_shares._used == {}
     assert await warned(app, website, [large(n) for n in range(1, 126)]) == []

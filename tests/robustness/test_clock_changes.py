@@ -178,7 +178,7 @@ class RunningApp:
         assert (answer.status, answer.json["accepted"]) == (202, 1)
 
     async def work(self) -> None:
-        await self.app.store.tick()
+        await self.app.node.tick()
         await self.app.background_work.builder.work()
 
     async def check(self) -> None:
@@ -288,7 +288,7 @@ async def test_a_clock_that_stays_ahead_is_trusted_after_a_day(
         await running.work()
         clock.advance(3_600)
     assert counted() == before
-    assert len(app.store.event_writer.sessions) > 0
+    assert len(app.running.event_writer.sessions) > 0
     metrics = (await app.get("/metrics")).text
     for name in ("lead", "unconfirmed"):
         line = next(line for line in metrics.splitlines() if line.startswith(f"tally_clock_{name}_seconds "))
@@ -302,7 +302,7 @@ async def test_a_clock_that_stays_ahead_is_trusted_after_a_day(
     await running.work()
     assert any("accepted" in record.message for record in caplog.records)
     assert counted() == [0, 0]
-    assert len(app.store.event_writer.sessions) == 0
+    assert len(app.running.event_writer.sessions) == 0
     # The figures of the deleted events are served from rollups.
     span = f"from={iso(min(running.taken))[:10]}&to={iso(max(running.taken))[:10]}"
     stats = await app.get(f"/api/v1/websites/{running.website}/stats?{span}", running.key)
@@ -343,7 +343,7 @@ async def test_the_clock_state_survives_a_kill(running: RunningApp) -> None:
     """The clock's state is written while the server runs, not only when it stops."""
     app = running.app
     app.clock.advance(700)
-    await running.app.store.clock_watch.note()
+    await running.app.node.clock_watch.note()
     connection = sqlite3.connect(app.db)
     found = meta.clock_state(connection)
     connection.close()
@@ -400,7 +400,7 @@ async def test_a_used_up_month_is_used_up_again_when_the_clock_is_set_back(
         app.clock.set_wall(app.clock.wall_ms() + by_ms)
         if is_restarted:
             await app.restart()
-        await app.store.tick()
+        await app.node.tick()
 
     assert [await take(app, website) for _ in range(4)] == [(202, "")] * 3 + [FULL]
     await jump(jump_ms)
@@ -464,7 +464,7 @@ async def test_day_by_day_over_leap_day_and_new_year(make_app: MakeApp, start: s
         assert await take(app, website) == (202, "")
         days.append(iso(app.clock.wall_ms())[:10])
         app.clock.advance(DAY_MS / 1000)
-        await app.store.tick()
+        await app.node.tick()
         await app.background_work.builder.work()
     assert ("2028-02-29" in days) == start.startswith("2028")
     rows = (await app.get(f"/api/v1/websites/{website}/timeseries?from={days[0]}&to={days[-1]}", key)).json["data"]
@@ -480,13 +480,13 @@ async def test_a_login_over_a_jump(app: App, jump_ms: int) -> None:
     """A jump ends no session, extends none, and does not prevent signing in."""
     browser = await logged_in(app)
     app.clock.set_wall(app.clock.wall_ms() + jump_ms)
-    await app.store.tick()
+    await app.node.tick()
     assert (await browser("GET", "/api/account")).status == 200
     other = PageClient(app)
     assert (await other.log_in()).status == 200
     assert (await other("GET", "/api/account")).status == 200
     app.clock.set_wall(app.clock.wall_ms() - jump_ms)
-    await app.store.tick()
+    await app.node.tick()
     for one in (browser, other):
         assert (await one("GET", "/api/account")).status == 200
     app.clock.advance(30 * DAY_MS / 1000)

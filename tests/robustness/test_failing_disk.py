@@ -30,7 +30,7 @@ from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
 from tally.engine.ingest import WriteRequest
-from tally.ingest.writer import WriteResult
+from tally.sqlite.writer import WriteResult
 from tally.storage.database import open_database
 from tally.storage.health import DAMAGED, FAILING, LOCKED, UNSURE, fault_of
 from tests.support.app import ROOT, Answer, App
@@ -545,13 +545,13 @@ async def test_a_small_write_does_not_clear_the_damaged_state(app: App, monkeypa
     with overwritten_page(app.db, "event"):
         assert (await app.collect(view(website))).status == 503
         for _ in range(3):
-            app.store.health.not_before_s = 0
-            await app.store.recovery.heal()
-            assert app.store.check_health() == DAMAGED
+            app.database.health.not_before_s = 0
+            await app.database.recovery.heal()
+            assert app.database.check_health() == DAMAGED
         assert (await app.get("/healthz")).status == 503
         assert (await app.collect(view(website))).status == 503
-    app.store.health.not_before_s = 0
-    await app.store.recovery.heal()
+    app.database.health.not_before_s = 0
+    await app.database.recovery.heal()
     assert (await app.get("/healthz")).status == 200
     assert (await app.collect(view(website))).status == 202
     assert app.sql("select count(*) from event") == [(2,)]
@@ -560,26 +560,26 @@ async def test_a_small_write_does_not_clear_the_damaged_state(app: App, monkeypa
 async def test_a_damaged_database_refuses_writes(app: App) -> None:
     """Writes to undamaged pages are refused too: they could be lost with the file."""
     website = await app.website()
-    app.store.health.fault, app.store.health.not_before_s = DAMAGED, float("inf")
+    app.database.health.fault, app.database.health.not_before_s = DAMAGED, float("inf")
     assert (await app.collect(view(website))).status == 503
     with pytest.raises(Exception, match="storage_unavailable"):
-        await app.store.change(lambda connection: None)
+        await app.registry.change(lambda connection: None)
     assert app.sql("select count(*) from event") == [(0,)]
 
 
 async def test_a_full_disk_is_detected_without_events(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     pages = app.sql("pragma page_count")[0][0]
-    await app.store.recovery.heal()
+    await app.database.recovery.heal()
     assert (await app.get("/healthz")).status == 200
-    await app.store._writer.run(lambda c: c.execute(f"pragma max_page_count = {pages}").fetchall())
-    app.store.health.is_tight = True
+    await app.database.writer.run(lambda c: c.execute(f"pragma max_page_count = {pages}").fetchall())
+    app.database.health.is_tight = True
     monkeypatch.setattr("tally.storage.recovery.TIGHT_S", 0)
-    await app.store.recovery.heal()
+    await app.database.recovery.heal()
     answer = await app.get("/healthz")
     assert (answer.status, answer.json["error"]["code"]) == (503, "storage_unavailable")
     assert "free space" in answer.json["error"]["message"]
-    await app.store._writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
-    await app.store.recovery.heal()
+    await app.database.writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
+    await app.database.recovery.heal()
     assert (await app.get("/healthz")).status == 200
 
 
@@ -588,14 +588,14 @@ async def test_a_write_that_blocks(app: App, monkeypatch: pytest.MonkeyPatch) ->
     website = await app.website()
     monkeypatch.setattr("tally.storage.health.STUCK_S", 0)
     released = threading.Event()
-    stuck = asyncio.ensure_future(app.store._writer.run(lambda _: released.wait(60)))
+    stuck = asyncio.ensure_future(app.database.writer.run(lambda _: released.wait(60)))
     for _ in range(1_000):
-        if app.store.check_health() != "well":
+        if app.database.check_health() != "well":
             break
         await asyncio.sleep(0.001)
     assert (await app.get("/healthz")).status == 503
     assert (await app.collect(view(website))).status == 503
-    assert app.store.check_health() == "stuck"
+    assert app.database.check_health() == "stuck"
     released.set()
     await stuck
     assert (await app.get("/healthz")).status == 200
@@ -607,23 +607,23 @@ async def test_a_file_that_is_deleted_before_the_commit(suffix: str, app: App, m
     """The file is deleted between a group's first statement and its commit: the response is 503."""
     website = await app.website()
     assert (await app.collect(view(website))).status == 202
-    write = app.store.event_writer.write
+    write = app.running.event_writer.write
 
     def write_and_delete(connection: sqlite3.Connection, jobs: list[WriteRequest]) -> WriteResult:
         written: WriteResult = write(connection, jobs)
         Path(f"{app.db}{suffix}").unlink()
         return written
 
-    monkeypatch.setattr(app.store.event_writer, "write", write_and_delete)
+    monkeypatch.setattr(app.running.event_writer, "write", write_and_delete)
     refused = await app.collect(view(website))
     assert (refused.status, refused.json["error"]["code"]) == (503, "storage_unavailable")
-    assert app.store.check_health() == "missing"
+    assert app.database.check_health() == "missing"
 
 
 async def test_an_account_change_in_a_moved_file_fails(app: App) -> None:
     app.db.rename(app.db.with_name("aside.db"))
     with pytest.raises(Exception, match="storage_unavailable"):
-        await app.store.change(lambda connection: None)
+        await app.registry.change(lambda connection: None)
 
 
 async def test_a_failed_fsync_reopens_every_connection(app: App) -> None:
@@ -631,13 +631,13 @@ async def test_a_failed_fsync_reopens_every_connection(app: App) -> None:
     website = await app.website()
     failure = sqlite3.OperationalError("disk I/O error")
     failure.sqlite_errorname = "SQLITE_IOERR_FSYNC"
-    threads = [app.store._writer, app.background_work.builder._reader, *app.store.readers.threads]
+    threads = [app.database.writer, app.background_work.builder._reader, *app.database.readers.threads]
     before = [thread._conn for thread in threads]
-    app.store.health.failed(failure)
-    assert app.store.check_health() == UNSURE
+    app.database.health.failed(failure)
+    assert app.database.check_health() == UNSURE
     assert (await app.collect(view(website))).status == 503
-    await app.store.recovery.heal()
-    assert app.store.check_health() == "well"
+    await app.database.recovery.heal()
+    assert app.database.check_health() == "well"
     assert not {id(one) for one in before} & {id(thread._conn) for thread in threads}
     assert (await app.collect(view(website))).status == 202
     other = await app.website("example.org")
@@ -649,15 +649,15 @@ async def test_recovery_backs_off_when_the_fault_returns(app: App) -> None:
     failure.sqlite_errorname = "SQLITE_FULL"
     waits = []
     for _ in range(8):
-        app.store.health.failed(failure)
-        waits.append(round(app.store.health.not_before_s - app.store.health._now_s()))
-        app.store.health.not_before_s = 0
-        await app.store.recovery.heal()
-        assert app.store.check_health() == "well"
+        app.database.health.failed(failure)
+        waits.append(round(app.database.health.not_before_s - app.database.health._now_s()))
+        app.database.health.not_before_s = 0
+        await app.database.recovery.heal()
+        assert app.database.check_health() == "well"
     assert waits == [0, 2, 4, 8, 16, 32, 60, 60]
     assert (await app.collect(view(await app.website()))).status == 202
-    app.store.health.failed(failure)
-    assert round(app.store.health.not_before_s - app.store.health._now_s()) == 0
+    app.database.health.failed(failure)
+    assert round(app.database.health.not_before_s - app.database.health._now_s()) == 0
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,15 @@ from analytics_server import build_app
 from tally.accounts.accounts import Account, AccountError, create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
+from tally.api.context import READ_API
 from tally.api.reports import REPORTS, Report
 from tally.clock import Clock
 from tally.events.geoip import BUNDLED
-from tally.ingest.collector import COLLECTOR
-from tally.ingest.sqlite_reports import SqliteReports
+from tally.ingest.node import EngineFactory
 from tally.resources import asset
 from tally.settings import Settings
 from tally.storage.database import open_database
-from tally.web.components import BACKGROUND_WORK, IngestEngine, ReportEngine, group_commit
+from tally.web.components import sqlite_engine
 from tally.web.runner import RUNNER_OPTIONS, Runner
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,20 +113,17 @@ class App:
         self,
         settings: Settings,
         clock: ManualClock,
-        engine: ReportEngine = SqliteReports,
+        engine: EngineFactory = sqlite_engine,
         reports: Sequence[Report[Any]] = REPORTS,
-        ingest: IngestEngine = group_commit,
     ) -> None:
         self.settings, self.clock, self.db = settings, clock, settings.db
-        self.engine, self.reports, self.ingest = engine, reports, ingest
+        self.engine, self.reports = engine, reports
         self.client: TestClient[Any, Any]
 
     async def open(self) -> None:
         if not self.db.exists() and self.db.parent.is_dir():
             shutil.copy(_empty_database(), self.db)  # copies the mode too
-        self.application = build_app(
-            self.settings, self.clock, engine=self.engine, ingest=self.ingest, reports=self.reports
-        )
+        self.application = build_app(self.settings, self.clock, engine=self.engine, reports=self.reports)
         # No cookie jar: tests set the cookies that are sent.
         self.client = TestClient(_LikeTheProcess(self.application), cookie_jar=aiohttp.DummyCookieJar())
         await self.client.start_server()
@@ -142,12 +139,25 @@ class App:
         await self.open()
 
     @property
-    def store(self) -> Any:
-        return self.application[COLLECTOR].store
+    def node(self) -> Any:
+        return self.application[READ_API].node
+
+    @property
+    def database(self) -> Any:
+        return self.node.database
+
+    @property
+    def registry(self) -> Any:
+        return self.node.registry
+
+    @property
+    def running(self) -> Any:
+        """The engine."""
+        return self.node.engine
 
     @property
     def background_work(self) -> Any:
-        return self.application[BACKGROUND_WORK]
+        return self.running.work
 
     async def admin(self, do: Callable[[sqlite3.Connection], Any]) -> Any:
         """Call a function in a write transaction on a separate connection, as commands do, and return its result.
@@ -166,7 +176,7 @@ class App:
                 connection.close()
 
         result = await asyncio.to_thread(write)
-        await self.store.refresh()
+        await self.registry.refresh()
         return result
 
     async def website(

@@ -125,7 +125,7 @@ async def run() -> dict[str, Any]:
     with open_source(str(lines)) as source:
         imported = import_events(connection, 2, source, now_ms=app.clock.wall_ms())
     connection.close()
-    await app.store.refresh()
+    await app.registry.refresh()
     app.clock.advance(LATER_S)  # the day is final: its totals do not change any more
     await build(app)
     after = await answers(app, second)

@@ -42,7 +42,7 @@ class Imports:
             ended = main([*words, "--geoip-db", str(unpacked_countries()), *options])
         self.errors = errors.getvalue()
         assert ended == status, self.errors
-        self.sync_app.run(self.sync_app.app.store.refresh())
+        self.sync_app.run(self.sync_app.app.registry.refresh())
         return out.getvalue().strip()
 
     def command(self, *options: str, status: int = 0) -> str:
@@ -51,7 +51,7 @@ class Imports:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
             ended = main(["import", "--website", self.site.id, "--db", str(self.db), *options])
         assert ended == status, errors.getvalue()
-        self.sync_app.run(self.sync_app.app.store.refresh())
+        self.sync_app.run(self.sync_app.app.registry.refresh())
         return out.getvalue().strip() + (errors.getvalue() if status else "")
 
     def items(self, format: str, content: str | bytes) -> list[Any]:

@@ -18,9 +18,9 @@ from urllib.parse import quote
 from multidict import CIMultiDict
 from yarl import URL
 
-from tally.ingest.sqlite_reports import SqliteReports
+from tally.ingest.node import EngineFactory
 from tally.settings import Settings
-from tally.web.components import ReportEngine
+from tally.web.components import sqlite_engine
 from tests.support.app import CHROME, NOON_MS, OWNER, Answer, App, ManualClock
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def filters(**values: str) -> str:
 class SyncApp:
     """An application that tests call without await. `key` is an API key of OWNER."""
 
-    def __init__(self, db: Path, engine: ReportEngine = SqliteReports) -> None:
+    def __init__(self, db: Path, engine: EngineFactory = sqlite_engine) -> None:
         limits = {"client_per_minute": NO_LIMIT, "website_per_minute": NO_LIMIT, "key_per_minute": NO_LIMIT}
         self.clock = ManualClock()
         self.app = App(Settings(db=db, **limits), self.clock, engine)
@@ -138,7 +138,7 @@ class Site:
 
 
 @contextlib.contextmanager
-def sync_app_at(db: Path, engine: ReportEngine = SqliteReports) -> Iterator[SyncApp]:
+def sync_app_at(db: Path, engine: EngineFactory = sqlite_engine) -> Iterator[SyncApp]:
     """Yield a SyncApp for a module's fixture."""
     sync_app = SyncApp(db, engine)
     try:

@@ -30,7 +30,6 @@ from tally.events.sessions import Sessions
 from tally.events.validation import TYPES, Event
 from tally.events.visits import NO_ACQUISITION
 from tally.events.website import Website
-from tally.ingest.writer import EventWriter
 from tally.maintenance.rollup_builder import RollupBuilder
 from tally.reports import stats as stats_report
 from tally.reports import top as top_report
@@ -47,6 +46,7 @@ from tally.rollups import (
 from tally.rollups import totals as quarter_totals
 from tally.rollups.field_values import FIGURES_OF, NUMBERS, OF_VISITS, PAGE_NUMBERS
 from tally.rollups.rollup_state import KEPT, LEVELS, OPEN, STALE
+from tally.sqlite.writer import EventWriter
 from tally.storage.connections import Thread
 from tally.storage.database import connect_reader, open_database, snapshot, transaction
 from tally.storage.value_limits import add_values

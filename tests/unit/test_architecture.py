@@ -22,16 +22,17 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "reports": ("rollups",),
     "transfer": ("rollups",),
     "maintenance": ("transfer", "offsite", "reports"),
-    "ingest": ("reports", "http"),
-    "api": ("ingest", "transfer"),
+    "ingest": ("storage", "http"),
+    "sqlite": ("ingest", "maintenance"),
+    "api": ("ingest", "transfer", "reports"),
     "demo": ("ingest", "transfer"),
-    "web": ("api", "maintenance"),
+    "web": ("api", "sqlite"),
     "cli": ("demo", "web"),
     "analytics_server": ("cli",),
 }
 # Libraries that only some packages or modules may import.
 MAY_IMPORT = {
-    "sqlite3": {"accounts", "storage", "rollups", "reports", "ingest", "maintenance", "transfer", "demo"},
+    "sqlite3": {"accounts", "storage", "rollups", "reports", "ingest", "sqlite", "maintenance", "transfer", "demo"},
     "aiohttp": {"http", "ingest", "api", "web"},
     "aiosqlite": {"storage.connections"},
 }

@@ -18,14 +18,15 @@ from tally.events import identity, validation, visits
 from tally.events.dimensions import FIELDS
 from tally.events.validation import TYPES
 from tally.http import body, connections, middleware
-from tally.ingest import group_commit, realtime, rejected_events, store
+from tally.ingest import rejected_events
 from tally.ingest.compat.formats import FORMATS
 from tally.maintenance import retention
 from tally.reports import event_data, experiments, heatmaps
 from tally.rollups import goal_days, unpacked_days, vitals_histogram
 from tally.settings import SETTINGS, option_name, variable_name
+from tally.sqlite import group_commit, realtime
 from tally.storage import connections as readers
-from tally.storage import disk_space, health, value_limits
+from tally.storage import disk_space, health, registry, value_limits
 from tally.timestamps import DAY_MS, HOUR_MS
 from tally.transfer import files
 from tally.web import runner
@@ -249,7 +250,7 @@ MIB = 1_048_576
 # Sentences of the pages, with the figures of the code.
 FIGURES = (
     ("architecture.md", f"at most {group_commit.MAX_GROUP_EVENTS:,} events, and writes it in one transaction"),
-    ("architecture.md", f"read them again, at most {1 / store.REFRESH_S:.0f} times per second"),
+    ("architecture.md", f"read them again, at most {1 / registry.REFRESH_S:.0f} times per second"),
     ("architecture.md", f"at most {realtime.MAX_WEBSITES} websites and {realtime.MAX_VISITORS:,} visitors"),
     ("backup.md", f"The minimum is {retention.MIN_KEEP_DAYS} days"),
     ("decisions/columns-of-days.md", f"days of more than {unpacked_days.MAX_EVENTS:,} events"),

@@ -113,9 +113,9 @@ def view(website: str) -> bytes:
 @contextlib.contextmanager
 def shut(app: App) -> Iterator[None]:
     """Prevent commits while the context lasts."""
-    app.store.ingest.queue += 1_000_000
+    app.running.ingest.queue += 1_000_000
     yield
-    app.store.ingest.queue -= 1_000_000
+    app.running.ingest.queue -= 1_000_000
 
 
 @pytest.mark.parametrize("before", [b"", HEALTH, "view"], ids=["at first", "after aiohttp's", "after a short one"])
@@ -182,8 +182,8 @@ async def test_a_connection_waiting_for_its_commit_is_not_idle(
     connections(app).idle_s = 0.05
     website = await app.website()
     delayed: list[Callable[[], None]] = []
-    append = app.store.ingest.append
-    monkeypatch.setattr(app.store.ingest, "append", lambda *request: delayed.append(lambda: append(*request)))
+    append = app.running.ingest.append
+    monkeypatch.setattr(app.running.ingest, "append", lambda *request: delayed.append(lambda: append(*request)))
     clients = [await connect(view(website)), await connect(view(website).replace(b": x", b": x\r\nTE: trailers"))]
     await holds(lambda: len(delayed) == 2)
     await asyncio.sleep(0.2)
@@ -343,7 +343,7 @@ async def test_overload_is_answered_before_the_body_is_read(
         short, long = await connect(request), await connect(HEAD % 1_000)
         answers = [await answer(client) for client in (short, long)]
     assert answers[0] == answers[1]
-    for counter in (app.application[ERROR_COUNTS], app.store.rejected_events.requests):
+    for counter in (app.application[ERROR_COUNTS], app.node.rejected_events.requests):
         assert counter["overloaded"] == 2
     assert app.application[RESPONSE_COUNTS][COLLECT_PATHS[0], 5] == 1
     assert (answers[0][0], json.loads(answers[0][1])["error"]["code"]) == (503, "overloaded")

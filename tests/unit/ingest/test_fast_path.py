@@ -252,7 +252,7 @@ async def test_pipelined_requests_are_answered_in_order(app: App, connect: Conne
     client = await connect()
     with write_lock(app):
         client.writer.write(post(view(website, "/0")))
-        while app.store.queue < 1:
+        while app.running.ingest.queue < 1:
             await app.get("/healthz")
         client.writer.write(post(b"no object".decode()) + post(view(website, "/1"))[:30])
         await app.get("/healthz")
@@ -271,7 +271,7 @@ async def test_tokens_of_refused_requests_are_returned(app: App, connect: Connec
     client.writer.write(post(view(website)))
     assert (await client.answer())[0].split()[1] == "202"
     assert collector.clients.remaining(key, now_ns) == collector.clients.per_minute - 1
-    app.store.health.fault = "damaged"
+    app.database.health.fault = "damaged"
     client.writer.write(post(view(website)))
     assert (await client.answer())[0].split()[1] == "503"
     assert collector.clients.remaining(key, now_ns) == collector.clients.per_minute - 1
@@ -289,20 +289,20 @@ async def test_events_refused_by_the_writer_are_counted(make_app: MakeApp) -> No
             for client in clients:
                 client.writer.write(post(view(website)))
             # Not by HTTP, which would increase the number of aiohttp requests.
-            while app.store.queue < len(clients):
+            while app.running.ingest.queue < len(clients):
                 await asyncio.sleep(0)
         return sorted([(await client.answer())[0].split()[1] for client in clients])
 
     assert await all_at_once() == ["202", "429", "429", "429"]
     await app.admin(lambda run: run.execute("update account set plan = 'business'"))
-    await app.store._writer.run(lambda run: run.execute("pragma query_only = on").fetchall())
+    await app.database.writer.run(lambda run: run.execute("pragma query_only = on").fetchall())
     assert await all_at_once() == ["503"] * 4
     assert clients[0].aiohttp_requests == connections
     refusals = {"monthly_limit_reached": 3, "storage_unavailable": 4}
-    assert (app.store.rejected_events.events, app.store.rejected_events.requests) == (refusals, refusals)
-    await app.store._writer.run(lambda run: run.execute("pragma query_only = off").fetchall())
-    await app.store.recovery.heal()
-    await app.store.tick()
+    assert (app.node.rejected_events.events, app.node.rejected_events.requests) == (refusals, refusals)
+    await app.database.writer.run(lambda run: run.execute("pragma query_only = off").fetchall())
+    await app.database.recovery.heal()
+    await app.node.tick()
     assert app.sql("select sum(events) from rejected_event") == [(7,)]
     for client in clients:
         client.writer.close()
@@ -314,11 +314,11 @@ async def test_events_are_stored_after_the_client_disconnects(app: App, connect:
     client = await connect()
     with write_lock(app):
         client.writer.write(post(view(website)))
-        while app.store.queue < 1:
+        while app.running.ingest.queue < 1:
             await app.get("/healthz")
         client.writer.transport.abort()
         await app.get("/healthz")
-    while app.store.queue:
+    while app.running.ingest.queue:
         await app.get("/healthz")
     assert app.sql("select count(*) from event") == [(1,)]
 

@@ -1,6 +1,6 @@
-"""tally/ingest/realtime.py: realtime figures in memory against a plain reference over the stored rows.
+"""tally/sqlite/realtime.py: realtime figures in memory against a plain reference over the stored rows.
 
-The rules are in docs/reference/read-api.md, Realtime. Events are written by tally/ingest/writer.py into a real
+The rules are in docs/reference/read-api.md, Realtime. Events are written by tally/sqlite/writer.py into a real
 database; each test decides when snapshots are read and when commits are handed over. Over HTTP:
 tests/api/test_read_realtime.py.
 """
@@ -21,7 +21,7 @@ from tally.events.sessions import Sessions
 from tally.events.validation import Event
 from tally.events.visits import VISIT_GAP_MS, Visit
 from tally.events.website import Website
-from tally.ingest.realtime import (
+from tally.sqlite.realtime import (
     ASKED_MS,
     LONGEST_TEXT,
     MAX_PAGES,
@@ -34,7 +34,7 @@ from tally.ingest.realtime import (
     most_visited,
     read_snapshot,
 )
-from tally.ingest.writer import EventWriter
+from tally.sqlite.writer import EventWriter
 from tally.storage.database import open_database
 from tally.storage.sql import events as sql
 from tally.timestamps import DAY_MS

@@ -1,4 +1,4 @@
-"""tally/ingest/store.py: group commit, when requests are answered, and the state after failures."""
+"""tally/sqlite/group_commit.py: group commit, when requests are answered, and the state after failures."""
 
 import asyncio
 import sqlite3
@@ -38,20 +38,20 @@ def write_lock(app: App) -> Iterator[sqlite3.Connection]:
 async def written(app: App, request: WriteRequest) -> Any:
     """Append a request to the engine and return its outcomes."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    app.store.ingest.append(request, future.set_result)
+    app.running.ingest.append(request, future.set_result)
     return await future
 
 
 async def test_commits_reach_the_disk(app: App) -> None:
     """`synchronous=FULL` is 2 in SQLite."""
     for pragma, value in (("synchronous", 2), ("journal_mode", "wal"), ("foreign_keys", 1), ("temp_store", 2)):
-        assert await app.store._writer.run(lambda c, p=pragma: c.execute(f"pragma {p}").fetchone()) == (value,)
+        assert await app.database.writer.run(lambda c, p=pragma: c.execute(f"pragma {p}").fetchone()) == (value,)
 
 
 async def test_readers_cannot_write(app: App) -> None:
     for _ in range(3):
         with pytest.raises(ApiError) as refusal:
-            await app.store.read(lambda connection: connection.execute("delete from label"))
+            await app.database.read(lambda connection: connection.execute("delete from label"))
         assert refusal.value.kind.code == "storage_unavailable"
 
 
@@ -73,7 +73,7 @@ async def test_what_another_process_has_committed_is_known(app: App) -> None:
     """A website that a command adds takes events at once, also right after the server has read the file."""
     await app.website()
     for n in range(3):
-        await app.store.refresh()
+        await app.registry.refresh()
         with closing(open_database(app.db, create=False)) as connection, transaction(connection):
             website = add_website(connection, find_account(connection, OWNER), f"{n}.example.org", "", (), 0)
         sent = [app.collect(view(website), ip=f"203.0.113.{k}") for k in range(3)]
@@ -83,14 +83,14 @@ async def test_what_another_process_has_committed_is_known(app: App) -> None:
 async def test_concurrent_requests_share_a_commit(app: App) -> None:
     """Requests that arrive during a commit share the next one."""
     website = await app.website()
-    before = app.store.counters.took.count
+    before = app.running.ingest.counters.took.count
     with write_lock(app):
         sent = [asyncio.create_task(app.collect(view(website, f"/{n}"), ip=f"203.0.113.{n}")) for n in range(40)]
-        while app.store.queue < 40:
+        while app.running.ingest.queue < 40:
             assert (await app.get("/healthz")).status == 200
     assert [(await one).status for one in sent] == [202] * 40
     # At least one request waited for the lock, with those that had arrived by then; the rest shared a commit.
-    assert app.store.counters.took.count - before <= 3
+    assert app.running.ingest.counters.took.count - before <= 3
     assert app.sql("select count(*) from event") == [(40,)]
 
 
@@ -103,9 +103,9 @@ async def test_a_group_waits_for_clients_just_answered(app: App) -> None:
             for _ in range(number % 12):
                 await asyncio.sleep(0)
 
-    before = app.store.counters.took.count
+    before = app.running.ingest.counters.took.count
     await asyncio.gather(*map(client, range(24)))
-    assert app.store.counters.took.count - before == 10
+    assert app.running.ingest.counters.took.count - before == 10
 
 
 @pytest.mark.parametrize(("seconds_a_turn", "expected"), [(0, 64), (0.001, 3)], ids=["many events", "for long"])
@@ -113,17 +113,19 @@ async def test_a_group_waits_no_longer_than_its_limits(
     app: App, monkeypatch: pytest.MonkeyPatch, seconds_a_turn: float, expected: int
 ) -> None:
     """A group that is large or old enough is committed while others still arrive."""
-    store, website, requests, groups, outcomes = (
-        app.store,
+    engine, website, requests, groups, outcomes = (
+        app.running,
         await app.website(),
         list[WriteRequest](),
         list[int](),
         list[object](),
     )
-    append, write = store.ingest.append, store.event_writer.write
-    monkeypatch.setattr(store.ingest, "append", lambda request, done: (requests.append(request), append(request, done)))
+    append, write = engine.ingest.append, engine.event_writer.write
+    monkeypatch.setattr(
+        engine.ingest, "append", lambda request, done: (requests.append(request), append(request, done))
+    )
     assert (await app.collect(view(website))).status == 202
-    monkeypatch.setattr(store.event_writer, "write", lambda c, group: (groups.append(len(group)), write(c, group))[1])
+    monkeypatch.setattr(engine.event_writer, "write", lambda c, group: (groups.append(len(group)), write(c, group))[1])
     await asyncio.gather(*(written(app, requests[0]) for _ in range(9)))
     sent = 0
     while not outcomes and sent < 2_000:
@@ -157,7 +159,7 @@ async def test_a_failing_request_does_not_fail_others(app: App) -> None:
     with write_lock(app):
         paths = ["/a", "/poison", "/b", "/c"]
         sent = [asyncio.create_task(app.collect(view(website, path), ip="203.0.113.9")) for path in paths]
-        while app.store.queue < 4:
+        while app.running.ingest.queue < 4:
             await app.get("/healthz")
     answers = {path: await one for path, one in zip(paths, sent, strict=True)}
     assert {path: answer.status for path, answer in answers.items()} == {
@@ -210,20 +212,20 @@ async def test_a_long_query_is_cancelled(make_app: MakeApp) -> None:
     endless = "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n"
     for _ in range(3):
         with pytest.raises(ApiError) as refusal:
-            await app.store.read(lambda connection: connection.execute(endless).fetchall())
+            await app.database.read(lambda connection: connection.execute(endless).fetchall())
         assert refusal.value.kind.code == "query_timeout"
         assert refusal.value.headers == {"Retry-After": "30"}
-        assert await app.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
+        assert await app.database.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
 
 
 async def test_the_queue_is_bounded(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """503 `overloaded` with Retry-After; requests queued before are stored."""
-    monkeypatch.setattr("tally.ingest.group_commit.MAX_QUEUED_EVENTS", 30)
+    monkeypatch.setattr("tally.sqlite.group_commit.MAX_QUEUED_EVENTS", 30)
     website = await app.website()
     batch = {"website_id": website, "events": [view(website)] * 10}
     with write_lock(app):
         sent = [asyncio.create_task(app.collect(batch, ip="203.0.113.1")) for _ in range(3)]
-        while app.store.queue < 30:
+        while app.running.ingest.queue < 30:
             await app.get("/healthz")
         refused = await app.collect(batch, ip="203.0.113.2")
         assert (refused.status, refused.json["error"]["code"]) == (503, "overloaded")
@@ -237,7 +239,7 @@ async def test_a_full_disk_is_503_and_recovers(app: App) -> None:
     website, key = await app.website(), await app.key()
     assert (await app.collect(view(website))).status == 202
     pages = app.sql("pragma page_count")[0][0]
-    await app.store._writer.run(lambda c: c.execute(f"pragma max_page_count = {pages}").fetchall())
+    await app.database.writer.run(lambda c: c.execute(f"pragma max_page_count = {pages}").fetchall())
     big = {"website_id": website, "events": [view(website, f"/{n}/{'x' * 800}") for n in range(50)]}
     refused = await app.collect(big)
     assert (refused.status, refused.json["error"]["code"]) == (503, "storage_unavailable")
@@ -245,9 +247,9 @@ async def test_a_full_disk_is_503_and_recovers(app: App) -> None:
     assert (await app.get("/healthz")).status == 503
     stats = await app.get(f"/api/v1/websites/{website}/stats", key)
     assert (stats.status, stats.json["data"]["pageviews"]) == (200, 1)
-    await app.store._writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
+    await app.database.writer.run(lambda c: c.execute("pragma max_page_count = 1073741823").fetchall())
     # Recovery needs no request, since a load balancer sends none while /healthz fails.
-    await app.store.recovery.heal()
+    await app.database.recovery.heal()
     assert (await app.get("/healthz")).status == 200
     assert (await app.collect(big)).json["accepted"] == 50
     assert app.sql("select count(*) from event") == [(51,)]
@@ -267,7 +269,7 @@ async def test_close_writes_queued_requests(app: App) -> None:
     website = await app.website()
     with write_lock(app):
         sent = [asyncio.create_task(app.collect(view(website, f"/{n}"), ip=f"203.0.113.{n}")) for n in range(5)]
-        while app.store.queue < 5:
+        while app.running.ingest.queue < 5:
             await app.get("/healthz")
         closing = asyncio.create_task(app.client.server.close())
         await asyncio.sleep(0)
@@ -280,41 +282,41 @@ async def test_a_query_waits_no_longer_than_its_timeout(make_app: MakeApp) -> No
     """503 `overloaded` with Retry-After for a query that waits too long; running queries are answered."""
     app = await make_app(query_seconds=1)
     go_on = threading.Event()
-    busy = [asyncio.create_task(app.store.read(lambda _: go_on.wait(60))) for _ in range(READERS)]
+    busy = [asyncio.create_task(app.database.read(lambda _: go_on.wait(60))) for _ in range(READERS)]
     await asyncio.sleep(0)  # lets the queries begin
     with pytest.raises(ApiError) as refusal:
-        await app.store.read(lambda connection: connection.execute("select 7").fetchall())
+        await app.database.read(lambda connection: connection.execute("select 7").fetchall())
     assert (refusal.value.kind.code, refusal.value.headers) == ("overloaded", {"Retry-After": "10"})
     go_on.set()
     assert [await one for one in busy] == [True] * len(busy)
-    assert await app.store.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
+    assert await app.database.read(lambda connection: connection.execute("select 7").fetchall()) == [(7,)]
 
 
 async def test_background_work_waits_for_commits_only(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     """Background work waits if commits kept the writer busy, not if its own step did."""
     # is_busy is about the time since its last call, so only this test may call it.
     monkeypatch.setattr(app.background_work.builder, "_is_busy", lambda: False)
-    store, begun = app.store, app.store._writer.started_ns
+    database, begun = app.database, app.database.writer.started_ns
     await asyncio.sleep(0.02)
-    store.is_busy()
-    await store._writer.run(lambda _: time.sleep(0.2))
+    database.is_busy()
+    await database.writer.run(lambda _: time.sleep(0.2))
     await asyncio.sleep(0.1)
-    assert (store.is_busy(), store._writer.started_ns) == (False, begun)
+    assert (database.is_busy(), database.writer.started_ns) == (False, begun)
     website = await app.website()
     for _ in range(20):
         assert (await app.collect(view(website))).status == 202
-    assert begun < store._writer.started_ns < store._writer.worked_ns
-    store.is_busy()
+    assert begun < database.writer.started_ns < database.writer.worked_ns
+    database.is_busy()
     outcomes = asyncio.get_running_loop().create_future()
     # A fifth of the time since the last call, and all that the step before leaves.
-    await store._writer.run(lambda _: time.sleep(0.8))
-    store._writer.start(lambda _: time.sleep(0.2), outcomes.set_result)
+    await database.writer.run(lambda _: time.sleep(0.8))
+    database.writer.start(lambda _: time.sleep(0.2), outcomes.set_result)
     await outcomes
-    assert store.is_busy()
+    assert database.is_busy()
     # A second call at once returns the same.
-    assert store.is_busy()
+    assert database.is_busy()
     await asyncio.sleep(0.1)
-    assert not store.is_busy()
+    assert not database.is_busy()
 
 
 async def test_a_large_wal_is_truncated(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,17 +324,17 @@ async def test_a_large_wal_is_truncated(app: App, monkeypatch: pytest.MonkeyPatc
     website = await app.website()
     for n in range(20):
         assert (await app.collect(view(website, f"/{n}"))).status == 202
-    grown = app.store.log_bytes
-    await app.store.tick()
-    assert app.store.log_bytes == grown > 0
+    grown = app.database.log_bytes
+    await app.node.tick()
+    assert app.database.log_bytes == grown > 0
     monkeypatch.setattr("tally.storage.disk_space.FULL_LOG_BYTES", 0)
-    await app.store.tick()
-    assert app.store.log_bytes == 0
+    await app.node.tick()
+    assert app.database.log_bytes == 0
     assert (await app.collect(view(website, "/20"))).status == 202
-    await app.store.tick()
-    assert app.store.log_bytes == 0, "truncated as soon as it has grown again"
+    await app.node.tick()
+    assert app.database.log_bytes == 0, "truncated as soon as it has grown again"
     count = "select count(*) from event"
-    assert await app.store.read(lambda connection: connection.execute(count).fetchall()) == [(21,)]
+    assert await app.database.read(lambda connection: connection.execute(count).fetchall()) == [(21,)]
 
 
 async def test_a_month_that_fills_up_for_one_account(make_app: MakeApp) -> None:
@@ -343,7 +345,7 @@ async def test_a_month_that_fills_up_for_one_account(make_app: MakeApp) -> None:
     with write_lock(app):
         # Each request finds the month open; the first one written fills it.
         sent = [asyncio.create_task(app.collect(body, ip="203.0.113.5")) for body in (view(full), mixed, view(full))]
-        while app.store.queue < 3:
+        while app.running.ingest.queue < 3:
             await app.get("/healthz")
     first, second, third = [await one for one in sent]
     assert first.status == 202
@@ -388,15 +390,15 @@ async def test_other_readers_do_not_delay_periodic_tasks(app: App, monkeypatch: 
     reader.execute("begin")
     reader.execute("select count(*) from event").fetchall()
     assert (await app.collect(view(website))).status == 202
-    await app.store.tick()
-    assert app.store.log_bytes > 0
-    assert await app.store._writer.run(lambda c: c.execute("pragma busy_timeout").fetchone()) == (2_000,)
+    await app.node.tick()
+    assert app.database.log_bytes > 0
+    assert await app.database.writer.run(lambda c: c.execute("pragma busy_timeout").fetchone()) == (2_000,)
     reader.close()
-    await app.store.tick()
-    assert app.store.log_bytes > 0, "not retried at once"
+    await app.node.tick()
+    assert app.database.log_bytes > 0, "not retried at once"
     app.clock.advance(10)
-    await app.store.tick()
-    assert app.store.log_bytes == 0
+    await app.node.tick()
+    assert app.database.log_bytes == 0
 
 
 async def test_truncation_of_the_wal_is_not_retried_at_once(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,10 +412,10 @@ async def test_truncation_of_the_wal_is_not_retried_at_once(app: App, monkeypatc
     website = await app.website()
     assert (await app.collect(view(website))).status == 202
     monkeypatch.setattr("tally.storage.disk_space.FULL_LOG_BYTES", 0)
-    monkeypatch.setattr("tally.ingest.store.truncate_wal", fail)
+    monkeypatch.setattr("tally.storage.node_database.truncate_wal", fail)
     for _ in range(20):
         with suppress(sqlite3.Error):
-            await app.store.tick()
+            await app.node.tick()
         app.clock.advance(1)
     assert len(tried) == 2
 

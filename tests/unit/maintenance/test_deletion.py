@@ -482,15 +482,15 @@ async def test_a_concurrent_read_does_not_restore_the_website(app: App, looks_fi
     for number in range(5):
         id_ = await app.website(f"{number}.example.com")
         await asyncio.to_thread(sql, app.db, "insert or replace into meta values ('elsewhere', ?)", number)
-        website = app.store.website(id_)
+        website = app.registry.website(id_)
         both = [
-            app.store.refresh(),
-            app.store.change(lambda run, website=website: delete_website(run, website.number, NOON_MS)),
+            app.registry.refresh(),
+            app.registry.change(lambda run, website=website: delete_website(run, website.number, NOON_MS)),
         ]
         await asyncio.gather(*(both if looks_first else reversed(both)))
-        assert app.store.website(id_) is None
-        await app.store.refresh()
-        assert app.store.website(id_) is None
+        assert app.registry.website(id_) is None
+        await app.registry.refresh()
+        assert app.registry.website(id_) is None
 
 
 async def test_a_server_deletes_the_data_in_the_background(app: App) -> None:
@@ -518,9 +518,9 @@ async def test_a_server_deletes_the_data_in_the_background(app: App) -> None:
     while sql(app.db, "select is_complete from deleted_website") == [(0,)]:
         await app.background_work.deletion_worker.work()
         app.clock.advance(AGAIN_MS / 1000)
-    while app.store.wants_empty_log:
+    while app.database.wants_empty_log:
         app.clock.advance(60)
-        await app.store.tick()
+        await app.node.tick()
     for path in app.db.parent.glob("analytics.db*"):
         assert b"canary" not in path.read_bytes(), path.name
     top = await owner("GET", f"/api/account/websites/{other}/top/pathname?from=2026-11-01&to=2026-11-30")

@@ -78,12 +78,12 @@ class Sender:
 
     def begin(self) -> None:
         """Begin as a server does after its start."""
-        store = self.store = self.sync_app.app.store
+        engine = self.running = self.sync_app.app.running
         self.offsite = Offsite(self.sync_app.app.db, "", None, (), 2)
-        self.backup = OffsiteBackup(self.offsite, 3, self.clock, lambda: store.last_id)
+        self.backup = OffsiteBackup(self.offsite, 3, self.clock, lambda: engine.changes.last_id)
         self.stream = IncrementStream(self.offsite, 1, self.clock)
         self.backup.began, self.backup.is_needed = self.stream.begin_after, lambda: self.stream.needs_backup
-        store.committed = self.stream.note
+        engine.on_committed[:] = [self.stream.note]
 
     def pass_time(self, seconds: float = 1) -> None:
         """Let time pass, do what is due, and wait for it."""
@@ -93,7 +93,7 @@ class Sender:
             self.backup.start_if_due(now_ms)
             if self.backup._thread is not None:
                 self.backup._thread.join()
-            self.stream.start_if_due(self.store.last_id, now_ms)
+            self.stream.start_if_due(self.running.changes.last_id, now_ms)
             if self.stream._thread is not None:
                 self.stream._thread.join()
             self.clock.advance(1)

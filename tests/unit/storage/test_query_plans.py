@@ -32,7 +32,6 @@ from tally.engine.values import Goal
 from tally.events.dimensions import ACQUISITION, ENTRY_PAGE, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
 from tally.ingest import rejected_events
-from tally.ingest.event_ids import delete_expired
 from tally.maintenance import background_work, backup, doctor_database, retention
 from tally.maintenance.doctor_offsite import content_of
 from tally.reports import coverage, experiments, funnels
@@ -51,6 +50,7 @@ from tally.rollups import (
 from tally.rollups.traffic import traffic_of
 from tally.rollups.verify import verdicts
 from tally.settings import Settings
+from tally.sqlite.event_ids import delete_expired
 from tally.storage import import_records, meta, schema_check
 from tally.storage.database import open_database, snapshot
 from tally.storage.health import FAILING
@@ -428,20 +428,20 @@ async def run_product(app: App, statement_log: StatementLog) -> None:
     await run_definitions(app, key, website)
     await reject_event(app, key, website)
     assert (await app.get("/api/v1/websites", key)).status == 200
-    app.store.health.fault = FAILING  # so that recovery tests whether writing works
-    await app.store.recovery.heal()
-    assert app.store.check_health() == "well"
-    await app.store.tick()
+    app.database.health.fault = FAILING  # so that recovery tests whether writing works
+    await app.database.recovery.heal()
+    assert app.database.check_health() == "well"
+    await app.node.tick()
     await run_rollups(app, key, website, statement_log)
 
 
 async def reject_event(app: App, key: str, website: str) -> None:
     """Reject an event, read the count of rejected events, and delete old counts."""
     await app.admin(lambda run: run.execute("insert into rejected_event values (1, 5, 0, 1)"))
-    app.store.rejected_events._last_expiry_ns -= rejected_events._EXPIRY_INTERVAL_NS
+    app.node.rejected_events._last_expiry_ns -= rejected_events._EXPIRY_INTERVAL_NS
     answer = await app.collect({"type": "pageview", "website_id": website, "url": "x"})
     assert answer.status == 400
-    await app.store.tick()
+    await app.node.tick()
     await send_queries(app, key, website, ("rejected", f"rejected?from={DAY}&to={DAY}&tz=Asia/Kolkata"))
     assert app.sql("select sum(events) from rejected_event") == [(1,)]
 
@@ -672,7 +672,7 @@ async def run_through(db: Path) -> StatementLog:
     app = App(Settings(db=db), ManualClock())
     await app.open()
     try:
-        for thread in (app.store._writer, app.background_work.builder._reader, *app.store.readers.threads):
+        for thread in (app.database.writer, app.background_work.builder._reader, *app.database.readers.threads):
             log.trace(thread._conn)
         app.background_work.builder._rest = 0
         await run_product(app, log)

@@ -506,5 +506,5 @@ def test_an_interrupted_import_keeps_its_visitors(imports: Imports) -> None:
     assert imports.sql("select count(*) from event") == [(6,)]
     take()
     assert messages[-1] == "skipped: 5 assets"
-    imports.sync_app.run(imports.sync_app.app.store.refresh())
+    imports.sync_app.run(imports.sync_app.app.registry.refresh())
     assert imports.totals() == {"pageviews": 12, "visitors": 1, "visits": 1, "events": 0}

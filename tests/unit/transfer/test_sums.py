@@ -271,7 +271,7 @@ def test_the_first_event_of_a_day_replaces_its_sums(imports: Imports) -> None:
     take(imports, "plausible", plausible_archive(some))
     span = f"from={some[0]}&to={today}"
     assert imports.site.data(f"stats?{span}") == figures(some)
-    assert imports.sync_app.run(imports.sync_app.app.store.read(lambda run: traffic_of(run, [1])))[1].events == 0
+    assert imports.sync_app.run(imports.sync_app.app.database.read(lambda run: traffic_of(run, [1])))[1].events == 0
     for _ in range(2):
         imports.site.send(view(NOON_MS))
         for is_built in (False, True):
@@ -279,7 +279,7 @@ def test_the_first_event_of_a_day_replaces_its_sums(imports: Imports) -> None:
                 work(imports)
             assert imports.site.data(f"stats?{span}")["visitors"] == of_day(some[0])["visitors"] + 1
     assert {row["value"] for row in imports.site.data(f"top/pathname?from={today}&to={today}")} == {"/"}
-    assert imports.sync_app.run(imports.sync_app.app.store.read(lambda run: traffic_of(run, [1])))[1].events == 2
+    assert imports.sync_app.run(imports.sync_app.app.database.read(lambda run: traffic_of(run, [1])))[1].events == 2
     assert wrong(imports) == []
 
 
@@ -339,7 +339,7 @@ def test_an_interrupted_import_continues_where_it_was(imports: Imports) -> None:
         connection.close()
     (row,) = imports.sql("select number, state, sums, duplicates from import")
     assert row == (1, "complete", 80, 0)
-    imports.sync_app.run(imports.sync_app.app.store.refresh())
+    imports.sync_app.run(imports.sync_app.app.registry.refresh())
     work(imports)
     assert imports.site.data(f"stats?{RANGE}") == figures(ALL[:2])
     assert imports.list("device", "pageviews") == {

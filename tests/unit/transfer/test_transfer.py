@@ -1217,7 +1217,7 @@ async def test_reports_after_export_and_import_are_equal(make_app: MakeApp, tmp_
     with open_source(str(tmp_path / "out.ndjson.gz")) as source:
         assert taken(import_events(connection, 1, source, now_ms=NOON_MS)) == (10, 0, 0)
     connection.close()
-    await new.store.refresh()
+    await new.registry.refresh()
     assert await results(new, target) == await results(app, website)
     with gzip.open(tmp_path / "out.ndjson.gz") as file:
         lines = [json.loads(line) for line in file]
@@ -1241,7 +1241,9 @@ async def test_a_first_page_shows_an_import_that_a_refresh_finds_meanwhile(app: 
     for number in range(40):
         line = line_with(id=f"line {number}", pathname=f"/{number}", timestamp=NOON_MS - 3_600_000 + number)
         assert imported(app, [line]) == (1, 0, 0)
-        page, _ = await asyncio.gather(app.get(f"/api/v1/websites/{website}/events?limit=1", key), app.store.refresh())
+        page, _ = await asyncio.gather(
+            app.get(f"/api/v1/websites/{website}/events?limit=1", key), app.registry.refresh()
+        )
         assert [row["pathname"] for row in page.json["data"]] == [f"/{number}"]
 
 
@@ -1249,7 +1251,7 @@ async def test_paging_of_events_is_stable_during_imports(make_app: MakeApp, monk
     """A cursor returns every row once while events arrive and are imported, and across restarts; a first page contains
     what was just imported."""
     # Only the requests find what was imported, no periodic task.
-    monkeypatch.setattr("tally.ingest.lifecycle.TICK_S", 3_600)
+    monkeypatch.setattr("tally.ingest.node.TICK_S", 3_600)
     app = await make_app()
     website, key = await app.website(), await app.key()
     path = f"/api/v1/websites/{website}/events?limit=2"
@@ -1274,7 +1276,7 @@ async def test_paging_of_events_is_stable_during_imports(make_app: MakeApp, monk
             if round_ % 2:
                 await app.restart()
             if round_ % 3:
-                await app.store.refresh()
+                await app.registry.refresh()
             page = (await app.get(f"{path}&cursor={cursor}", key)).json
             rows += page["data"]
         assert sorted(row["pathname"] for row in rows) == sorted(stored_before)

@@ -1,8 +1,8 @@
 """The analytics engine on the server's SQLite database: `Reports` by the functions of tally/reports.
 
-Each method runs one function on a read-only connection of the store, in one snapshot: with the requester's deadline,
+Each method runs one function on a read-only connection of the database, in one snapshot: with the requester's deadline,
 cancelled when the client has disconnected (tally/storage/connections.py). Sums over complete days are kept in a
-`ResultCache`, and the visitors of the last minutes in the store (tally/ingest/realtime.py), so that most queries
+`ResultCache`, and the visitors of the last minutes in memory (tally/sqlite/realtime.py), so that most queries
 about the present read no file. Label numbers become texts here at the latest.
 """
 
@@ -41,9 +41,6 @@ from tally.engine.values import (
 )
 from tally.events.dimensions import FIELDS
 from tally.events.validation import METRICS, TYPE_NAMES
-from tally.ingest.realtime import Present, most_visited, read_snapshot
-from tally.ingest.store import Store
-from tally.ingest.writer import ids_end
 from tally.reports import (
     event_data,
     event_list,
@@ -62,6 +59,11 @@ from tally.reports.coverage import check_retention
 from tally.rollups import imported_sums
 from tally.rollups.traffic import traffic_of
 from tally.rollups.vitals_histogram import from_stored, summary
+from tally.sqlite.changes import Changes
+from tally.sqlite.realtime import Present, most_visited, read_snapshot
+from tally.sqlite.realtime import Realtime as LiveVisitors
+from tally.sqlite.writer import ids_end
+from tally.storage.node_database import NodeDatabase
 from tally.storage.sql import events as statements
 
 T = TypeVar("T")
@@ -70,25 +72,24 @@ _FIRST = 1 << 62
 
 
 class SqliteReports:
-    """The engine of a running server. Used by the event loop alone; its functions run on the readers' threads."""
+    """The reports of a running server. Used by the event loop alone; its functions run on the readers' threads."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, database: NodeDatabase, changes: Changes, live: LiveVisitors) -> None:
+        self._database, self._changes, self._live = database, changes, live
         self.cache = ResultCache()
         # By website: its version when its events were counted last, and their number.
         self._counted: dict[int, tuple[Hashable, Traffic]] = {}
-        store.each_second.append(self.cache.sweep)
 
     async def _read(self, requester: Requester, query: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._store.read(query, requester.is_gone, requester.claim)
+        return await self._database.read(query, requester.is_gone, requester.claim)
 
     def version(self, website: int) -> Hashable:
         """Return the website's change counter."""
-        return self._store.version_of(website)
+        return self._changes.version_of(website)
 
     async def refresh(self, requester: Requester) -> None:
         """Refresh where another process has imported events."""
-        await self._store.catch_up(await self._read(requester, ids_end))
+        await self._changes.catch_up(await self._read(requester, ids_end))
 
     async def traffic(self, websites: Sequence[int], requester: Requester) -> dict[int, Traffic]:
         """Return the events of each website. Only websites that have changed are counted again."""
@@ -192,18 +193,18 @@ class SqliteReports:
                 connection, scope, start, limit, self.cache, only_traffic=only_traffic
             )
 
-        store, catch_ups = self._store, self._store.catch_ups
-        start = after or Place(_FIRST, _FIRST, store.last_id)
+        changes, catch_ups = self._changes, self._changes.catch_ups
+        start = after or Place(_FIRST, _FIRST, changes.last_id)
         given_out, rows = await self._read(requester, lambda run: page(run, start))
-        if after is None and (await store.catch_up(given_out) or store.catch_ups != catch_ups):
+        if after is None and (await changes.catch_up(given_out) or changes.catch_ups != catch_ups):
             # Another process has imported events: they are shown at once.
-            start = start._replace(last_id=self._store.last_id)
+            start = start._replace(last_id=changes.last_id)
             _, rows = await self._read(requester, lambda run: page(run, start))
         return EventPage([_stored_event(row) for row in rows], start.last_id)
 
     async def realtime(self, website: int, now_ms: int, requester: Requester) -> Realtime:
         """Return the visitors of the last 300 seconds, from memory where they are kept there."""
-        live = self._store.live
+        live = self._live
         present = live.present(website, now_ms) or await self._present(website, now_ms, requester)
         texts = live.texts(present)
         missing = [page for page, _ in present.pages if page not in texts]
@@ -215,7 +216,7 @@ class SqliteReports:
 
     async def _present(self, website: int, now_ms: int, requester: Requester) -> Present:
         """Return the present visitors from the file, and keep them for the next query where possible."""
-        live, seen = self._store.live, None
+        live, seen = self._live, None
         watch = live.begin(website, now_ms)
         try:
             seen = await self._read(requester, lambda run: read_snapshot(run, website, now_ms, watch is not None))

@@ -1,13 +1,19 @@
-"""An analytics engine without SQL: key figures and top lists of events in a list.
+"""An analytics engine without SQL: it keeps events in a list, and computes key figures and top lists from it.
 
-It implements the methods of `Reports` (tally/engine/reports.py) that tests/api/test_engine.py calls. The test
-gives the list, or an engine for events appends to it.
+It implements the lifecycle, `Ingest` and `Archive` (tally/engine/), and the methods of `Reports` that
+tests/api/test_engine.py calls. A test may give the list.
 """
 
+import asyncio
 from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from tally.engine.engine import Health
+from tally.engine.ingest import DUPLICATE, OnWritten, PreparedEvent, WriteRequest
 from tally.engine.values import BeyondRetention, Requester, Scope, Stats, Top, TopQuery, TopRow
+from tally.events.dimensions import FIELDS
+from tally.events.validation import PAGEVIEWS
+from tally.timestamps import DAY_MS
 
 VISIT_GAP_MS = 30 * 60_000
 
@@ -104,3 +110,75 @@ def counts(events: Sequence[MemoryEvent]) -> tuple[int, int, int]:
     """Return the visitors, pageviews and custom events among some events."""
     pageviews = sum(event.is_pageview for event in events)
     return len({event.visitor for event in events}), pageviews, len(events) - pageviews
+
+
+class MemoryIngest:
+    """Append events to a list; report a repeated event_id as a duplicate."""
+
+    is_full = False
+
+    def __init__(self, stored: list[MemoryEvent]) -> None:
+        self.stored, self.ids = stored, set[tuple[int, str]]()
+
+    def append(self, request: WriteRequest, on_written: OnWritten) -> None:
+        outcomes = [self._store(row) for row in request.events]
+        asyncio.get_running_loop().call_soon(on_written, outcomes)
+
+    def _store(self, row: PreparedEvent) -> Literal[False] | None:
+        website, event = row.website.number, row.event
+        if event.event_id and (website, event.event_id) in self.ids:
+            return DUPLICATE
+        self.ids.add((website, event.event_id))
+        texts = {name: text for name, text in zip(FIELDS, row.dimensions, strict=True) if text}
+        self.stored.append(MemoryEvent(website, event.ts_ms, row.identity.hex(), event.type in PAGEVIEWS, texts))
+        return None
+
+
+class MemoryEngine:
+    """The engine. `calls` has what was called of its lifecycle and of its archive, in order.
+
+    It deletes one event a call, so that it is called again, and fails the first time.
+    """
+
+    def __init__(self, events: Iterable[MemoryEvent] = (), kept_from_ms: int = 0) -> None:
+        self.reports: Any = MemoryReports(events, kept_from_ms)
+        self.ingest = MemoryIngest(self.reports.events)
+        self.archive = self
+        self.calls: list[Any] = []
+        self.problem = ""
+        self._has_failed = False
+
+    async def open(self) -> None:
+        self.calls.append("open")
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+    async def each_second(self, now_ms: int) -> None:
+        self.calls.append("each_second")
+
+    def health(self) -> Health:
+        return Health(self.problem, 3)
+
+    def metrics(self) -> Iterable[Any]:
+        from tally.http.metric_families import gauge
+
+        return [gauge("memory_events", "Events in memory.", len(self.reports.events))]
+
+    async def forget(self, website: int) -> bool:
+        self.calls.append(("forget", website))
+        if not self._has_failed:
+            self._has_failed = True
+            raise OSError("away")
+        return self._delete(event for event in self.reports.events if event.website == website)
+
+    async def expire(self, website: int, day: int) -> bool:
+        self.calls.append(("expire", website, day))
+        events = self.reports.events
+        return self._delete(event for event in events if event.website == website and event.time_ms < day * DAY_MS)
+
+    def _delete(self, events: Iterable[MemoryEvent]) -> bool:
+        found = next(iter(events), None)
+        if found is not None:
+            self.reports.events.remove(found)
+        return found is not None

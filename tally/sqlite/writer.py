@@ -55,7 +55,6 @@ from tally.events.validation import (
     Rejection,
 )
 from tally.events.visits import NO_ACQUISITION, Visit, packed_acquisition
-from tally.ingest import event_ids
 from tally.rollups import (
     experiments,
     field_values,
@@ -66,6 +65,7 @@ from tally.rollups import (
     vitals_histogram,
     web_vitals,
 )
+from tally.sqlite import event_ids
 from tally.storage import event_data, visit_rows
 from tally.storage.bulk_insert import insert
 from tally.storage.database import transaction

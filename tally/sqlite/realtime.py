@@ -24,11 +24,11 @@ from collections.abc import Iterable, Mapping
 from heapq import nsmallest
 from typing import NamedTuple
 
+from tally.engine.values import REALTIME_MS as WINDOW_MS
 from tally.events.visits import VISIT_GAP_MS, Visit
 from tally.storage.sql import events as sql
 
-# docs/reference/read-api.md: "a traffic event whose timestamp lies in the last 300 seconds"; "at most 100 pages".
-WINDOW_MS = 300_000
+# docs/reference/read-api.md: "at most 100 pages".
 MAX_PAGES = 100
 # A dashboard sends a request every few seconds. After a longer pause a snapshot is read again.
 ASKED_MS = 120_000

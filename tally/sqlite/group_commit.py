@@ -25,8 +25,8 @@ from collections.abc import Callable
 from tally.clock import Clock
 from tally.engine.ingest import OnWritten, WriteRequest
 from tally.errors import OVERLOADED, STORAGE_UNAVAILABLE, ApiError, log, where_it_failed
-from tally.ingest.writer import EventWriter, WriteResult
 from tally.latency_histogram import Histogram
+from tally.sqlite.writer import EventWriter, WriteResult
 from tally.storage.connections import Thread
 from tally.storage.health import RETRY_S, Health, lies_in_the_file, refusal
 

@@ -1,0 +1,154 @@
+"""The SQLite engine: events, their reports and the background work on them, in the server's own database file.
+
+It adds to the open database: the queue and the writer of events, visitors in memory, rollups and the columns of past
+days, deletion and retention, the nightly copies of the file, and new events sent to another machine. `open` starts what
+runs in the background; with another engine none of it exists.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from tally.engine.engine import Health, OnCommitted
+from tally.engine.ingest import WriteRequest
+from tally.engine.values import Goal
+from tally.events.sessions import Sessions
+from tally.ingest.node import Node
+from tally.maintenance.background_work import BackgroundWork
+from tally.maintenance.scheduled_backup import ScheduledBackup
+from tally.sqlite.changes import Changes
+from tally.sqlite.group_commit import GroupCommit
+from tally.sqlite.realtime import Realtime
+from tally.sqlite.reports import SqliteReports
+from tally.sqlite.writer import EventWriter, WriteResult
+from tally.storage.connections import on_thread
+from tally.storage.database import connect_reader
+from tally.storage.value_limits import Limits
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+    from tally.maintenance.increment_stream import IncrementStream
+    from tally.maintenance.offsite_backup import OffsiteBackup
+
+# Counting a day reads its rows once, so a large cache would hold nothing that is read again.
+BUILDER_CACHE_KIB = 1_000
+
+
+class SqliteEngine:
+    """An engine on the database of a node. `goals_of` returns the saved goals of a website by its number."""
+
+    # Deleted websites and expired events are deleted by its background work, with all else in the file.
+    archive = None
+    work: BackgroundWork
+
+    def __init__(self, node: Node, goals_of: Callable[[int], Sequence[Goal]] = lambda website: ()) -> None:
+        settings, database = node.settings, node.database
+        limits = Limits(settings.max_new_values, settings.max_new_names, settings.max_event_data * 1_000_000)
+        self._node, self._goals_of = node, goals_of
+        self.event_writer = EventWriter(
+            Sessions(settings.max_identities), node.registry.event_limit, node.clock, limits
+        )
+        self.changes = Changes(database, node.registry, self.event_writer)
+        self.live = Realtime()
+        self.reports = SqliteReports(database, self.changes, self.live)
+        self.ingest = GroupCommit(database.writer, self.event_writer, node.clock, database.health, self._publish)
+        # Called with the events of each commit, as they were sent.
+        self.on_committed: list[OnCommitted] = []
+        self.backup: ScheduledBackup | None = None
+        self.offsite: OffsiteBackup | None = None
+        self.increments: IncrementStream | None = None
+        self._closing = contextlib.AsyncExitStack()
+
+    async def open(self) -> None:
+        """Continue after the ids in the file, and start the background work. Raises BadDatabase."""
+        node, database = self._node, self._node.database
+        with database.explaining():
+            self.changes.last_id = await database.writer.run(self.event_writer.start)
+        node.registry.others_wrote = self._others_wrote
+        reader = await on_thread(
+            connect_reader(database.path, BUILDER_CACHE_KIB), lambda: connect_reader(database.path, BUILDER_CACHE_KIB)
+        )
+        self._closing.push_async_callback(reader.close)
+        self.work = BackgroundWork(
+            database.writer,
+            reader,
+            self.event_writer.labels,
+            node.clock,
+            keep_days=node.settings.keep_days,
+            is_busy=database.is_busy,
+            changed=self.changes.note,
+            goals_of=self._goals_of,
+            deleted=database.want_empty_log,
+            failed=database.health.failed,
+            space=database.health.space_now,
+        )
+        database.recovery.register(reader, self.work)
+        self.work.start()
+        self._closing.push_async_callback(self.work.stop)
+        self._open_backups()
+
+    async def close(self) -> None:
+        """Write all that waits in the queue, and end the background work."""
+        for running in (self.backup, self.offsite, self.increments):
+            if running is not None:
+                running.close()
+        self.ingest.stop()
+        await self._closing.aclose()
+        await self.ingest.empty()
+
+    async def each_second(self, now_ms: int) -> None:
+        """Forget visitors and figures that are not needed any more, and begin backups that are due."""
+        self.live.sweep(now_ms)
+        self.reports.cache.sweep(now_ms)
+        for backup in (self.backup, self.offsite):
+            if backup is not None:
+                backup.start_if_due(now_ms)
+        if self.increments is not None:
+            self.increments.start_if_due(self.changes.last_id, now_ms)
+        if self._node.database.health.takes_events:
+            await self._node.database.writer.run(self.event_writer.chores)
+
+    def health(self) -> Health:
+        """Return how many events wait; whether the file accepts them is the state of the database."""
+        return Health("", self.ingest.queue)
+
+    def metrics(self) -> "Iterable[Metric]":
+        """Yield the families of writing, visitors in memory and backups."""
+        from tally.sqlite.metrics import families  # here: imported after the server listens
+
+        clock = self._node.clock
+        return families(self.ingest, self.event_writer, clock, self.backup, self.offsite, self.increments)
+
+    def _open_backups(self) -> None:
+        settings, clock = self._node.settings, self._node.clock
+        if settings.backup_dir is not None:
+            self.backup = ScheduledBackup(
+                settings.db, settings.backup_dir, settings.backup_keep, settings.backup_hour, clock
+            )
+        if not settings.backup_to:
+            return
+        # here: most servers do not need them
+        from tally.maintenance.increment_stream import IncrementStream
+        from tally.maintenance.offsite_backup import OffsiteBackup, offsite_of
+
+        place = offsite_of(settings)
+        self.offsite = OffsiteBackup(place, settings.backup_hour, clock, lambda: self.changes.last_id)
+        if settings.backup_increment_seconds:
+            self.increments = stream = IncrementStream(place, settings.backup_increment_seconds, clock)
+            self.offsite.began, self.offsite.is_needed = stream.begin_after, lambda: stream.needs_backup
+            self.on_committed.append(stream.note)
+
+    async def _others_wrote(self) -> None:
+        await self.changes.follow()
+        self.live.clear()
+
+    def _publish(self, requests: list[WriteRequest], written: WriteResult) -> None:
+        self.changes.committed({event.website.number for one in requests for event in one.events}, written.last_id)
+        if self.on_committed:
+            events = [event for one in requests for event in one.events]
+            for call in self.on_committed:
+                call(events)
+        self._node.rejected_events.have_changed(written.folded)
+        self._node.registry.count_usage(written.used)
+        self.live.hand_over(written.visits)
