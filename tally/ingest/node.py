@@ -44,6 +44,7 @@ class Node:
         self.clock_watch = ClockWatch(clock, database.writer)
         # Functions to call every second, with the wall time in milliseconds.
         self.each_second: list[Callable[[int], None]] = [self.clock_watch.check]
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def tick(self) -> None:
         """Run all tasks of a second, one after another."""
@@ -67,7 +68,7 @@ class Node:
             with self.database.reporting("counting rejected events"):
                 await self.rejected_events.write(self.database.writer)
 
-    def begin(self) -> "list[asyncio.Task[None]]":
+    def begin(self) -> None:
         """Start the periodic tasks."""
         database, watch = self.database, self.clock_watch
         chores: Sequence[Chore] = (
@@ -77,7 +78,21 @@ class Node:
             ("recovery", database.recovery.heal, _ignored, TICK_S),
             ("recording the clock", watch.note_if_due, _ignored, TICK_S),
         )
-        return [asyncio.create_task(_forever(*chore)) for chore in chores]
+        for chore in chores:
+            self.repeat(*chore)
+
+    def repeat(
+        self, what: str, step: Callable[[], Awaitable[object]], failed: Callable[[Exception], None], pause_s: float
+    ) -> None:
+        """Start a periodic task, which ends with the node."""
+        self._tasks.append(asyncio.create_task(_forever(what, step, failed, pause_s)))
+
+    async def stop(self) -> None:
+        """End the periodic tasks; refuse reports and changes from now on."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.database.stop()
 
     async def close(self) -> None:
         """Write what waits in memory."""
@@ -113,16 +128,12 @@ async def opened(
             await node.clock_watch.begin()
             await node.registry.open()
         node.engine = make_engine(node)
-        chores: list[asyncio.Task[None]] = []
         try:
             await node.engine.open()
-            chores = node.begin()
+            node.begin()
             yield node
         finally:
-            for chore in chores:
-                chore.cancel()
-            await asyncio.gather(*chores, return_exceptions=True)
-            database.stop()
+            await node.stop()
             await node.engine.close()
             if database.check_writable():
                 await node.clock_watch.note()

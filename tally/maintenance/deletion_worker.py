@@ -32,10 +32,22 @@ Write = Callable[..., Awaitable[Any]]
 
 
 class DeletionWorker:
-    """A source of turns. `deleted` is called when a deletion is complete: what was deleted is then still in the log."""
+    """A source of turns. `deleted` is called when a deletion is complete: what was deleted is then still in the log.
 
-    def __init__(self, write: Write, reader: Thread, labels: Labels, clock: Clock, deleted: Callable[[], None]) -> None:
+    `forget`: called for each deleted website before the database's own rows, until it returns that nothing is left.
+    """
+
+    def __init__(
+        self,
+        write: Write,
+        reader: Thread,
+        labels: Labels,
+        clock: Clock,
+        deleted: Callable[[], None],
+        forget: Callable[[int], Awaitable[bool]] | None = None,
+    ) -> None:
         self._write, self._reader, self._labels, self._clock, self._deleted = write, reader, labels, clock, deleted
+        self._forget = forget
         self._again_ms = 0
         # Deleted websites without any row, as found in this round.
         self._empty: set[int] = set()
@@ -61,7 +73,8 @@ class DeletionWorker:
             await self._sweeping.aclose()
 
     async def _erase(self, website: int) -> bool:
-        is_left: bool = await self._write(deletion.delete_rows, website)
+        is_left: bool = self._forget is not None and await self._forget(website)
+        is_left = is_left or await self._write(deletion.delete_rows, website)
         if not is_left:
             self._empty.add(website)
         return is_left

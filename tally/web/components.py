@@ -28,6 +28,8 @@ from tally.http import logging
 from tally.ingest.budgets import Budgets
 from tally.ingest.collector import COLLECTOR, Collector
 from tally.ingest.node import EngineFactory, Node, opened
+from tally.maintenance.background_work import PAUSE_S
+from tally.maintenance.housekeeping import Housekeeping
 from tally.maintenance.upgrade import copy_first
 from tally.rate_limit import Buckets
 from tally.settings import Settings
@@ -69,6 +71,9 @@ async def components(
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
         node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
+        if node.engine.archive is not None:
+            housekeeping = Housekeeping(node.database, node.engine.archive, clock, settings.keep_days)
+            node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
         yield
         app[AUTH].close()
         await uploads.close()

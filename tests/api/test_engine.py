@@ -3,11 +3,17 @@
 SQLite and an engine that keeps a list in memory return the same figures for the same requests.
 """
 
+import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from tally.accounts.websites import delete_website
 from tally.ingest.node import EngineFactory
-from tests.support.app import ROOT, App, MakeApp
+from tally.timestamps import DAY_MS
+from tests.support.app import ROOT, App, MakeApp, ManualClock
 from tests.support.cases import cases
 from tests.support.memory_engine import MemoryEngine
 from tests.support.read_api import custom, ms, view
@@ -106,3 +112,63 @@ def test_api_and_web_run_no_sql(path: Path) -> None:
     text = path.read_text()
     assert not re.search(r"^\s*(from|import) (sqlite3|tally\.storage\.(sql|labels|database))", text, re.MULTILINE)
     assert not re.search(r"\.execute\(|\bconnection\b *[,:)]", text)
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    while not is_true():
+        await asyncio.sleep(0.01)
+
+
+async def test_another_engine_has_its_own_lifecycle(make_app: MakeApp) -> None:
+    """It is opened, called and closed; nothing of the SQLite engine exists."""
+    engine = MemoryEngine()
+    app = await make_app(lambda node: engine)
+    assert engine.calls[0] == "open"
+    await app.node.tick()
+    assert "each_second" in engine.calls
+    coroutines = [getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()]
+    assert not [name for name in coroutines if name.startswith("BackgroundWork")]
+    assert app.database.recovery._background == []
+    assert app.registry.others_wrote is None
+    metrics = (await app.get("/metrics")).text
+    assert "\nmemory_events 0.0\n" in metrics
+    assert "tally_commits_failed" not in metrics
+    assert "tally_database_bytes" in metrics
+    assert (await app.get("/healthz")).json == {"ok": True, "queue": 3}
+    engine.problem = "The cluster is away."
+    refused = await app.get("/healthz")
+    assert (refused.status, refused.json["error"]["message"]) == (503, "The cluster is away.")
+    await app.close()
+    assert engine.calls[-1] == "close"
+
+
+async def test_another_engine_deletes_websites_and_expired_events(
+    make_app: MakeApp, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is called until nothing is left, also after it has failed; then the database's own rows are deleted."""
+    monkeypatch.setattr("tally.web.components.PAUSE_S", 0.01)
+    monkeypatch.setattr("tally.maintenance.scheduler.FAILED_PAUSE_S", 0)
+    engine = MemoryEngine()
+    app = await make_app(lambda node: engine, keep_days=10)
+    deleted, kept = await app.website(), await app.website("example.org")
+    for website in (deleted, kept):
+        assert (await app.collect({"website_id": website, "events": SENT})).json["accepted"] == len(SENT)
+    assert (await app.collect({"website_id": deleted, "type": "unknown"})).status == 400
+    await app.node.tick()
+    assert app.sql("select count(*) from rejected_event") == [(1,)]
+    numbers = {website.id: website.number for website in app.registry.cache.websites.values()}
+
+    await app.registry.change(delete_website, numbers[deleted], clock.wall_ms())
+    await until(lambda: len(engine.reports.events) == len(SENT))
+    await until(lambda: app.sql("select count(*) from rejected_event") == [(0,)])
+    # One that failed, one for each event, and at least one that found nothing.
+    assert engine.calls.count(("forget", numbers[deleted])) >= 2 + len(SENT)
+    clock.advance(61)
+    await until(lambda: app.sql("select is_complete from deleted_website") == [(1,)])
+    assert {call[1] for call in engine.calls if call[0] == "forget"} == {numbers[deleted]}
+
+    assert len(engine.reports.events) == len(SENT)
+    clock.advance(11 * 86_400)
+    await until(lambda: not engine.reports.events)
+    day = clock.wall_ms() // DAY_MS - 10
+    assert ("expire", numbers[kept], day) in engine.calls

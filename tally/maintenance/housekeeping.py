@@ -1,0 +1,66 @@
+"""What the server has an engine delete that keeps its data elsewhere: deleted websites and expired events.
+
+Both are known from the server's own database: `deleted_website`, and for how many days a website keeps its events. For
+a deleted website the engine's archive is called until nothing is left, then what the database itself has of it is
+deleted (tally/maintenance/deletion_worker.py). Expired days are deleted once a day. A call that fails is repeated, also
+after a restart.
+
+The SQLite engine needs none of this: its events are in the database (tally/maintenance/background_work.py).
+"""
+
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tally.clock import Clock
+from tally.engine.archive import Archive
+from tally.maintenance.deletion_worker import DeletionWorker
+from tally.maintenance.retention import MIN_KEEP_DAYS, first_kept, keep_days_of
+from tally.maintenance.scheduler import Scheduler, Turn
+from tally.storage.labels import Labels
+from tally.storage.node_database import NodeDatabase
+
+
+class Housekeeping:
+    """Calls an archive. `keep_days`: of websites without a number of their own; 0 without limit."""
+
+    def __init__(self, database: NodeDatabase, archive: Archive, clock: Clock, keep_days: int) -> None:
+        self._database, self._archive, self._clock, self._keep_days = database, archive, clock, keep_days
+        # The database is small without events: its only writer reads it, too.
+        deletion = DeletionWorker(
+            self._write, database.writer, Labels(), clock, database.want_empty_log, archive.forget
+        )
+        self._scheduler = Scheduler((deletion, self), database.health.failed)
+        # By website: the first day that is kept, where all before it is deleted.
+        self._kept_from: dict[int, int] = {}
+
+    async def work(self) -> None:
+        """Do all that is to be done now."""
+        if self._database.health.takes_events:
+            while await self._scheduler.round():
+                pass
+
+    async def turns(self) -> list[Turn]:
+        """Return a turn for each website with events that may have expired."""
+        days = await self._write(self._first_days)
+        return [
+            Turn("retention", website, partial(self._expire, website, day))
+            for website, day in days.items()
+            if self._kept_from.get(website) != day
+        ]
+
+    def _first_days(self, connection: sqlite3.Connection) -> dict[int, int]:
+        rows = connection.execute("/* housekeeping.websites */ select number from website order by number").fetchall()
+        keep_days = {website: keep_days_of(connection, website, self._keep_days) for (website,) in rows}
+        now_ms = self._clock.deletion_time_ms()
+        return {website: first_kept(max(days, MIN_KEEP_DAYS), now_ms) for website, days in keep_days.items() if days}
+
+    async def _expire(self, website: int, day: int) -> bool:
+        is_left = await self._archive.expire(website, day)
+        if not is_left:
+            self._kept_from[website] = day
+        return is_left
+
+    async def _write(self, step: Callable[..., Any], *what: object) -> Any:
+        return await self._database.write(lambda connection: step(connection, *what))
