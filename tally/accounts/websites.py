@@ -187,7 +187,7 @@ def _add_origins(connection: sqlite3.Connection, number: int, origins: Iterable[
 def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
     """Return the exclusions of each website that has any, by its number."""
     lists: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    statement = "/* exclusions.all */ select website, kind, value from exclusion order by website, kind, value"
+    statement = "/* websites.exclusions */ select website, kind, value from exclusion order by website, kind, value"
     for website, kind, value in connection.execute(statement):
         lists[website][kind].append(value)
     return {website: Exclusions(own) for website, own in lists.items()}
@@ -197,9 +197,9 @@ def set_exclusions(connection: sqlite3.Connection, website: int, lists: Mapping[
     """Replace the given lists of a website."""
     for kind, values in lists.items():
         connection.execute(
-            "/* exclusions.clear */ delete from exclusion where website = ? and kind = ?", (website, kind)
+            "/* websites.clear_exclusions */ delete from exclusion where website = ? and kind = ?", (website, kind)
         )
         connection.executemany(
-            "/* exclusions.add */ insert or ignore into exclusion (website, kind, value) values (?, ?, ?)",
+            "/* websites.add_exclusions */ insert or ignore into exclusion (website, kind, value) values (?, ?, ?)",
             [(website, kind, value) for value in values],
         )

@@ -20,13 +20,17 @@ from tally.maintenance.retention import MIN_KEEP_DAYS, first_kept, keep_days_of
 from tally.maintenance.scheduler import Scheduler, Turn
 from tally.storage.labels import Labels
 from tally.storage.node_database import NodeDatabase
+from tally.storage.registry import Registry
 
 
 class Housekeeping:
     """Calls an archive. `keep_days`: of websites without a number of their own; 0 without limit."""
 
-    def __init__(self, database: NodeDatabase, archive: Archive, clock: Clock, keep_days: int) -> None:
-        self._database, self._archive, self._clock, self._keep_days = database, archive, clock, keep_days
+    def __init__(
+        self, database: NodeDatabase, registry: Registry, archive: Archive, clock: Clock, keep_days: int
+    ) -> None:
+        self._database, self._registry, self._archive = database, registry, archive
+        self._clock, self._keep_days = clock, keep_days
         # The database is small without events: its only writer reads it, too.
         deletion = DeletionWorker(
             self._write, database.writer, Labels(), clock, database.want_empty_log, archive.forget
@@ -51,8 +55,8 @@ class Housekeeping:
         ]
 
     def _first_days(self, connection: sqlite3.Connection) -> dict[int, int]:
-        rows = connection.execute("/* housekeeping.websites */ select number from website order by number").fetchall()
-        keep_days = {website: keep_days_of(connection, website, self._keep_days) for (website,) in rows}
+        websites = [website.number for website in self._registry.cache.websites.values()]
+        keep_days = {website: keep_days_of(connection, website, self._keep_days) for website in websites}
         now_ms = self._clock.deletion_time_ms()
         return {website: first_kept(max(days, MIN_KEEP_DAYS), now_ms) for website, days in keep_days.items() if days}
 

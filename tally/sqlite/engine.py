@@ -53,7 +53,7 @@ class SqliteEngine:
         self.live = Realtime()
         self.reports = SqliteReports(database, self.changes, self.live)
         self.ingest = GroupCommit(database.writer, self.event_writer, node.clock, database.health, self._publish)
-        # Called with the events of each commit, as they were sent.
+        # Called with the events that each commit has stored, each with the source that it was sent with.
         self.on_committed: list[OnCommitted] = []
         self.backup: ScheduledBackup | None = None
         self.offsite: OffsiteBackup | None = None
@@ -73,7 +73,7 @@ class SqliteEngine:
         self.work = BackgroundWork(
             database.writer,
             reader,
-            self.event_writer.labels,
+            self.event_writer.decider.labels,
             node.clock,
             keep_days=node.settings.keep_days,
             is_busy=database.is_busy,
@@ -118,7 +118,7 @@ class SqliteEngine:
         from tally.sqlite.metrics import families  # here: imported after the server listens
 
         clock = self._node.clock
-        return families(self.ingest, self.event_writer, clock, self.backup, self.offsite, self.increments)
+        return families(self.ingest, self.event_writer.decider, clock, self.backup, self.offsite, self.increments)
 
     def _open_backups(self) -> None:
         settings, clock = self._node.settings, self._node.clock
@@ -145,10 +145,8 @@ class SqliteEngine:
 
     def _publish(self, requests: list[WriteRequest], written: WriteResult) -> None:
         self.changes.committed({event.website.number for one in requests for event in one.events}, written.last_id)
-        if self.on_committed:
-            events = [event for one in requests for event in one.events]
-            for call in self.on_committed:
-                call(events)
+        for call in self.on_committed:
+            call(written.kept)
         self._node.rejected_events.have_changed(written.folded)
         self._node.registry.count_usage(written.used)
         self.live.hand_over(written.visits)

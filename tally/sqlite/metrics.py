@@ -12,8 +12,8 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from tally.clock import Clock
 from tally.http.metric_families import counter, gauge, histogram
 from tally.maintenance.scheduled_backup import Nightly
+from tally.sqlite.decision import Decider
 from tally.sqlite.group_commit import GroupCommit
-from tally.sqlite.writer import EventWriter
 from tally.storage.value_limits import BOUNDED, ValueLimits
 
 if TYPE_CHECKING:
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 def families(
     ingest: GroupCommit,
-    event_writer: EventWriter,
+    decider: Decider,
     clock: Clock,
     backup: Nightly | None,
     offsite: Nightly | None,
     increments: "IncrementStream | None",
 ) -> Iterator[Metric]:
     """Yield the families, related ones together."""
-    yield _folded(event_writer.value_limits)
+    yield _folded(decider.value_limits)
     yield from _writing(ingest)
-    sessions = event_writer.sessions
+    sessions = decider.sessions
     yield gauge("tally_identities", "Visitor identities in memory.", len(sessions))
     yield counter(
         "tally_identities_evicted", "Visitor identities evicted because the maximum was reached.", sessions.evictions

@@ -72,7 +72,7 @@ async def components(
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
         node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
         if node.engine.archive is not None:
-            housekeeping = Housekeeping(node.database, node.engine.archive, clock, settings.keep_days)
+            housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
         yield
         app[AUTH].close()

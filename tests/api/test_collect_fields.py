@@ -641,10 +641,12 @@ async def test_identities_expire_without_traffic(app: App) -> None:
     await send(app, website, event("pageview", session_id="session-1"))
     app.clock.advance((MIDNIGHT_MS + DAY_MS + 72 * HOUR_MS - 1 - app.clock.wall_ms()) / 1000)
     await app.node.tick()
-    assert len(app.running.event_writer.sessions) == 1  # an event of the last millisecond of the day is still accepted
+    assert (
+        len(app.running.event_writer.decider.sessions) == 1
+    )  # an event of the last millisecond of the day is still accepted
     app.clock.advance(0.002)
     await app.node.tick()
-    assert len(app.running.event_writer.sessions) == 0
+    assert len(app.running.event_writer.decider.sessions) == 0
 
 
 # ---------------------------------------------------------------- visits

@@ -245,14 +245,14 @@ async def test_memory_is_bounded(bounded: App, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(value_limits, "CACHE_SIZE", 5)
     for _ in range(2):
         await send(bounded, website, *[view(f"/{n}") for n in range(3)])
-        assert bounded.running.event_writer.value_limits._cached == 0
+        assert bounded.running.event_writer.decider.value_limits._cached == 0
     assert await top(bounded, website, key) == {"/0": 2, "/1": 2, "/2": 2}
 
 
 def test_default_limits() -> None:
     """10,000 values per field, 1,000 names."""
     ingest = EventWriter(Sessions(1), lambda plan: None, ManualClock())
-    assert ingest.value_limits._limits == Limits(10_000, 1_000, 200_000_000) == Limits()
+    assert ingest.decider.value_limits._limits == Limits(10_000, 1_000, 200_000_000) == Limits()
 
 
 def test_experiment_reports_take_linear_steps(tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ async def test_memory_for_clients_shares_is_bounded(app: App, monkeypatch: pytes
     website = await app.website()
     for n in range(20):
         await send(app, website, view(f"/{n}"), ip=f"198.51.100.{n}")
-    used = app.running.event_writer.value_limits._shares._used
+    used = app.running.event_writer.decider.value_limits._shares._used
     assert len(used) == 7
     assert not any(b"\xc6\x33\x64" in client for client, *_ in used)
 
@@ -483,9 +483,9 @@ async def test_event_data_may_be_unlimited(make_app: MakeApp) -> None:
 async def test_a_failed_commit_uses_nothing_of_the_limit(make_app: MakeApp, monkeypatch: pytest.MonkeyPatch) -> None:
     app = await make_app(max_event_data=1)
     website = await app.website()
-    monkeypatch.setattr("tally.sqlite.writer._Group.store", lambda self: 1 / 0)
+    monkeypatch.setattr("tally.sqlite.rows.Rows.store", lambda self: 1 / 0)
     answer = await app.collect({"website_id": website, "events": [large(0)]})
     assert answer.status == 500
     monkeypatch.undo()
-    assert app.running.event_writer.value_limits._data_shares._used == {}
+    assert app.running.event_writer.decider.value_limits._data_shares._used == {}
     assert await warned(app, website, [large(n) for n in range(1, 126)]) == []

@@ -288,7 +288,7 @@ async def test_a_clock_that_stays_ahead_is_trusted_after_a_day(
         await running.work()
         clock.advance(3_600)
     assert counted() == before
-    assert len(app.running.event_writer.sessions) > 0
+    assert len(app.running.event_writer.decider.sessions) > 0
     metrics = (await app.get("/metrics")).text
     for name in ("lead", "unconfirmed"):
         line = next(line for line in metrics.splitlines() if line.startswith(f"tally_clock_{name}_seconds "))
@@ -302,7 +302,7 @@ async def test_a_clock_that_stays_ahead_is_trusted_after_a_day(
     await running.work()
     assert any("accepted" in record.message for record in caplog.records)
     assert counted() == [0, 0]
-    assert len(app.running.event_writer.sessions) == 0
+    assert len(app.running.event_writer.decider.sessions) == 0
     # The figures of the deleted events are served from rollups.
     span = f"from={iso(min(running.taken))[:10]}&to={iso(max(running.taken))[:10]}"
     stats = await app.get(f"/api/v1/websites/{running.website}/stats?{span}", running.key)
