@@ -1,0 +1,283 @@
+"""The contract of an engine: what each method of its protocols returns, by hand, for a day of three visitors.
+
+Every engine in ENGINES (tests/api/conftest.py) runs this. Figures over random histories are compared in tests/model.
+"""
+
+import asyncio
+import inspect
+from typing import Any
+
+import pytest
+
+from tally.accounts.websites import delete_website
+from tally.engine.engine import Health
+from tally.engine.ingest import DUPLICATE, WriteRequest
+from tally.engine.reports import Reports
+from tally.engine.values import (
+    BeyondRetention,
+    Conversions,
+    FunnelStep,
+    Goal,
+    GoalFigures,
+    HeatmapPages,
+    JourneyStep,
+    Link,
+    Page,
+    Place,
+    Reached,
+    Realtime,
+    Requester,
+    Scope,
+    Stats,
+    TopQuery,
+    TopRow,
+    Traffic,
+)
+from tally.events.filters import Filter
+from tally.timestamps import DAY_MS, HOUR_MS
+from tests.support.app import App, MakeApp, ManualClock
+from tests.support.read_api import NOON_MS, custom, event, ms, view
+
+REQUESTER = Requester()
+BEGIN_MS = ms("00:00:00")
+PRICING = (Filter("pathname", "=", ("/pricing",)),)
+SIGNUP = Goal((Filter("event_name", "=", ("signup",)),), "price")
+CLICK = {"x": 0.5, "y": 100, "kind": "click"}
+SENT = [
+    view("09:00:00", "/?utm_source=news", "ann"),
+    view("09:10:00", "/pricing", "ann"),
+    custom("09:20:00", "signup", "ann", event_data={"plan": "pro", "price": 9.5}),
+    view("11:00:00", "/", "ann"),
+    view("10:00:00", "/pricing", "bob"),
+    view("10:00:01", "/pricing", "cem"),
+    view("12:00:00", "/blog", "cem"),
+    event("vitals", "09:00:05", "ann", url="https://example.com/pricing", vitals={"lcp": 1_000}),
+    event("heatmap", "09:00:06", "ann", url="https://example.com/pricing", viewport_width=1_200, points=[CLICK]),
+    event("ab_assign", "09:00:07", "ann", experiment="price", variant="b"),
+    event("ab_convert", "09:00:08", "ann", experiment="price", goal="buy"),
+    view(NOON_MS - 60_000, "/now", "dee"),
+]
+STATS = Stats(visitors=3, pageviews=6, events=1, visits=5, bounces=4, visit_views=6, visit_ms=1_200_000)
+SIGNUPS = Conversions(events=1, visitors=1, value=9_500_000, without_value=0)
+
+
+class Contract:
+    """An engine that has stored SENT, and the scopes of a question about them."""
+
+    website_id = ""
+
+    def __init__(self, app: App, website: int) -> None:
+        self.app, self.reports, self.website = app, app.running.reports, website
+        self.day = Scope(website, BEGIN_MS, BEGIN_MS + DAY_MS)
+        self.pricing = self.day._replace(filters=PRICING)
+        self.before = Scope(website, BEGIN_MS - DAY_MS, BEGIN_MS)
+        self.ten_ms = BEGIN_MS + 10 * HOUR_MS
+        self.halves = [(BEGIN_MS, self.ten_ms), (self.ten_ms, BEGIN_MS + DAY_MS)]
+        self.days = range(BEGIN_MS // DAY_MS, BEGIN_MS // DAY_MS + 1)
+
+    async def version(self) -> None:
+        before = self.reports.version(self.website), self.reports.version(self.website + 1)
+        sent = view("13:00:00", "/", "eve") | {"website_id": self.website_id}
+        assert (await self.app.collect(sent)).status == 202
+        assert self.reports.version(self.website) != before[0]
+        assert self.reports.version(self.website + 1) == before[1]
+
+    async def refresh(self) -> None:
+        await self.reports.refresh(REQUESTER)
+
+    async def traffic(self) -> None:
+        found = await self.reports.traffic([self.website, self.website + 1], REQUESTER)
+        assert found == {self.website: Traffic(8, True), self.website + 1: Traffic(0, True)}
+
+    async def first_event_ms(self) -> None:
+        assert await self.reports.first_event_ms(self.website, REQUESTER) == ms("09:00:00")
+        assert await self.reports.first_event_ms(self.website + 1, REQUESTER) is None
+
+    async def imported_days(self) -> None:
+        assert await self.reports.imported_days(self.day, ["pathname"], REQUESTER) is None
+
+    async def stats(self) -> None:
+        pricing = Stats(visitors=3, pageviews=3, events=0, visits=3, bounces=2, visit_views=4, visit_ms=1_200_000)
+        scopes = [self.day, self.pricing, self.before]
+        assert await self.reports.stats(scopes, REQUESTER) == [STATS, pricing, Stats()]
+
+    async def goal_stats(self) -> None:
+        assert await self.reports.goal_stats([self.day], SIGNUP, REQUESTER) == [(STATS, SIGNUPS)]
+
+    async def timeseries(self) -> None:
+        found = await self.reports.timeseries(self.day, self.halves, REQUESTER)
+        assert [tuple(row) for row in found] == [(1, 1, 2, 1), (3, 4, 4, 0)]
+
+    async def goal_timeseries(self) -> None:
+        found = await self.reports.goal_timeseries(self.day, SIGNUP, self.halves, REQUESTER)
+        assert [(tuple(row), of) for row, of in found] == [((1, 1, 2, 1), SIGNUPS), ((3, 4, 4, 0), Conversions())]
+
+    async def overview(self) -> None:
+        now, before, rows = await self.reports.overview(self.day, self.before, self.halves, REQUESTER)
+        assert (now, before, [tuple(row) for row in rows]) == (STATS, Stats(), [(1, 1, 2, 1), (3, 4, 4, 0)])
+
+    async def top(self) -> None:
+        queries = [TopQuery("pathname", 2), TopQuery("utm_source", 5, goal=SIGNUP), TopQuery("pathname", 5, 2)]
+        paths, sources, rest = await self.reports.top(self.day, queries, REQUESTER)
+        assert paths.unset == TopRow("", Stats(visitors=1, events=1))
+        assert paths.rows == [TopRow("/pricing", Stats(3, 3)), TopRow("/", Stats(1, 2))]
+        assert (paths.total, rest.rows) == (3, [TopRow("/blog", Stats(1, 1))])
+        # The source is that of the visit.
+        (source,) = sources.rows
+        assert (source.value, source.figures[:3], source.conversions) == ("news", (1, 2, 1), SIGNUPS)
+
+    async def goals(self) -> None:
+        assert await self.reports.goals(self.day, [SIGNUP], REQUESTER) == GoalFigures(3, [SIGNUPS])
+
+    async def event_names(self) -> None:
+        assert await self.reports.event_names(self.day, 5, REQUESTER) == [("signup", 1, 1)]
+
+    async def visit_pages(self) -> None:
+        entries = [Page("/", 2, 1, 3, 1_200_000), Page("/pricing", 2, 2, 2, 0), Page("/blog", 1, 1, 1, 0)]
+        assert await self.reports.visit_pages(self.day, "entry_page", 5, REQUESTER) == (0, entries)
+        assert (await self.reports.visit_pages(self.day, "exit_page", 1, REQUESTER))[1][0].value == "/pricing"
+
+    async def events(self) -> None:
+        first = await self.reports.events(self.day, None, 2, True, REQUESTER)
+        assert [(row.type, row.dimensions[0], row.timestamp_ms) for row in first.events] == [
+            ("pageview", "/blog", ms("12:00:00")),
+            ("pageview", "/", ms("11:00:00")),
+        ]
+        last = first.events[-1]
+        rest = await self.reports.events(
+            self.day, Place(last.timestamp_ms, last.id, first.last_id), 50, False, REQUESTER
+        )
+        assert [row.type for row in rest.events][:3] == ["pageview", "pageview", "event"]
+        # Neither the event of the next day nor that of the heatmap.
+        assert (len(rest.events), rest.last_id) == (len(SENT) - 4, first.last_id)
+        assert rest.events[2].event_data == '{"plan":"pro","price":9.5}'
+        of_ann = {
+            row.visit for row in rest.events if row.timestamp_ms <= ms("09:20:00") and row.type in ("pageview", "event")
+        }
+        assert len(of_ann) == 1
+
+    async def realtime(self) -> None:
+        assert await self.reports.realtime(self.website, NOON_MS, REQUESTER) == Realtime(1, [("/now", 1)])
+
+    async def vitals(self) -> None:
+        found = await self.reports.vitals(self.day, REQUESTER)
+        assert (next(iter(found)), found["lcp"].samples, found["lcp"].good) == ("lcp", 1, 1)
+        assert found["lcp"].percentiles[1] == pytest.approx(1_000, rel=0.02)
+
+    async def vitals_by_value(self) -> None:
+        (row,) = await self.reports.vitals_by_value(self.day, "pathname", "lcp", 5, REQUESTER)
+        assert (row.value, row.events, row.summary.samples) == ("/pricing", 1, 1)
+
+    async def vitals_by_day(self) -> None:
+        ((start_ms, summary),) = await self.reports.vitals_by_day(self.day, "lcp", REQUESTER)
+        assert (start_ms, summary.samples) == (BEGIN_MS, 1)
+
+    async def experiments(self) -> None:
+        ((experiment,), omitted) = await self.reports.experiments(self.day, REQUESTER)
+        assert (experiment.name, experiment.visitors, omitted) == ("price", {"b": 1}, 0)
+        assert [(of.goal, of.arms[0].conversions) for of in experiment.goals] == [("buy", 1)]
+
+    async def heatmap(self) -> None:
+        found = await self.reports.heatmap(self.website, "/pricing", self.days, ["desktop"], REQUESTER)
+        assert (found.grid, found.clicks, found.samples) == ([(25, 5, 1)], 1, 0)
+        assert (await self.reports.heatmap(self.website, "/pricing", self.days, ["mobile"], REQUESTER)).clicks == 0
+
+    async def heatmap_pages(self) -> None:
+        found = await self.reports.heatmap_pages(self.website, self.days, ["desktop"], 5, REQUESTER)
+        assert found == HeatmapPages([("/pricing", 0, 1)], (0, 0))
+
+    async def funnel(self) -> None:
+        steps = [FunnelStep("pathname", "/"), FunnelStep("pathname", "/pricing"), FunnelStep("", "", SIGNUP.filters)]
+        found = await self.reports.funnel(self.day, steps, REQUESTER)
+        assert found == [Reached(2, 1, 0), Reached(1, 1, 600_000), Reached(1, 1, 600_000)]
+
+    async def journeys(self) -> None:
+        found = await self.reports.journeys(self.day, ("pathname", "/"), "next", 1, 5, REQUESTER)
+        start = JourneyStep("pathname", "/")
+        ends = [Link(1, start, JourneyStep("pathname", "/pricing"), 1), Link(1, start, JourneyStep("", ""), 1)]
+        assert sorted(found) == sorted(ends)
+
+    async def event_data(self) -> None:
+        found = await self.reports.event_data(self.day, "signup", None, 5, REQUESTER)
+        assert (found.events, found.visitors, found.properties, found.exact) == (1, 1, 2, True)
+        assert {of.name: of.values for of in found.first} == {"plan": [("pro", 1, 1)], "price": [(9.5, 1, 1)]}
+        only = await self.reports.event_data(self.day, "signup", "price", 5, REQUESTER)
+        assert [(of.name, of.numbers.sum) for of in only.first] == [("price", 9.5)]
+
+
+METHODS = [name for name, _ in inspect.getmembers(Reports, inspect.isfunction) if not name.startswith("_")]
+
+
+@pytest.fixture
+async def contract(make_app: MakeApp) -> Contract:
+    app = await make_app()
+    id = await app.website()
+    assert (await app.collect({"website_id": id, "events": SENT})).json["accepted"] == len(SENT)
+    contract = Contract(app, app.registry.website(id).number)
+    contract.website_id = id
+    return contract
+
+
+async def test_every_method_of_reports(contract: Contract, subtests: pytest.Subtests) -> None:
+    """A method without an example is a failure; `version`, which stores an event, is last."""
+    for name in sorted(METHODS, key="version".__eq__):
+        with subtests.test(name):
+            await getattr(contract, name)()
+
+
+async def test_what_is_appended_is_durable_before_its_outcome(
+    contract: Contract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest, requests = contract.app.running.ingest, list[WriteRequest]()
+    append = ingest.append
+    monkeypatch.setattr(ingest, "append", lambda request, done: (requests.append(request), append(request, done)))
+    sent = view("14:00:00", "/", "eve", event_id="event-1") | {"website_id": contract.website_id}
+    assert (await contract.app.collect(sent)).status == 202
+    (row,) = requests[0].events
+    other = row._replace(event=row.event._replace(event_id="event-2"))
+    outcomes: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    append(WriteRequest([row, other], requests[0].arrived_ms), outcomes.set_result)
+    assert not outcomes.done()
+    assert await outcomes == [DUPLICATE, None]
+    assert (await contract.reports.stats([contract.day], REQUESTER))[0].pageviews == STATS.pageviews + 2
+    assert not ingest.is_full
+
+
+async def test_the_lifecycle(contract: Contract) -> None:
+    engine = contract.app.running
+    await engine.each_second(NOON_MS)
+    assert engine.health() == Health("", 0)
+    names = [family.name for family in engine.metrics()]
+    assert len(set(names)) == len(names)
+    await contract.app.restart()
+    contract = Contract(contract.app, contract.website)
+    assert await contract.reports.stats([contract.day], REQUESTER) == [STATS]
+
+
+async def test_deleted_websites_and_expired_events(
+    make_app: MakeApp, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a deleted website nothing is left; events expire after their days, and sums of whole days are kept."""
+    for module in ("maintenance.background_work", "web.components"):
+        monkeypatch.setattr(f"tally.{module}.PAUSE_S", 0.01)
+    app = await make_app(keep_days=10)
+    scopes = []
+    for domain in ("example.com", "example.org"):
+        id = await app.website(domain)
+        assert (await app.collect({"website_id": id, "events": SENT})).json["accepted"] == len(SENT)
+        scopes.append(Scope(app.registry.website(id).number, BEGIN_MS, BEGIN_MS + DAY_MS))
+    deleted, kept = scopes
+    await app.registry.change(delete_website, deleted.website, clock.wall_ms())
+    while await app.running.reports.stats([deleted], REQUESTER) != [Stats()]:
+        await asyncio.sleep(0.01)
+    assert await app.running.reports.stats([kept], REQUESTER) == [STATS]
+    clock.advance(12 * 86_400)
+    beyond = None
+    while beyond is None:
+        try:
+            await app.running.reports.events(kept, None, 1, True, REQUESTER)
+            await asyncio.sleep(0.01)
+        except BeyondRetention as failure:
+            beyond = failure
+    assert beyond.from_ms == clock.wall_ms() // DAY_MS * DAY_MS - 10 * DAY_MS
+    assert await app.running.reports.stats([kept], REQUESTER) == [STATS]
