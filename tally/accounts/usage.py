@@ -1,7 +1,7 @@
 """Monthly usage of accounts: accepted events by UTC calendar month of arrival.
 
 Months are written as numbers: 202611 is November 2026. The writer adds to table account_usage in the transaction that
-stores events (tally/sqlite/writer.py).
+stores events (tally/sqlite/decision.py).
 """
 
 import sqlite3

@@ -88,7 +88,7 @@ class Limits(NamedTuple):
 
 
 class Valued(Protocol):
-    """The parts of a row of tally/sqlite/writer.py that are read here."""
+    """The parts of an event of tally/sqlite/decision.py that are read here."""
 
     @property
     def website(self) -> Website:

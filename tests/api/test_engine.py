@@ -115,8 +115,9 @@ def test_api_and_web_run_no_sql(path: Path) -> None:
 
 
 async def until(is_true: Callable[[], bool]) -> None:
-    while not is_true():
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(20):
+        while not is_true():
+            await asyncio.sleep(0.01)
 
 
 async def test_another_engine_has_its_own_lifecycle(make_app: MakeApp) -> None:
