@@ -7,6 +7,8 @@ import gzip
 import os
 import random
 import sqlite3
+import subprocess
+import sys
 import time
 from contextlib import closing
 from pathlib import Path
@@ -14,9 +16,11 @@ from typing import Any
 
 import pytest
 
+from tally.storage.database import MAX_WAL_BYTES
+from tally.storage.disk_space import FULL_LOG_BYTES
 from tests.robustness.test_min_free_disk import EMAIL, PASSWORD, Browser, fill, make_database
-from tests.support.app import CHROME
-from tests.support.process import Command, Serve, Server, until
+from tests.support.app import CHROME, ROOT
+from tests.support.process import Command, Serve, Server, clean_environment, until
 
 MB = 1_000_000
 MINIMUM = 40 * 1_048_576 // 20
@@ -167,6 +171,33 @@ def test_the_reserve_is_taken_again(disk: Path, serve: Serve) -> None:
     until(reserve.exists)
     assert one.server.terminate() == 0
     assert not reserve.exists()
+
+
+@pytest.mark.slow
+def test_the_log_stays_within_its_bound_on_a_large_disk(tmp_path: Path, serve: Serve) -> None:
+    """Another program reads meanwhile, as a backup does, so that nothing can empty the log: the import waits for it."""
+    one = Installation(tmp_path, serve)
+    file, errors, log = tmp_path / "a.gz", tmp_path / "errors", Path(f"{one.db}-wal")
+    file.write_bytes(lines(120_000))
+    words = [sys.executable, str(ROOT / "analytics_server.py"), "import", str(file), "--website", one.website]
+    with errors.open("wb") as out, closing(sqlite3.connect(one.db, isolation_level=None)) as reader:
+        reader.execute("begin")
+        assert reader.execute("select * from website").fetchall()
+        sizes = []
+        process = subprocess.Popen([*words, "--db", str(one.db)], env=clean_environment(), stderr=out)
+        try:
+            while process.poll() is None:
+                sizes.append(log.stat().st_size)
+                if reader.in_transaction and "waiting: " in errors.read_text():
+                    assert one.collect() == 202
+                    reader.execute("rollback")
+                time.sleep(0.05)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == 0, errors.read_text()
+    assert FULL_LOG_BYTES < max(sizes) <= MAX_WAL_BYTES
+    assert one.state()["imports"][0]["events"] == 120_000
 
 
 def content(db: Path) -> list[str]:
