@@ -129,7 +129,10 @@ def _run(words: list[str]) -> int:
             return 128 + signal.SIGPIPE
         return _fail(f"{failure.filename or 'the system'}: {failure.strerror or failure}", 1)
     except DatabaseError as failure:
-        return _fail(str(explained(failure, settings.db.resolve())), 1)
+        path = settings.db.resolve()
+        # What found the damage may have named it.
+        is_damaged = getattr(failure, "sqlite_errorname", "").startswith("SQLITE_CORRUPT")
+        return _fail(f"{path}: {failure}" if is_damaged else str(explained(failure, path)), 1)
     return 0
 
 
