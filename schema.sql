@@ -411,27 +411,14 @@ create table total_15m (
   primary key (website, quarter)
 ) strict, without rowid;
 
--- Counts by value of each field over days, for top lists (tally/rollups/field_values.py). field 100 is event_name, of
--- events and app events only; its value 0 counts all traffic. Dimensions that are columns of visit are here once their
--- day is final; entry and exit pages are in rollup_block.
-create table rollup (
-  website    integer not null,
-  field      integer not null check (field between 0 and 100),
-  day        integer not null,
-  value      integer not null,
-  visitors   integer not null,
-  pageviews  integer not null,
-  events     integer not null,
-  primary key (website, field, day, value)
-) strict, without rowid;
-
--- The same over blocks of 4 to 256 days (levels 2 to 8), as arrays of up to CHUNK values in ascending order, encoded by
--- `encoded` in tally/rollups/value_blocks.py. Also the figures of visits by entry page (field 105) and exit page (106),
--- over these blocks and single final days (level 0); value 0: visits without a pageview. With rowids, as day_column.
+-- Counts by value of each field, as arrays of up to CHUNK values in ascending order, encoded by `encoded` in
+-- tally/rollups/value_blocks.py: over blocks of 32 final days (level 5), and over single days whose events have expired
+-- (level 0). field 100 is event_name, of events and app events only; 105 and 106 are the figures of visits by entry page
+-- and exit page; value 0: visits without a pageview. With rowids, as day_column.
 create table rollup_block (
   website      integer not null,
   field        integer not null check (field between 0 and 106),
-  level        integer not null check (level between 0 and 8),
+  level        integer not null check (level in (0, 5)),
   block        integer not null,
   first_value  integer not null,
   content      blob    not null,
@@ -447,7 +434,7 @@ create table rollup_state (
   level            integer not null,
   block            integer not null,
   state            integer not null check (state between 0 and 4),
-  rolled_up_to_ms  integer not null,  -- of an open day: events before this time are in rollup
+  is_over          integer not null check (is_over in (0, 1)),  -- of a day: it has ended, and each late event changes version
   version          integer not null,  -- of a day: increases with every change of complete data; of a goal: as counted
   primary key (website, kind, level, block)
 ) strict, without rowid;
@@ -457,39 +444,6 @@ create index rollup_state_unfinished on rollup_state (website, block) where kind
 
 -- For days of imported sums: where website = ? and kind = 0 and level = 0 and state = 4
 create index rollup_state_imported on rollup_state (website, block) where kind = 0 and level = 0 and state = 4;
-
--- Visitors of an open day whose events are in rollup, with the values of one event of each. With the next table it
--- decides whether a visitor is new to a value (tally/storage/visitor_values.py).
-create table open_day_visitor (
-  website       integer not null,
-  day           integer not null,
-  visitor       integer not null,
-  pathname      integer not null,
-  country       integer not null,
-  browser       integer not null,
-  os            integer not null,
-  device        integer not null,
-  language      integer not null,
-  hostname      integer not null,
-  platform      integer not null,
-  app_version   integer not null,
-  os_version    integer not null,
-  browser_version  integer not null,
-  region        integer not null,
-  city          integer not null,
-  event_name    integer not null,
-  primary key (website, day, visitor)
-) strict, without rowid;
-
--- Values of such a visitor that differ from those in open_day_visitor. field: as in rollup.
-create table open_day_visitor_value (
-  website  integer not null,
-  day      integer not null,
-  visitor  integer not null,
-  field    integer not null check (field between 0 and 100),
-  value    integer not null,
-  primary key (website, day, visitor, field, value)
-) strict, without rowid;
 
 -- Conversions of saved goals on final days (tally/rollups/goal_days.py), by value of each dimension. field 100 with value
 -- 0: all conversions of the day. saved_goal: a number that follows from what the goal counts.

@@ -14,8 +14,8 @@ A visit's row is written as it is after the group, with its acquisition and its 
 have none of these, so that a late event that changes them rewrites one row. Where two visits became one, a row is
 deleted and the events of the visit that ended are renumbered. That is rare: only a late event can join visits.
 
-Quarter-hour totals are updated by every commit (tally/rollups/totals.py); the values of dimensions follow in the
-background, except for late events (tally/rollups/rollup_state.py).
+Quarter-hour totals are updated by every commit (tally/rollups/totals.py); reports count the values of
+dimensions by column (tally/reports/open_days.py).
 
 Ids are reserved in the file in blocks, so that they grow over restarts without a write for each event. Another process
 that writes reserves its ids after that block and uses them in the same transaction (tally/transfer/import_writer.py);
@@ -58,7 +58,6 @@ from tally.ingest.ingest_engine import (
 )
 from tally.rollups import (
     experiments,
-    field_values,
     heatmap_grid,
     rollup_state,
     totals,
@@ -361,23 +360,15 @@ class _Group:
         return found
 
     def _roll(self, days: Mapping[tuple[int, int], rollup_state.Day | None]) -> None:
-        """Open new days; add late events to the values of days that are already rolled up."""
-        of_day: dict[tuple[int, int], list[tuple[Any, ...]]] = {}
-        for row in self._events:
-            of_day.setdefault((row[0], row[1] // DAY_MS), []).append(row)
-        for (website, day), rows in of_day.items():
-            now = days[website, day]
+        """Open new days, and record that days which are over have changed."""
+        for (website, day), now in days.items():
             if now is None:
                 rollup_state.open_day(self._connection, website, day)
             elif now.state == rollup_state.OPEN:
-                # Of a row: ts, type, visitor, the dimensions and event_name.
-                late = [
-                    (row[4], row[3], *row[6 : 7 + len(EVENT_FIELDS)]) for row in rows if row[1] < now.rolled_up_to_ms
-                ]
-                if late:
-                    field_values.roll_up_late(self._connection, website, day, late)
+                if now.is_over:
+                    rollup_state.change_day(self._connection, website, day)
             elif now.state in (rollup_state.FINAL, rollup_state.IMPORTED) or (
-                now.state == rollup_state.STALE and any(row[1] < now.rolled_up_to_ms for row in rows)
+                now.state == rollup_state.STALE and now.is_over
             ):
                 # The first event of a day of imported sums; otherwise only after the clock was set back by days.
                 rollup_state.mark_stale(self._connection, website, (day,))

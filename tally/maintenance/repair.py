@@ -7,8 +7,8 @@ server: it builds what is marked within seconds, or at its next start.
 import sqlite3
 from collections.abc import Sequence
 
+from tally.maintenance.verify import COLUMNS, EXPERIMENTS, HEATMAPS, HISTOGRAMS, LOST, Verdict
 from tally.rollups import experiments, heatmaps, packed_days, rollup_state, web_vitals
-from tally.rollups.verify import COLUMNS, EXPERIMENTS, HEATMAPS, HISTOGRAMS, LOST, Verdict
 from tally.storage.database import transaction
 
 # Faults that a day's state does not rebuild.

@@ -1,0 +1,136 @@
+"""Sums by value of a field over the days of a report: blocks of days, days by column, kept values and imported sums.
+
+`count_days` counts every field of some days, for blocks (tally/rollups/value_blocks.py) and for days whose events
+retention is about to delete.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tally.events.dimensions import FIELDS, PAGES, field_number
+from tally.reports.cache import ResultCache
+from tally.reports.coverage import Coverage, Plan, Span, coverage_of
+from tally.reports.sums import Sums
+from tally.rollups import imported_sums, rollup_state
+from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT
+from tally.storage.sql.events import Scope
+from tally.timestamps import DAY_MS
+
+if TYPE_CHECKING:
+    from tally.reports.packed_days import PackedDays
+    from tally.storage.day_columns import Array
+
+
+def figures_of(field: str) -> int:
+    """Return how many figures the values of a field have (FIGURES_OF in tally/rollups/value_blocks.py)."""
+    return 6 if field in PAGES else 3
+
+
+def counts(columns: "PackedDays", field: str) -> "Array":
+    """Return the figures of the values of a field, by label."""
+    return columns.pages(field) if field in PAGES else columns.counts([field])[0]
+
+
+def rolled(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sums:
+    """Return the sums of a field over what a plan counts without filters."""
+    blocks: list[tuple[int, int]] = []
+    versions = 0
+    left: list[Span] = []
+    for stretch in plan.rolled:
+        for tile in rollup_state.tiles_of(coverage.known, *stretch):
+            level, block = tile
+            if level or coverage.known.days[block].state == KEPT:
+                blocks.append(tile)
+                versions += coverage.version_of(block << level, (block + 1) << level)
+            else:
+                left.append((max(stretch[0], block * DAY_MS), min(stretch[1], (block + 1) * DAY_MS)))
+    sums = Sums(figures_of(field))
+    # The largest part first, so that it is not held in memory twice.
+    if blocks:
+        key = ("blocks", coverage.website, field, versions, *blocks)
+        sums.add_cached(cache, key, partial(_add_blocks, coverage, field, blocks))
+    imported = [span[0] // DAY_MS for span in left if coverage.is_imported(span)]
+    add_columns(
+        sums,
+        coverage,
+        [span for span in left if not coverage.is_imported(span)],
+        ("counts", field),
+        partial(counts, field=field),
+        filtered=False,
+    )
+    add_imported(sums, coverage, [*imported, *plan.sums], ("imported", field), partial(_imported, field=field))
+    return sums
+
+
+def add_columns(
+    sums: Sums,
+    coverage: Coverage,
+    spans: Sequence[Span],
+    what: tuple[Any, ...],
+    count: "Callable[[PackedDays], Array]",
+    *,
+    filtered: bool,
+) -> None:
+    """Add figures of days, or parts of days, by column. what: what is counted, for the keys of cached sums."""
+    for columns in coverage.columns(spans, filtered=filtered):
+        sums.add_cached(coverage.cache, columns.key(*what), partial(_add, count, columns))
+
+
+def add_imported(
+    sums: Sums,
+    coverage: Coverage,
+    days: Sequence[int],
+    what: tuple[Any, ...],
+    rows: Callable[[sqlite3.Connection, int, int], Iterable[Sequence[int]]],
+) -> None:
+    """Add rows (label, figures) of days of imported sums, given connection, website and day."""
+
+    def count(own: Sums) -> None:
+        for day in days:
+            own.add_rows(rows(coverage.connection, coverage.website, day))
+
+    if days:
+        spans = [(day * DAY_MS, 0) for day in days]
+        sums.add_cached(coverage.cache, (*what, coverage.website, coverage.versions(spans)), count)
+
+
+def _add(count: "Callable[[PackedDays], Array]", columns: "PackedDays", sums: Sums) -> None:
+    sums.add(count(columns))
+
+
+def _add_blocks(coverage: Coverage, field: str, blocks: Sequence[tuple[int, int]], sums: Sums) -> None:
+    # numpy is imported with the first query that needs it.
+    from tally.rollups import value_blocks
+
+    for part in value_blocks.sums(coverage.connection, coverage.website, field_number(field), blocks):
+        sums.add(part)
+
+
+def _imported(connection: sqlite3.Connection, website: int, day: int, field: str) -> Iterable[Sequence[int]]:
+    from_sums = imported_sums.pages if field in PAGES else imported_sums.values
+    return from_sums(connection, website, day, field_number(field))
+
+
+# --- blocks
+
+
+def count_days(connection: sqlite3.Connection, website: int, first: int, end: int) -> "Iterator[tuple[int, Array]]":
+    """Yield the number of each field, and the sums of its values over the final days in [first, end)."""
+    scope = Scope(website, first * DAY_MS, end * DAY_MS)
+    coverage = coverage_of(connection, scope, ResultCache(0))
+    of_state = {
+        state: [day for day, known in coverage.known.days.items() if known.state == state]
+        for state in (FINAL, KEPT, IMPORTED)
+    }
+    columns = coverage.columns([(day * DAY_MS, (day + 1) * DAY_MS) for day in of_state[FINAL]], filtered=False)
+    for field in (*FIELDS, "event_name", *PAGES):
+        sums = Sums(figures_of(field))
+        if of_state[KEPT]:
+            _add_blocks(coverage, field, [(0, day) for day in of_state[KEPT]], sums)
+        for days in columns:
+            sums.add(counts(days, field))
+        for day in of_state[IMPORTED]:
+            sums.add_rows(_imported(connection, website, day, field))
+        yield field_number(field), sums.counts
