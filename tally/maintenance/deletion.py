@@ -145,8 +145,9 @@ class LabelScan:
     """Finds the labels that any row of any website has, in steps, each a statement with its own snapshot.
 
     Between two steps rows may move: from events to columns, and from there to kept values, from points to packed ones.
-    No label is missed: `_uses` reads the table from which rows move before the one to which they move, and labels of rows that arrive later are
-    recorded (`watch_labels`). Once `is_over` returns true, a step raises sqlite3.OperationalError.
+    No label is missed: `_uses` reads the table from which rows move before the one to which they move, and labels of
+    rows that arrive later are recorded (`watch_labels`). Once `is_over` returns true, a step raises
+    sqlite3.OperationalError.
     """
 
     def __init__(self, connection: sqlite3.Connection, is_over: Callable[[], bool]) -> None:

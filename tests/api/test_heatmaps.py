@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tally.rollups.verify import HEATMAPS, verdicts
 
 from tally.maintenance import background_work
 from tally.reports import heatmaps
@@ -25,7 +26,6 @@ from tally.rollups import heatmap_grid
 from tally.rollups import heatmaps as heatmap_rollups
 from tally.rollups.heatmap_grid import BAND_ROWS, BINS_X, CELLS, WIDTHS
 from tally.rollups.heatmaps import COUNT_LEVELS, LEVELS
-from tally.rollups.verify import HEATMAPS, verdicts
 from tally.storage.database import open_database, transaction
 from tally.timestamps import DAY_MS, iso
 from tests.support.app import NOON_MS, Answer, App, MakeApp

@@ -30,7 +30,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tally.maintenance import background_work
-from tally.reports import coverage
 from tally.settings import Settings
 from tests.model.reference import (
     DAY_MS,
@@ -118,12 +117,8 @@ class Server:
         self.days_without_rows += self.app.sql("select count(*) from packed_day where raw_rows = 0")[0][0]
 
     async def next(self) -> None:
-        """Count an example; change to a new database after EXAMPLES_PER_FILE of them.
-
-        In every other example open days are read by column, although they have few events.
-        """
+        """Count an example; change to a new database after EXAMPLES_PER_FILE of them."""
         self.examples += 1
-        coverage.MIN_EVENTS = (1, 1_000)[self.examples % 2]
         if self.examples % EXAMPLES_PER_FILE == 0:
             await self.app.close()
             await self.open()
@@ -458,7 +453,6 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     server = Server(loop, tmp_path_factory.mktemp("model"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(background_work, "PAUSE_S", 1e6)  # the scenarios decide when rollups are built
-        patch.setattr(coverage, "MIN_EVENTS", 1)
         loop.run_until_complete(server.open())
         yield server
         loop.run_until_complete(server.app.close())

@@ -40,7 +40,7 @@ elif WHAT == "dimension":
     migrations.MIGRATIONS += (found["add_section"],)
 
 # The tables are complete: everything else reads them now.
-from tally.rollups.verify import verdicts  # noqa: E402
+from tally.maintenance.verify import verdicts  # noqa: E402
 from tally.settings import Settings  # noqa: E402
 from tally.storage.database import open_database  # noqa: E402
 from tally.transfer.exporter import export_events  # noqa: E402

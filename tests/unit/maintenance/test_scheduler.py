@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tally.rollups.field_values import ROLL_UP_AFTER_MS
 
 from tally.accounts.websites import delete_website
 from tally.clock import Clock
@@ -26,7 +27,6 @@ from tally.maintenance import deletion
 from tally.maintenance.background_work import PAUSE_S
 from tally.maintenance.deletion_worker import LATE_MS
 from tally.maintenance.scheduler import FAILED_PAUSE_S, TURN_S, Scheduler, Turn
-from tally.rollups.field_values import ROLL_UP_AFTER_MS
 from tally.storage.database import transaction
 from tests.support.aged_database import import_lines, past_events, sql, writing_connection
 from tests.support.app import ROOT, ManualClock

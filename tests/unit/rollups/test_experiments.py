@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tally.rollups.verify import EXPERIMENTS as WRONG_EXPERIMENTS
+from tally.rollups.verify import verdicts
 
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
@@ -18,8 +20,6 @@ from tally.reports.cache import ResultCache
 from tally.reports.coverage import BeyondRetention
 from tally.rollups import experiments as experiment_rollups
 from tally.rollups.rollup_state import KEPT
-from tally.rollups.verify import EXPERIMENTS as WRONG_EXPERIMENTS
-from tally.rollups.verify import verdicts
 from tally.storage.database import snapshot, transaction
 from tally.storage.sql.day_columns import EXPERIMENTS as EXPERIMENTS_SOURCE
 from tally.storage.sql.events import Scope

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tally.reports.day_sums import tile_sums
 
 from tally.events.dimensions import ENTRY_PAGE, EXIT_PAGE
-from tally.reports.day_sums import tile_sums
 from tally.rollups import field_values, value_blocks
 from tally.rollups.value_blocks import CHUNK, add_chunks, chunks_of, decoded, encoded
 from tally.storage.day_columns import Array

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from tally.rollups.verify import Verdict, verdicts
 
 from analytics_server import main
 from tally.accounts.definitions import add_definition, all_definitions
@@ -21,7 +22,6 @@ from tally.events.dimensions import ENTRY_PAGE, EVENT_NAME, EXIT_PAGE
 from tally.rollups import field_values, goal_days, rollup_state, totals
 from tally.rollups.rollup_state import FINAL, KEPT, OPEN, STALE
 from tally.rollups.value_blocks import decoded, encoded
-from tally.rollups.verify import Verdict, verdicts
 from tally.storage.database import connect_reader, transaction
 from tally.storage.day_columns import Array
 from tally.timestamps import iso

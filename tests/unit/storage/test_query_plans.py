@@ -19,6 +19,7 @@ from typing import Any
 
 import orjson
 import pytest
+from tally.rollups.verify import verdicts
 
 import tally
 from tally.accounts import logins
@@ -49,7 +50,6 @@ from tally.rollups import (
     web_vitals,
 )
 from tally.rollups.traffic import traffic_of
-from tally.rollups.verify import verdicts
 from tally.settings import Settings
 from tally.storage import import_records, meta, schema_check
 from tally.storage.database import open_database, snapshot

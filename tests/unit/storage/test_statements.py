@@ -11,10 +11,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from tally.reports.day_sums import tile_sums
 
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
 from tally.events.filters import OPERATORS, Filter
-from tally.reports.day_sums import tile_sums
 from tally.reports.sums import Sums
 from tally.rollups import value_blocks
 from tally.storage.database import open_database

@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tally.rollups.verify import verdicts
 
 from analytics_server import main
 from tally.accounts.accounts import create_account
@@ -38,7 +39,6 @@ from tally.events.dimensions import FIELDS
 from tally.events.validation import FieldWarning, Rejection
 from tally.events.visits import Visit
 from tally.rollups import rollup_state
-from tally.rollups.verify import verdicts
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer import line_format
 from tally.transfer.chunks import Sizes
