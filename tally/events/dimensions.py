@@ -44,11 +44,6 @@ def field_number(field: str) -> int:
     return others[field] if field in others else FIELDS.index(field)
 
 
-def field_name(number: int) -> str:
-    """Return the name of a field by its number."""
-    return next(name for name in (*FIELDS, "event_name", *PAGES) if field_number(name) == number)
-
-
 def channel_of(texts: Sequence[str]) -> str:
     """Return the channel of an event with these texts of FIELDS."""
     return channel(*_channel_source(texts))

@@ -27,6 +27,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tally.clock import Clock
+from tally.events.dimensions import field_number
 from tally.maintenance import deletion, retention
 from tally.maintenance.scheduler import Scheduler, Turn
 from tally.reports import goals, value_sums
@@ -183,7 +184,8 @@ class RollupBuilder:
 
         while await self._write(value_blocks.delete_chunks, website, level, block):
             pass
-        for chunks in await self._read(_chunks, website, block << level, (block + 1) << level):
+        for field in value_blocks.LISTED:
+            chunks = await self._read(_chunks, website, block << level, (block + 1) << level, field)
             for start in range(0, len(chunks), value_blocks.CHUNKS_PER_STEP):
                 part = chunks[start : start + value_blocks.CHUNKS_PER_STEP]
                 await self._write(value_blocks.add_chunks, website, level, block, part)
@@ -373,11 +375,13 @@ def _packed(connection: sqlite3.Connection, website: int, day: int, *, is_final:
     return pack_day(connection, website, day, is_final=is_final)
 
 
-def _chunks(connection: sqlite3.Connection, website: int, first: int, end: int) -> "list[list[value_blocks.Chunk]]":
+def _chunks(
+    connection: sqlite3.Connection, website: int, first: int, end: int, field: str
+) -> "list[value_blocks.Chunk]":
     from tally.rollups import value_blocks
 
-    counted = value_sums.count_days(connection, website, first, end)
-    return [value_blocks.chunks_of(field, counts) for field, counts in counted]
+    counts = value_sums.count_days(connection, website, first, end, field)
+    return value_blocks.chunks_of(field_number(field), counts)
 
 
 def _packed_measurements(

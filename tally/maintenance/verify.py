@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from tally.events.dimensions import field_name
+from tally.events.dimensions import field_number
 from tally.reports import goals, value_sums
 from tally.rollups import (
     experiments,
@@ -82,13 +82,16 @@ def verdicts(connection: sqlite3.Connection, website: int, saved: Sequence[Goal]
     saved: the goals that are saved for the website.
     """
     # Days of which only columns are left, and these cannot be read.
-    damaged = set()
+    damaged = set[int]()
     for day in sorted(_days(connection, website)):
         with snapshot(connection):
             verdict = _day(connection, website, day)
         if verdict.fault in LOST:
             damaged.add(day)
         yield verdict
+    columns = _columns(connection, website)
+    # What is counted from wrong columns is checked once these are right.
+    damaged |= columns
     blocks = connection.execute(
         "/* verify.blocks */ select block from rollup_state"
         " where website = ? and kind = 0 and level = ? and block >= 0 and state = 2 order by block",
@@ -111,7 +114,7 @@ def verdicts(connection: sqlite3.Connection, website: int, saved: Sequence[Goal]
         wrong = _experiments(connection, website, day) if day > last_kept else None
         yield from (wrong,) if wrong else ()
     yield from (Verdict(0, day, CONVERSIONS) for day in sorted(_goals(connection, website, saved, damaged)))
-    yield from (Verdict(0, day, COLUMNS) for day in sorted(_columns(connection, website)))
+    yield from (Verdict(0, day, COLUMNS) for day in sorted(columns))
     yield from (Verdict(*place, HEATMAPS) for place in sorted(_heatmaps(connection, website)))
 
 
@@ -172,16 +175,17 @@ def _block(connection: sqlite3.Connection, website: int, block: int) -> Verdict:
     from tally.rollups import value_blocks
 
     first = block << BLOCK_LEVEL
-    for field, counts in value_sums.count_days(connection, website, first, first + (1 << BLOCK_LEVEL)):
+    for field in value_blocks.LISTED:
+        counts = value_sums.count_days(connection, website, first, first + (1 << BLOCK_LEVEL), field)
+        wrong = Verdict(BLOCK_LEVEL, block, f"values of {field}")
         try:
-            stored = [*value_blocks.sums(connection, website, field, [(BLOCK_LEVEL, block)])]
+            stored = [*value_blocks.sums(connection, website, field_number(field), [(BLOCK_LEVEL, block)])]
         except sqlite3.DatabaseError as failure:
             if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
                 raise
-            return Verdict(BLOCK_LEVEL, block, f"values of {field_name(field)}")
-        is_right = np.array_equal(np.concatenate(stored, axis=1), counts) if stored else not counts.shape[1]
-        if not is_right:
-            return Verdict(BLOCK_LEVEL, block, f"values of {field_name(field)}")
+            return wrong
+        if not (np.array_equal(np.concatenate(stored, axis=1), counts) if stored else not counts.shape[1]):
+            return wrong
     return Verdict(BLOCK_LEVEL, block)
 
 

@@ -24,8 +24,9 @@ from functools import cached_property
 import numpy as np
 import orjson
 
+from tally.events.validation import PAGEVIEWS
 from tally.reports.cache import Cache, ResultCache
-from tally.reports.joined_columns import MAX_DATA, Day, values_of
+from tally.reports.joined_columns import MAX_DATA, Day, is_one_of, values_of
 from tally.reports.packed_days import Batch, PackedDays, Span
 from tally.rollups import rollup_state, unpacked_days
 from tally.rollups.day_packing import Rows, arrays, numbers, of_visits, rows_of, texts_of
@@ -43,6 +44,8 @@ MAX_EVENTS = 250_000
 MOST_NEW = 300
 _PART = 32
 _QUARTERS = DAY_MS // QUARTER_MS
+# A visitor has at most 48 visits a day.
+VISIT_BITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +118,7 @@ def batches_of(
     *,
     with_data: bool,
 ) -> Iterator["OpenBatch"]:
-    """Yield the columns of a day without columns, or of a part of one, in one part or in several with other visitors.
-
-    Raises sqlite3.DatabaseError, as of a damaged file, where its events and visits do not agree.
-    """
+    """Yield the columns of a day that is not packed, or of a part of one, in parts with other visitors."""
     day = span[0] // DAY_MS
     # Its columns may be of an earlier release, and all that is left of it.
     unpacked_days.show(connection, website, [day], (TRAFFIC,))
@@ -135,8 +135,6 @@ def batches_of(
     for number in range(parts):
         share = Share(number, parts)
         rows = rows_of(connection, website, day, share)
-        if rows is None:
-            raise damaged("events and visits of a day do not agree: see `analytics-server verify`")
         if not len(rows.times):
             continue
         (last_id,) = connection.execute(*sql.last_id(website, day)).fetchone()
@@ -287,24 +285,41 @@ class OpenBatch(Batch):
         rows = self._kept.rows
         if (column := _computed(name, rows)) is not None:
             return column
+        if name in ("pageviews", "events"):
+            # While an import is undone, table visit has those of events that are deleted already.
+            views = self._views()
+            return Column(views if name == "pageviews" else rows.counts - views, None, True)
         if name in OF_VISITS:
-            column_now = numbers(
-                self._connection, sql.visit_column(self._website, self._kept.day, name, self._kept.share)
-            )
+            column_now = self._visits_now(name)
             return _column(name, column_now[self._places], None)
         query = sql.event_column(self._website, self._kept.day, name, self._kept.share, self._kept.first.last_id)
         return _column(name, numbers(self._connection, query)[rows.order], rows.counts)
 
+    def _views(self) -> Array:
+        """The pageviews of each visit that was read."""
+        counts, types = self._kept.rows.counts, self._kept_column("type")
+        is_view = is_one_of(values_of(types), list(PAGEVIEWS)).take(types.codes)
+        of_events = np.repeat(is_view, counts) if types.is_of_visits else is_view
+        views: Array = np.add.reduceat(of_events.astype(np.int64), np.cumsum(counts) - counts)
+        return views
+
+    def _visits_now(self, name: str) -> Array:
+        query = sql.visit_column(self._website, self._kept.day, name, self._kept.share)
+        return numbers(self._connection, query)
+
     @cached_property
     def _places(self) -> Array:
-        """The places of the visits that were read among those of the day now."""
-        visitors = self._kept.rows.visitors
-        query = sql.visit_column(self._website, self._kept.day, "visitor", self._kept.share)
-        now = numbers(self._connection, query)
-        numbers_from_0 = np.arange(len(visitors))
-        before = np.maximum.accumulate(np.where(differs(visitors), numbers_from_0, 0))
-        # Visitors with new events may have fewer or more visits now.
-        places: Array = np.minimum(np.searchsorted(now, visitors) + numbers_from_0 - before, len(now) - 1)
+        """The places of the visits that were read among those of the day now. Those of visitors with new events, which
+        may be others now, are not used."""
+        visitors = self._visits_now("visitor")
+        different = np.unique(visitors)
+        now = np.searchsorted(different, visitors) << VISIT_BITS | self._visits_now("visit")
+        rows = self._kept.rows
+        wanted = np.searchsorted(different, rows.visitors) << VISIT_BITS | rows.visits
+        places: Array = np.minimum(np.searchsorted(now, wanted), len(now) - 1)
+        is_known = (now[places] == wanted) & (visitors[places] == rows.visitors)
+        if not np.all(is_known if self._new is None else is_known[self._new.is_left]):
+            raise damaged("an event has no visit: see `analytics-server verify`")
         return places
 
     def _of_new(self, new: _New, column: Column, name: str) -> Column:
@@ -336,9 +351,12 @@ def _computed(name: str, of: Rows | _New) -> Column | None:
     """Return a column that follows from the order of events; None for others."""
     if name == "is_first":
         return Column(differs(of.visitors).astype(np.int64), None, True)
-    if name not in ("start_ms", "offset_ms"):
+    if name not in ("start_ms", "offset_ms", "duration_ms"):
         return None
-    starts = of.times[np.cumsum(of.counts) - of.counts]
+    ends = np.cumsum(of.counts)
+    starts = of.times[ends - of.counts]
+    if name == "duration_ms":
+        return Column(of.times[ends - 1] - starts, None, True)
     if name == "start_ms":
         return Column(starts % DAY_MS, None, True)
     return Column(of.times - np.repeat(starts, of.counts), None, False)

@@ -1,15 +1,15 @@
 """Sums by value of a field over the days of a report: blocks of days, days by column, kept values and imported sums.
 
-`count_days` counts every field of some days, for blocks (tally/rollups/value_blocks.py) and for days whose events
+`count_days` counts a field over some days, for blocks (tally/rollups/value_blocks.py) and for days whose events
 retention is about to delete.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tally.events.dimensions import FIELDS, PAGES, field_number
+from tally.events.dimensions import PAGES, field_number
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, Span, coverage_of
 from tally.reports.sums import Sums
@@ -116,21 +116,20 @@ def _imported(connection: sqlite3.Connection, website: int, day: int, field: str
 # --- blocks
 
 
-def count_days(connection: sqlite3.Connection, website: int, first: int, end: int) -> "Iterator[tuple[int, Array]]":
-    """Yield the number of each field, and the sums of its values over the final days in [first, end)."""
+def count_days(connection: sqlite3.Connection, website: int, first: int, end: int, field: str) -> "Array":
+    """Return the sums of the values of a field over the final days in [first, end)."""
     scope = Scope(website, first * DAY_MS, end * DAY_MS)
     coverage = coverage_of(connection, scope, ResultCache(0))
     of_state = {
         state: [day for day, known in coverage.known.days.items() if known.state == state]
         for state in (FINAL, KEPT, IMPORTED)
     }
-    columns = coverage.columns([(day * DAY_MS, (day + 1) * DAY_MS) for day in of_state[FINAL]], filtered=False)
-    for field in (*FIELDS, "event_name", *PAGES):
-        sums = Sums(figures_of(field))
-        if of_state[KEPT]:
-            _add_blocks(coverage, field, [(0, day) for day in of_state[KEPT]], sums)
-        for days in columns:
-            sums.add(counts(days, field))
-        for day in of_state[IMPORTED]:
-            sums.add_rows(_imported(connection, website, day, field))
-        yield field_number(field), sums.counts
+    sums = Sums(figures_of(field))
+    if of_state[KEPT]:
+        _add_blocks(coverage, field, [(0, day) for day in of_state[KEPT]], sums)
+    spans = [(day * DAY_MS, (day + 1) * DAY_MS) for day in of_state[FINAL]]
+    for columns in coverage.columns(spans, filtered=False):
+        sums.add(counts(columns, field))
+    for day in of_state[IMPORTED]:
+        sums.add_rows(_imported(connection, website, day, field))
+    return sums.counts

@@ -41,6 +41,8 @@ class Rows(NamedTuple):
     """The place of each event by (ts, id)."""
     visitors: Array
     """The visitor of each visit."""
+    visits: Array
+    """The number of each visit among those of its visitor."""
     counts: Array
     """The events of each visit."""
 
@@ -50,9 +52,9 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final
     if connection.execute(*sql.number_of_events(website, day, MAX_EVENTS + 1)).fetchone()[0] > MAX_EVENTS:
         return NOT_PACKED
     rows = rows_of(connection, website, day)
-    if rows is None or not len(rows.times):
+    if not len(rows.times) or not _agree(connection, website, day, rows):
         return NOT_PACKED
-    times, order, visitors, counts = rows
+    times, order, visitors, _, counts = rows
     ids = _events(connection, website, day, "id")[order]
     own = {name: _visits(connection, website, day, name) for name in ("visit", *_ROW_COLUMNS, *_VISIT_COLUMNS)}
     visit_columns = {name: own[name] for name in _VISIT_COLUMNS} | {"is_first": differs(visitors)}
@@ -80,22 +82,25 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final
     return Packed(len(counts), len(ids), columns, sum(map(len, different)))
 
 
-def rows_of(connection: sqlite3.Connection, website: int, day: int, share: Share = EVERY_VISITOR) -> Rows | None:
-    """Return the order of a day's rows, of some visitors; None where its events and visits do not agree."""
+def rows_of(connection: sqlite3.Connection, website: int, day: int, share: Share = EVERY_VISITOR) -> Rows:
+    """Return the order of a day's events, of some visitors."""
     times, visits, visitors = (_events(connection, website, day, name, share) for name in ("ts", "visit", "visitor"))
     # The events are read by (ts, id), and remain in this order within a visit.
     order = np.lexsort((visits, visitors))
     visits, visitors = visits[order], visitors[order]
     begins = np.flatnonzero(differs(visitors) | differs(visits)) if len(times) else np.empty(0, np.int64)
     counts, visits, visitors = np.diff(begins, append=len(times)), visits[begins], visitors[begins]
-    own = {name: _visits(connection, website, day, name, share) for name in ("visitor", "visit", "pageviews", "events")}
-    if not (
-        np.array_equal(own["visitor"], visitors)
-        and np.array_equal(own["visit"], visits)
-        and np.array_equal(own["pageviews"] + own["events"], counts)
-    ):
-        return None
-    return Rows(times[order], order, visitors, counts)
+    return Rows(times[order], order, visitors, visits, counts)
+
+
+def _agree(connection: sqlite3.Connection, website: int, day: int, rows: Rows) -> bool:
+    """Return whether the events and the visits of a day agree, as they do but while an import is undone."""
+    own = {name: _visits(connection, website, day, name) for name in ("visitor", "visit", "pageviews", "events")}
+    return (
+        np.array_equal(own["visitor"], rows.visitors)
+        and np.array_equal(own["visit"], rows.visits)
+        and np.array_equal(own["pageviews"] + own["events"], rows.counts)
+    )
 
 
 def _texts(

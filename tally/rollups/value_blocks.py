@@ -27,10 +27,9 @@ from tally.storage.database import check_interrupt, damaged
 from tally.storage.day_columns import Array, differs
 from tally.storage.sql import events as sql
 
-FIGURES_OF = {
-    **{field_number(name): 3 for name in (*FIELDS, "event_name")},
-    **{field_number(name): 6 for name in PAGES},
-}
+LISTED = (*FIELDS, "event_name", *PAGES)
+"""The fields whose values are counted."""
+FIGURES_OF = {field_number(name): 6 if name in PAGES else 3 for name in LISTED}
 """The fields of blocks, and how many figures their values have: visitors, pageviews and events. Those of entry and exit
 pages (0: visits without one): visits, bounces, the pageviews and milliseconds of the visits, visitors and events."""
 CHUNK = 1_000

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tally.rollups.verify import EXPERIMENTS as WRONG_EXPERIMENTS
-from tally.rollups.verify import verdicts
 
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
+from tally.maintenance.verify import EXPERIMENTS as WRONG_EXPERIMENTS
+from tally.maintenance.verify import verdicts
 from tally.reports import experiments, joined_columns, significance
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import BeyondRetention

@@ -19,11 +19,11 @@ import pytest
 from tally.events.dimensions import FIELDS, GOAL, VARIANT
 from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS
-from tally.maintenance import deletion, retention
+from tally.maintenance import deletion, repair, retention, verify
 from tally.reports import event_list, experiments, joined_columns, web_vitals
 from tally.reports.cache import ResultCache
 from tally.rollups import experiments as experiment_rollups
-from tally.rollups import measurement_packing, packed_measurements, repair, unpacked_days, verify
+from tally.rollups import measurement_packing, packed_measurements, unpacked_days
 from tally.rollups import web_vitals as web_vitals_rollup
 from tally.rollups.packed_days import remove
 from tally.storage.bulk_insert import insert

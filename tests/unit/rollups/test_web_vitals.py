@@ -454,7 +454,7 @@ def test_days_without_raw_rows(database: VitalsDatabase) -> None:
     ids=["poor", "events", "missing", "too-much", "block"],
 )
 def test_damage_is_found_and_repaired(database: VitalsDatabase, damage: str) -> None:
-    from tally.rollups.verify import HISTOGRAMS, verdicts
+    from tally.maintenance.verify import HISTOGRAMS, verdicts
 
     database.add(database.random_events(400))
     database.build()
