@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tally.events.dimensions import PAGES
 from tally.reports import goals
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, coverage_of, days_of, plan_of
@@ -107,7 +106,6 @@ def _top(
 
 def _count_together(coverage: Coverage, plan: Plan, fields: Sequence[str], cache: ResultCache) -> None:
     """Cache the counts of several fields of days with filters, read once."""
-    fields = [field for field in fields if field not in PAGES]
     for columns in coverage.columns(plan.raw, filtered=True) if len(fields) > 1 else ():
         keys = {field: columns.key("counts", field) for field in fields}
         missing = [field for field, key in keys.items() if key is not None and cache.get(key) is None]
@@ -181,8 +179,4 @@ def _sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sum
     """Return visitors, pageviews and events by label."""
     sums = rolled(coverage, plan, field, cache)
     add_columns(sums, coverage, plan.raw, ("counts", field), partial(counts, field=field), filtered=True)
-    if field not in PAGES:
-        return sums
-    of_visits = Sums(3)
-    of_visits.add(sums.counts[[0, 5, 3, 6]])
-    return of_visits
+    return sums

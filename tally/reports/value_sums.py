@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     from tally.storage.day_columns import Array
 
 
-def figures_of(field: str) -> int:
-    """Return how many figures the values of a field have (FIGURES_OF in tally/rollups/value_blocks.py)."""
-    return 6 if field in PAGES else 3
+# Of the figures of visits by page: label, visitors, pageviews and events.
+_COUNTS_OF_PAGES = [0, 5, 3, 6]
 
 
 def counts(columns: "PackedDays", field: str) -> "Array":
-    """Return the figures of the values of a field, by label."""
-    return columns.pages(field) if field in PAGES else columns.counts([field])[0]
+    """Return visitors, pageviews and events by label of a field."""
+    return columns.counts([field])[0]
 
 
-def rolled(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sums:
-    """Return the sums of a field over what a plan counts without filters."""
+def rolled(coverage: Coverage, plan: Plan, field: str, cache: ResultCache, *, of_visits: bool = False) -> Sums:
+    """Return the sums of a field over what a plan counts without filters: visitors, pageviews and events.
+
+    of_visits: of an entry or exit page instead the figures of the visits (FIGURES_OF in tally/rollups/value_blocks.py).
+    """
     blocks: list[tuple[int, int]] = []
     versions = 0
     left: list[Span] = []
@@ -46,22 +48,28 @@ def rolled(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Su
                 versions += coverage.version_of(block << level, (block + 1) << level)
             else:
                 left.append((max(stretch[0], block * DAY_MS), min(stretch[1], (block + 1) * DAY_MS)))
-    sums = Sums(figures_of(field))
+    kind = "pages" if of_visits else "counts"
+    sums = Sums(6 if of_visits else 3)
     # The largest part first, so that it is not held in memory twice.
     if blocks:
-        key = ("blocks", coverage.website, field, versions, *blocks)
-        sums.add_cached(cache, key, partial(_add_blocks, coverage, field, blocks))
+        key = ("blocks", kind, coverage.website, field, versions, *blocks)
+        sums.add_cached(cache, key, partial(_add_blocks, coverage, field, blocks, of_visits))
     imported = [span[0] // DAY_MS for span in left if coverage.is_imported(span)]
     add_columns(
         sums,
         coverage,
         [span for span in left if not coverage.is_imported(span)],
-        ("counts", field),
-        partial(counts, field=field),
+        (kind, field),
+        partial(_pages if of_visits else counts, field=field),
         filtered=False,
     )
-    add_imported(sums, coverage, [*imported, *plan.sums], ("imported", field), partial(_imported, field=field))
+    rows = partial(_imported, field=field, of_visits=of_visits)
+    add_imported(sums, coverage, [*imported, *plan.sums], ("imported", kind, field), rows)
     return sums
+
+
+def _pages(columns: "PackedDays", field: str) -> "Array":
+    return columns.pages(field)
 
 
 def add_columns(
@@ -100,17 +108,21 @@ def _add(count: "Callable[[PackedDays], Array]", columns: "PackedDays", sums: Su
     sums.add(count(columns))
 
 
-def _add_blocks(coverage: Coverage, field: str, blocks: Sequence[tuple[int, int]], sums: Sums) -> None:
+def _add_blocks(coverage: Coverage, field: str, blocks: Sequence[tuple[int, int]], of_visits: bool, sums: Sums) -> None:
     # numpy is imported with the first query that needs it.
     from tally.rollups import value_blocks
 
     for part in value_blocks.sums(coverage.connection, coverage.website, field_number(field), blocks):
-        sums.add(part)
+        sums.add(part if of_visits or field not in PAGES else part[_COUNTS_OF_PAGES])
 
 
-def _imported(connection: sqlite3.Connection, website: int, day: int, field: str) -> Iterable[Sequence[int]]:
-    from_sums = imported_sums.pages if field in PAGES else imported_sums.values
-    return from_sums(connection, website, day, field_number(field))
+def _imported(
+    connection: sqlite3.Connection, website: int, day: int, field: str, of_visits: bool
+) -> Iterable[Sequence[int]]:
+    if field not in PAGES:
+        return imported_sums.values(connection, website, day, field_number(field))
+    rows = imported_sums.pages(connection, website, day, field_number(field))
+    return rows if of_visits else ([row[place] for place in _COUNTS_OF_PAGES] for row in rows)
 
 
 # --- blocks
@@ -124,12 +136,13 @@ def count_days(connection: sqlite3.Connection, website: int, first: int, end: in
         state: [day for day, known in coverage.known.days.items() if known.state == state]
         for state in (FINAL, KEPT, IMPORTED)
     }
-    sums = Sums(figures_of(field))
+    of_visits = field in PAGES
+    sums = Sums(6 if of_visits else 3)
     if of_state[KEPT]:
-        _add_blocks(coverage, field, [(0, day) for day in of_state[KEPT]], sums)
+        _add_blocks(coverage, field, [(0, day) for day in of_state[KEPT]], of_visits, sums)
     spans = [(day * DAY_MS, (day + 1) * DAY_MS) for day in of_state[FINAL]]
     for columns in coverage.columns(spans, filtered=False):
-        sums.add(counts(columns, field))
+        sums.add(columns.pages(field) if of_visits else counts(columns, field))
     for day in of_state[IMPORTED]:
-        sums.add_rows(_imported(connection, website, day, field))
+        sums.add_rows(_imported(connection, website, day, field, of_visits))
     return sums.counts

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tally.rollups.verify import HEATMAPS, verdicts
 
 from tally.maintenance import background_work
+from tally.maintenance.verify import HEATMAPS, verdicts
 from tally.reports import heatmaps
 from tally.rollups import heatmap_grid
 from tally.rollups import heatmaps as heatmap_rollups
