@@ -149,6 +149,12 @@ class Coverage:
                 found.append(columns)
         return found
 
+    def totals_of(self, day: int) -> tuple[int, int, int]:
+        """Return the visitors, pageviews and events of a day."""
+        first = day * DAY_MS // QUARTER_MS
+        visitors, views, events, *_ = self.rows(sql.totals(self.website, first, first + DAY_MS // QUARTER_MS, first))[0]
+        return visitors, views, events
+
     def _key(self, spans: Sequence[Span], *, filtered: bool) -> tuple[Any, ...]:
         """Return what stands for whole days and the filters in the keys of cached results."""
         return self.website, self.scope.filters if filtered else (), self.versions(spans)
@@ -281,9 +287,7 @@ def _matching_kept(coverage: Coverage) -> tuple[set[int], set[int]]:
         return whole, none
     conditions = conditions_of(coverage.connection, coverage.filters)
     for day in kept:
-        quarter = day * DAY_MS // QUARTER_MS
-        end = quarter + DAY_MS // QUARTER_MS
-        _, views, others, *_ = coverage.rows(sql.totals(coverage.website, quarter, end, end))[0]
+        _, views, others = coverage.totals_of(day)
         matching = [_matches(coverage, day, views + others, one) for one in conditions]
         if any(matches is False for matches in matching):
             none.add(day)
@@ -300,8 +304,11 @@ def _matches(coverage: Coverage, day: int, events: int, one: Condition) -> bool 
 
     # Of pages only this is known: no visit begins or ends with one that no event of the day is on.
     field = field_number("pathname" if one.column in PAGES else one.column)
-    counts = value_blocks.sums(coverage.connection, coverage.website, field, [(0, day)])
+    counts = [*value_blocks.sums(coverage.connection, coverage.website, field, [(0, day)])]
     found = sum(int(part[2:4, value_blocks.is_among(part[0], one.labels)].sum()) for part in counts)
+    if not counts and one.column in FIELDS and 0 in one.labels:
+        # The dimension was added later.
+        found = events
     if one.column in PAGES:
         return None if found or one.is_not else False
     if found == events:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tally.events.dimensions import PAGES, field_number
+from tally.events.dimensions import FIELDS, PAGES, field_number
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, Span, coverage_of
 from tally.reports.sums import Sums
@@ -112,8 +112,14 @@ def _add_blocks(coverage: Coverage, field: str, blocks: Sequence[tuple[int, int]
     # numpy is imported with the first query that needs it.
     from tally.rollups import value_blocks
 
-    for part in value_blocks.sums(coverage.connection, coverage.website, field_number(field), blocks):
+    number = field_number(field)
+    for part in value_blocks.sums(coverage.connection, coverage.website, number, blocks):
         sums.add(part if of_visits or field not in PAGES else part[_COUNTS_OF_PAGES])
+    days = [block for level, block in blocks if not level] if field in FIELDS else []
+    if days:
+        # All events of such a day have no value.
+        without = value_blocks.days_without(coverage.connection, coverage.website, number, days)
+        sums.add_rows((0, *coverage.totals_of(day)) for day in sorted(without))
 
 
 def _imported(

@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import orjson
 
 from tally.events.dimensions import FIELDS, PAGES, field_number
 from tally.storage.database import check_interrupt, damaged
@@ -125,6 +126,17 @@ def sums(
         size += held[-1].shape[1]
     if held:
         yield _summed(held)
+
+
+def days_without(connection: sqlite3.Connection, website: int, field: int, days: Sequence[int]) -> set[int]:
+    """Return those of some days with arrays of their own that have none of a field, such as a dimension that was added
+    later."""
+    rows = connection.execute(
+        "/* value_blocks.days */ select block from rollup_block where website = ? and field = ? and level = 0"
+        " and block in (select value from json_each(?))",
+        (website, field, orjson.dumps(days).decode()),
+    )
+    return set(days).difference(day for (day,) in rows)
 
 
 def is_among(values: Array, labels: Sequence[int]) -> Array:
