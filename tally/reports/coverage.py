@@ -175,10 +175,8 @@ class Coverage:
 
 
 class Plan(NamedTuple):
-    """A range, divided into stretches read from rollups, days read from raw rows, and days read from imported sums.
-
-    The days of `sums` are those of imported sums that are not rolled up yet.
-    """
+    """The parts of a range: stretches that count without filters, days that count with filters or are stale, and days
+    of imported sums that have no totals yet."""
 
     rolled: list[Span]
     raw: list[Span]

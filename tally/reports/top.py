@@ -1,4 +1,8 @@
-"""Top lists: values of a field with their figures, in order (tally/reports/value_sums.py has their sums)."""
+"""Top lists: values of a field with their figures, in the order of one of these.
+
+The sums of all values are arrays (tally/reports/value_sums.py), of which the rows that are shown are chosen
+(tally/reports/ranking.py). Conversions, and the figures of a range to compare with, are those of the same values.
+"""
 
 import sqlite3
 from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ twice.
 """
 
 import sqlite3
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -107,25 +107,17 @@ def _texts(
     connection: sqlite3.Connection, website: int, day: int, ids: Array, *, is_final: bool
 ) -> tuple[Array, list[str]] | None:
     """Return what `texts_of` does; None where event_data is not packed."""
-    found = texts_of(connection, website, day, ids, most=MAX_TEXTS)
-    if found is None or is_final:
-        return found
-    codes, texts = found
+    try:
+        codes, texts = texts_of(connection, website, day, ids, most=MAX_TEXTS)
+    except TextsTooLong:
+        return None
     lengths = np.array([0, *map(len, texts)])
     is_repeated = int(lengths.sum()) <= max(FEW_TEXTS, int(lengths[codes].sum()) // 2)
-    return found if is_repeated else None
+    return (codes, texts) if is_final or is_repeated else None
 
 
-@overload
-def texts_of(
-    connection: sqlite3.Connection, website: int, day: int, ids: Array, share: Share = ..., most: None = ...
-) -> tuple[Array, list[str]]: ...
-
-
-@overload
-def texts_of(
-    connection: sqlite3.Connection, website: int, day: int, ids: Array, share: Share = ..., *, most: int
-) -> tuple[Array, list[str]] | None: ...
+class TextsTooLong(Exception):
+    """The different texts of event_data of a day are longer than the limit."""
 
 
 def texts_of(
@@ -135,16 +127,16 @@ def texts_of(
     ids: Array,
     share: Share = EVERY_VISITOR,
     most: int | None = None,
-) -> tuple[Array, list[str]] | None:
+) -> tuple[Array, list[str]]:
     """Return for each event with one of these ids 0, or the number of its text of event_data from 1 on, and the
-    different texts; None where these have more than `most` characters."""
+    different texts. Raises TextsTooLong where these have more than `most` characters."""
     known: dict[str, int] = {}
     codes, by_id, length = np.zeros(len(ids), np.int64), np.argsort(ids), 0
     for some, texts in connection.execute(*sql.event_data(website, day, share)):
         own = orjson.loads(texts)
         length += sum(map(len, set(own).difference(known)))
         if most is not None and length > most:
-            return None
+            raise TextsTooLong
         places = np.searchsorted(ids, orjson.loads(some), sorter=by_id)
         codes[by_id[places]] = [known.setdefault(text, len(known) + 1) for text in own]
     return codes, list(known)

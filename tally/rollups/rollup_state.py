@@ -1,8 +1,7 @@
 """Which days and blocks of rollups are complete: the table `rollup_state`.
 
-A rollup is exact or not used. Every day with traffic has a row from its first event on, written in the transaction of
-that event. Its states:
-- STALE: neither totals nor values are complete. Reports read raw events, or imported sums, until the day is rebuilt.
+Every day with traffic has a row from its first event on, written in the transaction of that event. Its states:
+- STALE: the totals are not complete. Reports count by column, or read imported sums, until the day is rebuilt.
 - OPEN: events may still arrive, up to 72 hours past the end of the day. Every commit updates the totals
   (tally/rollups/totals.py). Once the day has ended, `is_over` is set, and the commit of each event that arrives from
   then on increases the version.

@@ -1,4 +1,8 @@
-"""The steps of visits, by which funnels and journeys are asked for, as numbers."""
+"""Steps of visits, by which funnels and journeys are asked for.
+
+A step is a pageview of a path or an event of a name. Its number is twice the label of the text, plus the position of
+the field in STEP_FIELDS, so that a column of paths and one of names become one column of steps.
+"""
 
 from typing import TYPE_CHECKING, TypeVar
 
