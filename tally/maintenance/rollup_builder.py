@@ -1,8 +1,8 @@
-"""Background work on rollups: include new events, rebuild stale days, build blocks, pack days, apply retention.
+"""Background work on rollups: rebuild stale days, build blocks, pack days, apply retention.
 
 The work is divided into kinds (`_KINDS`), each a method that takes one bounded step for one website and returns whether
 there may be more. tally/maintenance/scheduler.py gives every kind of every website its turn. The clock is read once a
-round: a step that compared with a new reading each time would find new work for ever.
+round.
 
 A step is one or several short transactions on the writer's thread, or a read on a separate connection. After each
 transaction the builder pauses as long as the transaction took. While many events arrive it waits, but at most
@@ -15,8 +15,8 @@ system. While SQLite's log is full, a transaction waits until it is emptied.
 A stale day is rebuilt while events still arrive in it: in one write transaction `_begin_day` takes a snapshot on the
 reading connection and deletes the day's totals, so that later commits add to empty rows. The day is counted in the
 snapshot, however long that takes, and the counts are added in one transaction, unless the day has been marked stale
-again meanwhile. The values of a final day are written field by field, without a transaction around them, because only a
-stale mark can still change it. The values of an open day are rolled up from its start.
+again meanwhile. Values of final days are written field by field, without a transaction around them, because only a stale
+mark can still change these days.
 """
 
 import asyncio
@@ -283,14 +283,14 @@ class RollupBuilder:
         await self._write(rollup_state.finish, website, number, 0, day)
 
     async def retention(self, website: int, now: Now) -> bool:
-        """Delete some of the expired events; first count the values of a day whose turn it is."""
-        found = await self._write(retention.next_day, website, self._keep_days, now.deletion_time_ms)
-        if found is not None:
+        """Delete some of the expired events or, where there are none, count the values of the next day that expires."""
+        if not await self._write(retention.expire, website, self._keep_days, now.deletion_time_ms):
+            found = await self._write(retention.next_day, website, self._keep_days, now.deletion_time_ms)
+            if found is None:
+                return False
             day, version = found
             await self._write_values(website, 0, day)
             await self._write(retention.keep, website, day, version)
-        elif not await self._write(retention.expire, website, self._keep_days, now.deletion_time_ms):
-            return False
         self._changed(website)
         return True
 

@@ -43,11 +43,13 @@ def rolled(coverage: Coverage, plan: Plan, field: str, cache: ResultCache, *, of
     for stretch in plan.rolled:
         for tile in rollup_state.tiles_of(coverage.known, *stretch):
             level, block = tile
-            if level or coverage.known.days[block].state == KEPT:
+            span = max(stretch[0], block * DAY_MS), min(stretch[1], (block + 1) * DAY_MS)
+            # Of a part of a day without events nothing is kept, which `Coverage.columns` reports.
+            if level or (coverage.known.days[block].state == KEPT and span[1] - span[0] == DAY_MS):
                 blocks.append(tile)
                 versions += coverage.version_of(block << level, (block + 1) << level)
             else:
-                left.append((max(stretch[0], block * DAY_MS), min(stretch[1], (block + 1) * DAY_MS)))
+                left.append(span)
     kind = "pages" if of_visits else "counts"
     sums = Sums(6 if of_visits else 3)
     # The largest part first, so that it is not held in memory twice.

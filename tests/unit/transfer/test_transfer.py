@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tally.rollups.verify import verdicts
 
 from analytics_server import main
 from tally.accounts.accounts import create_account
@@ -38,6 +37,7 @@ from tally.api.events import EVENT_COLUMNS
 from tally.events.dimensions import FIELDS
 from tally.events.validation import FieldWarning, Rejection
 from tally.events.visits import Visit
+from tally.maintenance.verify import verdicts
 from tally.rollups import rollup_state
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer import line_format

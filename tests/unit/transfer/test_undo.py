@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tally.rollups.verify import verdicts
 
+from tally.maintenance.verify import verdicts
 from tally.storage import import_records
 from tally.storage.database import connect_reader, transaction
 from tally.transfer import undo
