@@ -15,8 +15,8 @@ system. While SQLite's log is full, a transaction waits until it is emptied.
 A stale day is rebuilt while events still arrive in it: in one write transaction `_begin_day` takes a snapshot on the
 reading connection and deletes the day's totals, so that later commits add to empty rows. The day is counted in the
 snapshot, however long that takes, and the counts are added in one transaction, unless the day has been marked stale
-again meanwhile. Values of final days are written field by field, without a transaction around them, because only a stale
-mark can still change these days.
+again meanwhile. Values of final days are written field by field, without a transaction around them, because only a
+stale mark can still change these days.
 """
 
 import asyncio
