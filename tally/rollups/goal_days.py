@@ -26,7 +26,7 @@ from tally.events.filters import Filter
 from tally.rollups import rollup_state, unpacked_days
 from tally.rollups.rollup_state import ROWS_PER_STEP
 from tally.storage.sql import goals as sql
-from tally.storage.sql.day_columns import TRAFFIC, WEB_VITALS
+from tally.storage.sql.day_columns import TRAFFIC
 from tally.storage.sql.events import Scope, is_among
 from tally.timestamps import DAY_MS
 
@@ -187,7 +187,7 @@ def _stored(connection: sqlite3.Connection, website: int) -> Iterator[int]:
         statement = (
             f"/* goal_days.stored */ select {column} from {table} where website = ? and {column} > ? order by 1 limit 1"
         )
-        goal = WEB_VITALS
+        goal = TRAFFIC
         while row := connection.execute(statement, (website, goal)).fetchone():
             goal = row[0]
             yield goal
