@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from tally.accounts.accounts import AccountError
 from tally.cli.console import Failure, Parser, say, sentence
-from tally.errors import is_lock
 from tally.maintenance.backup import BackupError
 from tally.maintenance.upgrade import way_back
 from tally.resources import READER_PROCESS, UPLOAD_WORKER, tally_version
@@ -131,7 +130,9 @@ def _run(words: list[str]) -> int:
         return _fail(f"{failure.filename or 'the system'}: {failure.strerror or failure}", 1)
     except DatabaseError as failure:
         path = settings.db.resolve()
-        return _fail(str(explained(failure, path)) if is_lock(failure) else f"{path}: {failure}", 1)
+        # What found the damage may have named it.
+        is_damaged = getattr(failure, "sqlite_errorname", "").startswith("SQLITE_CORRUPT")
+        return _fail(f"{path}: {failure}" if is_damaged else str(explained(failure, path)), 1)
     return 0
 
 

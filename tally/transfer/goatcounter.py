@@ -96,7 +96,7 @@ def source_of(referrer: str, scheme: str) -> dict[str, str]:
         return {"utm_source": values.label(referrer)}
     if scheme == "g":
         return values.source(referrer)
-    return {"referrer": values.referrer(referrer)} if scheme != "o" else {}
+    return {"referrer": referrer} if scheme != "o" else {}
 
 
 def _width(size: str) -> int:

@@ -203,12 +203,12 @@ class LineReader:
         if field is None:
             raise _Wrong("invalid_field", f"field is one of {', '.join(FIELD_NUMBERS)}.", "field")
         most = _LENGTHS[field] if field < len(_LENGTHS) else 0 if name == "total" else _LENGTHS[0]
+        if field == _REFERRER:
+            value = self._referrer_of(value)
         if not isinstance(value, str) or len(value) > most or "\0" in value or (not value and name == "event_name"):
             raise _Wrong("invalid_field", f"value is text of at most {most:,} characters, without NUL.", "value")
         if field in _PAGES:
             value = _page(value, "value")
-        elif field == _REFERRER and value:
-            value = self._referrer(value)
         sent = {figure: item[figure] for figure in FIGURES if item.get(figure) is not None}
         if not all(type(one) is int and 0 <= one <= _MAX_FIGURE for one in sent.values()):
             raise _Wrong("invalid_field", f"{', '.join(FIGURES)} are whole numbers, not negative.", "visitors")
@@ -279,7 +279,7 @@ class LineReader:
         return _number(self._of_visitor, b"%d:" % day + visitor.encode()) >> (64 - _VISITOR_BITS)
 
     def _referrer_of(self, value: Any) -> str:
-        """Return the referrer of an event as it is stored. One that is none costs the value, not the event."""
+        """Return the referrer of an event or a sum as it is stored. One that is none costs the value alone."""
         if value is None or value == "":
             return ""
         try:

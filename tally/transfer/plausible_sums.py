@@ -44,10 +44,10 @@ def _total(row: Row) -> Items:
 
 def _sources(row: Row) -> Items:
     figures = _of_visits(row)
-    referrer = values.referrer(row.get("referrer", ""))
+    referrer = row.get("referrer", "")
     utm = dict(values.utm_columns(*[row.get(name, "") for name in values.UTM]))
     source = row.get("source", "")
-    if source not in _NO_SOURCE and not row.get("referrer") and not utm.get("utm_source"):
+    if source not in _NO_SOURCE and not referrer and not utm.get("utm_source"):
         # With a column for it, a source without a referrer comes from a parameter of the URL, such as ?ref=. Older
         # exports have no such column, and a name such as Google in place of most referrers.
         of_name = {"utm_source": source[: values.MAX_LABEL]} if "referrer" in row else values.source(source)
@@ -57,7 +57,7 @@ def _sources(row: Row) -> Items:
     for name in ("utm_source", "utm_medium", "utm_campaign", "utm_content", "utm_term"):
         yield name, utm.get(name, ""), figures
     campaign = (utm.get(name, "") for name in ("utm_source", "utm_medium", "utm_campaign"))
-    yield "channel", channel(referrer, *campaign), figures
+    yield "channel", channel(values.referrer(referrer), *campaign), figures
 
 
 def _pages(row: Row) -> Items:

@@ -6,15 +6,22 @@ The tests run the real server, and its process for imports, on a small file syst
 import gzip
 import os
 import random
+import sqlite3
+import subprocess
+import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tally.storage.database import MAX_WAL_BYTES
+from tally.storage.disk_space import FULL_LOG_BYTES
+from tally.storage.wal import size_bytes
 from tests.robustness.test_min_free_disk import EMAIL, PASSWORD, Browser, fill, make_database
-from tests.support.app import CHROME
-from tests.support.process import Command, Serve, Server, until
+from tests.support.app import CHROME, ROOT
+from tests.support.process import Command, Serve, Server, clean_environment, until
 
 MB = 1_000_000
 MINIMUM = 40 * 1_048_576 // 20
@@ -132,7 +139,8 @@ def test_ways_out_of_a_full_disk(stopped: Installation, way: str, command: Comma
     fill(one.place, 0)
     until(lambda: one.collect() == 503)
     until(lambda: not Path(f"{one.db}.reserve").exists())
-    size = one.db.stat().st_size
+    # What was imported last may be in the log alone.
+    size = size_bytes(one.db)
     if way == "remove the upload":
         assert one.browser.ask("DELETE", f"{one.path}/upload", {}).status == 200
         assert one.state()["upload"] is None
@@ -150,7 +158,7 @@ def test_ways_out_of_a_full_disk(stopped: Installation, way: str, command: Comma
     until(lambda: one.collect() == 202, 300)
     # Free pages are given back while the disk has too little space for events; other ways free enough without them.
     if way == "undo":
-        until(lambda: one.db.stat().st_size < size, 300)
+        until(lambda: size_bytes(one.db) < size, 300)
     assert one.server.terminate() == 0
 
 
@@ -159,9 +167,67 @@ def test_the_reserve_is_taken_again(disk: Path, serve: Serve) -> None:
     reserve = Path(f"{one.db}.reserve")
     until(lambda: reserve.exists() and reserve.stat().st_blocks * 512 >= MINIMUM - 4_096)
     fill(disk, 0)
-    until(lambda: not reserve.exists())
-    assert "its reserve is given up" in one.server.stderr()
+    until(lambda: "its reserve is given up" in one.server.stderr())
+    assert not reserve.exists()
     (disk / "others").unlink()
     until(reserve.exists)
     assert one.server.terminate() == 0
     assert not reserve.exists()
+
+
+@pytest.mark.slow
+def test_the_log_stays_within_its_bound_on_a_large_disk(tmp_path: Path, serve: Serve) -> None:
+    """Another program reads meanwhile, as a backup does, so that nothing can empty the log: the import waits for it."""
+    one = Installation(tmp_path, serve)
+    file, errors, log = tmp_path / "a.gz", tmp_path / "errors", Path(f"{one.db}-wal")
+    file.write_bytes(lines(120_000))
+    words = [sys.executable, str(ROOT / "analytics_server.py"), "import", str(file), "--website", one.website]
+    with errors.open("wb") as out, closing(sqlite3.connect(one.db, isolation_level=None)) as reader:
+        reader.execute("begin")
+        assert reader.execute("select * from website").fetchall()
+        sizes = []
+        process = subprocess.Popen([*words, "--db", str(one.db)], env=clean_environment(), stderr=out)
+        try:
+            while process.poll() is None:
+                sizes.append(log.stat().st_size)
+                if reader.in_transaction and "waiting: " in errors.read_text():
+                    assert one.collect() == 202
+                    reader.execute("rollback")
+                time.sleep(0.05)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == 0, errors.read_text()
+    assert FULL_LOG_BYTES < max(sizes) <= MAX_WAL_BYTES
+    assert one.state()["imports"][0]["events"] == 120_000
+
+
+def content(db: Path) -> list[str]:
+    """Return the schema and all rows of a database."""
+    with closing(sqlite3.connect(db)) as connection:
+        assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+        return list(connection.iterdump())
+
+
+@pytest.mark.parametrize("left", [0, MB // 4])
+def test_compact_on_a_full_disk_says_so_and_loses_nothing(disk: Path, command: Command, left: int) -> None:
+    """Pages move in SQLite's log, which needs space. The disk is full from the start, or after some steps."""
+    db = disk / "analytics.db"
+    make_database(db)
+    many = "with recursive n (i) as (select 1 union all select i + 1 from n where i < 2000)"
+    for statement in (
+        f"{many} insert into meta (name, value) select 'free ' || i, zeroblob(4000) from n",
+        f"{many} insert into meta (name, value) select 'kept ' || i, zeroblob(500) from n",
+        "delete from meta where name like 'free %'",
+    ):
+        with closing(sqlite3.connect(db)) as connection, connection:
+            connection.execute(statement)
+    before, size = content(db), db.stat().st_size
+    fill(disk, left)
+    done = command("compact", "--db", str(db))
+    assert (done.returncode, "its disk is full or fails" in done.stderr, "free space" in done.stderr) == (1, True, True)
+    (disk / "others").unlink()
+    assert content(db) == before
+    done = command("compact", "--db", str(db))
+    assert (done.returncode, db.stat().st_size < size / 2) == (0, True), done.stderr
+    assert content(db) == before

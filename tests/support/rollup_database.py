@@ -48,6 +48,7 @@ from tally.rollups.field_values import FIGURES_OF, NUMBERS, OF_VISITS, PAGE_NUMB
 from tally.rollups.rollup_state import KEPT, LEVELS, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import connect_reader, open_database, snapshot, transaction
+from tally.storage.disk_space import UNKNOWN_SPACE
 from tally.storage.sql.events import Scope
 from tally.storage.value_limits import add_values
 from tests.support.app import NOON_MS, ManualClock, new_database
@@ -314,7 +315,7 @@ class RollupHarness:
     """A database file with a writer, a builder with its reader, and a reader for reports.
 
     `before_steps` are functions of which one is called before each step of the builder. `max_rows_written` is the
-    largest number of rows that one step wrote.
+    largest number of rows that one step wrote. `space` is the space of the disk.
     """
 
     def __init__(self, path: Path, clock: Clock | None = None, identities: int = 1_000) -> None:
@@ -323,6 +324,7 @@ class RollupHarness:
         self.websites: list[Website] = []
         self.before_steps: list[Callable[[], None]] = []
         self.max_rows_written = 0
+        self.space = UNKNOWN_SPACE
         self._all_facts: dict[int, tuple[int, Fact]] = {}
         # Values of FIELDS of each event that was sent or imported, by id. The file has acquisition by visit only.
         self._sent: dict[int, tuple[str, ...]] = {}
@@ -343,7 +345,7 @@ class RollupHarness:
         self.ingest.start(self.writer)
         self.cache = ResultCache()
         self._threads = (InlineThread(self.writer, self._before), InlineThread(self.builder_reader, self._before))
-        self.builder = RollupBuilder(*self._threads, self.clock, rest=0)  # type: ignore[arg-type]
+        self.builder = RollupBuilder(*self._threads, self.clock, rest=0, space=lambda: self.space)  # type: ignore[arg-type]
         self._steps = 0
         for website in self.websites:
             with with_all_rows(self.reader, website.number):

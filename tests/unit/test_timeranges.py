@@ -6,6 +6,7 @@ instants are written out, so that no table depends on the code that it checks.
 
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from itertools import pairwise
@@ -558,6 +559,34 @@ def ranges(draw: st.DrawFn) -> Range:
 def test_buckets_equal_the_slow_walk(range_of: Range, interval: Interval) -> None:
     """For days and hours: the start, `time` and the part in the range."""
     assert buckets(range_of, interval) == slow_buckets(range_of, interval)
+
+
+@pytest.mark.random_examples
+@settings(deadline=None, max_examples=examples(250, default=40))
+@given(ranges(), st.integers(0, 70), st.sampled_from(["monday", "sunday"]))
+@example(Range(ms("1994-12-31T10:00:00"), ms("1995-01-02T10:00:00"), zone("Pacific/Kiritimati"), None), 40, "sunday")
+def test_weeks_and_months_begin_with_their_first_day(range_of: Range, more_days: int, week_start: Any) -> None:
+    """In every zone, near its clock changes: where a day begins is compared with the slow walk above."""
+    range_of = replace(range_of, to_ms=range_of.to_ms + more_days * DAY_MS)
+    # The first bucket begins up to a month earlier.
+    days = buckets(replace(range_of, from_ms=range_of.from_ms - 40 * DAY_MS), "day")[1:]
+
+    def month(day: date) -> Any:
+        return day.year, day.month
+
+    def week(day: date) -> Any:
+        return (day.toordinal() - (week_start == "monday")) // 7
+
+    numbers: dict[Interval, Callable[[date], Any]] = {"month": month, "week": week}
+    for interval, number in numbers.items():
+        begins: dict[Any, tuple[int, str]] = {}
+        for day in days:
+            begins.setdefault(number(date.fromisoformat(day.time[:10])), (day.from_ms, day.time))
+        # Of the first one here, days may be missing.
+        some = list(begins.values())[1:]
+        kept = [one for n, one in enumerate(some) if n + 1 == len(some) or some[n + 1][0] > range_of.from_ms]
+        found = [(each.from_ms, each.time) for each in buckets(range_of, interval, week_start=week_start)]
+        assert found == [(max(start_ms, range_of.from_ms), time) for start_ms, time in kept]
 
 
 @settings(deadline=None, max_examples=100)
@@ -1174,21 +1203,41 @@ def test_a_skipped_day_does_not_count_up_to_the_same_time() -> None:
     assert end_ms == parse_range(None, "2011-12-28T08:01", "Pacific/Apia", 0).to_ms
 
 
-@pytest.mark.parametrize("tz", ["UTC", "Pacific/Apia", "Pacific/Kiritimati", "Kwajalein", "Africa/Casablanca"])
-def test_the_previous_range_takes_no_longer_for_131_years(tz: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is computed from the days that a zone skipped: the offsets of all days before are not looked up."""
-    looked_up, offset = list[int](), timeranges._offset
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets each second of which an offset is looked up."""
+    found, offset = list[int](), timeranges._offset
 
     def counted(zone: ZoneInfo, second: int) -> timedelta:
-        looked_up.append(second)
+        found.append(second)
         return offset(zone, second)
 
+    monkeypatch.setattr(timeranges, "_offset", counted)
+    return found
+
+
+ODD_ZONES = ["UTC", "Pacific/Apia", "Pacific/Kiritimati", "Kwajalein", "Africa/Casablanca"]
+
+
+@pytest.mark.parametrize("tz", ODD_ZONES)
+def test_the_previous_range_takes_no_longer_for_131_years(tz: str, looked_up: list[int]) -> None:
+    """It is computed from the days that a zone skipped: the offsets of all days before are not looked up."""
     spans = [parse_range(*days, tz, 0) for days in (("1970-01-02", "2100-12-31"), ("2025-11-01", "2026-10-31"))]
     timeranges._skipped_days(zone(tz))
-    monkeypatch.setattr(timeranges, "_offset", counted)
+    looked_up.clear()
     for span in spans:
         previous(span)
     assert len(looked_up) < 200
+
+
+@pytest.mark.parametrize("tz", ODD_ZONES)
+def test_months_of_131_years_take_few_look_ups(tz: str, looked_up: list[int]) -> None:
+    """Two for each, and more where the clock changes near its first day; a share link may ask for so much."""
+    span = parse_range("1970-01-02", "2100-12-31", tz, 0)
+    looked_up.clear()
+    months = len(buckets(span, "month"))
+    assert months == 131 * 12
+    assert len(looked_up) < 3 * months
 
 
 @cases("now", ["2026-11-17T23:59:59.999", "2026-11-20T00:00", "2026-12-01"])

@@ -21,9 +21,10 @@ from tally.accounts.websites import all_websites
 from tally.clock import Clock
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
-from tally.maintenance import rollup_builder
+from tally.maintenance import retention, rollup_builder
 from tally.rollups import field_values, rollup_state, unpacked_days, value_blocks
 from tally.storage.database import open_database, transaction
+from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace
 from tally.storage.sql import day_columns
 from tally.timeranges import Range, buckets
 from tests.support.app import ManualClock
@@ -307,6 +308,22 @@ def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:
     assert most["add_chunks"] >= 2_500 // value_blocks.CHUNK
     assert table_errors(harness.reader, harness.websites[0].number) == []
     harness.close()
+
+
+def test_little_space_stops_what_adds_to_the_file(start: Start) -> None:
+    """All is built once there is space again, and what deletes continues without."""
+    harness = start()
+    little = DiskSpace(free_bytes=499_999, min_bytes=1_000_000, log_bytes=0, disk_bytes=40_000_000)
+    harness.space, unbuilt = little, harness.days()
+    assert harness.build()
+    assert harness.days() == unbuilt
+    same(harness)
+    harness.space = UNKNOWN_SPACE
+    all_right(harness)
+    harness.space = little
+    retention.set_keep_days(harness.writer, harness.websites[0].number, 20)
+    assert harness.build()
+    assert {day.state for day in harness.days().values()} == {rollup_state.KEPT}
 
 
 # --- a real server

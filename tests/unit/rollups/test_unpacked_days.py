@@ -3,6 +3,7 @@
 Each figure and list is read before and after the rows are deleted.
 """
 
+import contextlib
 import io
 import json
 import random
@@ -20,7 +21,7 @@ from tally.reports import event_list
 from tally.rollups import imported_sums, packed_days, repair, rollup_state, unpacked_days, verify
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
-from tally.storage.database import snapshot, transaction
+from tally.storage.database import open_database, snapshot, transaction
 from tally.storage.labels import Labels
 from tally.storage.sql import day_columns
 from tally.storage.sql.events import Place, Scope
@@ -308,6 +309,45 @@ def test_expired_days_are_deleted(harness: RollupHarness) -> None:
     for table in ("packed_day", "day_column"):
         assert harness.writer.execute(f"select count(*) from {table}").fetchone() == (0,)
     assert harness.stats(scope) == before
+
+
+def test_an_import_reads_the_visits_of_rows_that_it_puts_back(harness: RollupHarness) -> None:
+    """The background deletes the rows after the import has found them, and before it reads their visits."""
+    path = harness.path.with_name("lines.ndjson")
+    first_ms = DAY * DAY_MS + 5 * HOUR_MS
+    deleted: list[bool] = []
+
+    def imported(*times: int) -> None:
+        common = {"type": "pageview", "pathname": "/", "visitor": "a"}
+        path.write_text("".join(json.dumps(common | {"id": ts, "timestamp": ts}) + "\n" for ts in times))
+        with open_source(str(path)) as source:
+            import_events(harness.writer, 1, source, now_ms=harness.now_ms, sizes=Sizes(chunk_lines=1))
+
+    def delete(statement: str) -> None:
+        if deleted or not statement.startswith("/* visit_merge.any */") or f"day = {DAY} " not in statement:
+            return
+        with snapshot(harness.reader):
+            version = unpacked_days.compared_version(harness.reader, 1, DAY)
+        with contextlib.closing(open_database(harness.path, create=False)) as background, transaction(background):
+            deleted.append(unpacked_days.delete_rows(background, 1, DAY, version))
+
+    imported(first_ms)
+    harness.restart()
+    harness.build()
+    with transaction(harness.writer):
+        assert unpacked_days.reopen(harness.writer, 1, [DAY])
+    harness.writer.set_trace_callback(delete)
+    # With its first part an import reads visits in any case.
+    imported(harness.now_ms, first_ms + HOUR_MS // 4)
+    harness.writer.set_trace_callback(None)
+    assert deleted == [True]
+    (visitor,) = harness.reader.execute("select visitor from event where ts = ? and id > 5000", (first_ms,)).fetchone()
+    assert harness.reader.execute(
+        "select pageviews, duration_ms from visit where day = ? and visitor = ?", (DAY, visitor)
+    ).fetchall() == [(2, HOUR_MS // 4)]
+    harness.restart()
+    harness.build()
+    assert table_errors(harness.reader, 1) == []
 
 
 @pytest.mark.slow

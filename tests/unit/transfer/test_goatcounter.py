@@ -143,6 +143,16 @@ def test_a_dry_run_counts_as_the_import_does(imports: Imports) -> None:
     assert "skipped 1 duplicate, rejected 1 of 6 lines" in imports.errors
 
 
+def test_referrers_that_are_none_are_counted(imports: Imports) -> None:
+    referrers = ("about:blank", "https://a..b/", "www.reddit.com/r/x")
+    content = export([row(Session=text, Referrer=text, Referrer_scheme="h") for text in referrers])
+    for options in (["--dry-run"], []):
+        imports.take("goatcounter", content, *options)
+        assert "warnings: 2 without_referrer" in imports.errors
+    assert imports.list("referrer") == {"reddit.com": 1}
+    assert imports.totals()["pageviews"] == 3
+
+
 @pytest.mark.slow
 def test_many_unclosed_quotes_take_linear_time(imports: Imports) -> None:
     """Each line is looked at twice at most: with a search from every quote, this file would take hours."""

@@ -211,9 +211,11 @@ def test_imported_names_are_those_of_collected_events(
 
 def test_names_of_collected_events_stay() -> None:
     """An export that is imported again has them."""
-    browsers = {*user_agent.BROWSERS.values(), *(name for _, name in user_agent.NAMED_BROWSERS)}
+    browsers = {*user_agent.BROWSERS.values(), *user_agent.TELEVISIONS.values()}
+    browsers |= {name for _, name in (*user_agent.NAMED_BROWSERS, *user_agent.APPS)}
     assert {values.browser(name) for name in browsers} == browsers
-    systems = {*user_agent.SYSTEMS.values(), *(name for _, name in user_agent.NAMED_SYSTEMS)}
+    systems = {*user_agent.SYSTEMS.values(), *user_agent.TELEVISIONS}
+    systems |= {name for _, name in user_agent.NAMED_SYSTEMS}
     assert {values.system(name)[0] for name in systems} == systems
 
 

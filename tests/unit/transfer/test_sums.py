@@ -9,6 +9,7 @@ from typing import Any
 
 from analytics_server import main
 from tally.rollups import verify
+from tally.rollups.imported_sums import FIELD_NUMBERS
 from tally.rollups.rollup_state import IMPORTED, STALE
 from tally.rollups.traffic import traffic_of
 from tally.storage.database import connect_reader, open_database
@@ -537,6 +538,38 @@ def test_older_exports_of_plausible(imports: Imports) -> None:
     }
     (page,) = imports.site.data("exit-pages?" + RANGE)
     assert (page["value"], page["visits"]) == ("/pricing", 5)
+
+
+def of_bad_referrers(format: str, day: date) -> str | bytes:
+    """Return a file with 3 pageviews of "about:blank" and 2 of example.org."""
+    counts = (("about:blank", 3), ("www.example.org/a", 2))
+    if format == "plausible":
+        rows = "".join(f"{day},a,{text},{n}\n" for text, n in counts)
+        sources = f"date,source,referrer,pageviews\n{rows}"
+        return sums_files.archive({"imported_sources_20240326_20240404.csv": sources})
+    if format == "goatcounter":
+        refs = [{"id": n, "ref": text, "ref_scheme": "h"} for text, n in counts]
+        hits = [{"hour": f"{day}T09:00:00Z", "path_id": 1, "ref_id": n, "count": n} for _, n in counts]
+        of_files = {"paths": [{"id": 1, "path": "/"}], "refs": refs, "hit_stats": hits}
+        files = {f"{name}.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows) for name, rows in of_files.items()}
+        return sums_files.archive({"info.json": '{"export_version": "1.0"}', **files})
+    line = {"type": "imported_sum", "day": f"{day}", "field": "referrer"}
+    return "".join(f"{json.dumps(line | {'value': text, 'pageviews': n})}\n" for text, n in counts)
+
+
+@cases(("format", "day"), [("goatcounter", ALL[0]), ("plausible", ALL[1]), ("tally", ALL[2])])
+def test_referrers_that_are_none_are_counted(imports: Imports, format: str, day: date) -> None:
+    """They cost the value, not the figures."""
+    content = of_bad_referrers(format, day)
+    for options in (["--dry-run"], []):
+        imports.take(format, content, *options)
+        assert "warnings: 1 without_referrer" in imports.errors
+        assert "invalid_" not in imports.errors
+    stored = imports.sql(
+        "select text, pageviews from imported_sum join label on id = value"
+        f" where field = {FIELD_NUMBERS['referrer']} and day = {(day - date(1970, 1, 1)).days} order by pageviews"
+    )
+    assert stored == [("example.org", 2), ("", 3)]
 
 
 def test_rows_of_zeros_are_no_sums(imports: Imports) -> None:
