@@ -4,8 +4,8 @@ Values are arrays of numbers. A key contains the versions of its days (tally/rol
 version grows whenever its day changes, by a late event or an import, and a sum also grows with each new day. Of web
 vitals it contains the checksums of their columns. The readers' threads share the cache. It is bounded: the least
 recently used entries are evicted first, and entries that were not read for an hour expire, so that deleted data does
-not stay in memory. Entries contain counts, label numbers in the order of time, and values of event_data, but no visitors.
-Of a key only a digest is kept, since a filter may be 8 KB long.
+not stay in memory. Entries contain counts, label numbers in the order of time, and values of event_data, but no
+visitors. Of a key only a digest is kept, since a filter may be 8 KB long.
 
 Days are kept beside them under the same rules: of those that are not packed yet their events, with the random numbers
 that visitors have in the database for a day; of packed days in which ranges begin or end the columns that were read;
