@@ -323,7 +323,7 @@ create table visit (
   primary key (website, day, visitor, visit)
 ) strict, without rowid;
 
--- Web vitals events. Metrics in microseconds, cls in millionths (`stored` in tally/rollups/vitals_histogram.py); null
+-- Web vitals events. Metrics in microseconds, cls in millionths (`stored` in tally/rollups/web_vitals.py); null
 -- if not sent.
 create table web_vitals (
   website       integer not null,
@@ -430,7 +430,7 @@ create table rollup_block (
 -- 2 final.
 create table rollup_state (
   website          integer not null,
-  kind             integer not null,  -- 0 traffic, 1 histograms of web vitals, others: saved_goal of goal_day
+  kind             integer not null,  -- 0 traffic, others: saved_goal of goal_day
   level            integer not null,
   block            integer not null,
   state            integer not null check (state between 0 and 4),
@@ -492,23 +492,20 @@ create table day_column (
   primary key (website, field, day)
 ) strict;
 
--- Histograms of web vitals (tally/rollups/web_vitals.py) of all events, by device and by pathname, over quarter days
--- (level -1), days (0) and blocks of 8 and 64 days (3 and 6).
+-- What is left of web vitals whose events have expired, by device and by pathname (tally/rollups/vitals_histogram.py).
+-- label to count are columns, encoded as in day_column: a row for each metric and rounded value of a label. With rowids,
+-- as day_column.
 create table web_vitals_histogram (
-  website    integer not null,
-  breakdown  integer not null check (breakdown between 0 and 2),  -- 0 all events, 1 device, 2 pathname
-  level      integer not null check (level in (-1, 0, 3, 6)),
-  block      integer not null,
-  value      integer not null,                                    -- label of the device or pathname; 0 for all events
-  events     integer not null,
-  poor_lcp   integer not null,                                    -- number of values rated poor, as below
-  poor_inp   integer not null,
-  poor_fcp   integer not null,
-  poor_ttfb  integer not null,
-  poor_cls   integer not null,
-  cells      blob    not null,  -- encoded by `packed` in tally/rollups/vitals_histogram.py
-  primary key (website, breakdown, level, block, value)
-) strict, without rowid;
+  website  integer not null,
+  day      integer not null,
+  field    integer not null,  -- as in rollup
+  events   integer not null,  -- number of events with a metric
+  label    blob    not null,
+  metric   blob    not null,  -- 0 lcp, 1 inp, 2 fcp, 3 ttfb, 4 cls; 5: one value 0 for each event
+  value    blob    not null,
+  count    blob    not null,
+  primary key (website, day, field)
+) strict;
 
 -- The variant of each visitor in an experiment on a UTC day: that of the first assignment by ts and id, in whatever
 -- order assignments arrive (tally/rollups/experiments.py).

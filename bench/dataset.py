@@ -28,7 +28,7 @@ from tally.accounts.websites import add_website, all_websites
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, field_number
 from tally.ingest.event_ids import minute_of
 from tally.maintenance.compact import compact
-from tally.rollups import packed_days, packed_measurements, rollup_state, unpacked_days, web_vitals
+from tally.rollups import packed_days, packed_measurements, rollup_state, unpacked_days
 from tally.storage import database
 from tally.storage.bulk_insert import COLUMNS, marks
 from tally.storage.sql.day_columns import EXPERIMENTS, WEB_VITALS
@@ -263,7 +263,6 @@ def _unbuilt(connection: sqlite3.Connection) -> str:
     blocks = {(website, level, block) for website, level, block, state, _ in rows if level and state == 2}
     missing = len(_expected(days) - blocks)
     websites = {row[0] for row in rows}
-    histograms = [found for website in websites if (found := web_vitals.next_block(connection, website, now_ms))]
     end = rollup_state.first_not_final(now_ms)
     measured = [
         (source, found)
@@ -277,7 +276,6 @@ def _unbuilt(connection: sqlite3.Connection) -> str:
         (stale, "stale days"),
         (ended, "days that have ended"),
         (missing, "blocks of days"),
-        (histograms, "as the next blocks of histograms"),
         (unpacked, "as the next days by column"),
         (with_rows, "as the next days whose rows are deleted"),
         (measured, "as the next days of measurements by column"),

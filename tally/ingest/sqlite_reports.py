@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 from tally.events.dimensions import FIELDS
-from tally.events.validation import METRICS, TYPE_NAMES
+from tally.events.validation import TYPE_NAMES
 from tally.ingest import rejected_events
 from tally.ingest.realtime import Present, most_visited, read_snapshot
 from tally.ingest.store import Store
@@ -64,7 +64,7 @@ from tally.reports.report_engine import (
 )
 from tally.rollups import imported_sums
 from tally.rollups.traffic import Traffic, traffic_of
-from tally.rollups.vitals_histogram import from_stored, summary
+from tally.rollups.web_vitals import from_stored
 from tally.storage import value_limits
 from tally.storage.sql import events as statements
 from tally.timestamps import DAY_MS
@@ -237,12 +237,7 @@ class SqliteReports:
 
     async def vitals(self, scope: Scope, requester: Requester) -> dict[str, Summary]:
         """Return the summary of each web vital."""
-
-        def summaries(connection: sqlite3.Connection) -> dict[str, Summary]:
-            cells = web_vitals.overall(connection, scope, self.cache)
-            return {metric: summary(cells, metric) for metric in METRICS}
-
-        return await self._read(requester, summaries)
+        return await self._read(requester, lambda run: web_vitals.overall(run, scope, self.cache))
 
     async def vitals_by_value(
         self, scope: Scope, field: str, metric: str, limit: int, requester: Requester

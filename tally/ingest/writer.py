@@ -62,7 +62,6 @@ from tally.rollups import (
     rollup_state,
     totals,
     unpacked_days,
-    vitals_histogram,
     web_vitals,
 )
 from tally.storage import event_data, visit_rows
@@ -298,7 +297,7 @@ class _Group:
         if event.type in TRAFFIC:
             self._take_traffic(row)
         elif event.type == VITALS:
-            self._vitals.append((*self._place(row), *self._dimensions(row), *vitals_histogram.stored(event.vitals)))
+            self._vitals.append((*self._place(row), *self._dimensions(row), *web_vitals.stored(event.vitals)))
         elif event.type == HEATMAP and event.points and event.viewport_width:
             self._take_points(row)
         elif event.type == HEATMAP:
@@ -316,9 +315,7 @@ class _Group:
         insert(run, "writer", "event", self._events)
         if self._parts:
             event_data.add(run, self._parts)
-        if self._vitals:
-            insert(run, "writer", "web_vitals", self._vitals)
-            web_vitals.add(run, self._vitals)
+        insert(run, "writer", "web_vitals", self._vitals)
         insert(run, "writer", "experiment_event", self._ab)
         rows = [visit_rows.row_of(website, visitor, visit) for (website, visitor, _), visit in self.visits.items()]
         visit_rows.store(run, rows, self._joined)

@@ -31,7 +31,7 @@ _ROWS = 250
 _BATCHES = 4
 _PAGES = 64
 # A row of a page with clicks everywhere takes 100 KB and more.
-_LARGE_ROWS = {"heatmap_block": 5, "day_column": 5, "rollup_block": 50}
+_LARGE_ROWS = {"heatmap_block": 5, "day_column": 5, "rollup_block": 50, "web_vitals_histogram": 5}
 
 TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("event", ("ts", "id")),
@@ -43,7 +43,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("day_column", ("field", "day")),
     ("goal_day", ("saved_goal", "field", "day", "value")),
     ("web_vitals", ("ts", "id")),
-    ("web_vitals_histogram", ("breakdown", "level", "block", "value")),
+    ("web_vitals_histogram", ("day", "field")),
     ("experiment_event", ("ts", "id")),
     ("experiment_assignment", ("day", "experiment", "visitor")),
     ("experiment_conversion", ("day", "experiment", "visitor", "goal")),
@@ -79,7 +79,6 @@ _LABELS = (
     ("experiment_total", ("experiment", "variant", "goal")),
     ("heatmap_point", ("pathname",)),
     ("heatmap_count", ("pathname",)),  # and with it those of heatmap_block
-    ("web_vitals_histogram", ("value",)),
     ("goal_day", ("value",)),
     ("field_value", ("value",)),
 )
@@ -131,10 +130,8 @@ def delete_rows(connection: sqlite3.Connection, website: int) -> bool:
                 batches += 1
                 if batches == _BATCHES:
                     return True
-        # Which import wrote last, and its counter of repairs.
-        connection.execute(
-            "/* deletion.marks */ delete from meta where name in (?, ?)", (f"importing:{website}", f"repairs:{website}")
-        )
+        # Which import wrote last.
+        connection.execute("/* deletion.marks */ delete from meta where name = ?", (f"importing:{website}",))
     return batches > 0
 
 
@@ -208,6 +205,7 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
             yield statement, tuple(parameters)
         # Those of days whose events have expired; what blocks of days have is there or in columns.
         yield _KEPT_VALUES, (website,)
+        yield "/* deletion.histograms */ select label from web_vitals_histogram where website = ?", (website,)
 
 
 def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:

@@ -6,7 +6,8 @@ reports use only these and its totals; then its rows are deleted, some at a time
 After a crash the next step continues.
 
 Kept are totals by quarter of an hour, values of fields and entry and exit pages by whole UTC days, conversions of goals
-and heatmap bins. Deleted are the rows of _TABLES and the columns of packed days.
+and heatmap bins. Deleted are the rows of _TABLES and the columns of packed days; each transaction that deletes web
+vitals adds them to histograms (tally/rollups/vitals_histogram.py).
 """
 
 import sqlite3
@@ -15,6 +16,8 @@ from typing import NamedTuple
 from tally.rollups import packed_days, unpacked_days
 from tally.rollups.rollup_state import FINAL, FINAL_AFTER_MS, KEPT, ROWS_PER_STEP
 from tally.storage import event_data
+from tally.storage.bulk_insert import COLUMNS
+from tally.storage.sql.day_columns import WEB_VITALS
 from tally.timestamps import DAY_MS
 
 # A day is final 72 hours and a margin past its end; until then its rows are needed.
@@ -102,8 +105,7 @@ def expire(connection: sqlite3.Connection, website: int, default: int, deletion_
             " (website, kind, level, block, state, is_over, version)"
             " select ?, 0, 0, ?, ?, 1, 1 where exists (select 1 from rollup_state"
             " where website = ? and kind = 0 and level = 0 and block >= 0 and state = 3) or exists"
-            " (select 1 from web_vitals_histogram where website = ? and breakdown = 0 and level = 0"
-            " and block < ?) or exists"
+            " (select 1 from web_vitals_histogram where website = ? and day < ?) or exists"
             " (select 1 from experiment_total where website = ? and day < ?)",
             (website, end - 1, KEPT, website, website, end, website, end),
         )
@@ -128,18 +130,43 @@ def _oldest(connection: sqlite3.Connection, website: int, end: int) -> tuple[int
 
 def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
     """Delete some of the oldest rows of the days before `end`; return whether there were any."""
-    if packed_days.delete_before(connection, website, end):
+    packed = packed_days.oldest_before(connection, website, end)
+    if packed is not None:
+        if packed[0] == WEB_VITALS:
+            _keep_vitals(connection, website, packed[1])
+        packed_days.remove(connection, website, *packed)
         return True
     for table, column, key in _TABLES:
         old = connection.execute(
-            f"/* retention.old */ select {', '.join(key)} from {table} where website = ? and {column} < ?"
-            f" order by {column} limit ?",
+            f"/* retention.old */ select {', '.join(COLUMNS[table] if table == 'web_vitals' else key)} from {table}"
+            f" where website = ? and {column} < ? order by {column} limit ?",
             (website, end if column == "day" else end * DAY_MS, ROWS_PER_STEP),
         ).fetchall()
         if old:
             if table == "event":
                 event_data.delete(connection, old)
+            elif table == "web_vitals":
+                # numpy is imported with the first of them.
+                from tally.rollups import vitals_histogram
+
+                vitals_histogram.add_rows(connection, old)
             of_key = " and ".join(f"{name} = ?" for name in key)
-            connection.executemany(f"/* retention.delete */ delete from {table} where {of_key}", old)
+            connection.executemany(
+                f"/* retention.delete */ delete from {table} where {of_key}", [row[: len(key)] for row in old]
+            )
             return True
     return False
+
+
+def _keep_vitals(connection: sqlite3.Connection, website: int, day: int) -> None:
+    """Add the events of a packed day to its histograms, unless its columns are damaged."""
+    from tally.rollups import vitals_histogram
+    from tally.rollups.measurement_packing import unpacked
+
+    try:
+        columns = unpacked(connection, website, WEB_VITALS, day)
+    except sqlite3.DatabaseError as failure:
+        if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
+            raise
+        return
+    vitals_histogram.add(connection, website, day, columns.column)

@@ -40,7 +40,6 @@ from tally.rollups import (
     rollup_state,
     totals,
     unpacked_days,
-    web_vitals,
 )
 from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE
 from tally.storage.connections import Thread
@@ -294,18 +293,6 @@ class RollupBuilder:
         self._changed(website)
         return True
 
-    async def vitals(self, website: int, now: Now) -> bool:
-        """Build one block of the histograms of web vitals."""
-        found = await self._write(_begin_block, website, WEB_VITALS, web_vitals.next_block, now.wall_ms)
-        if found is None:
-            return False
-        for cut in (web_vitals.DEVICE, web_vitals.PATHNAME):
-            after: int | None = -1
-            while after is not None:
-                after = await self._write(web_vitals.merge, website, cut, *found, after)
-        await self._write(web_vitals.finish_block, website, *found)
-        return True
-
     async def heatmaps(self, website: int, now: Now) -> bool:
         """Pack some points."""
         # Checked before each step: today's points are packed only while there are many.
@@ -361,7 +348,6 @@ _KINDS: tuple[tuple[str, Step], ...] = (
     ("rows of packed days", RollupBuilder.delete_rows),
     ("columns of measurements", RollupBuilder.pack_measurements),
     ("goals", RollupBuilder.goals),
-    ("web vitals", RollupBuilder.vitals),
     ("heatmaps", RollupBuilder.heatmaps),
     ("retention", RollupBuilder.retention),
 )

@@ -20,7 +20,6 @@ from tally.rollups import (
     rollup_state,
     totals,
     unpacked_days,
-    web_vitals,
 )
 from tally.rollups.goal_days import Goal
 from tally.rollups.rollup_state import BLOCK_LEVEL, FINAL, KEPT, STALE
@@ -36,14 +35,6 @@ _NEXT_EVENT = (
     "/* verify.next_event */ select ts / 86400000 from event"
     " where website = ? and ts >= 86400000 * ? order by ts limit 1"
 )
-_NEXT_VITALS = (
-    "/* verify.next_vitals */ select ts / 86400000 from web_vitals"
-    " where website = ? and ts >= 86400000 * ? order by ts limit 1"
-)
-_NEXT_HISTOGRAM = (
-    "/* verify.next_histogram */ select block from web_vitals_histogram"
-    " where website = ? and breakdown = 0 and level = 0 and block >= ? order by block limit 1"
-)
 _NEXT_EXPERIMENT_EVENT = (
     "/* verify.next_experiment_event */ select ts / 86400000 from experiment_event where website = ?"
     " and ts >= 86400000 * ? order by ts limit 1"
@@ -54,11 +45,12 @@ _NEXT_EXPERIMENT_TOTAL = (
 )
 # Above every day.
 _LAST = 1 << 32
-HISTOGRAMS, EXPERIMENTS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
+EXPERIMENTS, HEATMAPS = "counts of experiments", "sums or counts of heatmaps"
 CONVERSIONS, COLUMNS = "conversions of goals", "columns"
 LOST_TRAFFIC = "columns of events without rows"
 LOST_MEASUREMENTS = "columns of web vitals or experiments without rows"
-LOST = (LOST_TRAFFIC, LOST_MEASUREMENTS)
+LOST_HISTOGRAMS = "histograms of web vitals whose events have expired"
+LOST = (LOST_TRAFFIC, LOST_MEASUREMENTS, LOST_HISTOGRAMS)
 """What is wrong with a day or block: values of `Verdict.fault`. Of what is LOST, only a backup has the content."""
 
 
@@ -105,12 +97,10 @@ def verdicts(connection: sqlite3.Connection, website: int, saved: Sequence[Goal]
             yield verdict
     row = connection.execute(*events.last_kept(website)).fetchone()
     last_kept = -1 if row is None else row[0]
-    for day in _days_measured(connection, website, day_columns.WEB_VITALS, _NEXT_VITALS, _NEXT_HISTOGRAM):
-        wrong = _vitals(connection, website, day, is_expired=day <= last_kept)
-        yield from (wrong,) if wrong else ()
-    for day in _days_measured(
-        connection, website, day_columns.EXPERIMENTS, _NEXT_EXPERIMENT_EVENT, _NEXT_EXPERIMENT_TOTAL
-    ):
+    yield from _vitals(connection, website)
+    packed = {day for day, _ in packed_measurements.days(connection, website, day_columns.EXPERIMENTS, 0, _LAST)}
+    counted = (_days_of(connection, of, website) for of in (_NEXT_EXPERIMENT_EVENT, _NEXT_EXPERIMENT_TOTAL))
+    for day in sorted(packed.union(*counted)):
         wrong = _experiments(connection, website, day) if day > last_kept else None
         yield from (wrong,) if wrong else ()
     yield from (Verdict(0, day, CONVERSIONS) for day in sorted(_goals(connection, website, saved, damaged)))
@@ -135,12 +125,6 @@ def _days_of(connection: sqlite3.Connection, statement: str, *place: int) -> Ite
     while row := connection.execute(statement, (*place, day + 1)).fetchone():
         day = row[0]
         yield day
-
-
-def _days_measured(connection: sqlite3.Connection, website: int, source: int, *tables: str) -> list[int]:
-    """Return the days that have columns or rows of a source of measurements, or what is counted from these."""
-    packed = {day for day, _ in packed_measurements.days(connection, website, source, 0, _LAST)}
-    return sorted(packed.union(*(_days_of(connection, statement, website) for statement in tables)))
 
 
 def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
@@ -197,19 +181,19 @@ def _is_counted(connection: sqlite3.Connection, website: int, day: int, goal: Go
     )
 
 
-def _vitals(connection: sqlite3.Connection, website: int, day: int, is_expired: bool) -> Verdict | None:
-    """Return what is wrong with the web vitals histograms of a day and of the blocks that begin with it."""
-    with snapshot(connection):
-        if not is_expired:
+def _vitals(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
+    """Yield what is wrong with the columns of web vitals, and with what is left of those that have expired."""
+    # numpy is imported with the first column that is read.
+    from tally.rollups import vitals_histogram
+
+    for day, _ in packed_measurements.days(connection, website, day_columns.WEB_VITALS, 0, _LAST):
+        with snapshot(connection):
             if not _can_show(connection, website, day, day_columns.WEB_VITALS):
-                return Verdict(0, day, LOST_MEASUREMENTS)
-            counted = web_vitals.count_day(connection, website, day)
-            if web_vitals.stored_day(connection, website, day) != counted:
-                return Verdict(0, day, HISTOGRAMS)
-        for level in web_vitals.LEVELS[1:]:
-            if not day & (1 << level) - 1 and not web_vitals.is_sum(connection, website, level, day >> level):
-                return Verdict(level, day >> level, HISTOGRAMS)
-    return None
+                yield Verdict(0, day, LOST_MEASUREMENTS)
+    for day, _ in vitals_histogram.days(connection, website, 0, _LAST):
+        with snapshot(connection):
+            if not vitals_histogram.is_correct(connection, website, day):
+                yield Verdict(0, day, LOST_HISTOGRAMS)
 
 
 def _experiments(connection: sqlite3.Connection, website: int, day: int) -> Verdict | None:

@@ -34,7 +34,7 @@ from tally.reports.web_vitals import Row as VitalsRow
 from tally.rollups.heatmap_grid import WIDTHS
 from tally.rollups.imported_sums import ImportedDays
 from tally.rollups.traffic import Traffic
-from tally.rollups.vitals_histogram import Summary
+from tally.rollups.web_vitals import Summary
 from tally.storage.connections import SERVER, Claim
 from tally.storage.sql.behaviour import STEP_FIELDS
 from tally.storage.sql.events import Place, Scope

@@ -25,7 +25,7 @@ from tally.events.dimensions import EVENT_NAME, FIELDS
 from tally.events.filters import Filter
 from tally.rollups import rollup_state
 from tally.rollups.rollup_state import ROWS_PER_STEP
-from tally.storage.sql.day_columns import WEB_VITALS
+from tally.storage.sql.day_columns import TRAFFIC
 
 MILLIONTHS = 1_000_000
 MAX_VALUE = 10**9
@@ -155,7 +155,7 @@ def _stored(connection: sqlite3.Connection, website: int) -> Iterator[int]:
         statement = (
             f"/* goal_days.stored */ select {column} from {table} where website = ? and {column} > ? order by 1 limit 1"
         )
-        goal = WEB_VITALS
+        goal = TRAFFIC
         while row := connection.execute(statement, (website, goal)).fetchone():
             goal = row[0]
             yield goal

@@ -135,16 +135,14 @@ def damaged(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
             yield website, day
 
 
-def delete_before(connection: sqlite3.Connection, website: int, end: int) -> bool:
-    """Delete the columns of a packed day before a day, the oldest of traffic first; return whether there was one."""
-    row = connection.execute(
+def oldest_before(connection: sqlite3.Connection, website: int, end: int) -> tuple[int, int] | None:
+    """Return the source and the day of the oldest columns before a day, those of traffic first."""
+    row: tuple[int, int] | None = connection.execute(
         "/* packed_days.oldest */ select source, day from packed_day where website = ? and day < ?"
         " order by source, day limit 1",
         (website, end),
     ).fetchone()
-    if row is not None:
-        remove(connection, website, *row)
-    return row is not None
+    return row
 
 
 def remove(connection: sqlite3.Connection, website: int, source: int, day: int) -> None:

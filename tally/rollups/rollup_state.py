@@ -16,9 +16,8 @@ The row of a block is inserted as OPEN when its building begins (`begin`), in th
 complete, and becomes FINAL at its end (`finish`). A day that becomes stale deletes the rows of the blocks above it
 (`invalidate`): one that was being built stays incomplete, as it does where the program was killed.
 
-That is the state of one kind, TRAFFIC. Others have rows of the same table: blocks of histograms of web vitals
-(WEB_VITALS, tally/rollups/web_vitals.py), and days on which the conversions of a saved goal are counted; their kind is
-the number of the goal (tally/rollups/goal_days.py).
+That is the state of one kind, TRAFFIC. Others have rows of the same table: days on which the conversions of a saved
+goal are counted; their kind is the number of the goal (tally/rollups/goal_days.py).
 
 `version` starts at 1 and increases with every change of a day's complete data, so that a cached sum over days is valid
 as long as the sum of their versions is the same. The row of a goal's day has the version that was counted.

@@ -187,8 +187,8 @@ class Example:
             data = {**data, "pages": pages}
         if step.query.path == "goals/report":
             data = figures_of_goals(data)
-        if step.query.path in COUNTS_ONLY:
-            data = COUNTS_ONLY[step.query.path](data)
+        if step.query.path == "experiments":
+            data = counts_of_experiments(data)
         self.assert_equal(about, data, expected.data)
         if step.query.path == "event-data":  # in Python True == 1
             self.assert_equal(about + " booleans", booleans(data), booleans(expected.data))
@@ -274,16 +274,6 @@ def expected_outcome(response: Any) -> tuple[Any, ...]:
     return response.status, response.accepted, response.rejected, response.errors
 
 
-def counts_of_vitals(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows without percentiles, which are approximate, and without two metrics that are never sent."""
-    rows = [{name: value for name, value in row.items() if name[0] != "p" or name == "poor"} for row in data]
-    order = ("lcp", "inp", "cls")
-    own = [row for row in rows if row.get("metric", "lcp") in order]
-    for row in own:
-        row.pop("unit", None)
-    return sorted(own, key=lambda row: order.index(row["metric"])) if data and "metric" in data[0] else own
-
-
 def counts_of_experiments(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the counts of each experiment, without its conclusions."""
     return [
@@ -296,9 +286,6 @@ def counts_of_experiments(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for one in data
     ]
-
-
-COUNTS_ONLY = {"vitals": counts_of_vitals, "experiments": counts_of_experiments}
 
 
 def figures_of_goals(data: list[dict[str, Any]]) -> list[dict[str, Any]]:

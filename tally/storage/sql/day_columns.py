@@ -196,14 +196,14 @@ def event_data(website: int, day: int, share: Share = EVERY_VISITOR) -> Query:
     )
 
 
-def measurement_column(website: int, source: int, day: int, column: str) -> Query:
-    """One JSON array: a column of the web vitals or experiment events of a UTC day by (ts, id); -1 for null."""
+def measurement_column(website: int, source: int, from_ms: int, to_ms: int, column: str) -> Query:
+    """One JSON array: a column of the rows of web vitals or experiments in [from, to) by (ts, id); -1 for null."""
     if column not in _MEASUREMENTS[source]:
         raise KeyError(column)
     return (
         f"/* day_columns.measurement_column */ select json_group_array(coalesce({column}, -1)) from (select {column}"
-        f" from {TABLES[source]} where website = ? and ts >= ? and ts < ? order by ts, id)",
-        [website, day * DAY_MS, (day + 1) * DAY_MS],
+        f" from main.{TABLES[source]} where website = ? and ts >= ? and ts < ? order by ts, id)",
+        [website, from_ms, to_ms],
     )
 
 

@@ -245,8 +245,7 @@ MAX_ROWS = {
     "finish": 1,
     "_begin_day": 97,
     "_finish_day": 97,
-    # tally/rollups/web_vitals.py's own are weighed by test_web_vitals.py.
-    "pack_end": 0,  # and tally/rollups/heatmaps.py's by test_heatmaps.py
+    "pack_end": 0,  # tally/rollups/heatmaps.py's own are weighed by test_heatmaps.py
     **dict.fromkeys(("next_day", "next_open_day"), 0),
     # tally/rollups/goal_days.py: no goal is saved here
     "delete_others": ROWS_PER_STEP,

@@ -46,7 +46,6 @@ from tally.rollups import (
     rollup_state,
     totals,
     unpacked_days,
-    web_vitals,
 )
 from tally.rollups.traffic import traffic_of
 from tally.settings import Settings
@@ -107,7 +106,7 @@ GROWING = {
     r" AND goal=\?)?)\)",
     "experiment_total": r"PRIMARY KEY \(website=\? AND day",
     # A table without a condition on its last columns holds few rows for each day or block.
-    "web_vitals_histogram": r"PRIMARY KEY \(website=\? AND breakdown=\? AND level=\?(?: AND block[<>=]\??|\))",
+    "web_vitals_histogram": r"(?:COVERING )?INDEX sqlite_autoindex_web_vitals_histogram_1 \(website=\?",
     "rejected_event": r"PRIMARY KEY \(website=\? AND quarter(?:[<>=]|=\? AND reason=\?\))",
     "rejected_sample": r"PRIMARY KEY \(website=\?(?:\)| AND reason=\?)",
     "event_data_part": r"INTEGER PRIMARY KEY \(rowid[<>=]",
@@ -319,14 +318,10 @@ async def run_definitions(app: App, key: str, website: str) -> None:
 
 
 def repair_measurements(app: App, statement_log: "StatementLog", website: int, day: int) -> None:
-    """Repair a day of web vitals, heatmaps and experiments, and run the repairs with the trace callback set."""
+    """Repair a day of heatmaps and experiments, and run the repairs with the trace callback set."""
     connection = open_database(app.db, create=False)
-    wrong = "insert or replace into web_vitals_histogram values (?, 1, 0, ?, 9999, 1, 0, 0, 0, 0, 0, ?)"
-    connection.execute(wrong, (website, day, b"00"))
     connection.execute("insert into heatmap_count values (?, 0, ?, 9999, 1, 0, 0, 0, 0, 0)", (website, day))
     statement_log.trace(connection)
-    web_vitals.repair(connection, website, 0, day)
-    web_vitals.repair(connection, website, 3, day >> 3)
     packed_days.invalidate(connection, website, day)
     with snapshot(connection):
         unpacked_days.hide(connection)
@@ -738,7 +733,7 @@ def test_read_statements_run_with_and_without_filters(statement_log: StatementLo
     }
     assert filtered == {
         "events.events",
-        *("measurements.vitals", "measurements.vitals_of", "measurements.vital_ranks", "measurements.counts"),
+        "measurements.counts",
     }
 
 

@@ -312,9 +312,6 @@ SCOPED: dict[str, Callable[[Scope], Query]] = {
 }
 # Statements of measurements (tally/storage/sql/measurements.py), under the same rules.
 MEASURED: dict[str, Callable[[Scope], Query]] = {
-    "vitals": measurements_statements.vitals,
-    "vitals_of": lambda scope: measurements_statements.vitals_of(scope, "os", "lcp", [1]),
-    "vital_ranks": lambda scope: measurements_statements.vital_ranks(scope, "os", "lcp", 1.0),
     "trials_of": measurements_statements.trials_of,
 }
 OTHERS: dict[str, Query] = {
