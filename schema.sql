@@ -323,7 +323,7 @@ create table visit (
   primary key (website, day, visitor, visit)
 ) strict, without rowid;
 
--- Web vitals events. Metrics in microseconds, cls in millionths (`stored` in tally/rollups/vitals_histogram.py); null
+-- Web vitals events. Metrics in microseconds, cls in millionths (`stored` in tally/rollups/web_vitals.py); null
 -- if not sent.
 create table web_vitals (
   website       integer not null,
@@ -411,27 +411,14 @@ create table total_15m (
   primary key (website, quarter)
 ) strict, without rowid;
 
--- Counts by value of each field over days, for top lists (tally/rollups/field_values.py). field 100 is event_name, of
--- events and app events only; its value 0 counts all traffic. Dimensions that are columns of visit are here once their
--- day is final; entry and exit pages are in rollup_block.
-create table rollup (
-  website    integer not null,
-  field      integer not null check (field between 0 and 100),
-  day        integer not null,
-  value      integer not null,
-  visitors   integer not null,
-  pageviews  integer not null,
-  events     integer not null,
-  primary key (website, field, day, value)
-) strict, without rowid;
-
--- The same over blocks of 4 to 256 days (levels 2 to 8), as arrays of up to CHUNK values in ascending order, encoded by
--- `encoded` in tally/rollups/value_blocks.py. Also the figures of visits by entry page (field 105) and exit page (106),
--- over these blocks and single final days (level 0); value 0: visits without a pageview. With rowids, as day_column.
+-- Counts by value of each field, as arrays of up to CHUNK values in ascending order, encoded by `encoded` in
+-- tally/rollups/value_blocks.py: over blocks of 32 final days (level 5), and over single days whose events have expired
+-- (level 0). field 100 is event_name, of events and app events only; 105 and 106 are the figures of visits by entry page
+-- and exit page; value 0: visits without a pageview. With rowids, as day_column.
 create table rollup_block (
   website      integer not null,
   field        integer not null check (field between 0 and 106),
-  level        integer not null check (level between 0 and 8),
+  level        integer not null check (level in (0, 5)),
   block        integer not null,
   first_value  integer not null,
   content      blob    not null,
@@ -443,11 +430,11 @@ create table rollup_block (
 -- 2 final.
 create table rollup_state (
   website          integer not null,
-  kind             integer not null,  -- 0 traffic, 1 histograms of web vitals, others: saved_goal of goal_day
+  kind             integer not null,  -- 0 traffic, others: saved_goal of goal_day
   level            integer not null,
   block            integer not null,
   state            integer not null check (state between 0 and 4),
-  rolled_up_to_ms  integer not null,  -- of an open day: events before this time are in rollup
+  is_over          integer not null check (is_over in (0, 1)),  -- of a day: it has ended, and each late event changes version
   version          integer not null,  -- of a day: increases with every change of complete data; of a goal: as counted
   primary key (website, kind, level, block)
 ) strict, without rowid;
@@ -457,39 +444,6 @@ create index rollup_state_unfinished on rollup_state (website, block) where kind
 
 -- For days of imported sums: where website = ? and kind = 0 and level = 0 and state = 4
 create index rollup_state_imported on rollup_state (website, block) where kind = 0 and level = 0 and state = 4;
-
--- Visitors of an open day whose events are in rollup, with the values of one event of each. With the next table it
--- decides whether a visitor is new to a value (tally/storage/visitor_values.py).
-create table open_day_visitor (
-  website       integer not null,
-  day           integer not null,
-  visitor       integer not null,
-  pathname      integer not null,
-  country       integer not null,
-  browser       integer not null,
-  os            integer not null,
-  device        integer not null,
-  language      integer not null,
-  hostname      integer not null,
-  platform      integer not null,
-  app_version   integer not null,
-  os_version    integer not null,
-  browser_version  integer not null,
-  region        integer not null,
-  city          integer not null,
-  event_name    integer not null,
-  primary key (website, day, visitor)
-) strict, without rowid;
-
--- Values of such a visitor that differ from those in open_day_visitor. field: as in rollup.
-create table open_day_visitor_value (
-  website  integer not null,
-  day      integer not null,
-  visitor  integer not null,
-  field    integer not null check (field between 0 and 100),
-  value    integer not null,
-  primary key (website, day, visitor, field, value)
-) strict, without rowid;
 
 -- Conversions of saved goals on final days (tally/rollups/goal_days.py), by value of each dimension. field 100 with value
 -- 0: all conversions of the day. saved_goal: a number that follows from what the goal counts.
@@ -538,23 +492,20 @@ create table day_column (
   primary key (website, field, day)
 ) strict;
 
--- Histograms of web vitals (tally/rollups/web_vitals.py) of all events, by device and by pathname, over quarter days
--- (level -1), days (0) and blocks of 8 and 64 days (3 and 6).
+-- What is left of web vitals whose events have expired, by device and by pathname (tally/rollups/vitals_histogram.py).
+-- label to count are columns, encoded as in day_column: a row for each metric and rounded value of a label. With rowids,
+-- as day_column.
 create table web_vitals_histogram (
-  website    integer not null,
-  breakdown  integer not null check (breakdown between 0 and 2),  -- 0 all events, 1 device, 2 pathname
-  level      integer not null check (level in (-1, 0, 3, 6)),
-  block      integer not null,
-  value      integer not null,                                    -- label of the device or pathname; 0 for all events
-  events     integer not null,
-  poor_lcp   integer not null,                                    -- number of values rated poor, as below
-  poor_inp   integer not null,
-  poor_fcp   integer not null,
-  poor_ttfb  integer not null,
-  poor_cls   integer not null,
-  cells      blob    not null,  -- encoded by `packed` in tally/rollups/vitals_histogram.py
-  primary key (website, breakdown, level, block, value)
-) strict, without rowid;
+  website  integer not null,
+  day      integer not null,
+  field    integer not null,  -- as in rollup
+  events   integer not null,  -- number of events with a metric
+  label    blob    not null,
+  metric   blob    not null,  -- 0 lcp, 1 inp, 2 fcp, 3 ttfb, 4 cls; 5: one value 0 for each event
+  value    blob    not null,
+  count    blob    not null,
+  primary key (website, day, field)
+) strict;
 
 -- The variant of each visitor in an experiment on a UTC day: that of the first assignment by ts and id, in whatever
 -- order assignments arrive (tally/rollups/experiments.py).

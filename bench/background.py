@@ -93,7 +93,7 @@ def _run(report: Connection, work: Callable[..., Outcome], stop: Event, *argumen
 def fill_today(port: int, data_set: DataSet) -> None:
     """Send events until today has those of a whole day of the data set, whatever time it is.
 
-    Their times are spread over the day until now. Returns when they are rolled up.
+    Their times are spread over the day until now. Returns when everything is built.
     """
     now_ms = time.time_ns() // 1_000_000
     midnight_ms = now_ms // DAY_MS * DAY_MS

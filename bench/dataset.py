@@ -27,7 +27,7 @@ from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website, all_websites
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, field_number
 from tally.maintenance.compact import compact
-from tally.rollups import packed_days, packed_measurements, rollup_state, unpacked_days, web_vitals
+from tally.rollups import packed_days, packed_measurements, rollup_state, unpacked_days
 from tally.sqlite.event_ids import minute_of
 from tally.storage import database
 from tally.storage.bulk_insert import COLUMNS, marks
@@ -45,9 +45,6 @@ EVENT_ID_MS = 72 * 3_600_000
 _POLL_S = 0.5
 # A step takes about a second, more on a busy machine.
 MAX_IDLE_S = 300.0
-# Events that are not rolled up after this time are a backlog: 10 s (ROLL_UP_AFTER_MS of tally/rollups/field_values.py),
-# the pause and the duration of a step.
-BEHIND_MS = 60_000
 
 
 class DataSet(NamedTuple):
@@ -256,17 +253,16 @@ def wait_until_built(db: Path) -> None:
 def _unbuilt(connection: sqlite3.Connection) -> str:
     """Return what is not built yet, "" if everything is."""
     now_ms = time.time_ns() // 1_000_000
-    statement = (
-        "/* dataset.built */ select website, level, block, state, rolled_up_to_ms from rollup_state where kind = 0"
-    )
+    statement = "/* dataset.built */ select website, level, block, state, is_over from rollup_state where kind = 0"
     rows = connection.execute(statement).fetchall()
-    days = [(website, day, state, folded) for website, level, day, state, folded in rows if level == 0]
-    stale = sum(state == 0 for _, _, state, _ in days)
-    behind = sum(_is_late(connection, *day, now_ms - BEHIND_MS) for day in days)
+    days = [(website, day, state) for website, level, day, state, _ in rows if level == 0]
+    stale = sum(state == 0 for _, _, state in days)
+    ended = sum(
+        level == 0 and state == 1 and not is_over and day < now_ms // DAY_MS for _, level, day, state, is_over in rows
+    )
     blocks = {(website, level, block) for website, level, block, state, _ in rows if level and state == 2}
     missing = len(_expected(days) - blocks)
     websites = {row[0] for row in rows}
-    histograms = [found for website in websites if (found := web_vitals.next_block(connection, website, now_ms))]
     end = rollup_state.first_not_final(now_ms)
     measured = [
         (source, found)
@@ -278,9 +274,8 @@ def _unbuilt(connection: sqlite3.Connection) -> str:
     with_rows = [found for website in websites if (found := unpacked_days.next_day(connection, website))]
     parts = (
         (stale, "stale days"),
-        (behind, "days to roll up"),
+        (ended, "days that have ended"),
         (missing, "blocks of days"),
-        (histograms, "as the next blocks of histograms"),
         (unpacked, "as the next days by column"),
         (with_rows, "as the next days whose rows are deleted"),
         (measured, "as the next days of measurements by column"),
@@ -288,22 +283,11 @@ def _unbuilt(connection: sqlite3.Connection) -> str:
     return ", ".join(f"{how} {what}" for how, what in parts if how)
 
 
-def _is_late(connection: sqlite3.Connection, website: int, day: int, state: int, folded_ms: int, until_ms: int) -> bool:
-    """Return whether an open day has events that should be rolled up; without new events its time does not advance."""
-    end_ms = min((day + 1) * DAY_MS, until_ms)
-    statement = "/* dataset.behind */ select 1 from event where website = ? and ts >= ? and ts < ? limit 1"
-    return (
-        state == 1
-        and folded_ms < end_ms
-        and (end_ms < until_ms or connection.execute(statement, (website, folded_ms, end_ms)).fetchone() is not None)
-    )
-
-
-def _expected(days: list[tuple[int, int, int, int]]) -> set[tuple[int, int, int]]:
+def _expected(days: list[tuple[int, int, int]]) -> set[tuple[int, int, int]]:
     """Return the blocks (website, level, number) before the first unfinished day of their website."""
     expected = set()
     for website in {day[0] for day in days}:
-        own = [(day, state) for of, day, state, _ in days if of == website]
+        own = [(day, state) for of, day, state in days if of == website]
         ready = min((day for day, state in own if state < 2), default=max(own)[0] + 1)
         expected |= {
             (website, level, day >> level)

@@ -22,7 +22,7 @@ from tally.storage.sql.day_columns import EXPERIMENTS, TABLES, WEB_VITALS
 # Targets: p95 in seconds, bytes per event.
 MAX_P95_S = 0.05
 VITALS_BYTES, POINT_BYTES = 100, 10
-# Not answered from histograms; half of the events. The targets are those of FILTERS in bench/reads.py.
+# Half of the events. The targets are those of FILTERS in bench/reads.py.
 _FILTERED = "vitals by pathname, one device"
 _FILTERED_S = (0.12, 0.5, 6.0)
 # The page with the most views, and one with few.

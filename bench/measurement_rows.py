@@ -32,7 +32,7 @@ from tally.events.dimensions import FIELDS
 from tally.events.sessions import LOW_BITS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
 
-# Medians of an average website in stored units (tally/rollups/vitals_histogram.py), and how many of a thousand events
+# Medians of an average website in stored units (tally/rollups/web_vitals.py), and how many of a thousand events
 # have the metric.
 _MEDIANS = {"lcp": 1_900_000, "inp": 96_000, "fcp": 1_300_000, "ttfb": 450_000, "cls": 30_000}
 _REPORTED = {"lcp": 930, "inp": 620, "fcp": 980, "ttfb": 990, "cls": 940}

@@ -1,7 +1,7 @@
 """Adds measurements to the data set: web vitals, experiments and heatmap points, as the server writes them.
 
-They are written into a copy of the data set, day by day, by the product's own functions that update histograms and
-counts; HTTP would take hours. The server builds the rest in the background. The copy has a marker file of its own and
+They are written into a copy of the data set, day by day, with the product's own functions that update counts; HTTP
+would take hours. The server builds the rest in the background. The copy has a marker file of its own and
 is reused like the data set.
 """
 
@@ -20,7 +20,7 @@ from report import progress
 from traffic import DAY_MS
 
 from tally.events.validation import AB_ASSIGN
-from tally.rollups import experiments, web_vitals
+from tally.rollups import experiments
 from tally.storage import database
 from tally.storage.bulk_insert import marks
 
@@ -99,7 +99,6 @@ def _with_ids(connection: sqlite3.Connection, rows: list[Row]) -> list[Row]:
 def _write_vitals(connection: sqlite3.Connection, drawn: list[Row]) -> None:
     rows = _with_ids(connection, drawn)
     connection.executemany(f"/* measurements.vitals */ insert into web_vitals values {marks(len(rows[0]), 1)}", rows)
-    web_vitals.add(connection, rows)
 
 
 def _write_experiments(connection: sqlite3.Connection, day: int, drawn: list[Row]) -> None:

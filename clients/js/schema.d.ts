@@ -456,6 +456,7 @@ export interface VitalsMeta {
   by: "pathname" | "device" | "day" | null;
   metric: "lcp" | "inp" | "fcp" | "ttfb" | "cls" | null;
   limit: number | null;
+  /** Of percentiles; 0 where they are exact. */
   relative_error: number;
   thresholds: Record<
     string,
@@ -1501,7 +1502,7 @@ export interface ReadOperations {
   listEvents(websiteId: string, parameters?: ListEventsParameters): Promise<EventsAnswer>;
   /** Realtime visitors. Visitors with a traffic event in the last 300 seconds, each on the page of its visit's latest pageview; at most 100 pages. Takes no parameters, filters included. */
   getRealtime(websiteId: string): Promise<RealtimeAnswer>;
-  /** Web vitals. Percentiles of each metric, and how many of its values are good, need improvement, or are poor by the published thresholds. By `pathname` or `device`: the values of one `metric`, those with the most poor values first, then with the most events; events without a value are not listed. By `day`: each UTC day of the range, in any `tz`. Percentiles are nearest ranks with a relative error of at most 2 %; below 1 ms (0.001 of cls) they are reported as 0. Counts and shares are exact. Filters other than by pathname alone or by device alone are computed from raw events and take longer. */
+  /** Web vitals. Percentiles of each metric, and how many of its values are good, need improvement, or are poor by the published thresholds. By `pathname` or `device`: the values of one `metric`, those with the most poor values first, then with the most events; events without a value are not listed. By `day`: each UTC day of the range, in any `tz`. All figures are exact; percentiles are nearest ranks. Where the range has days whose events have expired, `relative_error` is 0.02: their percentiles have a relative error of at most 2 %. Such a range has whole UTC days, and its filters, with `by`, are about pathname alone or device alone. */
   getVitals(websiteId: string, parameters?: GetVitalsParameters): Promise<VitalsAnswer>;
   /** Experiments. For each experiment the visitors assigned to each variant, whether they were split as evenly as chance allows, and for each goal the visitors who converted, with the statistics to judge them. A visitor is unique per UTC day. The first assignment of the day counts; a conversion counts once per visitor and goal, for the variant of that visitor. Filters apply to the assignment, not to the conversion. Variants are compared with the baseline: the one named control, original, baseline or off, otherwise the first by name. `p_value` is for one look planned beforehand (two-sided z-test, pooled), `p_value_any_time` for looking at any time (mixture sequential probability ratio test, at the end of each day of the range); both are corrected for several variants (Holm). Rates and lift are in percent, intervals are Wilson's at 95 %. At most 100 experiments are returned, each with at most 20 variants and 20 goals: those with the most visitors. `meta.omitted` counts the others. If these have more than 200,000 counts in the range (the visitors of a variant, or of its goal, on one day are one count), fewer experiments are returned. */
   getExperiments(websiteId: string, parameters?: GetExperimentsParameters): Promise<ExperimentsAnswer>;

@@ -1,6 +1,6 @@
 """Reports about measurements: web vitals, experiments and heatmaps.
 
-The engine returns exact counts. Percentiles of web vitals are off by RELATIVE_ERROR at most, which `meta` repeats.
+The engine returns exact figures, but for percentiles of web vitals that have expired: `meta` has their relative error.
 p-values are not rounded; rates are in percent with two decimals, shares and lifts with one.
 """
 
@@ -17,7 +17,6 @@ from tally.events.dimensions import FIELDS
 from tally.events.urls import MAX_PATH_CHARACTERS, normal_path
 from tally.events.validation import METRICS
 from tally.reports import significance
-from tally.rollups.vitals_histogram import RELATIVE_ERROR
 from tally.rounding import ratio
 from tally.timeranges import Range
 from tally.timestamps import DAY_MS, iso
@@ -53,25 +52,25 @@ async def vitals(api: ReadApi, request: ReportRequest[VitalsParameters]) -> Answ
     own, scope = request.parameters, request.scope
     if own.by == "day" and scope.to_ms - scope.from_ms > _MAX_DAYS * DAY_MS:
         raise params.invalid("by", f"by=day takes a range of at most {_MAX_DAYS:,} days.")
-    rows: list[tuple[Any, ...]]
+    found: list[tuple[tuple[Any, ...], Summary]]
     if own.by == "day":
         days = await api.reports.vitals_by_day(scope, own.metric, request.requester)
-        columns, rows = VITALS_DAY_COLUMNS, [(iso(begin_ms), *_summary(of)) for begin_ms, of in days]
+        columns, found = VITALS_DAY_COLUMNS, [((iso(begin_ms),), of) for begin_ms, of in days]
     elif own.by:
-        found = await api.reports.vitals_by_value(scope, own.by, own.metric, own.limit, request.requester)
-        columns, rows = VITALS_VALUE_COLUMNS, [(row.value, row.events, *_summary(row.summary)) for row in found]
+        values = await api.reports.vitals_by_value(scope, own.by, own.metric, own.limit, request.requester)
+        columns, found = VITALS_VALUE_COLUMNS, [((row.value, row.events), row.summary) for row in values]
     else:
         metrics = await api.reports.vitals(scope, request.requester)
         columns = VITALS_COLUMNS
-        rows = [(name, "" if name == "cls" else "ms", *_summary(of)) for name, of in metrics.items()]
+        found = [((name, "" if name == "cls" else "ms"), of) for name, of in metrics.items()]
     meta = request.meta() | {
         "by": own.by or None,
         "metric": own.metric if own.by else None,
         "limit": own.limit if own.by in ("pathname", "device") else None,
-        "relative_error": RELATIVE_ERROR,
+        "relative_error": max((of.relative_error for _, of in found), default=0),
         "thresholds": {name: {"good": good, "poor": poor} for name, (good, poor) in THRESHOLDS.items()},
     }
-    return Answer(meta, rows, columns=columns)
+    return Answer(meta, [(*names, *_summary(of)) for names, of in found], columns=columns)
 
 
 def _summary(of: Summary) -> tuple[Any, ...]:

@@ -35,8 +35,8 @@ from tally.maintenance import backup as backup_module
 from tally.maintenance import restore as restore_module
 from tally.maintenance import retention
 from tally.maintenance.compact import compact, free_pages
-from tally.rollups.repair import invalidate
-from tally.rollups.verify import LOST, Verdict, verdicts
+from tally.maintenance.repair import invalidate
+from tally.maintenance.verify import LOST, Verdict, verdicts
 from tally.rounding import counted
 from tally.settings import Settings, backup_url, path_of
 from tally.storage.database import Connection, open_unchanged, transaction

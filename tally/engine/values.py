@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from tally.events.dimensions import FIELDS, PAGES, VISIT_FIELDS
+from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
 from tally.timestamps import DAY_MS
 
@@ -70,16 +70,6 @@ class Scope(NamedTuple):
     to_ms: int
     filters: tuple[Filter, ...] = ()
     whole_days: tuple[int, int] | None = None
-
-    @property
-    def of_visits(self) -> tuple[Filter, ...]:
-        """Return the filters on fields in which all events of a visit have the same value."""
-        return tuple(filter for filter in self.filters if filter.field in VISIT_FIELDS)
-
-    @property
-    def of_events(self) -> tuple[Filter, ...]:
-        """Return the other filters."""
-        return tuple(filter for filter in self.filters if filter.field not in VISIT_FIELDS)
 
     @property
     def day(self) -> int:
@@ -352,13 +342,17 @@ VITALS_PERCENTILES = (50, 75, 95)
 
 
 class Summary(NamedTuple):
-    """A metric's number of values, its VITALS_PERCENTILES (None without values), and how many have each rating."""
+    """A metric's number of values, its VITALS_PERCENTILES (None without values), and how many have each rating.
+
+    relative_error: of the percentiles, 0 where they are exact.
+    """
 
     samples: int
     percentiles: tuple[float | None, ...]
     good: int
     middling: int
     poor: int
+    relative_error: float
 
 
 class VitalsRow(NamedTuple):

@@ -22,7 +22,7 @@ from tally.events.dimensions import ACQUISITION
 # With another gap, these change too: the check of `visit` in schema.sql (a visitor has at most 48 visits a day,
 # numbered from 0), which in older files needs a migration that makes the table anew; the texts with "30 minutes" in
 # static/messages, static/openapi.yaml and docs; and the models of tests/model/reference.py and
-# tests/support/memory_reports.py.
+# tests/support/memory_engine.py.
 VISIT_GAP_MS = 30 * 60 * 1000
 
 

@@ -19,12 +19,11 @@ from typing import NamedTuple
 
 from tally.accounts.websites import secure_delete
 from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
-from tally.rollups.field_values import PAGE_NUMBERS
 from tally.storage import event_data
 from tally.storage.database import interrupted_when
 from tally.storage.labels import Labels
 from tally.storage.sql import day_columns
-from tally.storage.sql.day_columns import EXPERIMENTS, WEB_VITALS
+from tally.storage.sql.day_columns import EXPERIMENTS, TRAFFIC, WEB_VITALS
 
 # A step takes 2 to 4 ms of a processor, and a collect request waits for the writer meanwhile. These are amounts, not a
 # time: a step deletes as much on a machine that is busy otherwise.
@@ -32,14 +31,11 @@ _ROWS = 250
 _BATCHES = 4
 _PAGES = 64
 # A row of a page with clicks everywhere takes 100 KB and more.
-_LARGE_ROWS = {"heatmap_block": 5, "day_column": 5, "rollup_block": 50}
+_LARGE_ROWS = {"heatmap_block": 5, "day_column": 5, "rollup_block": 50, "web_vitals_histogram": 5}
 
 TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("event", ("ts", "id")),
     ("visit", ("day", "visitor", "visit")),
-    ("open_day_visitor", ("day", "visitor")),
-    ("open_day_visitor_value", ("day", "visitor", "field", "value")),
-    ("rollup", ("field", "day", "value")),
     ("rollup_block", ("field", "level", "block", "first_value")),
     ("total_15m", ("quarter",)),
     ("rollup_state", ("kind", "level", "block")),
@@ -47,7 +43,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("day_column", ("field", "day")),
     ("goal_day", ("saved_goal", "field", "day", "value")),
     ("web_vitals", ("ts", "id")),
-    ("web_vitals_histogram", ("breakdown", "level", "block", "value")),
+    ("web_vitals_histogram", ("day", "field")),
     ("experiment_event", ("ts", "id")),
     ("experiment_assignment", ("day", "experiment", "visitor")),
     ("experiment_conversion", ("day", "experiment", "visitor", "goal")),
@@ -83,21 +79,22 @@ _LABELS = (
     ("experiment_total", ("experiment", "variant", "goal")),
     ("heatmap_point", ("pathname",)),
     ("heatmap_count", ("pathname",)),  # and with it those of heatmap_block
-    ("web_vitals_histogram", ("value",)),
     ("goal_day", ("value",)),
     ("field_value", ("value",)),
-    ("rollup", ("value",)),  # and with it those of rollup_block, but for pages: _PAGE_ARRAYS
 )
 """Where numbers of labels are; a table that rows are moved from stands before those they move to."""
 _IN_COLUMNS = tuple(
     (source, name)
-    for source, more in ((WEB_VITALS, ()), (EXPERIMENTS, ("experiment", "variant", "goal")))
+    for source, more in (
+        (TRAFFIC, ("event_name",)),
+        (WEB_VITALS, ()),
+        (EXPERIMENTS, ("experiment", "variant", "goal")),
+    )
     for name in (*FIELDS, *more)
 )
-"""The columns of packed days whose labels may be nowhere else: those of traffic are in rollup."""
-_PAGE_ARRAYS = (
-    "/* deletion.pages */ select content, field, first_value from rollup_block"
-    " where website = ? and field = ? and level = 0"
+"""The columns of packed days; entry and exit pages of a day are paths of it."""
+_KEPT_VALUES = (
+    "/* deletion.kept_values */ select content, field, first_value from rollup_block where website = ? and level = 0"
 )
 
 
@@ -133,10 +130,8 @@ def delete_rows(connection: sqlite3.Connection, website: int) -> bool:
                 batches += 1
                 if batches == _BATCHES:
                     return True
-        # Which import wrote last, and its counter of repairs.
-        connection.execute(
-            "/* deletion.marks */ delete from meta where name in (?, ?)", (f"importing:{website}", f"repairs:{website}")
-        )
+        # Which import wrote last.
+        connection.execute("/* deletion.marks */ delete from meta where name = ?", (f"importing:{website}",))
     return batches > 0
 
 
@@ -146,9 +141,10 @@ def delete_rows(connection: sqlite3.Connection, website: int) -> bool:
 class LabelScan:
     """Finds the labels that any row of any website has, in steps, each a statement with its own snapshot.
 
-    Between two steps rows may move: from events to rollups, from points to packed ones. No label is missed: `_uses`
-    reads the table from which rows move before the one to which they move, and labels of rows that arrive later are
-    recorded (`watch_labels`). Once `is_over` returns true, a step raises sqlite3.OperationalError.
+    Between two steps rows may move: from events to columns, and from there to kept values, from points to packed ones.
+    No label is missed: `_uses` reads the table from which rows move before the one to which they move, and labels of
+    rows that arrive later are recorded (`watch_labels`). Once `is_over` returns true, a step raises
+    sqlite3.OperationalError.
     """
 
     def __init__(self, connection: sqlite3.Connection, is_over: Callable[[], bool]) -> None:
@@ -172,7 +168,7 @@ class LabelScan:
         return bool(statement)
 
     def _labels_of(self, content: bytes, field: int | None = None, first_value: int = 0) -> Sequence[int]:
-        """Return the labels in an array of pages, or without a field in a column; all labels where it is damaged."""
+        """Return the labels in an array of values, or without a field in a column; all labels where it is damaged."""
         # numpy is imported with the first day that has either.
         from tally.rollups.value_blocks import decoded
         from tally.storage.day_columns import labels_in
@@ -204,12 +200,12 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
         for table, columns in _LABELS:
             for column in columns:
                 yield f"/* deletion.used */ select distinct {column} from {table} where website = ?", (website,)
-        # Those of days without rows: the label of a page whose events were deleted on the next day may be nowhere else.
-        for field in PAGE_NUMBERS:
-            yield _PAGE_ARRAYS, (website, field)
         for source, name in _IN_COLUMNS:
             statement, parameters = day_columns.labels_of(website, source, name)
             yield statement, tuple(parameters)
+        # Those of days whose events have expired; what blocks of days have is there or in columns.
+        yield _KEPT_VALUES, (website,)
+        yield "/* deletion.histograms */ select label from web_vitals_histogram where website = ?", (website,)
 
 
 def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:

@@ -1,11 +1,13 @@
-"""Retention: delete raw events after a number of days and keep their rollups.
+"""Retention: delete raw events after a number of days and keep their figures.
 
 A website keeps its events without limit, or for a number of days: its own (`website.keep_days`), else the setting. A
-UTC day expires in two steps: its state becomes KEPT, so that reports use only its rollups and totals; then its rows are
-deleted, some at a time, oldest first. Only FINAL days expire. After a crash the next step continues.
+UTC day expires in steps: its values are counted (tally/rollups/value_blocks.py); its state becomes KEPT, so that
+reports use only these and its totals; then its rows are deleted, some at a time, oldest first. Only FINAL days expire.
+After a crash the next step continues.
 
 Kept are totals by quarter of an hour, values of fields and entry and exit pages by whole UTC days, conversions of goals
-and heatmap bins. Deleted are the rows of _TABLES and the columns of packed days.
+and heatmap bins. Deleted are the rows of _TABLES and the columns of packed days; each transaction that deletes web
+vitals adds them to histograms (tally/rollups/vitals_histogram.py).
 """
 
 import sqlite3
@@ -14,6 +16,8 @@ from typing import NamedTuple
 from tally.rollups import packed_days, unpacked_days
 from tally.rollups.rollup_state import FINAL, FINAL_AFTER_MS, KEPT, ROWS_PER_STEP
 from tally.storage import event_data
+from tally.storage.bulk_insert import COLUMNS
+from tally.storage.sql.day_columns import WEB_VITALS
 from tally.timestamps import DAY_MS
 
 # A day is final 72 hours and a margin past its end; until then its rows are needed.
@@ -67,55 +71,102 @@ def keep_days_of(connection: sqlite3.Connection, website: int, default: int) -> 
     return default if row is None or row[0] is None else int(row[0])
 
 
+def next_day(
+    connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int
+) -> tuple[int, int] | None:
+    """Return the oldest final day whose events have expired, and its version; None where there is none, or an older day
+    is not final."""
+    end = _end(connection, website, default, deletion_time_ms)
+    row = end and _oldest(connection, website, end)
+    return (row[0], row[2]) if row and row[1] == FINAL else None
+
+
+def keep(connection: sqlite3.Connection, website: int, day: int, version: int) -> None:
+    """Keep only totals and values of a day, whose values are counted, unless it has changed since this version."""
+    connection.execute(
+        "/* retention.keep */ update rollup_state set state = ?"
+        " where website = ? and kind = 0 and level = 0 and block = ? and state = ? and version = ?",
+        (KEPT, website, day, FINAL, version),
+    )
+
+
 def expire(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> bool:
     """Delete a limited number of expired events by `Clock.deletion_time_ms`; return whether there may be more."""
-    keep_days = keep_days_of(connection, website, default)
-    if not keep_days:
+    end = _end(connection, website, default, deletion_time_ms)
+    if end is None:
         return False
-    end = first_kept(max(keep_days, MIN_KEEP_DAYS), deletion_time_ms)
-    row = connection.execute(
-        "/* retention.next */ select block, state from rollup_state"
-        " where website = ? and kind = 0 and level = 0 and block < ? and state < 3 order by block limit 1",
-        (website, end),
-    ).fetchone()
-    if row and row[1] == FINAL:
-        connection.execute(
-            "/* retention.keep */ update rollup_state set state = ?"
-            " where website = ? and kind = 0 and level = 0 and block = ?",
-            (KEPT, website, row[0]),
-        )
-        return True
+    row = _oldest(connection, website, end)
     if _delete(connection, website, row[0] if row else end):
         return True
     if row is None:
         # Records from which day on events are kept, also where the last expired day had no traffic.
         connection.execute(
             "/* retention.until */ insert or ignore into rollup_state"
-            " (website, kind, level, block, state, rolled_up_to_ms, version)"
-            " select ?, 0, 0, ?, ?, ?, 1 where exists (select 1 from rollup_state"
+            " (website, kind, level, block, state, is_over, version)"
+            " select ?, 0, 0, ?, ?, 1, 1 where exists (select 1 from rollup_state"
             " where website = ? and kind = 0 and level = 0 and block >= 0 and state = 3) or exists"
-            " (select 1 from web_vitals_histogram where website = ? and breakdown = 0 and level = 0"
-            " and block < ?) or exists"
+            " (select 1 from web_vitals_histogram where website = ? and day < ?) or exists"
             " (select 1 from experiment_total where website = ? and day < ?)",
-            (website, end - 1, KEPT, end * DAY_MS, website, website, end, website, end),
+            (website, end - 1, KEPT, website, website, end, website, end),
         )
     return False
 
 
+def _end(connection: sqlite3.Connection, website: int, default: int, deletion_time_ms: int) -> int | None:
+    """Return the first day whose events are kept; None where they are kept without limit."""
+    keep_days = keep_days_of(connection, website, default)
+    return first_kept(max(keep_days, MIN_KEEP_DAYS), deletion_time_ms) if keep_days else None
+
+
+def _oldest(connection: sqlite3.Connection, website: int, end: int) -> tuple[int, int, int] | None:
+    """Return the oldest day before `end` that has its events, its state and version."""
+    row: tuple[int, int, int] | None = connection.execute(
+        "/* retention.next */ select block, state, version from rollup_state"
+        " where website = ? and kind = 0 and level = 0 and block < ? and state < 3 order by block limit 1",
+        (website, end),
+    ).fetchone()
+    return row
+
+
 def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
     """Delete some of the oldest rows of the days before `end`; return whether there were any."""
-    if packed_days.delete_before(connection, website, end):
+    packed = packed_days.oldest_before(connection, website, end)
+    if packed is not None:
+        if packed[0] == WEB_VITALS:
+            _keep_vitals(connection, website, packed[1])
+        packed_days.remove(connection, website, *packed)
         return True
     for table, column, key in _TABLES:
         old = connection.execute(
-            f"/* retention.old */ select {', '.join(key)} from {table} where website = ? and {column} < ?"
-            f" order by {column} limit ?",
+            f"/* retention.old */ select {', '.join(COLUMNS[table] if table == 'web_vitals' else key)} from {table}"
+            f" where website = ? and {column} < ? order by {column} limit ?",
             (website, end if column == "day" else end * DAY_MS, ROWS_PER_STEP),
         ).fetchall()
         if old:
             if table == "event":
                 event_data.delete(connection, old)
+            elif table == "web_vitals":
+                # numpy is imported with the first of them.
+                from tally.rollups import vitals_histogram
+
+                vitals_histogram.add_rows(connection, old)
             of_key = " and ".join(f"{name} = ?" for name in key)
-            connection.executemany(f"/* retention.delete */ delete from {table} where {of_key}", old)
+            connection.executemany(
+                f"/* retention.delete */ delete from {table} where {of_key}", [row[: len(key)] for row in old]
+            )
             return True
     return False
+
+
+def _keep_vitals(connection: sqlite3.Connection, website: int, day: int) -> None:
+    """Add the events of a packed day to its histograms, unless its columns are damaged."""
+    from tally.rollups import vitals_histogram
+    from tally.rollups.measurement_packing import unpacked
+
+    try:
+        columns = unpacked(connection, website, WEB_VITALS, day)
+    except sqlite3.DatabaseError as failure:
+        if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
+            raise
+        return
+    vitals_histogram.add(connection, website, day, columns.column)

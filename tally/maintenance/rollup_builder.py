@@ -1,8 +1,8 @@
-"""Background work on rollups: include new events, rebuild stale days, build blocks, pack days, apply retention.
+"""Background work on rollups: rebuild stale days, build blocks, pack days, apply retention.
 
 The work is divided into kinds (`_KINDS`), each a method that takes one bounded step for one website and returns whether
 there may be more. tally/maintenance/scheduler.py gives every kind of every website its turn. The clock is read once a
-round: a step that compared with a new reading each time would find new work for ever.
+round.
 
 A step is one or several short transactions on the writer's thread, or a read on a separate connection. After each
 transaction the builder pauses as long as the transaction took. While many events arrive it waits, but at most
@@ -15,8 +15,8 @@ system. While SQLite's log is full, a transaction waits until it is emptied.
 A stale day is rebuilt while events still arrive in it: in one write transaction `_begin_day` takes a snapshot on the
 reading connection and deletes the day's totals, so that later commits add to empty rows. The day is counted in the
 snapshot, however long that takes, and the counts are added in one transaction, unless the day has been marked stale
-again meanwhile. The values of a final day are written field by field, without a transaction around them, because only a
-stale mark can still change it. The values of an open day are rolled up from its start.
+again meanwhile. Values of final days are written field by field, without a transaction around them, because only a
+stale mark can still change these days.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tally.clock import Clock
 from tally.engine.values import Goal
+from tally.events.dimensions import field_number
 from tally.maintenance import deletion, retention
 from tally.maintenance.scheduler import Scheduler, Turn
-from tally.reports import goals
+from tally.reports import goals, value_sums
 from tally.rollups import (
-    field_values,
     goal_days,
     heatmaps,
     imported_sums,
@@ -41,7 +41,6 @@ from tally.rollups import (
     rollup_state,
     totals,
     unpacked_days,
-    web_vitals,
 )
 from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE
 from tally.storage.connections import Thread
@@ -49,6 +48,9 @@ from tally.storage.database import snapshot, transaction
 from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace
 from tally.storage.sql.day_columns import EXPERIMENTS, TRAFFIC, WEB_VITALS
 from tally.timestamps import DAY_MS
+
+if TYPE_CHECKING:
+    from tally.rollups import value_blocks
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -136,23 +138,16 @@ class RollupBuilder:
         """Return some free pages to the file system, where the disk has too little space for events."""
         return self._space().is_low and await self._write(deletion.free_pages)
 
-    async def roll_up(self, website: int, now: Now) -> bool:
-        """Roll up some of the new events of open days."""
-        return await self._write(_roll_up, website, now.wall_ms)
+    async def end(self, website: int, now: Now) -> bool:
+        """Mark the days that have ended."""
+        return await self._write(rollup_state.end_days, website, now.wall_ms // DAY_MS)
 
     async def close(self, website: int, now: Now) -> bool:
         """Make the oldest open day final, once no event of it can arrive any more."""
         found = await self._write(_next_to_close, website, now.deletion_time_ms)
         if found is None:
             return False
-        day, version = found
-        while await self._write(field_values.delete_visitors, website, day):
-            pass
-        # Those of a build that was interrupted.
-        while await self._write(field_values.delete_values, website, day, field_values.OF_VISITS):
-            pass
-        await self._write_values(website, day, field_values.OF_VISITS)
-        if await self._write(rollup_state.finish_day, website, day, version):
+        if await self._write(rollup_state.finish_day, website, *found):
             self._recheck_blocks(website)
         return True
 
@@ -171,56 +166,41 @@ class RollupBuilder:
 
     async def _build_day(self, website: int, day: int, deletion_time_ms: int) -> None:
         """Rebuild a stale day."""
-        while await self._write(field_values.delete_values, website, day) or await self._write(
-            field_values.delete_visitors, website, day
-        ):
-            pass
         state = FINAL if rollup_state.is_final(day, deletion_time_ms) else OPEN
         try:
             version, state = await self._write(_begin_day, self._reader, website, day, state)
             day_totals = await self._reader.run(lambda connection: totals.count_day(connection, website, day))
         finally:
             await self._reader.run(_end_snapshot)
-        if state != OPEN:
-            await self._write_values(website, day, field_values.NUMBERS)
         if await self._write(_finish_day, website, day, version, state, day_totals):
             self._recheck_blocks(website)
             # Its figures have changed if it is of imported sums, or was.
             self._changed(website)
 
-    async def _write_values(self, website: int, day: int, fields: Sequence[int]) -> None:
-        """Write the values of some fields of a day that becomes final, and its entry and exit pages."""
-        for field in fields:
-            rows = await self._read(field_values.count_day, website, day, field)
-            for start in range(0, len(rows), rollup_state.ROWS_PER_STEP):
-                part = rows[start : start + rollup_state.ROWS_PER_STEP]
-                await self._write(field_values.add_values, (website, field, day), part)
-        await self._write_arrays(website, 0, day, field_values.PAGE_NUMBERS)
-
-    async def _write_arrays(self, website: int, level: int, block: int, fields: Sequence[int]) -> None:
-        """Replace the arrays of a block: some fields of the blocks below it or, of a day, its pages."""
+    async def _write_values(self, website: int, level: int, block: int) -> None:
+        """Replace the values of a block, or of a day, by those counted from its days."""
         # numpy is imported with the first of them.
         from tally.rollups import value_blocks
 
         while await self._write(value_blocks.delete_chunks, website, level, block):
             pass
-        rows: list[value_blocks.Chunk] = []
-        for field in fields:
-            rows += await self._read(value_blocks.merged_chunks, website, field, level, block)
-            while len(rows) > value_blocks.CHUNKS_PER_STEP or (rows and field == fields[-1]):
-                some, rows = rows[: value_blocks.CHUNKS_PER_STEP], rows[value_blocks.CHUNKS_PER_STEP :]
-                await self._write(value_blocks.add_chunks, website, level, block, some)
+        for field in value_blocks.LISTED:
+            chunks = await self._read(_chunks, website, block << level, (block + 1) << level, field)
+            for start in range(0, len(chunks), value_blocks.CHUNKS_PER_STEP):
+                part = chunks[start : start + value_blocks.CHUNKS_PER_STEP]
+                await self._write(value_blocks.add_chunks, website, level, block, part)
 
     async def blocks(self, website: int, now: Now) -> bool:
-        """Build one block of days, from the blocks below it."""
+        """Build one block of days."""
         if website in self._blocks_built:
             return False
         found = await self._write(_begin_block, website, TRAFFIC, rollup_state.next_block, now.deletion_time_ms)
         if found is None:
             self._blocks_built.add(website)
             return False
-        await self._write_arrays(website, *found, list(field_values.FIGURES_OF))
-        await self._write(rollup_state.finish, website, TRAFFIC, *found)
+        level, block = found
+        await self._write_values(website, level, block)
+        await self._write(rollup_state.finish, website, TRAFFIC, level, block)
         return True
 
     async def pack(self, website: int, now: Now) -> bool:
@@ -303,22 +283,15 @@ class RollupBuilder:
         await self._write(rollup_state.finish, website, number, 0, day)
 
     async def retention(self, website: int, now: Now) -> bool:
-        """Delete some of the expired events."""
+        """Delete some of the expired events or, where there are none, count the values of the next day that expires."""
         if not await self._write(retention.expire, website, self._keep_days, now.deletion_time_ms):
-            return False
+            found = await self._write(retention.next_day, website, self._keep_days, now.deletion_time_ms)
+            if found is None:
+                return False
+            day, version = found
+            await self._write_values(website, 0, day)
+            await self._write(retention.keep, website, day, version)
         self._changed(website)
-        return True
-
-    async def vitals(self, website: int, now: Now) -> bool:
-        """Build one block of the histograms of web vitals."""
-        found = await self._write(_begin_block, website, WEB_VITALS, web_vitals.next_block, now.wall_ms)
-        if found is None:
-            return False
-        for cut in (web_vitals.DEVICE, web_vitals.PATHNAME):
-            after: int | None = -1
-            while after is not None:
-                after = await self._write(web_vitals.merge, website, cut, *found, after)
-        await self._write(web_vitals.finish_block, website, *found)
         return True
 
     async def heatmaps(self, website: int, now: Now) -> bool:
@@ -369,14 +342,13 @@ Step = Callable[[RollupBuilder, int, Now], Awaitable[bool]]
 # A kind comes after those that give it work, so that a round does all of it.
 _KINDS: tuple[tuple[str, Step], ...] = (
     ("build days", RollupBuilder.build),
-    ("roll up", RollupBuilder.roll_up),
+    ("end days", RollupBuilder.end),
     ("close days", RollupBuilder.close),
     ("blocks of days", RollupBuilder.blocks),
     ("columns of days", RollupBuilder.pack),
     ("rows of packed days", RollupBuilder.delete_rows),
     ("columns of measurements", RollupBuilder.pack_measurements),
     ("goals", RollupBuilder.goals),
-    ("web vitals", RollupBuilder.vitals),
     ("heatmaps", RollupBuilder.heatmaps),
     ("retention", RollupBuilder.retention),
 )
@@ -388,6 +360,15 @@ def _packed(connection: sqlite3.Connection, website: int, day: int, *, is_final:
     from tally.rollups.day_packing import pack_day
 
     return pack_day(connection, website, day, is_final=is_final)
+
+
+def _chunks(
+    connection: sqlite3.Connection, website: int, first: int, end: int, field: str
+) -> "list[value_blocks.Chunk]":
+    from tally.rollups import value_blocks
+
+    counts = value_sums.count_days(connection, website, first, end, field)
+    return value_blocks.chunks_of(field_number(field), counts)
 
 
 def _packed_measurements(
@@ -404,20 +385,10 @@ def _websites(connection: sqlite3.Connection) -> list[int]:
     return [website for (website,) in rows]
 
 
-def _roll_up(connection: sqlite3.Connection, website: int, now_ms: int) -> bool:
-    """Roll up some new events of the oldest open day that has any; return whether there were any."""
-    for day, known in rollup_state.unfinished(connection, website, OPEN):
-        end_ms = field_values.roll_up_end(connection, website, day, known.rolled_up_to_ms, now_ms)
-        if end_ms > known.rolled_up_to_ms:
-            field_values.roll_up(connection, website, day, known.rolled_up_to_ms, end_ms)
-            return True
-    return False
-
-
 def _next_to_close(connection: sqlite3.Connection, website: int, deletion_time_ms: int) -> tuple[int, int] | None:
     """Return the oldest open day that can be made final, and its version; None where there is none."""
     for day, known in rollup_state.unfinished(connection, website, OPEN):
-        if rollup_state.is_final(day, deletion_time_ms) and known.rolled_up_to_ms >= (day + 1) * DAY_MS:
+        if known.is_over and rollup_state.is_final(day, deletion_time_ms):
             return day, known.version
     return None
 
@@ -443,11 +414,11 @@ def _begin_day(connection: sqlite3.Connection, reader: Thread, website: int, day
     reader.begin_snapshot()
     totals.clear(connection, website, day)
     state = IMPORTED if imported_sums.is_used(connection, website, day) else state
-    # The time up to which values will be counted: an event before it that arrives meanwhile makes the day stale again.
+    # An event that arrives meanwhile makes a day stale again that is to be final or of imported sums.
     connection.execute(
-        "/* rollup_builder.begin */ update rollup_state set rolled_up_to_ms = ?"
+        "/* rollup_builder.begin */ update rollup_state set is_over = ?"
         " where website = ? and kind = 0 and level = 0 and block = ? and state = 0",
-        ((day + (state != OPEN)) * DAY_MS, website, day),
+        (state != OPEN, website, day),
     )
     known = rollup_state.day_state(connection, website, day)
     return -1 if known is None else known.version, state

@@ -1,14 +1,15 @@
 """Cache of results of complete days: the same ranges are requested repeatedly, and past days rarely change.
 
-Values are arrays of numbers. A key contains the versions of its days (tally/rollups/rollup_state.py) or their sum, or
-what tally/rollups/web_vitals.py `versions` returns: a version grows whenever its day changes, by a late event or an
-import, and a sum also grows with each new day. The readers' threads share the cache. It is bounded: the least recently
-used entries are evicted first, and entries that were not read for an hour expire, so that deleted data does not stay in
-memory. Entries contain counts, label numbers in the order of time, and values of event_data, but no visitors. Of a key
-only a digest is kept, since a filter may be 8 KB long.
+Values are arrays of numbers. A key contains the versions of its days (tally/rollups/rollup_state.py) or their sum: a
+version grows whenever its day changes, by a late event or an import, and a sum also grows with each new day. Of web
+vitals it contains the checksums of their columns. The readers' threads share the cache. It is bounded: the least
+recently used entries are evicted first, and entries that were not read for an hour expire, so that deleted data does
+not stay in memory. Entries contain counts, label numbers in the order of time, and values of event_data, but no
+visitors. Of a key only a digest is kept, since a filter may be 8 KB long.
 
 Days are kept beside them under the same rules: of those that are not packed yet their events, with the random numbers
-that visitors have in the database for a day; of packed days in which ranges begin or end the columns that were read.
+that visitors have in the database for a day; of packed days in which ranges begin or end the columns that were read;
+of web vitals the columns of rows, and the values around percentiles.
 """
 
 import threading
@@ -88,7 +89,7 @@ class ResultCache(Cache["array[int]"]):
     """The cached results.
 
     kept_days: the OpenDay of each day that is not packed yet (tally/reports/open_days.py), and the Columns of packed
-    days of which queries read a part (tally/reports/packed_days.py).
+    days of which queries read a part (tally/reports/packed_days.py); of web vitals see tally/reports/vital_values.py.
     """
 
     def __init__(self, most_bytes: int = MAX_BYTES) -> None:

@@ -4,9 +4,8 @@ Values are JSON's own: the text "1", the number 1 and true are three values, 1 a
 while the values of a query fit into MAX_BYTES. Sums are always exact: they are kept as whole multiples of the
 smallest double, so the order of additions makes no difference.
 
-Days, or parts of days, are read one after another, ordered by visitor (a visitor number belongs to one UTC day), so
-that a value needs the last visitor only to count visitors exactly. Counts of whole days are cached under the days'
-versions: small days one by one, all days of the range together where one of them is large.
+Days are counted by column (tally/reports/packed_days.py); a visitor number belongs to one UTC day, so that visitors of
+days add up. Counts of whole days are cached under the days' versions.
 
 Clients choose the values, so their number is bounded. Beyond MAX_BYTES the properties with the most distinct values
 lose the values with the fewest events. Such a property is not `exact`: its events, samples, sum, mean, min and max are;
@@ -24,16 +23,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import orjson
+from typing import TYPE_CHECKING, Any
 
 from tally.engine.values import DATA_PERCENTILES as PERCENTILES
-from tally.engine.values import Data, Numbers, Property, Scope, Span
-from tally.events.json_scalars import key_of, nearest, read, written
+from tally.engine.values import Data, Numbers, Property, Scope
+from tally.events.json_scalars import nearest, read, written
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, coverage_of
-from tally.reports.funnels import divided
+from tally.reports.coverage import coverage_of
+from tally.reports.funnels import columns_of
 from tally.storage.sql import behaviour as sql
 
 if TYPE_CHECKING:
@@ -44,15 +41,11 @@ MAX_PROPERTIES = 50
 MAX_BYTES = 16_000_000
 # What is kept of cached days that lost values: about 8,000 values of 36 characters, 450 KB in the cache.
 _MAX_CACHED_BYTES = 2_500_000
-# A year of days of this size is half of the cache; a usual day takes 1 KB.
-_MAX_DAY_BYTES = 8_000
 # All days of a range together: a quarter of the cache.
 _MAX_DAYS_BYTES = 1_500_000
 # Fewer values of a property are not dropped while there are properties with more.
 MIN_VALUES = 10
-# Up to 1.6 MB of text, 13 MB once parsed into numbers; fewer rows take longer.
-_ROWS = 400
-# Measured with CPython 3.11: a dict entry, a list of three integers; an object with a dict.
+# Measured with CPython 3.11: a dict entry, a list of integers; an object with a dict.
 _VALUE_BYTES, _PROPERTY_BYTES = 250, 500
 
 # The smallest double is 2^-1074.
@@ -64,7 +57,7 @@ _UNIT_BITS = 1_074
 
 @dataclass(slots=True)
 class _Property:
-    """Counts of one property: `values` maps a value to [events, visitors, mark of its last visitor].
+    """Counts of one property: `values` maps a value to [events, visitors].
 
     The other fields describe dropped values: their events, of the numbers among them the events, the sum (in units of
     2^-1074), the least and the greatest; and how many distinct values there are at least.
@@ -129,96 +122,38 @@ class _Property:
 
 
 class _Counter:
-    """Counts events, each visitor's one after another."""
+    """Counts of the events of some days."""
 
-    def __init__(self, only: str | None, mark: int = 0) -> None:
-        self._only = only
-        self._visitor = -1
-        # A number for each visitor in the order of reading: unlike visitor numbers, never the same on two days.
-        self.mark = mark
+    def __init__(self) -> None:
         self.events = self.visitors = self.bytes = 0
         self.has_all_properties = True
         self.of: dict[str, _Property] = {}
 
-    def start_day(self) -> None:
-        """Begin another day, whose visitors are others."""
-        self._visitor = -1
-
-    def add(self, visitors: Sequence[int], data: Sequence[dict[str, Any]]) -> None:
-        """Count events, given as the visitors and the event_data of each; no visitor may be less than one before."""
-        for n in sorted(range(len(data)), key=visitors.__getitem__):
-            if visitors[n] != self._visitor:
-                self._visitor = visitors[n]
-                self.mark += 1
-                self.visitors += 1
-            self._count(data[n])
-        self.events += len(data)
-
-    def _count(self, data: dict[str, Any]) -> None:
-        only, mark, of = self._only, self.mark, self.of
-        if only is not None:
-            data = {only: data[only]} if only in data else {}
-        for name, value in data.items():
-            known = of.get(name)
-            if known is None:
-                known = self._new_property(name)
-            key = key_of(value)
-            counts = known.values.get(key)
-            if counts is None:
-                known.values[key] = [1, 1, mark]
-                self.bytes += _VALUE_BYTES + sys.getsizeof(value)
-                continue
-            counts[0] += 1
-            if counts[2] != mark:
-                counts[1] += 1
-                counts[2] = mark
-        if self.bytes > MAX_BYTES:
-            self.shrink(MAX_BYTES // 2)
-
-    def add_counted(self, events: int, visitors: int, values: "Mapping[str, Sequence[Value]]") -> None:
+    def add(self, events: int, visitors: int, values: "Mapping[str, Sequence[Value]]") -> None:
         """Add the counts of days of which nothing was added."""
         self.events += events
         self.visitors += visitors
         for name, counted in values.items():
             known = self.of.get(name) or self._new_property(name)
             for value, *counts in counted:
-                own = known.values.get(value)
-                if own is None:
-                    # No visitor has the mark 0.
-                    known.values[value] = [*counts, 0]
-                    self.bytes += _VALUE_BYTES + sys.getsizeof(value)
-                else:
-                    own[0] += counts[0]
-                    own[1] += counts[1]
+                self._add_value(known, value, counts)
                 if self.bytes > MAX_BYTES:
                     self.shrink(MAX_BYTES // 2)
                     known = self.of.get(name) or self._new_property(name)
+
+    def _add_value(self, known: _Property, value: Any, counts: list[int]) -> None:
+        own = known.values.get(value)
+        if own is None:
+            known.values[value] = counts
+            self.bytes += _VALUE_BYTES + sys.getsizeof(value)
+        else:
+            own[0] += counts[0]
+            own[1] += counts[1]
 
     def _new_property(self, name: str) -> _Property:
         self.bytes += _PROPERTY_BYTES + sys.getsizeof(name)
         known = self.of[name] = _Property()
         return known
-
-    def merge(self, other: "_Counter") -> None:
-        """Add the counts of another one, which must not be used any more."""
-        self.events += other.events
-        self.visitors += other.visitors
-        self.mark, self._visitor = other.mark, other._visitor
-        self.has_all_properties &= other.has_all_properties
-        for name, found in other.of.items():
-            known = self.of.get(name) or self._new_property(name)
-            known.merge(found)
-            for value, more in found.values.items():
-                counts = known.values.get(value)
-                if counts is None:
-                    known.values[value] = more
-                    self.bytes += _VALUE_BYTES + sys.getsizeof(value)
-                else:
-                    counts[0] += more[0]
-                    counts[1] += more[1]
-                    counts[2] = more[2]
-            if self.bytes > MAX_BYTES:
-                self.shrink(MAX_BYTES // 2)
 
     def shrink(self, max_bytes: int) -> None:
         """Drop the rarest values of the largest properties, then the rarest properties."""
@@ -244,21 +179,26 @@ class _Counter:
         rows = [
             (
                 name,
-                {value: counts[:2] for value, counts in known.values.items()},
+                known.values,
                 (known.events, known.samples, known.sum, known.min, known.max, known.distinct),
             )
             for name, known in self.of.items()
         ]
         return array("B", marshal.dumps((self.events, self.visitors, self.has_all_properties, rows)))
 
-    def merge_packed(self, packed: "array[int]") -> None:
-        """Add what `packed` returned."""
-        other = _Counter(self._only, self.mark)
-        other.events, other.visitors, other.has_all_properties, rows = marshal.loads(packed)
+    def merge(self, packed: "array[int]") -> None:
+        """Add what `packed` of another one returned."""
+        events, visitors, has_all_properties, rows = marshal.loads(packed)
+        self.events += events
+        self.visitors += visitors
+        self.has_all_properties &= has_all_properties
         for name, values, dropped in rows:
-            # No visitor has the mark 0.
-            other.of[name] = _Property({value: [*counts, 0] for value, counts in values.items()}, *dropped)
-        self.merge(other)
+            known = self.of.get(name) or self._new_property(name)
+            known.merge(_Property({}, *dropped))
+            for value, counts in values.items():
+                self._add_value(known, value, counts)
+            if self.bytes > MAX_BYTES:
+                self.shrink(MAX_BYTES // 2)
 
 
 def _sum(numbers: Iterable[tuple[float, int]]) -> int:
@@ -284,99 +224,32 @@ def data(
 ) -> Data:
     """Return the properties of a name's events, or only one of them. Raises BeyondRetention."""
     coverage = coverage_of(connection, scope, cache)
-    packed_days, spans = divided(coverage, with_data=True)
+    days = columns_of(coverage, with_data=True)
     label = coverage.rows(sql.label(event_name))
     if not label:
         return Data(0, 0, 0, [], True)
-    reader = _Reader(coverage, event_name, label[0][0], only, cache)
-    total = reader.complete([span for span in spans if coverage.complete(span[0])])
-    for columns in packed_days:
-        reader.add_columns(columns, total)
-    for _, own in [span for span in spans if not coverage.complete(span[0])]:
-        reader.read(own, total)
+    total = _Counter()
+    for columns in days:
+        # By text, not label: a deleted label may be used for another text.
+        total.merge(_counted(columns, event_name, label[0][0], only, cache))
     order = sorted((-known.all_events(), name) for name, known in total.of.items())
     first = [_property(name, total.of[name], limit, total.has_all_properties) for _, name in order[:MAX_PROPERTIES]]
     return Data(total.events, total.visitors, len(total.of), first, total.is_exact)
 
 
-class _Reader(NamedTuple):
-    """Reads the days of one query."""
-
-    coverage: Coverage
-    event_name: str
-    label: int
-    only: str | None
-    cache: ResultCache
-
-    def complete(self, spans: Sequence[tuple[Span, Scope]]) -> _Counter:
-        """Return the counts of complete days."""
-        total = _Counter(self.only)
-        whole = self._key("days", [span for span, _ in spans])
-        packed = self.cache.get(whole)
-        if packed is not None:
-            total.merge_packed(packed)
-            return total
-        are_small = [self._day(span, own, total) for span, own in spans]
-        if not total.is_exact:
-            total.shrink(_MAX_CACHED_BYTES)
-        if not all(are_small):
-            packed = total.packed()
-            if len(packed) <= _MAX_DAYS_BYTES:
-                self.cache.put(whole, packed)
-        return total
-
-    def add_columns(self, columns: "PackedDays", total: _Counter) -> None:
-        """Add the counts of packed days."""
-        key = columns.key("data", self.event_name, self.only)
-        packed = self.cache.get(key) if key else None
-        if packed is None:
-            own = _Counter(self.only, total.mark)
-            for counted in columns.event_data(self.label, self.only):
-                own.add_counted(*counted)
-            if not own.is_exact:
-                own.shrink(_MAX_CACHED_BYTES)
-            packed = own.packed()
-            if key and len(packed) <= _MAX_DAYS_BYTES:
-                self.cache.put(key, packed)
-        total.merge_packed(packed)
-
-    def _key(self, what: str, spans: Sequence[Span]) -> tuple[Any, ...]:
-        versions = self.coverage.versions(spans)
-        return what, "data", self.coverage.website, versions, self.coverage.scope.filters, self.event_name, self.only
-
-    def _day(self, span: Span, own: Scope, total: _Counter) -> bool:
-        """Add the counts of a complete day; return whether it is small, so that it is cached by itself."""
-        key = self._key("day", [span])
-        packed = self.cache.get(key)
-        if packed is None:
-            day = _Counter(self.only, total.mark)
-            if not self.read(own, day, total):
-                return False
-            packed = day.packed()
-            if len(packed) > _MAX_DAY_BYTES:
-                total.merge(day)
-                return False
-            self.cache.put(key, packed)
-        total.merge_packed(packed)
-        return True
-
-    def read(self, own: Scope, counter: _Counter, total: _Counter | None = None) -> bool:
-        """Count a day, or a part of one. Where it is not small and a total is given, count into the total instead.
-
-        Returns whether all went into the counter.
-        """
-        is_small = True
-        counter.start_day()
-        for texts, numbers in self.coverage.connection.execute(*sql.data(own, self.label, _ROWS)):
-            counter.add(orjson.loads(numbers), orjson.loads(f"[{texts}]"))
-            if total is not None and is_small and counter.bytes > _SMALL_BYTES:
-                total.merge(counter)
-                counter, is_small = total, False
-        return is_small
-
-
-# More than a day of _MAX_DAY_BYTES takes in memory: a value takes at least 15 bytes there.
-_SMALL_BYTES = _MAX_DAY_BYTES // 15 * (_VALUE_BYTES + 60)
+def _counted(columns: "PackedDays", event_name: str, label: int, only: str | None, cache: ResultCache) -> "array[int]":
+    key = columns.key("data", event_name, only)
+    packed = cache.get(key) if key else None
+    if packed is None:
+        counter = _Counter()
+        for counted in columns.event_data(label, only):
+            counter.add(*counted)
+        if not counter.is_exact:
+            counter.shrink(_MAX_CACHED_BYTES)
+        packed = counter.packed()
+        if key and len(packed) <= _MAX_DAYS_BYTES:
+            cache.put(key, packed)
+    return packed
 
 
 def _property(name: str, known: _Property, limit: int, is_exact: bool) -> Property:

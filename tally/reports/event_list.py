@@ -73,8 +73,8 @@ def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit
 def _traffic(coverage: Coverage, span: Span, place: Place, most: int) -> "Array | None":
     """Return the places of the newest matching events of a day, or a part of one; None for columns of an earlier
     layout."""
-    packed, _ = coverage.packed([span], filtered=True)
-    return packed[0].newest(most, place) if packed else None
+    (columns,) = coverage.columns([span], filtered=True)
+    return columns.newest(most, place) if columns.is_packed else None
 
 
 def _measurements(

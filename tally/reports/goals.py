@@ -2,22 +2,21 @@
 
 The conditions of a goal are filters, which the caller adds to those of the scope, so a conversion is an event of the
 scope. Without other filters, days that are stored are read from there (tally/rollups/goal_days.py). Other days are
-counted from raw rows: counts of complete days are cached, as other filtered figures are (tally/reports/coverage.py),
-and days on which no event has a filter's value are skipped.
+counted by column: counts of complete days are cached, as other filtered figures are (tally/reports/coverage.py).
 """
 
 import sqlite3
 from array import array
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tally.engine.values import MILLIONTHS, Conversions, Goal, GoalFigures, Scope, Span
+from tally.engine.values import Conversions, Goal, GoalFigures, Scope, Span
 from tally.reports import stats
 from tally.reports.cache import ResultCache, packed, unpacked
 from tally.reports.coverage import Coverage, coverage_of, days_of, plan_of
-from tally.reports.day_sums import add_days
-from tally.reports.sums import Sums, counts_of, rows_of
+from tally.reports.sums import Sums, rows_of
 from tally.rollups import goal_days
 from tally.rollups.goal_days import PART
 from tally.rollups.rollup_state import FINAL
@@ -25,8 +24,6 @@ from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
     from tally.reports.packed_days import PackedDays
-
-__all__ = ["MILLIONTHS", "Goal"]
 
 _COLUMNS = len(goal_days.COLUMNS)
 
@@ -61,20 +58,14 @@ def by_bucket(
     for day, *figures in _stored(coverage, goal, whole, cache, by="day"):
         _add(found[whole[day]], figures)
     days = list(_days(_without(coverage, whole)))
-    packed_days, days = coverage.packed(days, filtered=True, with_data=goal.value is not None)
-    for columns in packed_days:
-        for n, *figures in _packed_series(columns, edges, goal, cache):
+    for columns in coverage.columns(days, filtered=True, with_data=goal.value is not None):
+        for n, *figures in _series(columns, edges, goal, cache):
             _add(found[n], figures)
-    for span in days:
-        clipped = stats.clipped(edges, span)
-        cut = tuple(bucket for _, bucket in clipped)
-        for place, *figures in _of_day(coverage, span, goal, cache, cut):
-            _add(found[clipped[place][0]], figures)
     return [_conversions(row) for row in found]
 
 
 def of_day(connection: sqlite3.Connection, website: int, day: int, goal: Goal, field: str) -> list[Sequence[int]]:
-    """Return the rows of goal_days.count_day of a final day, from its columns where it has any."""
+    """Return the rows of goal_day of a final day."""
     sums = Sums(_COLUMNS)
     cache = ResultCache(0)
     coverage, _ = _coverage(connection, Scope(website, *_span(day)), goal, cache)
@@ -107,9 +98,8 @@ def _coverage(
 
 def _without(coverage: Coverage, days: Container[int]) -> Coverage:
     """Return the coverage of the other days."""
-    known, deleted = coverage.known, [day for day in coverage.deleted_days if day not in days]
-    left = {day: of for day, of in known.days.items() if day not in days}
-    return replace(coverage, known=known._replace(days=left), deleted_days=deleted)
+    left = {day: known for day, known in coverage.known.days.items() if day not in days}
+    return replace(coverage, known=coverage.known._replace(days=left))
 
 
 def _span(day: int) -> Span:
@@ -155,22 +145,16 @@ def _stored(
 
 def _count(sums: Sums, coverage: Coverage, spans: Sequence[Span], goal: Goal, field: str, cache: ResultCache) -> None:
     """Add the conversions of days, or parts of days, by label of a field or 0."""
-    add_days(
-        sums,
-        coverage,
-        spans,
-        cache,
-        ("goal", goal.value, field),
-        by_row=lambda scope: counts_of(goal_days.counted(coverage.connection, scope, goal.value, field), _COLUMNS),
-        by_column=lambda columns: columns.conversions(field, (), goal.value),
-        filtered=True,
-        with_data=goal.value is not None,
-    )
+    for columns in coverage.columns(spans, filtered=True, with_data=goal.value is not None):
+        key = columns.key("goal", goal.value, field)
+        sums.add_cached(cache, key, partial(_add_conversions, columns, field, goal))
 
 
-def _packed_series(
-    columns: "PackedDays", edges: Sequence[Span], goal: Goal, cache: ResultCache
-) -> Iterator[tuple[int, ...]]:
+def _add_conversions(columns: "PackedDays", field: str, goal: Goal, sums: Sums) -> None:
+    sums.add(columns.conversions(field, (), goal.value))
+
+
+def _series(columns: "PackedDays", edges: Sequence[Span], goal: Goal, cache: ResultCache) -> Iterator[tuple[int, ...]]:
     parts = stats.clipped(edges, columns.span)
     cut = [bucket for _, bucket in parts]
     key = columns.key("goal series", goal.value, *cut)
@@ -183,17 +167,3 @@ def _days(coverage: Coverage) -> Iterator[Span]:
     plan = plan_of(coverage)
     yield from plan.raw
     yield from days_of(coverage, plan.rolled)
-
-
-def _of_day(
-    coverage: Coverage, span: Span, goal: Goal, cache: ResultCache, cut: tuple[Span, ...]
-) -> Iterable[tuple[int, ...]]:
-    """Return the rows of goal_days.counted of a day, or a part of one, by bucket of `cut`; complete days are cached."""
-    day = coverage.complete(span)
-    key = ("goal day", coverage.website, day and day.version, coverage.scope.filters, goal.value, *cut)
-
-    def count() -> "array[int]":
-        scope = coverage.raw(span, filtered=True)
-        return packed(goal_days.counted(coverage.connection, scope, goal.value, "", cut))
-
-    return unpacked(cache.find(key, count) if day else count(), 1 + _COLUMNS)

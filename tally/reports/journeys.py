@@ -5,34 +5,30 @@ repeats the one before it, such as a reload, is one step with it. A journey begi
 is the chosen one, and follows up to MAX_STEPS steps from there on, or back from there. Counted are the visits that
 begin in the range and, with filters, have an event in E; like funnels, over their whole lives.
 
-A visit lies within a UTC day, so days are counted one by one, packed days together by column. Journeys are arrays: a
-row of visits, and a row of codes for each step. They are needed twice, and what follows is cached for whole days: the
-visits by step and code, of which the values with the most visits at each step are shown, and then the links between
-these. All others count as one, so the answer is small. Memory is bounded: journeys are collected up to MAX_JOURNEYS at
-a time, or a batch of packed days, and are read again if they take more than MAX_KEPT_BYTES.
+A visit lies within a UTC day, so days add up; they are counted by column (tally/reports/packed_days.py). Journeys are
+arrays: a row of visits, and a row of codes for each step. They are needed twice, and what follows is cached for whole
+days: the visits by step and code, of which the values with the most visits at each step are shown, and then the links
+between these. All others count as one, so the answer is small. Memory is bounded: journeys are those of a batch of days
+at a time, and are read again if they take more than MAX_KEPT_BYTES.
 """
 
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tally.engine.values import END, OTHER_STEPS, STEP_FIELDS, Direction, Link, Scope, Span
+from tally.engine.values import END, OTHER_STEPS, STEP_FIELDS, Direction, Link, Scope
 from tally.engine.values import JourneyStep as Place
 from tally.reports.cache import ResultCache
-from tally.reports.coverage import Coverage, coverage_of
-from tally.reports.funnels import divided
+from tally.reports.coverage import coverage_of
+from tally.reports.funnels import columns_of
 from tally.reports.ranking import first
-from tally.reports.sums import Sums, counts_of
+from tally.reports.sums import Sums
 from tally.storage.sql import behaviour as sql
 
 if TYPE_CHECKING:
-    from tally.reports.packed_days import PackedDays
     from tally.storage.day_columns import Array
 
-# About 10 MB.
-MAX_JOURNEYS = 50_000
 MAX_KEPT_BYTES = 6_000_000
 # More than a step has places.
 _NUMBERS = 1 << 12
@@ -54,12 +50,15 @@ def journeys(
     import numpy as np
 
     coverage = coverage_of(connection, scope, cache)
-    days = divided(coverage, with_data=False)
+    days = columns_of(coverage, with_data=False)
     label = coverage.rows(sql.label(start[1]))
     if not label:
         return []
     chosen = sql.step_code(start[0], label[0][0])
-    parts = [(key, _kept(read)) for key, read in _parts(coverage, days, start, chosen, direction, steps)]
+    parts = [
+        (of.key(start, direction, steps), _kept(partial(of.journeys, chosen, direction == "next", steps)))
+        for of in days
+    ]
     values = Sums(1)
     for key, read in parts:
         values.add_cached(cache, key and ("journeys", *key), partial(_add_values, read, steps))
@@ -128,26 +127,6 @@ def _first(connection: sqlite3.Connection, values: "Array", limit: int) -> dict[
     return found
 
 
-def _parts(
-    coverage: Coverage,
-    divided_days: "tuple[list[PackedDays], list[tuple[Span, Scope]]]",
-    start: tuple[str, str],
-    chosen: int,
-    direction: Direction,
-    steps: int,
-) -> Iterator[tuple[tuple[Any, ...] | None, Read]]:
-    """Yield parts of the range: what stands for their journeys in the keys of cached results, None where they are not
-    cached, and a function that reads them."""
-    parameters = (start, direction, steps)
-    packed_days, spans = divided_days
-    for columns in packed_days:
-        yield columns.key(*parameters), partial(columns.journeys, chosen, direction == "next", steps)
-    for span, scope in spans:
-        day = coverage.complete(span)
-        key = (coverage.website, span[0], day.version, coverage.scope.filters, *parameters) if day else None
-        yield key, partial(_counted, coverage, scope, chosen, direction, steps)
-
-
 def _kept(read: Read) -> Read:
     """Return a function that reads journeys only once, unless they take more than MAX_KEPT_BYTES."""
     import numpy as np
@@ -172,52 +151,3 @@ def _kept(read: Read) -> Read:
         kept = some if size <= MAX_KEPT_BYTES else None
 
     return again
-
-
-def _counted(coverage: Coverage, scope: Scope, chosen: int, direction: Direction, steps: int) -> Iterator["Array"]:
-    """Yield the journeys of a day, or of the visits that begin in a part of it, equal ones together."""
-    found: Counter[tuple[int, ...]] = Counter()
-    rows = coverage.connection.execute(*sql.steps(scope, chosen))
-    for journey in _journeys(rows, chosen, direction, steps):
-        found[journey] += 1
-        if len(found) >= MAX_JOURNEYS:
-            yield _as_array(found, steps)
-            found.clear()
-    yield _as_array(found, steps)
-
-
-def _as_array(found: Mapping[tuple[int, ...], int], steps: int) -> "Array":
-    return counts_of(((visits, *codes) for codes, visits in found.items()), steps)
-
-
-def _journeys(
-    rows: Iterable[tuple[int, int, int]], chosen: int, direction: Direction, steps: int
-) -> Iterator[tuple[int, ...]]:
-    """Yield the journey of each visit of rows (visitor, visit, code), which are in order."""
-    visit: tuple[int, int] | None = None
-    before: list[int] = []
-    after: list[int] | None = None
-    for *own, code in rows:
-        if tuple(own) != visit:
-            if visit is not None:
-                yield _journey(before, after or [], direction, steps)
-            visit, before, after, last = (own[0], own[1]), [], None, _END
-        if code == last:
-            continue
-        last = code
-        if after is not None:
-            if len(after) < steps:
-                after.append(code)
-        elif code == chosen:
-            after = []
-        else:
-            before.append(code)
-            # Only the last ones are needed.
-            del before[:-steps]
-    if visit is not None:
-        yield _journey(before, after or [], direction, steps)
-
-
-def _journey(before: list[int], after: list[int], direction: Direction, steps: int) -> tuple[int, ...]:
-    own = after if direction == "next" else before[::-1]
-    return (*own, *[_END] * (steps - len(own)))

@@ -1,14 +1,17 @@
-"""Days that are not packed yet, by column: today above all, whose events are kept in memory for reports with filters.
+"""Days that are not packed, by column: today above all, whose events are kept in memory.
 
-The first query reads the events of such a day and keeps them (`OpenDay`): their order, times and visitors, and each
-column once a query needs it. A later query reads only the events that have arrived since. The visitors of these, with
-all of their visits and events of the day, are counted in a part of their own and no longer in the older one
-(`OpenBatch`): a visitor is in one part, so that the figures of both add up as those of two days do. Once many events
-have arrived, the day is read anew. The readers' threads share what is kept.
+The first query reads the events of an open day and keeps them (`OpenDay`): their order, times and visitors, and each
+column once a query needs it. A later query reads only the events that have arrived since, in the quarter hours whose
+totals have changed. The visitors of these, with all of their visits and events of the day, are counted in a part of
+their own and no longer in the older one (`OpenBatch`): a visitor is in one part, so that the figures of both add up as
+those of two days do. Once many events have arrived, the day is read anew. The readers' threads share what is kept.
 
 A day that is kept holds for a query if its events, and those with a greater id, are as many as the day has in the
 snapshot of the query. For ids grow with every commit, an event changes no visits but its visitor's, and what else
 changes events, such as an import that is undone, deletes some of them.
+
+Other days without columns, such as those that an import has just changed, are read for each query, and large days in
+parts, each of some of the visitors, so that memory stays bounded.
 
 Importing this module imports numpy, so the callers do it where they need it.
 """
@@ -21,21 +24,29 @@ from functools import cached_property
 import numpy as np
 import orjson
 
+from tally.engine.values import Span
+from tally.events.validation import PAGEVIEWS
 from tally.reports.cache import Cache, ResultCache
-from tally.reports.joined_columns import Day
-from tally.reports.packed_days import Batch, PackedDays, Span
-from tally.rollups import rollup_state
-from tally.rollups.day_packing import Rows, arrays, numbers, of_visits, rows_of
-from tally.storage.database import check_interrupt
+from tally.reports.joined_columns import MAX_DATA, Day, is_one_of, values_of
+from tally.reports.packed_days import Batch, PackedDays
+from tally.rollups import rollup_state, unpacked_days
+from tally.rollups.day_packing import Rows, arrays, numbers, of_visits, rows_of, texts_of
+from tally.rollups.rollup_state import OPEN
+from tally.storage.database import check_interrupt, damaged
 from tally.storage.day_columns import Array, Column, Days, differs
 from tally.storage.sql import day_columns as sql
-from tally.storage.sql.day_columns import NUMBERS, OF_VISITS
+from tally.storage.sql.day_columns import NUMBERS, OF_VISITS, TRAFFIC, Share
 from tally.storage.sql.filters import Condition
-from tally.timestamps import DAY_MS
+from tally.timestamps import DAY_MS, QUARTER_MS
 
+MAX_EVENTS = 250_000
+"""The most events of a day that are read at once: each takes 100 bytes meanwhile."""
 # A day is read anew after so many events, or after so large a part of its own: their visitors take 3 µs each.
 MOST_NEW = 300
 _PART = 32
+_QUARTERS = DAY_MS // QUARTER_MS
+# A visitor has at most 48 visits a day.
+VISIT_BITS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +54,16 @@ class _Arrived:
     """The events that have arrived since a day was read, up to a query."""
 
     known: rollup_state.Day
-    events: int
-    """Of the whole day."""
+    quarters: Array
+    """The events of each quarter hour of the day."""
     last_id: int
     columns: dict[str, Array] = field(default_factory=dict)
     """By (ts, id), those that one query read behind those of the queries before."""
+
+    @property
+    def events(self) -> int:
+        """Return the number of events of the day."""
+        return int(self.quarters.sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +91,7 @@ class OpenDay:
 
     website: int
     day: int
+    share: Share
     rows: Rows
     first: _Arrived
     """When the day was read: no event has arrived yet."""
@@ -93,30 +110,59 @@ class OpenDay:
         return sum(array.nbytes for array in self.rows) + sum(column.nbytes for _, column in columns)
 
 
-def open_batch(
-    connection: sqlite3.Connection, website: int, span: Span, known: rollup_state.Day, total: int, days: Cache[OpenDay]
-) -> "OpenBatch | None":
-    """Return the columns of an open day, or of a part of one, that has `total` events; None where its events and visits
-    do not agree."""
+def batches_of(
+    connection: sqlite3.Connection,
+    website: int,
+    span: Span,
+    known: rollup_state.Day,
+    days: Cache[OpenDay],
+    *,
+    with_data: bool,
+) -> Iterator["OpenBatch"]:
+    """Yield the columns of a day that is not packed, or of a part of one, in parts with other visitors."""
     day = span[0] // DAY_MS
-    kept = days.get((website, day))
-    if kept is not None and 0 <= total - kept.first.events <= max(MOST_NEW, kept.first.events // _PART):
-        batch = _extended(connection, kept, span, known, total, days)
-        if batch is not None:
-            return batch
-    rows = rows_of(connection, website, day)
-    if rows is None or len(rows.times) != total:
-        return None
-    (last_id,) = connection.execute(*sql.last_id(website, day)).fetchone()
-    first = _Arrived(known, total, last_id)
-    return OpenBatch(connection, OpenDay(website, day, rows, first, first), None, span, days)
+    # Its columns may be of an earlier release, and all that is left of it.
+    unpacked_days.show(connection, website, [day], (TRAFFIC,))
+    quarters = _quarters(connection, website, day) if known.state == OPEN else None
+    if quarters is not None and not with_data and 0 < quarters.sum() <= MAX_EVENTS:
+        kept = days.get((website, day))
+        if kept is not None and 0 <= quarters.sum() - kept.first.events <= max(MOST_NEW, kept.first.events // _PART):
+            batch = _extended(connection, kept, span, known, quarters, days)
+            if batch is not None:
+                yield batch
+                return
+    (events, length) = connection.execute(*sql.size(website, day, with_data=with_data)).fetchone()
+    parts = max(-(-events // MAX_EVENTS), -(-length // MAX_DATA))
+    for number in range(parts):
+        share = Share(number, parts)
+        rows = rows_of(connection, website, day, share)
+        if not len(rows.times):
+            continue
+        (last_id,) = connection.execute(*sql.last_id(website, day)).fetchone()
+        is_kept = parts == 1 and quarters is not None and len(rows.times) == quarters.sum()
+        first = _Arrived(known, np.array([len(rows.times)]) if quarters is None else quarters, last_id)
+        yield OpenBatch(
+            connection, OpenDay(website, day, share, rows, first, first), None, span, days if is_kept else None
+        )
+
+
+def _quarters(connection: sqlite3.Connection, website: int, day: int) -> Array:
+    counts = np.zeros(_QUARTERS, np.int64)
+    for quarter, events in connection.execute(*sql.quarters(website, day)):
+        counts[quarter] = events
+    return counts
 
 
 def _extended(
-    connection: sqlite3.Connection, kept: OpenDay, span: Span, known: rollup_state.Day, total: int, days: Cache[OpenDay]
+    connection: sqlite3.Connection,
+    kept: OpenDay,
+    span: Span,
+    known: rollup_state.Day,
+    quarters: Array,
+    days: Cache[OpenDay],
 ) -> "OpenBatch | None":
     """Return the columns of a day that was read before; None where it is to be read anew."""
-    arrived, new = _arrived(connection, kept, known, total), None
+    arrived, new = _arrived(connection, kept, known, quarters), None
     if arrived is None:
         return None
     if arrived.columns:
@@ -127,27 +173,30 @@ def _extended(
     return OpenBatch(connection, kept, new, span, days)
 
 
-def _arrived(connection: sqlite3.Connection, kept: OpenDay, known: rollup_state.Day, total: int) -> _Arrived | None:
-    """Return what has arrived at a day that has `total` events now; None where it has other events as well."""
-    before = kept.arrived
+def _arrived(
+    connection: sqlite3.Connection, kept: OpenDay, known: rollup_state.Day, quarters: Array
+) -> _Arrived | None:
+    """Return what has arrived at a day that has these events in its quarter hours; None where it has other events as
+    well."""
+    before, total = kept.arrived, int(quarters.sum())
     if before.events > total:
         # Another query had a newer snapshot.
         before = kept.first
     is_same = before.known.version == known.version
-    if is_same and before.events == total:
+    (changed,) = np.nonzero(before.quarters != quarters)
+    if is_same and not len(changed):
         return before
-    # A late event, from before what was rolled up, increases the version.
-    from_ms = before.known.rolled_up_to_ms if is_same else 0
+    from_ms = kept.day * DAY_MS + int(changed[0]) * QUARTER_MS if is_same else 0
     names = dict.fromkeys(("id", "ts", "visitor", *before.columns))
     query = sql.events_after(kept.website, kept.day, [*names], before.last_id, from_ms)
     found = dict(zip(names, arrays(connection, query), strict=True))
     if len(found["id"]) != total - before.events:
         return None
     if before.events == total:
-        return replace(before, known=known)
+        return replace(before, known=known, quarters=quarters)
     if before.columns:
         found = {name: np.concatenate([before.columns[name], column]) for name, column in found.items()}
-    return _Arrived(known, total, int(found["id"].max()), found)
+    return _Arrived(known, quarters, int(found["id"].max()), found)
 
 
 def _new(connection: sqlite3.Connection, kept: OpenDay, arrived: _Arrived) -> _New | None:
@@ -181,7 +230,7 @@ class OpenBatch(Batch):
     """The columns of an open day: of the visitors without new events and, if any, of those with new ones."""
 
     def __init__(
-        self, connection: sqlite3.Connection, kept: OpenDay, new: _New | None, span: Span, days: Cache[OpenDay]
+        self, connection: sqlite3.Connection, kept: OpenDay, new: _New | None, span: Span, days: Cache[OpenDay] | None
     ) -> None:
         self._kept, self._new, self._kept_days = kept, new, days
         rows = kept.rows
@@ -198,6 +247,13 @@ class OpenBatch(Batch):
             span = midnight_ms, midnight_ms + DAY_MS
         super().__init__(connection, kept.website, [Day(kept.day, *part, *span) for part in parts])
 
+    @cached_property
+    def data(self) -> tuple[Array, list[str | None]]:
+        """The number of the text of event_data of each event, and the texts; the first is None."""
+        ids = values_of(self.column("id")).take(self.event_codes("id"))
+        codes, texts = texts_of(self._connection, self._website, self._kept.day, ids, self._kept.share)
+        return codes, [None, *texts]
+
     def _read(self, name: str) -> Days:
         return Days.of(self._split(self._kept_column(name), name))
 
@@ -209,7 +265,8 @@ class OpenBatch(Batch):
         if column is None or events > self._events:
             column = self._read_kept(name)
             kept.columns[name] = self._events, column
-            self._kept_days.put((kept.website, kept.day), kept)
+            if self._kept_days is not None:
+                self._kept_days.put((kept.website, kept.day), kept)
         return column
 
     def _split(self, column: Column, name: str) -> list[Column]:
@@ -229,21 +286,41 @@ class OpenBatch(Batch):
         rows = self._kept.rows
         if (column := _computed(name, rows)) is not None:
             return column
+        if name in ("pageviews", "events"):
+            # While an import is undone, table visit has those of events that are deleted already.
+            views = self._views()
+            return Column(views if name == "pageviews" else rows.counts - views, None, True)
         if name in OF_VISITS:
-            column_now = numbers(self._connection, sql.visit_column(self._website, self._kept.day, name))
+            column_now = self._visits_now(name)
             return _column(name, column_now[self._places], None)
-        query = sql.event_column(self._website, self._kept.day, name, self._kept.first.last_id)
+        query = sql.event_column(self._website, self._kept.day, name, self._kept.share, self._kept.first.last_id)
         return _column(name, numbers(self._connection, query)[rows.order], rows.counts)
+
+    def _views(self) -> Array:
+        """The pageviews of each visit that was read."""
+        counts, types = self._kept.rows.counts, self._kept_column("type")
+        is_view = is_one_of(values_of(types), list(PAGEVIEWS)).take(types.codes)
+        of_events = np.repeat(is_view, counts) if types.is_of_visits else is_view
+        views: Array = np.add.reduceat(of_events.astype(np.int64), np.cumsum(counts) - counts)
+        return views
+
+    def _visits_now(self, name: str) -> Array:
+        query = sql.visit_column(self._website, self._kept.day, name, self._kept.share)
+        return numbers(self._connection, query)
 
     @cached_property
     def _places(self) -> Array:
-        """The places of the visits that were read among those of the day now."""
-        visitors = self._kept.rows.visitors
-        now = numbers(self._connection, sql.visit_column(self._website, self._kept.day, "visitor"))
-        numbers_from_0 = np.arange(len(visitors))
-        before = np.maximum.accumulate(np.where(differs(visitors), numbers_from_0, 0))
-        # Visitors with new events may have fewer or more visits now.
-        places: Array = np.minimum(np.searchsorted(now, visitors) + numbers_from_0 - before, len(now) - 1)
+        """The places of the visits that were read among those of the day now. Those of visitors with new events, which
+        may be others now, are not used."""
+        visitors = self._visits_now("visitor")
+        different = np.unique(visitors)
+        now = np.searchsorted(different, visitors) << VISIT_BITS | self._visits_now("visit")
+        rows = self._kept.rows
+        wanted = np.searchsorted(different, rows.visitors) << VISIT_BITS | rows.visits
+        places: Array = np.minimum(np.searchsorted(now, wanted), len(now) - 1)
+        is_known = (now[places] == wanted) & (visitors[places] == rows.visitors)
+        if not np.all(is_known if self._new is None else is_known[self._new.is_left]):
+            raise damaged("an event has no visit: see `analytics-server verify`")
         return places
 
     def _of_new(self, new: _New, column: Column, name: str) -> Column:
@@ -275,9 +352,12 @@ def _computed(name: str, of: Rows | _New) -> Column | None:
     """Return a column that follows from the order of events; None for others."""
     if name == "is_first":
         return Column(differs(of.visitors).astype(np.int64), None, True)
-    if name not in ("start_ms", "offset_ms"):
+    if name not in ("start_ms", "offset_ms", "duration_ms"):
         return None
-    starts = of.times[np.cumsum(of.counts) - of.counts]
+    ends = np.cumsum(of.counts)
+    starts = of.times[ends - of.counts]
+    if name == "duration_ms":
+        return Column(of.times[ends - 1] - starts, None, True)
     if name == "start_ms":
         return Column(starts % DAY_MS, None, True)
     return Column(of.times - np.repeat(starts, of.counts), None, False)
@@ -295,20 +375,36 @@ def _column(name: str, column: Array, counts: Array | None) -> Column:
 
 
 class OpenColumns(PackedDays):
-    """An open day, or a part of one, with filters."""
+    """A day without columns, or a part of one, with filters."""
+
+    is_packed = False
 
     def __init__(
         self,
         connection: sqlite3.Connection,
-        batch: OpenBatch,
+        website: int,
+        span: Span,
+        known: rollup_state.Day,
         filters: Sequence[Condition],
-        key: "tuple[object, ...] | None",
+        key: tuple[object, ...] | None,
         cache: ResultCache,
+        *,
+        with_data: bool,
     ) -> None:
-        super().__init__(connection, batch._website, batch.days, filters, key, cache, with_data=False)
-        self._batch = batch
+        days = [Day(span[0] // DAY_MS, 0, 0, *span)]
+        super().__init__(connection, website, days, filters, key, cache, with_data=with_data)
+        self._known = known
 
     def _batches(self) -> Iterator[Batch]:
         check_interrupt()
-        with self._cache.turn():
-            yield self._batch
+        with self._turn():
+            for batch in batches_of(
+                self._connection,
+                self._website,
+                self.span,
+                self._known,
+                self._cache.kept_days,
+                with_data=self._with_data,
+            ):
+                yield batch
+                check_interrupt()

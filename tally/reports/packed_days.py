@@ -1,19 +1,20 @@
-"""Figures of packed days, whose events are stored by column (tally/rollups/packed_days.py).
+"""Figures of days by column: packed days (tally/rollups/packed_days.py), and those that are read into columns
+(tally/reports/open_days.py).
 
-What the statements of tally/storage/sql count in the rows of one day, this module counts in the columns of many: the
-days of a query are read in batches of MAX_EVENTS events, whose columns are joined, and every operation is one of
+The days of a query are read in batches of MAX_EVENTS events, whose columns are joined, and every operation is one of
 numpy on whole columns, which releases the interpreter's lock. `take` and `compress` are used in place of brackets,
 which take two to five times as long. A batch has its own numbers for visits, visitors and the values of each field, so
 that values of different days are not mixed and visitors of days add up.
 
-E and its visits are those of tally/storage/sql/events.py. A filter on a field that is equal for all events of a visit
-is decided for visits; only others need events. Conditions on event_data are decided for each different text.
+E is the set of traffic events of a website in [from, to) that match all filters. A filter on a field that is equal for
+all events of a visit is decided for visits; only others need events. Conditions on event_data are decided for each
+different text.
 """
 
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from itertools import accumulate, chain, count
 from typing import Any, Literal, NamedTuple
@@ -21,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import orjson
 
-from tally.engine.values import STEP_FIELDS, Place
+from tally.engine.values import STEP_FIELDS, Place, Span
 from tally.events.json_scalars import key_of
 from tally.events.validation import PAGEVIEWS
 from tally.reports.cache import ResultCache
@@ -48,8 +49,6 @@ from tally.timestamps import DAY_MS
 
 # Texts of event_data that are parsed at once: a few megabytes.
 _TEXTS = 10_000
-
-Span = tuple[int, int]
 
 
 class Batch(JoinedColumns):
@@ -203,8 +202,10 @@ class PackedDays:
     """Some packed days of a website, or parts of days, with filters.
 
     key: stands for these in the keys of cached results; None where results are not cached.
-    with_data: whether event_data is read.
+    with_data: whether event_data is read. is_packed: whether they are read from stored columns.
     """
+
+    is_packed = True
 
     def __init__(
         self,
@@ -229,11 +230,14 @@ class PackedDays:
         """Return the key of a result, None if it is not cached."""
         return None if self._key is None else (*what, *self._key)
 
+    def _turn(self) -> AbstractContextManager[None]:
+        # Texts of event_data take up to a second, most of it under the interpreter's lock: others would wait.
+        return nullcontext() if self._with_data else self._cache.turn()
+
     def _batches(self) -> Iterator[Batch]:
         for days in in_batches(self._days):
             check_interrupt()
-            # Texts of event_data take up to a second, most of it under the interpreter's lock: others would wait.
-            with nullcontext() if self._with_data else self._cache.turn():
+            with self._turn():
                 if len(days) == 1 and not days[0].is_whole:
                     # A part of a day, whose ends may move with every query: its columns are kept, not its figures.
                     key = ("columns", self._website, days[0].day, days[0].version)
@@ -280,7 +284,8 @@ class PackedDays:
         return batch.begun(self._matched(batch).visits)
 
     def stats(self) -> list[int]:
-        """Return the figures of sql.stats."""
+        """Return visitors, pageviews and events of E; of the visits that start in the range and have an event in E
+        their number, bounces, pageviews and duration in ms."""
         total = np.zeros(7, np.int64)
         for batch in self._batches():
             matched = self._matched(batch)
@@ -309,16 +314,18 @@ class PackedDays:
 
     def came(self, which: Literal["first", "last"]) -> int:
         """Return the visitors whose first, or last, event of the day is in a part of a day, whatever the filters."""
-        (batch,) = self._batches()
-        begins = np.flatnonzero(batch.numbers("is_first"))
-        if which == "first":
-            times = np.minimum.reduceat(batch.start_ms, begins)
-        else:
-            times = np.maximum.reduceat(batch.start_ms + batch.numbers("duration_ms"), begins)
-        return int(np.count_nonzero((times >= batch.days[0].from_ms) & (times < batch.days[0].to_ms)))
+        visitors = 0
+        for batch in self._batches():
+            begins = np.flatnonzero(batch.numbers("is_first"))
+            if which == "first":
+                times = np.minimum.reduceat(batch.start_ms, begins)
+            else:
+                times = np.maximum.reduceat(batch.start_ms + batch.numbers("duration_ms"), begins)
+            visitors += int(np.count_nonzero((times >= self.span[0]) & (times < self.span[1])))
+        return visitors
 
     def counts(self, fields: Sequence[str]) -> list[Array]:
-        """Return the counts of sql.counts for each field: visitors, pageviews and events by label."""
+        """Return visitors, pageviews and events by label of each field."""
         sums = [Sums(3) for _ in fields]
         for batch in self._batches() if fields else ():
             matched = self._matched(batch)
@@ -336,7 +343,8 @@ class PackedDays:
         return [of[:, of[0] != 0] if field == "event_name" else of for field, of in found.items()]
 
     def visit_figures(self, field: str) -> Array:
-        """Return the counts of sql.visit_figures: visits, bounces, pageviews and ms by label."""
+        """Return visits, bounces, their pageviews and ms by label: of the visits that begin in the range and have an
+        event with the value in E."""
         sums = Sums(4)
         for batch in self._batches():
             matched = self._matched(batch)
@@ -364,7 +372,7 @@ class PackedDays:
         return sums.counts
 
     def series(self, edges: Sequence[Span]) -> Array:
-        """Return the counts of sql.series: visitors, visits, pageviews and events by bucket."""
+        """Return visitors, visits, pageviews and events by bucket, for buckets that tile the range."""
         starts, column = np.array([begin for begin, _ in edges]), _numbers_below(len(edges))
         sums = Sums(4)
         for batch in self._batches():
@@ -385,7 +393,7 @@ class PackedDays:
         return sums.counts
 
     def conversions(self, field: str, edges: Sequence[Span], value_name: str | None) -> Array:
-        """Return the counts of goal_days.counted: its COLUMNS by label, number of a bucket, or 0."""
+        """Return the COLUMNS of tally/rollups/goal_days.py by label of a field, number of a bucket, or 0."""
         sums = Sums(len(COLUMNS))
         starts = np.array([begin for begin, _ in edges])
         for batch in self._batches():

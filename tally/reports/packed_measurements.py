@@ -1,7 +1,8 @@
-"""Figures of packed days of web vitals and experiments (tally/rollups/packed_measurements.py), with filters.
+"""Events of web vitals and experiments by column, with filters: of packed days, and of rows.
 
-What the statements of tally/storage/sql/measurements.py count in rows, this module counts in columns. The rows that lie
-beside the columns of a day are counted by those statements; figures of both are added up.
+Packed days (tally/rollups/packed_measurements.py) are read as they are stored. Rows of web vitals, of days that are not
+packed and beside the columns of those that are, are read into the same columns (`RowColumns`). Rows of experiments are
+counted by the statements of tally/storage/sql/measurements.py; figures of both are added up.
 """
 
 import sqlite3
@@ -11,14 +12,24 @@ from functools import cached_property
 import numpy as np
 
 from tally.engine.values import Place, Scope
-from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS, VITALS
+from tally.events.dimensions import FIELDS
+from tally.events.validation import AB_ASSIGN, AB_CONVERT, VITALS
 from tally.reports.cache import ResultCache
-from tally.reports.joined_columns import Day, JoinedColumns, in_batches, is_wanted, numbers_in, values_of
+from tally.reports.joined_columns import (
+    MAX_EVENTS,
+    Columns,
+    Day,
+    JoinedColumns,
+    in_batches,
+    is_wanted,
+    numbers_in,
+    values_of,
+)
 from tally.reports.sums import rows_of
+from tally.rollups.day_packing import numbers
 from tally.rollups.measurement_packing import UNSET
-from tally.rollups.vitals_histogram import EDGES, EVENTS, SLOTS, Cells, added
 from tally.storage.database import check_interrupt
-from tally.storage.day_columns import Array, Column, encoded, ids_of
+from tally.storage.day_columns import Array, Column, Days, encoded, ids_of
 from tally.storage.sql import day_columns
 from tally.storage.sql.day_columns import WEB_VITALS
 from tally.storage.sql.events import NO_TRAFFIC
@@ -27,14 +38,20 @@ from tally.timestamps import DAY_MS
 
 # Columns that measurements lack, with the value that they have instead.
 _FIXED = {name: 0 for name, value in NO_TRAFFIC.items() if value == "0"}
-_EDGES = [np.array(edges) for edges in EDGES]
 
 
-class _Columns(JoinedColumns):
-    """The columns of the web vitals or the experiment events of some days."""
+class MeasurementColumns(JoinedColumns):
+    """The columns of the web vitals or the experiment events of some packed days."""
 
-    def __init__(self, connection: sqlite3.Connection, website: int, source: int, days: Sequence[Day]) -> None:
-        super().__init__(connection, website, days)
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        website: int,
+        source: int,
+        days: Sequence[Day],
+        columns: Columns | None = None,
+    ) -> None:
+        super().__init__(connection, website, days, columns)
         self.source = source
 
     def _contents(self, name: str) -> list[bytes]:
@@ -88,6 +105,31 @@ class _Columns(JoinedColumns):
         return VITALS if name == "type" and self.source == WEB_VITALS else _FIXED.get(name)
 
 
+class RowColumns(MeasurementColumns):
+    """The same of the rows of some days. Between these no other day has rows."""
+
+    def _read(self, name: str) -> Days:
+        begin_ms, end_ms = self.days[0].day * DAY_MS, (self.days[-1].day + 1) * DAY_MS
+        # In parts, as texts take several times the space of an array.
+        step_ms = (end_ms - begin_ms) // (1 + self.events // MAX_EVENTS) + 1
+        parts = [
+            numbers(
+                self._connection,
+                day_columns.measurement_column(self._website, self.source, ms, min(ms + step_ms, end_ms), name),
+            )
+            for ms in range(begin_ms, end_ms, step_ms)
+        ]
+        if name not in FIELDS:
+            return Days.of([Column(np.concatenate(parts), None, False)])
+        values, codes = np.unique(np.concatenate(parts), return_inverse=True)
+        return Days.of([Column(codes, values, False)])
+
+    @property
+    def times(self) -> Array:
+        """The timestamp of each event."""
+        return self.numbers("ts")
+
+
 class PackedMeasurements:
     """Some packed days of a website, or parts of days, in a scope. days: (day, events) in order; conditions: the
     scope's filters."""
@@ -108,57 +150,13 @@ class PackedMeasurements:
         ]
         self._conditions = conditions
 
-    def _batches(self) -> Iterator[tuple[_Columns, Array]]:
+    def _batches(self) -> Iterator[tuple[MeasurementColumns, Array]]:
         """Yield the columns of some days, and the places of the events that match."""
         for days in in_batches(self._days):
             check_interrupt()
             with self._cache.turn():
-                columns = _Columns(self._connection, self._website, self._source, days)
+                columns = MeasurementColumns(self._connection, self._website, self._source, days)
                 yield columns, columns.meeting(self._conditions)
-
-    # --- web vitals
-
-    def cells(self) -> Cells:
-        """Return one histogram of all events, as of the rows of sql.vitals."""
-        found: Cells = {}
-        for columns, which in self._batches():
-            is_measured = np.zeros(len(which), bool)
-            for metric in METRICS:
-                events, slots = _slots(columns, which, metric)
-                is_measured[events] = True
-                added(found, _counted(slots))
-            added(found, {EVENTS: int(np.count_nonzero(is_measured))})
-        return {slot: count for slot, count in found.items() if count}
-
-    def cells_of(self, field: str, metric: str, labels: Iterable[int]) -> dict[int, Cells]:
-        """Return a histogram of a metric for each of some labels of a field, as of the rows of sql.vitals_of."""
-        found: dict[int, Cells] = {label: {} for label in sorted(labels)}
-        wanted = np.array([*found, -1])
-        for columns, which in self._batches():
-            events, slots = _slots(columns, which, metric)
-            column = columns.column(field)
-            codes = column.codes.take(which.take(events))
-            places = np.searchsorted(wanted[:-1], values_of(column))
-            is_own = (wanted.take(places) == values_of(column)).take(codes)
-            places = places.take(codes.compress(is_own))
-            for slot, count in _counted(places * EVENTS + slots.compress(is_own)).items():
-                place, own = divmod(slot, EVENTS)
-                added(found[int(wanted[place])], ((own, count),))
-        return found
-
-    def ranks(self, field: str, metric: str, poor_above: float) -> Iterator[Array]:
-        """Yield counts of sql.vital_ranks by label: values of a metric above a threshold, and events."""
-        for columns, which in self._batches():
-            is_measured = np.zeros(len(which), bool)
-            for name in METRICS:
-                is_measured |= columns.numbers(name).take(which) >= 0
-            which = which.compress(is_measured)
-            column = columns.column(field)
-            codes, end = column.codes.take(which), len(values_of(column))
-            is_poor = columns.numbers(metric).take(which) > poor_above
-            counts = np.bincount(codes, minlength=end), np.bincount(codes.compress(is_poor), minlength=end)
-            found = np.array([values_of(column), counts[1], counts[0]])
-            yield found.compress(counts[0] > 0, axis=1)
 
     # --- experiments
 
@@ -215,17 +213,3 @@ class PackedMeasurements:
 def _pair(numbers: Array, of: Column, codes: Array | None = None) -> Array:
     """Return a number for each pair of a number and a code of a column."""
     return numbers.astype(np.int64) * len(values_of(of)) + (of.codes if codes is None else codes)
-
-
-def _slots(columns: _Columns, which: Array, metric: str) -> tuple[Array, Array]:
-    """Return which of some events have a metric, and the slots of its values."""
-    values = columns.numbers(metric).take(which)
-    events = np.flatnonzero(values >= 0)
-    number = METRICS.index(metric)
-    return events, number * SLOTS + np.searchsorted(_EDGES[number], values.take(events))
-
-
-def _counted(numbers: Array) -> dict[int, int]:
-    """Return how often each number occurs."""
-    found, counts = np.unique(numbers, return_counts=True)
-    return dict(zip(found.tolist(), counts.tolist(), strict=True))

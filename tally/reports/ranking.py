@@ -36,18 +36,12 @@ class Ranking(NamedTuple):
     rows: list[Ranked]
 
 
-def first(
-    connection: sqlite3.Connection, counts: "Array", limit: int, ranks: int, among: Sequence[int] | None = None
-) -> Ranking:
-    """Return the first `limit` rows by their first `ranks` figures, all descending, then by text.
-
-    `among` restricts the rows to some labels.
-    """
+def first(connection: sqlite3.Connection, counts: "Array", limit: int, ranks: int) -> Ranking:
+    """Return the first `limit` rows by their first `ranks` figures, all descending, then by text."""
     import numpy as np
 
     unset = counts[1:, counts[0] == 0].sum(axis=1)
-    is_row = counts[0] != 0 if among is None else np.isin(counts[0], [label for label in among if label])
-    rows = counts[:, is_row]
+    rows = counts[:, counts[0] != 0]
     if 0 < limit < rows.shape[1]:
         # Most rows are behind the last one by their first figure.
         rows = rows[:, rows[1] >= np.partition(rows[1], -limit)[-limit]]

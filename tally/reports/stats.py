@@ -1,10 +1,9 @@
-"""Key figures and time series, from quarter-hour totals where these are complete, otherwise from raw rows.
+"""Key figures and time series, from quarter-hour totals where these are complete, otherwise by column.
 
-Totals: a stretch is widened to whole quarter hours, and the two margins are subtracted again, from raw rows: a few at
-most, and hardly any if the range ends now. Visitors before the first midnight UTC are those whose last event lies at or
-after the beginning; visitors after the last midnight, those whose first event lies before the end. Inside one day they
-are the visitors from the beginning on minus those who only came after the end (tally/rollups/totals.py explains why
-these add up); if fewer events lie in the range than after it, they are counted directly.
+Totals: a stretch is widened to whole quarter hours, and the two margins are subtracted again, by column: a few events
+at most, and none if the range ends now. Visitors before the first midnight UTC are those whose last event lies at or
+after the beginning; visitors after the last midnight, those whose first event lies before the end
+(tally/rollups/totals.py explains why these add up). A stretch inside one day is counted by column.
 
 Series: runs of whole hours, or of whole days, take one statement; partial buckets and days of 23 or 25 hours are read
 one by one.
@@ -13,7 +12,7 @@ one by one.
 import sqlite3
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from tally.reports.packed_days import PackedDays
 
 _QUARTERS = DAY_MS // QUARTER_MS
-# Up to so many visitors after a range are checked; beyond that those in the range are counted.
-_FEW = 2_000
 
 
 def stats(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> Stats:
@@ -38,9 +35,7 @@ def stats(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> S
     coverage = coverage_of(connection, scope, cache)
     plan = plan_of(coverage)
     found = [_rolled_stats(coverage, span, cache) for span in plan.rolled]
-    packed_days, raw = coverage.packed(plan.raw, filtered=True)
-    found += [_packed_stats(columns, cache) for columns in packed_days]
-    found += [Stats(*_raw_stats(coverage, span, cache)) for span in raw]
+    found += [_stats_by_column(columns, cache) for columns in coverage.columns(plan.raw, filtered=True)]
     found += [of for _, of in _of_sums(coverage, plan)]
     return Stats(*(sum(column) for column in zip(Stats(), *found, strict=True)))
 
@@ -54,38 +49,30 @@ def _of_sums(coverage: Coverage, plan: Plan) -> Iterator[tuple[int, Stats]]:
             yield quarter, Stats(of["first_seen"], of["pageviews"], of["events"], *visits)
 
 
-def _packed_stats(columns: "PackedDays", cache: ResultCache) -> Stats:
+def _stats_by_column(columns: "PackedDays", cache: ResultCache) -> Stats:
     return Stats(*cache.find(columns.key("stats"), lambda: array("q", columns.stats())))
-
-
-def _raw_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Sequence[int]:
-    """Return the key figures of a day, or a part of one, from raw rows; complete days are cached."""
-    scope, day = coverage.raw(span, filtered=True), coverage.complete(span)
-    key = ("stats", coverage.website, span[0], day and day.version, coverage.scope.filters)
-
-    def count() -> "array[int]":
-        return packed(coverage.rows(sql.stats(scope)))
-
-    return cache.find(key, count) if day else count()
 
 
 # --- quarter-hour totals
 
 
 def _rolled_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Stats:
-    from_ms, to_ms = span
+    from_ms, to_ms = span = coverage.up_to_midnight(span)
     first, end = from_ms // QUARTER_MS, -(-to_ms // QUARTER_MS)
     midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
     found = _totals(coverage, first, end, midnight_ms // QUARTER_MS, cache)
     for margin in ((first * QUARTER_MS, from_ms), (to_ms, end * QUARTER_MS)):
-        if margin[0] < margin[1]:
-            columns = coverage.edge(margin)
-            _, *off = columns.stats() if columns else coverage.rows(sql.stats(coverage.raw(margin)))[0]
-            found = Stats(found.visitors, *(a - b for a, b in zip(found[1:], off, strict=True)))
+        for columns in _margin(coverage, margin):
+            found = Stats(found.visitors, *(a - b for a, b in zip(found[1:], columns.stats()[1:], strict=True)))
     if to_ms < midnight_ms:
         return found._replace(visitors=_within_a_day(coverage, span))
-    early = _visitors_before(coverage, from_ms)
-    return found._replace(visitors=found.visitors - early - _visitors_after(coverage, to_ms))
+    early = sum(of.came("last") for of in _margin(coverage, (first * QUARTER_MS, from_ms)))
+    late = sum(of.came("first") for of in _margin(coverage, (to_ms, end * QUARTER_MS)))
+    return found._replace(visitors=found.visitors - early - late)
+
+
+def _margin(coverage: Coverage, span: Span) -> "list[PackedDays]":
+    return coverage.columns([span], filtered=False) if span[0] < span[1] else []
 
 
 def _totals(coverage: Coverage, first: int, end: int, midnight: int, cache: ResultCache) -> Stats:
@@ -103,55 +90,12 @@ def _totals(coverage: Coverage, first: int, end: int, midnight: int, cache: Resu
     return Stats(*map(sum, zip(*found, strict=True)))
 
 
-def _visitors_before(coverage: Coverage, from_ms: int) -> int:
-    """Return the visitors whose last event of the day lies in the quarter hour of `from_ms`, before it."""
-    first_ms = from_ms // QUARTER_MS * QUARTER_MS
-    if first_ms == from_ms:
-        return 0
-    if columns := coverage.edge((first_ms, from_ms)):
-        return columns.came("last")
-    coverage.raw((first_ms, from_ms))
-    return coverage.number(sql.came_last(coverage.website, first_ms, from_ms))
-
-
-def _visitors_after(coverage: Coverage, to_ms: int) -> int:
-    """Return the visitors whose first event of the day lies in the quarter hour of `to_ms`, at or after it."""
-    end_ms = -(-to_ms // QUARTER_MS) * QUARTER_MS
-    if end_ms == to_ms:
-        return 0
-    if columns := coverage.edge((to_ms, end_ms)):
-        return columns.came("first")
-    coverage.raw((to_ms, end_ms))
-    return coverage.number(sql.came_first(coverage.website, to_ms, end_ms))
-
-
 def _within_a_day(coverage: Coverage, span: Span) -> int:
     """Return the visitors of a span inside one UTC day."""
-    from_ms, to_ms = span
-    midnight_ms = -(-from_ms // DAY_MS) * DAY_MS
-    if to_ms - from_ms == HOUR_MS and from_ms % QUARTER_MS == 0:
-        first = from_ms // QUARTER_MS
+    if span[1] - span[0] == HOUR_MS and span[0] % QUARTER_MS == 0:
+        first = span[0] // QUARTER_MS
         return sum(visitors for _, visitors, *_ in coverage.rows(sql.hours(coverage.website, first, first + 4)))
-    if columns := coverage.edge(span):
-        return columns.stats()[0]
-    scope = coverage.raw(span)
-    is_little = _events_at_most(coverage, from_ms, to_ms) <= _events_at_most(coverage, to_ms, midnight_ms)
-    few = [] if is_little else coverage.rows(sql.visitors_between(coverage.website, to_ms, midnight_ms, _FEW))
-    if is_little or len(few) == _FEW:
-        return coverage.number(sql.visitors(scope))
-    later = [row[0] for row in few]
-    first, end = from_ms // QUARTER_MS, midnight_ms // QUARTER_MS
-    early = _visitors_before(coverage, from_ms)
-    from_then_on = coverage.number(sql.totals(coverage.website, first, end, end)) - early
-    both = coverage.number(sql.how_many_of(coverage.website, from_ms, to_ms, later)) if later else 0
-    return from_then_on - (len(later) - both)
-
-
-def _events_at_most(coverage: Coverage, from_ms: int, to_ms: int) -> int:
-    """Return the events of the quarter hours that a span touches, an upper bound of its own."""
-    first, end = from_ms // QUARTER_MS, -(-to_ms // QUARTER_MS)
-    _, views, customs, *_ = coverage.rows(sql.totals(coverage.website, first, end, end))[0]
-    return int(views) + int(customs)
+    return sum(columns.stats()[0] for columns in _margin(coverage, span))
 
 
 # --- series
@@ -171,21 +115,16 @@ def series(
     else:
         for span in plan.rolled:
             _add_rolled(coverage, edges, span, found, cache)
-    packed_days, raw = coverage.packed(raw, filtered=True)
-    for columns in packed_days:
-        for n, *figures in _packed_series(columns, edges, cache):
+    for columns in coverage.columns(raw, filtered=True):
+        for n, *figures in _series_by_column(columns, edges, cache):
             _add(found, n, figures)
-    for span in raw:
-        parts = clipped(edges, span)
-        for n, *figures in _raw_series(coverage, span, [bucket for _, bucket in parts], cache):
-            _add(found, parts[n][0], figures)
     for quarter, of in _of_sums(coverage, plan):
         n = bisect_right(edges, quarter * QUARTER_MS, key=itemgetter(0)) - 1
         _add(found, n, (of.visitors, of.visits, of.pageviews, of.events))
     return found
 
 
-def _packed_series(columns: "PackedDays", edges: Sequence[Span], cache: ResultCache) -> Iterator[tuple[int, ...]]:
+def _series_by_column(columns: "PackedDays", edges: Sequence[Span], cache: ResultCache) -> Iterator[tuple[int, ...]]:
     # Clipped, so that the key does not change where the first or the last bucket moves with the time.
     parts = clipped(edges, columns.span)
     cut = [bucket for _, bucket in parts]
@@ -193,20 +132,6 @@ def _packed_series(columns: "PackedDays", edges: Sequence[Span], cache: ResultCa
         cache.find(columns.key("series", *cut), lambda: packed(rows_of(columns.series(cut)))), 5
     ):
         yield parts[n][0], *figures
-
-
-def _raw_series(coverage: Coverage, span: Span, cut: Sequence[Span], cache: ResultCache) -> Iterable[tuple[int, ...]]:
-    """Return the rows of sql.series of a day divided into buckets; complete days are cached."""
-    scope, day = coverage.raw(span, filtered=True), coverage.complete(span)
-    key = ("series", coverage.website, day and day.version, coverage.scope.filters, *cut)
-
-    def count() -> "array[int]":
-        if len(cut) == 1:
-            visitors, views, events, visits, *_ = coverage.rows(sql.stats(scope))[0]
-            return packed([(0, visitors, visits, views, events)])
-        return packed(coverage.rows(sql.series(scope, cut)))
-
-    return unpacked(cache.find(key, count) if day else count(), 5)
 
 
 def _add(found: list[Sequence[int]], n: int, more: Sequence[int]) -> None:

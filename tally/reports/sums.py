@@ -14,11 +14,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tally.reports.cache import ResultCache
-from tally.storage.sql.filters import Query
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from tally.storage.day_columns import Array
 
 # 2 MB.
@@ -124,18 +121,3 @@ def rows_of(counts: "Array") -> Iterator[tuple[int, ...]]:
     """Yield (label, figures) of counts."""
     for start in range(0, counts.shape[1], _ROWS_AT_ONCE):
         yield from zip(*counts[:, start : start + _ROWS_AT_ONCE].tolist(), strict=True)
-
-
-def read(connection: "sqlite3.Connection", query: Query, columns: int) -> "Array":
-    """Return the rows (label, figures) of a query as counts."""
-    import numpy as np
-
-    from tally.rollups.day_packing import arrays
-
-    name, statement = query[0].split("*/", 1)
-    names = [f"c{place}" for place in range(1 + columns)]
-    as_arrays = (
-        f"{name}*/ with found ({', '.join(names)}) as ({statement})"
-        f" select {', '.join(f'json_group_array({one})' for one in names)} from found"
-    )
-    return np.array(arrays(connection, (as_arrays, query[1])))

@@ -1,7 +1,7 @@
-"""Top lists: blocks of whole days from rollups, the rolled up and the remaining part of today, raw rows for the rest.
+"""Top lists: values of a field with their figures, in the order of one of these.
 
-Other days (cut, filtered and stale ones) are counted by column, or from raw rows where they are not packed
-(tally/reports/day_sums.py).
+The sums of all values are arrays (tally/reports/value_sums.py), of which the rows that are shown are chosen
+(tally/reports/ranking.py). Conversions, and the figures of a range to compare with, are those of the same values.
 """
 
 import sqlite3
@@ -9,18 +9,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tally.engine.values import Scope, Span, Stats, Top, TopQuery, TopRow
-from tally.events.dimensions import PAGES, VISIT_FIELDS, field_number
+from tally.engine.values import Scope, Stats, Top, TopQuery, TopRow
 from tally.reports import goals
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, coverage_of, days_of, plan_of
-from tally.reports.day_sums import add_days, rolled
 from tally.reports.figures import parts_of
 from tally.reports.ranking import first
-from tally.reports.sums import Sums, counts_of, read
+from tally.reports.sums import Sums
+from tally.reports.value_sums import add_columns, add_imported, counts, rolled
 from tally.rollups import imported_sums
-from tally.storage.sql import events as sql
-from tally.storage.visitor_values import NAMES
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
@@ -40,7 +37,7 @@ def top(connection: sqlite3.Connection, scope: Scope, queries: Sequence[TopQuery
         if scope not in found:
             coverage = coverage_of(connection, scope, cache)
             found[scope] = coverage, plan_of(coverage)
-            _count_together(*found[scope], [query.field for query in queries], cache)
+            _count_together(found[scope][0], found[scope][1], [query.field for query in queries], cache)
         return found[scope]
 
     return [_top(connection, scope, query, cache, planned) for query in queries]
@@ -71,11 +68,8 @@ def _top(
 
 
 def _count_together(coverage: Coverage, plan: Plan, fields: Sequence[str], cache: ResultCache) -> None:
-    """Cache the counts of several fields of packed days, read once."""
-    if len(fields) == 1:
-        return
-    packed_days, _ = coverage.packed(plan.raw, filtered=True)
-    for columns in packed_days:
+    """Cache the counts of several fields of days with filters, read once."""
+    for columns in coverage.columns(plan.raw, filtered=True) if len(fields) > 1 else ():
         keys = {field: columns.key("counts", field) for field in fields}
         missing = [field for field, key in keys.items() if key is not None and cache.get(key) is None]
         for field, rows in zip(missing, columns.counts(missing), strict=True):
@@ -112,73 +106,40 @@ def _figures(coverage: Coverage, plan: Plan, query: TopQuery, cache: ResultCache
     import numpy as np
 
     both = Sums(len(Stats._fields))
-    visits = _visit_sums(coverage, plan, query.field, cache).counts
+    visits = _visit_sums(coverage, plan, query.field).counts
     both.add(np.pad(counts.counts, ((0, 4), (0, 0))))
     both.add(np.insert(visits, [1] * 3, 0, axis=0))
     return both
 
 
-def _visit_sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sums:
-    """Return visits, bounces, their pageviews and ms by label, from raw rows; sums of complete days are cached."""
+def _visit_sums(coverage: Coverage, plan: Plan, field: str) -> Sums:
+    """Return visits, bounces, their pageviews and ms by label."""
     sums = Sums(4)
-    for spans, filtered in ((list(days_of(coverage, plan.rolled)), False), (plan.raw, True)):
-        add_days(
+    unfiltered = list(days_of(coverage, plan.rolled))
+    imported = [span[0] // DAY_MS for span in unfiltered if coverage.is_imported(span)]
+    for spans, filtered in (([span for span in unfiltered if not coverage.is_imported(span)], False), (plan.raw, True)):
+        add_columns(
             sums,
             coverage,
             spans,
-            cache,
             ("visit figures", field),
-            by_row=lambda scope: _visit_figures(coverage, scope, field),
-            by_column=lambda columns: columns.visit_figures(field),
+            lambda columns: columns.visit_figures(field),
             filtered=filtered,
         )
-    for day in plan.sums:
-        sums.add_rows(imported_sums.visit_figures(coverage.connection, coverage.website, day, field))
+    rows = partial(imported_sums.visit_figures, field=field)
+    add_imported(sums, coverage, [*imported, *plan.sums], ("imported visits", field), rows)
     return sums
-
-
-def _visit_figures(coverage: Coverage, scope: Scope, field: str) -> "Array":
-    if coverage.is_imported(scope[1:3]):
-        return counts_of(imported_sums.visit_figures(coverage.connection, coverage.website, scope.day, field), 4)
-    return read(coverage.connection, sql.visit_figures(scope, field), 4)
 
 
 def names(connection: sqlite3.Connection, scope: Scope, limit: int, cache: ResultCache) -> list[tuple[str, int, int]]:
     """Return the first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
-    # In the rollup the unset value stands for all traffic; it is not in the list.
     coverage = coverage_of(connection, scope, cache)
-    _, rows = first(connection, _sums(coverage, plan_of(coverage), NAMES, cache).counts, limit, ranks=3)
+    _, rows = first(connection, _sums(coverage, plan_of(coverage), "event_name", cache).counts, limit, ranks=3)
     return [(text, visitors, events) for _, text, (visitors, _, events) in rows]
 
 
 def _sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sums:
-    sums, left = rolled(coverage, plan, field, cache)
-    if field in PAGES:
-        pages, sums = sums, Sums(3)
-        # Visitors, pageviews and events.
-        sums.add(pages.counts[[0, 5, 3, 6]])
-    if field not in VISIT_FIELDS:
-        number = field_number(field)
-        for span in [span for span in left if _is_rolled_up_in_part(coverage, span)]:
-            left.remove(span)
-            day = span[0] // DAY_MS
-            sums.add(read(coverage.connection, sql.sums(coverage.website, number, [day]), 3))
-            new = sql.not_folded(coverage.website, number, day, coverage.known.days[day].rolled_up_to_ms, span[1])
-            sums.add(read(coverage.connection, new, 3))
-    for spans, filtered in ((left, False), (plan.raw, True)):
-        add_days(
-            sums,
-            coverage,
-            spans,
-            cache,
-            ("counts", field),
-            by_row=lambda scope: read(coverage.connection, sql.counts(scope, field), 3),
-            by_column=lambda columns: columns.counts([field])[0],
-            filtered=filtered,
-        )
+    """Return visitors, pageviews and events by label."""
+    sums = rolled(coverage, plan, field, cache)
+    add_columns(sums, coverage, plan.raw, ("counts", field), partial(counts, field=field), filtered=True)
     return sums
-
-
-def _is_rolled_up_in_part(coverage: Coverage, span: Span) -> bool:
-    """Return whether a span has all that is rolled up of a day which is not complete, or is cut."""
-    return span[0] % DAY_MS == 0 and span[0] < coverage.known.days[span[0] // DAY_MS].rolled_up_to_ms <= span[1]

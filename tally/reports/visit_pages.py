@@ -12,12 +12,10 @@ from tally.engine.values import Page, Scope
 from tally.events.dimensions import field_number
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, coverage_of, days_of, plan_of
-from tally.reports.day_sums import add_days, rolled
 from tally.reports.ranking import first
-from tally.reports.sums import Sums, read
+from tally.reports.sums import Sums
+from tally.reports.value_sums import add_columns, rolled
 from tally.rollups import imported_sums
-from tally.rollups.field_values import FIGURES_OF
-from tally.storage.sql import visits
 from tally.timestamps import DAY_MS
 
 
@@ -30,18 +28,8 @@ def pages(
     """
     coverage = coverage_of(connection, scope, cache)
     plan = plan_of(coverage)
-    sums, rest = rolled(coverage, plan, field, cache)
-    for spans, filtered in ((rest, False), (plan.raw, True)):
-        add_days(
-            sums,
-            coverage,
-            spans,
-            cache,
-            ("pages", field),
-            by_row=lambda scope: read(connection, visits.pages(scope, field), FIGURES_OF[field_number(field)]),
-            by_column=lambda columns: columns.pages(field),
-            filtered=filtered,
-        )
+    sums = rolled(coverage, plan, field, cache, of_visits=True)
+    add_columns(sums, coverage, plan.raw, ("pages", field), lambda columns: columns.pages(field), filtered=True)
     _subtract_views_without_visits(sums, coverage, plan, field, cache)
     unset, rows = first(connection, sums.counts, limit, ranks=1)
     return unset[0], [Page(text, *figures[:4]) for _, text, figures in rows]

@@ -17,7 +17,7 @@ import orjson
 from tally.rollups.packed_days import NOT_PACKED, Packed
 from tally.storage.day_columns import Array, begins_of_visitors, differs, encoded, encoded_texts
 from tally.storage.sql import day_columns as sql
-from tally.storage.sql.day_columns import NUMBERS, OF_EVENTS, OF_VISITS
+from tally.storage.sql.day_columns import EVERY_VISITOR, NUMBERS, OF_EVENTS, OF_VISITS, Share
 from tally.storage.sql.filters import Query
 from tally.timestamps import DAY_MS
 
@@ -41,6 +41,8 @@ class Rows(NamedTuple):
     """The place of each event by (ts, id)."""
     visitors: Array
     """The visitor of each visit."""
+    visits: Array
+    """The number of each visit among those of its visitor."""
     counts: Array
     """The events of each visit."""
 
@@ -50,9 +52,9 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final
     if connection.execute(*sql.number_of_events(website, day, MAX_EVENTS + 1)).fetchone()[0] > MAX_EVENTS:
         return NOT_PACKED
     rows = rows_of(connection, website, day)
-    if rows is None:
+    if not len(rows.times) or not _agree(connection, website, day, rows):
         return NOT_PACKED
-    times, order, visitors, counts = rows
+    times, order, visitors, _, counts = rows
     ids = _events(connection, website, day, "id")[order]
     own = {name: _visits(connection, website, day, name) for name in ("visit", *_ROW_COLUMNS, *_VISIT_COLUMNS)}
     visit_columns = {name: own[name] for name in _VISIT_COLUMNS} | {"is_first": differs(visitors)}
@@ -80,53 +82,72 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final
     return Packed(len(counts), len(ids), columns, sum(map(len, different)))
 
 
-def rows_of(connection: sqlite3.Connection, website: int, day: int) -> Rows | None:
-    """Return the order of a day's rows; None where it has none, or where its events and visits do not agree."""
-    times, visits, visitors = (_events(connection, website, day, name) for name in ("ts", "visit", "visitor"))
-    if not len(times):
-        return None
+def rows_of(connection: sqlite3.Connection, website: int, day: int, share: Share = EVERY_VISITOR) -> Rows:
+    """Return the order of a day's events, of some visitors."""
+    times, visits, visitors = (_events(connection, website, day, name, share) for name in ("ts", "visit", "visitor"))
     # The events are read by (ts, id), and remain in this order within a visit.
     order = np.lexsort((visits, visitors))
     visits, visitors = visits[order], visitors[order]
-    begins = np.flatnonzero(differs(visitors) | differs(visits))
+    begins = np.flatnonzero(differs(visitors) | differs(visits)) if len(times) else np.empty(0, np.int64)
     counts, visits, visitors = np.diff(begins, append=len(times)), visits[begins], visitors[begins]
+    return Rows(times[order], order, visitors, visits, counts)
+
+
+def _agree(connection: sqlite3.Connection, website: int, day: int, rows: Rows) -> bool:
+    """Return whether the events and the visits of a day agree, as they do but while an import is undone."""
     own = {name: _visits(connection, website, day, name) for name in ("visitor", "visit", "pageviews", "events")}
-    if not (
-        np.array_equal(own["visitor"], visitors)
-        and np.array_equal(own["visit"], visits)
-        and np.array_equal(own["pageviews"] + own["events"], counts)
-    ):
-        return None
-    return Rows(times[order], order, visitors, counts)
+    return (
+        np.array_equal(own["visitor"], rows.visitors)
+        and np.array_equal(own["visit"], rows.visits)
+        and np.array_equal(own["pageviews"] + own["events"], rows.counts)
+    )
 
 
 def _texts(
     connection: sqlite3.Connection, website: int, day: int, ids: Array, *, is_final: bool
 ) -> tuple[Array, list[str]] | None:
+    """Return what `texts_of` does; None where event_data is not packed."""
+    try:
+        codes, texts = texts_of(connection, website, day, ids, most=MAX_TEXTS)
+    except TextsTooLong:
+        return None
+    lengths = np.array([0, *map(len, texts)])
+    is_repeated = int(lengths.sum()) <= max(FEW_TEXTS, int(lengths[codes].sum()) // 2)
+    return (codes, texts) if is_final or is_repeated else None
+
+
+class TextsTooLong(Exception):
+    """The different texts of event_data of a day are longer than the limit."""
+
+
+def texts_of(
+    connection: sqlite3.Connection,
+    website: int,
+    day: int,
+    ids: Array,
+    share: Share = EVERY_VISITOR,
+    most: int | None = None,
+) -> tuple[Array, list[str]]:
     """Return for each event with one of these ids 0, or the number of its text of event_data from 1 on, and the
-    different texts; None where they are not packed."""
+    different texts. Raises TextsTooLong where these have more than `most` characters."""
     known: dict[str, int] = {}
     codes, by_id, length = np.zeros(len(ids), np.int64), np.argsort(ids), 0
-    length_with_copies = 0
-    for some, texts in connection.execute(*sql.event_data(website, day)):
+    for some, texts in connection.execute(*sql.event_data(website, day, share)):
         own = orjson.loads(texts)
         length += sum(map(len, set(own).difference(known)))
-        if length > MAX_TEXTS:
-            return None
-        length_with_copies += sum(map(len, own))
+        if most is not None and length > most:
+            raise TextsTooLong
         places = np.searchsorted(ids, orjson.loads(some), sorter=by_id)
         codes[by_id[places]] = [known.setdefault(text, len(known) + 1) for text in own]
-    if not is_final and length > max(FEW_TEXTS, length_with_copies // 2):
-        return None
     return codes, list(known)
 
 
-def _events(connection: sqlite3.Connection, website: int, day: int, column: str) -> Array:
-    return numbers(connection, sql.event_column(website, day, column))
+def _events(connection: sqlite3.Connection, website: int, day: int, column: str, share: Share = EVERY_VISITOR) -> Array:
+    return numbers(connection, sql.event_column(website, day, column, share))
 
 
-def _visits(connection: sqlite3.Connection, website: int, day: int, column: str) -> Array:
-    return numbers(connection, sql.visit_column(website, day, column))
+def _visits(connection: sqlite3.Connection, website: int, day: int, column: str, share: Share = EVERY_VISITOR) -> Array:
+    return numbers(connection, sql.visit_column(website, day, column, share))
 
 
 def of_visits(column: Array, counts: Array) -> tuple[Array, bool]:

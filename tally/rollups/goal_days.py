@@ -1,4 +1,4 @@
-"""Conversions of goals: counted from raw rows, and stored for the final days of goals that are saved.
+"""Conversions of goals, stored for the final days of goals that are saved (tally/reports/goals.py counts them).
 
 A goal is what is counted: filters, and the property of event_data that holds a value. It is stored under a number that
 follows from these (`number_of`), so that a changed goal is another one; rows of goals that are no longer saved are
@@ -20,14 +20,11 @@ from hashlib import blake2b
 
 import orjson
 
-from tally.engine.values import MILLIONTHS, Goal, Scope
+from tally.engine.values import MILLIONTHS, Goal
 from tally.events.dimensions import EVENT_NAME, FIELDS
-from tally.rollups import rollup_state, unpacked_days
+from tally.rollups import rollup_state
 from tally.rollups.rollup_state import ROWS_PER_STEP
-from tally.storage.sql import goals as sql
-from tally.storage.sql.day_columns import TRAFFIC, WEB_VITALS
-from tally.storage.sql.events import is_among
-from tally.timestamps import DAY_MS
+from tally.storage.sql.day_columns import TRAFFIC
 
 MAX_VALUE = 10**9
 """Values are smaller, so that the sum of all events of a day fits into two numbers of 64 bits."""
@@ -42,6 +39,7 @@ COUNTED = (("", ALL), *((name, number) for number, name in enumerate(FIELDS)))
 _DECIMAL = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?")
 _MILLIONTH = Decimal("0.000001")
 _NUMBERS = dict(COUNTED)
+_FEW_LABELS = 64
 
 
 def number_of(goal: Goal) -> int:
@@ -52,29 +50,6 @@ def number_of(goal: Goal) -> int:
 def is_counted(field: str) -> bool:
     """Return whether days have counts by the values of a field; "" is all conversions."""
     return field in _NUMBERS
-
-
-def counted(
-    connection: sqlite3.Connection,
-    scope: Scope,
-    value_name: str | None,
-    field: str,
-    cut: Sequence[tuple[int, int]] = (),
-) -> Iterator[Sequence[int]]:
-    """Yield (key, conversions, visitors, high, low, conversions without a value) of a day, or a part of one.
-
-    The key is 0, a label of `field`, or the number of a bucket of `cut`. The goal's filters are among the scope's.
-    """
-    rows = connection.execute(*sql.conversions(scope, field, cut)).fetchall()
-    valued: dict[int, list[int]] = {}
-    if value_name is not None:
-        for key, value, events in connection.execute(*sql.values(scope, value_name, field, cut)):
-            amount = millionths(value)
-            row = valued.setdefault(key, [0, 0])
-            row[0 if amount is not None else 1] += events * (1 if amount is None else amount)
-    for key, events, visitors in rows:
-        total, without = valued.get(key, (0, 0))
-        yield key, events, visitors, *divmod(total, PART), without
 
 
 def millionths(value: object) -> int | None:
@@ -111,13 +86,6 @@ def begin_day(connection: sqlite3.Connection, website: int, goal: int) -> int | 
         return None
     rollup_state.begin(connection, website, goal, 0, *row)
     return int(row[0])
-
-
-def count_day(connection: sqlite3.Connection, website: int, day: int, goal: Goal, field: str) -> list[Sequence[int]]:
-    """Return the rows of a field on a final day; `connection` must be in a read transaction."""
-    unpacked_days.show(connection, website, [day], (TRAFFIC,))
-    scope = Scope(website, day * DAY_MS, (day + 1) * DAY_MS, goal.filters)
-    return list(counted(connection, scope, goal.value, field))
 
 
 def drop(connection: sqlite3.Connection, website: int, goal: int, day: int) -> int:
@@ -178,7 +146,7 @@ def _stored(connection: sqlite3.Connection, website: int) -> Iterator[int]:
         statement = (
             f"/* goal_days.stored */ select {column} from {table} where website = ? and {column} > ? order by 1 limit 1"
         )
-        goal = WEB_VITALS
+        goal = TRAFFIC
         while row := connection.execute(statement, (website, goal)).fetchone():
             goal = row[0]
             yield goal
@@ -187,17 +155,16 @@ def _stored(connection: sqlite3.Connection, website: int) -> Iterator[int]:
 # --- reading
 
 
-def is_correct(connection: sqlite3.Connection, website: int, day: int, goal: Goal) -> bool:
-    """Return whether the rows of a complete day are those of `count_day`."""
+def stored(connection: sqlite3.Connection, website: int, day: int, goal: Goal) -> dict[str, list[tuple[int, ...]]]:
+    """Return the rows (value, COLUMNS) of each field of COUNTED on a complete day, by value."""
     statement = (
         f"/* goal_days.rows */ select value, {', '.join(COLUMNS)} from goal_day"
         " where website = ? and saved_goal = ? and field = ? and day = ? order by value"
     )
-    return all(
-        connection.execute(statement, (website, number_of(goal), number, day)).fetchall()
-        == sorted(map(tuple, count_day(connection, website, day, goal, field)))
+    return {
+        field: connection.execute(statement, (website, number_of(goal), number, day)).fetchall()
         for field, number in COUNTED
-    )
+    }
 
 
 def complete(connection: sqlite3.Connection, website: int, goal: Goal, days: Mapping[int, int]) -> set[int]:
@@ -227,7 +194,9 @@ def sums(
     """
     if by not in ("value", "day"):
         raise KeyError(by)
-    of_labels = "" if labels is None else f" and {is_among('goal_day.value', labels)}"
+    # A few labels are looked up one by one on each day; more are found in a scan of the day's values.
+    scan = "" if labels is None or len(labels) <= _FEW_LABELS else "+"
+    of_labels = "" if labels is None else f" and {scan}goal_day.value in (select value from json_each(?))"
     return connection.execute(
         f"/* goal_days.sums */ select goal_day.{by}, {', '.join(f'sum({name})' for name in COLUMNS)}"
         " from json_each(?) as wanted cross join goal_day"

@@ -1,8 +1,8 @@
 """Imported sums: figures of a day by value of a field, as another system exports them, without events.
 
 Tables `imported_field` and `imported_sum` have them as imported. A day is counted from its own events or, if it has
-none, from its sums: `count_day` of tally/rollups/totals.py and tally/rollups/field_values.py read them here where the
-day has no event. So they are rolled up, added up over blocks of days and verified like any day; its state is IMPORTED
+none, from its sums: `count_day` of tally/rollups/totals.py and tally/reports/value_sums.py read them here where the
+day has no event. So they are added up over blocks of days and verified like any day; its state is IMPORTED
 (tally/rollups/rollup_state.py). Until it is, after an import or its undo, the day is stale, and reports read its sums
 here.
 
@@ -161,8 +161,7 @@ def values(connection: sqlite3.Connection, website: int, day: int, field: int) -
         " where website = ? and field = ? and day = ?",
         (website, field, day),
     ).fetchall()
-    of_all = total(connection, website, day) if field == EVENT_NAME else {}
-    return rows + ([(0, of_all["visitors"], of_all["pageviews"], of_all["events"])] if of_all else [])
+    return rows
 
 
 def pages(connection: sqlite3.Connection, website: int, day: int, field: int) -> Iterable[Sequence[int]]:

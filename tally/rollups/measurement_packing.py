@@ -1,8 +1,8 @@
 """Columns of the web vitals and experiment events of a day (tally/rollups/packed_measurements.py), and rows of these.
 
-The columns are read one after another from the rows of one snapshot, and from the columns that the day has. All are
-compressed where that makes them smaller: a web vital takes 22 bytes, of which its five metrics take 14; its row 71.
-Measured with bench/measurements.py.
+The columns are read one after another from the rows of one snapshot, and from the columns that the day has. Those that
+only rows are made from are compressed where that makes them smaller, others where it makes them much smaller: reading
+takes five times as long.
 """
 
 import sqlite3
@@ -24,8 +24,7 @@ from tally.timestamps import DAY_MS
 
 UNSET: dict[str, float] = dict.fromkeys(METRICS, -1) | {"value": np.nan}
 """What stands for null."""
-# Read rarely: compressed wherever that makes them smaller.
-_SMALLER = 1.0
+_SMALLER, _MUCH_SMALLER = 1.0, 0.7
 
 
 class UnpackedRows:
@@ -100,7 +99,8 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
         # Verification names the day; its rows stay as they are.
         return None
 
-    (stored,) = connection.execute(*sql.measurement_column(website, source, day, "id")).fetchone()
+    span = website, source, day * DAY_MS, (day + 1) * DAY_MS
+    (stored,) = connection.execute(*sql.measurement_column(*span, "id")).fetchone()
     if stored == "[]":
         # Deleted since the day was found.
         return None
@@ -109,7 +109,7 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
         if name == "value":
             found = np.array([value for (value,) in connection.execute(*sql.values(website, day))], np.float64)
         else:
-            found = numbers(connection, sql.measurement_column(website, source, day, name))
+            found = numbers(connection, sql.measurement_column(*span, name))
         return found if own is None else np.concatenate([own.column(name), found])
 
     ids = joined("id")
@@ -143,4 +143,4 @@ def _encoded(name: str, column: Array, day: int) -> dict[str, bytes]:
         return {name: encoded_texts(of_rows, known.tolist())} if len(known) else {}
     if (column == UNSET.get(name, 0)).all():
         return {}
-    return {name: encoded(column, False, name not in METRICS, _SMALLER)}
+    return {name: encoded(column, False, name not in METRICS, _MUCH_SMALLER)}

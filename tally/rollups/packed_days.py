@@ -1,6 +1,6 @@
 """Packed days: the events of past days by column (tally/storage/day_columns.py), for reports with filters.
 
-A day is packed once it is over and rolled up, in one transaction, beside its rows (tally/rollups/day_packing.py); the
+A day is packed once it is over, in one transaction, beside its rows (tally/rollups/day_packing.py); the
 rows of a final day are deleted afterwards (tally/rollups/unpacked_days.py). Table
 packed_day has the version of the day (tally/rollups/rollup_state.py) that was packed: an import or a late event
 increases the day's version, so that reports read its rows until it is packed again. A day that cannot be packed has 0
@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from tally.storage.sql.day_columns import LAYOUT, TRAFFIC, checksum, delete, write
 from tally.storage.sql.day_columns import stored as stored_columns
-from tally.timestamps import DAY_MS
 
 
 class Packed(NamedTuple):
@@ -36,7 +35,7 @@ NOT_PACKED = Packed(0, 0, {}, None)
 DELETED, PRESENT, NEEDED = range(3)
 """The rows of a packed day: deleted, still there, or not to be deleted, because the columns do not hold all of them."""
 # The index of unfinished days needs both terms on the state.
-_IS_OVER = f"state < 2 and state = 1 and rolled_up_to_ms = (block + 1) * {DAY_MS}"
+_IS_OVER = "state < 2 and state = 1 and is_over"
 
 
 def next_day(connection: sqlite3.Connection, website: int) -> tuple[int, int] | None:
@@ -136,16 +135,14 @@ def damaged(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
             yield website, day
 
 
-def delete_before(connection: sqlite3.Connection, website: int, end: int) -> bool:
-    """Delete the columns of a packed day before a day, the oldest of traffic first; return whether there was one."""
-    row = connection.execute(
+def oldest_before(connection: sqlite3.Connection, website: int, end: int) -> tuple[int, int] | None:
+    """Return the source and the day of the oldest columns before a day, those of traffic first."""
+    row: tuple[int, int] | None = connection.execute(
         "/* packed_days.oldest */ select source, day from packed_day where website = ? and day < ?"
         " order by source, day limit 1",
         (website, end),
     ).fetchone()
-    if row is not None:
-        remove(connection, website, *row)
-    return row is not None
+    return row
 
 
 def remove(connection: sqlite3.Connection, website: int, source: int, day: int) -> None:

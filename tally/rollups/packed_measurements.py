@@ -54,12 +54,40 @@ def next_day(connection: sqlite3.Connection, website: int, source: int, end: int
 
 def days(connection: sqlite3.Connection, website: int, source: int, first: int, last: int) -> list[tuple[int, int]]:
     """Return the packed days from `first` to `last` and their events, in order."""
-    rows = connection.execute(
-        "/* packed_measurements.days */ select day, events from packed_day where website = ? and source = ?"
+    return [row[:2] for row in versions(connection, website, source, first, last)]
+
+
+def versions(
+    connection: sqlite3.Connection, website: int, source: int, first: int, last: int
+) -> list[tuple[int, int, int]]:
+    """Return the same with the checksums of the columns, which change with them."""
+    return connection.execute(
+        "/* packed_measurements.days */ select day, events, checksum from packed_day where website = ? and source = ?"
         " and day >= ? and day <= ? order by day",
         (website, source, first, last),
-    )
-    return [(day, events) for day, events in rows]
+    ).fetchall()
+
+
+def rows_of_vitals(connection: sqlite3.Connection, website: int, first: int, last: int) -> list[tuple[int, int, int]]:
+    """Return the days from `first` to `last` that have rows of web vitals, how many these are, and their greatest id.
+
+    Both change with the rows: later ones have greater ids. Takes 0.2 µs a row.
+    """
+    found: list[tuple[int, int, int]] = []
+    day, end_ms = first, (last + 1) * DAY_MS
+    while row := connection.execute(
+        "/* packed_measurements.next_row */ select ts / 86400000 from main.web_vitals"
+        " where website = ? and ts >= ? and ts < ? order by ts limit 1",
+        (website, day * DAY_MS, end_ms),
+    ).fetchone():
+        rows = connection.execute(
+            "/* packed_measurements.rows */ select count(*), max(id) from main.web_vitals"
+            " where website = ? and ts >= ? and ts < ?",
+            (website, row[0] * DAY_MS, (row[0] + 1) * DAY_MS),
+        ).fetchone()
+        found.append((row[0], *rows))
+        day = row[0] + 1
+    return found
 
 
 def with_rows(connection: sqlite3.Connection, website: int, source: int, days: Iterable[int]) -> list[int]:
@@ -75,7 +103,7 @@ def with_rows(connection: sqlite3.Connection, website: int, source: int, days: I
 
 def store(connection: sqlite3.Connection, website: int, source: int, day: int, packed: PackedRows) -> bool:
     """Replace the rows of a day by columns, unless it has changed since these were made. Return whether it did."""
-    (ids,) = connection.execute(*measurement_column(website, source, day, "id")).fetchone()
+    (ids,) = connection.execute(*measurement_column(website, source, day * DAY_MS, (day + 1) * DAY_MS, "id")).fetchone()
     is_undone = connection.execute(
         "/* packed_measurements.is_undone */ select 1 from import where website = ? and state = 'undoing'", (website,)
     ).fetchone()

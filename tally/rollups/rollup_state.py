@@ -1,24 +1,23 @@
 """Which days and blocks of rollups are complete: the table `rollup_state`.
 
-A rollup is exact or not used. Every day with traffic has a row from its first event on, written in the transaction of
-that event. Its states:
-- STALE: neither totals nor values are complete. Reports read raw events, or imported sums, until the day is rebuilt.
+Every day with traffic has a row from its first event on, written in the transaction of that event. Its states:
+- STALE: the totals are not complete. Reports count by column, or read imported sums, until the day is rebuilt.
 - OPEN: events may still arrive, up to 72 hours past the end of the day. Every commit updates the totals
-  (tally/rollups/totals.py). Values are rolled up later, up to the time `rolled_up_to_ms`: all events before it are
-  included, none from it on. A late event, from before that time, is included in its own transaction.
+  (tally/rollups/totals.py). Once the day has ended, `is_over` is set, and the commit of each event that arrives from
+  then on increases the version.
 - FINAL: all events are included.
-- KEPT: final, and retention has deleted the raw events. The rollup is the only data, and is never rebuilt.
+- KEPT: final, and retention has deleted the events. Totals and values, counted before, are the only data, and are
+  never rebuilt.
 - IMPORTED: the day has no events and is built from imported sums (tally/rollups/imported_sums.py). Its first event,
   and a change of the sums, make it stale.
 
-Above the days are blocks of 4, 8, 16 ... 256 days, summed from the blocks below them once all their days are final.
+Above the days are blocks of 32 days (tally/rollups/value_blocks.py), counted once all their days are final.
 The row of a block is inserted as OPEN when its building begins (`begin`), in the transaction that found its days to be
 complete, and becomes FINAL at its end (`finish`). A day that becomes stale deletes the rows of the blocks above it
 (`invalidate`): one that was being built stays incomplete, as it does where the program was killed.
 
-That is the state of one kind, TRAFFIC. Others have rows of the same table: blocks of histograms of web vitals
-(WEB_VITALS, tally/rollups/web_vitals.py), and days on which the conversions of a saved goal are counted; their kind is
-the number of the goal (tally/rollups/goal_days.py).
+That is the state of one kind, TRAFFIC. Others have rows of the same table: days on which the conversions of a saved
+goal are counted; their kind is the number of the goal (tally/rollups/goal_days.py).
 
 `version` starts at 1 and increases with every change of a day's complete data, so that a cached sum over days is valid
 as long as the sum of their versions is the same. The row of a goal's day has the version that was counted.
@@ -37,8 +36,9 @@ from tally.storage.sql.day_columns import TRAFFIC
 from tally.timestamps import DAY_MS
 
 STALE, OPEN, FINAL, KEPT, IMPORTED = range(5)
-# Blocks of 2 days would be a quarter of all rows and save at most the reading of 2 days at either end of a range.
-LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
+BLOCK_LEVEL = 5
+"""A block has 2^BLOCK_LEVEL days."""
+LEVELS = (0, BLOCK_LEVEL)
 # The largest accepted age of an event, and a margin for corrections of the clock.
 FINAL_AFTER_MS = OLDEST_MS + 2 * AHEAD_MS
 # A step of background work that deletes or writes this many rows takes 15 to 25 ms.
@@ -49,13 +49,13 @@ class Day(NamedTuple):
     """The state of a day."""
 
     state: int
-    rolled_up_to_ms: int
+    is_over: int
     version: int
 
 
-def is_rolled_up(day: int, known: Day) -> bool:
-    """Return whether a day whose events are kept is rolled up to its end, so that its version grows with each event."""
-    return known.state in (OPEN, FINAL) and known.rolled_up_to_ms == (day + 1) * DAY_MS
+def has_ended(known: Day) -> bool:
+    """Return whether a day whose events are kept is over, so that its version grows with each event."""
+    return known.state == FINAL or (known.state == OPEN and known.is_over == 1)
 
 
 def is_final(day: int, now_ms: int) -> bool:
@@ -71,7 +71,7 @@ def first_not_final(now_ms: int) -> int:
 def day_state(connection: sqlite3.Connection, website: int, day: int) -> Day | None:
     """Return the state of a day; None where it has no traffic."""
     row = connection.execute(
-        "/* rollup_state.day */ select state, rolled_up_to_ms, version from rollup_state where website = ?"
+        "/* rollup_state.day */ select state, is_over, version from rollup_state where website = ?"
         " and kind = 0 and level = 0 and block = ?",
         (website, day),
     ).fetchone()
@@ -82,8 +82,8 @@ def open_day(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Insert the row of a day, in the transaction of its first event."""
     connection.execute(
         "/* rollup_state.open */ insert into rollup_state"
-        " (website, kind, level, block, state, rolled_up_to_ms, version) values (?, 0, 0, ?, ?, ?, 1)",
-        (website, day, OPEN, day * DAY_MS),
+        " (website, kind, level, block, state, is_over, version) values (?, 0, 0, ?, ?, 0, 1)",
+        (website, day, OPEN),
     )
     invalidate_above(connection, website, TRAFFIC, LEVELS, day)
 
@@ -98,11 +98,9 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
     for day in days:
         connection.execute(
             "/* rollup_state.stale */ insert into rollup_state"
-            " (website, kind, level, block, state, rolled_up_to_ms, version)"
-            " values (?, 0, 0, ?, ?, ?, 1) on conflict do update"
-            " set state = excluded.state, rolled_up_to_ms = excluded.rolled_up_to_ms, version = version + 1"
-            " where state != 3",
-            (website, day, STALE, day * DAY_MS),
+            " (website, kind, level, block, state, is_over, version) values (?, 0, 0, ?, ?, 0, 1)"
+            " on conflict do update set state = excluded.state, is_over = 0, version = version + 1 where state != 3",
+            (website, day, STALE),
         )
         invalidate_above(connection, website, TRAFFIC, LEVELS, day)
 
@@ -110,18 +108,35 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
 def unfinished(connection: sqlite3.Connection, website: int, state: int, limit: int = -1) -> list[tuple[int, Day]]:
     """Return the days that are STALE or OPEN, oldest first, at most `limit` of them (-1: all)."""
     rows = connection.execute(
-        "/* rollup_state.unfinished */ select block, state, rolled_up_to_ms, version from rollup_state"
+        "/* rollup_state.unfinished */ select block, state, is_over, version from rollup_state"
         " where website = ? and kind = 0 and level = 0 and state = ? and state < 2 order by block limit ?",
         (website, state, limit),
     )
     return [(day, Day(*rest)) for day, *rest in rows]
 
 
-def finish_day(connection: sqlite3.Connection, website: int, day: int, version: int) -> bool:
-    """Make an open day final; return False if it has changed since `version`.
+def end_days(connection: sqlite3.Connection, website: int, today: int) -> bool:
+    """Mark the open days before `today` as over; return whether there were any."""
+    return bool(
+        connection.execute(
+            "/* rollup_state.end_days */ update rollup_state set is_over = 1"
+            " where website = ? and kind = 0 and level = 0 and block < ? and state = 1 and state < 2 and is_over = 0",
+            (website, today),
+        ).rowcount
+    )
 
-    It is rolled up to its end, the values of its visitors are deleted, those of its visits and their pages are written.
-    """
+
+def change_day(connection: sqlite3.Connection, website: int, day: int) -> None:
+    """Increase the version of a day that is over, in the transaction of an event that arrived late."""
+    connection.execute(
+        "/* rollup_state.change_day */ update rollup_state set version = version + 1"
+        " where website = ? and kind = 0 and level = 0 and block = ?",
+        (website, day),
+    )
+
+
+def finish_day(connection: sqlite3.Connection, website: int, day: int, version: int) -> bool:
+    """Make an open day that is over final; return False if it has changed since `version`."""
     return bool(
         connection.execute(
             "/* rollup_state.finish_day */ update rollup_state set state = ?"
@@ -132,14 +147,12 @@ def finish_day(connection: sqlite3.Connection, website: int, day: int, version: 
 
 
 def finish_rebuild(connection: sqlite3.Connection, website: int, day: int, version: int, state: int) -> bool:
-    """Give a stale day its state; return False if it was marked stale again since `version`. Of an OPEN day nothing is
-    rolled up."""
-    rolled_up_to_ms = day * DAY_MS if state == OPEN else (day + 1) * DAY_MS
+    """Give a stale day its state; return False if it was marked stale again since `version`."""
     return bool(
         connection.execute(
-            "/* rollup_state.finish_rebuild */ update rollup_state set state = ?, rolled_up_to_ms = ?"
+            "/* rollup_state.finish_rebuild */ update rollup_state set state = ?, is_over = ?"
             " where website = ? and kind = 0 and level = 0 and block = ? and state = 0 and version = ?",
-            (state, rolled_up_to_ms, website, day, version),
+            (state, state != OPEN, website, day, version),
         ).rowcount
     )
 
@@ -171,7 +184,7 @@ def begin(connection: sqlite3.Connection, website: int, kind: int, level: int, b
     """Mark a block, or a day of a goal, as being built."""
     connection.execute(
         "/* rollup_state.begin */ insert or replace into rollup_state"
-        " (website, kind, level, block, state, rolled_up_to_ms, version) values (?, ?, ?, ?, ?, 0, ?)",
+        " (website, kind, level, block, state, is_over, version) values (?, ?, ?, ?, ?, 0, ?)",
         (website, kind, level, block, OPEN, version),
     )
 
@@ -214,7 +227,7 @@ class Blocks(NamedTuple):
 def blocks(connection: sqlite3.Connection, website: int, first: int, end: int) -> Blocks:
     """Return the state of the days in [first, end)."""
     rows = connection.execute(
-        "/* rollup_state.days */ select block, state, rolled_up_to_ms, version from rollup_state"
+        "/* rollup_state.days */ select block, state, is_over, version from rollup_state"
         " where website = ? and kind = 0 and level = 0 and block >= ? and block < ?",
         (website, first, end),
     )
@@ -253,6 +266,12 @@ def tiles(levels: Sequence[int], built: Container[tuple[int, int]], first: int, 
         day += 1 << level
 
 
-def cover(known: Blocks, first: int, end: int) -> list[tuple[int, int]]:
-    """Return the tiles of the days in [first, end) without days that have no traffic. All its days are complete."""
-    return [tile for tile in tiles(LEVELS, known.built, first, end) if tile[0] or tile[1] in known.days]
+def tiles_of(known: Blocks, from_ms: int, to_ms: int) -> Iterator[tuple[int, int]]:
+    """Yield the fewest built blocks (level, number) and single days (level 0) of a range, without days that have no
+    traffic."""
+    first, end = -(-from_ms // DAY_MS), to_ms // DAY_MS
+    if from_ms // DAY_MS < first and first - 1 in known.days:
+        yield 0, first - 1
+    yield from (tile for tile in tiles(LEVELS, known.built, first, end) if tile[0] or tile[1] in known.days)
+    if first <= end < -(-to_ms // DAY_MS) and end in known.days:
+        yield 0, end

@@ -1,35 +1,38 @@
 """Counts of each field's values over blocks of days, as arrays: the table `rollup_block`.
 
-A block has the sums of its days (tally/rollups/field_values.py) or of the two blocks below it: of each field, the
-values in ascending order and the figures of each: visitors, pageviews and events. Of entry and exit pages these are the
-figures of the visits that begin or end with a page, and single final days (level 0) are arrays as well. In memory that
-is one array with a row of values, a row for each figure, and a column for each value. Clients can send a
+A block has the sums of 32 final days: of each field, the values in ascending order and the figures of each: visitors,
+pageviews and events. Of entry and exit pages these are the figures of the visits that begin or end with a page. A day
+whose events retention deletes has such arrays of its own (level 0), written first: they are all that is left of its
+values. In memory an array has a row of values, a row for each figure, and a column for each value. Clients can send a
 million different values, so a block is stored in chunks of up to CHUNK values and read in the order of their first
 values: a sum over blocks is complete up to the value with which the next chunk begins, and only what may still change
 is held.
 
 Of a chunk, each row of the array is stored in as few bytes a number as its largest one needs, the values as
 differences, first the lowest byte of all numbers, then the next one (a tenth less than number after number), and all of
-it is compressed where that makes it smaller. A value takes 3 bytes instead of the 20 of a row, that of pages 5.
+it is compressed where that makes it smaller. A value takes 3 bytes, that of pages 5.
 
+Which blocks are complete: tally/rollups/rollup_state.py. What they are counted from: tally/reports/value_sums.py.
 Importing this module imports numpy, so the callers do it where they need it.
 """
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from hashlib import blake2b
-from itertools import islice
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+import orjson
 
-from tally.rollups import field_values
-from tally.rollups.field_values import FIGURES_OF, PAGE_NUMBERS
-from tally.rollups.rollup_state import LEVELS
+from tally.events.dimensions import FIELDS, PAGES, field_number
 from tally.storage.database import check_interrupt, damaged
 from tally.storage.day_columns import Array, differs
 from tally.storage.sql import events as sql
 
+LISTED = (*FIELDS, "event_name", *PAGES)
+"""The fields whose values are counted."""
+FIGURES_OF = {field_number(name): 6 if name in PAGES else 3 for name in LISTED}
+"""The fields of blocks, and how many figures their values have: visitors, pageviews and events. Those of entry and exit
+pages (0: visits without one): visits, bounces, the pageviews and milliseconds of the visits, visitors and events."""
 CHUNK = 1_000
 """The most values of a chunk."""
 CHUNKS_PER_STEP = 200
@@ -125,6 +128,23 @@ def sums(
         yield _summed(held)
 
 
+def days_without(connection: sqlite3.Connection, website: int, field: int, days: Sequence[int]) -> set[int]:
+    """Return those of some days with arrays of their own that have none of a field, such as a dimension that was added
+    later."""
+    rows = connection.execute(
+        "/* value_blocks.days */ select block from rollup_block where website = ? and field = ? and level = 0"
+        " and block in (select value from json_each(?))",
+        (website, field, orjson.dumps(days).decode()),
+    )
+    return set(days).difference(day for (day,) in rows)
+
+
+def is_among(values: Array, labels: Sequence[int]) -> Array:
+    """Return which values are among some labels."""
+    among: Array = np.isin(values, list(labels))
+    return among
+
+
 def _summed(parts: Sequence[Array]) -> Array:
     joined = np.concatenate(parts, axis=1)
     joined = joined[:, np.argsort(joined[0], kind="stable")]
@@ -134,46 +154,7 @@ def _summed(parts: Sequence[Array]) -> Array:
     return counts
 
 
-def merged(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> Iterator[Array]:
-    """Yield the sums of a field over what is below a block: 4 days, or 2 blocks. Of a day: its pages."""
-    if not level:
-        yield from _arrays(field_values.count_pages(connection, website, block, field), CHUNK)
-        return
-    below = LEVELS[LEVELS.index(level) - 1]
-    parts = range(block << (level - below), (block + 1) << (level - below))
-    if below or field in PAGE_NUMBERS:
-        yield from sums(connection, website, field, [(below, part) for part in parts])
-    else:
-        yield from _arrays(connection.execute(*sql.sums(website, field, parts)), _MAX_HELD)
-
-
-def _arrays(rows: Iterable[Sequence[int]], values: int) -> Iterator[Array]:
-    """Yield rows of ascending values as arrays of so many values."""
-    rows = iter(rows)
-    while some := list(islice(rows, values)):
-        yield np.array(some, np.int64).T
-
-
-def is_correct(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> bool:
-    """Return whether the stored counts of a field in a block, or of pages on a day, are those of `merged`."""
-    below, own = merged(connection, website, field, level, block), sums(connection, website, field, [(level, block)])
-    return _checksum(below) == _checksum(own)
-
-
-def _checksum(parts: Iterable[Array]) -> bytes:
-    """Return a checksum of the columns of some arrays, which are not held together: there may be a million."""
-    checksum = blake2b()
-    for counts in parts:
-        checksum.update(counts.T.tobytes())
-    return checksum.digest()
-
-
 # --- building, in steps, each within a transaction of the caller
-
-
-def merged_chunks(connection: sqlite3.Connection, website: int, field: int, level: int, block: int) -> list[Chunk]:
-    """Return the chunks of a field in a block, from what is below it."""
-    return [chunk for counts in merged(connection, website, field, level, block) for chunk in chunks_of(field, counts)]
 
 
 def chunks_of(field: int, counts: Array) -> list[Chunk]:

@@ -1,188 +1,158 @@
-"""Histograms of web vitals: values to cells, cells to percentiles and ratings. Pure functions without a database.
+"""What is left of web vitals whose events have expired: the table `web_vitals_histogram`.
 
-A histogram counts values in cells whose edges grow by the factor GROWTH, so a percentile read from it is within
-RELATIVE_ERROR of the exact one. Histograms over any days, pages and devices are summed by adding their cells. The
-published thresholds are edges too, and a cell includes its upper edge, so the shares of good and poor are exact.
+Retention adds events to the histograms of their UTC day in the transaction that deletes them, so an event is in one
+place at any time: a row, a column, or a histogram. A row of the table has a histogram by device, or by pathname: how
+often each metric had each value, rounded to RELATIVE_ERROR, with each label. EVENTS stands for a metric that all
+events have. The columns of a row are encoded as those of packed days (tally/storage/day_columns.py).
 
-One histogram (`Cells`: slot -> count) has all five metrics and the number of events (EVENTS). A slot is the number of a
-metric times SLOTS plus a cell. `packed` encodes it: the slots with count 1, the other slots, each in 16 bits, and the
-counts of these in 8 bits, or in 32 where one is greater. An event with all five metrics takes 14 bytes if it shares no
-cell.
-
-Values below the first edge, 1 ms or 0.001 of cls, are reported as 0.
-
-Stored values are integers: microseconds, and millionths of cls. Browsers report times in steps of 100 µs at the
-finest; an integer of 8 digits takes 3 bytes where a float takes 8.
+Values are rounded to one of each cell, whose edges grow by _GROWTH. The published thresholds are edges too, and a cell
+includes its upper edge, so the shares of good and poor are exact. Values below 1 ms, or 0.001 of cls, become 0.
 """
 
-from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, chain, repeat
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from struct import error as StructError
+from typing import Any, NamedTuple
 
-from tally.engine.values import THRESHOLDS, Summary
-from tally.engine.values import VITALS_PERCENTILES as PERCENTILES
+import numpy as np
+
+from tally.events.dimensions import field_number
 from tally.events.validation import MAX_OF_METRIC, METRICS
-from tally.rollups.int_arrays import as_bytes, numbers_in
+from tally.rollups.web_vitals import UNITS, limits_of
+from tally.storage.bulk_insert import COLUMNS
+from tally.storage.database import damaged
+from tally.storage.day_columns import Array, Column, decoded, encoded
+from tally.timestamps import DAY_MS
 
-# Half of this error would double the cells; 370 cells for each metric reach from a millisecond to an hour.
-RELATIVE_ERROR = 0.02
-GROWTH = 1.039
-SLOTS = 400
-EVENTS = SLOTS * len(METRICS)
-"""The slot that counts events with any metric."""
-UNITS = {"lcp": 1_000, "inp": 1_000, "fcp": 1_000, "ttfb": 1_000, "cls": 1_000_000}
-"""Factor from the unit of the API to the stored one."""
-
-_MAX_SMALL = 255
-
-Cells = dict[int, int]
-"""slot -> number of values."""
+FIELDS = ("device", "pathname")
+"""The fields that have histograms."""
+EVENTS = len(METRICS)
+# 370 cells for each metric reach from a millisecond to an hour.
+_GROWTH = 1.039
+_COLUMNS = ("label", "metric", "value", "count")
 
 
-def stored(values: Sequence[float | None]) -> tuple[int | None, ...]:
-    """Return metrics in stored units, in the order of METRICS, None where not sent. `values` is empty if none was."""
-    return tuple(
-        None if value is None else round(value * unit)
-        for value, unit in zip(values or (None,) * len(METRICS), UNITS.values(), strict=True)
-    )
+def _cells(metric: str) -> tuple[Array, Array]:
+    """Return the greatest value of each cell, and the value with the smallest relative error for all of the cell."""
+    edges, last = [999.0], MAX_OF_METRIC[metric] * UNITS[metric]
+    while edges[-1] * _GROWTH < last:
+        edges.append(edges[-1] * _GROWTH)
+    ends = np.unique(np.array([*map(int, edges), int(last), *limits_of(metric)]))
+    least = ends[:-1] + 1
+    middles = np.rint(2 * least * (ends[1:] / (least + ends[1:])))
+    return ends, np.array([0, *middles], np.int64)
 
 
-def from_stored(values: Sequence[int | None]) -> dict[str, float]:
-    """Return stored metrics in the units of the API: those that were sent, by name."""
-    return {name: value / unit for (name, unit), value in zip(UNITS.items(), values, strict=True) if value is not None}
+_CELLS = tuple(map(_cells, METRICS))
 
 
-def _edges(metric: str) -> tuple[float, ...]:
-    # Stored values are integers: the first edge is the greatest value below 1 ms, or 0.001 of cls.
-    first, last = 999.0, MAX_OF_METRIC[metric] * UNITS[metric]
-    edges = [first]
-    while edges[-1] * GROWTH < last:
-        edges.append(edges[-1] * GROWTH)
-    return tuple(sorted({*edges, last, *(threshold * UNITS[metric] for threshold in THRESHOLDS[metric])}))
+class Histogram(NamedTuple):
+    """How often (`counts`) a metric had a value on a day, with a label; metrics by number."""
+
+    labels: Column
+    metrics: Array
+    values: Array
+    counts: Array
 
 
-EDGES = tuple(_edges(metric) for metric in METRICS)
-"""The upper edges of the cells of each metric, in stored units."""
-assert max(map(len, EDGES)) <= SLOTS
-# The last cell that is good, and the last that is not poor.
-_RATED = tuple(
-    tuple(edges.index(threshold * UNITS[metric]) for threshold in THRESHOLDS[metric])
-    for metric, edges in zip(METRICS, EDGES, strict=True)
-)
+def rounded(metric: int, values: Array) -> Array:
+    """Return values as histograms have them."""
+    ends, middles = _CELLS[metric]
+    found: Array = middles.take(np.searchsorted(ends, values))
+    return found
 
 
-def slots_of(values: Sequence[int | None]) -> list[int]:
-    """Return the slot of each metric that was sent, and EVENTS; `values` in stored units. Takes 0.25 µs a metric."""
-    slots = [
-        number * SLOTS + bisect_left(edges, value)
-        for number, (edges, value) in enumerate(zip(EDGES, values, strict=True))
-        if value is not None
-    ]
-    return [*slots, EVENTS]
+def add(connection: sqlite3.Connection, website: int, day: int, column: Callable[[str], Array]) -> None:
+    """Add events of a day to its histograms, in the transaction that deletes them.
 
-
-def slot_of(metric: str, value: int) -> int:
-    """Return the slot of a metric's value in stored units."""
-    number = METRICS.index(metric)
-    return number * SLOTS + bisect_left(EDGES[number], value)
-
-
-def is_poor(slot: int) -> bool:
-    """Return whether the values in a slot are rated poor."""
-    metric, cell = divmod(slot, SLOTS)
-    return slot != EVENTS and cell > _RATED[metric][1]
-
-
-def added(cells: Cells, more: Mapping[int, int] | Iterable[tuple[int, int]]) -> None:
-    """Add a histogram to `cells`."""
-    if not cells:
-        cells.update(more)
+    `column` returns their columns, -1 for a metric that was not sent.
+    """
+    measured = [column(name) for name in METRICS]
+    is_event = np.max(measured, axis=0) >= 0
+    if not is_event.any():
         return
-    known = cells.get
-    for slot, count in more.items() if isinstance(more, Mapping) else more:
-        cells[slot] = known(slot, 0) + count
+    for field in FIELDS:
+        labels = column(field)
+        parts = [_rows(labels[is_event], EVENTS, np.zeros(is_event.sum(), np.int64))]
+        for metric, values in enumerate(measured):
+            parts.append(_rows(labels[values >= 0], metric, rounded(metric, values[values >= 0])))
+        for _, known in histograms(connection, website, field, day, day + 1):
+            parts.append(np.array([_labels(known), known.metrics, known.values, known.counts]))
+        *places, counts = np.concatenate(parts, axis=1)
+        cells, place = np.unique(np.array(places), axis=1, return_inverse=True)
+        sums = np.zeros(cells.shape[1], np.int64)
+        np.add.at(sums, place, counts)
+        contents = (
+            encoded(own, False, name == "label", 1.0) for name, own in zip(_COLUMNS, (*cells, sums), strict=True)
+        )
+        connection.execute(
+            "/* vitals_histogram.put */ insert or replace into web_vitals_histogram"
+            f" (website, day, field, events, {', '.join(_COLUMNS)}) values (?, ?, ?, ?, ?, ?, ?, ?)",
+            (website, day, field_number(field), int(sums[cells[1] == EVENTS].sum()), *contents),
+        )
 
 
-def poor_above(metric: str) -> float:
-    """Return the threshold above which a stored value is poor."""
-    return THRESHOLDS[metric][1] * UNITS[metric]
+def _rows(labels: Array, metric: int, values: Array) -> Array:
+    return np.array([labels, np.full(len(labels), metric), values, np.ones(len(labels), np.int64)])
 
 
-def packed(cells: Mapping[int, int]) -> bytes:
-    """Encode a histogram."""
-    ones = array("H", sorted(slot for slot, count in cells.items() if count == 1))
-    slots = array("H", sorted(slot for slot, count in cells.items() if count > 1))
-    counts = array("B" if max(cells.values(), default=0) <= _MAX_SMALL else "I", [cells[slot] for slot in slots])
-    return _joined(ones, slots, counts)
+def _labels(known: Histogram) -> Array:
+    codes, values, _ = known.labels
+    return codes if values is None else values.take(codes)
 
 
-def packed_with(blob: bytes, cells: Mapping[int, int]) -> bytes:
-    """Return an encoded histogram with cells added to it. Takes 5 µs plus 0.7 µs for each cell."""
-    ones, slots, counts = _split(blob)
-    for slot, count in cells.items():
-        at, once = bisect_left(slots, slot), bisect_left(ones, slot)
-        is_often = at < len(slots) and slots[at] == slot
-        if is_often:
-            count += counts[at]
-        elif once < len(ones) and ones[once] == slot:
-            del ones[once]
-            count += 1
-        if count > _MAX_SMALL and counts.itemsize == 1:
-            counts = array("I", counts)
-        if is_often:
-            counts[at] = count
-        elif count == 1:
-            ones.insert(once, slot)
-        else:
-            slots.insert(at, slot)
-            counts.insert(at, count)
-    return _joined(ones, slots, counts)
+def add_rows(connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:
+    """Add rows of table web_vitals of a website, in the transaction that deletes them."""
+    table = np.array([[-1 if value is None else value for value in row] for row in rows])
+    columns = dict(zip(COLUMNS["web_vitals"], table.T, strict=True))
+    days = columns["ts"] // DAY_MS
+    for day in np.unique(days).tolist():
+        own = {name: column[days == day] for name, column in columns.items()}
+        add(connection, rows[0][0], day, own.__getitem__)
 
 
-def unpacked(blob: bytes, metric: str = "") -> Iterable[tuple[int, int]]:
-    """Decode a histogram: (slot, count) of each cell, of one metric or all. 10 ns a cell, and 80 ns to add it up."""
-    ones, slots, counts = _split(blob)
-    if metric:
-        # Both are sorted.
-        first = METRICS.index(metric) * SLOTS
-        own = slice(bisect_left(slots, first), bisect_left(slots, first + SLOTS))
-        ones = ones[bisect_left(ones, first) : bisect_left(ones, first + SLOTS)]
-        slots, counts = slots[own], counts[own]
-    return chain(zip(ones, repeat(1)), zip(slots, counts, strict=True))
+# --- reading
 
 
-def _joined(ones: "array[int]", slots: "array[int]", counts: "array[int]") -> bytes:
-    head = array("H", [len(ones) << 1 | (counts.itemsize > 1)])
-    return b"".join(map(as_bytes, (head, ones, slots, counts)))
+def days(connection: sqlite3.Connection, website: int, first: int, last: int) -> list[tuple[int, int]]:
+    """Return the days from `first` to `last` that have histograms, and the number of their events, which only grows."""
+    return connection.execute(
+        "/* vitals_histogram.days */ select day, max(events) from web_vitals_histogram where website = ?"
+        " and day >= ? and day <= ? group by day order by day",
+        (website, first, last),
+    ).fetchall()
 
 
-def _split(blob: bytes) -> tuple["array[int]", "array[int]", "array[int]"]:
-    """Return the slots with count 1, the other slots, and the counts of these."""
-    (head,) = numbers_in("H", blob[:2])
-    middle, width = 2 + (head >> 1) * 2, "I" if head & 1 else "B"
-    slots_end = middle + (len(blob) - middle) // (2 + (4 if head & 1 else 1)) * 2
-    return numbers_in("H", blob[2:middle]), numbers_in("H", blob[middle:slots_end]), numbers_in(width, blob[slots_end:])
+def histograms(
+    connection: sqlite3.Connection, website: int, field: str, first: int, end: int
+) -> Iterator[tuple[int, Histogram]]:
+    """Yield the days in [first, end) that have a histogram by a field, and the histogram."""
+    rows = connection.execute(
+        f"/* vitals_histogram.found */ select day, {', '.join(_COLUMNS)} from web_vitals_histogram"
+        " where website = ? and day >= ? and day < ? and field = ? order by day",
+        (website, first, end, field_number(field)),
+    )
+    for day, *contents in rows:
+        try:
+            labels, *others = map(decoded, contents)
+        except (zlib.error, ValueError, StructError, IndexError) as failure:
+            raise damaged(f"the histogram of day {day} of website {website} is damaged: {failure}") from None
+        yield day, Histogram(labels, *(column.codes for column in others))
 
 
-def summary(cells: Mapping[int, int], metric: str) -> Summary:
-    """Return the summary of a metric. Percentiles are of nearest rank: p75 of 4 values is the third."""
-    number = METRICS.index(metric)
-    first, edges = number * SLOTS, EDGES[number]
-    slots = sorted(slot for slot in cells if first <= slot < first + SLOTS)
-    # The number of values up to the end of each cell.
-    reached = list(accumulate(map(cells.__getitem__, slots), initial=0))
-    samples = reached[-1]
-    ranks = [-(-percent * samples // 100) for percent in PERCENTILES if samples]
-    found = [_value(edges, slots[bisect_left(reached, rank) - 1] - first) / UNITS[metric] for rank in ranks]
-    good, tolerable = (reached[bisect_right(slots, first + cell)] for cell in _RATED[number])
-    percentiles = tuple(found) if samples else (None,) * len(PERCENTILES)
-    return Summary(samples, percentiles, good, tolerable - good, samples - tolerable)
-
-
-def _value(edges: Sequence[float], cell: int) -> float:
-    """Return the value with the smallest relative error for all values of a cell."""
-    if cell == 0:
-        return 0.0
-    low, high = edges[cell - 1], edges[cell]
-    return float(f"{2 * low * high / (low + high):.4g}")
+def is_correct(connection: sqlite3.Connection, website: int, day: int) -> bool:
+    """Return whether the histograms of a day can be read and have the same values."""
+    (expected,) = (events for _, events in days(connection, website, day, day))
+    sums = []
+    try:
+        for field in FIELDS:
+            for _, found in histograms(connection, website, field, day, day + 1):
+                keys, places = np.unique(found.metrics << 32 | found.values, return_inverse=True)
+                counts = np.bincount(places, found.counts)
+                sums.append((keys.tolist(), counts.tolist(), int(found.counts[found.metrics == EVENTS].sum())))
+    except (sqlite3.DatabaseError, ValueError, IndexError) as failure:
+        if getattr(failure, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) != sqlite3.SQLITE_CORRUPT:
+            raise
+        return False
+    return sums == [(*sums[0][:2], expected)] * len(FIELDS) if sums else False

@@ -40,7 +40,7 @@ from tally.engine.values import (
     VitalsRow,
 )
 from tally.events.dimensions import FIELDS
-from tally.events.validation import METRICS, TYPE_NAMES
+from tally.events.validation import TYPE_NAMES
 from tally.reports import (
     event_data,
     event_list,
@@ -58,7 +58,7 @@ from tally.reports.cache import ResultCache
 from tally.reports.coverage import check_retention
 from tally.rollups import imported_sums
 from tally.rollups.traffic import traffic_of
-from tally.rollups.vitals_histogram import from_stored, summary
+from tally.rollups.web_vitals import from_stored
 from tally.sqlite.changes import Changes
 from tally.sqlite.realtime import Present, most_visited, read_snapshot
 from tally.sqlite.realtime import Realtime as LiveVisitors
@@ -229,12 +229,7 @@ class SqliteReports:
 
     async def vitals(self, scope: Scope, requester: Requester) -> dict[str, Summary]:
         """Return the summary of each web vital."""
-
-        def summaries(connection: sqlite3.Connection) -> dict[str, Summary]:
-            cells = web_vitals.overall(connection, scope, self.cache)
-            return {metric: summary(cells, metric) for metric in METRICS}
-
-        return await self._read(requester, summaries)
+        return await self._read(requester, lambda run: web_vitals.overall(run, scope, self.cache))
 
     async def vitals_by_value(
         self, scope: Scope, field: str, metric: str, limit: int, requester: Requester

@@ -6,8 +6,8 @@ A visit's row is written as it is after the group, with its acquisition and its 
 have none of these, so that a late event that changes them rewrites one row. Where two visits became one, a row is
 deleted and the events of the visit that ended are renumbered. That is rare: only a late event can join visits.
 
-Quarter-hour totals are updated by every commit (tally/rollups/totals.py); the values of dimensions follow in the
-background, except for late events (tally/rollups/rollup_state.py).
+Quarter-hour totals are updated by every commit (tally/rollups/totals.py); reports count the values of
+dimensions by column (tally/reports/open_days.py).
 """
 
 import sqlite3
@@ -21,12 +21,10 @@ from tally.events.validation import AB_ASSIGN, AB_CONVERT, HEATMAP, PAGEVIEWS, T
 from tally.events.visits import NO_ACQUISITION, Visit, packed_acquisition
 from tally.rollups import (
     experiments,
-    field_values,
     heatmap_grid,
     rollup_state,
     totals,
     unpacked_days,
-    vitals_histogram,
     web_vitals,
 )
 from tally.sqlite.decision import Decider
@@ -70,7 +68,7 @@ class Rows:
         if event.type in TRAFFIC:
             self._take_traffic(row)
         elif event.type == VITALS:
-            self._vitals.append((*self._place(row), *self._dimensions(row), *vitals_histogram.stored(event.vitals)))
+            self._vitals.append((*self._place(row), *self._dimensions(row), *web_vitals.stored(event.vitals)))
         elif event.type == HEATMAP and event.points and event.viewport_width:
             self._take_points(row)
         elif event.type == HEATMAP:
@@ -86,9 +84,7 @@ class Rows:
         insert(run, "rows", "event", self._events)
         if self._parts:
             event_data.add(run, self._parts)
-        if self._vitals:
-            insert(run, "rows", "web_vitals", self._vitals)
-            web_vitals.add(run, self._vitals)
+        insert(run, "rows", "web_vitals", self._vitals)
         insert(run, "rows", "experiment_event", self._ab)
         rows = [visit_rows.row_of(website, visitor, visit) for (website, visitor, _), visit in self.visits.items()]
         visit_rows.store(run, rows, self._joined)
@@ -118,23 +114,15 @@ class Rows:
         return found
 
     def _roll(self, days: Mapping[tuple[int, int], rollup_state.Day | None]) -> None:
-        """Open new days; add late events to the values of days that are already rolled up."""
-        of_day: dict[tuple[int, int], list[tuple[Any, ...]]] = {}
-        for row in self._events:
-            of_day.setdefault((row[0], row[1] // DAY_MS), []).append(row)
-        for (website, day), rows in of_day.items():
-            now = days[website, day]
+        """Open new days, and record that days which are over have changed."""
+        for (website, day), now in days.items():
             if now is None:
                 rollup_state.open_day(self._connection, website, day)
             elif now.state == rollup_state.OPEN:
-                # Of a row: ts, type, visitor, the dimensions and event_name.
-                late = [
-                    (row[4], row[3], *row[6 : 7 + len(EVENT_FIELDS)]) for row in rows if row[1] < now.rolled_up_to_ms
-                ]
-                if late:
-                    field_values.roll_up_late(self._connection, website, day, late)
+                if now.is_over:
+                    rollup_state.change_day(self._connection, website, day)
             elif now.state in (rollup_state.FINAL, rollup_state.IMPORTED) or (
-                now.state == rollup_state.STALE and any(row[1] < now.rolled_up_to_ms for row in rows)
+                now.state == rollup_state.STALE and now.is_over
             ):
                 # The first event of a day of imported sums; otherwise only after the clock was set back by days.
                 rollup_state.mark_stale(self._connection, website, (day,))

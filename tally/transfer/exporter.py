@@ -23,7 +23,7 @@ from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.validation import METRICS, TYPE_NAMES, VITALS
 from tally.rollups import unpacked_days
 from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
-from tally.rollups.vitals_histogram import from_stored
+from tally.rollups.web_vitals import from_stored
 from tally.storage.database import damaged, snapshot
 from tally.storage.event_data import STORED
 from tally.storage.import_records import IMPORT_OF

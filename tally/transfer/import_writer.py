@@ -37,7 +37,7 @@ from tally.events.validation import (
     Rejection,
 )
 from tally.events.visits import packed_acquisition
-from tally.rollups import experiments, imported_sums, rollup_state, unpacked_days, vitals_histogram, web_vitals
+from tally.rollups import experiments, imported_sums, rollup_state, unpacked_days, web_vitals
 from tally.storage import event_data, value_limits
 from tally.storage.bulk_insert import insert
 from tally.storage.database import snapshot
@@ -239,7 +239,7 @@ class Part:
         exported = [line for line in lines if line.row is not None]
         for table, who, types in _TABLES if exported else ():
             sent: dict[tuple[Any, ...], int | None] = {
-                (line.ts_ms, *line.row, *(vitals_histogram.stored(line.rest) if line.type == VITALS else ())): line.key
+                (line.ts_ms, *line.row, *(web_vitals.stored(line.rest) if line.type == VITALS else ())): line.key
                 for line in exported
                 if line.row is not None and line.type in types
             }
@@ -297,7 +297,7 @@ class Part:
                 continue
             line_no, ts_ms, type_, _, _, visitor, _, texts, rest = line
             if type_ == VITALS:
-                measured.append((website, ts_ms, id, *map(number, texts), *vitals_histogram.stored(rest)))
+                measured.append((website, ts_ms, id, *map(number, texts), *web_vitals.stored(rest)))
             else:
                 labels = [*map(number, texts)]
                 labels[_VARIANT] = self._assigned.get(line_no, 0)
@@ -310,7 +310,6 @@ class Part:
         if traffic:
             self._store_traffic(traffic)
         insert(self._connection, "import_writer", "web_vitals", measured)
-        web_vitals.add(self._connection, measured)
         insert(self._connection, "import_writer", "experiment_event", ab)
         experiments.convert(self._connection, converted)
 

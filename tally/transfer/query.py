@@ -23,7 +23,7 @@ import orjson
 
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.event_types import EVENT_TYPES
-from tally.rollups.vitals_histogram import UNITS
+from tally.rollups.web_vitals import UNITS
 from tally.storage.database import connect_reader, interrupted_after, interrupted_when
 from tally.storage.event_data import STORED
 from tally.storage.sql.day_columns import TABLES, TRAFFIC

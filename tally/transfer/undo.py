@@ -9,7 +9,7 @@ last step the figures are those of a database that never had the import:
 2. Events, and the days with them become stale, so that they are rebuilt in the background.
 3. Visits of visitors that several imports share: those of the other imports are joined again.
 4. Visits without events: every visit has an event at its start.
-5. Web vitals and their histograms.
+5. Web vitals.
 6. Experiment events, and assignments and counts of their visitors.
 7. Keys of imported lines, so that the same file can be imported again.
 8. The ids of the import.
@@ -26,9 +26,9 @@ from typing import Any
 import orjson
 
 from tally.accounts.websites import secure_delete
-from tally.rollups import experiments, imported_sums, packed_days, rollup_state, unpacked_days, web_vitals
+from tally.rollups import experiments, imported_sums, packed_days, rollup_state, unpacked_days
 from tally.storage import event_data, import_records, visit_rows
-from tally.storage.bulk_insert import COLUMNS, insert
+from tally.storage.bulk_insert import insert
 from tally.storage.import_records import COMPLETE, IMPORT_OF, INTERRUPTED, UNDOING, ImportRecord
 from tally.storage.sql.day_columns import TRAFFIC
 from tally.timestamps import DAY_MS
@@ -215,9 +215,7 @@ def _visits(connection: sqlite3.Connection, website: int, number: int, place: Pl
 
 
 def _vitals(connection: sqlite3.Connection, website: int, number: int, place: Place) -> Place | None:
-    columns = ", ".join(COLUMNS["web_vitals"])
-    rows, following = _own_rows(connection, "web_vitals", columns, website, number, place, _FEW_ROWS)
-    web_vitals.remove(connection, [row[2:] for row in rows])
+    rows, following = _own_rows(connection, "web_vitals", "1", website, number, place, _ROWS)
     _delete(connection, "web_vitals", ("website", "ts", "id"), [(website, *row[:2]) for row in rows])
     return following
 

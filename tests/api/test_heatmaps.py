@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from tally.engine.values import BINS_X, WIDTHS
 from tally.maintenance import background_work
+from tally.maintenance.verify import HEATMAPS, verdicts
 from tally.reports import heatmaps
 from tally.rollups import heatmap_grid
 from tally.rollups import heatmaps as heatmap_rollups
 from tally.rollups.heatmap_grid import BAND_ROWS, CELLS
 from tally.rollups.heatmaps import COUNT_LEVELS, LEVELS
-from tally.rollups.verify import HEATMAPS, verdicts
 from tally.storage.database import open_database, transaction
 from tally.timestamps import DAY_MS, iso
 from tests.support.app import NOON_MS, Answer, App, MakeApp

@@ -8,7 +8,7 @@
   on offsets.
 - Shares and means are Fractions until the last step, then rounded half away from zero.
 Not implemented: lookup of countries and User-Agents (`Sender` has their results), origins, crawlers, quotas, rate
-limits, percentiles of web vitals and the conclusions of experiments.
+limits and the conclusions of experiments.
 
 `Model.collect` is the collect side, `Model.respond` the read side. A query is a path below
 /api/v1/websites/<id>/ and a list of query parameters, as a client sends them.
@@ -564,17 +564,23 @@ def width_class(viewport: float) -> str:
     return "mobile" if viewport < 640 else "tablet" if viewport < 1024 else "desktop"
 
 
+WEB_VITALS = {"lcp": (2500, 4000), "inp": (200, 500), "fcp": (1800, 3000), "ttfb": (800, 1800), "cls": (0.1, 0.25)}
+
+
 def rating(metric: str, value: float) -> str:
     """Rate a web vital by the published thresholds."""
-    good, poor = {"lcp": (2500, 4000), "inp": (200, 500), "cls": (0.1, 0.25)}[metric]
+    good, poor = WEB_VITALS[metric]
     return "good" if value <= good else "poor" if value > poor else "needs_improvement"
 
 
-def rating_shares(values: Sequence[float], metric: str) -> dict[str, Json]:
-    """Return the number of values of a web vital and the share of each rating."""
+def summary_of_vital(values: Sequence[float], metric: str) -> dict[str, Json]:
+    """Return the number of values of a web vital, its percentiles and the share of each rating."""
+    ranked = sorted(values)
+    ranks = {percent: math.ceil(Fraction(percent * len(ranked), 100)) for percent in (50, 75, 95)}
+    percentiles = {f"p{percent}": ranked[rank - 1] if ranked else None for percent, rank in ranks.items()}
     ratings = [rating(metric, value) for value in values]
     shares = {name: percent(ratings.count(name), len(values)) for name in ("good", "needs_improvement", "poor")}
-    return {"samples": len(values), **shares}
+    return {"samples": len(values), **percentiles, **shares}
 
 
 def change(now: Fraction | None, before: Fraction | None) -> int | float | None:
@@ -1241,12 +1247,15 @@ class ReadModel:
         return [row for row in rows if query.matches(row)]
 
     def vitals(self, query: Query, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
-        """Return the exact part of /vitals: counts and ratings of three metrics, or of one by pathname or device."""
+        """Return /vitals: all metrics, or one by pathname or device."""
         rows = [row for row in self.measurements("vitals", query, from_ms, to_ms) if row.vitals]
         by = query.get("by")
         if not by:
-            values = {name: [row.vitals[name] for row in rows if name in row.vitals] for name in ("lcp", "inp", "cls")}
-            return [{"metric": name, **rating_shares(found, name)} for name, found in values.items()], {"by": None}
+            values = {name: [row.vitals[name] for row in rows if name in row.vitals] for name in WEB_VITALS}
+            units = dict.fromkeys(WEB_VITALS, "ms") | {"cls": ""}
+            summaries = {name: summary_of_vital(found, name) for name, found in values.items()}
+            metrics = [{"metric": name, "unit": units[name], **found} for name, found in summaries.items()]
+            return metrics, {"by": None, "relative_error": 0}
         metric = query.get("metric")
         result_rows: list[dict[str, Any]] = []
         poor: dict[Json, int] = {}
@@ -1254,9 +1263,9 @@ class ReadModel:
             own = [row for row in rows if row.labels[by] == value]
             found = [row.vitals[metric] for row in own if metric in row.vitals]
             poor[value] = len([number for number in found if rating(metric, number) == "poor"])
-            result_rows.append({"value": value, "events": len(own), **rating_shares(found, metric)})
+            result_rows.append({"value": value, "events": len(own), **summary_of_vital(found, metric)})
         result_rows.sort(key=lambda line: (-poor[line["value"]], -line["events"], line["value"]))
-        return result_rows[: query.limit], {"by": by, "metric": metric, "limit": query.limit}
+        return result_rows[: query.limit], {"by": by, "metric": metric, "limit": query.limit, "relative_error": 0}
 
     def experiments(self, query: Query, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:
         """Return the counts of /experiments: visitors by variant, and converted visitors by goal and variant.

@@ -162,7 +162,12 @@ EVENT_DATA: tuple[Any, ...] = (
     {},
     {"plan": 1, "n": "3", "x": -0.5, "b": 1, "z": False},
 )
-VITALS = ({"lcp": 2500.5, "cls": 0.1}, {"inp": 200}, {"lcp": 4000.001, "inp": 200.5, "cls": 0.26})
+VITALS = (
+    {"lcp": 2500.5, "cls": 0.1},
+    {"inp": 200, "ttfb": 0.004},
+    {"lcp": 4000.001, "inp": 200.5, "cls": 0.26},
+    {"lcp": 2500, "fcp": 812.3, "cls": 0},
+)
 POINTS = (
     ({"x": 0.5, "y": 10, "kind": "click"}, {"x": 1, "y": 2000, "kind": "scroll"}),
     ({"x": 1, "y": 19.99, "kind": "click"}, {"x": 0, "y": 20, "kind": "click"}),

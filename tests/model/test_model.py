@@ -30,7 +30,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tally.maintenance import background_work
-from tally.reports import coverage
 from tally.settings import Settings
 from tests.model.reference import (
     DAY_MS,
@@ -118,12 +117,8 @@ class Server:
         self.days_without_rows += self.app.sql("select count(*) from packed_day where raw_rows = 0")[0][0]
 
     async def next(self) -> None:
-        """Count an example; change to a new database after EXAMPLES_PER_FILE of them.
-
-        In every other example open days are read by column, although they have few events.
-        """
+        """Count an example; change to a new database after EXAMPLES_PER_FILE of them."""
         self.examples += 1
-        coverage.MIN_EVENTS = (1, 1_000)[self.examples % 2]
         if self.examples % EXAMPLES_PER_FILE == 0:
             await self.app.close()
             await self.open()
@@ -192,8 +187,8 @@ class Example:
             data = {**data, "pages": pages}
         if step.query.path == "goals/report":
             data = figures_of_goals(data)
-        if step.query.path in COUNTS_ONLY:
-            data = COUNTS_ONLY[step.query.path](data)
+        if step.query.path == "experiments":
+            data = counts_of_experiments(data)
         self.assert_equal(about, data, expected.data)
         if step.query.path == "event-data":  # in Python True == 1
             self.assert_equal(about + " booleans", booleans(data), booleans(expected.data))
@@ -279,16 +274,6 @@ def expected_outcome(response: Any) -> tuple[Any, ...]:
     return response.status, response.accepted, response.rejected, response.errors
 
 
-def counts_of_vitals(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows without percentiles, which are approximate, and without two metrics that are never sent."""
-    rows = [{name: value for name, value in row.items() if name[0] != "p" or name == "poor"} for row in data]
-    order = ("lcp", "inp", "cls")
-    own = [row for row in rows if row.get("metric", "lcp") in order]
-    for row in own:
-        row.pop("unit", None)
-    return sorted(own, key=lambda row: order.index(row["metric"])) if data and "metric" in data[0] else own
-
-
 def counts_of_experiments(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the counts of each experiment, without its conclusions."""
     return [
@@ -301,9 +286,6 @@ def counts_of_experiments(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         for one in data
     ]
-
-
-COUNTS_ONLY = {"vitals": counts_of_vitals, "experiments": counts_of_experiments}
 
 
 def figures_of_goals(data: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -458,7 +440,6 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     server = Server(loop, tmp_path_factory.mktemp("model"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(background_work, "PAUSE_S", 1e6)  # the scenarios decide when rollups are built
-        patch.setattr(coverage, "MIN_EVENTS", 1)
         loop.run_until_complete(server.open())
         yield server
         loop.run_until_complete(server.app.close())

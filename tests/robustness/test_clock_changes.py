@@ -21,7 +21,7 @@ import pytest
 
 from tally.clock import CONFIRMED_AFTER_MS, MAX_STEP_MS, MAX_TRUSTED_STOP_MS, ClockState
 from tally.maintenance import retention
-from tally.rollups.verify import verdicts
+from tally.maintenance.verify import verdicts
 from tally.storage import meta
 from tally.storage.database import connect_reader
 from tally.timestamps import iso

@@ -26,6 +26,7 @@ from tally.clock import Clock
 from tally.engine.values import Scope
 from tally.maintenance import retention
 from tally.maintenance.deletion import TABLES
+from tally.rollups.rollup_state import BLOCK_LEVEL
 from tally.storage.database import connect_reader, open_database, transaction
 from tests.support.app import ROOT
 from tests.support.ledgers import (
@@ -98,7 +99,9 @@ class OldDays:
         self.db = db
         self.key, self.ids = new_file(db, 3)
         today = Clock().wall_ms() // DAY_MS
-        self.days = range(today // 8 * 8 - 24, today // 8 * 8 - 14)
+        # Two blocks of days that are over for good.
+        first = ((today >> BLOCK_LEVEL) - 2 << BLOCK_LEVEL) - 5
+        self.days = range(first, first + 10)
         for website in (2, 3):
             fill(db, website, self.days, 700)
         self.reader = connect_reader(db)
@@ -142,17 +145,21 @@ class OldDays:
         return int(self.reader.execute(f"select {parts}").fetchone()[0])
 
     def built(self) -> int:
+        """Return a number that grows with nearly every step: rows are added, and those of packed events go."""
         return sum(
-            self.count("rollup", "rollup_block", "total_15m", "rollup_state", website=website) for website in (2, 3)
+            self.count("rollup_block", "day_column", "total_15m", "rollup_state", website=website)
+            - self.count("event", "visit", website=website)
+            for website in (2, 3)
         )
 
     def is_built(self) -> bool:
-        """Return whether no day is stale and both blocks of 8 days of each website are built."""
+        """Return whether no day is stale or has rows, and both blocks of days of each website are built."""
         stale = self.reader.execute("select count(*) from rollup_state where state = 0 and website > 1").fetchone()[0]
         blocks = self.reader.execute(
-            "select count(*) from rollup_state where kind = 0 and level = 3 and state = 2 and website > 1"
+            "select count(*) from rollup_state where kind = 0 and level = ? and state = 2 and website > 1",
+            (BLOCK_LEVEL,),
         ).fetchone()[0]
-        return not stale and blocks == 4
+        return not stale and blocks == 4 and not any(self.count("event", website=website) for website in (2, 3))
 
     def begin(self, step: Callable[..., Any], *what: Any) -> None:
         """Change the database in a transaction of another connection, as a command does."""
@@ -180,9 +187,9 @@ def test_sigkill_during_rollups_retention_and_deletion(part: int, serve: Serve, 
                 assert_empty(table_errors(old.reader, website))
 
     def raw(website: int) -> int:
-        return old.count("event", "visit", website=website)
+        return old.count("event", "visit", "packed_day", "day_column", website=website)
 
-    kill_twice(old.built, lambda: 6_000, lambda: None, (2, 3))
+    kill_twice(old.built, lambda: 8_000, lambda: None, (2, 3))
     server = serve(*UNLIMITED)
     wait_until(server, old.is_built)
     old.check_figures(server, 2, 3)

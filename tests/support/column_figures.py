@@ -1,35 +1,31 @@
-"""Compare figures counted in columns (tally/reports/packed_days.py) with what statements count in the rows.
+"""Compare figures counted in columns (tally/reports/packed_days.py) with loops over the events (`Reference`).
 
 Texts of fields are "x", "y" and "z"; those of the fields in VARIES may differ between the events of a visit.
 """
 
+import json
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from itertools import chain
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter, Operator
-from tally.reports import funnels, journeys
 from tally.reports.coverage import Coverage
 from tally.reports.packed_days import PackedDays
-from tally.reports.sums import rows_of as by_label
 from tally.rollups import goal_days
 from tally.storage.day_columns import Array
 from tally.storage.sql import behaviour
-from tally.storage.sql import events as sql
 from tally.storage.sql.filters import Condition
-from tally.storage.sql.visits import pages
 from tally.timestamps import DAY_MS, HOUR_MS
+from tests.support.rollup_database import Fact, Reference, Visit, visit_figures
 
 LISTED = (*FIELDS, *PAGES, "event_name")
 VARIES = ("pathname", "browser", "city", "event_name")
 PROPERTIES = ("prop.n", "prop.s", "prop.t")
 Row = tuple[int, ...]
 Span = tuple[int, int]
-Comparison = Callable[[Coverage, Sequence[Span], Sequence[PackedDays], random.Random], None]
+Comparison = Callable[[Reference, Coverage, Sequence[Span], Sequence[PackedDays], random.Random], None]
 
 
 def filters_of(draw: random.Random) -> tuple[Filter, ...]:
@@ -46,108 +42,153 @@ def filters_of(draw: random.Random) -> tuple[Filter, ...]:
     return tuple(found)
 
 
-def added(rows: Iterable[Sequence[int]]) -> dict[int, Row]:
-    """Return the sums of rows (label, figures); rows of zeros are omitted."""
-    found: dict[int, Row] = {}
-    for label, *figures in rows:
-        found[label] = tuple(a + b for a, b in zip(found.get(label, (0,) * len(figures)), figures, strict=True))
-    return {label: figures for label, figures in found.items() if any(figures)}
+def added(rows: Iterable[tuple[Hashable, Sequence[int]]]) -> dict[Hashable, Row]:
+    """Return the sums of rows by key; rows of zeros are omitted."""
+    found: dict[Hashable, Row] = {}
+    for key, figures in rows:
+        found[key] = tuple(a + b for a, b in zip(found.get(key, (0,) * len(figures)), figures, strict=True))
+    return {key: figures for key, figures in found.items() if any(figures)}
 
 
-def all_of(packed: Sequence[PackedDays], count: Callable[[PackedDays], Array]) -> dict[int, Row]:
-    """Return the sums of the counts of some packed days."""
-    return added(row for columns in packed for row in by_label(count(columns)))
+def scopes(coverage: Coverage, spans: Sequence[Span]) -> list[Scope]:
+    """Return a scope for each span."""
+    return [coverage.scope._replace(from_ms=begin, to_ms=end) for begin, end in spans]
 
 
-def with_values(rows: dict[int, Row]) -> dict[int, Row]:
-    """Return rows of conversions with the sum of values in place of its two parts."""
-    return {key: (*row[:2], row[2] * goal_days.PART + row[3], row[4]) for key, row in rows.items()}
+def texts_of(coverage: Coverage) -> dict[int, str]:
+    """Return the text of each label."""
+    return dict(coverage.rows(("select id, text from label", [])))
 
 
-def rows_of(coverage: Coverage, spans: Sequence[Span], query: Callable[[Scope], tuple[str, list[object]]]) -> list[Row]:
-    """Return the rows that a statement gives for each span."""
-    return [row for span in spans for row in coverage.rows(query(coverage.raw(span, filtered=True)))]
+def by_text(coverage: Coverage, counts: Iterable[Array]) -> dict[Hashable, Row]:
+    """Return the sums of some counts by text."""
+    text = texts_of(coverage)
+    return added((text[label], figures) for part in counts for label, *figures in part.T.tolist())
 
 
-def compare_sums(coverage: Coverage, spans: Sequence[Span], packed: Sequence[PackedDays], draw: random.Random) -> None:
+def compare_sums(
+    reference: Reference,
+    coverage: Coverage,
+    spans: Sequence[Span],
+    columns: Sequence[PackedDays],
+    draw: random.Random,
+) -> None:
     """Compare key figures and figures by value."""
-    counted = rows_of(coverage, spans, sql.stats)
-    found = zip(*(columns.stats() for columns in packed), strict=True)
-    assert list(map(sum, found)) == [sum(column) for column in zip(*counted, strict=True)]
-    together = zip(*(columns.counts(LISTED) for columns in packed), strict=True)
-    for field, rows in zip(LISTED, together, strict=True):
-        counted = rows_of(coverage, spans, lambda scope, field=field: sql.counts(scope, field))
-        assert added(row for counts in rows for row in by_label(counts)) == added(counted), field
-        counted = rows_of(coverage, spans, lambda scope, field=field: sql.visit_figures(scope, field))
-        assert all_of(packed, partial(PackedDays.visit_figures, field=field)) == added(counted), field
-    for field in PAGES:
-        counted = rows_of(coverage, spans, lambda scope, field=field: pages(scope, field))
-        assert all_of(packed, partial(PackedDays.pages, field=field)) == added(counted)
+    parts = scopes(coverage, spans)
+    sums = [sum(column) for column in zip([0] * 7, *(of.stats() for of in columns), strict=True)]
+    assert sums == [sum(column) for column in zip([0] * 7, *map(reference.stats, parts), strict=True)]
+    together = [of.counts(LISTED) for of in columns]
+    for place, field in enumerate(LISTED):
+        expected = added(row for part in parts for row in reference.by_value(part, field).items())
+        assert by_text(coverage, (counts[place] for counts in together)) == expected, field
+        found = by_text(coverage, (of.visit_figures(field) for of in columns))
+        assert found == added(row for part in parts for row in _visits_by_value(reference, part, field)), field
+    for side in ("entry", "exit"):
+        found = by_text(coverage, (of.pages(f"{side}_page")[:5] for of in columns))
+        assert found == added(row for part in parts for row in reference.by_page(part, side).items())
+
+
+def _visits_by_value(reference: Reference, scope: Scope, field: str) -> Iterable[tuple[str, Row]]:
+    visits = {(visit.begin_ms, visit.facts[0].id): visit for visit in reference.visits_in(scope)}
+    of_fact = {fact.id: key for key, visit in visits.items() for fact in visit.facts}
+    met: defaultdict[str, set[tuple[int, int]]] = defaultdict(set)
+    for fact in reference.facts_in(scope):
+        if fact.id in of_fact:
+            met[reference.value(fact, field)].add(of_fact[fact.id])
+    for value, keys in met.items():
+        yield value, visit_figures([visits[key] for key in keys])
 
 
 def compare_series(
-    coverage: Coverage, spans: Sequence[Span], packed: Sequence[PackedDays], draw: random.Random
+    reference: Reference,
+    coverage: Coverage,
+    spans: Sequence[Span],
+    columns: Sequence[PackedDays],
+    draw: random.Random,
 ) -> None:
     """Compare series, and conversions by bucket."""
     length = draw.choice((HOUR_MS, 5 * HOUR_MS, DAY_MS, 2 * DAY_MS))
     edges = [(ms, ms + length) for ms in range(spans[0][0] // DAY_MS * DAY_MS, spans[-1][1], length)]
-    found = (
-        all_of(packed, partial(PackedDays.series, edges=edges)),
-        all_of(packed, partial(PackedDays.conversions, field="", edges=edges, value_name=None)),
+    found = added((n, figures) for of in columns for n, *figures in of.series(edges).T.tolist())
+    expected = (row for part in scopes(coverage, spans) for row in enumerate(reference.series(part, edges)))
+    # A visitor of a bucket of several days counts on each.
+    by_day = length > DAY_MS
+    if not by_day:
+        assert found == added(expected)
+    conversions = added(
+        (n, figures[:1]) for of in columns for n, *figures in of.conversions("", edges, None).T.tolist()
     )
-    series, conversions = list[Row](), list[Row]()
-    for span in spans:
-        scope = coverage.raw(span, filtered=True)
-        clipped = [
-            (n, (max(begin, span[0]), min(end, span[1])))
-            for n, (begin, end) in enumerate(edges)
-            if begin < span[1] and end > span[0]
-        ]
-        cut = [edge for _, edge in clipped]
-        series += [(clipped[n][0], *row) for n, *row in coverage.rows(sql.series(scope, cut))]
-        rows = goal_days.counted(coverage.connection, scope, None, "", cut)
-        conversions += [(clipped[n][0], *row) for n, *row in rows]
-    assert found == (added(series), added(conversions))
+    facts = [fact for part in scopes(coverage, spans) for fact in reference.facts_in(part)]
+    assert conversions == added(((fact.ts - edges[0][0]) // length, (1,)) for fact in facts)
 
 
 def compare_values(
-    coverage: Coverage, spans: Sequence[Span], packed: Sequence[PackedDays], draw: random.Random
+    reference: Reference,
+    coverage: Coverage,
+    spans: Sequence[Span],
+    columns: Sequence[PackedDays],
+    draw: random.Random,
 ) -> None:
-    """Compare sums of a property of event_data."""
-    valued = [
-        tuple(row)
-        for span in spans
-        for row in goal_days.counted(coverage.connection, coverage.raw(span, filtered=True), "n", "os")
-    ]
-    found = all_of(packed, partial(PackedDays.conversions, field="os", edges=(), value_name="n"))
-    assert with_values(found) == with_values(added(valued))
+    """Compare conversions, and sums of a property of event_data."""
+    found = by_text(coverage, (of.conversions("os", (), "n") for of in columns))
+    groups: defaultdict[str, list[Fact]] = defaultdict(list)
+    for part in scopes(coverage, spans):
+        for fact in reference.facts_in(part):
+            groups[reference.value(fact, "os")].append(fact)
+    expected = {}
+    for value, facts in groups.items():
+        amounts = [goal_days.millionths(json.loads(fact.data or "{}").get("n")) for fact in facts]
+        total = sum(amount for amount in amounts if amount is not None)
+        expected[value] = (len(facts), len({fact.visitor for fact in facts}), total, amounts.count(None))
+    part = goal_days.PART
+    assert {key: (*row[:2], row[2] * part + row[3], row[4]) for key, row in found.items()} == expected
 
 
-def compare_order(coverage: Coverage, spans: Sequence[Span], packed: Sequence[PackedDays], draw: random.Random) -> None:
+def compare_order(
+    reference: Reference,
+    coverage: Coverage,
+    spans: Sequence[Span],
+    columns: Sequence[PackedDays],
+    draw: random.Random,
+) -> None:
     """Compare funnels and journeys."""
-    label = {text: id_ for id_, text in coverage.rows(("select id, text from label", []))}
-    steps = [(draw.choice(behaviour.STEP_FIELDS), label[draw.choice("xyz")]) for _ in range(3)]
+    text = texts_of(coverage)
+    label = {text: label for label, text in text.items()}
+    steps = [(draw.choice(behaviour.STEP_FIELDS), draw.choice("xyz")) for _ in range(3)]
     types = {"pathname": [0, 1], "event_name": [2, 3]}
-    conditions = [[Condition("type", types[field], False), Condition(field, [own], False)] for field, own in steps]
-    found = zip(*(columns.funnel(conditions) for columns in packed), strict=True)
-    totals = [[0, 0, 0] for _ in steps]
-    journeys_of = {direction: Counter[Row]() for direction in ("next", "previous")}
-    chosen = behaviour.step_code(*steps[0])
-    for span in spans:
-        scope = coverage.raw(span, filtered=True)
-        counted = funnels._counted(coverage, scope, [behaviour.labelled_step(*step) for step in steps])
-        totals = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(totals, counted, strict=True)]
-        for direction, journey in journeys_of.items():
-            for rows in journeys._counted(coverage, scope, chosen, direction, 3):  # type: ignore[arg-type]
-                for visits, *codes in rows.T.tolist():
-                    journey[tuple(codes)] += visits
-    assert [[sum(column) for column in zip(*rows, strict=True)] for rows in found] == totals
-    for direction, journey in journeys_of.items():
-        by_column = Counter[Row]()
-        for rows in chain.from_iterable(columns.journeys(chosen, direction == "next", 3) for columns in packed):
-            for visits, *codes in rows.T.tolist():
-                by_column[tuple(codes)] += visits
-        assert by_column == journey
+    conditions = [
+        [Condition("type", types[field], False), Condition(field, [label[own]], False)] for field, own in steps
+    ]
+    parts = scopes(coverage, spans)
+    found = added(row for of in columns for row in enumerate(of.funnel(conditions)))
+    assert found == added(row for part in parts for row in enumerate(reference.funnel(part, steps)))
+    visits = [visit for part in parts for visit in reference.visits_in(part)]
+    for is_next in (True, False):
+        by_column = Counter[tuple[tuple[str, str] | None, ...]]()
+        for of in columns:
+            for rows in of.journeys(behaviour.step_code(steps[0][0], label[steps[0][1]]), is_next, 3):
+                for number, *codes in rows.T.tolist():
+                    by_column[tuple(_step(code, text) for code in codes)] += number
+        journeys = (_journey(visit, steps[0], is_next) for visit in visits)
+        assert by_column == Counter(journey for journey in journeys if journey is not None)
 
 
-COMPARISONS: tuple[Comparison, ...] = (compare_sums, compare_series, compare_order)
+def _step(code: int, text: dict[int, str]) -> tuple[str, str] | None:
+    return (behaviour.STEP_FIELDS[code & 1], text[behaviour.label_of(code)]) if code else None
+
+
+def _journey(visit: Visit, start: tuple[str, str], is_next: bool) -> tuple[tuple[str, str] | None, ...] | None:
+    """Return the three steps after, or before, the first step of a visit that is `start`; None where none is."""
+    steps = list[tuple[str, str]]()
+    for fact in visit.facts:
+        step = ("pathname", fact.texts[0]) if fact.type <= 1 else ("event_name", fact.texts[len(FIELDS)])
+        if step[1] and steps[-1:] != [step]:
+            steps.append(step)
+    if start not in steps:
+        return None
+    place = steps.index(start)
+    following = steps[place + 1 : place + 4] if is_next else steps[:place][::-1][:3]
+    return (*following, *[None] * (3 - len(following)))
+
+
+COMPARISONS: tuple[Comparison, ...] = (compare_sums, compare_series, compare_values, compare_order)

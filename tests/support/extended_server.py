@@ -33,14 +33,12 @@ elif WHAT == "dimension":
         fields.Dimension("section", value=lambda event, context: event.url.path.split("/")[1] if event.url else ""),
     )
     (example,) = re.findall(r"^```python\n(def add_section.*?)^```", CONTRIBUTING.read_text("utf-8"), re.M | re.S)
-    # There it is number 20.
-    example = example.replace("website, 20, day", f"website, {len(fields.DIMENSIONS) - 1}, day")
     found: dict[str, Any] = {"sqlite3": sqlite3}
     exec(example, found)
     migrations.MIGRATIONS += (found["add_section"],)
 
 # The tables are complete: everything else reads them now.
-from tally.rollups.verify import verdicts  # noqa: E402
+from tally.maintenance.verify import verdicts  # noqa: E402
 from tally.settings import Settings  # noqa: E402
 from tally.storage.database import open_database  # noqa: E402
 from tally.transfer.exporter import export_events  # noqa: E402
@@ -103,8 +101,7 @@ async def leave_events() -> dict[str, Any]:
         app.clock.advance(seconds)
         await build(app)
     await app.close()
-    blocks = "select distinct 0, day from rollup union select level, block from rollup_block"
-    return {"rollup": app.sql(blocks), "website": website}
+    return {"packed": app.sql("select day from packed_day where source = 0"), "website": website}
 
 
 async def run() -> dict[str, Any]:

@@ -9,6 +9,7 @@ number as the plain query over raw events". It counts by loops over the rows of 
 `event`: visits are computed from the times of events, and no total or rollup is read.
 """
 
+import json
 import random
 import sqlite3
 from bisect import bisect_right
@@ -36,7 +37,6 @@ from tally.reports import top as top_report
 from tally.reports import visit_pages
 from tally.reports.cache import ResultCache
 from tally.rollups import (
-    field_values,
     measurement_packing,
     packed_measurements,
     rollup_state,
@@ -44,8 +44,7 @@ from tally.rollups import (
     value_blocks,
 )
 from tally.rollups import totals as quarter_totals
-from tally.rollups.field_values import FIGURES_OF, NUMBERS, OF_VISITS, PAGE_NUMBERS
-from tally.rollups.rollup_state import KEPT, LEVELS, OPEN, STALE
+from tally.rollups.rollup_state import BLOCK_LEVEL, KEPT, STALE
 from tally.sqlite.writer import EventWriter
 from tally.storage.connections import Thread
 from tally.storage.database import connect_reader, open_database, snapshot, transaction
@@ -75,6 +74,7 @@ class Fact(NamedTuple):
     visitor: int
     texts: tuple[str, ...]
     id: int = 0
+    data: str | None = None
 
 
 class Visit(NamedTuple):
@@ -138,12 +138,16 @@ class Reference:
         return TYPES[fact.type] if field == "type" else fact.texts[(*FIELDS, "event_name").index(field)]
 
     def _matches(self, fact: Fact, scope: Scope) -> bool:
-        return all(of.accepts(self.value(fact, of.field)) for of in scope.filters)
+        return all(
+            of.accepts(self.value(fact, of.field)) if of.property_name is None else accepts_data(of, fact.data)
+            for of in scope.filters
+        )
 
-    def _facts_in(self, scope: Scope) -> list[Fact]:
+    def facts_in(self, scope: Scope) -> list[Fact]:
+        """Return the matching events."""
         return [fact for fact in self.facts if scope.from_ms <= fact.ts < scope.to_ms and self._matches(fact, scope)]
 
-    def _visits_in(self, scope: Scope) -> list[Visit]:
+    def visits_in(self, scope: Scope) -> list[Visit]:
         """Return the visits that begin in the range and have a matching event in it."""
         return [
             visit
@@ -154,19 +158,16 @@ class Reference:
 
     def stats(self, scope: Scope) -> Stats:
         """Return the key figures of the matching events."""
-        visits = self._visits_in(scope)
-        bounces = sum(visit.views == 1 and visit.events == 0 for visit in visits)
-        sums = (sum(visit.views for visit in visits), sum(visit.ms for visit in visits))
-        return Stats(*counted(self._facts_in(scope)), len(visits), bounces, *sums)
+        return Stats(*counted(self.facts_in(scope)), *visit_figures(self.visits_in(scope)))
 
     def series(self, scope: Scope, edges: Sequence[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
         """Return visitors, visits, pageviews and events of each bucket."""
         begins = [edge[0] for edge in edges]
         facts: defaultdict[int, list[Fact]] = defaultdict(list)
         visits: defaultdict[int, int] = defaultdict(int)
-        for fact in self._facts_in(scope):
+        for fact in self.facts_in(scope):
             facts[bisect_right(begins, fact.ts) - 1].append(fact)
-        for visit in self._visits_in(scope):
+        for visit in self.visits_in(scope):
             visits[bisect_right(begins, visit.begin_ms) - 1] += 1
         rows = [(0, 0, 0, 0)] * len(edges)
         for n in facts.keys() | visits.keys():
@@ -174,19 +175,33 @@ class Reference:
             rows[n] = (visitors, visits[n], views, events)
         return rows
 
+    def by_value(self, scope: Scope, field: str) -> dict[str, tuple[int, int, int]]:
+        """Return visitors, pageviews and events of each value of a field; of event_name only those with one."""
+        groups: defaultdict[str, list[Fact]] = defaultdict(list)
+        for fact in self.facts_in(scope):
+            groups[self.value(fact, field)].append(fact)
+        if field == "event_name":
+            groups.pop("", None)
+        return {value: counted(facts) for value, facts in groups.items()}
+
+    def by_page(self, scope: Scope, side: str) -> dict[str, tuple[int, int, int, int]]:
+        """Return visits, bounces, pageviews and ms of each entry or exit page."""
+        groups: defaultdict[str, list[Visit]] = defaultdict(list)
+        for visit in self.visits_in(scope):
+            groups[visit.pages[0 if side == "entry" else 1]].append(visit)
+        return {page: visit_figures(visits) for page, visits in groups.items()}
+
     def top(self, scope: Scope, field: str, limit: int) -> tuple[tuple[int, ...], list[tuple[str, int, int, int]]]:
         """Return the figures of events without a value, and the first rows."""
-        groups: defaultdict[str, list[Fact]] = defaultdict(list)
-        for fact in self._facts_in(scope):
-            groups[self.value(fact, field)].append(fact)
-        unset = counted(groups.pop("", []))
-        rows = [(value, *counted(facts)) for value, facts in groups.items()]
+        groups = self.by_value(scope, field)
+        unset = groups.pop("", (0, 0, 0))
+        rows = [(value, *figures) for value, figures in groups.items()]
         return unset, sorted(rows, key=lambda row: (-row[1], -row[2], -row[3], row[0]))[:limit]
 
     def names(self, scope: Scope, limit: int) -> list[tuple[str, int, int]]:
         """Return the first names of custom events with visitors and events."""
         groups: defaultdict[str, list[Fact]] = defaultdict(list)
-        for fact in self._facts_in(scope):
+        for fact in self.facts_in(scope):
             if fact.type >= 2 and fact.texts[len(FIELDS)]:
                 groups[fact.texts[len(FIELDS)]].append(fact)
         rows = [(name, len({fact.visitor for fact in facts}), len(facts)) for name, facts in groups.items()]
@@ -194,26 +209,15 @@ class Reference:
 
     def pages(self, scope: Scope, side: str, limit: int) -> tuple[int, list[tuple[str, int, int, int, int]]]:
         """Return the visits without a pageview, and (page, visits, bounces, pageviews, ms) of the first pages."""
-        groups: defaultdict[str, list[Visit]] = defaultdict(list)
-        for visit in self._visits_in(scope):
-            groups[visit.pages[0 if side == "entry" else 1]].append(visit)
-        unset = len(groups.pop("", []))
-        rows = [
-            (
-                page,
-                len(visits),
-                sum(visit.views == 1 and visit.events == 0 for visit in visits),
-                sum(visit.views for visit in visits),
-                sum(visit.ms for visit in visits),
-            )
-            for page, visits in groups.items()
-        ]
+        groups = self.by_page(scope, side)
+        unset, *_ = groups.pop("", (0,))
+        rows = [(page, *figures) for page, figures in groups.items()]
         return unset, sorted(rows, key=lambda row: (-row[1], row[0]))[:limit]
 
     def funnel(self, scope: Scope, steps: Sequence[tuple[str, str]]) -> list[tuple[int, int, int]]:
         """Return (visits, visitors, ms since the previous step) of each step (field, text)."""
         found: list[list[tuple[int, int]]] = [[] for _ in steps]
-        for visit in self._visits_in(scope):
+        for visit in self.visits_in(scope):
             n, before_ms = 0, visit.begin_ms
             for fact in visit.facts:
                 if n < len(steps) and _is_step(fact, *steps[n]):
@@ -226,6 +230,12 @@ def counted(facts: Sequence[Fact]) -> tuple[int, int, int]:
     """Return visitors, pageviews and events."""
     views = sum(fact.type <= 1 for fact in facts)
     return len({fact.visitor for fact in facts}), views, len(facts) - views
+
+
+def visit_figures(visits: Sequence[Visit]) -> tuple[int, int, int, int]:
+    """Return the number of visits, of bounces, of pageviews, and ms."""
+    bounces = sum(visit.views == 1 and visit.events == 0 for visit in visits)
+    return len(visits), bounces, sum(visit.views for visit in visits), sum(visit.ms for visit in visits)
 
 
 class TimedEvent(Protocol):
@@ -252,6 +262,20 @@ def runs(facts: Sequence[E]) -> list[list[E]]:
             found.append(run)
         run.append(fact)
     return found
+
+
+def accepts_data(of: Filter, data: str | None) -> bool:
+    """Return whether a filter on a property accepts event_data. Numbers are compared by value."""
+    value = json.loads(data or "{}").get(of.property_name, "")
+    if of.operator == "!=":
+        return not accepts_data(Filter(of.field, "=", of.values), data)
+    if isinstance(value, str):
+        return of.accepts(value)
+    if of.operator != "=":
+        return False
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value) in of.values
+    return any(value == float(text) for text in of.values if text[-1:].isdigit())
 
 
 def _is_step(fact: Fact, field: str, text: str) -> bool:
@@ -394,9 +418,10 @@ class RollupHarness:
         jobs = [WriteRequest(part, now_ms) for part in (rows[::2], rows[1::2]) if part]
         before = self.writer.execute("select coalesce(max(id), 0) from event").fetchone()[0]
         self.ingest.write(self.writer, jobs)
-        new = self.writer.execute("select id from event where id > ? order by id", (before,)).fetchall()
         sent = [row.dimensions for job in jobs for row in job.events]
-        self._sent |= {id: texts for (id,), texts in zip(new, sent, strict=True)}
+        new = self.writer.execute("select id from event where id > ? order by id", (before,)).fetchall()
+        # Others are rows of a packed day that were put back.
+        self._sent |= {id: texts for (id,), texts in zip(new[-len(sent) :], sent, strict=True)}
 
     def import_events(self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0) -> None:
         """Add events as an import does: rows and stale marks in one transaction on another connection, no totals."""
@@ -527,6 +552,22 @@ class RollupHarness:
         found = self.query(lambda connection: stats_report.series(connection, scope, edges, self.cache))
         return [(row[0], row[1], row[2], row[3]) for row in found]
 
+    def by_value(self, scope: Scope, field: str) -> dict[str, tuple[int, int, int]]:
+        """Return visitors, pageviews and events of each value of a field; of event_name only those with one."""
+        groups: defaultdict[str, list[Fact]] = defaultdict(list)
+        for fact in self.facts_in(scope):
+            groups[self.value(fact, field)].append(fact)
+        if field == "event_name":
+            groups.pop("", None)
+        return {value: counted(facts) for value, facts in groups.items()}
+
+    def by_page(self, scope: Scope, side: str) -> dict[str, tuple[int, int, int, int]]:
+        """Return visits, bounces, pageviews and ms of each entry or exit page."""
+        groups: defaultdict[str, list[Visit]] = defaultdict(list)
+        for visit in self.visits_in(scope):
+            groups[visit.pages[0 if side == "entry" else 1]].append(visit)
+        return {page: visit_figures(visits) for page, visits in groups.items()}
+
     def top(self, scope: Scope, field: str, limit: int) -> tuple[tuple[int, ...], list[tuple[str, int, int, int]]]:
         queries = [top_report.TopQuery(field, limit)]
         (found,) = self.query(lambda connection: top_report.top(connection, scope, queries, self.cache))
@@ -542,8 +583,7 @@ class RollupHarness:
     def days(self, website: int = 0) -> dict[int, rollup_state.Day]:
         """Return the rows of `rollup_state` for days."""
         rows = self.reader.execute(
-            "select block, state, rolled_up_to_ms, version from rollup_state"
-            " where website = ? and kind = 0 and level = 0",
+            "select block, state, is_over, version from rollup_state where website = ? and kind = 0 and level = 0",
             (self.websites[website].number,),
         )
         return {day: rollup_state.Day(*rest) for day, *rest in rows}
@@ -584,11 +624,11 @@ def _stored_facts(connection: sqlite3.Connection, website: int) -> list[Fact]:
     text = dict(connection.execute("select id, text from label"))
     columns = ", ".join((*FIELDS, "event_name"))
     rows = connection.execute(
-        f"select ts, type, visitor, id, {columns} from event join visit using (website, visitor, visit)"
+        f"select ts, type, visitor, id, event_data, {columns} from event join visit using (website, visitor, visit)"
         f" where website = ? and visit.day = ts / {DAY_MS}",
         (website,),
     )
-    return [Fact(*row[:3], tuple(text[number] for number in row[4:]), row[3]) for row in rows]
+    return [Fact(*row[:3], tuple(text[number] for number in row[5:]), *row[3:5]) for row in rows]
 
 
 def insert_row(connection: sqlite3.Connection, table: str, values: dict[str, int]) -> None:
@@ -630,12 +670,9 @@ def fill(path: Path, website: int, days: Sequence[int], events_a_day: int) -> No
 
 # --- the tables against raw rows
 
-Values = dict[tuple[int, int, int], dict[int, tuple[int, ...]]]
-"""(field, level, block) -> value -> visitors, views, events."""
-
 
 def table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
-    """Return where total_15m, rollup and rollup_state differ from what count_day of totals and field_values counts.
+    """Return where total_15m, rollup_block and rollup_state differ from what is counted from rows.
 
     Stale days and days whose raw events were deleted are not compared. `connection` reads only.
     """
@@ -645,13 +682,11 @@ def table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
 
 def _table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
     wrong = []
-    days = {
-        day: (state, folded_ms)
-        for day, state, folded_ms in connection.execute(
-            "select block, state, rolled_up_to_ms from rollup_state where website = ? and kind = 0 and level = 0",
-            (website,),
+    days = dict(
+        connection.execute(
+            "select block, state from rollup_state where website = ? and kind = 0 and level = 0", (website,)
         )
-    }
+    )
     statement = f"select distinct ts / {DAY_MS} from event where website = ?"
     with_traffic = {day for (day,) in connection.execute(statement, (website,))}
     if not with_traffic <= days.keys():
@@ -662,52 +697,40 @@ def _table_errors(connection: sqlite3.Connection, website: int) -> list[str]:
     ):
         if any(row):
             totals[quarter // 96][quarter] = row
-    values: Values = defaultdict(dict)
-    for field, day, value, *row in connection.execute(
-        "select field, day, value, visitors, pageviews, events from rollup where website = ?", (website,)
-    ):
-        values[field, 0, day][value] = tuple(row)
-    for field, level, block, first, content in connection.execute(
-        "select field, level, block, first_value, content from rollup_block where website = ?", (website,)
-    ):
-        rows = zip(*value_blocks.decoded(field, first, content).tolist(), strict=True)
-        values[field, level, block].update((value, tuple(row)) for value, *row in rows)
-    for day, (state, folded_ms) in days.items():
-        if state in (STALE, KEPT):
-            continue
-        if totals[day] != quarter_totals.count_day(connection, website, day):
+    for day, state in days.items():
+        if state not in (STALE, KEPT) and totals[day] != quarter_totals.count_day(connection, website, day):
             wrong.append(f"totals of day {day}: {totals[day]} {quarter_totals.count_day(connection, website, day)}")
-        for field in NUMBERS:
-            if field in OF_VISITS and state == OPEN:
-                continue
-            want = field_values.count_day(connection, website, day, field, folded_ms if state == OPEN else None)
-            if values[field, 0, day] != {value: tuple(row) for value, *row in want}:
-                wrong.append(f"values of {field_values.field_name(field)} on day {day}")
-        for field in () if state == OPEN else PAGE_NUMBERS:
-            pages = field_values.count_pages(connection, website, day, field)
-            if values[field, 0, day] != {value: tuple(row) for value, *row in pages}:
-                wrong.append(f"values of {field_values.field_name(field)} on day {day}")
-    return wrong + _block_errors(connection, website, days, values)
+    return wrong + _block_errors(connection, website, days)
 
 
-def _block_errors(
-    connection: sqlite3.Connection, website: int, days: dict[int, tuple[int, int]], values: Values
-) -> list[str]:
+def _block_errors(connection: sqlite3.Connection, website: int, days: dict[int, int]) -> list[str]:
+    """Compare blocks whose events are all there with loops over the facts."""
     wrong = []
+    reference, text = (
+        Reference(_stored_facts(connection, website)),
+        dict(connection.execute("select id, text from label")),
+    )
     blocks = connection.execute(
-        "select level, block from rollup_state where website = ? and kind = 0 and level > 0 and state = 2", (website,)
+        "select block from rollup_state where website = ? and kind = 0 and level = ? and state = 2",
+        (website, BLOCK_LEVEL),
     ).fetchall()
-    for level, block in blocks:
-        within = [day for day in range(block << level, (block + 1) << level) if day in days]
-        if not within or any(days[day][0] not in FINAL for day in within):
-            wrong.append(f"block {block} of level {level} is built over days that are not final")
-        for field, figures in FIGURES_OF.items():
-            sums: dict[int, tuple[int, ...]] = {}
-            for day in within:
-                for value, row in values[field, 0, day].items():
-                    sums[value] = tuple(map(sum, zip(row, sums.get(value, (0,) * figures), strict=True)))
-            if values[field, level, block] != sums:
-                wrong.append(f"values of {field_values.field_name(field)} in block {block} of level {level}")
+    for (block,) in blocks:
+        within = [day for day in range(block << BLOCK_LEVEL, (block + 1) << BLOCK_LEVEL) if day in days]
+        if not within or any(days[day] not in FINAL for day in within):
+            wrong.append(f"block {block} is built over days that are not final")
+        if any(days[day] != rollup_state.FINAL for day in within):
+            continue
+        scope = Scope(website, (block << BLOCK_LEVEL) * DAY_MS, ((block + 1) << BLOCK_LEVEL) * DAY_MS)
+        for field in (*FIELDS, "event_name"):
+            counts = [*value_blocks.sums(connection, website, field_number(field), [(BLOCK_LEVEL, block)])]
+            found = {text[row[0]]: tuple(row[1:]) for part in counts for row in part.T.tolist()}
+            if found != reference.by_value(scope, field):
+                wrong.append(f"values of {field} in block {block}")
+        for side in ("entry", "exit"):
+            counts = [*value_blocks.sums(connection, website, field_number(f"{side}_page"), [(BLOCK_LEVEL, block)])]
+            found = {text[row[0]]: tuple(row[1:5]) for part in counts for row in part.T.tolist()}
+            if found != reference.by_page(scope, side):
+                wrong.append(f"{side} pages in block {block}")
     return wrong
 
 
@@ -720,7 +743,7 @@ def unfinished_work(connection: sqlite3.Connection, website: int) -> list[str]:
             "select block from rollup_state where website = ? and kind = 0 and level = 0", (website,)
         )
     ]
-    wanted = {(level, day >> level) for day in days for level in LEVELS[1:]}
+    wanted = {(BLOCK_LEVEL, day >> BLOCK_LEVEL) for day in days}
     built = set(
         connection.execute(
             "select level, block from rollup_state where website = ? and kind = 0 and level > 0 and state = 2",
@@ -735,14 +758,9 @@ def unfinished_work(connection: sqlite3.Connection, website: int) -> list[str]:
             "select block from rollup_state where website = ? and kind = 0 and level = 0 and state < 2",
         ),
         (
-            "values of visitors",
-            "select day from open_day_visitor_value where website = ?1"
-            " union select day from open_day_visitor where website = ?1",
-        ),
-        (
             "values of no block",
-            "select 0, day from rollup where website = ?1 union select level, block from rollup_block"
-            " where website = ?1 except select level, block from rollup_state where website = ?1 and kind = 0",
+            "select level, block from rollup_block where website = ?1"
+            " except select level, block from rollup_state where website = ?1 and kind = 0",
         ),
     ):
         rows = connection.execute(statement, (website,)).fetchall()

@@ -22,7 +22,7 @@ from tally.ingest import rejected_events
 from tally.ingest.compat.formats import FORMATS
 from tally.maintenance import retention
 from tally.reports import event_data, experiments, heatmaps
-from tally.rollups import goal_days, unpacked_days, vitals_histogram
+from tally.rollups import goal_days, unpacked_days, web_vitals
 from tally.settings import SETTINGS, option_name, variable_name
 from tally.sqlite import group_commit, realtime
 from tally.storage import connections as readers
@@ -307,7 +307,7 @@ FIGURES = (
     ("reference/read-api.md", f"very long texts ({events.MAX_PAGE_CHARACTERS // 10**6} million characters)"),
     ("reference/read-api.md", f"in the last {realtime.WINDOW_MS // 1_000} seconds"),
     ("reference/read-api.md", f"at most {realtime.MAX_PAGES} pages"),
-    ("reference/read-api.md", f"relative error of at most {vitals_histogram.RELATIVE_ERROR:.0%}".replace("%", " %")),
+    ("reference/read-api.md", f"relative error of at most {web_vitals.RELATIVE_ERROR:.0%}".replace("%", " %")),
     (
         "reference/read-api.md",
         f"At most {experiments.MAX_EXPERIMENTS} experiments, with at most {experiments.MAX_VARIANTS} variants",

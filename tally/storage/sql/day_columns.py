@@ -10,6 +10,7 @@ column.
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 from zlib import crc32
 
 import orjson
@@ -20,7 +21,7 @@ from tally.events.validation import TRAFFIC as TRAFFIC_TYPES
 from tally.storage import bulk_insert
 from tally.storage.event_data import STORED
 from tally.storage.sql.filters import Query
-from tally.timestamps import DAY_MS
+from tally.timestamps import DAY_MS, QUARTER_MS
 
 TRAFFIC, WEB_VITALS, EXPERIMENTS = range(3)
 """What is packed (`source` in the database)."""
@@ -45,7 +46,7 @@ COLUMNS = {
     **{"experiment": EXPERIMENT, "variant": VARIANT, "goal": GOAL},
     **{name: 140 + place for place, name in enumerate(("ts_step", "value", *METRICS))},
 }
-"""The number of each column in the database; those of dimensions and event_name are as in rollup. To those of web
+"""The number of each column in the database; those of dimensions and event_name are as in rollup_block. To those of web
 vitals and experiments, `_OF_SOURCE` times the source is added; ts_step: of each of these, its ts minus that of the one
 before, or the start of the day."""
 _OF_SOURCE = 200
@@ -58,6 +59,7 @@ def number_of(source: int, name: str) -> int:
 
 # Increased with each change of how columns are computed or encoded (tally/storage/day_columns.py).
 _ENCODING = 4
+_QUARTERS = DAY_MS // QUARTER_MS
 # Rows of event_data that are read as one text.
 _ROWS = 1_000
 LAYOUT = crc32(repr((_ENCODING, sorted(COLUMNS.items()))).encode())
@@ -75,6 +77,21 @@ _FIELDS = [
 ]
 
 
+class Share(NamedTuple):
+    """The visitors whose number modulo `parts` is `number`."""
+
+    number: int
+    parts: int
+
+    @property
+    def condition(self) -> str:
+        """Return ` and ...`, over tables with a column visitor."""
+        return f" and visitor % {self.parts:d} = {self.number:d}" if self.parts > 1 else ""
+
+
+EVERY_VISITOR = Share(0, 1)
+
+
 def source_of(type_: int) -> int:
     """Return what is packed with the events of a type."""
     return TRAFFIC if type_ in TRAFFIC_TYPES else WEB_VITALS if type_ == VITALS else EXPERIMENTS
@@ -89,13 +106,34 @@ def number_of_events(website: int, day: int, most: int) -> Query:
     )
 
 
-def event_column(website: int, day: int, column: str, last_id: int = (1 << 63) - 1) -> Query:
+def size(website: int, day: int, *, with_data: bool) -> Query:
+    """One row: the traffic events of a UTC day, and with_data the characters of their event_data, otherwise 0."""
+    length = f"coalesce(sum(length({STORED})), 0)" if with_data else "0"
+    return (
+        f"/* day_columns.size */ select count(*), {length} from event where website = ? and ts >= ? and ts < ?",
+        [website, day * DAY_MS, (day + 1) * DAY_MS],
+    )
+
+
+def quarters(website: int, day: int) -> Query:
+    """Rows (quarter hour of a UTC day, its traffic events), of those that have any."""
+    first = day * _QUARTERS
+    return (
+        "/* day_columns.quarters */ select quarter - ?1, pageviews + events from total_15m"
+        " where website = ?2 and quarter >= ?1 and quarter < ?3 and pageviews + events",
+        [first, website, first + _QUARTERS],
+    )
+
+
+def event_column(
+    website: int, day: int, column: str, share: Share = EVERY_VISITOR, last_id: int = (1 << 63) - 1
+) -> Query:
     """One JSON array: a column with numbers of the traffic events of a UTC day up to an id, by (ts, id)."""
     if column not in _EVENT_COLUMNS:
         raise KeyError(column)
     return (
         f"/* day_columns.event_column */ select json_group_array({column}) from (select {column} from event"
-        " where website = ? and ts >= ? and ts < ? and id <= ? order by ts, id)",
+        f" where website = ? and ts >= ? and ts < ? and id <= ?{share.condition} order by ts, id)",
         [website, day * DAY_MS, (day + 1) * DAY_MS, last_id],
     )
 
@@ -112,13 +150,13 @@ def events_after(website: int, day: int, columns: Sequence[str], last_id: int, f
     )
 
 
-def visit_column(website: int, day: int, column: str) -> Query:
+def visit_column(website: int, day: int, column: str, share: Share = EVERY_VISITOR) -> Query:
     """One JSON array: a column of the visits of a UTC day, by (visitor, visit)."""
     if column not in bulk_insert.COLUMNS["visit"]:
         raise KeyError(column)
     return (
         f"/* day_columns.visit_column */ select json_group_array({column}) from (select {column} from visit"
-        " where website = ? and day = ? order by visitor, visit)",
+        f" where website = ? and day = ?{share.condition} order by visitor, visit)",
         [website, day],
     )
 
@@ -147,24 +185,25 @@ def visits_of(website: int, day: int, columns: Sequence[str], visitors: str) -> 
     )
 
 
-def event_data(website: int, day: int) -> Query:
+def event_data(website: int, day: int, share: Share = EVERY_VISITOR) -> Query:
     """Rows of two JSON arrays, of up to _ROWS traffic events of a UTC day by (ts, id): ids, and texts of event_data."""
     return (
         "/* day_columns.event_data */ select json_group_array(id), json_group_array(data) from (select id,"
         f" {STORED} as data, (row_number() over (order by ts, id) - 1) / {_ROWS} as part from event"
-        " where website = ? and ts >= ? and ts < ? and event_data is not null) group by part order by part",
+        f" where website = ? and ts >= ? and ts < ? and event_data is not null{share.condition})"
+        " group by part order by part",
         [website, day * DAY_MS, (day + 1) * DAY_MS],
     )
 
 
-def measurement_column(website: int, source: int, day: int, column: str) -> Query:
-    """One JSON array: a column of the web vitals or experiment events of a UTC day by (ts, id); -1 for null."""
+def measurement_column(website: int, source: int, from_ms: int, to_ms: int, column: str) -> Query:
+    """One JSON array: a column of the rows of web vitals or experiments in [from, to) by (ts, id); -1 for null."""
     if column not in _MEASUREMENTS[source]:
         raise KeyError(column)
     return (
         f"/* day_columns.measurement_column */ select json_group_array(coalesce({column}, -1)) from (select {column}"
-        f" from {TABLES[source]} where website = ? and ts >= ? and ts < ? order by ts, id)",
-        [website, day * DAY_MS, (day + 1) * DAY_MS],
+        f" from main.{TABLES[source]} where website = ? and ts >= ? and ts < ? order by ts, id)",
+        [website, from_ms, to_ms],
     )
 
 

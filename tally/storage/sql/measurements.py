@@ -1,7 +1,8 @@
 """SQL for web vitals and experiments.
 
 As in tally/storage/sql/events.py, whose Scope and filters these are: pure functions that return (sql, parameters),
-every name from a table, every value a parameter.
+every name from a table, every value a parameter. Filters of web vitals are decided in columns
+(tally/reports/packed_measurements.py).
 """
 
 from collections.abc import Sequence
@@ -10,51 +11,15 @@ from typing import NamedTuple
 import orjson
 
 from tally.engine.values import Scope
-from tally.events.dimensions import FIELDS
-from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS, VITALS
+from tally.events.validation import AB_ASSIGN, AB_CONVERT
 from tally.storage.sql.events import NO_TRAFFIC, filters_of
 from tally.storage.sql.filters import Query
-
-_METRICS = ", ".join(METRICS)
 
 
 def labels(texts: Sequence[str]) -> Query:
     """The label of each text that is stored."""
     marks = ", ".join("?" * len(texts))
     return f"/* measurements.labels */ select id from label where text in ({marks})", list(texts)
-
-
-def _vitals(scope: Scope, select: str) -> Query:
-    """Return `select` over the rows of web vitals of a scope; they have no type and no event_name."""
-    sql, parameters = filters_of(scope, NO_TRAFFIC | {"type": str(VITALS)})
-    return (
-        f"select {select} from main.web_vitals where website = ? and ts >= ? and ts < ?{sql}"
-        f" and coalesce({_METRICS}) is not null",
-        [scope.website, scope.from_ms, scope.to_ms, *parameters],
-    )
-
-
-def vitals(scope: Scope) -> Query:
-    """The five metrics of each event of web vitals."""
-    sql, parameters = _vitals(scope, _METRICS)
-    return f"/* measurements.vitals */ {sql}", parameters
-
-
-def vitals_of(scope: Scope, field: str, metric: str, values: Sequence[int]) -> Query:
-    """The label of a field and one metric of each event that has the metric and one of some labels."""
-    column = METRICS[METRICS.index(metric)]
-    sql, parameters = _vitals(scope, f"{FIELDS[FIELDS.index(field)]}, {column}")
-    return (
-        f"/* measurements.vitals_of */ {sql} and {field} in (select value from json_each(?)) and {column} is not null",
-        [*parameters, orjson.dumps(list(values)).decode()],
-    )
-
-
-def vital_ranks(scope: Scope, field: str, metric: str, poor_above: float) -> Query:
-    """(label, how many values of a metric are above a threshold, events) of each value of a field."""
-    column = METRICS[METRICS.index(metric)]
-    sql, parameters = _vitals(scope, f"{FIELDS[FIELDS.index(field)]}, coalesce(sum({column} > ?), 0), count(*)")
-    return f"/* measurements.vital_ranks */ {sql} group by 1", [poor_above, *parameters]
 
 
 def trial_days(website: int, first: int, end: int) -> Query:

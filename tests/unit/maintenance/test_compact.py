@@ -20,7 +20,6 @@ from tests.support.process import Command, Serve, Server, clean_environment, unt
 
 TABLES = (
     *RAW_TABLES,
-    "rollup",
     "rollup_block",
     "total_15m",
     "rollup_state",

@@ -20,19 +20,21 @@ import pytest
 
 from tally.accounts.accounts import find_account
 from tally.accounts.websites import add_website, delete_website
-from tally.events.dimensions import EVENT_FIELDS, EXIT_PAGE, FIELDS, VISIT_FIELDS
+from tally.events.dimensions import EVENT_FIELDS, FIELDS, PAGES, VISIT_FIELDS, field_number
 from tally.maintenance import deletion
 from tally.maintenance.deletion import TABLES
 from tally.maintenance.deletion_worker import AGAIN_MS, LATE_MS, DeletionWorker
 from tally.maintenance.rollup_builder import RollupBuilder
-from tally.rollups.value_blocks import add_chunks, chunks_of
+from tally.rollups.value_blocks import FIGURES_OF, add_chunks, chunks_of
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
+from tally.storage.day_columns import labels_in
 from tally.storage.labels import Labels
+from tally.storage.sql.day_columns import EXPERIMENTS, TRAFFIC, WEB_VITALS, number_of
 from tally.transfer import importer
 from tally.transfer.files import BadFile, open_source
 from tally.transfer.importer import import_events
-from tests.support.aged_database import Killed, built_database, import_lines, writing_connection
+from tests.support.aged_database import DAY_MS, Killed, build, built_database, import_lines, writing_connection
 from tests.support.app import NOON_MS, OWNER, App, ManualClock
 from tests.support.page_client import PASSWORD, logged_in
 from tests.support.process import Command, Serve, until
@@ -138,7 +140,6 @@ def db(tmp_path: Path) -> Path:
                     {"event_data": '{"canary-data": 1}'} if table == "event" else {}
                 )
                 connection.execute(f"insert into {table} values ({', '.join('?' * len(row))})", list(row.values()))
-        connection.execute("insert into rollup values (1, 3, 5, 0, 1, 1, 1)")
         connection.execute("insert into event_id values (1, 0, zeroblob(16), 0), (2, 0, zeroblob(16), 0)")
         connection.execute("insert into import_id values (1, 0, 5, 1), (2, 0, 5, 1)")
         connection.execute("insert into import_range values (1, 1000000, 1000001, 1), (2, 1000001, 1000002, 1)")
@@ -149,13 +150,14 @@ def db(tmp_path: Path) -> Path:
         connection.execute("insert into imported_sum values (2, 0, 5, 0, 1, 0, 0, 0, 0, 0)")
         connection.execute("insert into goal_day values (2, 5, 100, 0, 0, 1, 1, 0, 0, 0)")
         connection.execute("insert into rollup_state values (1, 5, 0, 0, 2, 0, 1), (2, 5, 0, 0, 2, 0, 1)")
+        connection.execute("insert into web_vitals_histogram values (1, 5, 0, 1, x'', x'', x'', x'')")
         connection.execute("insert into rejected_event values (1, 5, 0, 1), (1, 6, 0, 1), (2, 5, 0, 1)")
         connection.execute("insert into new_value values (1, 5, 0, 1, 1), (2, 5, 0, 1, 1)")
         connection.execute("insert into website_usage values (1, 202611, 1), (2, 202611, 1)")
         connection.execute("insert into event_data_part values (160000, 'canary-part')")  # of the event with id 10,000
         samples = "(1, 1, 1, 0, null, 'url', 'canary-host.example'), (2, 1, 1, 0, 0, '', 'other.example')"
         connection.execute(f"insert into rejected_sample values {samples}")
-        connection.execute("insert into meta values ('importing:1', 'x'), ('importing:12', 'x'), ('repairs:1', 1)")
+        connection.execute("insert into meta values ('importing:1', 'x'), ('importing:12', 'x')")
         connection.execute("insert into allowed_origin values (1, 'app://canary-origin'), (2, 'app://other')")
         connection.execute("insert into exclusion values (1, 'pages', '/canary-page'), (2, 'pages', '/other')")
         connection.execute(
@@ -194,7 +196,7 @@ def test_all_tables_are_cleared(db: Path) -> None:
 def test_all_columns_of_texts_are_checked(db: Path) -> None:
     """A text is deleted if no row has its number; every column with such numbers is checked."""
     known = {*FIELDS, *VISIT_FIELDS, "event_name", "experiment", "variant", "goal"}
-    tables = ("web_vitals_histogram", "rollup", "field_value", "goal_day", "imported_sum")
+    tables = ("field_value", "goal_day", "imported_sum")
     others = dict.fromkeys(tables, ("value",))
     connection = open_database(db, create=False)
     try:
@@ -202,13 +204,21 @@ def test_all_columns_of_texts_are_checked(db: Path) -> None:
             table: tuple(row[1] for row in connection.execute(f"pragma table_info({table})") if row[1] in known)
             or others.get(table, ())
             for table, _ in TABLES
-            # A page with packed points is in heat_count, which takes less to read; the values of an open day's visitors
-            # are in its events.
-            if table not in ("heatmap_block", "open_day_visitor")
+            # A page with packed points is in heatmap_count, which takes less to read.
+            if table != "heatmap_block"
         }
     finally:
         connection.close()
     assert {table: columns for table, columns in found.items() if columns} == dict(deletion._LABELS)
+    # Entry and exit pages of a day are pathnames of it.
+    of_sources = {TRAFFIC: ("event", "visit"), WEB_VITALS: ("web_vitals",), EXPERIMENTS: ("experiment_event",)}
+    assert sorted(deletion._IN_COLUMNS) == sorted(
+        (source, name)
+        for source, tables in of_sources.items()
+        for table in tables
+        for name in found[table]
+        if name not in PAGES
+    )
 
 
 def test_only_the_deleted_website_is_removed(db: Path) -> None:
@@ -224,7 +234,7 @@ def test_only_the_deleted_website_is_removed(db: Path) -> None:
     used = {text for (text,) in sql(db, "select text from label where id in (select pathname from event)")}
     assert used
     assert used <= shared
-    assert sql(db, "select name from meta where name like 'import%' or name like 'rep%'") == [("importing:12",)]
+    assert sql(db, "select name from meta where name like 'import%'") == [("importing:12",)]
     assert sql(db, "select * from deleted_website") == [(1, NOON_MS, 1)]
     assert sql(db, "pragma integrity_check") == [("ok",)]
     assert sql(db, "pragma freelist_count") == [(0,)]
@@ -232,31 +242,66 @@ def test_only_the_deleted_website_is_removed(db: Path) -> None:
 
 
 def test_every_number_of_the_other_website_has_its_text(db: Path) -> None:
-    """No row has the number of a deleted text."""
+    """No row, and no column of a day, has the number of a deleted text."""
     delete(db)
     Work(db, ManualClock(LATER_MS)).do()
     for table, columns in deletion._LABELS:
         for column in columns:
             missing = f"select count(*) from {table} where {column} not in (select id from label)"
             assert sql(db, missing) == [(0,)], (table, column)
+    there = {label for (label,) in sql(db, "select id from label")}
+    numbers = ", ".join(str(number_of(*of)) for of in deletion._IN_COLUMNS)
+    columns = sql(db, f"select content from day_column where field in ({numbers})")
+    assert len(columns) > 100
+    assert {label for (content,) in columns for label in labels_in(content)} <= there
 
 
-def test_the_text_of_a_page_in_an_array_of_a_day_is_kept(db: Path) -> None:
-    """Its events may be those of the next day, and deleted."""
+@pytest.mark.parametrize("field", ["event_name", "exit_page", "utm_source"])
+def test_the_text_of_a_day_whose_events_have_expired_is_kept(db: Path, field: str) -> None:
+    """No row and no column may have it any more."""
+    number = field_number(field)
     connection = writing_connection(db)
     with transaction(connection):
-        labels = Labels().numbers_of(connection, ["canary-exit", "canary-nowhere"])
-        counts = np.array([[0, labels["canary-exit"]], *[[1, 1]] * 6])
-        add_chunks(connection, 2, 0, 5, chunks_of(EXIT_PAGE, counts))
+        labels = Labels().numbers_of(connection, ["canary-kept", "canary-nowhere"])
+        counts = np.array([[0, labels["canary-kept"]], *[[1, 1]] * FIGURES_OF[number]])
+        add_chunks(connection, 2, 0, 5, chunks_of(number, counts))
     connection.close()
     delete(db)
     Work(db, ManualClock(LATER_MS)).do()
-    assert [text for text in texts(db) if "canary" in text] == ["canary-exit"]
+    assert [text for text in texts(db) if "canary" in text] == ["canary-kept"]
 
 
-def test_no_text_is_deleted_where_an_array_of_pages_is_damaged(db: Path) -> None:
+def test_texts_of_columns_without_rows_are_kept(tmp_path: Path) -> None:
+    """The events of a final day have no rows."""
+    db = built_database(tmp_path)
+    day = NOON_MS // DAY_MS - 20
+    fields = ("pathname", "os", "browser", "hostname", "utm_source", "language")
+    line = {"type": "event", "timestamp": day * DAY_MS, "visitor": "v", "event_name": "only-event_name"}
+    assert import_lines(db, 2, [line | {name: f"only-{name}" for name in fields}]) == (1, 0, 0)
+    assert build(db)
+    connection = writing_connection(db)
+    with transaction(connection):
+        # What a website has used is listed there as well.
+        connection.execute("delete from field_value where website = 2")
+    connection.close()
+    used = {f"only-{name}" for name in (*fields, "event_name")}
+    assert used <= texts(db)
+    assert sql(db, "select count(*) from event where website = 2 and ts / ? = ?", DAY_MS, day) == [(0,)]
+    delete(db)
+    Work(db, ManualClock(LATER_MS)).do()
+    assert used <= texts(db)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param("insert into rollup_block values (2, 106, 0, 5, 0, x'00')", id="values of a day"),
+        pytest.param("update day_column set content = x'00' where website = 2 and field = 1", id="columns"),
+    ],
+)
+def test_no_text_is_deleted_where_an_array_is_damaged(db: Path, damage: str) -> None:
     """Which texts it needs cannot be known. The deletion ends."""
-    sql(db, "insert into rollup_block values (2, ?, 0, 5, 0, x'00')", EXIT_PAGE)
+    sql(db, damage)
     before = texts(db)
     delete(db)
     Work(db, ManualClock(LATER_MS)).do()

@@ -9,6 +9,7 @@ Most tests set the time to the day TODAY (tests/support/aged_database.py). The c
 database (`aged`) whose result does not depend on the time of the test.
 """
 
+import asyncio
 import shutil
 import sqlite3
 import time
@@ -24,9 +25,11 @@ from tally.accounts.accounts import create_account, find_account
 from tally.accounts.websites import add_website
 from tally.events.dimensions import FIELDS
 from tally.maintenance import retention
+from tally.maintenance.rollup_builder import Now, RollupBuilder
 from tally.rollups import packed_measurements, rollup_state
 from tally.rollups.rollup_state import KEPT, OPEN, STALE
-from tally.storage.database import transaction
+from tally.storage.connections import on_thread
+from tally.storage.database import connect_reader, transaction
 from tally.timestamps import iso
 from tests.support.aged_database import (
     DAY_MS,
@@ -53,13 +56,14 @@ from tests.support.aged_database import (
     with_rows,
     writing_connection,
 )
+from tests.support.app import ManualClock
 from tests.support.cases import cases
 from tests.support.process import Command, Serve, until
 from tests.support.read_api import SyncApp, sync_app_at
 
 FIRST_KEPT = TODAY - KEEP
 FROM_MS = FIRST_KEPT * DAY_MS
-NEVER_TOUCHED = ("rollup", "rollup_block", "total_15m", "heatmap_block", "heatmap_count")
+FIGURES_OF_DAYS = ("rollup_block", "total_15m", "heatmap_block", "heatmap_count")
 ZONES = ("UTC", "America/New_York", "Europe/London", "Asia/Kolkata", "Asia/Kathmandu", "Pacific/Chatham")
 
 
@@ -76,21 +80,53 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def step(path: Path, now_ms: int = TODAY * DAY_MS) -> bool:
-    """Run one step of retention in a transaction on a new connection; return whether there may be more."""
-    connection = writing_connection(path)
-    try:
-        with transaction(connection):
-            return retention.expire(connection, 1, 0, now_ms)
-    finally:
-        connection.close()
+def step(path: Path, now_ms: int = TODAY * DAY_MS, after: Callable[[], None] = lambda: None) -> bool:
+    """Run one step of retention on new connections; return whether there may be more. `after` is called after each of
+    its transactions."""
+
+    async def retain() -> bool:
+        writer, reader = await on_thread(writing_connection(path)), await on_thread(connect_reader(path))
+        try:
+            builder = RollupBuilder(writer, reader, ManualClock(now_ms), rest=0)
+            write = builder.write
+
+            async def followed(*what: Any) -> Any:
+                result = await write(*what)
+                after()
+                return result
+
+            builder._write = followed  # type: ignore[method-assign]
+            return await builder.retention(1, Now(now_ms, now_ms))
+        finally:
+            await reader.close()
+            await writer.close()
+
+    return asyncio.run(retain())
+
+
+def lasting(path: Path, website: int = 1) -> dict[str, list[tuple[Any, ...]]]:
+    """Return what retention neither deletes nor changes: totals, points and the values of blocks of days."""
+    found = rows(path, *FIGURES_OF_DAYS[1:], website=website)
+    found["rollup_block"] = sql(
+        path, "select * from rollup_block where website = ? and level > 0 order by 2, 3, 4, 5", website
+    )
+    return found
+
+
+def kept_values(path: Path, website: int = 1) -> dict[int, list[tuple[Any, ...]]]:
+    """Return the values of single days."""
+    found: dict[int, list[tuple[Any, ...]]] = {}
+    values = "select block, field, first_value, content from rollup_block where website = ? and level = 0 order by 2, 3"
+    for day_of, *value in sql(path, values, website):
+        found.setdefault(day_of, []).append(tuple(value))
+    return found
 
 
 # --- what is deleted
 
 
 def test_expired_days_are_deleted(db: Path) -> None:
-    before, raw, old = rows(db, *NEVER_TOUCHED), rows(db, *RAW_TABLES), old_rows(db, FIRST_KEPT)
+    before, raw, old = lasting(db), rows(db, *RAW_TABLES), old_rows(db, FIRST_KEPT)
     assert min(old.values()) > 20
     assert min(map(len, before.values())) > 0
     keep(db)
@@ -103,7 +139,7 @@ def test_expired_days_are_deleted(db: Path) -> None:
     assert {day for day, state in rollup_states(db).items() if state == KEPT} == {
         d for d in rollup_states(db) if d < FIRST_KEPT
     }
-    assert rows(db, *NEVER_TOUCHED) == before
+    assert lasting(db) == before
 
 
 def test_columns_of_expired_days_are_deleted(tmp_path: Path) -> None:
@@ -119,7 +155,7 @@ def test_columns_of_expired_days_are_deleted(tmp_path: Path) -> None:
 
 
 def test_other_websites_are_not_changed(db: Path) -> None:
-    tables = (*RAW_TABLES, *NEVER_TOUCHED, "rollup_state")
+    tables = (*RAW_TABLES, *FIGURES_OF_DAYS, "rollup_state")
     before = rows(db, *tables, website=2)
     keep(db)
     assert build(db)
@@ -173,7 +209,7 @@ def test_a_stale_day_delays_later_days(db: Path) -> None:
 
 
 def test_open_days_wait_for_the_builder(tmp_path: Path) -> None:
-    """After a stop of months the last days are still open. They have expired, but are rolled up before deletion."""
+    """After a stop of months the last days are still open. They have expired, but are counted before deletion."""
     db = make(tmp_path / "analytics.db", past_events(back=(2, 1, 0)))
     assert set(rollup_states(db).values()) == {OPEN}
     keep(db)
@@ -189,12 +225,18 @@ def test_open_days_wait_for_the_builder(tmp_path: Path) -> None:
 # --- order of deletion, and interrupted deletions
 
 
-def test_a_day_is_marked_before_its_rows_are_deleted(db: Path) -> None:
-    """The order is checked after every transaction."""
-    keep(db)
+def test_a_day_is_marked_before_its_rows_are_deleted(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The order is checked after every transaction. Before it is marked its values are counted."""
+    monkeypatch.setattr(retention, "ROWS_PER_STEP", 100)
+    days, first = 10, TODAY - DAYS + 10
+    keep(db, DAYS - days)
+    assert kept_values(db) == {}
     whole = dict(sql(db, "select ts / ?, count(*) from event where website = 1 group by 1", DAY_MS))
-    steps, partly = 0, 0
-    while step(db):
+    values: dict[int, list[tuple[Any, ...]]] = {}
+    steps, partly, counted_first = 0, 0, 0
+
+    def check() -> None:
+        nonlocal steps, partly, counted_first
         steps += 1
         left = dict(sql(db, "select ts / ?, count(*) from event where website = 1 group by 1", DAY_MS))
         kept = {day for day, state in rollup_states(db).items() if state == KEPT}
@@ -202,17 +244,49 @@ def test_a_day_is_marked_before_its_rows_are_deleted(db: Path) -> None:
         visits = {day for (day,) in sql(db, "select distinct start_ms / ? from visit where website = 1", DAY_MS)}
         assert set(whole) - visits <= kept
         partly += any(0 < left.get(day, 0) < whole[day] for day in whole)
-    assert steps > 2 * KEEP
+        found = kept_values(db)
+        counted_first += bool(found.keys() - kept)
+        for day in kept:
+            assert values.setdefault(day, found.get(day, [])) == found.get(day, []), "its values do not change any more"
+
+    while step(db, after=check):
+        pass
+    assert steps > 20 * days
     assert partly, "some steps delete only a part of a day's rows"
-    assert sum(old_rows(db, FIRST_KEPT).values()) == 0
+    assert counted_first > 10 * days
+    assert sum(old_rows(db, first).values()) == 0
+    assert {day for day in whole if day < first} == {day for day in values if values[day]}
+
+
+def test_a_day_that_changes_while_its_values_are_counted_is_counted_again(db: Path) -> None:
+    keep(db)
+    oldest, late = TODAY - DAYS, {"type": "pageview", "timestamp": (TODAY - DAYS) * DAY_MS + 1, "pathname": "/late"}
+    before = answers(db, f"top/pathname?from={day(DAYS)}&to={day(DAYS)}&limit=1000")[0]["data"]
+    changed: list[int] = []
+
+    def change() -> None:
+        if not changed and oldest in kept_values(db):
+            assert import_lines(db, 1, [late | {"visitor": "late"}]) == (1, 0, 0)
+            changed.append(rollup_states(db)[oldest])
+
+    step(db, after=change)
+    assert changed == [STALE]
+    assert rollup_states(db)[oldest] == STALE
+    assert build(db)
+    assert rollup_states(db)[oldest] == KEPT
+    after = answers(db, f"top/pathname?from={day(DAYS)}&to={day(DAYS)}&limit=1000")[0]["data"]
+    new = {"value": "/late", "visitors": 1, "pageviews": 1, "events": 0}
+    assert sorted(row["value"] for row in after) == sorted([*(row["value"] for row in before), "/late"])
+    assert [{name: row[name] for name in new} for row in after if row not in before] == [new]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", [*range(0, 5), 15, 25, 28, 29, 30, 31, 32, 33, 35])
+# A day takes 26 steps; once all expired days are marked, from the 767th on rows are deleted.
+@pytest.mark.parametrize("steps", [22, 23, 24, 45, 46, 47, 48, 300, 766, 768, 770, 780, 790, 800])
 def test_a_killed_deletion_continues(db: Path, steps: int) -> None:
-    before = rows(db, *NEVER_TOUCHED)
+    before = lasting(db)
     keep(db)
-    assert not build(db, steps=2 + steps), "the deletion was interrupted"
+    assert not build(db, steps=steps), "the deletion was interrupted"
     state = rollup_states(db)
     assert all(state[d] == KEPT for d in missing_days(db))
     assert build(db)
@@ -220,7 +294,7 @@ def test_a_killed_deletion_continues(db: Path, steps: int) -> None:
     assert {d for d, state in rollup_states(db).items() if state == KEPT} == {
         d for d in rollup_states(db) if d < FIRST_KEPT
     }
-    assert rows(db, *NEVER_TOUCHED) == before
+    assert lasting(db) == before
 
 
 def missing_days(path: Path) -> set[int]:
@@ -482,7 +556,7 @@ def test_marking_a_kept_day_deletes_nothing(db: Path) -> None:
     before = answers(db, *FIGURES)
     keep(db)
     assert build(db)
-    values = "select * from rollup where website = 1 order by 2, 3, 4"
+    values = "select * from rollup_block where website = 1 order by 2, 3, 4, 5"
     kept, moments = sql(db, values), rows(db, "total_15m")
     connection = writing_connection(db)
     with transaction(connection):
@@ -510,7 +584,7 @@ def test_an_import_into_a_kept_day_is_refused(db: Path, kind: str) -> None:
     """Its figures would differ from its events, and could not be counted again from raw events."""
     keep(db)
     assert build(db)
-    tables = (*RAW_TABLES, *NEVER_TOUCHED, "rollup_state")
+    tables = (*RAW_TABLES, *FIGURES_OF_DAYS, "rollup_state")
     before = rows(db, *tables)
     what = {"vitals": {"lcp": 2}, "experiment": "e", "variant": "v", "event_name": "buy", "pathname": "/"}
     line = what | {"type": kind, "timestamp": FROM_MS - 1}
@@ -569,7 +643,7 @@ def go(aged: Path) -> int:
 
 
 def test_a_dry_run_reports_and_changes_nothing(here: Here, aged: Path) -> None:
-    tables = (*RAW_TABLES, *NEVER_TOUCHED, "rollup_state")
+    tables = (*RAW_TABLES, *FIGURES_OF_DAYS, "rollup_state")
     before = rows(aged, *tables), sql(aged, "select * from website")
     days = [time.time_ns() // 1_000_000 // DAY_MS - 10]
     dry = here("1.example.com", "10")
@@ -726,7 +800,7 @@ def test_the_server_applies_retention(serve: Serve, command: Command, aged: Path
     today = time.time_ns() // 1_000_000 // DAY_MS
     assert import_lines(aged, 3, past_events(today, [40]), today * DAY_MS)[2] == 0
     assert build(aged)
-    before = {website: rows(aged, *NEVER_TOUCHED, website=website) for website in (1, 2, 3)}
+    before = {website: lasting(aged, website) for website in (1, 2, 3)}
     keep(aged, 0, website=2)
     server = serve("--keep-days", "10")
     key = command("key", "create").stdout.strip()
@@ -739,7 +813,7 @@ def test_the_server_applies_retention(serve: Serve, command: Command, aged: Path
     changed = command("retention", "2.example.com", "15", "--yes")
     assert (changed.returncode, changed.stdout) == (0, "")
     until(lambda: sum(old_rows(aged, today - 17, website=2).values()) == 0)
-    assert {website: rows(aged, *NEVER_TOUCHED, website=website) for website in (1, 2, 3)} == before
+    assert {website: lasting(aged, website) for website in (1, 2, 3)} == before
     (id,) = sql(aged, "select id from website where number = 2")[0]
     bearer = {"Authorization": f"Bearer {key}"}
     gone = server.request("GET", f"/api/v1/websites/{id}/events?from=2020-01-01", headers=bearer)

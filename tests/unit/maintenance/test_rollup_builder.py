@@ -22,7 +22,8 @@ from tally.clock import Clock
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.maintenance import retention, rollup_builder
-from tally.rollups import field_values, rollup_state, unpacked_days, value_blocks
+from tally.rollups import rollup_state, unpacked_days, value_blocks
+from tally.rollups.rollup_state import BLOCK_LEVEL
 from tally.storage.database import open_database, transaction
 from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace
 from tally.storage.sql import day_columns
@@ -41,10 +42,10 @@ from tests.support.rollup_database import (
 )
 from tests.support.selection import first_of
 
-DAY = 20_772  # a multiple of 4
+DAY = 20_768  # a multiple of 32, so that the first days are in one block
 DAY_0_MS = DAY * DAY_MS
 NOW_MS = DAY_0_MS + 40 * DAY_MS + 15 * HOUR_MS
-ROLL_UP_EVENTS, ROWS_PER_STEP = 3, 4
+ROWS_PER_STEP = 4
 
 
 def event(day: int, minute: int, session: int = 0, value: str = "/a") -> tuple[int, int, str, tuple[str, ...]]:
@@ -87,8 +88,6 @@ Start = Callable[[], RollupHarness]
 @pytest.fixture
 def start(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Copies of that file at work, with the smallest limits."""
-    monkeypatch.setattr(field_values, "ROLL_UP_EVENTS", ROLL_UP_EVENTS)
-    monkeypatch.setattr(field_values, "ROWS_PER_STEP", ROWS_PER_STEP)
     monkeypatch.setattr(rollup_state, "ROWS_PER_STEP", ROWS_PER_STEP)
     monkeypatch.setattr(value_blocks, "CHUNKS_PER_STEP", ROWS_PER_STEP)
     monkeypatch.setattr(value_blocks, "CHUNK", 2)
@@ -149,7 +148,7 @@ def steps_of(harness: RollupHarness) -> int:
 def test_the_work_has_many_steps(start: Start) -> None:
     """The tests below interrupt at each of them."""
     harness = start()
-    assert steps_of(harness) > 200
+    assert steps_of(harness) > 100
     assert steps_of(harness) < 30
     states = Counter(day.state for day in harness.days().values())
     assert states == {rollup_state.FINAL: 3, rollup_state.OPEN: 3}
@@ -159,7 +158,7 @@ def test_the_work_has_many_steps(start: Start) -> None:
 def test_killed_at_any_step(start: Start) -> None:
     """After a kill at any step the figures are correct at once, and rollups are complete in the end."""
     steps = steps_of(start())
-    for stop in range(first_of(14), steps, 14):
+    for stop in range(first_of(8), steps, 8):
         harness = start()
         assert not harness.build(stop)
         same(harness)
@@ -191,7 +190,7 @@ def bring_to_open_days(harness: RollupHarness) -> None:
 def test_changed_at_any_step(start: Start, what: Callable[[RollupHarness], None]) -> None:
     """Counts are added to a day only if it has not been marked stale again meanwhile."""
     steps = steps_of(start())
-    for step in range(first_of(40), steps, 40):
+    for step in range(first_of(20), steps, 20):
         harness = start()
 
         def happen(harness: RollupHarness = harness) -> None:
@@ -232,16 +231,12 @@ def test_a_day_that_changes_once_a_block_above_it_is_begun(start: Start) -> None
 
 # --- how much a step writes
 
-FIELDS_A_ROLLUP = len(field_values.NUMBERS) + 1  # the last one is all of the traffic, and event_name
-# What one transaction may write, by step. A fold writes a value of each field and of its visitor for each event,
-# gathers the events and empties what was gathered before; a day has 96 quarters.
+# What one transaction may write, by step. A day has 96 quarters.
 MAX_ROWS = {
     "_websites": 0,
     "unfinished": 0,
     "expire": 0,
-    "delete_values": ROWS_PER_STEP,
-    "delete_visitors": ROWS_PER_STEP,
-    "add_values": ROWS_PER_STEP,
+    "end_days": 4,  # a row for each day that is not final
     # tally/rollups/value_blocks.py
     **dict.fromkeys(("add_chunks", "delete_chunks"), ROWS_PER_STEP),
     "_next_to_close": 0,
@@ -250,12 +245,10 @@ MAX_ROWS = {
     "finish": 1,
     "_begin_day": 97,
     "_finish_day": 97,
-    # tally/rollups/web_vitals.py's own are weighed by test_web_vitals.py.
-    "pack_end": 0,  # and tally/rollups/heatmaps.py's by test_heatmaps.py
+    "pack_end": 0,  # tally/rollups/heatmaps.py's own are weighed by test_heatmaps.py
     **dict.fromkeys(("next_day", "next_open_day"), 0),
     # tally/rollups/goal_days.py: no goal is saved here
     "delete_others": ROWS_PER_STEP,
-    "_roll_up": ROLL_UP_EVENTS * (2 * FIELDS_A_ROLLUP + 2) + 1,
     # Each column is deleted and written, with a row for the day.
     "store": 2 * len(day_columns.COLUMNS) + 1,
     # tally/rollups/unpacked_days.py: a day's rows in one transaction, those of MAX_EVENTS events at most
@@ -280,7 +273,7 @@ class Weighed(rollup_builder.RollupBuilder):
 
 
 def test_writes_per_step_are_bounded(start: Start) -> None:
-    """A step rolls up ROLL_UP_EVENTS events, or deletes or writes ROWS_PER_STEP rows."""
+    """A step deletes or writes ROWS_PER_STEP rows, or a row for each quarter hour or column of a day."""
     harness = start()
     harness.builder.__class__ = Weighed
     harness.builder.most = most = Counter()  # type: ignore[attr-defined]
@@ -293,20 +286,18 @@ def test_writes_per_step_are_bounded(start: Start) -> None:
     assert most.keys() == MAX_ROWS.keys()
     assert {name: rows for name, rows in most.items() if rows > MAX_ROWS[name]} == {}
     # It is the limits that hold them: without, these would write more.
-    limited = ("delete_values", "delete_visitors", "add_values", "add_chunks", "delete_chunks")
-    assert all(most[name] > ROWS_PER_STEP / 2 for name in limited)
+    assert all(most[name] > ROWS_PER_STEP / 2 for name in ("add_chunks", "delete_chunks"))
 
 
 def test_a_large_day_is_written_in_parts(tmp_path: Path) -> None:
-    """With the limits as they are: 2,500 values of a field, each of a visitor of its own."""
+    """With the limits as they are: 2,500 values of a field, and of entry and exit pages."""
     make_file(tmp_path / "analytics.db")
     harness = RollupHarness(tmp_path / "analytics.db", ManualClock(NOW_MS))
     fill(tmp_path / "analytics.db", harness.websites[0].number, range(DAY, DAY + 2), 2_500)
     harness.builder.__class__ = Weighed
     harness.builder.most = most = Counter()  # type: ignore[attr-defined]
     harness.build()
-    assert 500 <= most["add_values"] <= rollup_state.ROWS_PER_STEP
-    assert most["add_chunks"] >= 2_500 // value_blocks.CHUNK
+    assert 2_500 // value_blocks.CHUNK <= most["add_chunks"] <= value_blocks.CHUNKS_PER_STEP
     assert table_errors(harness.reader, harness.websites[0].number) == []
     harness.close()
 
@@ -336,7 +327,8 @@ def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "analytics.db"
     make_file(path)
     now_ms = Clock().wall_ms()
-    first = now_ms // DAY_MS // 8 * 8 - 24
+    # Two blocks of days that are over for good.
+    first = (((now_ms // DAY_MS) >> BLOCK_LEVEL) - 2 << BLOCK_LEVEL) - 6
     days = range(first, first + 12)
     reader = open_database(path, create=False)
     website = all_websites(reader)[0]
@@ -348,10 +340,11 @@ def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:
     rng = random.Random(11)
 
     def progress() -> int:
-        """Changes with nearly every step: rows of rollup and moment, and of what is built."""
+        """Changes with nearly every step: rows of what is built, and of events whose columns are stored."""
         counts = (
-            "select (select count(*) from rollup) + (select count(*) from rollup_block)"
+            "select (select count(*) from rollup_block) + (select count(*) from day_column)"
             " + (select count(*) from total_15m) + (select count(*) from rollup_state)"
+            " + 28800 - (select count(*) from event) - (select count(*) from visit)"
         )
         return int(reader.execute(counts).fetchone()[0])
 
@@ -371,7 +364,7 @@ def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:
     for _ in range(5):
         server = serve(db=path)
         figures_are_right(server)
-        begun, enough = progress(), rng.randrange(1, 4_000)
+        begun, enough = progress(), rng.randrange(1, 12_000)
         until(lambda begun=begun, enough=enough: progress() - begun > enough or is_built(reader, website.number))
         figures_are_right(server)
         server.kill()
@@ -385,14 +378,16 @@ def test_a_server_killed_while_it_builds(serve: Serve, tmp_path: Path) -> None:
 
 
 def is_built(connection: sqlite3.Connection, website: int) -> bool:
-    """Return whether no day is stale and both blocks of 8 days exist."""
+    """Return whether no day is stale, both blocks of days exist and all days have columns alone."""
     stale = connection.execute(
         "select count(*) from rollup_state where website = ? and state = 0", (website,)
     ).fetchone()[0]
     blocks = connection.execute(
-        "select count(*) from rollup_state where website = ? and kind = 0 and level = 3 and state = 2", (website,)
+        "select count(*) from rollup_state where website = ? and kind = 0 and level = ? and state = 2",
+        (website, BLOCK_LEVEL),
     ).fetchone()[0]
-    return not stale and blocks == 2
+    rows = connection.execute("select count(*) from event where website = ?", (website,)).fetchone()[0]
+    return not stale and not rows and blocks == 2
 
 
 def iso_day(day: int) -> str:

@@ -26,12 +26,12 @@ from tally.maintenance import deletion
 from tally.maintenance.background_work import PAUSE_S
 from tally.maintenance.deletion_worker import LATE_MS
 from tally.maintenance.scheduler import FAILED_PAUSE_S, TURN_S, Scheduler, Turn
-from tally.rollups.field_values import ROLL_UP_AFTER_MS
 from tally.storage.database import transaction
 from tests.support.aged_database import import_lines, past_events, sql, writing_connection
 from tests.support.app import ROOT, ManualClock
 from tests.support.process import NO_RATE_LIMITS, Serve, Server, need_strace, until
 from tests.support.rollup_database import DAY_MS, HOUR_MS, RollupHarness, make_file
+from tests.support.selection import first_of
 
 # --- turns
 
@@ -60,13 +60,13 @@ class Endless:
 
 async def test_endless_work_does_not_block_other_work() -> None:
     """Other websites, kinds and sources get their turns."""
-    source = Endless(("roll up", 1, True), ("roll up", 2, False), ("retention", 1, True), ("retention", 2, False))
+    source = Endless(("build days", 1, True), ("build days", 2, False), ("retention", 1, True), ("retention", 2, False))
     later = Endless(("deletion", 3, False))
     scheduler = Scheduler((source, later), now_s=lambda: source.now_s)
     for rounds in range(1, 4):
         assert await scheduler.round()
         counts = {place: source.steps.count(place) for place in source.steps}
-        assert counts == {("roll up", 1): 8 * rounds, ("roll up", 2): rounds} | {
+        assert counts == {("build days", 1): 8 * rounds, ("build days", 2): rounds} | {
             ("retention", 1): 8 * rounds,
             ("retention", 2): rounds,
         }
@@ -103,19 +103,6 @@ def view(harness: RollupHarness, before_ms: int) -> tuple[int, int, str, tuple[s
     return harness.now_ms - before_ms, 0, "session-1", ("/a", *[""] * len(FIELDS))
 
 
-def test_passing_time_creates_no_work(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock is read once a round; one reading per step would find another millisecond to fold each time."""
-    harness.send(view(harness, 60_000))
-    stand = harness.clock.wall_ms
-
-    def goes_on() -> int:
-        harness.clock.advance(0.001)  # type: ignore[attr-defined]
-        return stand()
-
-    monkeypatch.setattr(harness.clock, "wall_ms", goes_on)
-    assert harness.build(500), "the work does not end"
-
-
 def test_finished_work_is_not_repeated(harness: RollupHarness) -> None:
     """Nothing is committed for a website without events, except at the end of its open days."""
 
@@ -139,28 +126,56 @@ def test_finished_work_is_not_repeated(harness: RollupHarness) -> None:
     assert version() == ended
 
 
-def test_used_texts_are_found_while_rows_move(harness: RollupHarness) -> None:
-    """tally/maintenance/deletion.py: events become rollups and go between two steps of the reading; every text of
-    theirs stays.
+FULL, BARE, KEPT = "rows", "columns", "values"
+"""What is left of a day's events."""
+
+
+@pytest.mark.parametrize(("before", "after"), [(FULL, BARE), (BARE, KEPT), (FULL, KEPT)])
+def test_used_texts_are_found_while_rows_move(tmp_path: Path, before: str, after: str) -> None:
+    """tally/maintenance/deletion.py: events become columns and these values between two steps of the reading; every
+    text of theirs stays.
     """
-    number = harness.websites[0].number
-    harness.import_events(
-        (harness.now_ms - 20 * DAY_MS, 0, "session-1", tuple(f"text-{n}" for n in range(len(FIELDS) + 1)))
-    )
+    template = tmp_path / "template.db"
+    make_file(template, 1)
+    harness = RollupHarness(template, ManualClock())
+    fields = tuple(f"text-{n}" for n in range(len(FIELDS) + 1))
+    harness.import_events((harness.now_ms - 20 * DAY_MS, 2, "session-1", fields))
+    # What a website has used is listed there as well.
+    harness.writer.execute("delete from field_value")
+    move(harness, before)
     used = {row[0] for row in harness.reader.execute("select id from label where text like 'text-%'")}
     # The channel follows from the others.
     assert len(used) == len(FIELDS)
-    for moment in range(40):
+    reading, steps = deletion.LabelScan(harness.reader, lambda: False), 0
+    while reading.step(harness.reader):
+        steps += 1
+    harness.close()
+    assert steps > 100
+    for moment in range(first_of(9), steps, 9):
+        shutil.copy(template, tmp_path / "analytics.db")
+        harness = RollupHarness(tmp_path / "analytics.db", ManualClock())
         reading = deletion.LabelScan(harness.reader, lambda: False)
-        steps = 0
+        for _ in range(moment):
+            assert reading.step(harness.reader)
+        move(harness, after)
         while reading.step(harness.reader):
-            steps += 1
-            if steps == moment:
-                harness.build()
-                with transaction(harness.writer):
-                    harness.writer.execute("update website set keep_days = 5 where number = ?", (number,))
-                harness.build()
+            pass
         assert used.isdisjoint(reading.unused(harness.reader))
+        harness.close()
+
+
+def move(harness: RollupHarness, what: str) -> None:
+    """Leave of past events what is said."""
+    number = harness.websites[0].number
+    if what != FULL:
+        harness.build()
+    if what == KEPT:
+        with transaction(harness.writer):
+            harness.writer.execute("update website set keep_days = 5 where number = ?", (number,))
+        harness.build()
+    left = (("event", FULL), ("day_column", BARE), ("rollup_block where level = 0", KEPT))
+    tables = {table for table, _ in left if harness.reader.execute(f"select 1 from {table}").fetchone()}
+    assert tables == {table for table, name in left if name == what}
 
 
 # --- rejected events
@@ -193,7 +208,7 @@ def send_view(server: Server, website: str, before_ms: int = 0) -> None:
 
 @pytest.mark.slow
 def test_an_idle_server_writes_nothing(serve: Serve, tmp_path: Path) -> None:
-    """After an event and its fold there is no write and no fsync."""
+    """After an event there is no write and no fsync."""
     need_strace()
     db, trace = tmp_path / "analytics.db", tmp_path / "trace"
     make_file(db)
@@ -203,8 +218,8 @@ def test_an_idle_server_writes_nothing(serve: Serve, tmp_path: Path) -> None:
     tracer = subprocess.Popen(words, stderr=subprocess.DEVNULL)
     try:
         until(lambda: f"TracerPid:\t{tracer.pid}\n" in Path(f"/proc/{server.pid}/status").read_text())
-        send_view(server, website, 2 * ROLL_UP_AFTER_MS)
-        until(lambda: sql(db, "select 1 from open_day_visitor limit 1"))
+        send_view(server, website)
+        until(lambda: sql(db, "select 1 from event"))
         # Two rounds of the background work. A day that ends meanwhile is one more commit, so it may take longer.
         until(lambda: is_quiet(trace, 2 * PAUSE_S + 0.5), 40)
     finally:
@@ -244,8 +259,8 @@ def everything_to_do(path: Path) -> str:
     make_file(path, 4)
     now_ms = Clock().wall_ms()
     today = now_ms // DAY_MS
-    # 16 days and more: a block of 8 days is over for good.
-    lines = [line for line in past_events(today, [20]) if line["type"] in ("pageview", "vitals")]
+    # 32 days and more: its block of days is over for good.
+    lines = [line for line in past_events(today, [40]) if line["type"] in ("pageview", "vitals")]
     for number, taken in ((OLD, lines), (RECENT, past_events(today, [2], now_ms)[:40]), (DELETED, lines[:40])):
         assert import_lines(path, number, taken, now_ms) == (len(taken), 0, 0)
     connection = writing_connection(path)
@@ -263,13 +278,17 @@ DONE = (
         "stale days are built",
         "select not exists (select 1 from rollup_state where kind = 0 and level = 0 and state = 0)",
     ),
-    ("new events are folded", f"select exists (select 1 from open_day_visitor where website = {BUSY})"),
+    (
+        "days that have ended are marked",
+        f"select not exists (select 1 from rollup_state where website = {RECENT} and kind = 0 and is_over = 0)",
+    ),
     (
         "blocks of days are built",
-        f"select exists (select 1 from rollup_state where website = {OLD} and kind = 0 and level = 3 and state = 2)",
+        f"select exists (select 1 from rollup_state where website = {OLD} and kind = 0 and level = 5 and state = 2)",
     ),
     ("pages are counted", f"select exists (select 1 from rollup_block where website = {OLD} and field = 105)"),
-    ("vitals are added up", f"select exists (select 1 from web_vitals_histogram where website = {OLD} and level = 3)"),
+    ("values of expired days stay", f"select exists (select 1 from rollup_block where website = {OLD} and level = 0)"),
+    ("old vitals are kept", f"select exists (select 1 from web_vitals_histogram where website = {OLD})"),
     ("points are packed", "select not exists (select 1 from heatmap_point) and exists (select 1 from heatmap_block)"),
     ("old events go", f"select not exists (select 1 from event where website = {OLD})"),
     ("a deleted website is erased", "select is_complete from deleted_website"),
@@ -303,7 +322,7 @@ def events_arriving(server: Server, website: str, pause_s: float) -> Iterator[li
     def send() -> None:
         event = {"type": "pageview", "website_id": website, "url": "https://example.com/"}
         while not is_over.is_set():
-            late = event | {"timestamp": Clock().wall_ms() - 2 * ROLL_UP_AFTER_MS}
+            late = event | {"timestamp": Clock().wall_ms() - 20_000}
             statuses.append(server.request("POST", "/api/collect", late).status)
             is_over.wait(pause_s)
 

@@ -84,10 +84,10 @@ def overwrite_page_of(path: Path, table: str) -> None:
 def damage_schema(path: Path) -> None:
     """Give a table a name that is no UTF-8, as single flipped bits do."""
     content = path.read_bytes()
-    assert b"open_day_visitor_value" in content
+    assert content.count(b"goal_daygoal_day") == content.count(b"CREATE TABLE goal_day ") == 1
     path.write_bytes(
-        content.replace(b"CREATE TABLE open_day_visitor_value", b"XREATE TABLE open_day_visitor_value").replace(
-            b"open_day_visitor_valueopen_day", b"\x8cpen_day_visitor_valueopen_day"
+        content.replace(b"CREATE TABLE goal_day ", b"XREATE TABLE goal_day ").replace(
+            b"goal_daygoal_day", b"\x8coal_daygoal_day"
         )
     )
 

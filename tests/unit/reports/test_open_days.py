@@ -1,8 +1,8 @@
-"""tally/reports/open_days.py compared with the statements that count the same in rows, while events arrive.
+"""tally/reports/open_days.py compared with loops over the events, while these arrive.
 
 Events of today and of yesterday are drawn at random: in order and late, so that visits grow, join and get another
-acquisition. They are sent to the real writer, rolled up, imported and deleted between the queries of a reader that
-keeps days in memory.
+acquisition. They are sent to the real writer, packed, imported and deleted between the queries of a reader that keeps
+days in memory.
 """
 
 import random
@@ -14,7 +14,6 @@ import pytest
 
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
-from tally.reports import coverage as coverage_module
 from tally.reports import open_days, stats
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, coverage_of
@@ -22,8 +21,8 @@ from tally.rollups.rollup_state import mark_stale
 from tally.storage.database import snapshot, transaction
 from tally.timestamps import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.support.app import ManualClock
-from tests.support.column_figures import COMPARISONS, PROPERTIES, VARIES, Span, filters_of
-from tests.support.rollup_database import RollupHarness, make_file
+from tests.support.column_figures import COMPARISONS, VARIES, Span, filters_of
+from tests.support.rollup_database import Reference, RollupHarness, make_file, stored_facts
 from tests.support.selection import examples
 
 pytestmark = pytest.mark.random_examples
@@ -34,7 +33,6 @@ NOW_MS = DAY * DAY_MS + 9 * HOUR_MS
 
 @pytest.fixture(params=range(examples(8, default=3)))
 def draw(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> random.Random:
-    monkeypatch.setattr(coverage_module, "MIN_EVENTS", 1)
     monkeypatch.setattr(open_days, "MOST_NEW", 12)
     return random.Random(request.param)
 
@@ -57,15 +55,15 @@ def event(draw: random.Random, ts: int) -> tuple[int, int, str, tuple[str, ...]]
 
 
 def change(harness: RollupHarness, draw: random.Random) -> str:
-    """Send, roll up, import or delete some events; return what was done."""
-    what = draw.choices(("in time", "late", "rolled up", "imported", "deleted", "nothing"), (6, 4, 3, 1, 1, 2))[0]
+    """Send, pack, import or delete some events; return what was done."""
+    what = draw.choices(("in time", "late", "built", "imported", "deleted", "nothing"), (6, 4, 3, 1, 1, 2))[0]
     if what == "in time":
         harness.advance(draw.choice((1_000, MINUTE_MS, 20 * MINUTE_MS)))
         harness.send(*(event(draw, harness.now_ms - draw.randint(0, 5_000)) for _ in range(draw.randint(1, 6))))
     elif what == "late":
         ages = (draw.choice((MINUTE_MS, HOUR_MS, 10 * HOUR_MS)) * draw.randint(0, 3) for _ in range(draw.randint(1, 4)))
         harness.send(*(event(draw, harness.now_ms - age) for age in ages))
-    elif what == "rolled up":
+    elif what == "built":
         harness.build()
     elif what == "imported":
         harness.import_events(*(event(draw, NOW_MS - n * MINUTE_MS) for n in range(draw.randint(1, 3))))
@@ -96,25 +94,23 @@ def random_query(harness: RollupHarness, draw: random.Random, cache: ResultCache
     spans = [((DAY - 1) * DAY_MS, DAY * DAY_MS), (DAY * DAY_MS, now_ms + 1)]
     if draw.random() < 0.3:
         spans = [(DAY * DAY_MS + draw.randint(0, 8) * HOUR_MS + 1, now_ms - draw.randint(0, 30) * MINUTE_MS)]
-    filters = tuple(of for of in filters_of(draw) if of.field not in PROPERTIES)
-    scope = harness.scope(spans[0][0], spans[-1][1], filters or (Filter("browser", "!=", ("y",)),))
+    scope = harness.scope(spans[0][0], spans[-1][1], filters_of(draw))
     coverage = coverage_of(harness.reader, scope, cache)
     return coverage, [span for span in spans if span[0] // DAY_MS in coverage.known.days]
 
 
-def test_figures_are_those_of_the_rows(harness: RollupHarness, draw: random.Random) -> None:
+def test_figures_are_those_of_the_events(harness: RollupHarness, draw: random.Random) -> None:
     cache, done = ResultCache(), Counter[str]()
     harness.send(*(event(draw, NOW_MS - draw.randint(0, 20) * HOUR_MS) for _ in range(20)))
     for _ in range(examples(40, default=25)):
         done[change(harness, draw)] += 1
+        reference = Reference(stored_facts(harness.reader, harness.websites[0].number))
         with snapshot(harness.reader):
             coverage, spans = random_query(harness, draw, cache)
-            columns, rest = coverage.packed(spans, filtered=True)
-            assert rest == []
-            done["with new events"] += any(
-                batch is not None and batch._new is not None for batch in coverage._open_batches.values()
-            )
-            draw.choice(COMPARISONS)(coverage, spans, columns, draw)
+            columns = coverage.columns(spans, filtered=True)
+            draw.choice(COMPARISONS)(reference, coverage, spans, columns, draw)
+            kept = cache.kept_days.get((coverage.website, DAY))
+            done["with new events"] += kept is not None and kept.new is not None
             again = harness.scope((DAY - 1) * DAY_MS, harness.now_ms + 1, (Filter("browser", "!=", ("y",)),))
             assert stats.stats(harness.reader, again, cache) == stats.stats(harness.reader, again, ResultCache())
     assert min(done["in time"], done["late"], done["with new events"]) > 0

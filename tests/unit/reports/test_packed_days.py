@@ -1,7 +1,7 @@
-"""tally/reports/packed_days.py compared with the statements that count the same in rows.
+"""tally/reports/packed_days.py compared with loops over the events.
 
 Days are drawn at random, with visits whose events differ in any field, and packed by the builder. Each figure of whole
-days and of parts of days, with filters of every kind, is compared with the sum of what the rows of each day give.
+days and of parts of days, with filters of every kind, is compared.
 """
 
 import random
@@ -18,12 +18,13 @@ import pytest
 from tally.engine.values import Data, Top, TopQuery
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
+from tally.maintenance import verify
 from tally.reports import event_data, joined_columns, packed_days, stats
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, coverage_of
 from tally.reports.packed_days import PackedDays
 from tally.reports.top import top
-from tally.rollups import day_packing, verify
+from tally.rollups import day_packing
 from tally.rollups.day_packing import pack_day
 from tally.rollups.packed_days import sizes, store
 from tally.rollups.unpacked_days import reopen, without_rows
@@ -36,7 +37,6 @@ from tests.support.column_figures import (
     VARIES,
     Comparison,
     Span,
-    compare_values,
     filters_of,
 )
 from tests.support.process import until
@@ -105,20 +105,20 @@ def random_query(harness: RollupHarness, draw: random.Random) -> tuple[Coverage,
     spans = spans_of(draw)
     scope = harness.scope(spans[0][0], spans[-1][1], filters_of(draw))
     coverage = coverage_of(harness.reader, scope, ResultCache())
-    packed, rest = coverage.packed(spans, filtered=True)
-    assert rest == []
+    packed = coverage.columns(spans, filtered=True)
+    assert all(columns.is_packed for columns in packed)
     is_whole = {end_ms - begin_ms == DAY_MS for begin_ms, end_ms in spans}
     assert [columns.key() is not None for columns in packed] == sorted(is_whole, reverse=True)
     return coverage, spans, packed
 
 
 @pytest.mark.usefixtures("batches")
-@pytest.mark.parametrize("compare", [*COMPARISONS, compare_values])
-def test_figures_are_those_of_the_rows(harness: RollupHarness, compare: Comparison) -> None:
-    draw = random.Random(1)
+@pytest.mark.parametrize("compare", COMPARISONS)
+def test_figures_are_those_of_the_events(harness: RollupHarness, compare: Comparison) -> None:
+    draw, reference = random.Random(1), harness.reference()
     for _ in range(examples(20, default=10)):
         with snapshot(harness.reader):
-            compare(*random_query(harness, draw), draw)
+            compare(reference, *random_query(harness, draw), draw)
 
 
 @pytest.mark.usefixtures("batches")
@@ -151,7 +151,7 @@ def test_batches_are_bounded_by_events_and_by_event_data(monkeypatch: pytest.Mon
     assert found == [[0, 1], [2, 3], [4], [5], [6, 7], [8]]
 
 
-def test_event_data_of_long_texts_is_read_by_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_data_of_long_texts_is_read_from_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A day of one short text, one of a long one, one of different texts, and one of as many that repeat."""
     monkeypatch.setattr(day_packing, "MAX_TEXTS", 25)
     make_file(tmp_path / "analytics.db")
@@ -328,7 +328,7 @@ def test_a_report_whose_time_is_over_is_interrupted(harness: RollupHarness, monk
     with snapshot(harness.reader):
         coverage = coverage_of(harness.reader, scope, ResultCache())
         spans = [(day * DAY_MS, (day + 1) * DAY_MS) for day in range(DAY, DAY + DAYS)]
-        [columns], _ = coverage.packed(spans, filtered=True)
+        [columns] = coverage.columns(spans, filtered=True)
         with interrupted_when(harness.reader, lambda: True), pytest.raises(sqlite3.OperationalError) as failure:
             columns.stats()
         assert failure.value.sqlite_errorname == "SQLITE_INTERRUPT"

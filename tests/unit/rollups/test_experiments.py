@@ -14,12 +14,12 @@ from tally.engine.values import BeyondRetention, Experiment, Scope
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
+from tally.maintenance.verify import EXPERIMENTS as WRONG_EXPERIMENTS
+from tally.maintenance.verify import verdicts
 from tally.reports import experiments, joined_columns, significance
 from tally.reports.cache import ResultCache
 from tally.rollups import experiments as experiment_rollups
 from tally.rollups.rollup_state import KEPT
-from tally.rollups.verify import EXPERIMENTS as WRONG_EXPERIMENTS
-from tally.rollups.verify import verdicts
 from tally.storage.database import snapshot, transaction
 from tally.storage.sql.day_columns import EXPERIMENTS as EXPERIMENTS_SOURCE
 from tally.timestamps import DAY_MS

@@ -20,12 +20,11 @@ from tally.engine.values import Place, Scope
 from tally.events.dimensions import FIELDS, GOAL, VARIANT
 from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS
-from tally.maintenance import deletion, retention
+from tally.maintenance import deletion, repair, retention, verify
 from tally.reports import event_list, experiments, joined_columns, web_vitals
 from tally.reports.cache import ResultCache
 from tally.rollups import experiments as experiment_rollups
-from tally.rollups import measurement_packing, packed_measurements, repair, unpacked_days, verify
-from tally.rollups import web_vitals as web_vitals_rollup
+from tally.rollups import measurement_packing, packed_measurements, unpacked_days
 from tally.rollups.packed_days import remove
 from tally.storage.bulk_insert import insert
 from tally.storage.database import connect_reader, snapshot, transaction
@@ -284,7 +283,6 @@ def collected(path: Path, seed: float) -> None:
             for place, own in zip(places[:8], fields[:8], strict=True)
         ]
         insert(connection, "test", "web_vitals", vitals)
-        web_vitals_rollup.add(connection, vitals)
         (experiment,) = connection.execute("select id from label where text = 'e'").fetchone()
         visitors = [visitor for (visitor,) in connection.execute("select distinct visitor from experiment_assignment")]
         for place, own in zip(places[8:], fields[8:], strict=True):
@@ -323,9 +321,8 @@ def import_own_export(path: Path) -> tuple[int, int, int]:
 
 
 def repaired(path: Path) -> list[verify.Verdict]:
-    """Change counts of a day and of a histogram, and repair both; return what was found."""
+    """Change counts of days, and repair them; return what was found."""
     with closing(writing_connection(path)) as connection:
-        connection.execute("update web_vitals_histogram set poor_lcp = poor_lcp + 1 where website = 1 and level = 0")
         connection.execute("update experiment_total set visitors = visitors + 1 where website = 1")
         found = [verdict for verdict in verify.verdicts(connection, 1) if verdict.fault]
         repair.invalidate(connection, 1, found)

@@ -25,8 +25,8 @@ from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
 from tally.maintenance import retention
-from tally.reports import coverage, joined_columns, open_days, stats, sums
-from tally.rollups import field_values, rollup_state, value_blocks
+from tally.reports import joined_columns, open_days, sums
+from tally.rollups import rollup_state, value_blocks
 from tally.timeranges import Range, buckets
 from tests.support.app import ManualClock
 from tests.support.rollup_database import (
@@ -48,12 +48,8 @@ from tests.support.selection import examples
 EXAMPLES = int(os.environ.get("ROLLUP_EXAMPLES") or examples(50, default=3))
 # So low that almost every row is a step of its own.
 LIMITS = {
-    (field_values, "ROLL_UP_EVENTS"): 3,
-    (field_values, "ROWS_PER_STEP"): 4,
     (rollup_state, "ROWS_PER_STEP"): 4,
     (retention, "ROWS_PER_STEP"): 4,
-    (stats, "_FEW"): 3,
-    (coverage, "MIN_EVENTS"): 1,
     (open_days, "MOST_NEW"): 3,
     (joined_columns, "MAX_EVENTS"): 5,
     (sums, "MAX_HELD"): 3,
@@ -352,8 +348,6 @@ def test_figures_equal_plain_counting(
     history = History(harness, start_ms, drawn, seen)
     history.times.events_ms.append(change_ms)
     seen["examples"] += 1
-    # Open days are read by column, or by row.
-    coverage.MIN_EVENTS = (1, 1_000)[zone % 2]
     try:
         for step in steps:
             history.play(step)

@@ -17,9 +17,9 @@ import pytest
 from tally.engine.values import Place, Scope
 from tally.events.dimensions import ALL_TRAFFIC, FIELDS
 from tally.events.filters import Filter
-from tally.maintenance import deletion, retention
+from tally.maintenance import deletion, repair, retention, verify
 from tally.reports import event_list
-from tally.rollups import imported_sums, packed_days, repair, rollup_state, unpacked_days, verify
+from tally.rollups import imported_sums, packed_days, rollup_state, unpacked_days
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import open_database, snapshot, transaction

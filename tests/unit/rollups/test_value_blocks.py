@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tally.events.dimensions import ENTRY_PAGE, EXIT_PAGE
-from tally.reports.day_sums import tile_sums
-from tally.rollups import field_values, value_blocks
+from tally.events.dimensions import ENTRY_PAGE
+from tally.rollups import value_blocks
 from tally.rollups.value_blocks import CHUNK, add_chunks, chunks_of, decoded, encoded
 from tally.storage.day_columns import Array
 from tests.support.app import new_database
@@ -113,49 +112,21 @@ def test_sums(connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch, m
     monkeypatch.setattr(value_blocks, "_MAX_HELD", most)
     rng = random.Random(most)
     blocks = {
-        (2, 5): some_counts(rng, 900, 1_000),
-        (3, 4): some_counts(rng, 3, 1_000),
-        (3, 5): some_counts(rng, 700, 5_000) + np.array([[2_000], [0], [0], [0]]),
-        (8, 0): some_counts(rng, 1_200, 1 << 33),
+        (5, 5): some_counts(rng, 900, 1_000),
+        (5, 4): some_counts(rng, 3, 1_000),
+        (0, 5): some_counts(rng, 700, 5_000) + np.array([[2_000], [0], [0], [0]]),
+        (5, 0): some_counts(rng, 1_200, 1 << 33),
     }
     for place, counts in blocks.items():
         write(connection, *place, counts)
         write(connection, *place, counts, OTHER_FIELD)
-    write(connection, 2, 6, array((1, 1, 1, 1)))
-    found = list(value_blocks.sums(connection, 1, FIELD, [*blocks, (2, 7)]))
+    write(connection, 5, 6, array((1, 1, 1, 1)))
+    found = list(value_blocks.sums(connection, 1, FIELD, [*blocks, (5, 7)]))
     rows = [row for counts in found for row in zip(*counts.tolist(), strict=True)]
     assert rows == plain_sums(list(blocks.values()))
     assert (len(found) > 1) == (most < 60_000)
-    assert list(value_blocks.sums(connection, 1, FIELD, [(2, 7)])) == []
+    assert list(value_blocks.sums(connection, 1, FIELD, [(5, 7)])) == []
     assert list(value_blocks.sums(connection, 2, FIELD, [*blocks])) == []
-
-
-def test_blocks_are_merged_from_what_is_below(connection: sqlite3.Connection) -> None:
-    """4 days, or 2 blocks; a part may be missing."""
-    days = {day: some_counts(random.Random(day), 600, 900) for day in (8, 9, 11, 12, 16)}
-    for day, counts in days.items():
-        field_values.add_values(connection, (1, FIELD, day), list(zip(*counts.tolist(), strict=True)))
-    for level, block, within in ((2, 2, (8, 9, 11)), (2, 3, (12,)), (3, 1, (8, 9, 11, 12)), (4, 0, (8, 9, 11, 12))):
-        add_chunks(connection, 1, level, block, value_blocks.merged_chunks(connection, 1, FIELD, level, block))
-        assert plain_sums(list(tile_sums(connection, 1, FIELD, [(level, block)]))) == plain_sums(
-            [days[day] for day in within]
-        )
-        assert value_blocks.is_correct(connection, 1, FIELD, level, block)
-    mixed = list(tile_sums(connection, 1, FIELD, [(3, 1), (0, 16)]))
-    assert plain_sums(mixed) == plain_sums(list(days.values()))
-    assert value_blocks.merged_chunks(connection, 1, OTHER_FIELD, 2, 2) == []
-
-
-def test_blocks_of_pages_are_merged_from_arrays_of_days(connection: sqlite3.Connection) -> None:
-    days = {day: np.insert(some_counts(random.Random(day), 600, 900), 2, [[4], [5], [6]], axis=0) for day in (8, 11)}
-    for day, counts in days.items():
-        write(connection, 0, day, counts, EXIT_PAGE)
-    add_chunks(connection, 1, 2, 2, value_blocks.merged_chunks(connection, 1, EXIT_PAGE, 2, 2))
-    sums = plain_sums(list(days.values()))
-    for tiles in ([(2, 2)], [(0, 8), (0, 11)]):
-        assert plain_sums(list(tile_sums(connection, 1, EXIT_PAGE, tiles))) == sums
-    assert value_blocks.is_correct(connection, 1, EXIT_PAGE, 2, 2)
-    assert list(tile_sums(connection, 1, ENTRY_PAGE, [(2, 2), (0, 8)])) == []
 
 
 def test_sums_of_very_many_values_are_not_held(connection: sqlite3.Connection) -> None:
@@ -163,29 +134,10 @@ def test_sums_of_very_many_values_are_not_held(connection: sqlite3.Connection) -
     counts = np.ones((4, 100_000), np.int64)
     counts[0] = np.arange(100_000)
     for block in range(6):
-        write(connection, 2, block, counts)
+        write(connection, 5, block, counts)
     tracemalloc.start()
-    values = sum(len(part[0]) for part in value_blocks.sums(connection, 1, FIELD, [(2, block) for block in range(6)]))
+    values = sum(len(part[0]) for part in value_blocks.sums(connection, 1, FIELD, [(5, block) for block in range(6)]))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert values == 100_000
     assert peak < 12_000_000
-
-
-def test_a_block_of_very_many_pages_is_built_in_parts(
-    connection: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A client may invent a million pages. Those of this test would take 2 MB in one array."""
-    monkeypatch.setattr(value_blocks, "_MAX_HELD", 3 * CHUNK)
-    pages = 40_000
-    counts = np.ones((7, pages), np.int64)
-    counts[0] = np.arange(pages)
-    for day in range(4):
-        write(connection, 0, day, counts, EXIT_PAGE)
-    tracemalloc.start()
-    chunks = value_blocks.merged_chunks(connection, 1, EXIT_PAGE, 2, 0)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 1_500_000
-    merged = np.concatenate([decoded(*chunk) for chunk in chunks], axis=1)
-    assert np.array_equal(merged, np.concatenate([counts[:1], 4 * counts[1:]]))

@@ -6,6 +6,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,11 +18,12 @@ import pytest
 from analytics_server import main
 from tally.accounts.definitions import add_definition, all_definitions
 from tally.api.params import goals_of
-from tally.events.dimensions import ENTRY_PAGE, EVENT_NAME, EXIT_PAGE
-from tally.rollups import field_values, goal_days, rollup_state, totals
-from tally.rollups.rollup_state import FINAL, KEPT, OPEN, STALE
+from tally.events.dimensions import EVENT_NAME, field_number
+from tally.maintenance import verify as verify_module
+from tally.maintenance.verify import Verdict, verdicts
+from tally.rollups import goal_days, rollup_state, totals, value_blocks
+from tally.rollups.rollup_state import BLOCK_LEVEL, FINAL, KEPT, OPEN, STALE
 from tally.rollups.value_blocks import decoded, encoded
-from tally.rollups.verify import Verdict, verdicts
 from tally.storage.database import connect_reader, transaction
 from tally.storage.day_columns import Array
 from tally.timestamps import iso
@@ -29,7 +31,6 @@ from tests.support.aged_database import (
     DAY_MS,
     QUIET,
     TODAY,
-    VITALS_ONLY,
     Output,
     build,
     built_database,
@@ -46,11 +47,10 @@ from tests.support.aged_database import (
 from tests.support.cases import cases
 from tests.support.process import Command, Serve, until
 
-BUILT = ("rollup", "rollup_block", "total_15m", "rollup_state")
-FIGURES = BUILT[:3]
+BUILT = ("rollup_block", "total_15m", "rollup_state")
+FIGURES = BUILT[:2]
 # A final day in the middle, and the open one before today.
 FINAL_DAY, OPEN_DAY = TODAY - 22, TODAY - 1
-LEVELS_ABOVE = [level for level in rollup_state.LEVELS[1:] if level <= 5]
 
 
 Verify = Callable[..., Output]
@@ -141,28 +141,22 @@ def a_moment(day: int = FINAL_DAY) -> str:
     return f"website = 1 and quarter = {chosen}"
 
 
-def a_value(field: int, day: int = FINAL_DAY) -> str:
-    """Select one value of a field on a day."""
-    place = f"website = 1 and field = {field} and day = {day}"
-    return f"{place} and value = (select max(value) from rollup where {place})"
+def a_block(day: int, field: int = 0) -> str:
+    """Select the array of a field in the block of a day."""
+    return f"website = 1 and field = {field} and level = {BLOCK_LEVEL} and block = {day >> BLOCK_LEVEL}"
 
 
-def a_block(day: int, level: int, field: int = 0) -> str:
-    """Select the array of a field in a block."""
-    return f"website = 1 and field = {field} and level = {level} and block = {day >> level}"
-
-
-def in_block(day: int, level: int, change: Callable[[Array], Array], field: int = 0) -> Callable[[Path], None]:
+def in_block(day: int, change: Callable[[Array], Array], field: int = 0) -> Callable[[Path], None]:
     """Return what changes the array of a field in a block: a column has a value and its 3 counts."""
 
     def damage(path: Path) -> None:
-        place = a_block(day, level, field)
+        place = a_block(day, field)
         ((first, content),) = sql(path, f"select first_value, content from rollup_block where {place}")
         counts = change(decoded(field, first, content))
         sql(path, f"delete from rollup_block where {place}")
         if counts.size:
             statement = "insert into rollup_block values (1, ?, ?, ?, ?, ?)"
-            sql(path, statement, field, level, day >> level, int(counts[0, 0]), encoded(counts))
+            sql(path, statement, field, BLOCK_LEVEL, day >> BLOCK_LEVEL, int(counts[0, 0]), encoded(counts))
 
     return damage
 
@@ -205,32 +199,23 @@ DAMAGES = {
     "total_15m: of a day without traffic": Damage(
         lambda day: f"insert into total_15m values (1, {day * 96}, 1, 0, 1, 1, 1, 1, 1, 1, 0)", 0, TODAY - QUIET
     ),
-    "values: one more": Damage(lambda day: f"update rollup set visitors = visitors + 1 where {a_value(0, day)}"),
-    "values: one missing": Damage(lambda day: f"delete from rollup where {a_value(3, day)}"),
-    "values: all missing": Damage(lambda day: f"delete from rollup where website = 1 and day = {day}"),
-    "values: an extra one": Damage(lambda day: f"insert into rollup values (1, 0, {day}, 0, 1, 1, 0)"),
-    "values: under another label": Damage(lambda day: f"update rollup set value = 0 where {a_value(0, day)}"),
-    "values: of an open day": Damage(
-        lambda day: f"update rollup set pageviews = pageviews + 1 where {a_value(0, day)}", 0, OPEN_DAY - 1
-    ),
-    "values: of a day without traffic": Damage(
-        lambda day: f"insert into rollup values (1, 0, {day}, 1, 1, 1, 0)", 0, TODAY - VITALS_ONLY
-    ),
     **{
-        f"level {level}: a number": Damage(
-            lambda day, level=level: in_block(day, level, one_more(1 + level % 3)), level
+        f"block: number {row} of {field}": Damage(
+            lambda day, row=row, field=field: in_block(day, one_more(row), field_number(field)), BLOCK_LEVEL
         )
-        for level in LEVELS_ABOVE
+        for field in ("pathname", "referrer", "event_name", "exit_page")
+        for row in range(1 + value_blocks.FIGURES_OF[field_number(field)])
     },
-    "level 2: a missing value": Damage(lambda day: in_block(day, 2, lambda counts: counts[:, 1:], 3), 2),
-    "level 2: under another label": Damage(lambda day: in_block(day, 2, one_more(0)), 2),
-    "level 3: all values missing": Damage(lambda day: f"delete from rollup_block where {a_block(day, 3)}", 3),
-    "level 2: an extra value": Damage(
-        lambda day: in_block(day, 2, lambda counts: np.append(counts, [[99], [1], [1], [0]], axis=1), EVENT_NAME), 2
+    "block: a missing value": Damage(lambda day: in_block(day, lambda counts: counts[:, 1:], 3), BLOCK_LEVEL),
+    "block: all values missing": Damage(lambda day: f"delete from rollup_block where {a_block(day)}", BLOCK_LEVEL),
+    "block: an extra value": Damage(
+        lambda day: in_block(day, lambda counts: np.append(counts, [[99], [1], [1], [0]], axis=1), EVENT_NAME),
+        BLOCK_LEVEL,
     ),
     **{
-        f"level 2: {what}": Damage(
-            lambda day, content=content: f"update rollup_block set content = {content} where {a_block(day, 2)}", 2
+        f"block: {what}": Damage(
+            lambda day, content=content: f"update rollup_block set content = {content} where {a_block(day)}",
+            BLOCK_LEVEL,
         )
         for what, content in (
             ("no array", "x''"),
@@ -238,12 +223,6 @@ DAMAGES = {
             ("an incomplete array", "substr(content, 1, length(content) - 1)"),
         )
     },
-    **{
-        f"pages: number {row}": Damage(lambda day, row=row: in_block(day, 0, one_more(row), EXIT_PAGE))
-        for row in range(1, 1 + field_values.FIGURES_OF[EXIT_PAGE])
-    },
-    "pages: all missing": Damage(lambda day: f"delete from rollup_block where {a_block(day, 0, ENTRY_PAGE)}"),
-    "level 3: pages": Damage(lambda day: in_block(day, 3, one_more(6), ENTRY_PAGE), 3),
     "built: a day with traffic has no row": Damage(
         lambda day: f"delete from rollup_state where website = 1 and level = 0 and block = {day}"
     ),
@@ -253,14 +232,6 @@ WRONG_NUMBERS = {
     "total_15m": [
         lambda day, name=name: f"update total_15m set {name} = {name} + 1 where {a_moment(day)}"
         for name in totals.COLUMNS
-    ],
-    "rollup": [
-        lambda day, name=name: f"update rollup set {name} = {name} + 1 where {a_value(0, day)}"
-        for name in ("visitors", "pageviews", "events")
-    ],
-    "fields": [
-        lambda day, field=field: f"update rollup set visitors = visitors - 1 where {a_value(field, day)}"
-        for field in field_values.NUMBERS
     ],
 }
 
@@ -287,21 +258,42 @@ def test_each_number_is_compared(tmp_path: Path, statements: Sequence[Callable[[
     assert wrong <= {(level, day >> level) for level in rollup_state.LEVELS for day in days}
 
 
+def test_damaged_blocks_are_found_and_repaired(db: Path, verify: Verify) -> None:
+    """Each by itself in one block, and then two of them."""
+    right, block = rows(db, *FIGURES), FINAL_DAY >> BLOCK_LEVEL
+    damages = {name: damage for name, damage in DAMAGES.items() if damage.level}
+    with closing(connect_reader(db)) as reader, closing(writing_connection(db)) as writer:
+        stored = writer.execute("select * from rollup_block").fetchall()
+        for name, damage in damages.items():
+            damage.apply(db, FINAL_DAY)
+            assert rows(db, *FIGURES) != right, name
+            assert verify_module._block(reader, 1, block).fault, name
+            with transaction(writer):
+                writer.execute("delete from rollup_block")
+                writer.executemany("insert into rollup_block values (?, ?, ?, ?, ?, ?)", stored)
+            assert not verify_module._block(reader, 1, block).fault
+    for name in ("block: all values missing", "block: an extra value"):
+        damages[name].apply(db, FINAL_DAY)
+    assert [(one.level, one.block) for one in found(db)] == [(BLOCK_LEVEL, block)]
+    assert verify("1.example.com", "--repair").status == 0
+    assert build(db)
+    assert rows(db, *FIGURES) == right
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("level", [0, *LEVELS_ABOVE])
-def test_damage_is_found_and_repaired(db: Path, verify: Verify, level: int) -> None:
-    """All that concerns days, or blocks of a level: each in a block of its own."""
-    right, days = rows(db, *FIGURES), final_blocks(db, level)
+def test_damaged_days_are_found_and_repaired(db: Path, verify: Verify) -> None:
+    """Each on a day of its own."""
+    right, days = rows(db, *FIGURES), final_blocks(db, 0)
     damaged = dict[int, str]()
     for name, damage in DAMAGES.items():
-        if damage.level == level:
+        if not damage.level:
             day = next(days) if damage.day is None else damage.day
             before = rows(db, *BUILT)
             damage.apply(db, day)
             assert rows(db, *BUILT) != before, name
             damaged[day] = name
     wrong = {(one.level, one.block) for one in found(db)}
-    assert {day: name for day, name in damaged.items() if (level, day >> level) not in wrong} == {}
+    assert {day: name for day, name in damaged.items() if (0, day) not in wrong} == {}
     # Only blocks that contain the days are reported.
     assert wrong <= {(above, day >> above) for above in rollup_state.LEVELS for day in damaged}
     repairing = verify("1.example.com", "--repair")
@@ -312,16 +304,16 @@ def test_damage_is_found_and_repaired(db: Path, verify: Verify, level: int) -> N
 
 def test_damage_is_reported(db: Path, verify: Verify) -> None:
     """Of a day and of a block of days; without --repair nothing is changed."""
-    for damage in (DAMAGES["total_15m: one less"], DAMAGES["level 2: an extra value"]):
+    for damage in (DAMAGES["total_15m: one less"], DAMAGES["block: an extra value"]):
         damage.apply(db, FINAL_DAY)
     damaged, wrong = rows(db, *BUILT), found(db)
-    assert {one.level for one in wrong} >= {0, 2}
+    assert {one.level for one in wrong} >= {0, BLOCK_LEVEL}
     done = verify("1.example.com")
     assert (done.status, done.out) == (1, "")
     assert f"{len(wrong)} are wrong" in done.err
     assert done.err.count("  wrong: ") == len(wrong)
     assert date(FINAL_DAY) in done.err
-    assert date(FINAL_DAY >> 2 << 2) in done.err
+    assert date(FINAL_DAY >> BLOCK_LEVEL << BLOCK_LEVEL) in done.err
     assert "verify --repair" in done.err
     assert rows(db, *BUILT) == damaged
 
@@ -500,7 +492,7 @@ def test_blocks_of_kept_days_are_repaired_from_them(db: Path, verify: Verify) ->
     keep(db)
     assert build(db)
     right = rows(db, *FIGURES)
-    in_block(FINAL_DAY, 4, one_more(2))(db)
+    in_block(FINAL_DAY, one_more(2))(db)
     assert verify().status == 1
     assert verify("--repair").status == 0
     assert rollup_states(db)[FINAL_DAY] == KEPT
@@ -510,9 +502,8 @@ def test_blocks_of_kept_days_are_repaired_from_them(db: Path, verify: Verify) ->
 
 
 def test_open_days_are_compared(db: Path) -> None:
-    """The current day is compared up to the time to which it is folded."""
     assert rollup_states(db)[TODAY] == OPEN
-    sql(db, f"update rollup set pageviews = pageviews + 1 where {a_value(0, TODAY)}")
+    sql(db, f"update total_15m set pageviews = pageviews + 1 where {a_moment(TODAY)}")
     assert [(one.level, one.block) for one in found(db)] == [(0, TODAY)]
 
 

@@ -1,42 +1,43 @@
-"""Histograms of web vitals (tally/rollups, tally/reports/web_vitals.py) against plain lists of the values sent.
+"""Web vitals (tally/reports/web_vitals.py, vital_values.py, ordered_values.py) against plain lists of the values sent.
 
-The expected result takes the values in the range that match the filters, sorts them and counts. Percentiles may
-differ by RELATIVE_ERROR; everything else is exact.
+The expected result takes the values in the range that match the filters, sorts them and counts. All figures are equal;
+percentiles over days whose events have expired (tally/rollups/vitals_histogram.py) may differ by RELATIVE_ERROR.
 """
 
 import math
 import random
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tally.engine.values import THRESHOLDS, VITALS_PERCENTILES, BeyondRetention, Scope, Summary
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import MAX_OF_METRIC, METRICS
-from tally.maintenance.rollup_builder import _begin_block
-from tally.reports import joined_columns, web_vitals
+from tally.maintenance import deletion, retention
+from tally.maintenance.verify import LOST_HISTOGRAMS, Verdict, verdicts
+from tally.reports import joined_columns, packed_measurements, vital_values, web_vitals
 from tally.reports.cache import ResultCache
-from tally.rollups import packed_measurements, unpacked_days, vitals_histogram
-from tally.rollups import web_vitals as web_vitals_rollup
-from tally.rollups.rollup_state import KEPT
-from tally.rollups.vitals_histogram import RELATIVE_ERROR
-from tally.rollups.web_vitals import LEVELS, PART_MS
-from tally.storage.bulk_insert import COLUMNS, marks
+from tally.reports.ordered_values import ordered, summary
+from tally.rollups import vitals_histogram
+from tally.rollups import web_vitals as values_of_vitals
+from tally.rollups.web_vitals import RELATIVE_ERROR, UNITS, limits_of
+from tally.storage.bulk_insert import insert
 from tally.storage.database import snapshot, transaction
 from tally.storage.sql.day_columns import WEB_VITALS
 from tally.timestamps import DAY_MS
 from tests.support.app import new_database
 from tests.support.rollup_database import pack_measurements
 
-FIRST_DAY = 20_480  # the first day of a block of 64 days, and of one of 8
-DAYS = 80
+FIRST_DAY = 20_480
+DAYS = 40
+BEGIN_MS, END_MS = FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS
 PATHS = [f"/{n}" for n in range(12)]
 DEVICES = ["desktop", "mobile", "tablet", ""]
 COUNTRIES = ["DE", "FR", ""]
@@ -52,52 +53,28 @@ class Sent(NamedTuple):
     values: dict[str, float]
 
 
-# --- values and cells
+# --- values
 
 
 @st.composite
-def metrics(draw: st.DrawFn) -> tuple[str, float]:
-    name = draw(st.sampled_from(METRICS))
-    edges = [*THRESHOLDS[name], 0, MAX_OF_METRIC[name], 1, 0.001]
-    number = draw(st.one_of(st.floats(0, MAX_OF_METRIC[name]), st.sampled_from(edges), st.floats(0, 10)))
-    return name, min(number, MAX_OF_METRIC[name])
-
-
-def slots(name: str, value: float) -> list[int]:
-    return vitals_histogram.slots_of(vitals_histogram.stored([value if metric == name else None for metric in METRICS]))
+def metrics(draw: st.DrawFn) -> tuple[int, int]:
+    """Draw a metric and a stored value of it."""
+    metric = draw(st.sampled_from(range(len(METRICS))))
+    last = int(MAX_OF_METRIC[METRICS[metric]] * UNITS[METRICS[metric]])
+    near = st.sampled_from([0, 999, 1_000, 1_001, *limits_of(METRICS[metric]), last])
+    number = draw(st.one_of(st.integers(0, last), near, st.integers(0, 100_000)))
+    return metric, min(last, max(0, number + draw(st.sampled_from((0, -1, 1)))))
 
 
 @given(metrics())
-def test_percentiles_and_rating_of_one_value(metric: tuple[str, float]) -> None:
-    """From 1 ms (0.001 of cls) on its percentiles are within RELATIVE_ERROR; its rating is exact."""
-    name, value = metric
-    value = vitals_histogram.from_stored(
-        vitals_histogram.stored([value if metric == name else None for metric in METRICS])
-    )[name]
-    found = vitals_histogram.summary(dict.fromkeys(slots(name, value), 1), name)
-    smallest = 0.001 if name == "cls" else 1
-    assert found.samples == 1
-    for percentile in found.percentiles:
-        assert percentile is not None
-        assert abs(percentile - value) <= RELATIVE_ERROR * value if value >= smallest else 0 <= percentile <= smallest
-    good, tolerable = THRESHOLDS[name]
-    assert (found.good, found.middling, found.poor) == (value <= good, good < value <= tolerable, value > tolerable)
-    assert sum(map(vitals_histogram.is_poor, slots(name, value))) == found.poor
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_smallest_value_with_a_percentile(name: str) -> None:
-    """Values below 1 ms, or 0.001 of cls, have percentiles of 0; from there on they are within RELATIVE_ERROR."""
-    smallest, step = (0.001, 0.000_001) if name == "cls" else (1, 0.001)
-    for value, is_measured in (
-        (smallest - step, False),
-        (smallest, True),
-        (smallest + step, True),
-        (0.9921875 * smallest, False),
-    ):
-        (percentile, *_) = vitals_histogram.summary(dict.fromkeys(slots(name, value), 1), name).percentiles
-        assert percentile is not None
-        assert abs(percentile - value) <= RELATIVE_ERROR * value if is_measured else percentile == 0
+def test_a_rounded_value(of: tuple[int, int]) -> None:
+    """From 1 ms (0.001 of cls) on it is within RELATIVE_ERROR; its rating is the same."""
+    metric, value = of
+    (found,) = vitals_histogram.rounded(metric, np.array([value])).tolist()
+    assert abs(found - value) <= RELATIVE_ERROR * value if value >= 1_000 else found == 0
+    assert [found <= limit for limit in limits_of(METRICS[metric])] == [
+        value <= limit for limit in limits_of(METRICS[metric])
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,39 +83,50 @@ def test_smallest_value_with_a_percentile(name: str) -> None:
 )
 def test_ratings_follow_the_published_thresholds(name: str, good: float, poor: float) -> None:
     """https://web.dev/articles/vitals: good up to and including the first, poor above the second."""
-    cells: dict[int, int] = {}
-    for value in (0, good, good + 0.001, poor, poor + 0.001, poor + 0.002, poor + 0.003):
-        vitals_histogram.added(cells, [(slot, 1) for slot in slots(name, value)])
-    assert vitals_histogram.summary(cells, name)[2:] == (2, 2, 3)
+    sent = np.array([0, good, good + 0.001, poor, poor + 0.001, poor + 0.002, poor + 0.003]) * UNITS[name]
+    none = np.empty(0, np.int64)
+    values = np.rint(sent).astype(np.int64)
+    for parts in ((values, none), (none, values)):
+        found = summary(ordered(*parts, name, 1), parts[1], name, 0)
+        assert found is not None
+        assert (found.good, found.middling, found.poor) == (2, 2, 3)
 
 
-@given(st.dictionaries(st.integers(0, vitals_histogram.EVENTS), st.integers(1, 2**32 - 1)))
-def test_cells_as_bytes(cells: dict[int, int]) -> None:
-    assert dict(vitals_histogram.unpacked(vitals_histogram.packed(cells))) == cells
+def exact(values: Sequence[int]) -> tuple[float | None, ...]:
+    """Return the percentiles of stored values of lcp by the definition."""
+    ranked = sorted(values)
+    return tuple(
+        ranked[math.ceil(percent * len(ranked) / 100) - 1] / 1_000 if ranked else None for percent in VITALS_PERCENTILES
+    )
 
 
-@given(*[st.dictionaries(st.integers(0, 9) | st.integers(0, vitals_histogram.EVENTS), st.integers(1, 300))] * 2)
-def test_cells_added_to_bytes(cells: dict[int, int], more: dict[int, int]) -> None:
-    sums = {slot: cells.get(slot, 0) + more.get(slot, 0) for slot in cells.keys() | more.keys()}
-    assert vitals_histogram.packed_with(vitals_histogram.packed(cells), more) == vitals_histogram.packed(sums)
+few = st.lists(st.integers(0, 12) | st.integers(0, 3_600_000_000), max_size=40)
 
 
-@given(st.lists(metrics(), max_size=60))
-def test_precision_of_stored_values(sent: list[tuple[str, float]]) -> None:
+@example([*range(0, 100, 2)], [], [*range(60)], 2)
+@given(few, few, few, st.integers(1, 9))
+def test_percentiles_of_kept_values_and_others(kept: list[int], known: list[int], more: list[int], margin: int) -> None:
+    """Are those of all values, also after others have arrived: up to `margin` of them always, or none are returned."""
+    arrays = [np.sort(np.array(part, np.int64)) for part in (kept, known, known + more)]
+    own = ordered(arrays[0], arrays[1], "lcp", margin)
+    assert all(len(window.values) <= 2 * margin + 1 for window in own.windows)
+    for others, values in ((arrays[1], known), (arrays[2], known + more)):
+        found = summary(own, others, "lcp", 0)
+        assert found is not None or len(values) - len(known) >= margin
+        if found is not None:
+            assert (found.samples, found.percentiles) == (len(kept + values), exact(kept + values))
+
+
+@given(st.sampled_from(METRICS), st.floats(0, 100))
+def test_precision_of_stored_values(name: str, value: float) -> None:
     """Values are stored to a millionth of a second, and of cls."""
-    for name, value in sent:
-        percentile = vitals_histogram.from_stored(
-            vitals_histogram.stored([value if metric == name else None for metric in METRICS])
-        )
-        assert percentile.keys() == {name}
-        assert abs(percentile[name] - value) <= (0.5e-6 if name == "cls" else 0.5e-3) * 1.000_001
+    sent = values_of_vitals.stored([value if metric == name else None for metric in METRICS])
+    found = values_of_vitals.from_stored(sent)
+    assert found.keys() == {name}
+    assert abs(found[name] - value) <= (0.5e-6 if name == "cls" else 0.5e-3) * 1.000_001
 
 
 # --- a database
-
-
-class Killed(Exception):
-    """The builder is stopped."""
 
 
 class VitalsDatabase:
@@ -153,7 +141,6 @@ class VitalsDatabase:
         with transaction(self.connection):
             self.connection.executemany("insert into label (text) values (?)", [(text,) for text in texts])
         self.number = dict(self.connection.execute("select text, id from label"))
-        self.now_ms = (FIRST_DAY + DAYS) * DAY_MS
         # One cache for all queries, as in a server: it must not return results that have changed.
         self.cache = ResultCache()
 
@@ -174,64 +161,31 @@ class VitalsDatabase:
                         (round(rng.lognormvariate(math.log(good), 0.8), 3 if name != "cls" else 6), good, poor)
                     )
                     for name, (good, poor) in THRESHOLDS.items()
-                    if rng.random() < 0.8
-                }
-                or {"lcp": 1.0},
+                    if rng.random() < share
+                },
             )
-            for n in range(count)
+            for n, share in enumerate(rng.choices((0.8, 0), (15, 1), k=count))
         ]
 
     def row(self, one: Sent) -> tuple[Any, ...]:
         labels = dict.fromkeys(FIELDS, 0)
         labels |= {name: self.number[getattr(one, name)] for name in ("pathname", "device", "country")}
-        values = vitals_histogram.stored([one.values.get(metric) for metric in METRICS])
-        return (*one[:3], *labels.values(), *values)
+        return (*one[:3], *labels.values(), *values_of_vitals.stored([one.values.get(metric) for metric in METRICS]))
 
     def add(self, more: list[Sent]) -> None:
-        rows = [self.row(one) for one in more]
         with transaction(self.connection):
-            self.connection.executemany(f"insert into web_vitals values {marks(len(COLUMNS['web_vitals']), 1)}", rows)
-            web_vitals_rollup.add(self.connection, rows)
+            insert(self.connection, "test", "web_vitals", [self.row(one) for one in more])
         self.sent += more
 
-    def build(self, max_steps: int = 1 << 30, between: Callable[[], object] = lambda: None) -> None:
-        """Run the background work as tally/maintenance/rollup_builder.py does, or at most so many steps of it."""
-        left = [max_steps]
+    def pack(self, days: Sequence[int] = range(FIRST_DAY, FIRST_DAY + DAYS), website: int = 1) -> None:
+        with_rows = "select distinct ts / 86400000 from web_vitals where website = ?"
+        found = {day for (day,) in self.connection.execute(with_rows, (website,))}
+        pack_measurements(self.connection, WEB_VITALS, sorted(found.intersection(days)), website)
 
-        def do(step: Callable[..., Any], *what: Any) -> Any:
-            if not left[0]:
-                raise Killed
-            left[0] -= 1
-            with transaction(self.connection):
-                result = step(self.connection, 1, *what)
-            between()
-            return result
-
-        with suppress(Killed):
-            while found := do(_begin_block, WEB_VITALS, web_vitals_rollup.next_block, self.now_ms):
-                for cut in (web_vitals_rollup.DEVICE, web_vitals_rollup.PATHNAME):
-                    after = -1
-                    while after is not None:
-                        after = do(web_vitals_rollup.merge, cut, *found, after)
-                do(web_vitals_rollup.finish_block, *found)
-
-    def overall(self, scope: Scope) -> vitals_histogram.Cells:
-        return web_vitals.overall(self.connection, scope, self.cache)
-
-    def check(self) -> None:
-        """Compare the histograms of days and blocks with the events."""
-        days = {one.ts_ms // DAY_MS for one in self.sent if one.website == 1}
-        with snapshot(self.connection):
-            unpacked_days.show(self.connection, 1, days, [WEB_VITALS])
-            for day in days:
-                stored, right = (
-                    web_vitals_rollup.stored_day(self.connection, 1, day),
-                    web_vitals_rollup.count_day(self.connection, 1, day),
-                )
-                assert stored == right
-        for level in LEVELS[1:]:
-            for block in {day >> level for day in days}:
-                assert web_vitals_rollup.is_sum(self.connection, 1, level, block)
+    def expire(self, end: int, website: int = 1) -> bool:
+        """Do a step of retention; return whether there may be more."""
+        with transaction(self.connection):
+            return retention.expire(self.connection, website, 10, (end + 10) * DAY_MS)
 
 
 @pytest.fixture
@@ -253,11 +207,11 @@ def matching(sent: list[Sent], scope: Scope, **own: str) -> list[Sent]:
     ]
 
 
-def assert_summary(found: Summary, sent: list[Sent], metric: str) -> None:
+def assert_summary(found: Summary, sent: list[Sent], metric: str, error: float = 0.0) -> None:
     """Compare a summary with these events."""
     values = sorted(one.values[metric] for one in sent if metric in one.values)
     good, tolerable = THRESHOLDS[metric]
-    assert found.samples == len(values)
+    assert (found.samples, found.relative_error) == (len(values), error)
     assert found.good == sum(value <= good for value in values)
     assert found.poor == sum(value > tolerable for value in values)
     assert found.good + found.middling + found.poor == len(values)
@@ -265,284 +219,221 @@ def assert_summary(found: Summary, sent: list[Sent], metric: str) -> None:
         if not values:
             assert percentile is None
             continue
-        right = values[math.ceil(percent / 100 * len(values)) - 1]
+        right = values[math.ceil(percent * len(values) / 100) - 1]
         assert percentile is not None
-        assert abs(percentile - right) <= RELATIVE_ERROR * right or right < (0.001 if metric == "cls" else 1)
+        assert percentile == right or abs(percentile - right) <= error * right
 
 
-def scopes(rng: random.Random) -> Iterator[Scope]:
-    """Yield ranges of whole days and of milliseconds, with filters that histograms support and that they do not."""
+def scopes(rng: random.Random, count: int = 60) -> Iterator[Scope]:
+    """Yield ranges of whole days and of milliseconds, with filters."""
     filters: list[tuple[Filter, ...]] = [
         (),
         (),
         (Filter("device", "=", ("mobile",)),),
         (Filter("pathname", "=", ("/0", "/3", "/unknown")),),
+        (Filter("pathname", "!=", ("/0", "")),),
         (Filter("country", "=", ("DE", "")),),
         (Filter("device", "=", ("mobile", "")), Filter("pathname", "=", ("/0", "/1"))),
     ]
-    begin, end = FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS
-    yield Scope(1, begin, end)
-    for n in range(60):
-        from_ms, to_ms = sorted(rng.randrange(begin, end) for _ in range(2))
+    yield Scope(1, BEGIN_MS, END_MS)
+    for n in range(count):
+        from_ms, to_ms = sorted(rng.randrange(BEGIN_MS, END_MS) for _ in range(2))
         if n % 3 == 0:
             from_ms, to_ms = from_ms // DAY_MS * DAY_MS, to_ms // DAY_MS * DAY_MS + DAY_MS
         elif n % 3 == 1:
-            to_ms = min(from_ms + rng.randrange(1, 2 * DAY_MS), end)
+            to_ms = min(from_ms + rng.randrange(1, 2 * DAY_MS), END_MS)
         yield Scope(1, from_ms, to_ms, rng.choice(filters))
 
 
-def by_pathname(database: VitalsDatabase, scope: Scope) -> list[web_vitals.Row]:
-    """Return all pages, by lcp."""
-    return web_vitals.by_value(database.connection, scope, "pathname", "lcp", 100, database.cache)
+def compare(database: VitalsDatabase, some: Sequence[Scope] = (), error: float = 0.0) -> None:
+    for scope in some or scopes(database.rng):
+        with snapshot(database.connection):
+            compare_scope(database, scope, error)
 
 
-def compare(database: VitalsDatabase) -> None:
-    run = database.connection
-    for scope in scopes(database.rng):
-        inside = matching(database.sent, scope)
-        cells = web_vitals.overall(run, scope, database.cache)
-        for metric in METRICS:
-            assert_summary(vitals_histogram.summary(cells, metric), inside, metric)
-        metric = database.rng.choice(METRICS)
-        days = web_vitals.by_day(run, scope, metric, database.cache)
-        first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
-        assert [begin for begin, _ in days] == [max(scope.from_ms, day * DAY_MS) for day in range(first, end)]
-        for begin, found in days:
-            assert_summary(found, [one for one in inside if one.ts_ms // DAY_MS == begin // DAY_MS], metric)
-        for field in ("pathname", "device"):
-            limit = database.rng.choice((1, 3, 100))
-            rows = web_vitals.by_value(run, scope, field, metric, limit, database.cache)
-            own = {
-                value: matching(inside, scope, **{field: value}) for value in {getattr(one, field) for one in inside}
-            }
-            own.pop("", None)
-            poor = {
-                value: sum(one.values.get(metric, 0) > THRESHOLDS[metric][1] for one in events)
-                for value, events in own.items()
-            }
-            order = sorted(own, key=lambda value: (-poor[value], -len(own[value]), value))
-            assert [row.value for row in rows] == order[:limit]
-            for row in rows:
-                assert row.events == len(own[row.value])
-                assert_summary(row.summary, own[row.value], metric)
+def compare_scope(database: VitalsDatabase, scope: Scope, error: float) -> None:
+    run, inside = database.connection, matching(database.sent, scope)
+    found = web_vitals.overall(run, scope, database.cache)
+    for metric in METRICS:
+        assert_summary(found[metric], inside, metric, error)
+    metric = database.rng.choice(METRICS)
+    days = web_vitals.by_day(run, scope, metric, database.cache)
+    first, end = scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS)
+    assert [begin for begin, _ in days] == [max(scope.from_ms, day * DAY_MS) for day in range(first, end)]
+    for begin, of_day in days:
+        assert_summary(of_day, [one for one in inside if one.ts_ms // DAY_MS == begin // DAY_MS], metric, error)
+    for field in ("pathname", "device"):
+        if error and any(of.field != field for of in scope.filters):
+            continue
+        limit = database.rng.choice((1, 3, 100))
+        rows = web_vitals.by_value(run, scope, field, metric, limit, database.cache)
+        measured = [one for one in inside if one.values and getattr(one, field)]
+        own = {
+            value: matching(measured, scope, **{field: value}) for value in {getattr(one, field) for one in measured}
+        }
+        poor = {
+            value: sum(one.values.get(metric, 0) > THRESHOLDS[metric][1] for one in events)
+            for value, events in own.items()
+        }
+        order = sorted(own, key=lambda value: (-poor[value], -len(own[value]), value))
+        assert [row.value for row in rows] == order[:limit]
+        for row in rows:
+            assert row.events == len(own[row.value])
+            assert_summary(row.summary, own[row.value], metric, error)
 
 
 @pytest.mark.in_turn
 @pytest.mark.slow
+@pytest.mark.parametrize("margin", [vital_values._MARGIN, 3])
 @pytest.mark.parametrize("most", [joined_columns.MAX_EVENTS, 1])
-def test_figures_of_packed_days(database: VitalsDatabase, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of days with rows, with columns, and with both. most: events of a batch."""
+def test_figures_equal_plain_lists(
+    database: VitalsDatabase, most: int, margin: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of days with rows, with columns, and with both. most: events of a batch; margin: of values that are cached."""
     monkeypatch.setattr(joined_columns, "MAX_EVENTS", most)
+    monkeypatch.setattr(packed_measurements, "MAX_EVENTS", most)
+    monkeypatch.setattr(vital_values, "_MARGIN", margin)
+    compare(database, [Scope(1, BEGIN_MS, END_MS)])
     for website in (2, 1, 1):
         database.add(database.random_events(700, website=website))
-        days = [one.ts_ms // DAY_MS for one in database.sent if one.website == website]
-        some = set(database.rng.sample(days, len(days) // 8))
-        pack_measurements(database.connection, WEB_VITALS, sorted(some), website)
-        database.check()
-        compare(database)
-    kept = database.connection.execute("select count(*) from web_vitals where website = 1").fetchone()[0]
-    packed = dict(packed_measurements.days(database.connection, 1, WEB_VITALS, 0, 1 << 32))
-    assert len(packed) > 30
-    assert sum(packed.values()) + kept == 1_400
-    assert kept > 100
-    database.build()
-    database.check()
-    compare(database)
+        database.pack(database.rng.sample(range(FIRST_DAY, FIRST_DAY + DAYS), DAYS // 2), website)
+        compare(database, [*scopes(database.rng, 30)])
+    ((kept,),) = database.connection.execute("select count(*) from web_vitals where website = 1")
+    ((packed,),) = database.connection.execute("select sum(events) from packed_day where website = 1")
+    assert packed + kept == 1_400
+    assert min(packed, kept) > 100
+    database.pack()
+    compare(database, [*scopes(database.rng, 30)])
 
 
-@pytest.mark.slow
-def test_figures_equal_plain_lists(database: VitalsDatabase) -> None:
-    """Before blocks are built, after it, and after late events and those of another website."""
+def test_late_events_change_cached_figures(database: VitalsDatabase) -> None:
+    """Whichever day they are of, and whether or not it is packed."""
+    database.add(database.random_events(900))
+    database.pack(range(FIRST_DAY, FIRST_DAY + DAYS - 4))
+    same = [Scope(1, BEGIN_MS, END_MS), Scope(1, BEGIN_MS + 1, END_MS, (Filter("country", "=", ("DE",)),))]
+    for day in (FIRST_DAY, FIRST_DAY + 30, FIRST_DAY + DAYS - 3, FIRST_DAY + DAYS - 1):
+        compare(database, same)
+        database.add(database.random_events(3, day, day + 1))
+        compare(database, same)
+        database.pack([day])
+        compare(database, same)
+    # As many rows as before, but others.
+    day = FIRST_DAY + DAYS - 2
+    gone = next(one for one in database.sent if one.ts_ms // DAY_MS == day and len(one.values) == 5)
+    database.connection.execute("delete from web_vitals where id = ?", (gone.id,))
+    (new,) = database.random_events(1, day, day + 1)
+    database.sent.remove(gone)
+    database.add([new._replace(id=10_000)])
+    compare(database, same)
+
+
+def test_columns_are_read_once(database: VitalsDatabase) -> None:
+    """Also after an event has arrived; rows are read again on its day alone."""
+    database.add(database.random_events(900))
+    database.pack(range(FIRST_DAY, FIRST_DAY + DAYS - 3))
+    scope, statements = Scope(1, BEGIN_MS, END_MS), list[str]()
+    database.connection.set_trace_callback(statements.append)
+    found = []
+    for new in (0, 0, 1):
+        database.add(database.random_events(new, FIRST_DAY + DAYS - 1, FIRST_DAY + DAYS))
+        statements.clear()
+        with snapshot(database.connection):
+            web_vitals.overall(database.connection, scope, database.cache)
+            web_vitals.by_value(database.connection, scope, "pathname", "lcp", 10, database.cache)
+            web_vitals.by_day(database.connection, scope, "lcp", database.cache)
+        found.append([sum(name in text for text in statements) for name in ("day_columns.read", "measurement_column")])
+    # Five metrics and the pages: of packed days, of the rows of two days at once, and of the last one by itself.
+    assert found[0][0] >= 6
+    assert found[1:] == [[0, 0], [0, 6]]
+
+
+# --- days whose events have expired
+
+
+def test_figures_stay_when_events_expire(database: VitalsDatabase) -> None:
+    """After each step of retention: those of whole days, within RELATIVE_ERROR, without filters or with one that
+    histograms have."""
     database.add(database.random_events(1_500))
-    compare(database)
-    database.build()
-    database.check()
-    compare(database)
-    database.add(database.random_events(100))
-    database.add(database.random_events(300, website=2))
-    database.check()
-    compare(database)
-    database.build()
-    assert database.connection.execute("select count(*) from web_vitals_histogram where level > 0").fetchone()[0] > 100
-    compare(database)
-
-
-def test_which_blocks_are_built(database: VitalsDatabase) -> None:
-    """Only blocks of 8 and of 64 days that are final are built."""
-    database.add(database.random_events(400))
-    database.build()
-    built = "select level, block from web_vitals_histogram where breakdown = 0 and level > 0 order by 1, 2"
-    # The last days are not final: late events may still arrive.
-    days = range(FIRST_DAY, FIRST_DAY + DAYS - 8, 8)
-    assert database.connection.execute(built).fetchall() == [(3, day >> 3) for day in days] + [(6, FIRST_DAY >> 6)]
-    assert database.connection.execute("select count(*) from web_vitals_histogram where level < -1").fetchone() == (0,)
-    database.now_ms += 30 * DAY_MS
-    database.build()
-    assert (3, FIRST_DAY + DAYS - 8 >> 3) in database.connection.execute(built).fetchall()
-
-
-@pytest.mark.slow
-def test_killed_between_any_two_steps(tmp_path: Path) -> None:
-    """An interrupted block is restarted; nothing is counted twice."""
-    for max_steps in range(0, 60, 3):
-        database = VitalsDatabase(tmp_path / f"{max_steps}.db", max_steps)
-        database.add(database.random_events(200))
-        database.build(max_steps)
-        database.check()
-        database.build()
-        database.check()
-        database.connection.close()
-
-
-@pytest.mark.parametrize("level", [3, 6])
-def test_events_that_arrive_while_a_block_is_built(database: VitalsDatabase, level: int) -> None:
-    """If one of its days changes, the block is restarted and is correct in the end."""
-    database.add(database.random_events(300))
-    left = [10]
-
-    def between() -> None:
-        begun = database.connection.execute("select 1 from rollup_state where level = ? and state = 1", (level,))
-        if left[0] and begun.fetchone():
-            left[0] -= 1
-            database.add(database.random_events(20))
-
-    database.build(between=between)
-    assert not left[0]
-    database.check()
-    compare(database)
-
-
-def test_days_without_raw_rows(database: VitalsDatabase) -> None:
-    """Whole days are served, also by pathname; partial days raise an error with the time from which raw rows exist."""
-    database.add(database.random_events(800))
-    database.build()
-    gone = FIRST_DAY + 30
-    right = database.overall(Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS))
-    with transaction(database.connection):
-        database.connection.execute("insert into rollup_state values (1, 0, 0, ?, ?, 0, 1)", (gone - 1, KEPT))
-        database.connection.execute("delete from web_vitals where ts < ?", (gone * DAY_MS,))
-    scope = Scope(1, FIRST_DAY * DAY_MS, (gone + 9) * DAY_MS)
-    assert database.overall(scope) == right
-    assert sum(row.events for row in by_pathname(database, scope)) == right[vitals_histogram.EVENTS]
-    # Quarters of a day without raw rows are served from histograms.
-    parts = Scope(1, (gone - 9) * DAY_MS + PART_MS, (gone - 9) * DAY_MS + 3 * PART_MS)
-    found = database.overall(parts)
-    assert found.get(vitals_histogram.EVENTS, 0) == len(matching(database.sent, parts)) > 0
-    for cut in (scope._replace(from_ms=scope.from_ms + 1), scope._replace(filters=(Filter("country", "=", ("DE",)),))):
-        with pytest.raises(BeyondRetention) as refused:
-            database.overall(cut)
-        assert refused.value.from_ms == gone * DAY_MS
+    database.add(database.random_events(200, website=2))
+    database.pack(range(FIRST_DAY + 3, FIRST_DAY + 20))
+    database.add(database.random_events(100, FIRST_DAY + 5, FIRST_DAY + 9))
+    gone, steps = FIRST_DAY + 17, 0
+    kept = Scope(1, gone * DAY_MS, END_MS, (Filter("country", "=", ("DE",)),))
+    whole = [
+        Scope(1, BEGIN_MS, to_ms, filters)
+        for to_ms in (END_MS, gone * DAY_MS)
+        for filters in ((), (Filter("device", "=", ("mobile", "")),), (Filter("pathname", "!=", ("/0", "/unknown")),))
+    ]
+    before = database.connection.execute("select count(*) from web_vitals where website = 2").fetchone()
+    while database.expire(gone):
+        steps += 1
+        compare(database, whole[steps % 6 :][:1], RELATIVE_ERROR)
+    assert steps >= 15
+    assert not database.connection.execute(
+        "select 1 from web_vitals where website = 1 and ts < ?", (gone * DAY_MS,)
+    ).fetchone()
+    assert not database.connection.execute("select 1 from packed_day where day < ?", (gone,)).fetchone()
+    assert database.connection.execute("select count(*) from web_vitals where website = 2").fetchone() == before
+    compare(database, whole, RELATIVE_ERROR)
+    compare(database, [kept])
+    refused = (
+        whole[0]._replace(from_ms=BEGIN_MS + 1),
+        whole[0]._replace(to_ms=BEGIN_MS + 1),
+        whole[0]._replace(filters=kept.filters),
+        whole[0]._replace(filters=whole[1].filters + whole[2].filters),
+    )
+    for scope in refused:
+        with pytest.raises(BeyondRetention) as raised:
+            web_vitals.overall(database.connection, scope, database.cache)
+        assert raised.value.from_ms == gone * DAY_MS
     with pytest.raises(BeyondRetention):
-        by_pathname(database, scope._replace(from_ms=scope.from_ms + 1))
+        web_vitals.by_value(database.connection, whole[1], "pathname", "lcp", 10, database.cache)
+    assert not [verdict for verdict in verdicts(database.connection, 1) if verdict.fault == LOST_HISTOGRAMS]
 
 
-@pytest.mark.slow
+def test_labels_of_expired_events_are_in_use(database: VitalsDatabase) -> None:
+    database.add(database.random_events(100, FIRST_DAY, FIRST_DAY + 2))
+    while database.expire(FIRST_DAY + 10):
+        pass
+    # A website's own row would need an account.
+    database.connection.execute("insert into deleted_website values (1, 0, 0)")
+    scan = deletion.LabelScan(database.connection, lambda: False)
+    while scan.step(database.connection):
+        pass
+    unused = {text for text, label in database.number.items() if label in scan.unused(database.connection)}
+    used = {text for one in database.sent if one.values for text in (one.pathname, one.device)}
+    assert unused == {*PATHS, *DEVICES, *COUNTRIES} - used
+
+
+def test_events_of_a_damaged_day_expire(database: VitalsDatabase) -> None:
+    """Its columns cannot be read: nothing is left of them, and the other days expire."""
+    database.add(database.random_events(100, FIRST_DAY, FIRST_DAY + 2))
+    database.pack()
+    database.connection.execute("update day_column set content = x'00' where day = ? and field > 300", (FIRST_DAY,))
+    while database.expire(FIRST_DAY + 10):
+        pass
+    assert vitals_histogram.days(database.connection, 1, 0, 1 << 32) == [
+        (FIRST_DAY + 1, sum(bool(one.values) for one in database.sent if one.ts_ms >= BEGIN_MS + DAY_MS))
+    ]
+    assert not database.connection.execute("select 1 from packed_day").fetchone()
+
+
 @pytest.mark.parametrize(
     "damage",
     [
-        "update web_vitals_histogram set poor_lcp = poor_lcp + 1 where breakdown = 2 and level = 0 and value > 0",
-        "update web_vitals_histogram set events = events + 1 where breakdown = 0 and level = -1",
-        "delete from web_vitals_histogram where breakdown = 1 and level = 0 and value > 0",
-        "insert into web_vitals_histogram select website, breakdown, level, block, 999, 1, 0, 0, 0, 0, 0, cells"
-        " from web_vitals_histogram"
-        " where breakdown = 0 and level = 0 limit 1",
-        "update web_vitals_histogram set cells = (select cells from web_vitals_histogram where breakdown = 0"
-        " and level = 6) where breakdown = 0"
-        " and level = 3",
+        "update web_vitals_histogram set events = events + 1 where field = 0 and day = ?",
+        "update web_vitals_histogram set count = x'00' where field = 0 and day = ?",
+        "update web_vitals_histogram set value = substr(value, 1, length(value) - 1) where day = ?",
+        "update web_vitals_histogram as own set metric = (select metric from web_vitals_histogram where day < own.day)"
+        " where day = ?",
+        "delete from web_vitals_histogram where field = 0 and day = ?",
     ],
-    ids=["poor", "events", "missing", "too-much", "block"],
 )
-def test_damage_is_found_and_repaired(database: VitalsDatabase, damage: str) -> None:
-    from tally.rollups.verify import HISTOGRAMS, verdicts
-
-    database.add(database.random_events(400))
-    database.build()
-    assert [verdict for verdict in verdicts(database.connection, 1) if verdict.fault == HISTOGRAMS] == []
-    with transaction(database.connection):
-        assert database.connection.execute(damage).rowcount > 0
-    wrong = [verdict for verdict in verdicts(database.connection, 1) if verdict.fault == HISTOGRAMS]
-    assert wrong
-    with transaction(database.connection):
-        for verdict in wrong:
-            web_vitals_rollup.repair(database.connection, 1, verdict.level, verdict.block)
-    database.build()
-    database.check()
-    assert [verdict for verdict in verdicts(database.connection, 1) if verdict.fault == HISTOGRAMS] == []
-    compare(database)
-
-
-def test_late_events_invalidate_cached_sums(database: VitalsDatabase) -> None:
-    """A late event of any day invalidates the cached sums of its blocks, and no others."""
-    everything = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    database.add(database.random_events(600))
-    database.build()
-    for day in (FIRST_DAY, FIRST_DAY + 70, FIRST_DAY + 78, FIRST_DAY + DAYS - 1):
-        for _ in range(2):
-            database.add(database.random_events(1, day, day + 1))
-            scopes_after = [
-                Scope(1, from_ms, everything.to_ms) for from_ms in (everything.from_ms, everything.from_ms + 1)
-            ]
-            for scope in scopes_after:
-                assert sum(row.events for row in by_pathname(database, scope)) == sum(
-                    one.pathname != "" for one in matching(database.sent, scope)
-                )
-        database.build()
-    compare(database)
-
-
-def test_repaired_histograms_are_not_served_from_the_cache(database: VitalsDatabase) -> None:
-    everything = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    database.add(database.random_events(400))
-    database.build()
-    right = by_pathname(database, everything)
-    for _ in range(2):
-        with transaction(database.connection):
-            database.connection.execute("update web_vitals_histogram set events = events + 1 where breakdown = 2")
-        database.cache = ResultCache()
-        assert by_pathname(database, everything) != right
-        with transaction(database.connection):
-            for day in range(FIRST_DAY, FIRST_DAY + DAYS):
-                web_vitals_rollup.repair(database.connection, 1, 0, day)
-        database.build()
-        assert by_pathname(database, everything) == right
-
-
-def test_unchanged_blocks_are_read_once(database: VitalsDatabase) -> None:
-    everything = Scope(1, FIRST_DAY * DAY_MS, (FIRST_DAY + DAYS) * DAY_MS)
-    database.add(database.random_events(600))
-    database.build()
-    statements: list[str] = []
-    database.connection.set_trace_callback(statements.append)
-    rows = []
-    for new in (0, 1):
-        database.connection.set_trace_callback(None)
-        database.add(database.random_events(new, FIRST_DAY + DAYS - 1, FIRST_DAY + DAYS))
-        database.connection.set_trace_callback(statements.append)
-        statements.clear()
-        by_pathname(database, everything)
-        rows.append([text for text in statements if "web_vitals.ranks" in text])
-    # Three levels and the newest days at first, afterwards the newest days alone.
-    assert [len(of) for of in rows] == [4, 1]
-
-
-def test_steps_are_bounded(database: VitalsDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step writes at most `_VALUES_A_STEP` values."""
-    monkeypatch.setattr(web_vitals_rollup, "_VALUES_A_STEP", 2)
-    database.add(database.random_events(600))
-    written: list[int] = []
-    database.build(between=lambda: written.append(database.connection.total_changes))
-    steps = [after - before for before, after in pairwise(written)]
-    assert max(steps) == 2
-    assert len(steps) > 100
-    database.check()
-    compare(database)
-
-
-def test_a_rolled_back_transaction_leaves_histograms_unchanged(database: VitalsDatabase) -> None:
-    database.add(database.random_events(50))
-    before = database.connection.execute("select * from web_vitals_histogram").fetchall()
-    rows = [database.row(one) for one in database.random_events(20)]
-    database.connection.execute("begin")
-    web_vitals_rollup.add(database.connection, rows)
-    database.connection.execute("rollback")
-    assert database.connection.execute("select * from web_vitals_histogram").fetchall() == before
+def test_damaged_histograms_are_named(database: VitalsDatabase, damage: str) -> None:
+    database.add(database.random_events(300, FIRST_DAY, FIRST_DAY + 5))
+    while database.expire(FIRST_DAY + 10):
+        pass
+    assert [verdict for verdict in verdicts(database.connection, 1) if verdict.fault] == []
+    assert database.connection.execute(damage, (FIRST_DAY + 3,)).rowcount > 0
+    wrong = [verdict for verdict in verdicts(database.connection, 1) if verdict.fault]
+    assert wrong == [Verdict(0, FIRST_DAY + 3, LOST_HISTOGRAMS)]

@@ -34,10 +34,10 @@ from tally.events.filters import Filter
 from tally.ingest import rejected_events
 from tally.maintenance import background_work, backup, doctor_database, retention
 from tally.maintenance.doctor_offsite import content_of
-from tally.reports import coverage, experiments, funnels
+from tally.maintenance.verify import verdicts
+from tally.reports import experiments, goals
 from tally.rollups import experiments as experiment_rollups
 from tally.rollups import (
-    field_values,
     goal_days,
     heatmaps,
     imported_sums,
@@ -45,10 +45,8 @@ from tally.rollups import (
     rollup_state,
     totals,
     unpacked_days,
-    web_vitals,
 )
 from tally.rollups.traffic import traffic_of
-from tally.rollups.verify import verdicts
 from tally.settings import Settings
 from tally.sqlite.event_ids import delete_expired
 from tally.storage import import_records, meta, schema_check
@@ -83,15 +81,12 @@ GROWING = {
     "visit": r"PRIMARY KEY \(website=\? AND day[<>=]",
     "goal_day": r"PRIMARY KEY \(website=\? AND saved_goal(?:>\?|=\?(?: AND field=\? AND day=\?(?: AND value=\?)?)?)\)",
     "total_15m": r"PRIMARY KEY \(website=\? AND quarter[>=]",
-    "rollup": r"PRIMARY KEY \(website=\? AND field=\? AND day[=>]\?",
     "rollup_block": r"(?:COVERING )?INDEX sqlite_autoindex_rollup_block_1 \(website=\? AND field=\? AND level=\?"
     r" AND block=\?|INTEGER PRIMARY KEY \(rowid=\?\)",
     "day_column": r"(?:COVERING )?INDEX sqlite_autoindex_day_column_1 \(website=\? AND field=\? AND day[<>=]",
     # verify reads all days and blocks; all other statements read a range of them.
     "rollup_state": r"PRIMARY KEY \(website=\? AND kind(?:>\?\)|=\?\)|=\? AND level=\?)"
     r"|INDEX rollup_state_unfinished \(website=\?\)|(?:COVERING )?INDEX rollup_state_imported \(website=\?",
-    "open_day_visitor": r"PRIMARY KEY \(website=\? AND day=\?",
-    "open_day_visitor_value": r"PRIMARY KEY \(website=\? AND day=\?",
     "web_vitals": r"PRIMARY KEY \(website=\? AND (?:ts[<>=]|\(ts,id\)>)",
     "experiment_event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "heatmap_point": r"PRIMARY KEY \(website=\? AND day[<>=]",
@@ -111,7 +106,7 @@ GROWING = {
     r" AND goal=\?)?)\)",
     "experiment_total": r"PRIMARY KEY \(website=\? AND day",
     # A table without a condition on its last columns holds few rows for each day or block.
-    "web_vitals_histogram": r"PRIMARY KEY \(website=\? AND breakdown=\? AND level=\?(?: AND block[<>=]\??|\))",
+    "web_vitals_histogram": r"(?:COVERING )?INDEX sqlite_autoindex_web_vitals_histogram_1 \(website=\?",
     "rejected_event": r"PRIMARY KEY \(website=\? AND quarter(?:[<>=]|=\? AND reason=\?\))",
     "rejected_sample": r"PRIMARY KEY \(website=\?(?:\)| AND reason=\?)",
     "event_data_part": r"INTEGER PRIMARY KEY \(rowid[<>=]",
@@ -124,7 +119,7 @@ GROWING = {
 # Statements that read everything: background work on a deleted website or on unused labels, in steps or on a read-only
 # connection, and the count of a website's events by quarters.
 FULL_SCANS = {
-    *("deletion.rows", "deletion.used", "deletion.pages", "deletion.labels", "deletion.marks"),
+    *("deletion.rows", "deletion.used", "deletion.kept_values", "deletion.labels", "deletion.marks"),
     "day_columns.labels_of",
     "traffic.total",
     # On a restored file, before a server uses it.
@@ -323,14 +318,10 @@ async def run_definitions(app: App, key: str, website: str) -> None:
 
 
 def repair_measurements(app: App, statement_log: "StatementLog", website: int, day: int) -> None:
-    """Repair a day of web vitals, heatmaps and experiments, and run the repairs with the trace callback set."""
+    """Repair a day of heatmaps and experiments, and run the repairs with the trace callback set."""
     connection = open_database(app.db, create=False)
-    wrong = "insert or replace into web_vitals_histogram values (?, 1, 0, ?, 9999, 1, 0, 0, 0, 0, 0, ?)"
-    connection.execute(wrong, (website, day, b"00"))
     connection.execute("insert into heatmap_count values (?, 0, ?, 9999, 1, 0, 0, 0, 0, 0)", (website, day))
     statement_log.trace(connection)
-    web_vitals.repair(connection, website, 0, day)
-    web_vitals.repair(connection, website, 3, day >> 3)
     packed_days.invalidate(connection, website, day)
     with snapshot(connection):
         unpacked_days.hide(connection)
@@ -349,11 +340,11 @@ def count_goal(connection: sqlite3.Connection, website: int, day: int) -> None:
     goal_days.add(connection, website, number, "", day, [(0, 1, 1, 0, 0, 0)])
     goal_days.drop(connection, website, number, day)
     with snapshot(connection):
-        goal_days.is_correct(connection, website, day, goal)
-        found = {field: goal_days.count_day(connection, website, day, goal, field) for field, _ in goal_days.COUNTED}
+        goal_days.stored(connection, website, day, goal)
+        counted = {field: goals.of_day(connection, website, day, goal, field) for field, _ in goal_days.COUNTED}
     connection.execute(*goals_sql.values_of_texts('[null, "{}"]', "a")).fetchall()
-    for field, counted in found.items():
-        goal_days.add(connection, website, number, field, day, counted)
+    for field, rows in counted.items():
+        goal_days.add(connection, website, number, field, day, rows)
     rollup_state.begin(connection, website, number, 0, day, 1)
     rollup_state.finish(connection, website, number, 0, day)
     goal_days.complete(connection, website, goal, {day: 1})
@@ -397,7 +388,7 @@ async def send_queries(app: App, key: str, website: str, queries: tuple[str, ...
 
 
 async def run_product(app: App, statement_log: StatementLog) -> None:
-    """Run every endpoint, all types of events, the periodic tasks, and the rollups from the first fold to retention."""
+    """Run every endpoint, all types of events, the periodic tasks, and the rollups from the first day to retention."""
     # A plan with a limit, so that the account's usage is counted.
     key, website = await app.key(OWNER, "pro"), await app.website(account=OWNER)
     for batch in (traffic(), traffic()[:1], traffic()[4:5]):
@@ -420,11 +411,10 @@ async def run_product(app: App, statement_log: StatementLog) -> None:
             "stats?period=all",
         ),
     )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coverage, "MIN_EVENTS", 1)
-        for minute in range(2):
-            await app.collect(view(f"11:30:0{minute}", "/open", "open") | {"website_id": website})
-            await send_queries(app, key, website, ("stats?filter_browser!=x", "top/pathname?filter_referrer=unknown"))
+    # The columns of an open day, with the events that arrived after they were read.
+    for minute in range(2):
+        await app.collect(view(f"11:30:0{minute}", "/open", "open") | {"website_id": website})
+        await send_queries(app, key, website, ("stats?filter_browser!=x", "top/pathname?filter_referrer=unknown"))
     await run_definitions(app, key, website)
     await reject_event(app, key, website)
     assert (await app.get("/api/v1/websites", key)).status == 200
@@ -498,7 +488,7 @@ def continue_backup(connection: sqlite3.Connection, directory: Path) -> None:
 
 
 async def run_rollups(app: App, key: str, website: str, statement_log: StatementLog) -> None:
-    """Fold days, close them, build blocks, mark a day stale, build it again, and delete raw events."""
+    """End days, close them, build blocks, mark a day stale, build it again, and delete raw events."""
     [(number,)] = app.sql("select number from website")
     app.clock.advance(60)
     await app.background_work.builder.work()
@@ -507,17 +497,13 @@ async def run_rollups(app: App, key: str, website: str, statement_log: Statement
     await app.website("example.org", OWNER)
     export_and_import(app, number, statement_log)
     await app.background_work.builder.work()
-    # A day marked stale while events may still arrive: it is cleared, counted and folded again.
+    # A day marked stale while events may still arrive: it is cleared and counted again.
     day = NOON_MS // DAY_MS - 1
     await app.admin(lambda connection: rollup_state.mark_stale(connection, number, (day,)))
     await app.background_work.builder.work()
-    before = iso(day * DAY_MS)[:10]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(coverage, "_MAX_LABELS", 0)
-        await send_queries(app, key, website, (f"top/os?from={before}&to={before}&filter_pathname*=a",))
     app.clock.advance(600 * 86_400)
     await app.background_work.builder.work()
-    assert app.sql("select count(*) from rollup_state where kind = 0 and level = 8 and website = ?", number) == [(1,)]
+    assert app.sql("select count(*) from rollup_state where kind = 0 and level = 5 and website = ?", number) == [(1,)]
     connection = open_database(app.db, create=False)
     statement_log.trace(connection)
     assert not [verdict for verdict in verdicts(connection, number) if verdict.fault or verdict.skipped]
@@ -635,7 +621,7 @@ def run_sums(connection: sqlite3.Connection, number: int, path: Path) -> None:
     day = 20_458
     assert imported_sums.is_used(connection, number, day)
     assert totals.count_day(connection, number, day)
-    assert field_values.count_day(connection, number, day, 0)
+    assert imported_sums.values(connection, number, day, 0)
     assert list(imported_sums.pages(connection, number, day, ENTRY_PAGE))
     imported_sums.views_without_visits(connection, number, [day], ENTRY_PAGE)
     imported_sums.visit_figures(connection, number, day, "pathname")
@@ -660,7 +646,6 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def statement_log(db: Path) -> StatementLog:
     """Return all statements of a run through the product, which takes 3 s; the database file is kept."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(funnels, "MAX_HITS", 1)
         patch.setattr(experiments, "MAX_ROWS", 0)
         patch.setattr(background_work, "PAUSE_S", 1e6)  # the run itself starts the background work
         return asyncio.run(run_through(db))
@@ -723,7 +708,7 @@ def test_no_growing_table_is_scanned(statement_log: StatementLog, db: Path) -> N
     connection = open_database(db, create=False)
     try:
         created = "measurements.create_given"
-        for name in ("field_values.fresh", "import_writer.promised", "import_writer.checked", created):
+        for name in ("import_writer.promised", "import_writer.checked", created):
             for statement in statement_log.by_name[name]:
                 connection.execute(statement)  # creates a temporary table that other statements use
         for statement in statement_log.by_name["unpacked_days.create"]:
@@ -747,10 +732,8 @@ def test_read_statements_run_with_and_without_filters(statement_log: StatementLo
         if len({"from label where text in" in statement for statement in statements}) == 2
     }
     assert filtered == {
-        *("events.stats", "events.series", "events.counts", "events.events", "events.traffic", "events.visit_figures"),
-        *("measurements.vitals", "measurements.vitals_of", "measurements.vital_ranks", "measurements.counts"),
-        *("events.visit_counts", "events.stats_of_day", "visits.pages"),
-        *("behaviour.data", "behaviour.visits", "behaviour.steps"),
+        "events.events",
+        "measurements.counts",
     }
 
 
@@ -770,12 +753,11 @@ def test_read_statements_run_with_and_without_filters(statement_log: StatementLo
         ("update event set visit = 1 where website = 1 and visitor = 2", True),
         ("select sum(pageviews) from total_15m where quarter > 5", True),
         ("select sum(pageviews) from total_15m where website = 1 and quarter > 5", False),
-        ("select value from rollup where website = 1 and field = 2", True),
-        ("select value from rollup where website = 1 and day = 2", True),
-        ("select value from rollup where website = 1 and field = 2 and day = 5", False),
+        ("select content from rollup_block where website = 1 and field = 2", True),
+        ("select content from rollup_block where website = 1 and level = 5 and block = 2", True),
+        ("select content from rollup_block where website = 1 and field = 2 and level = 5 and block = 5", False),
         ("select block from rollup_state where website = 1 and state < 2", True),
         ("select 1 from rollup_state where website = 1 and kind = 0 and level = 0 and state < 2 order by block", False),
-        ("delete from open_day_visitor where website = 1 and visitor = 5", True),
         ("select sum(events) from rejected_event where reason = 5", True),
         ("delete from rejected_event where website = 1 and quarter < 5", False),
         ("select * from account", False),

@@ -13,11 +13,8 @@ from typing import Any
 import pytest
 
 from tally.engine.values import FILTERS, Place, Scope
-from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, FIELDS, VISIT_FIELDS
+from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
 from tally.events.filters import OPERATORS, Filter
-from tally.reports.day_sums import tile_sums
-from tally.reports.sums import Sums
-from tally.rollups import value_blocks
 from tally.storage.database import open_database
 from tally.storage.sql import day_columns
 from tally.storage.sql import events as sql
@@ -99,59 +96,10 @@ def filled(database: sqlite3.Connection) -> sqlite3.Connection:
 
 
 IOS = (Filter("platform", "=", ("ios",)),)
-REFERRED = (Filter("referrer", "=", ("button",)),)
 
 
 def where(*filters: Filter) -> Scope:
     return Scope(W, 0, 10_000, filters)
-
-
-@pytest.mark.parametrize(
-    ("scope", "expected_traffic", "expected_visits"),
-    [
-        pytest.param(Scope(W, 0, 10_000), (2, 4, 2), (3, 1, 4, 1_000), id="all"),
-        pytest.param(Scope(W, 1_000, 1_001), (1, 1, 0), (1, 0, 2, 1_000), id="end-exclusive"),
-        pytest.param(Scope(W, 1_001, 9_000), (2, 2, 2), (1, 0, 1, 0), id="visit-began-before"),
-        pytest.param(Scope(W, 10_000, 20_000), (0, 0, 0), (0, 0, 0, 0), id="nothing"),
-        pytest.param(Scope(W + 2, 0, 10_000), (0, 0, 0), (0, 0, 0, 0), id="no-website"),
-        pytest.param(Scope(W, 0, 10_000, IOS), (2, 2, 0), (2, 0, 3, 1_000), id="filter"),
-        pytest.param(where(Filter("platform", "=", ("",))), (2, 2, 2), (3, 1, 4, 1_000), id="unset"),
-        pytest.param(where(Filter("pathname", "=", ("/a", "/b"))), (2, 4, 1), (3, 1, 4, 1_000), id="any"),
-        pytest.param(where(*IOS, Filter("event_name", "=", ("signup",))), (0, 0, 0), (0, 0, 0, 0), id="all-must"),
-        pytest.param(where(Filter("type", "=", ("event", "app_event"))), (2, 0, 2), (2, 0, 3, 1_000), id="type"),
-        pytest.param(where(Filter("type", "=", ("",))), (0, 0, 0), (0, 0, 0, 0), id="no-type"),
-        pytest.param(where(Filter("os", "=", ("nowhere",))), (0, 0, 0), (0, 0, 0, 0), id="unknown-text"),
-        pytest.param(Scope(W, 0, DAY_MS, REFERRED), (1, 2, 1), (1, 0, 2, 1_000), id="visits-of-a-day"),
-        pytest.param(Scope(W, 2_000, 10_000, REFERRED), (1, 1, 1), (0, 0, 0, 0), id="visits-begun-before"),
-        pytest.param(Scope(W, 0, DAY_MS, (*REFERRED, *IOS)), (1, 1, 0), (1, 0, 2, 1_000), id="visits-and-events"),
-        pytest.param(where(Filter("exit_page", "=", ("/a",))), (2, 2, 1), (2, 1, 2, 0), id="exit-page"),
-    ],
-)
-def test_stats(
-    filled: sqlite3.Connection, scope: Scope, expected_traffic: tuple[int, ...], expected_visits: tuple[int, ...]
-) -> None:
-    """Visitors, pageviews and events of the events E; visits that begin in the range and have an event in E."""
-    assert run(filled, sql.stats(scope)) == [(*expected_traffic, *expected_visits)]
-    assert run(filled, sql.visitors(scope)) == [expected_traffic[:1]]
-
-
-def added_up(rows: list[tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
-    """Return visitors, visits, pageviews and events of each bucket."""
-    sums: dict[int, tuple[int, ...]] = {}
-    for bucket, *figures in rows:
-        sums[bucket] = tuple(map(sum, zip(figures, sums.get(bucket, (0, 0, 0, 0)), strict=True)))
-    return sums
-
-
-def test_series(filled: sqlite3.Connection) -> None:
-    """A visit counts in the bucket in which it begins, if it has an event in E in the whole range."""
-    edges = [(0, 2_000), (2_000, 3_000), (3_000, 4_000), (4_000, 9_000), (9_000, 9_001)]
-    scope = Scope(W, 0, 9_001)
-    found = added_up(run(filled, sql.series(scope, edges)))
-    assert found == {0: (1, 1, 1, 0), 1: (1, 0, 1, 1), 2: (1, 1, 1, 1), 4: (1, 1, 1, 0)}
-    named = scope._replace(filters=(Filter("event_name", "=", ("signup",)),))
-    found = added_up(run(filled, sql.series(named, edges)))
-    assert found == {0: (0, 1, 0, 0), 1: (1, 0, 0, 1), 2: (1, 1, 0, 1)}
 
 
 def test_columns_of_a_day(filled: sqlite3.Connection) -> None:
@@ -163,26 +111,10 @@ def test_columns_of_a_day(filled: sqlite3.Connection) -> None:
     assert [run(filled, day_columns.number_of_events(W, 0, most)) for most in (3, 10)] == [[(3,)], [(6,)]]
 
 
-def test_counts(filled: sqlite3.Connection) -> None:
-    """One row for each value in E, unordered (tally/reports/stats.py sorts); label 0 is unset."""
-    pathname = sql.counts(Scope(W, 0, 10_000), "pathname")
-    assert sorted(run(filled, pathname)) == [(0, 1, 0, 1), (1, 2, 3, 0), (2, 1, 1, 1)]
-    assert run(filled, sql.counts(Scope(W, 0, 10_000, IOS), "pathname")) == [(1, 2, 2, 0)]
-    assert run(filled, sql.counts(Scope(W, 20_000, 30_000), "pathname")) == []
-
-
 def test_texts(database: sqlite3.Connection) -> None:
     """Each requested label is returned once."""
     assert sorted(run(database, sql.texts([9, 0, 1, 1, 77]))) == [(0, ""), (1, "/a"), (9, "\U0001f600")]
     assert run(database, sql.texts([])) == []
-
-
-def test_traffic(filled: sqlite3.Connection) -> None:
-    """The number of events in E."""
-    assert run(filled, sql.traffic(Scope(W, 0, 10_000))) == [(6,)]
-    assert run(filled, sql.traffic(Scope(W, 1_000, 2_000))) == [(1,)]
-    assert run(filled, sql.traffic(Scope(W, 0, 10_000, IOS))) == [(2,)]
-    assert run(filled, sql.traffic(Scope(W + 2, 0, 10_000))) == [(0,)]
 
 
 # --- totals of quarters
@@ -252,112 +184,41 @@ def test_hours(quarters: sqlite3.Connection, first: int, end: int, expected: lis
     assert run(quarters, sql.hours(W, first, end)) == expected
 
 
-def test_visitors_first_and_last_seen(database: sqlite3.Connection) -> None:
-    """Visitors first or last seen in a range, by the begins and ends of visits, within one UTC day."""
-    visits = ((1, 100, 0), (1, 500, 50), (2, 500, 100), (3, 300, 250), (4, 550, 0), (5, DAY_MS + 1, 0))
-    for number_of, (visitor, begin, ms) in enumerate(visits):
-        for website in (W, W + 1):
-            insert_visit(database, begin, visitor, begin % 47, duration_ms=ms, website=website)
-            for end, at in enumerate({begin, begin + ms}):
-                insert_event(database, at, 2 * number_of + end, visitor=visitor, visit=begin % 47, website=website)
-
-    def number(query: Query) -> int:
-        return int(run(database, query)[0][0])
-
-    assert number(sql.came_first(W, 500, 600)) == 2  # 2 and 4; 1 was seen before
-    assert number(sql.came_first(W, 500, 550)) == 1
-    assert number(sql.came_first(W, 600, 700)) == 0
-    assert number(sql.came_first(W, DAY_MS, DAY_MS + 2)) == 1
-    assert number(sql.came_last(W, 500, 551)) == 3  # 1 and 3 at 550, 4
-    assert number(sql.came_last(W, 100, 101)) == 0  # 1 is seen later again
-    assert number(sql.came_last(W, 540, 600)) == 3
-    assert number(sql.came_last(W, 600, 601)) == 1
-    assert number(sql.came_last(W, DAY_MS, DAY_MS + 2)) == 1
+# --- what is stored of a range
 
 
-def test_visitors_of_a_range(filled: sqlite3.Connection) -> None:
-    """Distinct visitors up to a limit, and how many of some visitors have events in a range."""
-    assert sorted(run(filled, sql.visitors_between(W, 0, 10_000, 9))) == [(1,), (2,)]
-    assert len(run(filled, sql.visitors_between(W, 0, 10_000, 1))) == 1
-    assert run(filled, sql.visitors_between(W, 2_001, 9_000, 9)) == [(2,)]
-    assert run(filled, sql.how_many_of(W, 0, 3_000, [1, 2, 3])) == [(1,)]
-    assert run(filled, sql.how_many_of(W, 0, 3_001, [1, 2, 3])) == [(2,)]
-    assert run(filled, sql.how_many_of(W, 0, 3_001, [])) == [(0,)]
+def test_has_events(filled: sqlite3.Connection) -> None:
+    """Whether there is a traffic event in a range, whose end is exclusive."""
+    spans = {(0, 1_000): 0, (0, 1_001): 1, (9_000, 9_001): 1, (9_001, DAY_MS): 0}
+    assert {span: run(filled, sql.has_events(W, *span)) for span in spans} == {
+        span: [(number,)] for span, number in spans.items()
+    }
+    assert run(filled, sql.has_events(W + 2, 0, DAY_MS)) == [(0,)]
 
 
-# --- values of days
-
-
-@pytest.fixture
-def rolled(database: sqlite3.Connection) -> sqlite3.Connection:
-    """Insert days 10 and 11, folded, and 12 with nothing folded, and a block of 4 days."""
+def test_last_kept(database: sqlite3.Connection) -> None:
+    """The last day whose raw rows are deleted, or no row."""
     for website in (W, W + 1):
         for day in (10, 11, 12):
-            database.execute("insert into rollup_state values (?, 0, 0, ?, 1, 0, 1)", (website, day))
-        database.execute("insert into rollup_state values (?, 0, 2, 2, 2, 0, 1)", (website,))
-        for field, day, value, *figures in (
-            *((0, 10, 1, 2, 3, 1), (0, 10, 2, 1, 1, 1), (0, 11, 1, 5, 7, 0)),
-            *((1, 10, 1, 99, 99, 99), (EVENT_NAME, 10, 0, 2, 4, 2), (EVENT_NAME, 11, 0, 5, 7, 0)),
-        ):
-            row = (website, field, day, value, *figures)
-            database.execute("insert into rollup values (?, ?, ?, ?, ?, ?, ?)", row)
-        value_blocks.add_chunks(database, website, 2, 2, value_blocks.merged_chunks(database, website, 0, 2, 2))
-    return database
+            database.execute("insert into rollup_state values (?, 0, 0, ?, 2, 1, 1)", (website, day))
+    assert run(database, sql.last_kept(W)) == []
+    database.execute("update rollup_state set state = 3 where website = ? and block < 12", (W,))
+    database.execute("update rollup_state set state = 3 where website = ?", (W + 1,))
+    assert run(database, sql.last_kept(W)) == [(11,)]
 
 
-@pytest.mark.parametrize(
-    ("tiles", "expected"),
-    [
-        ([(0, 10)], [(1, 2, 3, 1), (2, 1, 1, 1)]),
-        ([(0, 10), (0, 11)], [(1, 7, 10, 1), (2, 1, 1, 1)]),
-        ([(2, 2)], [(1, 7, 10, 1), (2, 1, 1, 1)]),
-        ([(0, 11), (2, 2)], [(1, 12, 17, 1), (2, 1, 1, 1)]),
-        ([(0, 12), (2, 3)], []),
-    ],
-)
-def test_sums(rolled: sqlite3.Connection, tiles: list[tuple[int, int]], expected: list[tuple[int, ...]]) -> None:
-    """Blocks of any level are added up by value."""
-    sums = Sums(3)
-    for counts in tile_sums(rolled, W, 0, tiles):
-        sums.add(counts)
-    assert list(sums) == expected
-
-
-def test_folded_and_matching(rolled: sqlite3.Connection) -> None:
-    """How many events are folded on each day, and how many of them have one of some values."""
-    assert run(rolled, sql.folded(W, [10, 11, 12])) == [(10, 6), (11, 7)]
-    assert run(rolled, sql.folded(W, [11])) == [(11, 7)]
-    assert sorted(run(rolled, sql.matching(W, 0, [10, 11, 12], ["/a"]))) == [(10, 4), (11, 7)]
-    assert sorted(run(rolled, sql.matching(W, 0, [10, 11, 12], ["/a", "/b", "/a", "nowhere"]))) == [(10, 6), (11, 7)]
-    assert run(rolled, sql.matching(W, 0, [10], ["/b"])) == [(10, 2)]
-    assert run(rolled, sql.matching(W, 0, [12], ["/a"])) == []
-
-
-def test_last_kept(rolled: sqlite3.Connection) -> None:
-    """The last day whose raw rows are deleted, or no row."""
-    assert run(rolled, sql.last_kept(W)) == []
-    rolled.execute("update rollup_state set state = 3 where website = ? and level = 0 and block < 12", (W,))
-    rolled.execute("update rollup_state set state = 3 where website = ? and level = 0", (W + 1,))
-    assert run(rolled, sql.last_kept(W)) == [(11,)]
-
-
-def test_not_folded(filled: sqlite3.Connection) -> None:
-    """Visitors that a value already has are not counted again; the others are."""
-    for visitor, pathname in ((1, 1), (2, 9)):
-        insert(
-            filled,
-            "open_day_visitor",
-            website=W,
-            day=0,
-            visitor=visitor,
-            **dict.fromkeys(EVENT_FIELDS, 0) | {"pathname": pathname},
-            event_name=0,
-        )
-    filled.execute("insert into open_day_visitor_value values (?, 0, 2, 0, 2), (?, 0, 1, 1, 2)", (W, W))
-    found = sorted(run(filled, sql.not_folded(W, 0, 0, 2_000, 10_000)))
-    assert found == [(0, 1, 0, 1), (1, 1, 2, 0), (2, 1, 1, 1)]
-    filled.execute("delete from open_day_visitor")
-    assert sorted(run(filled, sql.not_folded(W, 0, 0, 2_000, 10_000)))[1] == (1, 2, 2, 0)
+def test_first_event(filled: sqlite3.Connection) -> None:
+    """The time of the first event; of a day without rows that of its first quarter hour; no row without traffic."""
+    assert run(filled, sql.first_event(W)) == []
+    filled.execute("insert into rollup_state values (?, 0, 0, 0, 1, 0, 1), (?, 0, 0, 1, 2, 1, 1)", (W, W))
+    assert run(filled, sql.first_event(W)) == [(1_000,)]
+    insert_quarter(filled, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1)
+    filled.execute("delete from event where website = ?", (W,))
+    filled.execute("update rollup_state set state = 2 where website = ?", (W,))
+    assert run(filled, sql.first_event(W)) == [(3 * 900_000,)]
+    # Without totals: the only events came from an import that was undone.
+    filled.execute("delete from total_15m where website = ?", (W,))
+    assert run(filled, sql.first_event(W)) == []
 
 
 def listed(connection: sqlite3.Connection, scope: Scope, place: Place, limit: int = 100) -> list[int]:
@@ -394,6 +255,12 @@ def filtered(field: str, *values: str) -> Scope:
         pytest.param(Scope(W, 0, 10_000), Place(0, 0, 100), 100, [], id="end"),
         pytest.param(filtered("pathname", "/a"), START, 100, [4, 5, 7, 1], id="filter"),
         pytest.param(filtered("type", "vitals", "ab_convert"), START, 100, [9, 7], id="types"),
+        pytest.param(filtered("type", ""), START, 100, [], id="no-type"),
+        pytest.param(filtered("pathname", "/a", "/b"), START, 100, [4, 5, 7, 3, 2, 1], id="any"),
+        pytest.param(filtered("os", "nowhere"), START, 100, [], id="unknown-text"),
+        pytest.param(filtered("referrer", "button"), START, 100, [3, 2, 1], id="of-the-visit"),
+        pytest.param(filtered("exit_page", "/a"), START, 100, [4, 6, 5], id="exit-page"),
+        pytest.param(where(*IOS, Filter("event_name", "=", ("signup",))), START, 100, [], id="all-must"),
         pytest.param(filtered("event_name", "signup"), START, 100, [6, 3], id="name"),
         pytest.param(filtered("event_name", ""), START, 100, [4, 5, 9, 8, 7, 2, 1], id="no-name"),
     ],
@@ -440,19 +307,11 @@ def test_newest(database: sqlite3.Connection) -> None:
 
 HOSTILE = ("' or 1=1 --", "'; drop table event; --", "1) union select 1 --", '"', "\0", "\ud800x"[1:], "%", "?")
 SCOPED: dict[str, Callable[[Scope], Query]] = {
-    "stats": sql.stats,
-    "visitors": sql.visitors,
-    "series": lambda scope: sql.series(scope, [(0, 1)]),
-    "counts": lambda scope: sql.counts(scope, "os"),
-    "visit_figures": lambda scope: sql.visit_figures(scope, "os"),
-    "traffic": sql.traffic,
     "events": lambda scope: sql.events(scope, Place(FIRST, FIRST, 1), 10),
+    "traffic": lambda scope: sql.events(scope, Place(FIRST, FIRST, 1), 10, only_traffic=True),
 }
 # Statements of measurements (tally/storage/sql/measurements.py), under the same rules.
 MEASURED: dict[str, Callable[[Scope], Query]] = {
-    "vitals": measurements_statements.vitals,
-    "vitals_of": lambda scope: measurements_statements.vitals_of(scope, "os", "lcp", [1]),
-    "vital_ranks": lambda scope: measurements_statements.vital_ranks(scope, "os", "lcp", 1.0),
     "trials_of": measurements_statements.trials_of,
 }
 OTHERS: dict[str, Query] = {
@@ -463,16 +322,7 @@ OTHERS: dict[str, Query] = {
     "totals": sql.totals(W, 0, 1, 1),
     "days": sql.days(W, 0, 1),
     "hours": sql.hours(W, 0, 1),
-    "came_first": sql.came_first(W, 0, 1),
-    "came_last": sql.came_last(W, 0, 1),
-    "visitors_between": sql.visitors_between(W, 0, 1, 1),
-    "how_many_of": sql.how_many_of(W, 0, 1, [1]),
-    "sums": sql.sums(W, 0, [1]),
-    "not_folded": sql.not_folded(W, 0, 0, 0, 1),
-    "matching": sql.matching(W, 0, [0], HOSTILE),
-    "matching_labels": sql.matching_labels(W, 0, [0], [1]),
-    "values_of_day": sql.values_of_day(W, 0, 0),
-    "folded": sql.folded(W, [0]),
+    "has_events": sql.has_events(W, 0, 1),
     "last_kept": sql.last_kept(W),
     "first_event": sql.first_event(W),
 }
@@ -489,8 +339,8 @@ def public_functions(module: ModuleType) -> set[str]:
 def test_every_statement_is_listed() -> None:
     """A new statement must be added to the tables above, so that the tests below include it."""
     # Helpers that return parts of a statement, and statements that take numbers only.
-    helpers = {"filters_of", "traffic_filters", "met_visits", "begun_visits", "of_visit", "by_level", "is_among"}
-    assert {*SCOPED, *OTHERS, *helpers} == public_functions(sql)
+    helpers = {"filters_of", "of_visit", "by_level"}
+    assert {"events", *OTHERS, *helpers} == public_functions(sql)
     assert {*MEASURED, "given_trials", "labels", "number_of_trials", "trial_days", "trials"} == public_functions(
         measurements_statements
     )
@@ -511,9 +361,7 @@ def test_unknown_filters_never_become_sql(query: Callable[[Scope], Query], field
 
 @cases("field", ["type", "visitor", "OS", "", "os, visitor", *HOSTILE])
 def test_unknown_fields_are_refused(field: str) -> None:
-    """Only dimensions have a list; event_name has an endpoint of its own."""
-    with pytest.raises(KeyError):
-        sql.counts(Scope(W, 0, 1), field)
+    """Only columns of a table are read."""
     for query in (day_columns.event_column, day_columns.visit_column):
         if field not in ("type", "visitor"):
             with pytest.raises(KeyError):
@@ -534,15 +382,8 @@ def test_values_are_parameters(filled: sqlite3.Connection, query: Callable[[Scop
     assert filled.execute("select count(*) from event").fetchone() == (12,)
 
 
-def test_values_of_rollup_filters_are_parameters(filled: sqlite3.Connection) -> None:
-    """Values are parameters in `matching` too."""
-    hostile, plain = (sql.matching(W, 0, [0], values) for values in (HOSTILE, ("x",) * len(HOSTILE)))
-    assert hostile[0] == plain[0]
-    assert run(filled, hostile) == []
-
-
-@cases("name", [*SCOPED, *OTHERS])
+@cases("name", ["events", *OTHERS])
 def test_statements_open_with_their_names(name: str) -> None:
-    """Every statement opens with its name (`/* events.stats */`), so that a slow query can be attributed."""
-    statement = SCOPED[name](Scope(W, 0, 1))[0] if name in SCOPED else OTHERS[name][0]
+    """Every statement opens with its name (`/* events.totals */`), so that a slow query can be attributed."""
+    statement = OTHERS[name][0] if name in OTHERS else SCOPED[name](Scope(W, 0, 1))[0]
     assert statement.startswith(f"/* events.{name} */ ")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from analytics_server import main
-from tally.rollups import verify
+from tally.maintenance import verify
 from tally.rollups.imported_sums import FIELD_NUMBERS
 from tally.rollups.rollup_state import IMPORTED, STALE
 from tally.rollups.traffic import traffic_of

@@ -37,8 +37,8 @@ from tally.api.events import EVENT_COLUMNS
 from tally.events.dimensions import FIELDS
 from tally.events.validation import FieldWarning, Rejection
 from tally.events.visits import Visit
+from tally.maintenance.verify import verdicts
 from tally.rollups import rollup_state
-from tally.rollups.verify import verdicts
 from tally.storage.database import connect_reader, open_database, transaction
 from tally.transfer import line_format
 from tally.transfer.chunks import Sizes

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tally.rollups.verify import verdicts
+from tally.maintenance.verify import verdicts
 from tally.storage import import_records
 from tally.storage.database import connect_reader, transaction
 from tally.transfer import undo

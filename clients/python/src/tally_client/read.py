@@ -397,9 +397,9 @@ class ReadClient(Reader):
         Percentiles of each metric, and how many of its values are good, need improvement, or are poor by the
         published thresholds. By `pathname` or `device`: the values of one `metric`, those with the most poor
         values first, then with the most events; events without a value are not listed. By `day`: each UTC day of
-        the range, in any `tz`. Percentiles are nearest ranks with a relative error of at most 2 %; below 1 ms
-        (0.001 of cls) they are reported as 0. Counts and shares are exact. Filters other than by pathname alone
-        or by device alone are computed from raw events and take longer.
+        the range, in any `tz`. All figures are exact; percentiles are nearest ranks. Where the range has days
+        whose events have expired, `relative_error` is 0.02: their percentiles have a relative error of at most 2
+        %. Such a range has whole UTC days, and its filters, with `by`, are about pathname alone or device alone.
         """
         return cast(
             VitalsAnswer,

@@ -570,6 +570,7 @@ VitalsMeta = TypedDict(
         "by": "Literal['pathname', 'device', 'day'] | None",
         "metric": "Literal['lcp', 'inp', 'fcp', 'ttfb', 'cls'] | None",
         "limit": "int | None",
+        # Of percentiles; 0 where they are exact.
         "relative_error": "float",
         "thresholds": "dict[str, VitalsMetaThresholds]",
     },

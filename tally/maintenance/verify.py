@@ -1,18 +1,19 @@
 """Compare all rollups with the raw rows that they are counted from.
 
-`verdicts` counts every day again from raw rows and every block from the blocks below it, and yields what differs. A
+`verdicts` counts every day again from raw rows and every block from its days, and yields what differs. A
 stale day is skipped, because no report uses it, and so is a day whose raw rows have expired, because nothing is left to
 count it from; both are reported. Each day is compared in one snapshot, so events may arrive meanwhile.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tally.engine.values import Goal
+from tally.events.dimensions import field_number
+from tally.reports import goals, value_sums
 from tally.rollups import (
     experiments,
-    field_values,
     goal_days,
     heatmaps,
     packed_days,
@@ -20,10 +21,8 @@ from tally.rollups import (
     rollup_state,
     totals,
     unpacked_days,
-    web_vitals,
 )
-from tally.rollups.field_values import FIGURES_OF, NUMBERS, OF_VISITS, PAGE_NUMBERS
-from tally.rollups.rollup_state import FINAL, KEPT, LEVELS, OPEN, STALE
+from tally.rollups.rollup_state import BLOCK_LEVEL, FINAL, KEPT, STALE
 from tally.storage.database import snapshot
 from tally.storage.sql import day_columns, events
 
@@ -36,17 +35,6 @@ _NEXT_EVENT = (
     "/* verify.next_event */ select ts / 86400000 from event"
     " where website = ? and ts >= 86400000 * ? order by ts limit 1"
 )
-_NEXT_ROLLUP = (
-    "/* verify.next_rollup */ select day from rollup where website = ? and field = ? and day >= ? order by day limit 1"
-)
-_NEXT_VITALS = (
-    "/* verify.next_vitals */ select ts / 86400000 from web_vitals"
-    " where website = ? and ts >= 86400000 * ? order by ts limit 1"
-)
-_NEXT_HISTOGRAM = (
-    "/* verify.next_histogram */ select block from web_vitals_histogram"
-    " where website = ? and breakdown = 0 and level = 0 and block >= ? order by block limit 1"
-)
 _NEXT_EXPERIMENT_EVENT = (
     "/* verify.next_experiment_event */ select ts / 86400000 from experiment_event where website = ?"
     " and ts >= 86400000 * ? order by ts limit 1"
@@ -57,11 +45,12 @@ _NEXT_EXPERIMENT_TOTAL = (
 )
 # Above every day.
 _LAST = 1 << 32
-HISTOGRAMS, EXPERIMENTS, HEATMAPS = "histograms of web vitals", "counts of experiments", "sums or counts of heatmaps"
+EXPERIMENTS, HEATMAPS = "counts of experiments", "sums or counts of heatmaps"
 CONVERSIONS, COLUMNS = "conversions of goals", "columns"
 LOST_TRAFFIC = "columns of events without rows"
 LOST_MEASUREMENTS = "columns of web vitals or experiments without rows"
-LOST = (LOST_TRAFFIC, LOST_MEASUREMENTS)
+LOST_HISTOGRAMS = "histograms of web vitals whose events have expired"
+LOST = (LOST_TRAFFIC, LOST_MEASUREMENTS, LOST_HISTOGRAMS)
 """What is wrong with a day or block: values of `Verdict.fault`. Of what is LOST, only a backup has the content."""
 
 
@@ -79,41 +68,43 @@ class Verdict(NamedTuple):
         return self.block << self.level
 
 
-def verdicts(connection: sqlite3.Connection, website: int, goals: Sequence[Goal] = ()) -> Iterator[Verdict]:
+def verdicts(connection: sqlite3.Connection, website: int, saved: Sequence[Goal] = ()) -> Iterator[Verdict]:
     """Yield a verdict for each day of a website, oldest first, for the blocks above, and for what else is wrong.
 
-    goals: those that are saved for the website.
+    saved: the goals that are saved for the website.
     """
     # Days of which only columns are left, and these cannot be read.
-    damaged = set()
+    damaged = set[int]()
     for day in sorted(_days(connection, website)):
         with snapshot(connection):
             verdict = _day(connection, website, day)
         if verdict.fault in LOST:
             damaged.add(day)
         yield verdict
-    for level in LEVELS[1:]:
-        blocks = connection.execute(
-            "/* verify.blocks */ select block from rollup_state"
-            " where website = ? and kind = 0 and level = ? and block >= 0 and state = 2 order by block",
-            (website, level),
-        ).fetchall()
-        for (block,) in blocks:
+    columns = _columns(connection, website)
+    # What is counted from wrong columns is checked once these are right.
+    damaged |= columns
+    blocks = connection.execute(
+        "/* verify.blocks */ select block from rollup_state"
+        " where website = ? and kind = 0 and level = ? and block >= 0 and state = 2 order by block",
+        (website, BLOCK_LEVEL),
+    ).fetchall()
+    for (block,) in blocks:
+        first = block << BLOCK_LEVEL
+        if not damaged.intersection(range(first, first + (1 << BLOCK_LEVEL))):
             with snapshot(connection):
-                verdict = _arrays(connection, website, level, block, FIGURES_OF)
+                verdict = _block(connection, website, block)
             yield verdict
     row = connection.execute(*events.last_kept(website)).fetchone()
     last_kept = -1 if row is None else row[0]
-    for day in _days_measured(connection, website, day_columns.WEB_VITALS, _NEXT_VITALS, _NEXT_HISTOGRAM):
-        wrong = _vitals(connection, website, day, is_expired=day <= last_kept)
-        yield from (wrong,) if wrong else ()
-    for day in _days_measured(
-        connection, website, day_columns.EXPERIMENTS, _NEXT_EXPERIMENT_EVENT, _NEXT_EXPERIMENT_TOTAL
-    ):
+    yield from _vitals(connection, website)
+    packed = {day for day, _ in packed_measurements.days(connection, website, day_columns.EXPERIMENTS, 0, _LAST)}
+    counted = (_days_of(connection, of, website) for of in (_NEXT_EXPERIMENT_EVENT, _NEXT_EXPERIMENT_TOTAL))
+    for day in sorted(packed.union(*counted)):
         wrong = _experiments(connection, website, day) if day > last_kept else None
         yield from (wrong,) if wrong else ()
-    yield from (Verdict(0, day, CONVERSIONS) for day in sorted(_goals(connection, website, goals, damaged)))
-    yield from (Verdict(0, day, COLUMNS) for day in sorted(_columns(connection, website)))
+    yield from (Verdict(0, day, CONVERSIONS) for day in sorted(_goals(connection, website, saved, damaged)))
+    yield from (Verdict(0, day, COLUMNS) for day in sorted(columns))
     yield from (Verdict(*place, HEATMAPS) for place in sorted(_heatmaps(connection, website)))
 
 
@@ -125,8 +116,6 @@ def _days(connection: sqlite3.Connection, website: int) -> set[int]:
     days = {row[0] for row in connection.execute(statement, (website,))}
     days.update(_days_of(connection, _NEXT_TOTAL, website))
     days.update(_days_of(connection, _NEXT_EVENT, website))
-    for field in NUMBERS:
-        days.update(_days_of(connection, _NEXT_ROLLUP, website, field))
     return days
 
 
@@ -136,12 +125,6 @@ def _days_of(connection: sqlite3.Connection, statement: str, *place: int) -> Ite
     while row := connection.execute(statement, (*place, day + 1)).fetchone():
         day = row[0]
         yield day
-
-
-def _days_measured(connection: sqlite3.Connection, website: int, source: int, *tables: str) -> list[int]:
-    """Return the days that have columns or rows of a source of measurements, or what is counted from these."""
-    packed = {day for day, _ in packed_measurements.days(connection, website, source, 0, _LAST)}
-    return sorted(packed.union(*(_days_of(connection, statement, website) for statement in tables)))
 
 
 def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
@@ -156,13 +139,7 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         return Verdict(0, day, LOST_TRAFFIC)
     if _totals(connection, website, day) != _without_zeros(totals.count_day(connection, website, day)):
         return Verdict(0, day, "totals")
-    for field in NUMBERS:
-        if field in OF_VISITS and known.state == OPEN:
-            continue
-        counted = field_values.count_day(connection, website, day, field, known.rolled_up_to_ms)
-        if sorted(counted) != connection.execute(*events.sums(website, field, [day])).fetchall():
-            return Verdict(0, day, f"values of {field_values.field_name(field)}")
-    return Verdict(0, day) if known.state == OPEN else _arrays(connection, website, 0, day, PAGE_NUMBERS)
+    return Verdict(0, day)
 
 
 def _can_show(connection: sqlite3.Connection, website: int, day: int, source: int) -> bool:
@@ -176,34 +153,47 @@ def _can_show(connection: sqlite3.Connection, website: int, day: int, source: in
     return True
 
 
-def _arrays(connection: sqlite3.Connection, website: int, level: int, block: int, fields: Iterable[int]) -> Verdict:
+def _block(connection: sqlite3.Connection, website: int, block: int) -> Verdict:
+    import numpy as np
+
     from tally.rollups import value_blocks
 
-    for field in fields:
+    first = block << BLOCK_LEVEL
+    for field in value_blocks.LISTED:
+        counts = value_sums.count_days(connection, website, first, first + (1 << BLOCK_LEVEL), field)
+        wrong = Verdict(BLOCK_LEVEL, block, f"values of {field}")
         try:
-            is_right = value_blocks.is_correct(connection, website, field, level, block)
+            stored = [*value_blocks.sums(connection, website, field_number(field), [(BLOCK_LEVEL, block)])]
         except sqlite3.DatabaseError as failure:
             if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
                 raise
-            is_right = False
-        if not is_right:
-            return Verdict(level, block, f"values of {field_values.field_name(field)}")
-    return Verdict(level, block)
+            return wrong
+        if not (np.array_equal(np.concatenate(stored, axis=1), counts) if stored else not counts.shape[1]):
+            return wrong
+    return Verdict(BLOCK_LEVEL, block)
 
 
-def _vitals(connection: sqlite3.Connection, website: int, day: int, is_expired: bool) -> Verdict | None:
-    """Return what is wrong with the web vitals histograms of a day and of the blocks that begin with it."""
-    with snapshot(connection):
-        if not is_expired:
+def _is_counted(connection: sqlite3.Connection, website: int, day: int, goal: Goal) -> bool:
+    stored = goal_days.stored(connection, website, day, goal)
+    return all(
+        rows == sorted(map(tuple, goals.of_day(connection, website, day, goal, field)))
+        for field, rows in stored.items()
+    )
+
+
+def _vitals(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
+    """Yield what is wrong with the columns of web vitals, and with what is left of those that have expired."""
+    # numpy is imported with the first column that is read.
+    from tally.rollups import vitals_histogram
+
+    for day, _ in packed_measurements.days(connection, website, day_columns.WEB_VITALS, 0, _LAST):
+        with snapshot(connection):
             if not _can_show(connection, website, day, day_columns.WEB_VITALS):
-                return Verdict(0, day, LOST_MEASUREMENTS)
-            counted = web_vitals.count_day(connection, website, day)
-            if web_vitals.stored_day(connection, website, day) != counted:
-                return Verdict(0, day, HISTOGRAMS)
-        for level in web_vitals.LEVELS[1:]:
-            if not day & (1 << level) - 1 and not web_vitals.is_sum(connection, website, level, day >> level):
-                return Verdict(level, day >> level, HISTOGRAMS)
-    return None
+                yield Verdict(0, day, LOST_MEASUREMENTS)
+    for day, _ in vitals_histogram.days(connection, website, 0, _LAST):
+        with snapshot(connection):
+            if not vitals_histogram.is_correct(connection, website, day):
+                yield Verdict(0, day, LOST_HISTOGRAMS)
 
 
 def _experiments(connection: sqlite3.Connection, website: int, day: int) -> Verdict | None:
@@ -215,15 +205,15 @@ def _experiments(connection: sqlite3.Connection, website: int, day: int) -> Verd
         return Verdict(0, day, EXPERIMENTS) if experiments.stored_day(connection, website, day) != counted else None
 
 
-def _goals(connection: sqlite3.Connection, website: int, goals: Sequence[Goal], damaged: set[int]) -> set[int]:
+def _goals(connection: sqlite3.Connection, website: int, saved: Sequence[Goal], damaged: set[int]) -> set[int]:
     """Return the final days whose conversions are wrong. Those of a day whose events have expired cannot be counted."""
     wrong: set[int] = set()
     for day in _days(connection, website) - damaged:
         with snapshot(connection):
             known = rollup_state.day_state(connection, website, day)
             if known is not None and known.state == FINAL:
-                counted = (of for of in goals if goal_days.complete(connection, website, of, {day: known.version}))
-                if not all(goal_days.is_correct(connection, website, day, of) for of in counted):
+                counted = (of for of in saved if goal_days.complete(connection, website, of, {day: known.version}))
+                if not all(_is_counted(connection, website, day, of) for of in counted):
                     wrong.add(day)
     return wrong
 
@@ -236,7 +226,7 @@ def _columns(connection: sqlite3.Connection, website: int) -> set[int]:
     for day in packed_days.stored(connection, website):
         with snapshot(connection):
             known = rollup_state.day_state(connection, website, day)
-            versions = {day: known.version} if known is not None and rollup_state.is_rolled_up(day, known) else {}
+            versions = {day: known.version} if known is not None and rollup_state.has_ended(known) else {}
             if unpacked_days.without_rows(connection, website, day, day):
                 continue
             if packed_days.sizes(connection, website, versions) and not is_correct(connection, website, day):

@@ -7,12 +7,12 @@ server: it builds what is marked within seconds, or at its next start.
 import sqlite3
 from collections.abc import Sequence
 
-from tally.rollups import experiments, heatmaps, packed_days, rollup_state, web_vitals
-from tally.rollups.verify import COLUMNS, EXPERIMENTS, HEATMAPS, HISTOGRAMS, LOST, Verdict
+from tally.maintenance.verify import COLUMNS, EXPERIMENTS, HEATMAPS, LOST, Verdict
+from tally.rollups import experiments, heatmaps, packed_days, rollup_state
 from tally.storage.database import transaction
 
 # Faults that a day's state does not rebuild.
-_OWN = (HISTOGRAMS, EXPERIMENTS, HEATMAPS, COLUMNS, *LOST)
+_OWN = (EXPERIMENTS, HEATMAPS, COLUMNS, *LOST)
 
 
 def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Verdict]) -> None:
@@ -24,9 +24,7 @@ def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Ver
             rollup_state.mark_stale(connection, website, [day])
     for verdict in wrong:
         with transaction(connection):
-            if verdict.fault == HISTOGRAMS:
-                web_vitals.repair(connection, website, verdict.level, verdict.block)
-            elif verdict.fault == COLUMNS:
+            if verdict.fault == COLUMNS:
                 packed_days.invalidate(connection, website, verdict.block)
             elif verdict.fault == EXPERIMENTS:
                 experiments.repair(connection, website, verdict.block)
