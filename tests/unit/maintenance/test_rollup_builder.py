@@ -160,7 +160,10 @@ def test_killed_at_any_step(start: Start) -> None:
     steps = steps_of(start())
     for stop in range(first_of(8), steps, 8):
         harness = start()
-        assert not harness.build(stop)
+        if harness.build(stop):
+            # Whether a day is packed again, which the last steps do, depends on time.
+            assert stop > steps - 8
+            break
         same(harness)
         harness.build(stop // 2 + 1)
         same(harness)
