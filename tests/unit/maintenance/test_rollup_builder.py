@@ -125,6 +125,8 @@ def same(harness: RollupHarness) -> None:
         edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, "day")]
         scope = harness.scope(from_ms, to_ms)
         assert harness.series(scope, edges) == reference.series(scope, edges)
+        # The field of a block that is written last.
+        assert harness.pages(scope, "exit", 10) == reference.pages(scope, "exit", 10)
 
 
 def all_right(harness: RollupHarness) -> None:
