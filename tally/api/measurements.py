@@ -52,25 +52,25 @@ async def vitals(api: ReadApi, request: ReportRequest[VitalsParameters]) -> Answ
     own, scope = request.parameters, request.scope
     if own.by == "day" and scope.to_ms - scope.from_ms > _MAX_DAYS * DAY_MS:
         raise params.invalid("by", f"by=day takes a range of at most {_MAX_DAYS:,} days.")
-    found: list[tuple[tuple[Any, ...], Summary]]
+    summaries: list[tuple[tuple[Any, ...], Summary]]
     if own.by == "day":
         days = await api.reports.vitals_by_day(scope, own.metric, request.requester)
-        columns, found = VITALS_DAY_COLUMNS, [((iso(begin_ms),), of) for begin_ms, of in days]
+        columns, summaries = VITALS_DAY_COLUMNS, [((iso(begin_ms),), of) for begin_ms, of in days]
     elif own.by:
         values = await api.reports.vitals_by_value(scope, own.by, own.metric, own.limit, request.requester)
-        columns, found = VITALS_VALUE_COLUMNS, [((row.value, row.events), row.summary) for row in values]
+        columns, summaries = VITALS_VALUE_COLUMNS, [((row.value, row.events), row.summary) for row in values]
     else:
         metrics = await api.reports.vitals(scope, request.requester)
         columns = VITALS_COLUMNS
-        found = [((name, "" if name == "cls" else "ms"), of) for name, of in metrics.items()]
+        summaries = [((name, "" if name == "cls" else "ms"), of) for name, of in metrics.items()]
     meta = request.meta() | {
         "by": own.by or None,
         "metric": own.metric if own.by else None,
         "limit": own.limit if own.by in ("pathname", "device") else None,
-        "relative_error": max((of.relative_error for _, of in found), default=0),
+        "relative_error": max((of.relative_error for _, of in summaries), default=0),
         "thresholds": {name: {"good": good, "poor": poor} for name, (good, poor) in THRESHOLDS.items()},
     }
-    return Answer(meta, [(*names, *_summary(of)) for names, of in found], columns=columns)
+    return Answer(meta, [(*names, *_summary(of)) for names, of in summaries], columns=columns)
 
 
 def _summary(of: Summary) -> tuple[Any, ...]:

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
-from tally.timestamps import DAY_MS
 
 
 class Claim(NamedTuple):
@@ -70,19 +69,6 @@ class Scope(NamedTuple):
     to_ms: int
     filters: tuple[Filter, ...] = ()
     whole_days: tuple[int, int] | None = None
-
-    @property
-    def day(self) -> int:
-        """Return the UTC day in which the range lies. Raises ValueError where it lies in several."""
-        day = self.from_ms // DAY_MS
-        if self.to_ms > (day + 1) * DAY_MS:
-            raise ValueError(f"the range {self.from_ms} to {self.to_ms} is not within one UTC day")
-        return day
-
-    @property
-    def is_day(self) -> bool:
-        """Return whether the range is one whole UTC day."""
-        return self.to_ms - self.from_ms == DAY_MS and self.from_ms % DAY_MS == 0
 
 
 class Traffic(NamedTuple):

@@ -285,10 +285,10 @@ class RollupBuilder:
     async def retention(self, website: int, now: Now) -> bool:
         """Delete some of the expired events or, where there are none, count the values of the next day that expires."""
         if not await self._write(retention.expire, website, self._keep_days, now.deletion_time_ms):
-            found = await self._write(retention.next_day, website, self._keep_days, now.deletion_time_ms)
-            if found is None:
+            expired = await self._write(retention.next_day, website, self._keep_days, now.deletion_time_ms)
+            if expired is None:
                 return False
-            day, version = found
+            day, version = expired
             await self._write_values(website, 0, day)
             await self._write(retention.keep, website, day, version)
         self._changed(website)

@@ -7,7 +7,7 @@ count, whose totals and blocks of values are used; days counted with filters, or
 replaced by the labels that match, which are looked up once.
 
 Of a day whose events retention has deleted only totals and values are left. It counts with filters where its values say
-that all of its events match, and is left out where none does; otherwise the report raises BeyondRetention.
+that all of its events match, and is omitted where none does; otherwise the report raises BeyondRetention.
 """
 
 import sqlite3
@@ -127,13 +127,13 @@ class Coverage:
                 key = None if some is parts else self._key(some, filtered=filtered)
                 found.append(PackedDays(self.connection, self.website, days, own, key, self.cache, with_data=with_data))
         for span in spans:
-            known = wanted.get(span[0] // DAY_MS)
-            if known is not None and span[0] // DAY_MS not in sizes:
+            day = span[0] // DAY_MS
+            if day in wanted and day not in sizes:
                 from tally.reports.open_days import OpenColumns
 
                 key = self._key([span], filtered=filtered) if self.complete(span) else None
                 columns = OpenColumns(
-                    self.connection, self.website, span, known, own, key, self.cache, with_data=with_data
+                    self.connection, self.website, span, wanted[day], own, key, self.cache, with_data=with_data
                 )
                 found.append(columns)
         return found
@@ -156,8 +156,8 @@ class Coverage:
     def up_to_midnight(self, span: Span) -> Span:
         """Return a span that ends with its UTC day where the day has no event after it, such as today up to now."""
         midnight_ms = -(-span[1] // DAY_MS) * DAY_MS
-        known = self.known.days.get(span[1] // DAY_MS)
-        if span[1] == midnight_ms or known is None or known.state != OPEN:
+        day_state = self.known.days.get(span[1] // DAY_MS)
+        if span[1] == midnight_ms or day_state is None or day_state.state != OPEN:
             return span
         has_more = self.number(sql.has_events(self.website, span[1], midnight_ms))
         return span if has_more else (span[0], midnight_ms)
@@ -287,17 +287,18 @@ def _matches(coverage: Coverage, day: int, events: int, one: Condition) -> bool 
     """Return whether all, or no, events of a day without them met a condition; None where that is not known."""
     if one.column not in LABELLED or (one.column not in FIELDS and 0 in one.labels):
         return None
+    from tally.reports.joined_columns import is_one_of
     from tally.rollups import value_blocks
 
     # Of pages only this is known: no visit begins or ends with one that no event of the day is on.
     field = field_number("pathname" if one.column in PAGES else one.column)
     counts = [*value_blocks.sums(coverage.connection, coverage.website, field, [(0, day)])]
-    found = sum(int(part[2:4, value_blocks.is_among(part[0], one.labels)].sum()) for part in counts)
+    matching = sum(int(part[2:4, is_one_of(part[0], one.labels)].sum()) for part in counts)
     if not counts and one.column in FIELDS and 0 in one.labels:
         # The dimension was added later.
-        found = events
+        matching = events
     if one.column in PAGES:
-        return None if found or one.is_not else False
-    if found == events:
+        return None if matching or one.is_not else False
+    if matching == events:
         return not one.is_not
-    return None if found else one.is_not
+    return None if matching else one.is_not

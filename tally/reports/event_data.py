@@ -134,21 +134,21 @@ class _Counter:
         self.events += events
         self.visitors += visitors
         for name, counted in values.items():
-            known = self.of.get(name) or self._new_property(name)
+            counted_property = self.of.get(name) or self._new_property(name)
             for value, *counts in counted:
-                self._add_value(known, value, counts)
+                self._add_value(counted_property, value, counts)
                 if self.bytes > MAX_BYTES:
                     self.shrink(MAX_BYTES // 2)
-                    known = self.of.get(name) or self._new_property(name)
+                    counted_property = self.of.get(name) or self._new_property(name)
 
-    def _add_value(self, known: _Property, value: Any, counts: list[int]) -> None:
-        own = known.values.get(value)
-        if own is None:
-            known.values[value] = counts
+    def _add_value(self, counted_property: _Property, value: Any, counts: list[int]) -> None:
+        stored = counted_property.values.get(value)
+        if stored is None:
+            counted_property.values[value] = counts
             self.bytes += _VALUE_BYTES + sys.getsizeof(value)
         else:
-            own[0] += counts[0]
-            own[1] += counts[1]
+            stored[0] += counts[0]
+            stored[1] += counts[1]
 
     def _new_property(self, name: str) -> _Property:
         self.bytes += _PROPERTY_BYTES + sys.getsizeof(name)
@@ -193,10 +193,10 @@ class _Counter:
         self.visitors += visitors
         self.has_all_properties &= has_all_properties
         for name, values, dropped in rows:
-            known = self.of.get(name) or self._new_property(name)
-            known.merge(_Property({}, *dropped))
+            counted_property = self.of.get(name) or self._new_property(name)
+            counted_property.merge(_Property({}, *dropped))
             for value, counts in values.items():
-                self._add_value(known, value, counts)
+                self._add_value(counted_property, value, counts)
             if self.bytes > MAX_BYTES:
                 self.shrink(MAX_BYTES // 2)
 

@@ -396,15 +396,11 @@ class OpenColumns(PackedDays):
         self._known = known
 
     def _batches(self) -> Iterator[Batch]:
-        check_interrupt()
-        with self._turn():
-            for batch in batches_of(
-                self._connection,
-                self._website,
-                self.span,
-                self._known,
-                self._cache.kept_days,
-                with_data=self._with_data,
-            ):
+        days = self._cache.kept_days
+        # Rows are read without a turn, for which others would wait.
+        for batch in batches_of(
+            self._connection, self._website, self.span, self._known, days, with_data=self._with_data
+        ):
+            check_interrupt()
+            with self._turn():
                 yield batch
-                check_interrupt()

@@ -16,11 +16,11 @@ from tally.reports.coverage import Coverage, Plan, coverage_of, days_of, plan_of
 from tally.reports.figures import parts_of
 from tally.reports.ranking import first
 from tally.reports.sums import Sums
-from tally.reports.value_sums import add_columns, add_imported, counts, rolled
+from tally.reports.value_sums import add_columns, add_unfiltered, counts, rolled
 from tally.rollups import imported_sums
-from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
+    from tally.reports.packed_days import PackedDays
     from tally.storage.day_columns import Array
 
 
@@ -37,7 +37,7 @@ def top(connection: sqlite3.Connection, scope: Scope, queries: Sequence[TopQuery
         if scope not in found:
             coverage = coverage_of(connection, scope, cache)
             found[scope] = coverage, plan_of(coverage)
-            _count_together(found[scope][0], found[scope][1], [query.field for query in queries], cache)
+            _count_together(*found[scope], [query.field for query in queries], cache)
         return found[scope]
 
     return [_top(connection, scope, query, cache, planned) for query in queries]
@@ -50,7 +50,7 @@ def _top(
     cache: ResultCache,
     planned: Callable[[Scope], tuple[Coverage, Plan]],
 ) -> Top:
-    sums = _figures(*planned(scope), query, cache)
+    sums = _figures(*planned(scope), query)
     counts, ranks = (_by_figure(sums.counts, query), _RANKS + 3) if query.order else (sums.counts, 3)
     _, found = first(connection, counts, query.offset + query.limit, ranks)
     shown = [(0, ""), *((row.value, row.text) for row in found[query.offset :])]
@@ -60,7 +60,7 @@ def _top(
     if query.goal is not None:
         columns[2] = goals.by_label(connection, scope, query.goal, query.field, labels, cache)
     if query.compare is not None:
-        columns[3] = _of(labels, _figures(*planned(query.compare), query, cache))
+        columns[3] = _of(labels, _figures(*planned(query.compare), query))
         if query.goal is not None:
             columns[4] = goals.by_label(connection, query.compare, query.goal, query.field, labels, cache)
     unset, *rows = (TopRow(*row) for row in zip(*columns, strict=True))
@@ -98,9 +98,9 @@ def _by_figure(counts: "Array", query: TopQuery) -> "Array":
     return np.concatenate([counts[:1], ranks, counts[1:]])
 
 
-def _figures(coverage: Coverage, plan: Plan, query: TopQuery, cache: ResultCache) -> Sums:
+def _figures(coverage: Coverage, plan: Plan, query: TopQuery) -> Sums:
     """Return the sums of Stats by label; of visitors, pageviews and events alone unless the query needs more."""
-    counts = _sums(coverage, plan, query.field, cache)
+    counts = _sums(coverage, plan, query.field)
     if not query.has_visits:
         return counts
     import numpy as np
@@ -114,32 +114,26 @@ def _figures(coverage: Coverage, plan: Plan, query: TopQuery, cache: ResultCache
 
 def _visit_sums(coverage: Coverage, plan: Plan, field: str) -> Sums:
     """Return visits, bounces, their pageviews and ms by label."""
-    sums = Sums(4)
-    unfiltered = list(days_of(coverage, plan.rolled))
-    imported = [span[0] // DAY_MS for span in unfiltered if coverage.is_imported(span)]
-    for spans, filtered in (([span for span in unfiltered if not coverage.is_imported(span)], False), (plan.raw, True)):
-        add_columns(
-            sums,
-            coverage,
-            spans,
-            ("visit figures", field),
-            lambda columns: columns.visit_figures(field),
-            filtered=filtered,
-        )
+    sums, what = Sums(4), ("visit figures", field)
+
+    def count(columns: "PackedDays") -> "Array":
+        return columns.visit_figures(field)
+
     rows = partial(imported_sums.visit_figures, field=field)
-    add_imported(sums, coverage, [*imported, *plan.sums], ("imported visits", field), rows)
+    add_unfiltered(sums, coverage, list(days_of(coverage, plan.rolled)), plan.sums, what, count, rows)
+    add_columns(sums, coverage, plan.raw, what, count, filtered=True)
     return sums
 
 
 def names(connection: sqlite3.Connection, scope: Scope, limit: int, cache: ResultCache) -> list[tuple[str, int, int]]:
     """Return the first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
     coverage = coverage_of(connection, scope, cache)
-    _, rows = first(connection, _sums(coverage, plan_of(coverage), "event_name", cache).counts, limit, ranks=3)
+    _, rows = first(connection, _sums(coverage, plan_of(coverage), "event_name").counts, limit, ranks=3)
     return [(text, visitors, events) for _, text, (visitors, _, events) in rows]
 
 
-def _sums(coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> Sums:
+def _sums(coverage: Coverage, plan: Plan, field: str) -> Sums:
     """Return visitors, pageviews and events by label."""
-    sums = rolled(coverage, plan, field, cache)
+    sums = rolled(coverage, plan, field)
     add_columns(sums, coverage, plan.raw, ("counts", field), partial(counts, field=field), filtered=True)
     return sums

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _COUNTS_OF_PAGES = [0, 5, 3, 6]
 
 
-def counts(columns: "PackedDays", field: str) -> "Array":
-    """Return visitors, pageviews and events by label of a field."""
-    return columns.counts([field])[0]
+def counts(columns: "PackedDays", field: str, *, of_visits: bool = False) -> "Array":
+    """Return visitors, pageviews and events by label of a field; of_visits: as `rolled`."""
+    return columns.pages(field) if of_visits else columns.counts([field])[0]
 
 
-def rolled(coverage: Coverage, plan: Plan, field: str, cache: ResultCache, *, of_visits: bool = False) -> Sums:
+def rolled(coverage: Coverage, plan: Plan, field: str, *, of_visits: bool = False) -> Sums:
     """Return the sums of a field over what a plan counts without filters: visitors, pageviews and events.
 
     of_visits: of an entry or exit page instead the figures of the visits (FIGURES_OF in tally/rollups/value_blocks.py).
@@ -55,23 +55,11 @@ def rolled(coverage: Coverage, plan: Plan, field: str, cache: ResultCache, *, of
     # The largest part first, so that it is not held in memory twice.
     if blocks:
         key = ("blocks", kind, coverage.website, field, versions, *blocks)
-        sums.add_cached(cache, key, partial(_add_blocks, coverage, field, blocks, of_visits))
-    imported = [span[0] // DAY_MS for span in left if coverage.is_imported(span)]
-    add_columns(
-        sums,
-        coverage,
-        [span for span in left if not coverage.is_imported(span)],
-        (kind, field),
-        partial(_pages if of_visits else counts, field=field),
-        filtered=False,
-    )
+        sums.add_cached(coverage.cache, key, partial(_add_blocks, coverage, field, blocks, of_visits))
+    count = partial(counts, field=field, of_visits=of_visits)
     rows = partial(_imported, field=field, of_visits=of_visits)
-    add_imported(sums, coverage, [*imported, *plan.sums], ("imported", kind, field), rows)
+    add_unfiltered(sums, coverage, left, plan.sums, (kind, field), count, rows)
     return sums
-
-
-def _pages(columns: "PackedDays", field: str) -> "Array":
-    return columns.pages(field)
 
 
 def add_columns(
@@ -88,22 +76,27 @@ def add_columns(
         sums.add_cached(coverage.cache, columns.key(*what), partial(_add, count, columns))
 
 
-def add_imported(
+def add_unfiltered(
     sums: Sums,
     coverage: Coverage,
+    spans: Sequence[Span],
     days: Sequence[int],
     what: tuple[Any, ...],
+    count: "Callable[[PackedDays], Array]",
     rows: Callable[[sqlite3.Connection, int, int], Iterable[Sequence[int]]],
 ) -> None:
-    """Add rows (label, figures) of days of imported sums, given connection, website and day."""
+    """Add figures of days, or parts of days, without filters: by column or, where these are of imported sums, and for
+    `days`, rows (label, figures), given connection, website and day."""
+    add_columns(sums, coverage, [span for span in spans if not coverage.is_imported(span)], what, count, filtered=False)
+    days = [*(span[0] // DAY_MS for span in spans if coverage.is_imported(span)), *days]
 
-    def count(own: Sums) -> None:
+    def add_rows(imported: Sums) -> None:
         for day in days:
-            own.add_rows(rows(coverage.connection, coverage.website, day))
+            imported.add_rows(rows(coverage.connection, coverage.website, day))
 
     if days:
-        spans = [(day * DAY_MS, 0) for day in days]
-        sums.add_cached(coverage.cache, (*what, coverage.website, coverage.versions(spans)), count)
+        versions = coverage.versions((day * DAY_MS, 0) for day in days)
+        sums.add_cached(coverage.cache, ("imported", *what, coverage.website, versions), add_rows)
 
 
 def _add(count: "Callable[[PackedDays], Array]", columns: "PackedDays", sums: Sums) -> None:
@@ -150,7 +143,7 @@ def count_days(connection: sqlite3.Connection, website: int, first: int, end: in
         _add_blocks(coverage, field, [(0, day) for day in of_state[KEPT]], of_visits, sums)
     spans = [(day * DAY_MS, (day + 1) * DAY_MS) for day in of_state[FINAL]]
     for columns in coverage.columns(spans, filtered=False):
-        sums.add(columns.pages(field) if of_visits else counts(columns, field))
+        sums.add(counts(columns, field, of_visits=of_visits))
     for day in of_state[IMPORTED]:
         sums.add_rows(_imported(connection, website, day, field, of_visits))
     return sums.counts

@@ -14,7 +14,7 @@ from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, coverage_of, days_of, plan_of
 from tally.reports.ranking import first
 from tally.reports.sums import Sums
-from tally.reports.value_sums import add_columns, rolled
+from tally.reports.value_sums import add_columns, counts, rolled
 from tally.rollups import imported_sums
 from tally.timestamps import DAY_MS
 
@@ -28,8 +28,9 @@ def pages(
     """
     coverage = coverage_of(connection, scope, cache)
     plan = plan_of(coverage)
-    sums = rolled(coverage, plan, field, cache, of_visits=True)
-    add_columns(sums, coverage, plan.raw, ("pages", field), lambda columns: columns.pages(field), filtered=True)
+    sums = rolled(coverage, plan, field, of_visits=True)
+    count = partial(counts, field=field, of_visits=True)
+    add_columns(sums, coverage, plan.raw, ("pages", field), count, filtered=True)
     _subtract_views_without_visits(sums, coverage, plan, field, cache)
     unset, rows = first(connection, sums.counts, limit, ranks=1)
     return unset[0], [Page(text, *figures[:4]) for _, text, figures in rows]

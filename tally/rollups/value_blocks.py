@@ -139,12 +139,6 @@ def days_without(connection: sqlite3.Connection, website: int, field: int, days:
     return set(days).difference(day for (day,) in rows)
 
 
-def is_among(values: Array, labels: Sequence[int]) -> Array:
-    """Return which values are among some labels."""
-    among: Array = np.isin(values, list(labels))
-    return among
-
-
 def _summed(parts: Sequence[Array]) -> Array:
     joined = np.concatenate(parts, axis=1)
     joined = joined[:, np.argsort(joined[0], kind="stable")]

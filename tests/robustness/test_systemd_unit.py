@@ -102,6 +102,7 @@ def check_sandbox(server: Server, trace: Path) -> None:
     used = {match[1] for line in lines if (match := re.match(r"\d+ +([a-z_0-9]+)\(", line))}
     assert len(used) > 30
     # SQLite gives its files to the owner of the database where it runs as root, as tests may.
-    assert used - calls <= ({"fchown"} if os.geteuid() == 0 else set())
+    # OpenBLAS, which comes with numpy, places its memory; where that is refused it works all the same.
+    assert used - calls - {"mbind"} <= ({"fchown"} if os.geteuid() == 0 else set())
     forbidden = re.compile(r"mprotect\(.*PROT_EXEC|mmap\(.*PROT_WRITE\|PROT_EXEC")
     assert [line for line in lines if forbidden.search(line)] == []

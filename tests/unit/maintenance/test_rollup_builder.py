@@ -125,6 +125,8 @@ def same(harness: RollupHarness) -> None:
         edges = [(bucket.from_ms, bucket.to_ms) for bucket in buckets(span, "day")]
         scope = harness.scope(from_ms, to_ms)
         assert harness.series(scope, edges) == reference.series(scope, edges)
+        # The field of a block that is written last.
+        assert harness.pages(scope, "exit", 10) == reference.pages(scope, "exit", 10)
 
 
 def all_right(harness: RollupHarness) -> None:
@@ -160,7 +162,10 @@ def test_killed_at_any_step(start: Start) -> None:
     steps = steps_of(start())
     for stop in range(first_of(8), steps, 8):
         harness = start()
-        assert not harness.build(stop)
+        if harness.build(stop):
+            # Whether a day is packed again, which the last steps do, depends on time.
+            assert stop > steps - 8
+            break
         same(harness)
         harness.build(stop // 2 + 1)
         same(harness)

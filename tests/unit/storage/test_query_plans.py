@@ -45,6 +45,7 @@ from tally.rollups import (
     rollup_state,
     totals,
     unpacked_days,
+    value_blocks,
 )
 from tally.rollups.traffic import traffic_of
 from tally.settings import Settings
@@ -328,6 +329,7 @@ def repair_measurements(app: App, statement_log: "StatementLog", website: int, d
     experiment_rollups.repair(connection, website, day)
     heatmaps.repair(connection, website, 0, day)
     count_goal(connection, website, day)
+    value_blocks.days_without(connection, website, 0, [day])
     heatmaps._run_progress_handler(connection)
     connection.close()
 
