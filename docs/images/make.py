@@ -60,7 +60,7 @@ def take(browser: Browser, url: str, password: str, scheme: str) -> None:
     page.fill("input[name=email]", "demo@localhost")
     page.fill("input[name=password]", password)
     page.keyboard.press("Enter")
-    page.get_by_role("heading", name="Demo: Coffee shop").click()
+    page.get_by_role("heading", name="Coffee shop").click()
     page.wait_for_url("**/websites/**")
     page.goto(f"{page.url}?period=90d")
     page.wait_for_load_state("networkidle")

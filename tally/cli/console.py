@@ -222,24 +222,28 @@ def _website(text: str) -> str:
 
 
 class Progress:
-    """A progress bar on standard error, if that is a terminal."""
+    """A progress bar on standard error, if that is a terminal; elsewhere nothing, or with `in_lines` lines."""
 
-    def __init__(self, what: str, whole: int) -> None:
+    def __init__(self, what: str, whole: int, *, in_lines: bool = False) -> None:
         self._what, self._whole = what, whole
-        self._shown_s = 0.0
-        self._is_seen = sys.stderr.isatty()
+        self._is_bar = sys.stderr.isatty()
+        self._is_seen = self._is_bar or in_lines
+        self._shown_s = 0.0 if self._is_bar else time.monotonic()
 
     def show(self, done: int) -> None:
-        """Show the progress, at most 5 times a second."""
+        """Show the progress, if it has not been shown recently."""
         now_s = time.monotonic()
-        if not self._is_seen or now_s - self._shown_s < 0.2:
+        if not self._is_seen or now_s - self._shown_s < (0.2 if self._is_bar else 5):
             return
         self._shown_s = now_s
+        if not self._is_bar:
+            print(f"{self._what}: {done:,}{f' of {self._whole:,}' if self._whole else ''}", file=sys.stderr, flush=True)
+            return
         filled = min(30, 30 * done // self._whole) if self._whole else 0
         share = f"{'#' * filled}{'.' * (30 - filled)} " if self._whole else ""
         print(f"\r{self._what} {share}{done:,}", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Remove the bar."""
-        if self._is_seen and self._shown_s:
+        if self._is_bar and self._shown_s:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -5,13 +5,16 @@ random and new on each run: a known one would give access to a demo that is reac
 """
 
 import argparse
+import asyncio
 import contextlib
 import os
 import re
 import secrets
 import time
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tally.accounts import passwords
 from tally.accounts.accounts import AccountError, find_account, set_password_hash
@@ -24,6 +27,9 @@ from tally.storage import meta
 from tally.storage.database import open_database, open_unchanged, transaction
 from tally.storage.file_lock import lock_file
 from tally.timestamps import DAY_MS, BadTime, event_time_ms
+
+if TYPE_CHECKING:
+    from tally.web.runner import Application
 
 DEFAULT_FILE = Path("demo.db")
 # Below, funnels and experiments are too small to show anything; above, making it takes more than two minutes.
@@ -57,9 +63,23 @@ def _demo(given: argparse.Namespace, settings: Settings) -> None:
     own = settings_of(given, settings)
     prepare(given, own)
     if not given.no_serve:
-        from tally.cli.start import run_server  # here: --no-serve needs no web server
+        # here: --no-serve needs no web server
+        from tally.cli.start import run_server
 
-        run_server(own)
+        run_server(own, _live_traffic)
+
+
+async def _live_traffic(app: "Application") -> AsyncIterator[None]:
+    """Send visits while the server runs."""
+    # here: only a server needs them
+    from tally.demo.live import send_visits
+    from tally.ingest.collector import COLLECTOR
+
+    sending = asyncio.create_task(send_visits(app[COLLECTOR]))
+    yield
+    sending.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await sending
 
 
 def _events(text: str) -> int:
@@ -90,7 +110,7 @@ def prepare(given: argparse.Namespace, settings: Settings) -> None:
         begun = time.monotonic()
         events = given.events or USUAL_EVENTS
         say(f"demo: creating {path} with about {events:,} events")
-        progress = Progress("events", events)
+        progress = Progress("events", events, in_lines=True)
         events = make_demo(path, until_ms, events, password, show=progress.show, report=say)
         progress.end()
         first, last = span(until_ms)

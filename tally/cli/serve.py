@@ -18,6 +18,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tally.api.auth import AUTH
 from tally.base_path import public_url
@@ -46,10 +47,11 @@ SWITCH_S = 0.00005
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def run(settings: Settings, start: startup.Start) -> None:
-    """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure."""
+def run(settings: Settings, start: startup.Start, contexts: Sequence[Any] = ()) -> None:
+    """Run a server until a signal arrives, within further cleanup contexts. Raises BadSetting, BadDatabase, Failure."""
     try:
         app = build_app(settings)
+        app.cleanup_ctx.extend(contexts)
     except ValueError as bad:
         raise BadSetting(str(bad)) from None
     try:

@@ -8,12 +8,16 @@ import argparse
 import contextlib
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING
 
 from tally.cli.console import add_setting
 from tally.http import logging
 from tally.maintenance import startup
 from tally.settings import SETTINGS, Settings
+
+if TYPE_CHECKING:
+    from tally.web.runner import Application
 
 # Parameters of glibc's mallopt (<malloc.h>): one heap for all threads (7 MB less with 100,000 visitors in memory), and
 # large blocks, such as the 19 MiB of a password hash, are returned to the system when freed (20 MB less after the
@@ -51,8 +55,8 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         add_setting(parser, setting.name)
 
 
-def run_server(settings: Settings) -> None:
-    """Run a server until a signal arrives. Raises BadSetting, BadDatabase, Failure."""
+def run_server(settings: Settings, *contexts: Callable[["Application"], AsyncIterator[None]]) -> None:
+    """Run a server until a signal arrives, within further cleanup contexts. Raises BadSetting, BadDatabase, Failure."""
     logging.print_notice(settings.log_format, f"database: {settings.db.resolve()}")
     # Before the first thread, which would have a heap of its own.
     _tune_malloc()
@@ -62,7 +66,7 @@ def run_server(settings: Settings) -> None:
         with startup.begun(settings) as start:
             with _no_certificates():
                 from tally.cli.serve import run  # here: 0.25 s
-            run(settings, start)
+            run(settings, start, contexts)
     finally:
         gc.enable()
 

@@ -160,7 +160,7 @@ def _goal(name: str, match: str, value: str | None = None, currency: str | None 
 
 
 _SHOP = Site(
-    name="Demo: Coffee shop",
+    name="Coffee shop",
     domain="coffee.example",
     visits=205,
     growth=0.5,
@@ -256,7 +256,7 @@ _POST = Page(
 )
 
 _BLOG = Site(
-    name="Demo: Travel blog",
+    name="Travel blog",
     domain="travel.example",
     visits=205,
     growth=0.62,
@@ -301,7 +301,7 @@ _BLOG = Site(
 )
 
 _APP = Site(
-    name="Demo: Habit app",
+    name="Habit app",
     domain="habits.example",
     visits=140,
     growth=0.3,

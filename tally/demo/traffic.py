@@ -108,6 +108,12 @@ def _day(site: Site, day: int, age: int, until_ms: int, scale: float) -> list[Li
     return kept
 
 
+def visit_now(site: Site, key: str, now_ms: int) -> list[Line]:
+    """Return the events of a visit of visitor `key` that begins at a time of today, by time."""
+    draw = _Draw(site.domain, key)
+    return sorted(_visit(site, draw, _who(site, draw, key), now_ms, 0, False), key=lambda line: line["timestamp"])
+
+
 def _visits(site: Site, day: int, age: int, draw: _Draw) -> float:
     """Return the mean number of visits of a day."""
     weekday = datetime.fromtimestamp(day * 86_400, UTC).weekday()

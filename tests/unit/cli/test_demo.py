@@ -1,5 +1,6 @@
 """`analytics-server demo`: the generated data, its reproducibility, and what it refuses."""
 
+import contextlib
 import json
 import re
 import signal
@@ -17,6 +18,7 @@ import pytest
 from tally.demo.sites import SITES, Site
 from tally.demo.traffic import DAYS, heat_points, lines, rejected
 from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
+from tally.storage.meta import demo_until
 from tally.timestamps import DAY_MS
 from tests.support.app import ROOT, Answer
 from tests.support.page_client import OWN_PAGE
@@ -123,7 +125,7 @@ def test_the_same_call_gives_the_same_figures(folder: Path, command: Command) ->
 def test_every_page_has_data(demo: Demo) -> None:
     """Every response used by a page of the dashboard, over 30 days or more."""
     websites = {website["name"]: website for website in demo.get("/api/account/websites")["data"]}
-    assert list(websites) == ["Demo: Coffee shop", "Demo: Travel blog", "Demo: Habit app"]
+    assert list(websites) == ["Coffee shop", "Travel blog", "Habit app"]
     day = datetime.fromtimestamp(datetime.now(UTC).timestamp() - 179 * 86_400, UTC).date()
     shop, _, app = (f"/api/account/websites/{website['id']}" for website in websites.values())
     for base in (shop, app):
@@ -189,7 +191,23 @@ def test_the_pages_are_marked_as_a_demo(demo: Demo) -> None:
     website = demo.get("/api/account/websites")["data"][0]["id"]
     made = request(demo.url, "POST", f"/api/account/websites/{website}/share", cookie=demo.cookie)
     shared = request(demo.url, "GET", f"/api{made.json['data']['share']}")
-    assert (shared.json["data"]["demo"], shared.json["data"]["name"]) == (True, "Demo: Coffee shop")
+    assert (shared.json["data"]["demo"], shared.json["data"]["name"]) == (True, "Coffee shop")
+
+
+def test_visits_arrive_while_the_demo_is_served(demo: Demo, folder: Path) -> None:
+    """The first one begins at the start of the server, after the end of the file's traffic."""
+    websites = [website["id"] for website in demo.get("/api/account/websites")["data"]]
+    with contextlib.closing(sqlite3.connect(folder / "demo.db")) as connection:
+        ended = demo_until(connection)
+    assert ended
+
+    def arrived() -> list[dict[str, Any]]:
+        rows = [demo.get(f"/api/account/websites/{id}/events?limit=1")["data"] for id in websites]
+        return [row for newest in rows for row in newest if row["timestamp"] > ended]
+
+    until(arrived)
+    assert {row["type"] for row in arrived()} <= {"pageview", "screen_view", "event", "app_event"}
+    assert all(row["device"] for row in arrived())
 
 
 def test_the_demo_listens_on_loopback_only(demo: Demo) -> None:
