@@ -4,10 +4,11 @@ import { reportQuery, withKey } from "./view_state.js";
 import { failureNotice, openDialog } from "./dialog.js";
 import { fill, h, icon } from "./dom.js";
 import { get } from "./api.js";
-import { TYPES, fieldName, valueNode, valueText } from "./fields.js";
+import { fieldName, fixedValues, valueNode, valueText } from "./fields.js";
 import { OPERATORS, capital, filterValueText, splitKey } from "./filter_words.js";
 import { UNITS, barList } from "./bar_list.js";
 import { texts } from "./messages.js";
+import { nearest } from "./nearest.js";
 import { loadRegions } from "./regions.js";
 
 const t = await texts("dialogs");
@@ -29,8 +30,12 @@ const EVENTS_WITH_PROPERTIES = 3;
 export function openFilter(board, key) {
   const before = key ? splitKey(key) : { field: board.fields[0], sign: "" };
   const isProperty = before.field.startsWith(PROPERTY);
-  /** @type {{ values: string[], rows: BarRow[] }} */
-  const state = { values: board.view().filters.flatMap(([name, value]) => (name === key ? [value] : [])), rows: [] };
+  // `active`: the place of the highlighted suggestion, -1 without one.
+  /** @type {{ values: string[], rows: BarRow[], shown: BarRow[], active: number }} */
+  const state = {
+    values: board.view().filters.flatMap(([name, value]) => (name === key ? [value] : [])),
+    ...{ rows: [], shown: [], active: -1 },
+  };
 
   const field = h(
     "select",
@@ -46,7 +51,14 @@ export function openFilter(board, key) {
   const operator = h("select", { id: "filter-operator" });
   const text = h("input", {
     ...{ id: "filter-value", type: "text", autocomplete: "off", spellcheck: "false", autocapitalize: "none" },
+    ...{
+      role: "combobox",
+      "aria-autocomplete": "list",
+      "aria-expanded": "false",
+      "aria-controls": "filter-suggestions",
+    },
   });
+  const problem = h("p", { class: "field-error", role: "alert", hidden: true });
   const propertyField = h("div", { class: "field" }, labelOf(property, t("event_property")), property, names);
   const add = h(
     "button",
@@ -59,9 +71,10 @@ export function openFilter(board, key) {
     { class: "field" },
     labelOf(text, shared("value")),
     h("div", { class: "row" }, h("div", { class: "grow" }, text), add),
+    problem,
   );
   const chosen = h("ul", { class: "chips filter-values", "aria-label": t("chosen_values") });
-  const found = h("div", { class: "suggestions", "aria-live": "polite" });
+  const found = h("div", { class: "suggestions", id: "filter-suggestions", "aria-live": "polite" });
   const form = h(
     "form",
     { id: "filter-form" },
@@ -87,6 +100,7 @@ export function openFilter(board, key) {
   });
 
   const fieldNow = () => (field.value === PROPERTY ? PROPERTY + property.value.trim() : field.value);
+  const isFixed = () => field.value === "goal" || fixedValues(field.value) !== null;
   const isExact = () => operator.value === "" || operator.value === "!";
   const nameOf = (/** @type {string} */ value) => filterValueText(fieldNow(), value, board.saved().goals);
 
@@ -108,13 +122,8 @@ export function openFilter(board, key) {
     add.hidden = field.value === "goal";
     chosen.hidden = !state.values.length;
     fill(chosen, state.values.map(token));
-    const typed = text.value.trim().toLowerCase();
-    const hits = state.rows.filter(
-      (row) =>
-        (isExact() || row.value !== "") &&
-        (!typed || row.text.toLowerCase().includes(typed) || row.value.toLowerCase().includes(typed)),
-    );
-    const shown = hits.slice(0, SUGGESTED).map((row) => ({ ...row, pressed: state.values.includes(row.value) }));
+    problem.hidden = true;
+    state.shown = suggested().map((row) => ({ ...row, pressed: state.values.includes(row.value) }));
     const toggle = (/** @type {BarRow} */ { value }) => {
       const has = state.values.includes(value);
       const left = field.value === "goal" ? [] : state.values.filter((one) => one !== value);
@@ -122,8 +131,44 @@ export function openFilter(board, key) {
       text.value = "";
       redraw(value);
     };
-    const nothing = h("p", { class: "soft small-text" }, noValueWords(Boolean(state.rows.length)));
-    fill(found, shown.length ? barList(shown, { choose: toggle, unit: UNITS.visitors }) : nothing);
+    const nothing = h("p", { class: "soft small-text" }, noValueWords(Boolean(state.rows.length), isFixed()));
+    fill(found, state.shown.length ? barList(state.shown, { choose: toggle, unit: UNITS.visitors }) : nothing);
+    highlight(text.value.trim() && isExact() ? preferred() : -1);
+  }
+
+  /** Returns the rows that contain what is typed; of an open field also the text itself, as the last one. */
+  function suggested() {
+    const typed = text.value.trim();
+    const part = typed.toLowerCase();
+    const hits = state.rows.filter(
+      (row) =>
+        (isExact() || row.value !== "") &&
+        (!part || row.text.toLowerCase().includes(part) || row.value.toLowerCase().includes(part)),
+    );
+    const isOpen = isExact() && !isFixed() && hits.length && !hits.some((row) => isNamed(row, typed));
+    const literal = typed && isOpen ? [plainRow(typed, t("exactly", { value: typed }))] : [];
+    return [...hits.slice(0, SUGGESTED), ...literal];
+  }
+
+  /** Returns the place of the suggestion that Enter takes: the one that is called what is typed, or the first one. */
+  function preferred() {
+    const typed = text.value.trim();
+    const same = state.shown.findIndex(
+      (row) => isNamed(row, typed) && state.rows.some(({ value }) => value === row.value),
+    );
+    return same < 0 ? Math.min(0, state.shown.length - 1) : same;
+  }
+
+  function highlight(/** @type {number} */ active) {
+    state.active = active;
+    const buttons = [...found.querySelectorAll(".bar")];
+    for (const [place, button] of buttons.entries()) {
+      button.id = `filter-suggestion-${place}`;
+      button.classList.toggle("active", place === active);
+    }
+    text.setAttribute("aria-expanded", String(buttons.length > 0));
+    if (active < 0) text.removeAttribute("aria-activedescendant");
+    else text.setAttribute("aria-activedescendant", `filter-suggestion-${active}`);
   }
 
   /** Draws again after a value was chosen; the focus stays on it. */
@@ -157,20 +202,30 @@ export function openFilter(board, key) {
   }
 
   /**
-   * Adds what is typed to the values; a name (Germany) stands for its code (DE), which the suggestions contain. Resolves to
-   * whether the dialog is still open.
+   * Adds the highlighted suggestion to the values, or what is typed. Resolves to whether that is a value and the dialog is
+   * still open.
    */
   async function more() {
     if (isExact()) await reading;
     if (!dialog.element.open) return false;
     const typed = text.value.trim();
-    const named = state.rows.find((row) => row.value === typed) || state.rows.find((row) => isNamed(row, typed));
-    const value = isExact() && named ? named.value : typed;
-    if (typed && !state.values.includes(value)) state.values = [...state.values, value];
+    const taken = isExact() ? state.shown[state.active] : undefined;
+    if (typed && !taken && isFixed()) return refuse(typed);
+    const value = taken ? taken.value : typed;
+    if ((typed || taken) && !state.values.includes(value)) state.values = [...state.values, value];
     text.value = "";
     show();
     text.focus();
     return true;
+  }
+
+  /** Says that a field cannot have a value, and which one is the nearest. */
+  function refuse(/** @type {string} */ typed) {
+    const known = state.rows.filter((row) => row.value !== "").map((row) => row.text);
+    fill(problem, t("no_such_value", { value: typed, nearest: nearest(typed, known) }));
+    problem.hidden = false;
+    text.focus();
+    return false;
   }
 
   // Resolves when the suggestions of the field are there, or have failed.
@@ -208,10 +263,17 @@ export function openFilter(board, key) {
     show();
   });
   text.addEventListener("input", show);
+  text.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || !isExact() || !state.shown.length) return;
+    event.preventDefault();
+    const start = state.active < 0 && step < 0 ? 0 : state.active;
+    highlight((start + step + state.shown.length) % state.shown.length);
+  });
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (fieldNow() === PROPERTY) return property.focus();
-    if (text.value.trim() && !(await more())) return;
+    if ((text.value.trim() || state.active >= 0) && !(await more())) return;
     if (!state.values.length) return text.focus();
     dialog.close();
     board.go(changed(board.view(), key, fieldNow() + operator.value, state.values));
@@ -237,9 +299,11 @@ function changed(view, from, to, values) {
 
 /**
  * @param {boolean} hasValues
+ * @param {boolean} isFixed  whether the field has no other values
  */
-function noValueWords(hasValues) {
-  return hasValues ? shared("no_matching_value") : t("no_values");
+function noValueWords(hasValues, isFixed) {
+  if (!hasValues) return t("no_values");
+  return isFixed ? t("no_value_is_called_so") : shared("no_matching_value");
 }
 
 /**
@@ -263,7 +327,7 @@ function labelOf(control, words) {
  * @param {string} typed
  */
 function isNamed(row, typed) {
-  return row.text.toLowerCase() === typed.toLowerCase();
+  return row.value === typed || row.text.toLowerCase() === typed.toLowerCase();
 }
 
 /**
@@ -276,7 +340,8 @@ function isNamed(row, typed) {
  */
 async function suggestions(field, board) {
   if (field === "type") {
-    return { rows: ["pageview", "screen_view", "event", "app_event"].map((value) => plainRow(value, TYPES[value])) };
+    const rows = ["pageview", "screen_view", "event", "app_event"];
+    return { rows: rows.map((value) => plainRow(value, valueText(field, value))) };
   }
   if (field === "goal") {
     await board.loadSaved();
@@ -295,13 +360,15 @@ async function suggestions(field, board) {
   const { unset } = answer.meta;
   const data = unset?.visitors ? [...answer.data, { value: "", ...unset }] : answer.data;
   const most = Math.max(1, ...answer.data.map((/** @type {TopRow} */ row) => row.visitors));
-  return {
-    rows: data.map((/** @type {TopRow} */ row) => ({
-      ...row,
-      ...{ count: row.visitors, share: null, bar: row.value === "" ? 0 : row.visitors / most },
-      ...{ key: row.value, label: valueNode(field, row.value), text: valueText(field, row.value) },
-    })),
-  };
+  const rows = data.map((/** @type {TopRow} */ row) => ({
+    ...row,
+    ...{ count: row.visitors, share: null, bar: row.value === "" ? 0 : row.visitors / most },
+    ...{ key: row.value, label: valueNode(field, row.value), text: valueText(field, row.value) },
+  }));
+  const counted = new Set(rows.map((/** @type {BarRow} */ row) => row.value));
+  // Other values that the field can have: a filter by one of them is no mistake.
+  const others = (fixedValues(field) || []).filter((value) => !counted.has(value));
+  return { rows: [...rows, ...others.map((value) => plainRow(value, valueText(field, value)))] };
 }
 
 /**

@@ -131,6 +131,85 @@ def test_a_value_that_is_typed_before_the_suggestions_arrive_is_found_among_them
     assert filters_of(page) == [("filter_browser", "Firefox")]
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_highlighted_suggestion_is_taken_by_keyboard(site: SampleServer, open_page: OpenPage, scheme: str) -> None:
+    """Enter never applies a part of a value."""
+    page = opened(site, open_page, viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    page.get_by_role("button", name="Filter", exact=True).press("Enter")
+    dialog = page.get_by_role("dialog")
+    value = dialog.get_by_role("combobox", name="Value", exact=True)
+    dialog.get_by_label("Field").select_option("pathname")
+    expect(dialog.locator(".suggestions .bar")).not_to_have_count(0)
+    second = dialog.locator(".suggestions .bar").nth(1).get_attribute("data-key")
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp"):
+        value.press(key)
+    expect(dialog.locator(".suggestions .bar.active")).to_have_attribute("data-key", str(second))
+    active = value.get_attribute("aria-activedescendant")
+    expect(dialog.locator(f"#{active}")).to_have_attribute("data-key", str(second))
+    value.press("Enter")
+    expect(page.locator("dialog")).to_have_count(0)
+    assert filters_of(page) == [("filter_pathname", second)]
+
+    page.keyboard.press("f")
+    dialog.get_by_label("Field").select_option("country")
+    expect(dialog.locator(".suggestions .bar")).not_to_have_count(0)
+    value.press_sequentially("germ")
+    expect(dialog.locator(".suggestions .bar.active")).to_contain_text("Germany")
+    assert violations(page) == []
+    value.press("Enter")
+    expect(page.locator("dialog")).to_have_count(0)
+    assert filters_of(page) == [("filter_pathname", second), ("filter_country", "DE")]
+
+
+def test_a_text_that_begins_values_can_be_chosen_exactly(site: SampleServer, open_page: OpenPage) -> None:
+    page = opened(site, open_page)
+    page.keyboard.press("f")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Field").select_option("pathname")
+    dialog.get_by_role("combobox", name="Value", exact=True).fill("/pric")
+    expect(dialog.locator(".suggestions .bar.active")).to_contain_text("/pricing")
+    dialog.get_by_role("button", name="Exactly “/pric”").click()
+    dialog.get_by_role("button", name="Add filter").click()
+    expect(page.locator("dialog")).to_have_count(0)
+    assert filters_of(page) == [("filter_pathname", "/pric")]
+
+
+@pytest.mark.parametrize(
+    ("locale", "field", "typed", "words"),
+    [
+        ("en-GB", "country", "Germoney", "There is no value called “Germoney”. The nearest is “Germany”."),
+        ("de-DE", "country", "Germoney", "Einen Wert „Germoney“ gibt es hier nicht."),
+        ("fr-FR", "device", "desktpo", "Il n’y a pas de valeur « desktpo »."),
+        ("es-ES", "channel", "Direcctt", "No hay ningún valor «Direcctt»."),
+    ],
+)
+def test_a_value_that_a_field_cannot_have_is_not_applied(
+    site: SampleServer, open_page: OpenPage, locale: str, field: str, typed: str, words: str
+) -> None:
+    page = opened(site, open_page, locale=locale)
+    page.keyboard.press("f")
+    dialog = page.get_by_role("dialog")
+    dialog.locator("#filter-field").select_option(field)
+    dialog.locator("#filter-value").fill(typed)
+    dialog.locator("#filter-value").press("Enter")
+    expect(dialog.get_by_role("alert")).to_contain_text(words)
+    assert violations(page) == []
+    dialog.locator("button[type=submit]").click()
+    expect(dialog.get_by_role("alert")).to_contain_text(words)
+    assert filters_of(page) == []
+
+
+def test_a_country_without_visitors_can_be_chosen(site: SampleServer, open_page: OpenPage) -> None:
+    page = opened(site, open_page)
+    page.keyboard.press("f")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Field").select_option("country")
+    dialog.get_by_role("combobox", name="Value", exact=True).fill("iceland")
+    dialog.get_by_role("combobox", name="Value", exact=True).press("Enter")
+    expect(page.locator("dialog")).to_have_count(0)
+    assert filters_of(page) == [("filter_country", "IS")]
+
+
 def release(page: Any, pattern: Any, held: list[Any]) -> None:
     """Let requests continue that were held back, once there is one."""
     # Playwright receives requests only while a command runs.
