@@ -27,6 +27,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tally.clock import Clock
+from tally.columns import column_days, deleted_rows, measurement_days
+from tally.columns.statements import EXPERIMENTS, TRAFFIC, WEB_VITALS
 from tally.engine.values import Goal
 from tally.events.dimensions import field_number
 from tally.maintenance import deletion, retention
@@ -36,17 +38,13 @@ from tally.rollups import (
     goal_days,
     heatmaps,
     imported_sums,
-    packed_days,
-    packed_measurements,
     rollup_state,
     totals,
-    unpacked_days,
 )
 from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import snapshot, transaction
 from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace
-from tally.storage.sql.day_columns import EXPERIMENTS, TRAFFIC, WEB_VITALS
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
@@ -205,20 +203,20 @@ class RollupBuilder:
 
     async def pack(self, website: int, now: Now) -> bool:
         """Pack the events of one day by column: of a final one, then of one that is over."""
-        found = None if website in self._all_packed else await self._write(packed_days.next_day, website)
+        found = None if website in self._all_packed else await self._write(column_days.next_day, website)
         is_open = found is None
         if is_open:
             self._all_packed.add(website)
             is_time = time.monotonic() >= self._pack_again_s
-            found = await self._write(packed_days.next_open_day, website, is_changed=is_time)
+            found = await self._write(column_days.next_open_day, website, is_changed=is_time)
         if found is None:
             return False
         day, version = found
         # A day of an earlier layout is packed from its rows.
-        await self._write(unpacked_days.reopen, website, [day], (TRAFFIC,))
+        await self._write(deleted_rows.reopen, website, [day], (TRAFFIC,))
         begun_s = time.monotonic()
         packed = await self._read(_packed, website, day, is_final=not is_open)
-        await self._write(packed_days.store, website, day, version, packed, is_final=not is_open)
+        await self._write(column_days.store, website, day, version, packed, is_final=not is_open)
         self._rows_deleted.discard(website)
         if is_open:
             ended_s = time.monotonic()
@@ -229,12 +227,12 @@ class RollupBuilder:
         """Delete the rows of one final day of which the columns hold all."""
         if website in self._rows_deleted:
             return False
-        day = await self._write(unpacked_days.next_day, website)
+        day = await self._write(deleted_rows.next_day, website)
         if day is None:
             self._rows_deleted.add(website)
             return False
-        version = await self._read(unpacked_days.compared_version, website, day)
-        await self._write(unpacked_days.delete_rows, website, day, version)
+        version = await self._read(deleted_rows.compared_version, website, day)
+        await self._write(deleted_rows.delete_rows, website, day, version)
         return True
 
     async def pack_measurements(self, website: int, now: Now) -> bool:
@@ -245,13 +243,13 @@ class RollupBuilder:
             # Another final day gives more to pack, and so do an import and its undo.
             if known_end != end or (before == 0 and time.monotonic() >= again_s):
                 before = end
-            day = await self._read(packed_measurements.next_day, website, source, before) if before else None
+            day = await self._read(measurement_days.next_day, website, source, before) if before else None
             if before:
                 self._measurements[website, source] = end, day or 0, time.monotonic() + _SEARCH_AGAIN_S
             if day is not None:
                 packed = await self._read(_packed_measurements, website, source, day)
                 if packed is not None:
-                    await self._write(packed_measurements.store, website, source, day, packed)
+                    await self._write(measurement_days.store, website, source, day, packed)
                 return True
         return False
 
@@ -355,11 +353,11 @@ _KINDS: tuple[tuple[str, Step], ...] = (
 _DELETING = (RollupBuilder.delete_rows, RollupBuilder.retention)
 
 
-def _packed(connection: sqlite3.Connection, website: int, day: int, *, is_final: bool) -> packed_days.Packed:
+def _packed(connection: sqlite3.Connection, website: int, day: int, *, is_final: bool) -> column_days.ColumnsOfDay:
     # numpy is imported with the first day that is packed.
-    from tally.rollups.day_packing import pack_day
+    from tally.columns.write import columns_of_day
 
-    return pack_day(connection, website, day, is_final=is_final)
+    return columns_of_day(connection, website, day, is_final=is_final)
 
 
 def _chunks(
@@ -373,9 +371,9 @@ def _chunks(
 
 def _packed_measurements(
     connection: sqlite3.Connection, website: int, source: int, day: int
-) -> packed_measurements.PackedRows | None:
+) -> measurement_days.MeasurementColumns | None:
     # numpy is imported with the first day that is packed.
-    from tally.rollups.measurement_packing import pack
+    from tally.columns.measurements import pack
 
     return pack(connection, website, source, day)
 

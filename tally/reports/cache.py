@@ -89,7 +89,7 @@ class ResultCache(Cache["array[int]"]):
     """The cached results.
 
     kept_days: the OpenDay of each day that is not packed yet (tally/reports/open_days.py), and the Columns of packed
-    days of which queries read a part (tally/reports/packed_days.py); of web vitals see tally/reports/vital_values.py.
+    days of which queries read a part (tally/reports/day_columns.py); of web vitals see tally/reports/vital_values.py.
     """
 
     def __init__(self, most_bytes: int = MAX_BYTES) -> None:

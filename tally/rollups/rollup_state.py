@@ -30,9 +30,9 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from tally.columns import deleted_rows
+from tally.columns.statements import TRAFFIC
 from tally.events.validation import AHEAD_MS, OLDEST_MS
-from tally.rollups import unpacked_days
-from tally.storage.sql.day_columns import TRAFFIC
 from tally.timestamps import DAY_MS
 
 STALE, OPEN, FINAL, KEPT, IMPORTED = range(5)
@@ -94,7 +94,7 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
     They are counted again from their rows, which are put back where only columns are left.
     """
     days = [*days]
-    unpacked_days.reopen(connection, website, days, (TRAFFIC,))
+    deleted_rows.reopen(connection, website, days, (TRAFFIC,))
     for day in days:
         connection.execute(
             "/* rollup_state.stale */ insert into rollup_state"

@@ -19,14 +19,14 @@ from tally.accounts.accounts import find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import all_websites
 from tally.clock import Clock
+from tally.columns import deleted_rows, statements
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.maintenance import retention, rollup_builder
-from tally.rollups import rollup_state, unpacked_days, value_blocks
+from tally.rollups import rollup_state, value_blocks
 from tally.rollups.rollup_state import BLOCK_LEVEL
 from tally.storage.database import open_database, transaction
 from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace
-from tally.storage.sql import day_columns
 from tally.timeranges import Range, buckets
 from tests.support.app import ManualClock
 from tests.support.process import Serve, Server, until
@@ -255,9 +255,9 @@ MAX_ROWS = {
     # tally/rollups/goal_days.py: no goal is saved here
     "delete_others": ROWS_PER_STEP,
     # Each column is deleted and written, with a row for the day.
-    "store": 2 * len(day_columns.COLUMNS) + 1,
-    # tally/rollups/unpacked_days.py: a day's rows in one transaction, those of MAX_EVENTS events at most
-    "delete_rows": 2 * unpacked_days.MAX_EVENTS + 1,
+    "store": 2 * len(statements.COLUMNS) + 1,
+    # tally/columns/deleted_rows.py: a day's rows in one transaction, those of MAX_EVENTS events at most
+    "delete_rows": 2 * deleted_rows.MAX_EVENTS + 1,
     "reopen": 0,
 }
 

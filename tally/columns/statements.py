@@ -31,9 +31,9 @@ NUMBERS = ("offset_ms", "start_ms", "duration_ms", "pageviews", "events", "is_fi
 """Columns without labels. offset_ms: of an event from the start of its visit; start_ms: of a visit from the start of
 the day; is_first: 1 for the first visit of each visitor. All but the first have a number for each visit."""
 OF_ROWS = ("visit", "entry_after_ms", "exit_before_ms", "acquired_after_ms", "visitor", "first_id", "id_step")
-"""Columns that only rows are made from (tally/rollups/unpacked_days.py). visitor: for each visitor its
+"""Columns that only rows are made from (tally/columns/deleted_rows.py). visitor: for each visitor its
 number without the time at its beginning, which is mostly the start_ms of its first visit (`begins_of_visitors` in
-tally/storage/day_columns.py); first_id: of the events by (ts, place in the columns) the first one's id; id_step: for
+tally/columns/format.py); first_id: of the events by (ts, place in the columns) the first one's id; id_step: for
 each of these, its id minus that of the one before (`ids_of`)."""
 COLUMNS = {
     **{name: number for number, name in enumerate(FIELDS)},
@@ -57,7 +57,7 @@ def number_of(source: int, name: str) -> int:
     return _OF_SOURCE * source + COLUMNS[name]
 
 
-# Increased with each change of how columns are computed or encoded (tally/storage/day_columns.py).
+# Increased with each change of how columns are computed or encoded (tally/columns/format.py).
 _ENCODING = 4
 _QUARTERS = DAY_MS // QUARTER_MS
 # Rows of event_data that are read as one text.
