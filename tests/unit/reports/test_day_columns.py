@@ -236,7 +236,7 @@ def test_lists_of_several_fields_are_counted_together(harness: RollupHarness) ->
     def lists(fields: Sequence[tuple[str, ...]], name: str) -> list[Top]:
         """Return the lists, with nothing cached before."""
         cache = ResultCache()
-        harness.reader.set_trace_callback(lambda sql: reads.update([name] if "/* day_columns.read */" in sql else []))
+        harness.reader.set_trace_callback(lambda sql: reads.update([name] if "/* statements.read */" in sql else []))
         with snapshot(harness.reader):
             queries = [[TopQuery(field, 10) for field in some] for some in fields]
             found = [one for some in queries for one in top(harness.reader, scope, some, cache)]
@@ -256,7 +256,7 @@ def test_a_filter_is_decided_once_for_all_queries(harness: RollupHarness) -> Non
     asked_of = {f"field = {COLUMNS[name]} ": name for name in ("browser", "os", "country")}
     harness.reader.set_trace_callback(
         lambda sql: reads.update(
-            name for text, name in asked_of.items() if "/* day_columns.read */" in sql and text in sql
+            name for text, name in asked_of.items() if "/* statements.read */" in sql and text in sql
         )
     )
     with snapshot(harness.reader):

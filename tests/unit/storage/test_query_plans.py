@@ -120,7 +120,7 @@ GROWING = {
 # connection, and the count of a website's events by quarters.
 FULL_SCANS = {
     *("deletion.rows", "deletion.used", "deletion.kept_values", "deletion.labels", "deletion.marks"),
-    "day_columns.labels_of",
+    "statements.labels_of",
     "traffic.total",
     # On a restored file, before a server uses it.
     "import_records.forget",
