@@ -461,7 +461,7 @@ create table goal_day (
   primary key (website, saved_goal, field, day, value)
 ) strict, without rowid;
 
--- Packed days: traffic events and visits of past days by column (tally/columns/column_days.py), and web vitals and
+-- Stored days: traffic events and visits of past days by column (tally/columns/column_days.py), and web vitals and
 -- experiment events (tally/columns/measurement_days.py). Those of final days have no rows in their tables any more
 -- (tally/columns/deleted_rows.py), but for very large days; measurements that arrive later have, until they are
 -- packed too.
@@ -481,7 +481,7 @@ create table packed_day (
   primary key (website, source, day)
 ) strict, without rowid;
 
--- The columns of packed days, encoded by `encoded` in tally/columns/format.py. field: a number of COLUMNS in
+-- The columns of stored days, encoded by `encoded` in tally/columns/format.py. field: a number of COLUMNS in
 -- tally/columns/statements.py plus 200 times the source; of dimensions and event_name as in rollup. With rowids:
 -- SQLite stores what exceeds 4 KB of a row in pages of its own, in a table without them what exceeds 1 KB.
 create table day_column (

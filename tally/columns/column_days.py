@@ -33,7 +33,7 @@ MAX_EVENTS = 200_000
 """Rows of larger days are kept: deleting takes 0.6 µs an event, during which a collect request waits for the writer."""
 NO_COLUMNS = ColumnsOfDay(0, 0, {}, None)
 DELETED, PRESENT, NEEDED = range(3)
-"""The rows of a packed day: deleted, still there, or not to be deleted, because the columns do not hold all of them."""
+"""The rows of a stored day: deleted, still there, or not to be deleted, because the columns do not hold all of them."""
 # The index of unfinished days needs both terms on the state.
 _IS_OVER = "state < 2 and state = 1 and is_over"
 

@@ -1,4 +1,4 @@
-"""Rows of packed days: deleted once the columns hold all of them, shown to statements that read rows, and put back.
+"""Rows of stored days: deleted once the columns hold all of them, shown to statements that read rows, and put back.
 
 A final day is stored by column (tally/columns/column_days.py). Of measurements the rows are deleted at once
 (tally/columns/measurement_days.py). Of traffic `compared_version` makes every value of its rows in the
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
     from tally.columns.format import Array
 
 ALL = tuple(range(len(TABLES)))
-"""Every source of packed days."""
+"""Every source of stored days."""
 _TABLES = (*TABLES, "visit", "event_data_part")
 _PART = ("number", "text")
 
 
 def last_id(connection: sqlite3.Connection, website: int, source: int, day: int) -> int:
-    """Return the greatest id of the events of a packed day."""
+    """Return the greatest id of the events of a stored day."""
     return int(_column(connection, website, source, day, "id").max())
 
 
 def last_ms(connection: sqlite3.Connection, website: int, source: int, day: int) -> int:
-    """Return the time of the newest event of a packed day."""
+    """Return the time of the newest event of a stored day."""
     return int(_column(connection, website, source, day, "ts").max())
 
 
 def has_ids_in(connection: sqlite3.Connection, website: int, day: int, pieces: Sequence[tuple[int, int]]) -> bool:
-    """Return whether the ids of all traffic of a packed day are in pieces (first, end), which are in order."""
+    """Return whether the ids of all traffic of a stored day are in pieces (first, end), which are in order."""
     ids = sorted(_column(connection, website, TRAFFIC, day, "id").tolist())
     at = 0
     for id in ids:
@@ -61,14 +61,14 @@ def has_ids_in(connection: sqlite3.Connection, website: int, day: int, pieces: S
 
 
 def _column(connection: sqlite3.Connection, website: int, source: int, day: int, name: str) -> "Array":
-    """Return a column with numbers of the table that has the events of a packed day."""
+    """Return a column with numbers of the table that has the events of a stored day."""
     # numpy is imported with the first day that is read.
-    from tally.columns.measurements import unpacked
+    from tally.columns.measurements import stored_rows
     from tally.columns.rows import StoredDay
 
     if source == TRAFFIC:
         return StoredDay(connection, website, day).event(name)
-    return unpacked(connection, website, source, day).column(name)
+    return stored_rows(connection, website, source, day).column(name)
 
 
 # --- deleting rows
@@ -222,7 +222,7 @@ def show(connection: sqlite3.Connection, website: int, days: Collection[int], so
 
 
 def hide(connection: sqlite3.Connection) -> None:
-    """Let statements see the rows of no packed day again, to free the space of those that were shown."""
+    """Let statements see the rows of no stored day again, to free the space of those that were shown."""
     with _views(connection):
         for table in ("day", *_TABLES):
             connection.execute(f"/* deleted_rows.hide */ delete from temp.unpacked_{table}")
@@ -250,7 +250,7 @@ def _views(connection: sqlite3.Connection) -> Iterator[None]:
 def temporary(connection: sqlite3.Connection) -> Iterator[None]:
     """Let the block create temporary tables in a read transaction, whose end takes them away, and write into them."""
     if not connection.in_transaction:
-        raise ValueError("rows of packed days are shown in a read transaction only: its end takes them away")
+        raise ValueError("rows of stored days are shown in a read transaction only: its end takes them away")
     (is_reader,) = connection.execute("pragma query_only").fetchone()
     connection.execute("pragma query_only = off")
     try:
@@ -280,7 +280,7 @@ def _create(connection: sqlite3.Connection) -> None:
 def _insert(
     connection: sqlite3.Connection, prefix: str, website: int, source: int, day: int, which: "Array | None" = None
 ) -> None:
-    """Write the rows of a packed day, or of some of its events, into tables."""
+    """Write the rows of a stored day, or of some of its events, into tables."""
     from tally.columns import measurements, rows
 
     if source == TRAFFIC:

@@ -53,7 +53,7 @@ def next_day(connection: sqlite3.Connection, website: int, source: int, end: int
 
 
 def days(connection: sqlite3.Connection, website: int, source: int, first: int, last: int) -> list[tuple[int, int]]:
-    """Return the packed days from `first` to `last` and their events, in order."""
+    """Return the stored days from `first` to `last` and their events, in order."""
     return [row[:2] for row in versions(connection, website, source, first, last)]
 
 

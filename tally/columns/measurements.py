@@ -71,16 +71,16 @@ class StoredRows:
         return found
 
 
-def unpacked(connection: sqlite3.Connection, website: int, source: int, day: int) -> StoredRows:
-    """Return the rows of a packed day. Raises sqlite3.DatabaseError where its columns are damaged."""
+def stored_rows(connection: sqlite3.Connection, website: int, source: int, day: int) -> StoredRows:
+    """Return the rows of a stored day. Raises sqlite3.DatabaseError where its columns are damaged."""
     return StoredRows(website, day, stored_columns(connection, website, source, day))
 
 
 def rows_of(
     connection: sqlite3.Connection, website: int, source: int, day: int, which: Array | None = None
 ) -> Iterator[Rows]:
-    """Yield the rows of a packed day, from its columns. `which`: only those at these places."""
-    own, table = unpacked(connection, website, source, day), TABLES[source]
+    """Yield the rows of a stored day, from its columns. `which`: only those at these places."""
+    own, table = stored_rows(connection, website, source, day), TABLES[source]
     columns = [own.stored(name) for name in COLUMNS[table]]
     for some in tuples(columns if which is None else [column[which] for column in columns]):
         yield table, some
@@ -92,7 +92,7 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
     or are damaged. Takes 10 µs an event."""
     before = stored_checksum(connection, website, source, day)
     try:
-        own = None if before is None else unpacked(connection, website, source, day)
+        own = None if before is None else stored_rows(connection, website, source, day)
     except sqlite3.DatabaseError as failure:
         if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
             raise

@@ -1,4 +1,4 @@
-"""Columns of several packed days, joined: what reports count in.
+"""Columns of several stored days, joined: what reports count in.
 
 The days of a query are read in batches of MAX_EVENTS events. A batch has its own numbers for the values of each field:
 the codes of a day follow those of the day before, so that the same value of two days has two codes. Traffic:
@@ -25,7 +25,7 @@ MAX_DATA = 4_000_000
 
 
 class Day(NamedTuple):
-    """A packed day, or a part of one: the part is [from_ms, to_ms).
+    """A stored day, or a part of one: the part is [from_ms, to_ms).
 
     data_length: the characters of event_data that are to be read. version: the version with which it was packed; None
     for a day in memory, whose columns change without it.
@@ -55,7 +55,7 @@ class Columns(dict[str, Column]):
 
 
 class JoinedColumns:
-    """The columns of some packed days, joined.
+    """The columns of some stored days, joined.
 
     columns: those that are known, to which it adds what it reads.
     """
@@ -80,7 +80,7 @@ class JoinedColumns:
         """Return a column of each day."""
         contents = self._contents(name)
         if len(contents) != len(self.days):
-            raise ValueError(f"{len(contents)} of {len(self.days)} packed days have the column {name}")
+            raise ValueError(f"{len(contents)} of {len(self.days)} stored days have the column {name}")
         return decoded_days(contents)
 
     def _contents(self, name: str) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""Make the rows of a packed day from its columns: the inverse of tally/columns/write.py.
+"""Make the rows of a stored day from its columns: the inverse of tally/columns/write.py.
 
 Ids and visitors are stored as differences, times as offsets from the start of the visit or the day; all other columns
 are labels or numbers as in the rows. The parts of long event_data are cut again (tally/storage/event_data.py).
@@ -31,7 +31,7 @@ Rows = tuple[str, list[tuple[Any, ...]]]
 
 
 def stored_columns(connection: sqlite3.Connection, website: int, source: int, day: int) -> dict[str, bytes]:
-    """Return the columns of a packed day.
+    """Return the columns of a stored day.
 
     Raises sqlite3.DatabaseError, as of a damaged file, where they are not those that were packed.
     """
@@ -42,7 +42,7 @@ def stored_columns(connection: sqlite3.Connection, website: int, source: int, da
 
 
 class StoredDay:
-    """The traffic of a packed day from its columns. Dimensions that are newer than the columns are unset."""
+    """The traffic of a stored day from its columns. Dimensions that are newer than the columns are unset."""
 
     def __init__(self, connection: sqlite3.Connection, website: int, day: int) -> None:
         self._website, self._day = website, day
@@ -124,13 +124,13 @@ class StoredDay:
 
 def _values(column: Column | None) -> Array:
     if column is None:
-        raise ValueError("a packed day lacks a column")
+        raise ValueError("a stored day lacks a column")
     values: Array = column.codes if column.values is None else column.values[column.codes]
     return values
 
 
 def rows_of(connection: sqlite3.Connection, website: int, day: int, which: Array | None = None) -> Iterator[Rows]:
-    """Yield the traffic of a packed day as rows, from its columns. `which`: only these events, by place, and their
+    """Yield the traffic of a stored day as rows, from its columns. `which`: only these events, by place, and their
     visits."""
     own = StoredDay(connection, website, day)
     order, visits = own.order, np.arange(own.visits)

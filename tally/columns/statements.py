@@ -1,6 +1,6 @@
-"""SQL of packed days: the columns of a day, from its rows and in table day_column.
+"""SQL of stored days: the columns of a day, from its rows and in table day_column.
 
-The rows of traffic on a packed day are sorted by (visitor, visit, ts, id), so that the events of a visit, and the
+The rows of traffic on a stored day are sorted by (visitor, visit, ts, id), so that the events of a visit, and the
 visits of a visitor, lie together. A column has a number for each event or, where all events of each visit agree, as in
 nearly all dimensions, one for each visit: a third of the numbers.
 
@@ -63,7 +63,7 @@ _QUARTERS = DAY_MS // QUARTER_MS
 # Rows of event_data that are read as one text.
 _ROWS = 1_000
 LAYOUT = crc32(repr((_ENCODING, sorted(COLUMNS.items()))).encode())
-"""Stored with each packed day: traffic of another layout, such as one without a new dimension, is packed again. Of
+"""Stored with each stored day: traffic of another layout, such as one without a new dimension, is packed again. Of
 measurements a dimension without a column is unset."""
 OF_VISITS = frozenset((*VISIT_FIELDS, *NUMBERS[1:]))
 """The columns that always have a number for each visit."""
@@ -217,7 +217,7 @@ def values(website: int, day: int) -> Query:
 
 
 def labels_of(website: int, source: int, name: str) -> Query:
-    """The column of each packed day."""
+    """The column of each stored day."""
     return (
         "/* statements.labels_of */ select content from day_column where website = ? and field = ?",
         [website, number_of(source, name)],

@@ -173,6 +173,6 @@ def arrays(connection: sqlite3.Connection, query: Query) -> list[Array]:
 
 
 def is_correct(connection: sqlite3.Connection, website: int, day: int) -> bool:
-    """Return whether the columns of a packed day are those of its rows."""
+    """Return whether the columns of a stored day are those of its rows."""
     found = sql.stored(connection, website, sql.TRAFFIC, day)
     return found == columns_of_day(connection, website, day, is_final="event_data" in found).columns

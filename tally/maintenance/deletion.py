@@ -92,7 +92,7 @@ _IN_COLUMNS = tuple(
     )
     for name in (*FIELDS, *more)
 )
-"""The columns of packed days; entry and exit pages of a day are paths of it."""
+"""The columns of stored days; entry and exit pages of a day are paths of it."""
 _KEPT_VALUES = (
     "/* deletion.kept_values */ select content, field, first_value from rollup_block where website = ? and level = 0"
 )

@@ -6,7 +6,7 @@ reports use only these and its totals; then its rows are deleted, some at a time
 After a crash the next step continues.
 
 Kept are totals by quarter of an hour, values of fields and entry and exit pages by whole UTC days, conversions of goals
-and heatmap bins. Deleted are the rows of _TABLES and the columns of packed days; each transaction that deletes web
+and heatmap bins. Deleted are the rows of _TABLES and the columns of stored days; each transaction that deletes web
 vitals adds them to histograms (tally/rollups/vitals_histogram.py).
 """
 
@@ -159,12 +159,12 @@ def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
 
 
 def _keep_vitals(connection: sqlite3.Connection, website: int, day: int) -> None:
-    """Add the events of a packed day to its histograms, unless its columns are damaged."""
-    from tally.columns.measurements import unpacked
+    """Add the events of a stored day to its histograms, unless its columns are damaged."""
+    from tally.columns.measurements import stored_rows
     from tally.rollups import vitals_histogram
 
     try:
-        columns = unpacked(connection, website, WEB_VITALS, day)
+        columns = stored_rows(connection, website, WEB_VITALS, day)
     except sqlite3.DatabaseError as failure:
         if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
             raise

@@ -98,7 +98,7 @@ class RollupBuilder:
         self._keep_days, self._is_busy, self._rest, self._changed = keep_days, is_busy, rest, changed
         # Websites whose blocks are all built; they are checked again once another day is final.
         self._blocks_built: set[int] = set()
-        self._all_packed: set[int] = set()
+        self._all_stored: set[int] = set()
         # Websites none of whose rows can be deleted, as found since another day was packed or became final.
         self._rows_deleted: set[int] = set()
         self._pack_again_s = 0.0
@@ -121,7 +121,7 @@ class RollupBuilder:
         now = Now(self._clock.wall_ms(), self._clock.deletion_time_ms())
         websites = await self._write(_websites)
         self._blocks_built.intersection_update(websites)
-        self._all_packed.intersection_update(websites)
+        self._all_stored.intersection_update(websites)
         self._rows_deleted.intersection_update(websites)
         turns = [Turn(kind, one, partial(self._step, step, one, now)) for kind, step in _KINDS for one in websites]
         return [*turns, Turn("free pages", 0, self._free_pages)]
@@ -158,7 +158,7 @@ class RollupBuilder:
 
     def _recheck_blocks(self, website: int) -> None:
         self._blocks_built.discard(website)
-        self._all_packed.discard(website)
+        self._all_stored.discard(website)
         self._rows_deleted.discard(website)
         self._goals_built.pop(website, None)
 
@@ -201,12 +201,12 @@ class RollupBuilder:
         await self._write(rollup_state.finish, website, TRAFFIC, level, block)
         return True
 
-    async def pack(self, website: int, now: Now) -> bool:
-        """Pack the events of one day by column: of a final one, then of one that is over."""
-        found = None if website in self._all_packed else await self._write(column_days.next_day, website)
+    async def write_columns(self, website: int, now: Now) -> bool:
+        """Store the events of one day by column: of a final one, then of one that is over."""
+        found = None if website in self._all_stored else await self._write(column_days.next_day, website)
         is_open = found is None
         if is_open:
-            self._all_packed.add(website)
+            self._all_stored.add(website)
             is_time = time.monotonic() >= self._pack_again_s
             found = await self._write(column_days.next_open_day, website, is_changed=is_time)
         if found is None:
@@ -215,7 +215,7 @@ class RollupBuilder:
         # A day of an earlier layout is packed from its rows.
         await self._write(deleted_rows.reopen, website, [day], (TRAFFIC,))
         begun_s = time.monotonic()
-        packed = await self._read(_packed, website, day, is_final=not is_open)
+        packed = await self._read(_columns_of_day, website, day, is_final=not is_open)
         await self._write(column_days.store, website, day, version, packed, is_final=not is_open)
         self._rows_deleted.discard(website)
         if is_open:
@@ -235,8 +235,8 @@ class RollupBuilder:
         await self._write(deleted_rows.delete_rows, website, day, version)
         return True
 
-    async def pack_measurements(self, website: int, now: Now) -> bool:
-        """Pack the web vitals or the experiment events of one final day by column."""
+    async def write_measurements(self, website: int, now: Now) -> bool:
+        """Store the web vitals or the experiment events of one final day by column."""
         end = rollup_state.first_not_final(now.deletion_time_ms)
         for source in (WEB_VITALS, EXPERIMENTS):
             known_end, before, again_s = self._measurements.get((website, source), (0, 0, 0.0))
@@ -247,7 +247,7 @@ class RollupBuilder:
             if before:
                 self._measurements[website, source] = end, day or 0, time.monotonic() + _SEARCH_AGAIN_S
             if day is not None:
-                packed = await self._read(_packed_measurements, website, source, day)
+                packed = await self._read(_columns_of_measurements, website, source, day)
                 if packed is not None:
                     await self._write(measurement_days.store, website, source, day, packed)
                 return True
@@ -343,9 +343,9 @@ _KINDS: tuple[tuple[str, Step], ...] = (
     ("end days", RollupBuilder.end),
     ("close days", RollupBuilder.close),
     ("blocks of days", RollupBuilder.blocks),
-    ("columns of days", RollupBuilder.pack),
-    ("rows of packed days", RollupBuilder.delete_rows),
-    ("columns of measurements", RollupBuilder.pack_measurements),
+    ("columns of days", RollupBuilder.write_columns),
+    ("rows of stored days", RollupBuilder.delete_rows),
+    ("columns of measurements", RollupBuilder.write_measurements),
     ("goals", RollupBuilder.goals),
     ("heatmaps", RollupBuilder.heatmaps),
     ("retention", RollupBuilder.retention),
@@ -353,7 +353,9 @@ _KINDS: tuple[tuple[str, Step], ...] = (
 _DELETING = (RollupBuilder.delete_rows, RollupBuilder.retention)
 
 
-def _packed(connection: sqlite3.Connection, website: int, day: int, *, is_final: bool) -> column_days.ColumnsOfDay:
+def _columns_of_day(
+    connection: sqlite3.Connection, website: int, day: int, *, is_final: bool
+) -> column_days.ColumnsOfDay:
     # numpy is imported with the first day that is packed.
     from tally.columns.write import columns_of_day
 
@@ -369,7 +371,7 @@ def _chunks(
     return value_blocks.chunks_of(field_number(field), counts)
 
 
-def _packed_measurements(
+def _columns_of_measurements(
     connection: sqlite3.Connection, website: int, source: int, day: int
 ) -> measurement_days.MeasurementColumns | None:
     # numpy is imported with the first day that is packed.

@@ -217,7 +217,7 @@ def _goals(connection: sqlite3.Connection, website: int, saved: Sequence[Goal], 
 
 
 def _columns(connection: sqlite3.Connection, website: int) -> set[int]:
-    """Return the packed days that have rows, and whose columns are not those of these."""
+    """Return the stored days that have rows, and whose columns are not those of these."""
     from tally.columns.write import is_correct
 
     wrong: set[int] = set()

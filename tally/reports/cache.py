@@ -8,7 +8,7 @@ not stay in memory. Entries contain counts, label numbers in the order of time, 
 visitors. Of a key only a digest is kept, since a filter may be 8 KB long.
 
 Days are kept beside them under the same rules: of those that are not packed yet their events, with the random numbers
-that visitors have in the database for a day; of packed days in which ranges begin or end the columns that were read;
+that visitors have in the database for a day; of stored days in which ranges begin or end the columns that were read;
 of web vitals the columns of rows, and the values around percentiles.
 """
 

@@ -1,4 +1,4 @@
-"""Figures of days by column: packed days (tally/columns/column_days.py), and those that are read into columns
+"""Figures of days by column: stored days (tally/columns/column_days.py), and those that are read into columns
 (tally/reports/open_days.py).
 
 The days of a query are read in batches of MAX_EVENTS events, whose columns are joined, and every operation is one of
@@ -52,7 +52,7 @@ _TEXTS = 10_000
 
 
 class Batch(JoinedColumns):
-    """The columns of the traffic of some packed days. Two of `days` may be parts of one day that have no visitor in
+    """The columns of the traffic of some stored days. Two of `days` may be parts of one day that have no visitor in
     common."""
 
     source = statements.TRAFFIC
@@ -199,7 +199,7 @@ class Matched(NamedTuple):
 
 
 class DayColumns:
-    """Some packed days of a website, or parts of days, with filters.
+    """Some stored days of a website, or parts of days, with filters.
 
     key: stands for these in the keys of cached results; None where results are not cached.
     with_data: whether event_data is read. is_stored: whether they are read from stored columns.

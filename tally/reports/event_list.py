@@ -45,7 +45,7 @@ def page(
 
 
 def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit: int) -> bool:
-    """Show the newest matching events before a place, of packed days (day, source); return whether there are any."""
+    """Show the newest matching events before a place, of stored days (day, source); return whether there are any."""
     plan, own = plan_of(coverage), conditions_of(coverage.connection, coverage.filters)
     shown = 0
     for day, sources in groupby(reversed(packed), key=itemgetter(0)):

@@ -5,7 +5,7 @@ the day's first assignment; as converted to a goal if, being assigned, a convers
 the assignment; the conversion may happen on any page.
 
 Whole days without filters are read from counts (tally/rollups/experiments.py), partial days and filtered ones from the
-columns of packed days (tally/columns/measurement_days.py) and from rows. All are read day by day, since the
+columns of stored days (tally/columns/measurement_days.py) and from rows. All are read day by day, since the
 sequential p-value has a look at the end of each day.
 
 Clients choose the names, so their number is bounded: the experiments, variants and goals with the most visitors are
@@ -136,7 +136,7 @@ def _parts(connection: sqlite3.Connection, scope: Scope, days: Sequence[int], ca
 
 
 def _packed(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> Iterator[Query]:
-    """Yield the counts of the packed days of a scope, if there are any.
+    """Yield the counts of the stored days of a scope, if there are any.
 
     On days that have rows beside their columns the first assignment may be among either: the statements that read rows
     see all rows of these.

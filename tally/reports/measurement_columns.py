@@ -1,4 +1,4 @@
-"""Events of web vitals and experiments by column, with filters: of packed days, and of rows.
+"""Events of web vitals and experiments by column, with filters: of stored days, and of rows.
 
 Stored days (tally/columns/measurement_days.py) are read as they are stored. Rows of web vitals, of days that are not
 packed and beside the columns of those that are, are read into the same columns (`RowColumns`). Rows of experiments are
@@ -41,7 +41,7 @@ _FIXED = {name: 0 for name, value in NO_TRAFFIC.items() if value == "0"}
 
 
 class MeasurementColumns(JoinedColumns):
-    """The columns of the web vitals or the experiment events of some packed days."""
+    """The columns of the web vitals or the experiment events of some stored days."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class RowColumns(MeasurementColumns):
 
 
 class MeasurementFigures:
-    """Some packed days of a website, or parts of days, in a scope. days: (day, events) in order; conditions: the
+    """Some stored days of a website, or parts of days, in a scope. days: (day, events) in order; conditions: the
     scope's filters."""
 
     def __init__(

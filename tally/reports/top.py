@@ -30,7 +30,7 @@ _LAST = -1 << 62
 
 
 def top(connection: sqlite3.Connection, scope: Scope, queries: Sequence[TopQuery], cache: ResultCache) -> list[Top]:
-    """Return some values of a field for each query. What packed days have of several fields is counted together."""
+    """Return some values of a field for each query. What stored days have of several fields is counted together."""
     found: dict[Scope, tuple[Coverage, Plan]] = {}
 
     def planned(scope: Scope) -> tuple[Coverage, Plan]:

@@ -1,6 +1,6 @@
 """The values of web vitals in a scope, by group: all of them, or those of some labels of a field, or of some days.
 
-They are read into arrays, a metric after another: of packed days from columns, of other days from rows
+They are read into arrays, a metric after another: of stored days from columns, of other days from rows
 (tally/reports/measurement_columns.py), and where events have expired, the rounded values that are left
 (tally/rollups/vitals_histogram.py). Columns are read in batches of days; of these, the values that match the filters
 are kept, 4 bytes each, or 8 with the number of a group.
@@ -208,7 +208,7 @@ class VitalValues:
             yield day, Histogram(known.labels, *(column.compress(own) for column in known[1:])), labels.compress(own)
 
     def _settled(self) -> Iterator[tuple[MeasurementColumns, Array]]:
-        """Yield the columns of packed days, and the places of the events that match."""
+        """Yield the columns of stored days, and the places of the events that match."""
         for number, days in enumerate(in_batches(self._part(*version) for version in self._complete)):
             check_interrupt()
             with self._cache.turn():
@@ -220,7 +220,7 @@ class VitalValues:
                 yield columns, np.flatnonzero(np.unpackbits(self._matching[number], count=columns.events))
 
     def _changing(self) -> Iterator[tuple[MeasurementColumns, Array]]:
-        """Yield the same of rows and of parts of packed days, whose columns are kept in memory."""
+        """Yield the same of rows and of parts of stored days, whose columns are kept in memory."""
         # The newest day by itself: others rarely get events.
         rows = [(RowColumns, days) for days in (*in_batches(self._rows[:-1]), self._rows[-1:]) if days]
         for kind, days in (*rows, *((MeasurementColumns, [day]) for day in self._others)):

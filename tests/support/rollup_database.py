@@ -418,7 +418,7 @@ class RollupHarness:
         self.ingest.write(self.writer, jobs)
         sent = [row.dimensions for job in jobs for row in job.events]
         new = self.writer.execute("select id from event where id > ? order by id", (before,)).fetchall()
-        # Others are rows of a packed day that were put back.
+        # Others are rows of a stored day that were put back.
         self._sent |= {id: texts for (id,), texts in zip(new[-len(sent) :], sent, strict=True)}
 
     def import_events(self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0) -> None:
@@ -454,7 +454,7 @@ class RollupHarness:
             self._visitor += session not in visitors
             visitors.setdefault(session, self._visitor)
         # Below those of all other events; of equal times the later of `known` has the greater one.
-        # Rows of packed days are deleted, so this does not follow from the file.
+        # Rows of stored days are deleted, so this does not follow from the file.
         ids = self._least_id = self._least_id - len(facts) - 1
         known = sorted(Fact(ts, type_, visitors[session], texts) for ts, type_, session, texts in facts)
         ordinals: defaultdict[int, int] = defaultdict(int)
@@ -589,14 +589,14 @@ class RollupHarness:
 
 @contextmanager
 def with_all_rows(connection: sqlite3.Connection, website: int) -> Iterator[None]:
-    """Run a read transaction in which statements see the rows of packed days too."""
+    """Run a read transaction in which statements see the rows of stored days too."""
     with snapshot(connection):
         deleted_rows.show(connection, website, deleted_rows.without_rows(connection, website, 0, 1 << 32))
         yield
 
 
 def keep_rows(connection: sqlite3.Connection) -> None:
-    """Put the rows of all packed days back, and keep the builder from deleting them again."""
+    """Put the rows of all stored days back, and keep the builder from deleting them again."""
     with transaction(connection):
         for website in all_websites(connection):
             deleted_rows.reopen(

@@ -1,4 +1,4 @@
-"""Rows of packed days (tally/columns/deleted_rows.py): deleted without loss, shown to what reads rows, and put back.
+"""Rows of stored days (tally/columns/deleted_rows.py): deleted without loss, shown to what reads rows, and put back.
 
 Each figure and list is read before and after the rows are deleted.
 """

@@ -267,7 +267,7 @@ def test_days_that_change(twins: Twins, seed: int, monkeypatch: pytest.MonkeyPat
 
 
 def collected(path: Path, seed: float) -> None:
-    """Store late events of packed days, as a commit does after the clock was set back."""
+    """Store late events of stored days, as a commit does after the clock was set back."""
     rng = random.Random(seed)
     with closing(writing_connection(path)) as connection, transaction(connection):
         used: dict[int, list[int]] = {}

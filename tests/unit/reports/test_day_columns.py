@@ -101,7 +101,7 @@ def spans_of(draw: random.Random) -> list[Span]:
 
 
 def random_query(harness: RollupHarness, draw: random.Random) -> tuple[Coverage, list[Span], list[DayColumns]]:
-    """Return some spans with filters: their coverage, and as packed days: whole ones, and parts."""
+    """Return some spans with filters: their coverage, and as stored days: whole ones, and parts."""
     spans = spans_of(draw)
     scope = harness.scope(spans[0][0], spans[-1][1], filters_of(draw))
     coverage = coverage_of(harness.reader, scope, ResultCache())
@@ -316,7 +316,7 @@ def test_a_query_that_fails_ends_its_turn(harness: RollupHarness) -> None:
     scope, cache = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS, (Filter("browser", "=", ("x",)),)), ResultCache()
     with snapshot(harness.writer):
         harness.writer.execute("delete from day_column where field = ?", (COLUMNS["browser"],))
-        with pytest.raises(ValueError, match="packed days have the column browser"):
+        with pytest.raises(ValueError, match="stored days have the column browser"):
             stats.stats(harness.writer, scope, cache)
         assert not cache._turn.locked()
 

@@ -343,7 +343,7 @@ def test_columns_are_read_once(database: VitalsDatabase) -> None:
             web_vitals.by_value(database.connection, scope, "pathname", "lcp", 10, database.cache)
             web_vitals.by_day(database.connection, scope, "lcp", database.cache)
         found.append([sum(name in text for text in statements) for name in ("statements.read", "measurement_column")])
-    # Five metrics and the pages: of packed days, of the rows of two days at once, and of the last one by itself.
+    # Five metrics and the pages: of stored days, of the rows of two days at once, and of the last one by itself.
     assert found[0][0] >= 6
     assert found[1:] == [[0, 0], [0, 6]]
 
