@@ -41,7 +41,7 @@ from tally.rollups import (
     rollup_state,
     totals,
 )
-from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE
+from tally.rollups.rollup_state import BLOCK_LEVEL, FINAL, IMPORTED, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import snapshot, transaction
 from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace
@@ -192,13 +192,12 @@ class RollupBuilder:
         """Build one block of days."""
         if website in self._blocks_built:
             return False
-        found = await self._write(_begin_block, website, TRAFFIC, rollup_state.next_block, now.deletion_time_ms)
-        if found is None:
+        block = await self._write(_begin_block, website, now.deletion_time_ms)
+        if block is None:
             self._blocks_built.add(website)
             return False
-        level, block = found
-        await self._write_values(website, level, block)
-        await self._write(rollup_state.finish, website, TRAFFIC, level, block)
+        await self._write_values(website, BLOCK_LEVEL, block)
+        await self._write(rollup_state.finish, website, TRAFFIC, BLOCK_LEVEL, block)
         return True
 
     async def write_columns(self, website: int, now: Now) -> bool:
@@ -282,10 +281,10 @@ class RollupBuilder:
 
     async def retention(self, website: int, now: Now) -> bool:
         """Delete some of the expired events or, where there are none, count the values of the next day that expires."""
-        if not await self._write(retention.expire, website, self._keep_days, now.deletion_time_ms):
-            expired = await self._write(retention.next_day, website, self._keep_days, now.deletion_time_ms)
-            if expired is None:
-                return False
+        expired = await self._write(_expire, website, self._keep_days, now.deletion_time_ms)
+        if expired is False:
+            return False
+        if expired is not True:
             day, version = expired
             await self._write_values(website, 0, day)
             await self._write(retention.keep, website, day, version)
@@ -393,18 +392,18 @@ def _next_to_close(connection: sqlite3.Connection, website: int, deletion_time_m
     return None
 
 
-def _begin_block(
-    connection: sqlite3.Connection,
-    website: int,
-    kind: int,
-    next_block: Callable[[sqlite3.Connection, int, int], tuple[int, int] | None],
-    now_ms: int,
-) -> tuple[int, int] | None:
-    """Begin the next block of a kind, in the transaction that found its days to be complete."""
-    found = next_block(connection, website, now_ms)
-    if found is not None:
-        rollup_state.begin(connection, website, kind, *found)
-    return found
+def _begin_block(connection: sqlite3.Connection, website: int, now_ms: int) -> int | None:
+    """Begin the next block, in the transaction that found its days to be complete."""
+    block = rollup_state.next_block(connection, website, now_ms)
+    if block is not None:
+        rollup_state.begin(connection, website, TRAFFIC, BLOCK_LEVEL, block)
+    return block
+
+
+def _expire(connection: sqlite3.Connection, website: int, default: int, now_ms: int) -> tuple[int, int] | bool:
+    """Delete some of the expired events; otherwise return the next day that expires and its version, False if none."""
+    is_deleted = retention.expire(connection, website, default, now_ms)
+    return is_deleted or retention.next_day(connection, website, default, now_ms) or False
 
 
 def _begin_day(connection: sqlite3.Connection, reader: Thread, website: int, day: int, state: int) -> tuple[int, int]:
