@@ -15,6 +15,7 @@ import itertools
 import os
 import sqlite3
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any, Protocol
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tally.accounts.accounts import AccountError, create_account, find_account
+from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
 from tally.storage.database import open_database
@@ -32,7 +33,7 @@ from tests.browser.browsers import OpenPage, chromium_path, pages_of
 from tests.browser.customer_site import Pages, RecordingProxy, Sent
 from tests.browser.history import SampleServer, sample_server
 from tests.browser.journeys import send_journeys
-from tests.support.app import CHROME, OWNER, Answer
+from tests.support.app import CHROME, Answer
 from tests.support.process import Server, until
 
 ARGUMENTS = [
@@ -156,11 +157,9 @@ class TrackedSite:
         until(lambda: self._response("stats").status == 200)
 
     def _add(self, connection: sqlite3.Connection) -> tuple[str, str]:
+        # An account for each website: an account may have 100 keys, and one process may run all tests.
         now_ms = int(time.time() * 1000)
-        try:
-            owner = find_account(connection, OWNER)
-        except AccountError:
-            owner = create_account(connection, OWNER, "business", None, now_ms)
+        owner = create_account(connection, f"{uuid.uuid4()}@example.com", "business", None, now_ms)
         website = add_website(connection, owner, self.domain, self.domain, (), now_ms)
         return website, create_api_key(connection, owner, "", now_ms)
 
