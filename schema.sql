@@ -461,12 +461,12 @@ create table goal_day (
   primary key (website, saved_goal, field, day, value)
 ) strict, without rowid;
 
--- Packed days: traffic events and visits of past days by column (tally/rollups/packed_days.py), and web vitals and
--- experiment events (tally/rollups/packed_measurements.py). Those of final days have no rows in their tables any more
--- (tally/rollups/unpacked_days.py), but for very large days; measurements that arrive later have, until they are
+-- Stored days: traffic events and visits of past days by column (tally/columns/column_days.py), and web vitals and
+-- experiment events (tally/columns/measurement_days.py). Those of final days have no rows in their tables any more
+-- (tally/columns/deleted_rows.py), but for very large days; measurements that arrive later have, until they are
 -- packed too.
 -- The version of the day in rollup_state that was packed (0 of measurements), and LAYOUT of
--- tally/storage/sql/day_columns.py at that time; of traffic events is 0 where the day could not be packed.
+-- tally/columns/statements.py at that time; of traffic events is 0 where the day could not be packed.
 create table packed_day (
   website  integer not null,
   source   integer not null check (source between 0 and 2),  -- 0 traffic, 1 web_vitals, 2 experiment_event
@@ -481,8 +481,8 @@ create table packed_day (
   primary key (website, source, day)
 ) strict, without rowid;
 
--- The columns of packed days, encoded by `encoded` in tally/storage/day_columns.py. field: a number of COLUMNS in
--- tally/storage/sql/day_columns.py plus 200 times the source; of dimensions and event_name as in rollup. With rowids:
+-- The columns of stored days, encoded by `encoded` in tally/columns/format.py. field: a number of COLUMNS in
+-- tally/columns/statements.py plus 200 times the source; of dimensions and event_name as in rollup. With rowids:
 -- SQLite stores what exceeds 4 KB of a row in pages of its own, in a table without them what exceeds 1 KB.
 create table day_column (
   website  integer not null,

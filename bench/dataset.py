@@ -25,13 +25,14 @@ from traffic import DAY_MS, DOMAIN, EVENTS_PER_VISITOR, Traffic, relative_traffi
 from tally.accounts.accounts import FIRST_ACCOUNT, create_account, find_account
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website, all_websites
+from tally.columns import column_days, deleted_rows, measurement_days
+from tally.columns.statements import EXPERIMENTS, WEB_VITALS
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, field_number
 from tally.maintenance.compact import compact
-from tally.rollups import packed_days, packed_measurements, rollup_state, unpacked_days
+from tally.rollups import rollup_state
 from tally.sqlite.event_ids import minute_of
 from tally.storage import database
 from tally.storage.bulk_insert import COLUMNS, marks
-from tally.storage.sql.day_columns import EXPERIMENTS, WEB_VITALS
 
 SEED = 7
 DAYS = 365
@@ -268,10 +269,10 @@ def _unbuilt(connection: sqlite3.Connection) -> str:
         (source, found)
         for website in websites
         for source in (WEB_VITALS, EXPERIMENTS)
-        if (found := packed_measurements.next_day(connection, website, source, end)) is not None
+        if (found := measurement_days.next_day(connection, website, source, end)) is not None
     ]
-    unpacked = [found for website in websites if (found := packed_days.next_day(connection, website))]
-    with_rows = [found for website in websites if (found := unpacked_days.next_day(connection, website))]
+    unpacked = [found for website in websites if (found := column_days.next_day(connection, website))]
+    with_rows = [found for website in websites if (found := deleted_rows.next_day(connection, website))]
     parts = (
         (stale, "stale days"),
         (ended, "days that have ended"),

@@ -15,9 +15,9 @@ from report import NO_TARGET, Row, ms
 from traffic import path
 
 from bench import Bench
+from tally.columns.statements import EXPERIMENTS, TABLES, WEB_VITALS
 from tally.rollups import heatmaps
 from tally.storage import database
-from tally.storage.sql.day_columns import EXPERIMENTS, TABLES, WEB_VITALS
 
 # Targets: p95 in seconds, bytes per event.
 MAX_P95_S = 0.05

@@ -21,8 +21,8 @@ from zoneinfo import reset_tzpath
 import hypothesis
 import pytest
 
+from tally.columns import measurement_days
 from tally.ingest.node import EngineFactory
-from tally.rollups import packed_measurements
 from tally.settings import Settings
 from tally.web.components import sqlite_engine
 from tests.support.app import ROOT, App, MakeApp, ManualClock, unpacked_countries
@@ -188,7 +188,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def _few_measurements_are_packed() -> Iterator[None]:
     """Pack days of any number of measurements, since tests have few of them; servers of their own process do not."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed_measurements, "MIN_EVENTS", 1)
+        patch.setattr(measurement_days, "MIN_EVENTS", 1)
         yield
 
 

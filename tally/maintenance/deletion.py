@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tally.accounts.websites import secure_delete
+from tally.columns import statements
+from tally.columns.statements import EXPERIMENTS, TRAFFIC, WEB_VITALS
 from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
 from tally.storage import event_data
 from tally.storage.database import interrupted_when
 from tally.storage.labels import Labels
-from tally.storage.sql import day_columns
-from tally.storage.sql.day_columns import EXPERIMENTS, TRAFFIC, WEB_VITALS
 
 # A step takes 2 to 4 ms of a processor, and a collect request waits for the writer meanwhile. These are amounts, not a
 # time: a step deletes as much on a machine that is busy otherwise.
@@ -92,7 +92,7 @@ _IN_COLUMNS = tuple(
     )
     for name in (*FIELDS, *more)
 )
-"""The columns of packed days; entry and exit pages of a day are paths of it."""
+"""The columns of stored days; entry and exit pages of a day are paths of it."""
 _KEPT_VALUES = (
     "/* deletion.kept_values */ select content, field, first_value from rollup_block where website = ? and level = 0"
 )
@@ -170,8 +170,8 @@ class LabelScan:
     def _labels_of(self, content: bytes, field: int | None = None, first_value: int = 0) -> Sequence[int]:
         """Return the labels in an array of values, or without a field in a column; all labels where it is damaged."""
         # numpy is imported with the first day that has either.
+        from tally.columns.format import labels_in
         from tally.rollups.value_blocks import decoded
-        from tally.storage.day_columns import labels_in
 
         try:
             labels: list[int] = (
@@ -201,7 +201,7 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
             for column in columns:
                 yield f"/* deletion.used */ select distinct {column} from {table} where website = ?", (website,)
         for source, name in _IN_COLUMNS:
-            statement, parameters = day_columns.labels_of(website, source, name)
+            statement, parameters = statements.labels_of(website, source, name)
             yield statement, tuple(parameters)
         # Those of days whose events have expired; what blocks of days have is there or in columns.
         yield _KEPT_VALUES, (website,)
@@ -210,7 +210,7 @@ def _uses_of(websites: Iterable[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 def watch_labels(connection: sqlite3.Connection, labels: Labels) -> int:
     """Start recording the labels in use; return a number that changes with writes of other processes, and where rows
-    are put back (tally/rollups/unpacked_days.py)."""
+    are put back (tally/columns/deleted_rows.py)."""
     labels.watch()
     return _data_version(connection)
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tally.clock import CONFIRMED_AFTER_MS, MAX_STEP_MS, MAX_TRUSTED_STOP_MS
+from tally.columns import column_days
 from tally.maintenance.doctor_checks import Case, Finding, fault, fine, note, sized
 from tally.maintenance.upgrade import ADVICE, Plan, plan, way_back
-from tally.rollups import packed_days
 from tally.rounding import counted
 from tally.storage import meta
 from tally.storage.database import VERSION, BadDatabase, NewerDatabase, known_version, open_unchanged, with_schema
@@ -73,7 +73,7 @@ def _in_the_file(connection: sqlite3.Connection, case: Case) -> Iterator[Finding
         return
     yield fine("database", f"{size}; every page was read and is sound")
     # An older file has other tables.
-    days = [day for _, day in packed_days.damaged(connection)] if version == VERSION else []
+    days = [day for _, day in column_days.damaged(connection)] if version == VERSION else []
     if days:
         yield fault(
             "columns",

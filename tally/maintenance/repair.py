@@ -7,8 +7,9 @@ server: it builds what is marked within seconds, or at its next start.
 import sqlite3
 from collections.abc import Sequence
 
+from tally.columns import column_days
 from tally.maintenance.verify import COLUMNS, EXPERIMENTS, HEATMAPS, LOST, Verdict
-from tally.rollups import experiments, heatmaps, packed_days, rollup_state
+from tally.rollups import experiments, heatmaps, rollup_state
 from tally.storage.database import transaction
 
 # Faults that a day's state does not rebuild.
@@ -25,7 +26,7 @@ def invalidate(connection: sqlite3.Connection, website: int, wrong: Sequence[Ver
     for verdict in wrong:
         with transaction(connection):
             if verdict.fault == COLUMNS:
-                packed_days.invalidate(connection, website, verdict.block)
+                column_days.invalidate(connection, website, verdict.block)
             elif verdict.fault == EXPERIMENTS:
                 experiments.repair(connection, website, verdict.block)
             elif verdict.fault == HEATMAPS:

@@ -6,18 +6,18 @@ reports use only these and its totals; then its rows are deleted, some at a time
 After a crash the next step continues.
 
 Kept are totals by quarter of an hour, values of fields and entry and exit pages by whole UTC days, conversions of goals
-and heatmap bins. Deleted are the rows of _TABLES and the columns of packed days; each transaction that deletes web
+and heatmap bins. Deleted are the rows of _TABLES and the columns of stored days; each transaction that deletes web
 vitals adds them to histograms (tally/rollups/vitals_histogram.py).
 """
 
 import sqlite3
 from typing import NamedTuple
 
-from tally.rollups import packed_days, unpacked_days
+from tally.columns import column_days, deleted_rows
+from tally.columns.statements import WEB_VITALS
 from tally.rollups.rollup_state import FINAL, FINAL_AFTER_MS, KEPT, ROWS_PER_STEP
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
-from tally.storage.sql.day_columns import WEB_VITALS
 from tally.timestamps import DAY_MS
 
 # A day is final 72 hours and a margin past its end; until then its rows are needed.
@@ -55,7 +55,7 @@ def plan(connection: sqlite3.Connection, website: int, keep_days: int, now_ms: i
     for table, _, _ in _TABLES[:1] + _TABLES[2:4]:
         statement = f"/* retention.plan */ select count(*) from {table} where website = ? and ts < ?"
         events += int(connection.execute(statement, (website, from_ms)).fetchone()[0])
-    return Plan(events + unpacked_days.events_without_rows(connection, website, from_ms // DAY_MS), from_ms)
+    return Plan(events + deleted_rows.events_without_rows(connection, website, from_ms // DAY_MS), from_ms)
 
 
 def set_keep_days(connection: sqlite3.Connection, website: int, keep_days: int | None) -> None:
@@ -130,11 +130,11 @@ def _oldest(connection: sqlite3.Connection, website: int, end: int) -> tuple[int
 
 def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
     """Delete some of the oldest rows of the days before `end`; return whether there were any."""
-    packed = packed_days.oldest_before(connection, website, end)
+    packed = column_days.oldest_before(connection, website, end)
     if packed is not None:
         if packed[0] == WEB_VITALS:
             _keep_vitals(connection, website, packed[1])
-        packed_days.remove(connection, website, *packed)
+        column_days.remove(connection, website, *packed)
         return True
     for table, column, key in _TABLES:
         old = connection.execute(
@@ -159,12 +159,12 @@ def _delete(connection: sqlite3.Connection, website: int, end: int) -> bool:
 
 
 def _keep_vitals(connection: sqlite3.Connection, website: int, day: int) -> None:
-    """Add the events of a packed day to its histograms, unless its columns are damaged."""
+    """Add the events of a stored day to its histograms, unless its columns are damaged."""
+    from tally.columns.measurements import stored_rows
     from tally.rollups import vitals_histogram
-    from tally.rollups.measurement_packing import unpacked
 
     try:
-        columns = unpacked(connection, website, WEB_VITALS, day)
+        columns = stored_rows(connection, website, WEB_VITALS, day)
     except sqlite3.DatabaseError as failure:
         if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
             raise

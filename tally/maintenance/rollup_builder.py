@@ -27,6 +27,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from tally.clock import Clock
+from tally.columns import column_days, deleted_rows, measurement_days
+from tally.columns.statements import EXPERIMENTS, TRAFFIC, WEB_VITALS
 from tally.engine.values import Goal
 from tally.events.dimensions import field_number
 from tally.maintenance import deletion, retention
@@ -36,17 +38,13 @@ from tally.rollups import (
     goal_days,
     heatmaps,
     imported_sums,
-    packed_days,
-    packed_measurements,
     rollup_state,
     totals,
-    unpacked_days,
 )
-from tally.rollups.rollup_state import FINAL, IMPORTED, OPEN, STALE
+from tally.rollups.rollup_state import BLOCK_LEVEL, FINAL, IMPORTED, OPEN, STALE
 from tally.storage.connections import Thread
 from tally.storage.database import snapshot, transaction
 from tally.storage.disk_space import UNKNOWN_SPACE, DiskSpace
-from tally.storage.sql.day_columns import EXPERIMENTS, TRAFFIC, WEB_VITALS
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
@@ -100,7 +98,7 @@ class RollupBuilder:
         self._keep_days, self._is_busy, self._rest, self._changed = keep_days, is_busy, rest, changed
         # Websites whose blocks are all built; they are checked again once another day is final.
         self._blocks_built: set[int] = set()
-        self._all_packed: set[int] = set()
+        self._all_stored: set[int] = set()
         # Websites none of whose rows can be deleted, as found since another day was packed or became final.
         self._rows_deleted: set[int] = set()
         self._pack_again_s = 0.0
@@ -123,7 +121,7 @@ class RollupBuilder:
         now = Now(self._clock.wall_ms(), self._clock.deletion_time_ms())
         websites = await self._write(_websites)
         self._blocks_built.intersection_update(websites)
-        self._all_packed.intersection_update(websites)
+        self._all_stored.intersection_update(websites)
         self._rows_deleted.intersection_update(websites)
         turns = [Turn(kind, one, partial(self._step, step, one, now)) for kind, step in _KINDS for one in websites]
         return [*turns, Turn("free pages", 0, self._free_pages)]
@@ -160,7 +158,7 @@ class RollupBuilder:
 
     def _recheck_blocks(self, website: int) -> None:
         self._blocks_built.discard(website)
-        self._all_packed.discard(website)
+        self._all_stored.discard(website)
         self._rows_deleted.discard(website)
         self._goals_built.pop(website, None)
 
@@ -194,31 +192,30 @@ class RollupBuilder:
         """Build one block of days."""
         if website in self._blocks_built:
             return False
-        found = await self._write(_begin_block, website, TRAFFIC, rollup_state.next_block, now.deletion_time_ms)
-        if found is None:
+        block = await self._write(_begin_block, website, now.deletion_time_ms)
+        if block is None:
             self._blocks_built.add(website)
             return False
-        level, block = found
-        await self._write_values(website, level, block)
-        await self._write(rollup_state.finish, website, TRAFFIC, level, block)
+        await self._write_values(website, BLOCK_LEVEL, block)
+        await self._write(rollup_state.finish, website, TRAFFIC, BLOCK_LEVEL, block)
         return True
 
-    async def pack(self, website: int, now: Now) -> bool:
-        """Pack the events of one day by column: of a final one, then of one that is over."""
-        found = None if website in self._all_packed else await self._write(packed_days.next_day, website)
+    async def write_columns(self, website: int, now: Now) -> bool:
+        """Store the events of one day by column: of a final one, then of one that is over."""
+        found = None if website in self._all_stored else await self._write(column_days.next_day, website)
         is_open = found is None
         if is_open:
-            self._all_packed.add(website)
+            self._all_stored.add(website)
             is_time = time.monotonic() >= self._pack_again_s
-            found = await self._write(packed_days.next_open_day, website, is_changed=is_time)
+            found = await self._write(column_days.next_open_day, website, is_changed=is_time)
         if found is None:
             return False
         day, version = found
         # A day of an earlier layout is packed from its rows.
-        await self._write(unpacked_days.reopen, website, [day], (TRAFFIC,))
+        await self._write(deleted_rows.reopen, website, [day], (TRAFFIC,))
         begun_s = time.monotonic()
-        packed = await self._read(_packed, website, day, is_final=not is_open)
-        await self._write(packed_days.store, website, day, version, packed, is_final=not is_open)
+        packed = await self._read(_columns_of_day, website, day, is_final=not is_open)
+        await self._write(column_days.store, website, day, version, packed, is_final=not is_open)
         self._rows_deleted.discard(website)
         if is_open:
             ended_s = time.monotonic()
@@ -229,29 +226,29 @@ class RollupBuilder:
         """Delete the rows of one final day of which the columns hold all."""
         if website in self._rows_deleted:
             return False
-        day = await self._write(unpacked_days.next_day, website)
+        day = await self._write(deleted_rows.next_day, website)
         if day is None:
             self._rows_deleted.add(website)
             return False
-        version = await self._read(unpacked_days.compared_version, website, day)
-        await self._write(unpacked_days.delete_rows, website, day, version)
+        version = await self._read(deleted_rows.compared_version, website, day)
+        await self._write(deleted_rows.delete_rows, website, day, version)
         return True
 
-    async def pack_measurements(self, website: int, now: Now) -> bool:
-        """Pack the web vitals or the experiment events of one final day by column."""
+    async def write_measurements(self, website: int, now: Now) -> bool:
+        """Store the web vitals or the experiment events of one final day by column."""
         end = rollup_state.first_not_final(now.deletion_time_ms)
         for source in (WEB_VITALS, EXPERIMENTS):
             known_end, before, again_s = self._measurements.get((website, source), (0, 0, 0.0))
             # Another final day gives more to pack, and so do an import and its undo.
             if known_end != end or (before == 0 and time.monotonic() >= again_s):
                 before = end
-            day = await self._read(packed_measurements.next_day, website, source, before) if before else None
+            day = await self._read(measurement_days.next_day, website, source, before) if before else None
             if before:
                 self._measurements[website, source] = end, day or 0, time.monotonic() + _SEARCH_AGAIN_S
             if day is not None:
-                packed = await self._read(_packed_measurements, website, source, day)
+                packed = await self._read(_columns_of_measurements, website, source, day)
                 if packed is not None:
-                    await self._write(packed_measurements.store, website, source, day, packed)
+                    await self._write(measurement_days.store, website, source, day, packed)
                 return True
         return False
 
@@ -284,10 +281,10 @@ class RollupBuilder:
 
     async def retention(self, website: int, now: Now) -> bool:
         """Delete some of the expired events or, where there are none, count the values of the next day that expires."""
-        if not await self._write(retention.expire, website, self._keep_days, now.deletion_time_ms):
-            expired = await self._write(retention.next_day, website, self._keep_days, now.deletion_time_ms)
-            if expired is None:
-                return False
+        expired = await self._write(_expire, website, self._keep_days, now.deletion_time_ms)
+        if expired is False:
+            return False
+        if expired is not True:
             day, version = expired
             await self._write_values(website, 0, day)
             await self._write(retention.keep, website, day, version)
@@ -345,9 +342,9 @@ _KINDS: tuple[tuple[str, Step], ...] = (
     ("end days", RollupBuilder.end),
     ("close days", RollupBuilder.close),
     ("blocks of days", RollupBuilder.blocks),
-    ("columns of days", RollupBuilder.pack),
-    ("rows of packed days", RollupBuilder.delete_rows),
-    ("columns of measurements", RollupBuilder.pack_measurements),
+    ("columns of days", RollupBuilder.write_columns),
+    ("rows of stored days", RollupBuilder.delete_rows),
+    ("columns of measurements", RollupBuilder.write_measurements),
     ("goals", RollupBuilder.goals),
     ("heatmaps", RollupBuilder.heatmaps),
     ("retention", RollupBuilder.retention),
@@ -355,11 +352,13 @@ _KINDS: tuple[tuple[str, Step], ...] = (
 _DELETING = (RollupBuilder.delete_rows, RollupBuilder.retention)
 
 
-def _packed(connection: sqlite3.Connection, website: int, day: int, *, is_final: bool) -> packed_days.Packed:
+def _columns_of_day(
+    connection: sqlite3.Connection, website: int, day: int, *, is_final: bool
+) -> column_days.ColumnsOfDay:
     # numpy is imported with the first day that is packed.
-    from tally.rollups.day_packing import pack_day
+    from tally.columns.write import columns_of_day
 
-    return pack_day(connection, website, day, is_final=is_final)
+    return columns_of_day(connection, website, day, is_final=is_final)
 
 
 def _chunks(
@@ -371,11 +370,11 @@ def _chunks(
     return value_blocks.chunks_of(field_number(field), counts)
 
 
-def _packed_measurements(
+def _columns_of_measurements(
     connection: sqlite3.Connection, website: int, source: int, day: int
-) -> packed_measurements.PackedRows | None:
+) -> measurement_days.MeasurementColumns | None:
     # numpy is imported with the first day that is packed.
-    from tally.rollups.measurement_packing import pack
+    from tally.columns.measurements import pack
 
     return pack(connection, website, source, day)
 
@@ -393,18 +392,18 @@ def _next_to_close(connection: sqlite3.Connection, website: int, deletion_time_m
     return None
 
 
-def _begin_block(
-    connection: sqlite3.Connection,
-    website: int,
-    kind: int,
-    next_block: Callable[[sqlite3.Connection, int, int], tuple[int, int] | None],
-    now_ms: int,
-) -> tuple[int, int] | None:
-    """Begin the next block of a kind, in the transaction that found its days to be complete."""
-    found = next_block(connection, website, now_ms)
-    if found is not None:
-        rollup_state.begin(connection, website, kind, *found)
-    return found
+def _begin_block(connection: sqlite3.Connection, website: int, now_ms: int) -> int | None:
+    """Begin the next block, in the transaction that found its days to be complete."""
+    block = rollup_state.next_block(connection, website, now_ms)
+    if block is not None:
+        rollup_state.begin(connection, website, TRAFFIC, BLOCK_LEVEL, block)
+    return block
+
+
+def _expire(connection: sqlite3.Connection, website: int, default: int, now_ms: int) -> tuple[int, int] | bool:
+    """Delete some of the expired events; otherwise return the next day that expires and its version, False if none."""
+    is_deleted = retention.expire(connection, website, default, now_ms)
+    return is_deleted or retention.next_day(connection, website, default, now_ms) or False
 
 
 def _begin_day(connection: sqlite3.Connection, reader: Thread, website: int, day: int, state: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from tally.columns import column_days, deleted_rows, measurement_days, statements
 from tally.engine.values import Goal
 from tally.events.dimensions import field_number
 from tally.reports import goals, value_sums
@@ -16,15 +17,12 @@ from tally.rollups import (
     experiments,
     goal_days,
     heatmaps,
-    packed_days,
-    packed_measurements,
     rollup_state,
     totals,
-    unpacked_days,
 )
 from tally.rollups.rollup_state import BLOCK_LEVEL, FINAL, KEPT, STALE
 from tally.storage.database import snapshot
-from tally.storage.sql import day_columns, events
+from tally.storage.sql import events
 
 # The first day, from a day on, of which a table has rows.
 _NEXT_TOTAL = (
@@ -98,7 +96,7 @@ def verdicts(connection: sqlite3.Connection, website: int, saved: Sequence[Goal]
     row = connection.execute(*events.last_kept(website)).fetchone()
     last_kept = -1 if row is None else row[0]
     yield from _vitals(connection, website)
-    packed = {day for day, _ in packed_measurements.days(connection, website, day_columns.EXPERIMENTS, 0, _LAST)}
+    packed = {day for day, _ in measurement_days.days(connection, website, statements.EXPERIMENTS, 0, _LAST)}
     counted = (_days_of(connection, of, website) for of in (_NEXT_EXPERIMENT_EVENT, _NEXT_EXPERIMENT_TOTAL))
     for day in sorted(packed.union(*counted)):
         wrong = _experiments(connection, website, day) if day > last_kept else None
@@ -135,7 +133,7 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
         return Verdict(0, day, skipped="it is rebuilt in the background")
     if known.state == KEPT:
         return Verdict(0, day, skipped="its events have expired")
-    if not _can_show(connection, website, day, day_columns.TRAFFIC):
+    if not _can_show(connection, website, day, statements.TRAFFIC):
         return Verdict(0, day, LOST_TRAFFIC)
     if _totals(connection, website, day) != _without_zeros(totals.count_day(connection, website, day)):
         return Verdict(0, day, "totals")
@@ -145,7 +143,7 @@ def _day(connection: sqlite3.Connection, website: int, day: int) -> Verdict:
 def _can_show(connection: sqlite3.Connection, website: int, day: int, source: int) -> bool:
     """Let statements see the rows of a day that has only columns; return False where the columns are damaged."""
     try:
-        unpacked_days.show(connection, website, [day], (source,))
+        deleted_rows.show(connection, website, [day], (source,))
     except sqlite3.DatabaseError as failure:
         if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
             raise
@@ -186,9 +184,9 @@ def _vitals(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
     # numpy is imported with the first column that is read.
     from tally.rollups import vitals_histogram
 
-    for day, _ in packed_measurements.days(connection, website, day_columns.WEB_VITALS, 0, _LAST):
+    for day, _ in measurement_days.days(connection, website, statements.WEB_VITALS, 0, _LAST):
         with snapshot(connection):
-            if not _can_show(connection, website, day, day_columns.WEB_VITALS):
+            if not _can_show(connection, website, day, statements.WEB_VITALS):
                 yield Verdict(0, day, LOST_MEASUREMENTS)
     for day, _ in vitals_histogram.days(connection, website, 0, _LAST):
         with snapshot(connection):
@@ -199,7 +197,7 @@ def _vitals(connection: sqlite3.Connection, website: int) -> Iterator[Verdict]:
 def _experiments(connection: sqlite3.Connection, website: int, day: int) -> Verdict | None:
     """Return what is wrong with the counts of experiments of a day."""
     with snapshot(connection):
-        if not _can_show(connection, website, day, day_columns.EXPERIMENTS):
+        if not _can_show(connection, website, day, statements.EXPERIMENTS):
             return Verdict(0, day, LOST_MEASUREMENTS)
         counted = experiments.count_day(connection, website, day)
         return Verdict(0, day, EXPERIMENTS) if experiments.stored_day(connection, website, day) != counted else None
@@ -219,17 +217,17 @@ def _goals(connection: sqlite3.Connection, website: int, saved: Sequence[Goal], 
 
 
 def _columns(connection: sqlite3.Connection, website: int) -> set[int]:
-    """Return the packed days that have rows, and whose columns are not those of these."""
-    from tally.rollups.day_packing import is_correct
+    """Return the stored days that have rows, and whose columns are not those of these."""
+    from tally.columns.write import is_correct
 
     wrong: set[int] = set()
-    for day in packed_days.stored(connection, website):
+    for day in column_days.stored(connection, website):
         with snapshot(connection):
             known = rollup_state.day_state(connection, website, day)
             versions = {day: known.version} if known is not None and rollup_state.has_ended(known) else {}
-            if unpacked_days.without_rows(connection, website, day, day):
+            if deleted_rows.without_rows(connection, website, day, day):
                 continue
-            if packed_days.sizes(connection, website, versions) and not is_correct(connection, website, day):
+            if column_days.sizes(connection, website, versions) and not is_correct(connection, website, day):
                 wrong.add(day)
     return wrong
 

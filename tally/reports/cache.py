@@ -8,7 +8,7 @@ not stay in memory. Entries contain counts, label numbers in the order of time, 
 visitors. Of a key only a digest is kept, since a filter may be 8 KB long.
 
 Days are kept beside them under the same rules: of those that are not packed yet their events, with the random numbers
-that visitors have in the database for a day; of packed days in which ranges begin or end the columns that were read;
+that visitors have in the database for a day; of stored days in which ranges begin or end the columns that were read;
 of web vitals the columns of rows, and the values around percentiles.
 """
 
@@ -89,7 +89,7 @@ class ResultCache(Cache["array[int]"]):
     """The cached results.
 
     kept_days: the OpenDay of each day that is not packed yet (tally/reports/open_days.py), and the Columns of packed
-    days of which queries read a part (tally/reports/packed_days.py); of web vitals see tally/reports/vital_values.py.
+    days of which queries read a part (tally/reports/day_columns.py); of web vitals see tally/reports/vital_values.py.
     """
 
     def __init__(self, most_bytes: int = MAX_BYTES) -> None:

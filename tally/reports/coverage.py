@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from tally.columns import column_days
 from tally.engine.values import LABELLED, BeyondRetention, Scope, Span
 from tally.events.dimensions import FIELDS, PAGES, field_number
 from tally.events.filters import Filter
 from tally.reports.cache import ResultCache
-from tally.rollups import imported_sums, packed_days, rollup_state
+from tally.rollups import imported_sums, rollup_state
 from tally.rollups.imported_sums import OF_DAY_MS
 from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT, OPEN, STALE, Blocks, Day
 from tally.storage.sql import events as sql
@@ -30,7 +31,7 @@ from tally.storage.sql.filters import Condition, LabelFilter, Query, labels_of, 
 from tally.timestamps import DAY_MS, QUARTER_MS
 
 if TYPE_CHECKING:
-    from tally.reports.packed_days import PackedDays
+    from tally.reports.day_columns import DayColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Coverage:
         first_ms, end_ms = self.scope.whole_days or (0, 0)
         return not self.scope.filters and first_ms <= day * DAY_MS + OF_DAY_MS < end_ms
 
-    def columns(self, spans: Sequence[Span], *, filtered: bool, with_data: bool = False) -> "list[PackedDays]":
+    def columns(self, spans: Sequence[Span], *, filtered: bool, with_data: bool = False) -> "list[DayColumns]":
         """Return the columns of some days, or parts of days; those without traffic have none.
 
         Apart from final days are those that may still change, and parts of days, whose ends may move with every
@@ -107,7 +108,7 @@ class Coverage:
         versions = {day: known.version for day, known in wanted.items() if rollup_state.has_ended(known)}
         own = conditions_of(self.connection, self.filters if filtered else ())
         with_data |= has_data(own)
-        sizes = packed_days.sizes(self.connection, self.website, versions, with_data=with_data)
+        sizes = column_days.sizes(self.connection, self.website, versions, with_data=with_data)
         stored = [span for span in spans if span[0] // DAY_MS in sizes]
         final = [span for span in stored if self.final(span)]
         still_open = [span for span in stored if self.complete(span) and not self.final(span)]
@@ -116,8 +117,8 @@ class Coverage:
         for some in (final, still_open, parts):
             if some:
                 # numpy is imported with the first query that needs it.
-                from tally.reports.joined_columns import Day
-                from tally.reports.packed_days import PackedDays
+                from tally.columns.read import Day
+                from tally.reports.day_columns import DayColumns
 
                 days = []
                 for span in some:
@@ -125,7 +126,7 @@ class Coverage:
                     visits, events, data_length = sizes[day]
                     days.append(Day(day, visits, events, *span, data_length, versions[day]))
                 key = None if some is parts else self._key(some, filtered=filtered)
-                found.append(PackedDays(self.connection, self.website, days, own, key, self.cache, with_data=with_data))
+                found.append(DayColumns(self.connection, self.website, days, own, key, self.cache, with_data=with_data))
         for span in spans:
             day = span[0] // DAY_MS
             if day in wanted and day not in sizes:
@@ -287,7 +288,7 @@ def _matches(coverage: Coverage, day: int, events: int, one: Condition) -> bool 
     """Return whether all, or no, events of a day without them met a condition; None where that is not known."""
     if one.column not in LABELLED or (one.column not in FIELDS and 0 in one.labels):
         return None
-    from tally.reports.joined_columns import is_one_of
+    from tally.columns.read import is_one_of
     from tally.rollups import value_blocks
 
     # Of pages only this is known: no visit begins or ends with one that no event of the day is on.

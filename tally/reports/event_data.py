@@ -4,7 +4,7 @@ Values are JSON's own: the text "1", the number 1 and true are three values, 1 a
 while the values of a query fit into MAX_BYTES. Sums are always exact: they are kept as whole multiples of the
 smallest double, so the order of additions makes no difference.
 
-Days are counted by column (tally/reports/packed_days.py); a visitor number belongs to one UTC day, so that visitors of
+Days are counted by column (tally/reports/day_columns.py); a visitor number belongs to one UTC day, so that visitors of
 days add up. Counts of whole days are cached under the days' versions.
 
 Clients choose the values, so their number is bounded. Beyond MAX_BYTES the properties with the most distinct values
@@ -34,7 +34,7 @@ from tally.reports.funnels import columns_of
 from tally.storage.sql import behaviour as sql
 
 if TYPE_CHECKING:
-    from tally.reports.packed_days import PackedDays, Value
+    from tally.reports.day_columns import DayColumns, Value
 
 MAX_PROPERTIES = 50
 # About 48,000 values of 36 characters; counting them takes 0.2 s.
@@ -237,7 +237,7 @@ def data(
     return Data(total.events, total.visitors, len(total.of), first, total.is_exact)
 
 
-def _counted(columns: "PackedDays", event_name: str, label: int, only: str | None, cache: ResultCache) -> "array[int]":
+def _counted(columns: "DayColumns", event_name: str, label: int, only: str | None, cache: ResultCache) -> "array[int]":
     key = columns.key("data", event_name, only)
     packed = cache.get(key) if key else None
     if packed is None:

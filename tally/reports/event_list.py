@@ -1,7 +1,7 @@
 """The list of events, newest first: from rows, and from the columns of days that have only these.
 
 The rows are read first. Where they do not fill the page, or such a day lies between them, the newest matching events
-of those days are chosen in columns and shown to the same statement (tally/rollups/unpacked_days.py). Days on which no
+of those days are chosen in columns and shown to the same statement (tally/columns/deleted_rows.py). Days on which no
 event matches are skipped.
 """
 
@@ -11,17 +11,17 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from tally.columns import deleted_rows, measurement_days
+from tally.columns.statements import TRAFFIC
 from tally.engine.values import Place, Scope, Span
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, conditions_of, coverage_of, plan_of
-from tally.rollups import packed_measurements, unpacked_days
 from tally.storage.sql import events as sql
-from tally.storage.sql.day_columns import TRAFFIC
 from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
-    from tally.storage.day_columns import Array
+    from tally.columns.format import Array
 
 
 def page(
@@ -33,8 +33,8 @@ def page(
     from_ms = rows[-1][2] if len(rows) == limit else scope.from_ms
     wanted = scope._replace(from_ms=from_ms, to_ms=min(scope.to_ms, place.ts + 1))
     first, last = from_ms // DAY_MS, (wanted.to_ms - 1) // DAY_MS
-    sources = (TRAFFIC,) if only_traffic else unpacked_days.ALL
-    packed = unpacked_days.parts_without_rows(connection, scope.website, first, last, sources)
+    sources = (TRAFFIC,) if only_traffic else deleted_rows.ALL
+    packed = deleted_rows.parts_without_rows(connection, scope.website, first, last, sources)
     if not packed or wanted.from_ms >= wanted.to_ms:
         return rows
     return (
@@ -45,7 +45,7 @@ def page(
 
 
 def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit: int) -> bool:
-    """Show the newest matching events before a place, of packed days (day, source); return whether there are any."""
+    """Show the newest matching events before a place, of stored days (day, source); return whether there are any."""
     plan, own = plan_of(coverage), conditions_of(coverage.connection, coverage.filters)
     shown = 0
     for day, sources in groupby(reversed(packed), key=itemgetter(0)):
@@ -62,10 +62,10 @@ def _show(coverage: Coverage, packed: list[tuple[int, int]], place: Place, limit
             else:
                 which = _measurements(coverage, own, source, span, place, most)
             if which is None:
-                unpacked_days.show(coverage.connection, coverage.website, [day], [source])
+                deleted_rows.show(coverage.connection, coverage.website, [day], [source])
                 shown += 1
             elif len(which):
-                unpacked_days.show_events(coverage.connection, coverage.website, source, day, which)
+                deleted_rows.show_events(coverage.connection, coverage.website, source, day, which)
                 shown += len(which)
     return shown > 0
 
@@ -74,15 +74,15 @@ def _traffic(coverage: Coverage, span: Span, place: Place, most: int) -> "Array 
     """Return the places of the newest matching events of a day, or a part of one; None for columns of an earlier
     layout."""
     (columns,) = coverage.columns([span], filtered=True)
-    return columns.newest(most, place) if columns.is_packed else None
+    return columns.newest(most, place) if columns.is_stored else None
 
 
 def _measurements(
     coverage: Coverage, own: Sequence[Condition], source: int, span: Span, place: Place, most: int
 ) -> "Array":
     """The same of web vitals or experiment events."""
-    from tally.reports.packed_measurements import PackedMeasurements
+    from tally.reports.measurement_columns import MeasurementFigures
 
     scope, day = coverage.scope._replace(from_ms=span[0], to_ms=span[1]), span[0] // DAY_MS
-    days = packed_measurements.days(coverage.connection, coverage.website, source, day, day)
-    return PackedMeasurements(coverage.connection, scope, source, days, own, coverage.cache).newest(most, place)
+    days = measurement_days.days(coverage.connection, coverage.website, source, day, day)
+    return MeasurementFigures(coverage.connection, scope, source, days, own, coverage.cache).newest(most, place)

@@ -5,7 +5,7 @@ the day's first assignment; as converted to a goal if, being assigned, a convers
 the assignment; the conversion may happen on any page.
 
 Whole days without filters are read from counts (tally/rollups/experiments.py), partial days and filtered ones from the
-columns of packed days (tally/rollups/packed_measurements.py) and from rows. All are read day by day, since the
+columns of stored days (tally/columns/measurement_days.py) and from rows. All are read day by day, since the
 sequential p-value has a look at the end of each day.
 
 Clients choose the names, so their number is bounded: the experiments, variants and goals with the most visitors are
@@ -17,15 +17,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from tally.columns import deleted_rows, measurement_days
+from tally.columns.statements import EXPERIMENTS
 from tally.engine.values import Arm, Experiment, Scope
 from tally.engine.values import ExperimentGoal as Goal
 from tally.reports import significance
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import check_retention, conditions_in
-from tally.rollups import packed_measurements, unpacked_days
 from tally.storage.sql import events as sql_events
 from tally.storage.sql import measurements as sql
-from tally.storage.sql.day_columns import EXPERIMENTS
 from tally.storage.sql.filters import Query
 from tally.storage.sql.measurements import Trials
 from tally.timestamps import DAY_MS
@@ -136,24 +136,24 @@ def _parts(connection: sqlite3.Connection, scope: Scope, days: Sequence[int], ca
 
 
 def _packed(connection: sqlite3.Connection, scope: Scope, cache: ResultCache) -> Iterator[Query]:
-    """Yield the counts of the packed days of a scope, if there are any.
+    """Yield the counts of the stored days of a scope, if there are any.
 
     On days that have rows beside their columns the first assignment may be among either: the statements that read rows
     see all rows of these.
     """
     first, last = scope.from_ms // DAY_MS, (scope.to_ms - 1) // DAY_MS
-    packed = packed_measurements.days(connection, scope.website, EXPERIMENTS, first, last)
-    mixed = packed_measurements.with_rows(connection, scope.website, EXPERIMENTS, [day for day, _ in packed])
-    unpacked_days.show(connection, scope.website, mixed, (EXPERIMENTS,))
+    packed = measurement_days.days(connection, scope.website, EXPERIMENTS, first, last)
+    mixed = measurement_days.with_rows(connection, scope.website, EXPERIMENTS, [day for day, _ in packed])
+    deleted_rows.show(connection, scope.website, mixed, (EXPERIMENTS,))
     whole = [(day, events) for day, events in packed if day not in mixed]
     if whole:
         # numpy is imported with the first query that needs it.
-        from tally.reports.packed_measurements import PackedMeasurements
+        from tally.reports.measurement_columns import MeasurementFigures
 
         own = conditions_in(connection, scope)
-        found = PackedMeasurements(connection, scope, EXPERIMENTS, whole, own, cache).trials()
+        found = MeasurementFigures(connection, scope, EXPERIMENTS, whole, own, cache).trials()
         # In a table, which SQLite keeps in a file where there are many: clients choose the names.
-        with unpacked_days.temporary(connection):
+        with deleted_rows.temporary(connection):
             connection.execute(sql.CREATE_GIVEN)
             connection.execute("/* experiments.forget */ delete from temp.given_trial where part = ?", (scope.from_ms,))
             connection.executemany(

@@ -4,7 +4,7 @@ The events of a visit are processed in the order of (timestamp, id); each advanc
 first event that matches the next step counts, and no event matches two steps. The visits are those that begin in the
 range (with filters: that have an event in E), over their whole lives, also after the end of the range. Neither visits
 nor visitors cross midnight UTC, so the figures of days add up; those of whole days are cached under their versions
-(tally/reports/cache.py). They are counted by column (tally/reports/packed_days.py).
+(tally/reports/cache.py). They are counted by column (tally/reports/day_columns.py).
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ from tally.storage.sql import behaviour as sql
 from tally.storage.sql.filters import Condition
 
 if TYPE_CHECKING:
-    from tally.reports.packed_days import PackedDays
+    from tally.reports.day_columns import DayColumns
 
 
 def funnel(
@@ -46,7 +46,7 @@ def funnel(
     return [Reached(*of) for of in totals]
 
 
-def columns_of(coverage: Coverage, *, with_data: bool) -> "list[PackedDays]":
+def columns_of(coverage: Coverage, *, with_data: bool) -> "list[DayColumns]":
     """Return the columns of the range. Without filters where all events match. `with_data`: whether event_data is
     read."""
     plan = plan_of(coverage)
@@ -68,7 +68,7 @@ def _conditions(coverage: Coverage, step: FunnelStep, labels: Mapping[str, int])
 
 
 def _reached(
-    columns: "PackedDays", wanted: Sequence[FunnelStep], steps: Sequence[Sequence[Condition]], cache: ResultCache
+    columns: "DayColumns", wanted: Sequence[FunnelStep], steps: Sequence[Sequence[Condition]], cache: ResultCache
 ) -> Iterator[tuple[int, ...]]:
     """Return (visits, visitors, milliseconds) of each step."""
     # By text, not label: a deleted label may be used for another text.

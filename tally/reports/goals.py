@@ -23,7 +23,7 @@ from tally.rollups.rollup_state import FINAL
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
-    from tally.reports.packed_days import PackedDays
+    from tally.reports.day_columns import DayColumns
 
 _COLUMNS = len(goal_days.COLUMNS)
 
@@ -150,11 +150,11 @@ def _count(sums: Sums, coverage: Coverage, spans: Sequence[Span], goal: Goal, fi
         sums.add_cached(cache, key, partial(_add_conversions, columns, field, goal))
 
 
-def _add_conversions(columns: "PackedDays", field: str, goal: Goal, sums: Sums) -> None:
+def _add_conversions(columns: "DayColumns", field: str, goal: Goal, sums: Sums) -> None:
     sums.add(columns.conversions(field, (), goal.value))
 
 
-def _series(columns: "PackedDays", edges: Sequence[Span], goal: Goal, cache: ResultCache) -> Iterator[tuple[int, ...]]:
+def _series(columns: "DayColumns", edges: Sequence[Span], goal: Goal, cache: ResultCache) -> Iterator[tuple[int, ...]]:
     parts = stats.clipped(edges, columns.span)
     cut = [bucket for _, bucket in parts]
     key = columns.key("goal series", goal.value, *cut)

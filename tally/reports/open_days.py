@@ -24,18 +24,19 @@ from functools import cached_property
 import numpy as np
 import orjson
 
+from tally.columns import deleted_rows
+from tally.columns import statements as sql
+from tally.columns.format import Array, Column, Days, differs
+from tally.columns.read import MAX_DATA, Day, is_one_of, values_of
+from tally.columns.statements import NUMBERS, OF_VISITS, TRAFFIC, Share
+from tally.columns.write import Rows, arrays, numbers, of_visits, rows_of, texts_of
 from tally.engine.values import Span
 from tally.events.validation import PAGEVIEWS
 from tally.reports.cache import Cache, ResultCache
-from tally.reports.joined_columns import MAX_DATA, Day, is_one_of, values_of
-from tally.reports.packed_days import Batch, PackedDays
-from tally.rollups import rollup_state, unpacked_days
-from tally.rollups.day_packing import Rows, arrays, numbers, of_visits, rows_of, texts_of
+from tally.reports.day_columns import Batch, DayColumns
+from tally.rollups import rollup_state
 from tally.rollups.rollup_state import OPEN
 from tally.storage.database import check_interrupt, damaged
-from tally.storage.day_columns import Array, Column, Days, differs
-from tally.storage.sql import day_columns as sql
-from tally.storage.sql.day_columns import NUMBERS, OF_VISITS, TRAFFIC, Share
 from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS, QUARTER_MS
 
@@ -122,7 +123,7 @@ def batches_of(
     """Yield the columns of a day that is not packed, or of a part of one, in parts with other visitors."""
     day = span[0] // DAY_MS
     # Its columns may be of an earlier release, and all that is left of it.
-    unpacked_days.show(connection, website, [day], (TRAFFIC,))
+    deleted_rows.show(connection, website, [day], (TRAFFIC,))
     quarters = _quarters(connection, website, day) if known.state == OPEN else None
     if quarters is not None and not with_data and 0 < quarters.sum() <= MAX_EVENTS:
         kept = days.get((website, day))
@@ -374,10 +375,10 @@ def _column(name: str, column: Array, counts: Array | None) -> Column:
     return Column(codes.astype(np.min_scalar_type(len(values))), values, is_of_visits)
 
 
-class OpenColumns(PackedDays):
+class OpenColumns(DayColumns):
     """A day without columns, or a part of one, with filters."""
 
-    is_packed = False
+    is_stored = False
 
     def __init__(
         self,

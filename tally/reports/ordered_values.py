@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tally.columns.format import Array
 from tally.engine.values import VITALS_PERCENTILES as PERCENTILES
 from tally.engine.values import Summary
 from tally.rollups.web_vitals import UNITS, limits_of
-from tally.storage.day_columns import Array
 
 
 class Window(NamedTuple):

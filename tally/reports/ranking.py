@@ -15,7 +15,7 @@ from tally.reports.sums import rows_of
 from tally.storage.sql import events as sql
 
 if TYPE_CHECKING:
-    from tally.storage.day_columns import Array
+    from tally.columns.format import Array
 
 # 8 MB if all of them have the maximum length.
 _TEXTS_AT_ONCE = 1_000

@@ -25,7 +25,7 @@ from tally.storage.sql import events as sql
 from tally.timestamps import DAY_MS, HOUR_MS, QUARTER_MS
 
 if TYPE_CHECKING:
-    from tally.reports.packed_days import PackedDays
+    from tally.reports.day_columns import DayColumns
 
 _QUARTERS = DAY_MS // QUARTER_MS
 
@@ -49,7 +49,7 @@ def _of_sums(coverage: Coverage, plan: Plan) -> Iterator[tuple[int, Stats]]:
             yield quarter, Stats(of["first_seen"], of["pageviews"], of["events"], *visits)
 
 
-def _stats_by_column(columns: "PackedDays", cache: ResultCache) -> Stats:
+def _stats_by_column(columns: "DayColumns", cache: ResultCache) -> Stats:
     return Stats(*cache.find(columns.key("stats"), lambda: array("q", columns.stats())))
 
 
@@ -71,7 +71,7 @@ def _rolled_stats(coverage: Coverage, span: Span, cache: ResultCache) -> Stats:
     return found._replace(visitors=found.visitors - early - late)
 
 
-def _margin(coverage: Coverage, span: Span) -> "list[PackedDays]":
+def _margin(coverage: Coverage, span: Span) -> "list[DayColumns]":
     return coverage.columns([span], filtered=False) if span[0] < span[1] else []
 
 
@@ -124,7 +124,7 @@ def series(
     return found
 
 
-def _series_by_column(columns: "PackedDays", edges: Sequence[Span], cache: ResultCache) -> Iterator[tuple[int, ...]]:
+def _series_by_column(columns: "DayColumns", edges: Sequence[Span], cache: ResultCache) -> Iterator[tuple[int, ...]]:
     # Clipped, so that the key does not change where the first or the last bucket moves with the time.
     parts = clipped(edges, columns.span)
     cut = [bucket for _, bucket in parts]

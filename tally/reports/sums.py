@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tally.reports.cache import ResultCache
 
 if TYPE_CHECKING:
-    from tally.storage.day_columns import Array
+    from tally.columns.format import Array
 
 # 2 MB.
 MAX_HELD = 60_000
@@ -88,7 +88,7 @@ class Sums:
     def _sum(self) -> None:
         import numpy as np
 
-        from tally.storage.day_columns import differs
+        from tally.columns.format import differs
 
         added = self._added[0] if len(self._added) == 1 else np.concatenate(self._added, axis=1)
         self._added, self._held = [], 0

@@ -20,8 +20,8 @@ from tally.reports.value_sums import add_columns, add_unfiltered, counts, rolled
 from tally.rollups import imported_sums
 
 if TYPE_CHECKING:
-    from tally.reports.packed_days import PackedDays
-    from tally.storage.day_columns import Array
+    from tally.columns.format import Array
+    from tally.reports.day_columns import DayColumns
 
 
 # Numbers that rank a ratio, and each of them where there is none.
@@ -30,7 +30,7 @@ _LAST = -1 << 62
 
 
 def top(connection: sqlite3.Connection, scope: Scope, queries: Sequence[TopQuery], cache: ResultCache) -> list[Top]:
-    """Return some values of a field for each query. What packed days have of several fields is counted together."""
+    """Return some values of a field for each query. What stored days have of several fields is counted together."""
     found: dict[Scope, tuple[Coverage, Plan]] = {}
 
     def planned(scope: Scope) -> tuple[Coverage, Plan]:
@@ -116,7 +116,7 @@ def _visit_sums(coverage: Coverage, plan: Plan, field: str) -> Sums:
     """Return visits, bounces, their pageviews and ms by label."""
     sums, what = Sums(4), ("visit figures", field)
 
-    def count(columns: "PackedDays") -> "Array":
+    def count(columns: "DayColumns") -> "Array":
         return columns.visit_figures(field)
 
     rows = partial(imported_sums.visit_figures, field=field)

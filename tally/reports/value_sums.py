@@ -19,15 +19,15 @@ from tally.rollups.rollup_state import FINAL, IMPORTED, KEPT
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
-    from tally.reports.packed_days import PackedDays
-    from tally.storage.day_columns import Array
+    from tally.columns.format import Array
+    from tally.reports.day_columns import DayColumns
 
 
 # Of the figures of visits by page: label, visitors, pageviews and events.
 _COUNTS_OF_PAGES = [0, 5, 3, 6]
 
 
-def counts(columns: "PackedDays", field: str, *, of_visits: bool = False) -> "Array":
+def counts(columns: "DayColumns", field: str, *, of_visits: bool = False) -> "Array":
     """Return visitors, pageviews and events by label of a field; of_visits: as `rolled`."""
     return columns.pages(field) if of_visits else columns.counts([field])[0]
 
@@ -67,7 +67,7 @@ def add_columns(
     coverage: Coverage,
     spans: Sequence[Span],
     what: tuple[Any, ...],
-    count: "Callable[[PackedDays], Array]",
+    count: "Callable[[DayColumns], Array]",
     *,
     filtered: bool,
 ) -> None:
@@ -82,7 +82,7 @@ def add_unfiltered(
     spans: Sequence[Span],
     days: Sequence[int],
     what: tuple[Any, ...],
-    count: "Callable[[PackedDays], Array]",
+    count: "Callable[[DayColumns], Array]",
     rows: Callable[[sqlite3.Connection, int, int], Iterable[Sequence[int]]],
 ) -> None:
     """Add figures of days, or parts of days, without filters: by column or, where these are of imported sums, and for
@@ -99,7 +99,7 @@ def add_unfiltered(
         sums.add_cached(coverage.cache, ("imported", *what, coverage.website, versions), add_rows)
 
 
-def _add(count: "Callable[[PackedDays], Array]", columns: "PackedDays", sums: Sums) -> None:
+def _add(count: "Callable[[DayColumns], Array]", columns: "DayColumns", sums: Sums) -> None:
     sums.add(count(columns))
 
 

@@ -1,11 +1,11 @@
 """The values of web vitals in a scope, by group: all of them, or those of some labels of a field, or of some days.
 
-They are read into arrays, a metric after another: of packed days from columns, of other days from rows
-(tally/reports/packed_measurements.py), and where events have expired, the rounded values that are left
+They are read into arrays, a metric after another: of stored days from columns, of other days from rows
+(tally/reports/measurement_columns.py), and where events have expired, the rounded values that are left
 (tally/rollups/vitals_histogram.py). Columns are read in batches of days; of these, the values that match the filters
 are kept, 4 bytes each, or 8 with the number of a group.
 
-Packed days and expired days rarely change. What figures need of their values is cached under the checksums of their
+Stored days and expired days rarely change. What figures need of their values is cached under the checksums of their
 columns (tally/reports/ordered_values.py), so that a repeated query reads only what is left: rows, whose columns are
 kept in memory while no other row arrives, and the days in which the range begins and ends.
 """
@@ -18,20 +18,21 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tally.columns import measurement_days
+from tally.columns.format import Array, Column
+from tally.columns.read import Columns, Day, in_batches, is_one_of, values_of
+from tally.columns.statements import WEB_VITALS
 from tally.engine.values import BeyondRetention, Scope, Summary
 from tally.events.validation import METRICS
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import conditions_in
-from tally.reports.joined_columns import Columns, Day, in_batches, is_one_of, values_of
+from tally.reports.measurement_columns import MeasurementColumns, RowColumns
 from tally.reports.ordered_values import Ordered, by_group, ordered, summary
-from tally.reports.packed_measurements import MeasurementColumns, RowColumns
 from tally.reports.sums import Sums
-from tally.rollups import packed_measurements, vitals_histogram
+from tally.rollups import vitals_histogram
 from tally.rollups.vitals_histogram import EVENTS, Histogram
 from tally.rollups.web_vitals import RELATIVE_ERROR, limits_of
 from tally.storage.database import check_interrupt
-from tally.storage.day_columns import Array, Column
-from tally.storage.sql.day_columns import WEB_VITALS
 from tally.storage.sql.events import last_kept
 from tally.timestamps import DAY_MS
 
@@ -90,9 +91,9 @@ class VitalValues:
         first, last = scope.from_ms // DAY_MS, (scope.to_ms - 1) // DAY_MS
         self._expired = vitals_histogram.days(connection, scope.website, first, last)
         self._field = self._field_of(by)
-        packed = packed_measurements.versions(connection, scope.website, WEB_VITALS, first, last)
+        packed = measurement_days.versions(connection, scope.website, WEB_VITALS, first, last)
         self._checksums = {day: checksum for day, _, checksum in packed}
-        rows = packed_measurements.rows_of_vitals(connection, scope.website, first, last)
+        rows = measurement_days.rows_of_vitals(connection, scope.website, first, last)
         self._rows = [self._part(*row) for row in rows]
         apart = {day for day in (first, last) if not self._part(day, 0, 0).is_whole}
         self._complete = [version for version in packed if version[0] not in apart]
@@ -207,7 +208,7 @@ class VitalValues:
             yield day, Histogram(known.labels, *(column.compress(own) for column in known[1:])), labels.compress(own)
 
     def _settled(self) -> Iterator[tuple[MeasurementColumns, Array]]:
-        """Yield the columns of packed days, and the places of the events that match."""
+        """Yield the columns of stored days, and the places of the events that match."""
         for number, days in enumerate(in_batches(self._part(*version) for version in self._complete)):
             check_interrupt()
             with self._cache.turn():
@@ -219,7 +220,7 @@ class VitalValues:
                 yield columns, np.flatnonzero(np.unpackbits(self._matching[number], count=columns.events))
 
     def _changing(self) -> Iterator[tuple[MeasurementColumns, Array]]:
-        """Yield the same of rows and of parts of packed days, whose columns are kept in memory."""
+        """Yield the same of rows and of parts of stored days, whose columns are kept in memory."""
         # The newest day by itself: others rarely get events.
         rows = [(RowColumns, days) for days in (*in_batches(self._rows[:-1]), self._rows[-1:]) if days]
         for kind, days in (*rows, *((MeasurementColumns, [day]) for day in self._others)):

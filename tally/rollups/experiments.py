@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import orjson
 
+from tally.columns import deleted_rows
+from tally.columns.statements import EXPERIMENTS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
-from tally.rollups import unpacked_days
-from tally.storage.sql.day_columns import EXPERIMENTS
 from tally.timestamps import DAY_MS
 
 Key = tuple[int, int, int, int]
@@ -177,7 +177,7 @@ def count_day(connection: sqlite3.Connection, website: int, day: int) -> Counts:
 
 def repair(connection: sqlite3.Connection, website: int, day: int) -> None:
     """Replace the counts of a day by those counted from raw rows."""
-    unpacked_days.reopen(connection, website, [day], (EXPERIMENTS,))
+    deleted_rows.reopen(connection, website, [day], (EXPERIMENTS,))
     connection.execute(
         "/* experiments.wrong */ delete from experiment_total where website = ? and day = ?", (website, day)
     )

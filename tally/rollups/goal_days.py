@@ -20,11 +20,11 @@ from hashlib import blake2b
 
 import orjson
 
+from tally.columns.statements import TRAFFIC
 from tally.engine.values import MILLIONTHS, Goal
 from tally.events.dimensions import EVENT_NAME, FIELDS
 from tally.rollups import rollup_state
 from tally.rollups.rollup_state import ROWS_PER_STEP
-from tally.storage.sql.day_columns import TRAFFIC
 
 MAX_VALUE = 10**9
 """Values are smaller, so that the sum of all events of a day fits into two numbers of 64 bits."""

@@ -13,8 +13,8 @@ Every day with traffic has a row from its first event on, written in the transac
 
 Above the days are blocks of 32 days (tally/rollups/value_blocks.py), counted once all their days are final.
 The row of a block is inserted as OPEN when its building begins (`begin`), in the transaction that found its days to be
-complete, and becomes FINAL at its end (`finish`). A day that becomes stale deletes the rows of the blocks above it
-(`invalidate`): one that was being built stays incomplete, as it does where the program was killed.
+complete, and becomes FINAL at its end (`finish`). A day that becomes stale deletes the row of the block above it
+(`invalidate_block`): one that was being built stays incomplete, as it does where the program was killed.
 
 That is the state of one kind, TRAFFIC. Others have rows of the same table: days on which the conversions of a saved
 goal are counted; their kind is the number of the goal (tally/rollups/goal_days.py).
@@ -27,12 +27,11 @@ All functions run within a transaction, or on a snapshot, of the caller.
 
 import sqlite3
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
+from tally.columns import deleted_rows
+from tally.columns.statements import TRAFFIC
 from tally.events.validation import AHEAD_MS, OLDEST_MS
-from tally.rollups import unpacked_days
-from tally.storage.sql.day_columns import TRAFFIC
 from tally.timestamps import DAY_MS
 
 STALE, OPEN, FINAL, KEPT, IMPORTED = range(5)
@@ -85,7 +84,7 @@ def open_day(connection: sqlite3.Connection, website: int, day: int) -> None:
         " (website, kind, level, block, state, is_over, version) values (?, 0, 0, ?, ?, 0, 1)",
         (website, day, OPEN),
     )
-    invalidate_above(connection, website, TRAFFIC, LEVELS, day)
+    invalidate_block(connection, website, day)
 
 
 def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]) -> None:
@@ -94,7 +93,7 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
     They are counted again from their rows, which are put back where only columns are left.
     """
     days = [*days]
-    unpacked_days.reopen(connection, website, days, (TRAFFIC,))
+    deleted_rows.reopen(connection, website, days, (TRAFFIC,))
     for day in days:
         connection.execute(
             "/* rollup_state.stale */ insert into rollup_state"
@@ -102,7 +101,7 @@ def mark_stale(connection: sqlite3.Connection, website: int, days: Iterable[int]
             " on conflict do update set state = excluded.state, is_over = 0, version = version + 1 where state != 3",
             (website, day, STALE),
         )
-        invalidate_above(connection, website, TRAFFIC, LEVELS, day)
+        invalidate_block(connection, website, day)
 
 
 def unfinished(connection: sqlite3.Connection, website: int, state: int, limit: int = -1) -> list[tuple[int, Day]]:
@@ -160,24 +159,20 @@ def finish_rebuild(connection: sqlite3.Connection, website: int, day: int, versi
 # --- blocks of days
 
 
-def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> tuple[int, int] | None:
-    """Return the lowest, oldest block (level, number) that is missing and whose days are all final."""
-    ready = first_not_final(now_ms)
-    for below, level in pairwise(LEVELS):
-        row = connection.execute(
-            "/* rollup_state.next_block */ select part.block >> :step from rollup_state as part"
-            " where website = :website and kind = 0 and level = :below and block < :ready >> :below and state >= 2"
-            " and (part.block >> :step) + 1 <= :ready >> :level"
-            " and not exists (select 1 from rollup_state as own where own.website = :website and own.kind = 0"
-            " and own.level = :level and own.block = part.block >> :step and own.state = 2)"
-            " and not exists (select 1 from rollup_state as days where days.website = :website and days.kind = 0"
-            " and days.level = 0 and days.state < 2 and days.block >= (part.block >> :step) << :level"
-            " and days.block < ((part.block >> :step) + 1) << :level) order by block limit 1",
-            {"website": website, "below": below, "level": level, "step": level - below, "ready": ready},
-        ).fetchone()
-        if row:
-            return level, int(row[0])
-    return None
+def next_block(connection: sqlite3.Connection, website: int, now_ms: int) -> int | None:
+    """Return the number of the oldest block that is missing and whose days are all final."""
+    row = connection.execute(
+        "/* rollup_state.next_block */ select day.block >> :level from rollup_state as day"
+        " where website = :website and kind = 0 and level = 0 and block < :ready and state >= 2"
+        " and (day.block >> :level) + 1 <= :ready >> :level"
+        " and not exists (select 1 from rollup_state as own where own.website = :website and own.kind = 0"
+        " and own.level = :level and own.block = day.block >> :level and own.state = 2)"
+        " and not exists (select 1 from rollup_state as days where days.website = :website and days.kind = 0"
+        " and days.level = 0 and days.state < 2 and days.block >= (day.block >> :level) << :level"
+        " and days.block < ((day.block >> :level) + 1) << :level) order by block limit 1",
+        {"website": website, "level": BLOCK_LEVEL, "ready": first_not_final(now_ms)},
+    ).fetchone()
+    return None if row is None else int(row[0])
 
 
 def begin(connection: sqlite3.Connection, website: int, kind: int, level: int, block: int, version: int = 0) -> None:
@@ -200,18 +195,13 @@ def finish(connection: sqlite3.Connection, website: int, kind: int, level: int, 
     )
 
 
-def invalidate(connection: sqlite3.Connection, website: int, kind: int, blocks: Iterable[tuple[int, int]]) -> None:
-    """Mark blocks (level, number) as incomplete, also while they are being built."""
-    connection.executemany(
+def invalidate_block(connection: sqlite3.Connection, website: int, day: int) -> None:
+    """Mark the block that has a day as incomplete, also while it is being built."""
+    connection.execute(
         "/* rollup_state.invalidate */ delete from rollup_state"
-        " where website = ? and kind = ? and level = ? and block = ?",
-        [(website, kind, *block) for block in blocks],
+        " where website = ? and kind = 0 and level = ? and block = ?",
+        (website, BLOCK_LEVEL, day >> BLOCK_LEVEL),
     )
-
-
-def invalidate_above(connection: sqlite3.Connection, website: int, kind: int, levels: Sequence[int], day: int) -> None:
-    """Mark the blocks of some levels that have a day as incomplete."""
-    invalidate(connection, website, kind, [(level, day >> level) for level in levels if level])
 
 
 # --- reading
@@ -232,22 +222,17 @@ def blocks(connection: sqlite3.Connection, website: int, first: int, end: int) -
         (website, first, end),
     )
     days = {row[0]: Day(*row[1:]) for row in rows}
-    return Blocks(days, built(connection, website, TRAFFIC, LEVELS[1:], first, end))
+    return Blocks(days, built(connection, website, first, end))
 
 
-def built(
-    connection: sqlite3.Connection, website: int, kind: int, levels: Iterable[int], first: int, end: int
-) -> set[tuple[int, int]]:
+def built(connection: sqlite3.Connection, website: int, first: int, end: int) -> set[tuple[int, int]]:
     """Return the (level, number) of the complete blocks that have days in [first, end)."""
-    found: set[tuple[int, int]] = set()
-    for level in levels:
-        rows = connection.execute(
-            "/* rollup_state.built */ select level, block from rollup_state"
-            " where website = ? and kind = ? and level = ? and block >= ? and block <= ? and state = 2",
-            (website, kind, level, first >> level, (end - 1) >> level),
-        )
-        found.update(rows)
-    return found
+    rows = connection.execute(
+        "/* rollup_state.built */ select level, block from rollup_state"
+        " where website = ? and kind = 0 and level = ? and block >= ? and block <= ? and state = 2",
+        (website, BLOCK_LEVEL, first >> BLOCK_LEVEL, (end - 1) >> BLOCK_LEVEL),
+    )
+    return set(rows)
 
 
 def tiles(levels: Sequence[int], built: Container[tuple[int, int]], first: int, end: int) -> Iterator[tuple[int, int]]:

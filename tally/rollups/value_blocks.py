@@ -23,9 +23,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import orjson
 
+from tally.columns.format import Array, differs
 from tally.events.dimensions import FIELDS, PAGES, field_number
 from tally.storage.database import check_interrupt, damaged
-from tally.storage.day_columns import Array, differs
 from tally.storage.sql import events as sql
 
 LISTED = (*FIELDS, "event_name", *PAGES)

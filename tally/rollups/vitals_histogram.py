@@ -3,7 +3,7 @@
 Retention adds events to the histograms of their UTC day in the transaction that deletes them, so an event is in one
 place at any time: a row, a column, or a histogram. A row of the table has a histogram by device, or by pathname: how
 often each metric had each value, rounded to RELATIVE_ERROR, with each label. EVENTS stands for a metric that all
-events have. The columns of a row are encoded as those of packed days (tally/storage/day_columns.py).
+events have. The columns of a row are encoded as those of stored days (tally/columns/format.py).
 
 Values are rounded to one of each cell, whose edges grow by _GROWTH. The published thresholds are edges too, and a cell
 includes its upper edge, so the shares of good and poor are exact. Values below 1 ms, or 0.001 of cls, become 0.
@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tally.columns.format import Array, Column, decoded, encoded
 from tally.events.dimensions import field_number
 from tally.events.validation import MAX_OF_METRIC, METRICS
 from tally.rollups.web_vitals import UNITS, limits_of
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import damaged
-from tally.storage.day_columns import Array, Column, decoded, encoded
 from tally.timestamps import DAY_MS
 
 FIELDS = ("device", "pathname")

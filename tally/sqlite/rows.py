@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from tally.columns import deleted_rows, statements
 from tally.engine.ingest import PreparedEvent
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, FIELDS
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, HEATMAP, PAGEVIEWS, TRAFFIC, VITALS, WITH_EXPERIMENT
@@ -24,13 +25,11 @@ from tally.rollups import (
     heatmap_grid,
     rollup_state,
     totals,
-    unpacked_days,
     web_vitals,
 )
 from tally.sqlite.decision import Decider
 from tally.storage import event_data, visit_rows
 from tally.storage.bulk_insert import insert
-from tally.storage.sql import day_columns
 from tally.storage.visit_rows import Join
 from tally.timestamps import DAY_MS
 
@@ -110,7 +109,7 @@ class Rows:
         for website, day in {(row[0], row[1] // DAY_MS) for row in self._events}:
             now = found[website, day] = rollup_state.day_state(self._connection, website, day)
             if now is not None and now.state == rollup_state.FINAL:
-                unpacked_days.reopen(self._connection, website, [day], (day_columns.TRAFFIC,))
+                deleted_rows.reopen(self._connection, website, [day], (statements.TRAFFIC,))
         return found
 
     def _roll(self, days: Mapping[tuple[int, int], rollup_state.Day | None]) -> None:

@@ -19,9 +19,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
+from tally.columns import deleted_rows
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.validation import METRICS, TYPE_NAMES, VITALS
-from tally.rollups import unpacked_days
 from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
 from tally.rollups.web_vitals import from_stored
 from tally.storage.database import damaged, snapshot
@@ -141,7 +141,7 @@ def count_events(connection: sqlite3.Connection, website: int) -> int:
         f"select count(*) as events from {table} where website = :website and ts >= 0" for table, _ in _TABLES
     )
     row = connection.execute(f"/* exporter.count */ select sum(events) from ({counts})", {"website": website})
-    return int(row.fetchone()[0]) + unpacked_days.events_without_rows(connection, website, _END_MS // DAY_MS)
+    return int(row.fetchone()[0]) + deleted_rows.events_without_rows(connection, website, _END_MS // DAY_MS)
 
 
 def newest_ms(connection: sqlite3.Connection, website: int) -> int:
@@ -152,9 +152,9 @@ def newest_ms(connection: sqlite3.Connection, website: int) -> int:
             f"/* exporter.newest */ select max(ts) from {table} where website = ? and ts >= 0", (website,)
         )
         found = max(found, row.fetchone()[0] or 0)
-        days = unpacked_days.parts_without_rows(connection, website, found // DAY_MS, _END_MS // DAY_MS, [source])
+        days = deleted_rows.parts_without_rows(connection, website, found // DAY_MS, _END_MS // DAY_MS, [source])
         if days:
-            found = max(found, unpacked_days.last_ms(connection, website, source, days[-1][0]))
+            found = max(found, deleted_rows.last_ms(connection, website, source, days[-1][0]))
     return found
 
 
@@ -181,17 +181,17 @@ def _with_rows(
 
     after: the rows of a day that has no greater id are not needed.
     """
-    packed = unpacked_days.parts_without_rows(connection, website, begin_ms // DAY_MS, (end_ms - 1) // DAY_MS)
+    packed = deleted_rows.parts_without_rows(connection, website, begin_ms // DAY_MS, (end_ms - 1) // DAY_MS)
     for day, parts in groupby(packed, key=itemgetter(0)):
-        if all(unpacked_days.last_id(connection, website, source, day) <= after for _, source in parts):
+        if all(deleted_rows.last_id(connection, website, source, day) <= after for _, source in parts):
             continue
         if begin_ms < day * DAY_MS:
             yield begin_ms, day * DAY_MS
             begin_ms = day * DAY_MS
-        unpacked_days.show(connection, website, [day])
+        deleted_rows.show(connection, website, [day])
         day_end_ms = min((day + 1) * DAY_MS, end_ms)
         yield begin_ms, day_end_ms
-        unpacked_days.hide(connection)
+        deleted_rows.hide(connection)
         begin_ms = day_end_ms
     if begin_ms < end_ms:
         yield begin_ms, end_ms

@@ -23,6 +23,7 @@ from typing import Any
 
 import orjson
 
+from tally.columns import deleted_rows
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, EVENT_NAME, EXPERIMENT, FIELDS, GOAL, PROPERTY, VARIANT
 from tally.events.validation import (
     AB_ASSIGN,
@@ -37,7 +38,7 @@ from tally.events.validation import (
     Rejection,
 )
 from tally.events.visits import packed_acquisition
-from tally.rollups import experiments, imported_sums, rollup_state, unpacked_days, web_vitals
+from tally.rollups import experiments, imported_sums, rollup_state, web_vitals
 from tally.storage import event_data, value_limits
 from tally.storage.bulk_insert import insert
 from tally.storage.database import snapshot
@@ -190,7 +191,7 @@ class Part:
         events, sums = divided(lines)
         with snapshot(self._connection):
             days = sorted({line.ts_ms // DAY_MS for line in events if line.row is not None})
-            unpacked_days.show(self._connection, self._website, days)
+            deleted_rows.show(self._connection, self._website, days)
             return len(lines) - len(self._unknown(events)) - len(self._new_sums(sums))
 
     def _unknown(self, lines: Sequence[Line]) -> list[Line]:

@@ -36,13 +36,13 @@ import orjson
 
 from tally.accounts.api_keys import key_salt
 from tally.accounts.websites import domain_and_origins, website_exists
+from tally.columns import deleted_rows
+from tally.columns.statements import source_of
 from tally.events.validation import TRAFFIC, Rejection
-from tally.rollups import unpacked_days
 from tally.storage import import_records
 from tally.storage.database import transaction
 from tally.storage.disk_space import TOO_LITTLE_SPACE
 from tally.storage.labels import Labels
-from tally.storage.sql.day_columns import source_of
 from tally.storage.wal import keep_log_short
 from tally.timestamps import DAY_MS
 from tally.transfer.chunks import USUAL, Chunk, Chunks, Reading, Sizes, without_cycles
@@ -328,9 +328,9 @@ class _Import:
             for source, days in _days_of(chunk.lines[self._at.done :]).items():
                 for day in sorted(days):
                     self._require_space()
-                    if unpacked_days.parts_without_rows(self._connection, self._website, day, day, [source]):
+                    if deleted_rows.parts_without_rows(self._connection, self._website, day, day, [source]):
                         with transaction(self._connection):
-                            unpacked_days.reopen(self._connection, self._website, [day], [source])
+                            deleted_rows.reopen(self._connection, self._website, [day], [source])
             self._load_visits(chunk.lines[self._at.done :])
             is_whole = False
             while not is_whole:
@@ -361,7 +361,7 @@ class _Import:
                 self._labels = Labels()
             # Again: they may have been deleted since the chunk was read, and its visits were loaded without them.
             sources = _days_of(lines).items()
-            reopened = [unpacked_days.reopen(self._connection, self._website, days, [one]) for one, days in sources]
+            reopened = [deleted_rows.reopen(self._connection, self._website, days, [one]) for one, days in sources]
             if any([*reopened, self._state.another_wrote()]):
                 self._load_visits(chunk.lines[before.done :])
             self._state.begin(before)
@@ -411,7 +411,7 @@ class _Import:
 
 
 def _days_of(lines: Iterable[Line | SumLine]) -> dict[int, set[int]]:
-    """Return the UTC days of the events among some lines, by what is packed (tally/storage/sql/day_columns.py)."""
+    """Return the UTC days of the events among some lines, by what is packed (tally/columns/statements.py)."""
     found: dict[int, set[int]] = {}
     for line in lines:
         if isinstance(line, Line):

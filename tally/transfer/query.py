@@ -2,7 +2,7 @@
 
 A query sees temporary views, VIEWS, besides the tables of schema.sql. docs/sql.md describes them.
 They are SQL over the tables, so SQLite reads only the columns that a query names. Of days that have only columns
-(tally/rollups/unpacked_days.py) a function returns a value of a row; it decodes the columns that a query names. SQLite
+(tally/columns/deleted_rows.py) a function returns a value of a row; it decodes the columns that a query names. SQLite
 chooses these days by website and `day`.
 
 No SQL can write: the file is opened read-only, and an authorizer allows to select, to read columns and to call the
@@ -21,12 +21,12 @@ from typing import Any
 
 import orjson
 
+from tally.columns.statements import TABLES, TRAFFIC
 from tally.events.dimensions import ACQUISITION, FIELDS
 from tally.events.event_types import EVENT_TYPES
 from tally.rollups.web_vitals import UNITS
 from tally.storage.database import connect_reader, interrupted_after, interrupted_when
 from tally.storage.event_data import STORED
-from tally.storage.sql.day_columns import TABLES, TRAFFIC
 from tally.storage.sql.events import of_visit
 from tally.timestamps import DAY_MS
 
@@ -67,7 +67,7 @@ def _time(milliseconds: str) -> str:
 
 
 _TYPE = " ".join(f"when {one.number} then '{one.name}'" for one in EVENT_TYPES)
-# The rows of a view: those of a table by their key, and places of rows of packed days. Few columns, because SQLite
+# The rows of a view: those of a table by their key, and places of rows of stored days. Few columns, because SQLite
 # computes all of them for each row; those of the view are computed where a query names them.
 _SOURCE = (
     "(select website.domain as domain, website.number as number, {day} as day, {first} as first, {second} as second,"
@@ -210,7 +210,7 @@ def _create_views(connection: sqlite3.Connection) -> None:
 
 
 def _column(table: str, column: str, sql: str) -> str:
-    """Return the SQL of a column of a view, of rows of its table and of packed days."""
+    """Return the SQL of a column of a view, of rows of its table and of stored days."""
     if sql in _OF_SOURCE:
         return _OF_SOURCE[sql]
     if column == "day":
@@ -231,17 +231,17 @@ def _places(rows: int) -> str:
 
 
 class _Day:
-    """Values of rows of a packed day."""
+    """Values of rows of a stored day."""
 
     def __init__(self, connection: sqlite3.Connection, website: int, source: int, day: int) -> None:
         # numpy is imported with the first day that is read.
-        from tally.rollups.day_unpacking import UnpackedDay
-        from tally.rollups.measurement_packing import unpacked
+        from tally.columns.measurements import stored_rows
+        from tally.columns.rows import StoredDay
 
         self.place = website, day
         self.columns: dict[tuple[str, str], list[Any]] = {}
-        self._traffic = UnpackedDay(connection, website, day) if source == TRAFFIC else None
-        self._measurements = None if source == TRAFFIC else unpacked(connection, website, source, day)
+        self._traffic = StoredDay(connection, website, day) if source == TRAFFIC else None
+        self._measurements = None if source == TRAFFIC else stored_rows(connection, website, source, day)
 
     def column(self, table: str, name: str) -> list[Any]:
         """Return a column of a table."""
@@ -265,7 +265,7 @@ class _Day:
 
 
 class _Unpacked:
-    """Values of rows of packed days, of one day of each source in memory at once."""
+    """Values of rows of stored days, of one day of each source in memory at once."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

@@ -26,11 +26,12 @@ from typing import Any
 import orjson
 
 from tally.accounts.websites import secure_delete
-from tally.rollups import experiments, imported_sums, packed_days, rollup_state, unpacked_days
+from tally.columns import column_days, deleted_rows
+from tally.columns.statements import TRAFFIC
+from tally.rollups import experiments, imported_sums, rollup_state
 from tally.storage import event_data, import_records, visit_rows
 from tally.storage.bulk_insert import insert
 from tally.storage.import_records import COMPLETE, IMPORT_OF, INTERRUPTED, UNDOING, ImportRecord
-from tally.storage.sql.day_columns import TRAFFIC
 from tally.timestamps import DAY_MS
 from tally.transfer.visit_merge import combined
 
@@ -99,15 +100,15 @@ def _reopen(connection: sqlite3.Connection, website: int, number: int, place: Pl
     row = connection.execute(
         "/* undo.days */ select first_day, last_day from import where website = ? and number = ?", (website, number)
     ).fetchone()
-    some = [] if row[0] is None else unpacked_days.parts_without_rows(connection, website, *row)[:1]
+    some = [] if row[0] is None else deleted_rows.parts_without_rows(connection, website, *row)[:1]
     for day, source in some:
         own = _own_ids(connection, website, number)
-        if source == TRAFFIC and unpacked_days.has_ids_in(connection, website, day, own):
+        if source == TRAFFIC and deleted_rows.has_ids_in(connection, website, day, own):
             # On a full disk there is no space for rows.
-            packed_days.remove(connection, website, TRAFFIC, day)
+            column_days.remove(connection, website, TRAFFIC, day)
             _mark_stale(connection, website, [day])
         else:
-            unpacked_days.reopen(connection, website, [day])
+            deleted_rows.reopen(connection, website, [day])
     return (some[0][0], -1, -1) if some else None
 
 

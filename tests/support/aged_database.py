@@ -169,7 +169,7 @@ def built_database(folder: Path) -> Path:
 
 
 def with_rows(path: Path) -> Path:
-    """Put the rows of packed days back, to stay; return the path."""
+    """Put the rows of stored days back, to stay; return the path."""
     connection = writing_connection(path)
     keep_rows(connection)
     connection.close()

@@ -1,4 +1,4 @@
-"""Compare figures counted in columns (tally/reports/packed_days.py) with loops over the events (`Reference`).
+"""Compare figures counted in columns (tally/reports/day_columns.py) with loops over the events (`Reference`).
 
 Texts of fields are "x", "y" and "z"; those of the fields in VARIES may differ between the events of a visit.
 """
@@ -8,13 +8,13 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
+from tally.columns.format import Array
 from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter, Operator
 from tally.reports.coverage import Coverage
-from tally.reports.packed_days import PackedDays
+from tally.reports.day_columns import DayColumns
 from tally.rollups import goal_days
-from tally.storage.day_columns import Array
 from tally.storage.sql import behaviour
 from tally.storage.sql.filters import Condition
 from tally.timestamps import DAY_MS, HOUR_MS
@@ -25,7 +25,7 @@ VARIES = ("pathname", "browser", "city", "event_name")
 PROPERTIES = ("prop.n", "prop.s", "prop.t")
 Row = tuple[int, ...]
 Span = tuple[int, int]
-Comparison = Callable[[Reference, Coverage, Sequence[Span], Sequence[PackedDays], random.Random], None]
+Comparison = Callable[[Reference, Coverage, Sequence[Span], Sequence[DayColumns], random.Random], None]
 
 
 def filters_of(draw: random.Random) -> tuple[Filter, ...]:
@@ -70,7 +70,7 @@ def compare_sums(
     reference: Reference,
     coverage: Coverage,
     spans: Sequence[Span],
-    columns: Sequence[PackedDays],
+    columns: Sequence[DayColumns],
     draw: random.Random,
 ) -> None:
     """Compare key figures and figures by value."""
@@ -103,7 +103,7 @@ def compare_series(
     reference: Reference,
     coverage: Coverage,
     spans: Sequence[Span],
-    columns: Sequence[PackedDays],
+    columns: Sequence[DayColumns],
     draw: random.Random,
 ) -> None:
     """Compare series, and conversions by bucket."""
@@ -126,7 +126,7 @@ def compare_values(
     reference: Reference,
     coverage: Coverage,
     spans: Sequence[Span],
-    columns: Sequence[PackedDays],
+    columns: Sequence[DayColumns],
     draw: random.Random,
 ) -> None:
     """Compare conversions, and sums of a property of event_data."""
@@ -148,7 +148,7 @@ def compare_order(
     reference: Reference,
     coverage: Coverage,
     spans: Sequence[Span],
-    columns: Sequence[PackedDays],
+    columns: Sequence[DayColumns],
     draw: random.Random,
 ) -> None:
     """Compare funnels and journeys."""

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from tally.accounts.accounts import create_account
 from tally.accounts.websites import add_website, all_websites
 from tally.clock import Clock
+from tally.columns import deleted_rows, measurement_days, measurements
 from tally.engine.ingest import PreparedEvent, WriteRequest
 from tally.engine.values import Scope, Stats
 from tally.events.dimensions import ACQUISITION, CHANNEL, EVENT_FIELDS, FIELDS, PAGES, channel_of, field_number
@@ -37,10 +38,7 @@ from tally.reports import top as top_report
 from tally.reports import visit_pages
 from tally.reports.cache import ResultCache
 from tally.rollups import (
-    measurement_packing,
-    packed_measurements,
     rollup_state,
-    unpacked_days,
     value_blocks,
 )
 from tally.rollups import totals as quarter_totals
@@ -420,7 +418,7 @@ class RollupHarness:
         self.ingest.write(self.writer, jobs)
         sent = [row.dimensions for job in jobs for row in job.events]
         new = self.writer.execute("select id from event where id > ? order by id", (before,)).fetchall()
-        # Others are rows of a packed day that were put back.
+        # Others are rows of a stored day that were put back.
         self._sent |= {id: texts for (id,), texts in zip(new[-len(sent) :], sent, strict=True)}
 
     def import_events(self, *facts: tuple[int, int, str, tuple[str, ...]], website: int = 0) -> None:
@@ -456,7 +454,7 @@ class RollupHarness:
             self._visitor += session not in visitors
             visitors.setdefault(session, self._visitor)
         # Below those of all other events; of equal times the later of `known` has the greater one.
-        # Rows of packed days are deleted, so this does not follow from the file.
+        # Rows of stored days are deleted, so this does not follow from the file.
         ids = self._least_id = self._least_id - len(facts) - 1
         known = sorted(Fact(ts, type_, visitors[session], texts) for ts, type_, session, texts in facts)
         ordinals: defaultdict[int, int] = defaultdict(int)
@@ -591,17 +589,17 @@ class RollupHarness:
 
 @contextmanager
 def with_all_rows(connection: sqlite3.Connection, website: int) -> Iterator[None]:
-    """Run a read transaction in which statements see the rows of packed days too."""
+    """Run a read transaction in which statements see the rows of stored days too."""
     with snapshot(connection):
-        unpacked_days.show(connection, website, unpacked_days.without_rows(connection, website, 0, 1 << 32))
+        deleted_rows.show(connection, website, deleted_rows.without_rows(connection, website, 0, 1 << 32))
         yield
 
 
 def keep_rows(connection: sqlite3.Connection) -> None:
-    """Put the rows of all packed days back, and keep the builder from deleting them again."""
+    """Put the rows of all stored days back, and keep the builder from deleting them again."""
     with transaction(connection):
         for website in all_websites(connection):
-            unpacked_days.reopen(
+            deleted_rows.reopen(
                 connection,
                 website.number,
                 [
@@ -772,7 +770,7 @@ def pack_measurements(connection: sqlite3.Connection, source: int, days: Iterabl
     """Replace the web vitals or experiment events of some days by columns, as the builder does."""
     for day in days:
         with snapshot(connection):
-            packed = measurement_packing.pack(connection, website, source, day)
+            packed = measurements.pack(connection, website, source, day)
         assert packed is not None
         with transaction(connection):
-            assert packed_measurements.store(connection, website, source, day, packed)
+            assert measurement_days.store(connection, website, source, day, packed)

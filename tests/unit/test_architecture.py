@@ -18,7 +18,8 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "offsite": ("tally",),
     "storage": ("accounts", "engine"),
     "http": ("events",),
-    "rollups": ("storage",),
+    "columns": ("storage",),
+    "rollups": ("columns",),
     "reports": ("rollups",),
     "transfer": ("rollups",),
     "maintenance": ("transfer", "offsite", "reports"),
@@ -32,7 +33,18 @@ IMPORTS: dict[str, tuple[str, ...]] = {
 }
 # Libraries that only some packages or modules may import.
 MAY_IMPORT = {
-    "sqlite3": {"accounts", "storage", "rollups", "reports", "ingest", "sqlite", "maintenance", "transfer", "demo"},
+    "sqlite3": {
+        "accounts",
+        "storage",
+        "columns",
+        "rollups",
+        "reports",
+        "ingest",
+        "sqlite",
+        "maintenance",
+        "transfer",
+        "demo",
+    },
     "aiohttp": {"http", "ingest", "api", "web"},
     "aiosqlite": {"storage.connections"},
 }

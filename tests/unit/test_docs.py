@@ -13,6 +13,7 @@ from tally import clock, errors, timeranges
 from tally.accounts import definitions, logins, passwords
 from tally.api import auth, badges, events, params, sharing, uploads, websites
 from tally.cli import main
+from tally.columns import deleted_rows
 from tally.engine import values
 from tally.events import identity, validation, visits
 from tally.events.dimensions import FIELDS
@@ -22,7 +23,7 @@ from tally.ingest import rejected_events
 from tally.ingest.compat.formats import FORMATS
 from tally.maintenance import retention
 from tally.reports import event_data, experiments, heatmaps
-from tally.rollups import goal_days, unpacked_days, web_vitals
+from tally.rollups import goal_days, web_vitals
 from tally.settings import SETTINGS, option_name, variable_name
 from tally.sqlite import group_commit, realtime
 from tally.storage import connections as readers
@@ -253,7 +254,7 @@ FIGURES = (
     ("architecture.md", f"read them again, at most {1 / registry.REFRESH_S:.0f} times per second"),
     ("architecture.md", f"at most {realtime.MAX_WEBSITES} websites and {realtime.MAX_VISITORS:,} visitors"),
     ("backup.md", f"The minimum is {retention.MIN_KEEP_DAYS} days"),
-    ("decisions/columns-of-days.md", f"days of more than {unpacked_days.MAX_EVENTS:,} events"),
+    ("decisions/columns-of-days.md", f"days of more than {deleted_rows.MAX_EVENTS:,} events"),
     ("embedding.md", f"once in {sharing.ACCESS_LASTS_MS // HOUR_MS} hours"),
     ("embedding.md", f"| 1 to {badges.MAX_LABEL_CHARACTERS} printable characters |"),
     ("embedding.md", f"`Cache-Control: public, max-age={badges.LASTS_S}`"),

@@ -4,15 +4,15 @@ A step is a pageview of a path or an event of a name. Its number is twice the la
 the field in STEP_FIELDS, so that a column of paths and one of names become one column of steps.
 """
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tally.engine.values import STEP_FIELDS
 from tally.storage.sql.filters import Query
 
 if TYPE_CHECKING:
-    from tally.storage.day_columns import Array
+    from numpy.typing import NDArray
 
-Numbers = TypeVar("Numbers", int, "Array")
+Numbers = TypeVar("Numbers", int, "NDArray[Any]")
 """One, or an array of them."""
 
 

@@ -1,7 +1,7 @@
 """SQL for goals: the values of conversions, which are in event_data.
 
-A column of a day has each different text of event_data once (tally/storage/day_columns.py), so that SQLite reads the
-property in each of these texts, and numpy adds up the values of events (tally/reports/packed_days.py).
+A column of a day has each different text of event_data once (tally/columns/format.py), so that SQLite reads the
+property in each of these texts, and numpy adds up the values of events (tally/reports/day_columns.py).
 """
 
 from tally.storage.sql.filters import Query

@@ -2,7 +2,7 @@
 
 As in tally/storage/sql/events.py, whose Scope and filters these are: pure functions that return (sql, parameters),
 every name from a table, every value a parameter. Filters of web vitals are decided in columns
-(tally/reports/packed_measurements.py).
+(tally/reports/measurement_columns.py).
 """
 
 from collections.abc import Sequence

@@ -20,6 +20,8 @@ import pytest
 
 from tally.accounts.accounts import find_account
 from tally.accounts.websites import add_website, delete_website
+from tally.columns.format import labels_in
+from tally.columns.statements import EXPERIMENTS, TRAFFIC, WEB_VITALS, number_of
 from tally.events.dimensions import EVENT_FIELDS, FIELDS, PAGES, VISIT_FIELDS, field_number
 from tally.maintenance import deletion
 from tally.maintenance.deletion import TABLES
@@ -28,9 +30,7 @@ from tally.maintenance.rollup_builder import RollupBuilder
 from tally.rollups.value_blocks import FIGURES_OF, add_chunks, chunks_of
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, open_database, transaction
-from tally.storage.day_columns import labels_in
 from tally.storage.labels import Labels
-from tally.storage.sql.day_columns import EXPERIMENTS, TRAFFIC, WEB_VITALS, number_of
 from tally.transfer import importer
 from tally.transfer.files import BadFile, open_source
 from tally.transfer.importer import import_events

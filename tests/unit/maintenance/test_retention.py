@@ -23,10 +23,11 @@ import pytest
 from analytics_server import main
 from tally.accounts.accounts import create_account, find_account
 from tally.accounts.websites import add_website
+from tally.columns import measurement_days
 from tally.events.dimensions import FIELDS
 from tally.maintenance import retention
 from tally.maintenance.rollup_builder import Now, RollupBuilder
-from tally.rollups import packed_measurements, rollup_state
+from tally.rollups import rollup_state
 from tally.rollups.rollup_state import KEPT, OPEN, STALE
 from tally.storage.connections import on_thread
 from tally.storage.database import connect_reader, transaction
@@ -76,7 +77,7 @@ def day(back: int) -> str:
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a database with the rows of every day, which stay."""
     path = with_rows(built_database(tmp_path))
-    monkeypatch.setattr(packed_measurements, "MIN_EVENTS", 1 << 30)
+    monkeypatch.setattr(measurement_days, "MIN_EVENTS", 1 << 30)
     return path
 
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tally.columns import column_days
 from tally.engine.values import BeyondRetention, FunnelStep, Scope
 from tally.events.filters import Filter
 from tally.reports import funnels, open_days
-from tally.rollups import packed_days
 from tally.rollups.rollup_state import KEPT
 from tests.support import histories
 from tests.support.histories import NAMES, PATHS, History, texts
@@ -107,11 +107,11 @@ def test_unknown_texts(harness: RollupHarness) -> None:
     assert ask(harness, day_of(harness), [("pathname", "/"), ("pathname", "/never"), ("pathname", "/")])[0] == (1, 1, 0)
 
 
-@pytest.mark.parametrize("is_packed", [True, False], ids=["by column", "by row"])
-def test_finished_days_are_cached(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch, is_packed: bool) -> None:
+@pytest.mark.parametrize("is_stored", [True, False], ids=["by column", "by row"])
+def test_finished_days_are_cached(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch, is_stored: bool) -> None:
     """A repeated query reads none of their events; a late event invalidates the day."""
-    if not is_packed:
-        monkeypatch.setattr(packed_days, "sizes", lambda *_, **__: {})
+    if not is_stored:
+        monkeypatch.setattr(column_days, "sizes", lambda *_, **__: {})
     scope = day_of(harness)
     harness.send(view(scope.from_ms + 600 * MINUTE_MS, "session-1"), view(scope.from_ms, "session-2", "/a"))
     harness.build()

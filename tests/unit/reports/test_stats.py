@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from tally.columns import column_days, write
 from tally.engine.values import BeyondRetention, Scope
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
@@ -26,7 +27,6 @@ from tally.reports import ranking
 from tally.reports import sums as sums_module
 from tally.reports.cache import _ENTRY_BYTES, EXPIRY_MS, ResultCache, packed, unpacked
 from tally.reports.sums import Sums, counts_of
-from tally.rollups import day_packing, packed_days
 from tally.timeranges import Interval, Range, buckets
 from tests.support.app import ManualClock
 from tests.support.cases import cases
@@ -136,16 +136,16 @@ def test_cached_figures_follow_every_change(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("cut_ms", "is_packed"),
+    ("cut_ms", "is_stored"),
     [(0, True), (6 * HOUR_MS, True), (0, False)],
     ids=["whole days", "a day that is cut", "whole days by row"],
 )
 def test_cached_filtered_figures_and_partial_days_follow_every_change(
-    harness: RollupHarness, monkeypatch: pytest.MonkeyPatch, cut_ms: int, is_packed: bool
+    harness: RollupHarness, monkeypatch: pytest.MonkeyPatch, cut_ms: int, is_stored: bool
 ) -> None:
     """Figures of whole days that a filter covers in part are cached with the version of their days."""
-    if not is_packed:
-        monkeypatch.setattr(packed_days, "sizes", lambda *_, **__: {})
+    if not is_stored:
+        monkeypatch.setattr(column_days, "sizes", lambda *_, **__: {})
     harness.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 800))
     harness.import_events(seen_on(1, OTHER, 700), seen_on(1, WEB, 700), seen_on(3))
     harness.advance(40 * DAY_MS)
@@ -516,8 +516,8 @@ def test_the_position_of_day() -> None:
 
 @pytest.mark.parametrize("most", [2, 3])
 def test_a_day_too_large_to_be_packed(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """Days above the limit are counted from raw events, with the same figures (tally/rollups/day_packing.py)."""
-    monkeypatch.setattr(day_packing, "MAX_EVENTS", most)
+    """Days above the limit are counted from raw events, with the same figures (tally/columns/write.py)."""
+    monkeypatch.setattr(write, "MAX_EVENTS", most)
     harness.send(seen_on(0), seen_on(0, OTHER, 400), seen_on(0, WEB, 410))
     harness.advance(10 * DAY_MS)
     harness.build()

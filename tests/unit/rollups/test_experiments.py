@@ -10,18 +10,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tally.columns import read
+from tally.columns.statements import EXPERIMENTS as EXPERIMENTS_SOURCE
 from tally.engine.values import BeyondRetention, Experiment, Scope
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT
 from tally.maintenance.verify import EXPERIMENTS as WRONG_EXPERIMENTS
 from tally.maintenance.verify import verdicts
-from tally.reports import experiments, joined_columns, significance
+from tally.reports import experiments, significance
 from tally.reports.cache import ResultCache
 from tally.rollups import experiments as experiment_rollups
 from tally.rollups.rollup_state import KEPT
 from tally.storage.database import snapshot, transaction
-from tally.storage.sql.day_columns import EXPERIMENTS as EXPERIMENTS_SOURCE
 from tally.timestamps import DAY_MS
 from tests.support.app import NOON_MS, App, new_database
 from tests.support.rollup_database import pack_measurements
@@ -151,13 +152,13 @@ def scopes(rng: random.Random) -> Iterator[Scope]:
         yield Scope(1, from_ms, to_ms, (Filter("device", "=", ("mobile",)),) if n % 3 == 0 else ())
 
 
-@pytest.mark.parametrize("most", [joined_columns.MAX_EVENTS, 1])
+@pytest.mark.parametrize("most", [read.MAX_EVENTS, 1])
 def test_counts_equal_plain_lists(database: ExperimentDatabase, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranges in days and in milliseconds, with and without filters, for assignments and conversions in any order.
 
     Of days with rows, with columns, and with both. most: events of a batch.
     """
-    monkeypatch.setattr(joined_columns, "MAX_EVENTS", most)
+    monkeypatch.setattr(read, "MAX_EVENTS", most)
     for step in range(4):
         database.add(database.random_events(400))
         days = range(FIRST_DAY, FIRST_DAY + DAYS)

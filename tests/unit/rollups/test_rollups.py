@@ -21,11 +21,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tally.columns import read
 from tally.engine.values import Scope
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
 from tally.maintenance import retention
-from tally.reports import joined_columns, open_days, sums
+from tally.reports import open_days, sums
 from tally.rollups import rollup_state, value_blocks
 from tally.timeranges import Range, buckets
 from tests.support.app import ManualClock
@@ -51,7 +52,7 @@ LIMITS = {
     (rollup_state, "ROWS_PER_STEP"): 4,
     (retention, "ROWS_PER_STEP"): 4,
     (open_days, "MOST_NEW"): 3,
-    (joined_columns, "MAX_EVENTS"): 5,
+    (read, "MAX_EVENTS"): 5,
     (sums, "MAX_HELD"): 3,
     (value_blocks, "_MAX_HELD"): 3,
     (value_blocks, "CHUNK"): 2,

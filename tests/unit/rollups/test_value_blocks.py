@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tally.columns.format import Array
 from tally.events.dimensions import ENTRY_PAGE
 from tally.rollups import value_blocks
 from tally.rollups.value_blocks import CHUNK, add_chunks, chunks_of, decoded, encoded
-from tally.storage.day_columns import Array
 from tests.support.app import new_database
 from tests.support.cases import cases
 

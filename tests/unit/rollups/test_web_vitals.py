@@ -16,13 +16,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tally.columns import read
+from tally.columns.statements import WEB_VITALS
 from tally.engine.values import THRESHOLDS, VITALS_PERCENTILES, BeyondRetention, Scope, Summary
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
 from tally.events.validation import MAX_OF_METRIC, METRICS
 from tally.maintenance import deletion, retention
 from tally.maintenance.verify import LOST_HISTOGRAMS, Verdict, verdicts
-from tally.reports import joined_columns, packed_measurements, vital_values, web_vitals
+from tally.reports import measurement_columns, vital_values, web_vitals
 from tally.reports.cache import ResultCache
 from tally.reports.ordered_values import ordered, summary
 from tally.rollups import vitals_histogram
@@ -30,7 +32,6 @@ from tally.rollups import web_vitals as values_of_vitals
 from tally.rollups.web_vitals import RELATIVE_ERROR, UNITS, limits_of
 from tally.storage.bulk_insert import insert
 from tally.storage.database import snapshot, transaction
-from tally.storage.sql.day_columns import WEB_VITALS
 from tally.timestamps import DAY_MS
 from tests.support.app import new_database
 from tests.support.rollup_database import pack_measurements
@@ -285,13 +286,13 @@ def compare_scope(database: VitalsDatabase, scope: Scope, error: float) -> None:
 @pytest.mark.in_turn
 @pytest.mark.slow
 @pytest.mark.parametrize("margin", [vital_values._MARGIN, 3])
-@pytest.mark.parametrize("most", [joined_columns.MAX_EVENTS, 1])
+@pytest.mark.parametrize("most", [read.MAX_EVENTS, 1])
 def test_figures_equal_plain_lists(
     database: VitalsDatabase, most: int, margin: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of days with rows, with columns, and with both. most: events of a batch; margin: of values that are cached."""
-    monkeypatch.setattr(joined_columns, "MAX_EVENTS", most)
-    monkeypatch.setattr(packed_measurements, "MAX_EVENTS", most)
+    monkeypatch.setattr(read, "MAX_EVENTS", most)
+    monkeypatch.setattr(measurement_columns, "MAX_EVENTS", most)
     monkeypatch.setattr(vital_values, "_MARGIN", margin)
     compare(database, [Scope(1, BEGIN_MS, END_MS)])
     for website in (2, 1, 1):
@@ -341,8 +342,8 @@ def test_columns_are_read_once(database: VitalsDatabase) -> None:
             web_vitals.overall(database.connection, scope, database.cache)
             web_vitals.by_value(database.connection, scope, "pathname", "lcp", 10, database.cache)
             web_vitals.by_day(database.connection, scope, "lcp", database.cache)
-        found.append([sum(name in text for text in statements) for name in ("day_columns.read", "measurement_column")])
-    # Five metrics and the pages: of packed days, of the rows of two days at once, and of the last one by itself.
+        found.append([sum(name in text for text in statements) for name in ("statements.read", "measurement_column")])
+    # Five metrics and the pages: of stored days, of the rows of two days at once, and of the last one by itself.
     assert found[0][0] >= 6
     assert found[1:] == [[0, 0], [0, 6]]
 

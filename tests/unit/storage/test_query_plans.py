@@ -26,6 +26,7 @@ from tally.accounts.accounts import create_account, has_account, set_email, set_
 from tally.accounts.api_keys import create_api_key, key_salt, record_key_use, revoke_api_key
 from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import add_website, all_exclusions, all_websites, set_exclusions
+from tally.columns import column_days, deleted_rows
 from tally.demo import build
 from tally.demo.sites import SITES
 from tally.engine.values import Goal
@@ -41,10 +42,8 @@ from tally.rollups import (
     goal_days,
     heatmaps,
     imported_sums,
-    packed_days,
     rollup_state,
     totals,
-    unpacked_days,
     value_blocks,
 )
 from tally.rollups.traffic import traffic_of
@@ -121,7 +120,7 @@ GROWING = {
 # connection, and the count of a website's events by quarters.
 FULL_SCANS = {
     *("deletion.rows", "deletion.used", "deletion.kept_values", "deletion.labels", "deletion.marks"),
-    "day_columns.labels_of",
+    "statements.labels_of",
     "traffic.total",
     # On a restored file, before a server uses it.
     "import_records.forget",
@@ -323,9 +322,9 @@ def repair_measurements(app: App, statement_log: "StatementLog", website: int, d
     connection = open_database(app.db, create=False)
     connection.execute("insert into heatmap_count values (?, 0, ?, 9999, 1, 0, 0, 0, 0, 0)", (website, day))
     statement_log.trace(connection)
-    packed_days.invalidate(connection, website, day)
+    column_days.invalidate(connection, website, day)
     with snapshot(connection):
-        unpacked_days.hide(connection)
+        deleted_rows.hide(connection)
     experiment_rollups.repair(connection, website, day)
     heatmaps.repair(connection, website, 0, day)
     count_goal(connection, website, day)
@@ -574,7 +573,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     meta.clock_state(connection)
     doctor_database.newest_ms(connection, NOON_MS)
     assert schema_check.differences(connection) == ""
-    list(packed_days.damaged(connection))
+    list(column_days.damaged(connection))
     build._add_usage(connection, owner, Counter({202611: 1}))
     build._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
     delete_expired(connection, NOON_MS + 4 * DAY_MS)
@@ -713,7 +712,7 @@ def test_no_growing_table_is_scanned(statement_log: StatementLog, db: Path) -> N
         for name in ("import_writer.promised", "import_writer.checked", created):
             for statement in statement_log.by_name[name]:
                 connection.execute(statement)  # creates a temporary table that other statements use
-        for statement in statement_log.by_name["unpacked_days.create"]:
+        for statement in statement_log.by_name["deleted_rows.create"]:
             if " view " not in statement:
                 connection.execute(statement)
         poor = {

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from tally.columns import statements
 from tally.engine.values import FILTERS, Place, Scope
 from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
 from tally.events.filters import OPERATORS, Filter
 from tally.storage.database import open_database
-from tally.storage.sql import day_columns
 from tally.storage.sql import events as sql
 from tally.storage.sql import measurements as measurements_statements
 from tally.storage.sql.filters import Query
@@ -104,11 +104,11 @@ def where(*filters: Filter) -> Scope:
 
 def test_columns_of_a_day(filled: sqlite3.Connection) -> None:
     """One list, oldest first; events of the same time are ordered by id."""
-    assert run(filled, day_columns.event_column(W, 0, "ts")) == [("[1000,2000,2000,3000,3000,9000]",)]
-    assert run(filled, day_columns.event_column(W, 0, "pathname")) == [("[1,2,2,1,0,1]",)]
-    assert run(filled, day_columns.visit_column(W, 0, "visitor")) == [("[1,1,2]",)]
-    assert run(filled, day_columns.event_column(W, 1, "pathname")) == [("[]",)]
-    assert [run(filled, day_columns.number_of_events(W, 0, most)) for most in (3, 10)] == [[(3,)], [(6,)]]
+    assert run(filled, statements.event_column(W, 0, "ts")) == [("[1000,2000,2000,3000,3000,9000]",)]
+    assert run(filled, statements.event_column(W, 0, "pathname")) == [("[1,2,2,1,0,1]",)]
+    assert run(filled, statements.visit_column(W, 0, "visitor")) == [("[1,1,2]",)]
+    assert run(filled, statements.event_column(W, 1, "pathname")) == [("[]",)]
+    assert [run(filled, statements.number_of_events(W, 0, most)) for most in (3, 10)] == [[(3,)], [(6,)]]
 
 
 def test_texts(database: sqlite3.Connection) -> None:
@@ -362,7 +362,7 @@ def test_unknown_filters_never_become_sql(query: Callable[[Scope], Query], field
 @cases("field", ["type", "visitor", "OS", "", "os, visitor", *HOSTILE])
 def test_unknown_fields_are_refused(field: str) -> None:
     """Only columns of a table are read."""
-    for query in (day_columns.event_column, day_columns.visit_column):
+    for query in (statements.event_column, statements.visit_column):
         if field not in ("type", "visitor"):
             with pytest.raises(KeyError):
                 query(W, 0, field)

@@ -170,7 +170,7 @@ def test_all_days_begin_with_the_first_event_that_is_left(imports: Imports) -> N
 
 
 def test_days_of_an_import_alone_need_no_rows(imports: Imports) -> None:
-    """On a full disk there is no space to put the rows of packed days back: where all are of the import, none is."""
+    """On a full disk there is no space to put the rows of stored days back: where all are of the import, none is."""
     day = NOON_MS // 86_400_000 - 20
     own = [
         {"id": n, "type": "pageview", "timestamp": (day + n % 3) * 86_400_000 + n, "pathname": "/"} for n in range(90)

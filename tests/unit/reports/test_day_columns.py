@@ -1,4 +1,4 @@
-"""tally/reports/packed_days.py compared with loops over the events.
+"""tally/reports/day_columns.py compared with loops over the events.
 
 Days are drawn at random, with visits whose events differ in any field, and packed by the builder. Each figure of whole
 days and of parts of days, with filters of every kind, is compared.
@@ -15,21 +15,21 @@ from threading import Event
 import numpy as np
 import pytest
 
+from tally.columns import read, write
+from tally.columns.column_days import sizes, store
+from tally.columns.deleted_rows import reopen, without_rows
+from tally.columns.statements import COLUMNS
+from tally.columns.write import columns_of_day
 from tally.engine.values import Data, Top, TopQuery
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import Filter
 from tally.maintenance import verify
-from tally.reports import event_data, joined_columns, packed_days, stats
+from tally.reports import day_columns, event_data, stats
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, coverage_of
-from tally.reports.packed_days import PackedDays
+from tally.reports.day_columns import DayColumns
 from tally.reports.top import top
-from tally.rollups import day_packing
-from tally.rollups.day_packing import pack_day
-from tally.rollups.packed_days import sizes, store
-from tally.rollups.unpacked_days import reopen, without_rows
 from tally.storage.database import interrupted_when, snapshot, transaction
-from tally.storage.sql.day_columns import COLUMNS
 from tally.timestamps import DAY_MS, HOUR_MS
 from tests.support.app import ManualClock
 from tests.support.column_figures import (
@@ -86,7 +86,7 @@ def harness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(params=[5, 1_000], ids=["batches of a day", "one batch"])
 def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joined_columns, "MAX_EVENTS", request.param)
+    monkeypatch.setattr(read, "MAX_EVENTS", request.param)
 
 
 def spans_of(draw: random.Random) -> list[Span]:
@@ -100,13 +100,13 @@ def spans_of(draw: random.Random) -> list[Span]:
     return spans
 
 
-def random_query(harness: RollupHarness, draw: random.Random) -> tuple[Coverage, list[Span], list[PackedDays]]:
-    """Return some spans with filters: their coverage, and as packed days: whole ones, and parts."""
+def random_query(harness: RollupHarness, draw: random.Random) -> tuple[Coverage, list[Span], list[DayColumns]]:
+    """Return some spans with filters: their coverage, and as stored days: whole ones, and parts."""
     spans = spans_of(draw)
     scope = harness.scope(spans[0][0], spans[-1][1], filters_of(draw))
     coverage = coverage_of(harness.reader, scope, ResultCache())
     packed = coverage.columns(spans, filtered=True)
-    assert all(columns.is_packed for columns in packed)
+    assert all(columns.is_stored for columns in packed)
     is_whole = {end_ms - begin_ms == DAY_MS for begin_ms, end_ms in spans}
     assert [columns.key() is not None for columns in packed] == sorted(is_whole, reverse=True)
     return coverage, spans, packed
@@ -143,17 +143,17 @@ def test_event_data_is_that_of_the_rows(harness: RollupHarness) -> None:
 
 def test_batches_are_bounded_by_events_and_by_event_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """A day that exceeds a bound is a batch of its own."""
-    monkeypatch.setattr(joined_columns, "MAX_EVENTS", 10)
-    monkeypatch.setattr(joined_columns, "MAX_DATA", 100)
+    monkeypatch.setattr(read, "MAX_EVENTS", 10)
+    monkeypatch.setattr(read, "MAX_DATA", 100)
     sizes_of = [(4, 0), (6, 100), (1, 0), (9, 1), (11, 0), (1, 101), (1, 60), (1, 40), (1, 1)]
-    days = [joined_columns.Day(day, 1, events, 0, DAY_MS, length) for day, (events, length) in enumerate(sizes_of)]
-    found = [[day.day for day in some] for some in joined_columns.in_batches(days)]
+    days = [read.Day(day, 1, events, 0, DAY_MS, length) for day, (events, length) in enumerate(sizes_of)]
+    found = [[day.day for day in some] for some in read.in_batches(days)]
     assert found == [[0, 1], [2, 3], [4], [5], [6, 7], [8]]
 
 
 def test_event_data_of_long_texts_is_read_from_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A day of one short text, one of a long one, one of different texts, and one of as many that repeat."""
-    monkeypatch.setattr(day_packing, "MAX_TEXTS", 25)
+    monkeypatch.setattr(write, "MAX_TEXTS", 25)
     make_file(tmp_path / "analytics.db")
     harness = RollupHarness(tmp_path / "analytics.db", ManualClock((DAY + 1) * DAY_MS - HOUR_MS))
     texts = ("",) * len(FIELDS) + ("x",)
@@ -181,7 +181,7 @@ def test_event_data_without_copies_is_packed_once_the_day_is_final(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until then it would be stored twice; event_data that repeats, or of few events, is packed with the rest."""
-    monkeypatch.setattr(day_packing, "FEW_TEXTS", 20)
+    monkeypatch.setattr(write, "FEW_TEXTS", 20)
     make_file(tmp_path / "analytics.db")
     harness = RollupHarness(tmp_path / "analytics.db", ManualClock((DAY + 1) * DAY_MS - HOUR_MS))
     texts = ("",) * len(FIELDS) + ("x",)
@@ -236,7 +236,7 @@ def test_lists_of_several_fields_are_counted_together(harness: RollupHarness) ->
     def lists(fields: Sequence[tuple[str, ...]], name: str) -> list[Top]:
         """Return the lists, with nothing cached before."""
         cache = ResultCache()
-        harness.reader.set_trace_callback(lambda sql: reads.update([name] if "/* day_columns.read */" in sql else []))
+        harness.reader.set_trace_callback(lambda sql: reads.update([name] if "/* statements.read */" in sql else []))
         with snapshot(harness.reader):
             queries = [[TopQuery(field, 10) for field in some] for some in fields]
             found = [one for some in queries for one in top(harness.reader, scope, some, cache)]
@@ -256,7 +256,7 @@ def test_a_filter_is_decided_once_for_all_queries(harness: RollupHarness) -> Non
     asked_of = {f"field = {COLUMNS[name]} ": name for name in ("browser", "os", "country")}
     harness.reader.set_trace_callback(
         lambda sql: reads.update(
-            name for text, name in asked_of.items() if "/* day_columns.read */" in sql and text in sql
+            name for text, name in asked_of.items() if "/* statements.read */" in sql and text in sql
         )
     )
     with snapshot(harness.reader):
@@ -274,7 +274,7 @@ def test_pairs_of_more_than_32_bits() -> None:
     pairs = [(draw.randrange(2), draw.randrange(2)) for _ in range(20)]
     for factor in (1, 65_535, 65_536, 1_000_003):
         wide = [(code * factor, member * factor) for code, member in pairs]
-        codes, members = packed_days._pairs(*np.array(wide).T)
+        codes, members = day_columns._pairs(*np.array(wide).T)
         assert list(zip(codes.tolist(), members.tolist(), strict=True)) == sorted(set(wide))
 
 
@@ -316,14 +316,14 @@ def test_a_query_that_fails_ends_its_turn(harness: RollupHarness) -> None:
     scope, cache = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS, (Filter("browser", "=", ("x",)),)), ResultCache()
     with snapshot(harness.writer):
         harness.writer.execute("delete from day_column where field = ?", (COLUMNS["browser"],))
-        with pytest.raises(ValueError, match="packed days have the column browser"):
+        with pytest.raises(ValueError, match="stored days have the column browser"):
             stats.stats(harness.writer, scope, cache)
         assert not cache._turn.locked()
 
 
 def test_a_report_whose_time_is_over_is_interrupted(harness: RollupHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two batches; the statements that read columns are too short for SQLite's check of the deadline."""
-    monkeypatch.setattr(joined_columns, "MAX_EVENTS", 1)
+    monkeypatch.setattr(read, "MAX_EVENTS", 1)
     scope = harness.scope(DAY * DAY_MS, (DAY + DAYS) * DAY_MS)
     with snapshot(harness.reader):
         coverage = coverage_of(harness.reader, scope, ResultCache())
@@ -345,7 +345,7 @@ def test_a_day_that_has_changed_meanwhile_is_not_stored(tmp_path: Path) -> None:
     with transaction(harness.writer):
         reopen(harness.writer, website, [DAY])
     with snapshot(harness.reader):
-        packed = pack_day(harness.reader, website, DAY, is_final=True)
+        packed = columns_of_day(harness.reader, website, DAY, is_final=True)
     assert packed.events
     for table in ("rollup_state", "packed_day", "day_column"):
         harness.writer.execute(f"delete from {table}")

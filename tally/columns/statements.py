@@ -1,6 +1,6 @@
-"""SQL of packed days: the columns of a day, from its rows and in table day_column.
+"""SQL of stored days: the columns of a day, from its rows and in table day_column.
 
-The rows of traffic on a packed day are sorted by (visitor, visit, ts, id), so that the events of a visit, and the
+The rows of traffic on a stored day are sorted by (visitor, visit, ts, id), so that the events of a visit, and the
 visits of a visitor, lie together. A column has a number for each event or, where all events of each visit agree, as in
 nearly all dimensions, one for each visit: a third of the numbers.
 
@@ -31,9 +31,9 @@ NUMBERS = ("offset_ms", "start_ms", "duration_ms", "pageviews", "events", "is_fi
 """Columns without labels. offset_ms: of an event from the start of its visit; start_ms: of a visit from the start of
 the day; is_first: 1 for the first visit of each visitor. All but the first have a number for each visit."""
 OF_ROWS = ("visit", "entry_after_ms", "exit_before_ms", "acquired_after_ms", "visitor", "first_id", "id_step")
-"""Columns that only rows are made from (tally/rollups/unpacked_days.py). visitor: for each visitor its
+"""Columns that only rows are made from (tally/columns/deleted_rows.py). visitor: for each visitor its
 number without the time at its beginning, which is mostly the start_ms of its first visit (`begins_of_visitors` in
-tally/storage/day_columns.py); first_id: of the events by (ts, place in the columns) the first one's id; id_step: for
+tally/columns/format.py); first_id: of the events by (ts, place in the columns) the first one's id; id_step: for
 each of these, its id minus that of the one before (`ids_of`)."""
 COLUMNS = {
     **{name: number for number, name in enumerate(FIELDS)},
@@ -57,13 +57,13 @@ def number_of(source: int, name: str) -> int:
     return _OF_SOURCE * source + COLUMNS[name]
 
 
-# Increased with each change of how columns are computed or encoded (tally/storage/day_columns.py).
+# Increased with each change of how columns are computed or encoded (tally/columns/format.py).
 _ENCODING = 4
 _QUARTERS = DAY_MS // QUARTER_MS
 # Rows of event_data that are read as one text.
 _ROWS = 1_000
 LAYOUT = crc32(repr((_ENCODING, sorted(COLUMNS.items()))).encode())
-"""Stored with each packed day: traffic of another layout, such as one without a new dimension, is packed again. Of
+"""Stored with each stored day: traffic of another layout, such as one without a new dimension, is packed again. Of
 measurements a dimension without a column is unset."""
 OF_VISITS = frozenset((*VISIT_FIELDS, *NUMBERS[1:]))
 """The columns that always have a number for each visit."""
@@ -100,7 +100,7 @@ def source_of(type_: int) -> int:
 def number_of_events(website: int, day: int, most: int) -> Query:
     """One number: the traffic events of a UTC day, counted up to `most`."""
     return (
-        "/* day_columns.number_of_events */ select count(*) from"
+        "/* statements.number_of_events */ select count(*) from"
         " (select 1 from event where website = ? and ts >= ? and ts < ? limit ?)",
         [website, day * DAY_MS, (day + 1) * DAY_MS, most],
     )
@@ -110,7 +110,7 @@ def size(website: int, day: int, *, with_data: bool) -> Query:
     """One row: the traffic events of a UTC day, and with_data the characters of their event_data, otherwise 0."""
     length = f"coalesce(sum(length({STORED})), 0)" if with_data else "0"
     return (
-        f"/* day_columns.size */ select count(*), {length} from event where website = ? and ts >= ? and ts < ?",
+        f"/* statements.size */ select count(*), {length} from event where website = ? and ts >= ? and ts < ?",
         [website, day * DAY_MS, (day + 1) * DAY_MS],
     )
 
@@ -119,7 +119,7 @@ def quarters(website: int, day: int) -> Query:
     """Rows (quarter hour of a UTC day, its traffic events), of those that have any."""
     first = day * _QUARTERS
     return (
-        "/* day_columns.quarters */ select quarter - ?1, pageviews + events from total_15m"
+        "/* statements.quarters */ select quarter - ?1, pageviews + events from total_15m"
         " where website = ?2 and quarter >= ?1 and quarter < ?3 and pageviews + events",
         [first, website, first + _QUARTERS],
     )
@@ -132,7 +132,7 @@ def event_column(
     if column not in _EVENT_COLUMNS:
         raise KeyError(column)
     return (
-        f"/* day_columns.event_column */ select json_group_array({column}) from (select {column} from event"
+        f"/* statements.event_column */ select json_group_array({column}) from (select {column} from event"
         f" where website = ? and ts >= ? and ts < ? and id <= ?{share.condition} order by ts, id)",
         [website, day * DAY_MS, (day + 1) * DAY_MS, last_id],
     )
@@ -144,7 +144,7 @@ def events_after(website: int, day: int, columns: Sequence[str], last_id: int, f
         raise KeyError(columns)
     arrays = ", ".join(f"json_group_array({column})" for column in columns)
     return (
-        f"/* day_columns.events_after */ select {arrays} from (select {', '.join(columns)} from event"
+        f"/* statements.events_after */ select {arrays} from (select {', '.join(columns)} from event"
         " where website = ? and ts >= ? and ts < ? and id > ? order by ts, id)",
         [website, max(day * DAY_MS, from_ms), (day + 1) * DAY_MS, last_id],
     )
@@ -155,7 +155,7 @@ def visit_column(website: int, day: int, column: str, share: Share = EVERY_VISIT
     if column not in bulk_insert.COLUMNS["visit"]:
         raise KeyError(column)
     return (
-        f"/* day_columns.visit_column */ select json_group_array({column}) from (select {column} from visit"
+        f"/* statements.visit_column */ select json_group_array({column}) from (select {column} from visit"
         f" where website = ? and day = ?{share.condition} order by visitor, visit)",
         [website, day],
     )
@@ -164,7 +164,7 @@ def visit_column(website: int, day: int, column: str, share: Share = EVERY_VISIT
 def last_id(website: int, day: int) -> Query:
     """One number: the greatest id of the traffic events of a UTC day."""
     return (
-        "/* day_columns.last_id */ select max(id) from event where website = ? and ts >= ? and ts < ?",
+        "/* statements.last_id */ select max(id) from event where website = ? and ts >= ? and ts < ?",
         [website, day * DAY_MS, (day + 1) * DAY_MS],
     )
 
@@ -178,7 +178,7 @@ def visits_of(website: int, day: int, columns: Sequence[str], visitors: str) -> 
         raise KeyError(columns)
     arrays = ", ".join(f"json_group_array({column})" for column in columns)
     return (
-        f"/* day_columns.visits_of */ select {arrays} from (select {', '.join(columns)}"
+        f"/* statements.visits_of */ select {arrays} from (select {', '.join(columns)}"
         " from json_each(?) as wanted cross join visit on website = ? and day = ? and visitor = wanted.value"
         " order by visitor, start_ms)",
         [visitors, website, day],
@@ -188,7 +188,7 @@ def visits_of(website: int, day: int, columns: Sequence[str], visitors: str) -> 
 def event_data(website: int, day: int, share: Share = EVERY_VISITOR) -> Query:
     """Rows of two JSON arrays, of up to _ROWS traffic events of a UTC day by (ts, id): ids, and texts of event_data."""
     return (
-        "/* day_columns.event_data */ select json_group_array(id), json_group_array(data) from (select id,"
+        "/* statements.event_data */ select json_group_array(id), json_group_array(data) from (select id,"
         f" {STORED} as data, (row_number() over (order by ts, id) - 1) / {_ROWS} as part from event"
         f" where website = ? and ts >= ? and ts < ? and event_data is not null{share.condition})"
         " group by part order by part",
@@ -201,7 +201,7 @@ def measurement_column(website: int, source: int, from_ms: int, to_ms: int, colu
     if column not in _MEASUREMENTS[source]:
         raise KeyError(column)
     return (
-        f"/* day_columns.measurement_column */ select json_group_array(coalesce({column}, -1)) from (select {column}"
+        f"/* statements.measurement_column */ select json_group_array(coalesce({column}, -1)) from (select {column}"
         f" from main.{TABLES[source]} where website = ? and ts >= ? and ts < ? order by ts, id)",
         [website, from_ms, to_ms],
     )
@@ -210,16 +210,16 @@ def measurement_column(website: int, source: int, from_ms: int, to_ms: int, colu
 def values(website: int, day: int) -> Query:
     """The value of each experiment event of a UTC day by (ts, id): JSON does not have all digits of a number."""
     return (
-        "/* day_columns.values */ select value from experiment_event where website = ? and ts >= ? and ts < ?"
+        "/* statements.values */ select value from experiment_event where website = ? and ts >= ? and ts < ?"
         " order by ts, id",
         [website, day * DAY_MS, (day + 1) * DAY_MS],
     )
 
 
 def labels_of(website: int, source: int, name: str) -> Query:
-    """The column of each packed day."""
+    """The column of each stored day."""
     return (
-        "/* day_columns.labels_of */ select content from day_column where website = ? and field = ?",
+        "/* statements.labels_of */ select content from day_column where website = ? and field = ?",
         [website, number_of(source, name)],
     )
 
@@ -227,7 +227,7 @@ def labels_of(website: int, source: int, name: str) -> Query:
 def write(connection: sqlite3.Connection, website: int, source: int, day: int, columns: dict[str, bytes]) -> None:
     """Write the columns of a day that has none."""
     connection.executemany(
-        "/* day_columns.write */ insert into day_column (website, field, day, content) values (?, ?, ?, ?)",
+        "/* statements.write */ insert into day_column (website, field, day, content) values (?, ?, ?, ?)",
         # By size: fewer pages of the file remain partly empty.
         [
             (website, number_of(source, name), day, columns[name])
@@ -240,7 +240,7 @@ def read(connection: sqlite3.Connection, website: int, source: int, name: str, d
     """Return the content of a column on those of some days that have it, in the order of days."""
     # A range would read the days between two parts of days, too.
     rows = connection.execute(
-        "/* day_columns.read */ select day, content from day_column where website = ? and field = ?"
+        "/* statements.read */ select day, content from day_column where website = ? and field = ?"
         " and day in (select value from json_each(?)) order by day",
         (website, number_of(source, name), orjson.dumps(sorted(days)).decode()),
     )
@@ -258,7 +258,7 @@ def checksum(columns: Mapping[str, bytes]) -> int:
 def delete(connection: sqlite3.Connection, website: int, source: int, day: int) -> None:
     """Delete the columns of a day."""
     connection.execute(
-        f"/* day_columns.delete */ delete from day_column where website = ? and day = ? and {_FIELDS[source]}",
+        f"/* statements.delete */ delete from day_column where website = ? and day = ? and {_FIELDS[source]}",
         (website, day),
     )
 
@@ -266,7 +266,7 @@ def delete(connection: sqlite3.Connection, website: int, source: int, day: int) 
 def stored(connection: sqlite3.Connection, website: int, source: int, day: int) -> dict[str, bytes]:
     """Return the columns of a day."""
     rows = connection.execute(
-        "/* day_columns.stored */ select field, content from day_column where website = ? and day = ?"
+        "/* statements.stored */ select field, content from day_column where website = ? and day = ?"
         f" and {_FIELDS[source]}",
         (website, day),
     )

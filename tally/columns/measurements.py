@@ -1,4 +1,4 @@
-"""Columns of the web vitals and experiment events of a day (tally/rollups/packed_measurements.py), and rows of these.
+"""Columns of the web vitals and experiment events of a day (tally/columns/measurement_days.py), and rows of these.
 
 The columns are read one after another from the rows of one snapshot, and from the columns that the day has. Those that
 only rows are made from are compressed where that makes them smaller, others where it makes them much smaller: reading
@@ -11,15 +11,15 @@ from functools import cached_property
 
 import numpy as np
 
+from tally.columns import statements as sql
+from tally.columns.column_days import MAX_EVENTS, stored_checksum
+from tally.columns.format import Array, decoded, decoded_texts, encoded, encoded_texts, ids_of
+from tally.columns.measurement_days import MeasurementColumns
+from tally.columns.rows import Rows, stored_columns, tuples
+from tally.columns.statements import TABLES
+from tally.columns.write import numbers
 from tally.events.event_types import METRICS
-from tally.rollups.day_packing import numbers
-from tally.rollups.day_unpacking import Rows, stored_columns, tuples
-from tally.rollups.packed_days import MAX_EVENTS, stored_checksum
-from tally.rollups.packed_measurements import PackedRows
 from tally.storage.bulk_insert import COLUMNS
-from tally.storage.day_columns import Array, decoded, decoded_texts, encoded, encoded_texts, ids_of
-from tally.storage.sql import day_columns as sql
-from tally.storage.sql.day_columns import TABLES
 from tally.timestamps import DAY_MS
 
 UNSET: dict[str, float] = dict.fromkeys(METRICS, -1) | {"value": np.nan}
@@ -27,7 +27,7 @@ UNSET: dict[str, float] = dict.fromkeys(METRICS, -1) | {"value": np.nan}
 _SMALLER, _MUCH_SMALLER = 1.0, 0.7
 
 
-class UnpackedRows:
+class StoredRows:
     """The rows of a day from columns, by (ts, id): of web vitals or experiments. Dimensions that have no column, or
     are newer, are unset."""
 
@@ -71,28 +71,28 @@ class UnpackedRows:
         return found
 
 
-def unpacked(connection: sqlite3.Connection, website: int, source: int, day: int) -> UnpackedRows:
-    """Return the rows of a packed day. Raises sqlite3.DatabaseError where its columns are damaged."""
-    return UnpackedRows(website, day, stored_columns(connection, website, source, day))
+def stored_rows(connection: sqlite3.Connection, website: int, source: int, day: int) -> StoredRows:
+    """Return the rows of a stored day. Raises sqlite3.DatabaseError where its columns are damaged."""
+    return StoredRows(website, day, stored_columns(connection, website, source, day))
 
 
 def rows_of(
     connection: sqlite3.Connection, website: int, source: int, day: int, which: Array | None = None
 ) -> Iterator[Rows]:
-    """Yield the rows of a packed day, from its columns. `which`: only those at these places."""
-    own, table = unpacked(connection, website, source, day), TABLES[source]
+    """Yield the rows of a stored day, from its columns. `which`: only those at these places."""
+    own, table = stored_rows(connection, website, source, day), TABLES[source]
     columns = [own.stored(name) for name in COLUMNS[table]]
     for some in tuples(columns if which is None else [column[which] for column in columns]):
         yield table, some
 
 
-def pack(connection: sqlite3.Connection, website: int, source: int, day: int) -> PackedRows | None:
+def pack(connection: sqlite3.Connection, website: int, source: int, day: int) -> MeasurementColumns | None:
     """Return the columns of a day, from its rows and the columns that it has; `connection` must be in a read
     transaction. None without rows, and where the columns do not give exactly these, would be of more than MAX_EVENTS,
     or are damaged. Takes 10 µs an event."""
     before = stored_checksum(connection, website, source, day)
     try:
-        own = None if before is None else unpacked(connection, website, source, day)
+        own = None if before is None else stored_rows(connection, website, source, day)
     except sqlite3.DatabaseError as failure:
         if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
             raise
@@ -120,13 +120,13 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
     for name in COLUMNS[TABLES[source]][1:]:
         column = joined(name)[order]
         columns |= _encoded(name, column, day)
-    packed = UnpackedRows(website, day, columns)
+    packed = StoredRows(website, day, columns)
     if not all(
         np.array_equal(packed.column(name), joined(name)[order], equal_nan=name == "value")
         for name in COLUMNS[TABLES[source]][1:]
     ):
         return None
-    return PackedRows(len(ids), columns, stored, before)
+    return MeasurementColumns(len(ids), columns, stored, before)
 
 
 def _encoded(name: str, column: Array, day: int) -> dict[str, bytes]:

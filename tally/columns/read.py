@@ -1,8 +1,8 @@
-"""Columns of several packed days, joined: what reports count in.
+"""Columns of several stored days, joined: what reports count in.
 
 The days of a query are read in batches of MAX_EVENTS events. A batch has its own numbers for the values of each field:
 the codes of a day follow those of the day before, so that the same value of two days has two codes. Traffic:
-tally/reports/packed_days.py; web vitals and experiments: tally/reports/packed_measurements.py.
+tally/reports/day_columns.py; web vitals and experiments: tally/reports/measurement_columns.py.
 """
 
 import sqlite3
@@ -13,19 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from tally.storage.day_columns import Array, Column, Days, decoded_days
-from tally.storage.sql import day_columns
+from tally.columns import statements
+from tally.columns.format import Array, Column, Days, decoded_days
 from tally.storage.sql.filters import Condition, Query
 from tally.timestamps import DAY_MS
 
 # Arrays of 1 MB, which stay in the processor's cache.
 MAX_EVENTS = 131_072
-# Characters of texts of event_data. A day has up to MAX_TEXTS (tally/rollups/day_packing.py).
+# Characters of texts of event_data. A day has up to MAX_TEXTS (tally/columns/write.py).
 MAX_DATA = 4_000_000
 
 
 class Day(NamedTuple):
-    """A packed day, or a part of one: the part is [from_ms, to_ms).
+    """A stored day, or a part of one: the part is [from_ms, to_ms).
 
     data_length: the characters of event_data that are to be read. version: the version with which it was packed; None
     for a day in memory, whose columns change without it.
@@ -55,7 +55,7 @@ class Columns(dict[str, Column]):
 
 
 class JoinedColumns:
-    """The columns of some packed days, joined.
+    """The columns of some stored days, joined.
 
     columns: those that are known, to which it adds what it reads.
     """
@@ -73,19 +73,19 @@ class JoinedColumns:
         """Read some columns."""
         new = [name for name in dict.fromkeys(names) if name not in self._columns]
         # Events of visits are needed to join columns that are of visits on some days alone.
-        for name in sorted(new, key=lambda name: name not in day_columns.NUMBERS):
+        for name in sorted(new, key=lambda name: name not in statements.NUMBERS):
             self._columns[name] = self._joined(name, self._read(name))
 
     def _read(self, name: str) -> Days:
         """Return a column of each day."""
         contents = self._contents(name)
         if len(contents) != len(self.days):
-            raise ValueError(f"{len(contents)} of {len(self.days)} packed days have the column {name}")
+            raise ValueError(f"{len(contents)} of {len(self.days)} stored days have the column {name}")
         return decoded_days(contents)
 
     def _contents(self, name: str) -> list[bytes]:
         days = {day.day for day in self.days}
-        return list(day_columns.read(self._connection, self._website, self.source, name, days).values())
+        return list(statements.read(self._connection, self._website, self.source, name, days).values())
 
     def _joined(self, name: str, found: Days) -> Column:
         parts = self._parts_of(found)

@@ -1,9 +1,9 @@
-"""Pack the events of a past day by column (tally/rollups/packed_days.py).
+"""Pack the events of a past day by column (tally/columns/column_days.py).
 
 The columns are read one after another from the rows of one snapshot, 8 µs an event with all of them. A day is not
 packed where it has more than MAX_EVENTS, which would take too much memory, or where its events and visits do not agree.
 For the same reason event_data is not, where the different texts of a day are longer than MAX_TEXTS. Otherwise the
-columns of a final day hold all that the rows hold (tally/rollups/unpacked_days.py). The rows of an earlier one stay, so
+columns of a final day hold all that the rows hold (tally/columns/deleted_rows.py). The rows of an earlier one stay, so
 that event_data is not packed there where nearly every event has another text, such as an order's id: it would be stored
 twice.
 """
@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 
-from tally.rollups.packed_days import NOT_PACKED, Packed
-from tally.storage.day_columns import Array, begins_of_visitors, differs, encoded, encoded_texts
-from tally.storage.sql import day_columns as sql
-from tally.storage.sql.day_columns import EVERY_VISITOR, NUMBERS, OF_EVENTS, OF_VISITS, Share
+from tally.columns import statements as sql
+from tally.columns.column_days import NO_COLUMNS, ColumnsOfDay
+from tally.columns.format import Array, begins_of_visitors, differs, encoded, encoded_texts
+from tally.columns.statements import EVERY_VISITOR, NUMBERS, OF_EVENTS, OF_VISITS, Share
 from tally.storage.sql.filters import Query
 from tally.timestamps import DAY_MS
 
@@ -47,13 +47,13 @@ class Rows(NamedTuple):
     """The events of each visit."""
 
 
-def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final: bool) -> Packed:
+def columns_of_day(connection: sqlite3.Connection, website: int, day: int, *, is_final: bool) -> ColumnsOfDay:
     """Return the columns of a day that is over, from its rows; `connection` must be in a read transaction."""
     if connection.execute(*sql.number_of_events(website, day, MAX_EVENTS + 1)).fetchone()[0] > MAX_EVENTS:
-        return NOT_PACKED
+        return NO_COLUMNS
     rows = rows_of(connection, website, day)
     if not len(rows.times) or not _agree(connection, website, day, rows):
-        return NOT_PACKED
+        return NO_COLUMNS
     times, order, visitors, _, counts = rows
     ids = _events(connection, website, day, "id")[order]
     own = {name: _visits(connection, website, day, name) for name in ("visit", *_ROW_COLUMNS, *_VISIT_COLUMNS)}
@@ -76,10 +76,10 @@ def pack_day(connection: sqlite3.Connection, website: int, day: int, *, is_final
     columns["id_step"] = encoded(np.diff(in_time, prepend=in_time[:1]), False, False, _SMALLER)
     texts = _texts(connection, website, day, ids, is_final=is_final)
     if texts is None:
-        return Packed(len(counts), len(ids), columns, None)
+        return ColumnsOfDay(len(counts), len(ids), columns, None)
     codes, different = texts
     columns["event_data"] = encoded_texts(codes, different)
-    return Packed(len(counts), len(ids), columns, sum(map(len, different)))
+    return ColumnsOfDay(len(counts), len(ids), columns, sum(map(len, different)))
 
 
 def rows_of(connection: sqlite3.Connection, website: int, day: int, share: Share = EVERY_VISITOR) -> Rows:
@@ -173,6 +173,6 @@ def arrays(connection: sqlite3.Connection, query: Query) -> list[Array]:
 
 
 def is_correct(connection: sqlite3.Connection, website: int, day: int) -> bool:
-    """Return whether the columns of a packed day are those of its rows."""
+    """Return whether the columns of a stored day are those of its rows."""
     found = sql.stored(connection, website, sql.TRAFFIC, day)
-    return found == pack_day(connection, website, day, is_final="event_data" in found).columns
+    return found == columns_of_day(connection, website, day, is_final="event_data" in found).columns

@@ -1,12 +1,12 @@
-"""Rows of packed days: deleted once the columns hold all of them, shown to statements that read rows, and put back.
+"""Rows of stored days: deleted once the columns hold all of them, shown to statements that read rows, and put back.
 
-A final day is stored by column (tally/rollups/packed_days.py). Of measurements the rows are deleted at once
-(tally/rollups/packed_measurements.py). Of traffic `compared_version` makes every value of its rows in the
+A final day is stored by column (tally/columns/column_days.py). Of measurements the rows are deleted at once
+(tally/columns/measurement_days.py). Of traffic `compared_version` makes every value of its rows in the
 tables event, event_data_part and visit from the stored columns, and compares it with the tables in one snapshot.
 `delete_rows` deletes the rows in one transaction, unless the day has changed since. From then on (`raw_rows` of
 packed_day is DELETED) the columns are all that is left of the day:
 
-- Most reports count in the columns (tally/reports/packed_days.py).
+- Most reports count in the columns (tally/reports/day_columns.py).
 - What reads rows calls `show` first: until the read transaction ends, temporary views of the names of the tables unite
   them with temporary tables that have the rows of these days, so that statements stay as they are. SQLite reads both
   by their keys. The end of the transaction takes the views and tables away.
@@ -21,35 +21,35 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from tally.rollups import packed_days
-from tally.rollups.packed_days import DELETED, MAX_EVENTS, NEEDED, PRESENT
+from tally.columns import column_days
+from tally.columns.column_days import DELETED, MAX_EVENTS, NEEDED, PRESENT
+from tally.columns.statements import LAYOUT, TABLES, TRAFFIC
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import check_interrupt
-from tally.storage.sql.day_columns import LAYOUT, TABLES, TRAFFIC
 from tally.timestamps import DAY_MS
 
 if TYPE_CHECKING:
-    from tally.storage.day_columns import Array
+    from tally.columns.format import Array
 
 ALL = tuple(range(len(TABLES)))
-"""Every source of packed days."""
+"""Every source of stored days."""
 _TABLES = (*TABLES, "visit", "event_data_part")
 _PART = ("number", "text")
 
 
 def last_id(connection: sqlite3.Connection, website: int, source: int, day: int) -> int:
-    """Return the greatest id of the events of a packed day."""
+    """Return the greatest id of the events of a stored day."""
     return int(_column(connection, website, source, day, "id").max())
 
 
 def last_ms(connection: sqlite3.Connection, website: int, source: int, day: int) -> int:
-    """Return the time of the newest event of a packed day."""
+    """Return the time of the newest event of a stored day."""
     return int(_column(connection, website, source, day, "ts").max())
 
 
 def has_ids_in(connection: sqlite3.Connection, website: int, day: int, pieces: Sequence[tuple[int, int]]) -> bool:
-    """Return whether the ids of all traffic of a packed day are in pieces (first, end), which are in order."""
+    """Return whether the ids of all traffic of a stored day are in pieces (first, end), which are in order."""
     ids = sorted(_column(connection, website, TRAFFIC, day, "id").tolist())
     at = 0
     for id in ids:
@@ -61,14 +61,14 @@ def has_ids_in(connection: sqlite3.Connection, website: int, day: int, pieces: S
 
 
 def _column(connection: sqlite3.Connection, website: int, source: int, day: int, name: str) -> "Array":
-    """Return a column with numbers of the table that has the events of a packed day."""
+    """Return a column with numbers of the table that has the events of a stored day."""
     # numpy is imported with the first day that is read.
-    from tally.rollups.day_unpacking import UnpackedDay
-    from tally.rollups.measurement_packing import unpacked
+    from tally.columns.measurements import stored_rows
+    from tally.columns.rows import StoredDay
 
     if source == TRAFFIC:
-        return UnpackedDay(connection, website, day).event(name)
-    return unpacked(connection, website, source, day).column(name)
+        return StoredDay(connection, website, day).event(name)
+    return stored_rows(connection, website, source, day).column(name)
 
 
 # --- deleting rows
@@ -87,7 +87,7 @@ _CAN_DELETE = (
 def next_day(connection: sqlite3.Connection, website: int) -> int | None:
     """Return the newest final day whose rows can be deleted."""
     row = connection.execute(
-        f"/* unpacked_days.next */ select day {_CAN_DELETE} order by day desc limit 1", (website,)
+        f"/* deleted_rows.next */ select day {_CAN_DELETE} order by day desc limit 1", (website,)
     ).fetchone()
     return None if row is None else int(row[0])
 
@@ -98,10 +98,10 @@ def compared_version(connection: sqlite3.Connection, website: int, day: int) -> 
     `connection` must be in a read transaction. Takes 5 µs an event.
     """
     # numpy is imported with the first day that is read.
-    from tally.rollups.day_unpacking import is_lossless
+    from tally.columns.rows import is_lossless
 
     row = connection.execute(
-        "/* unpacked_days.version */ select version from packed_day where website = ? and source = 0 and day = ?",
+        "/* deleted_rows.version */ select version from packed_day where website = ? and source = 0 and day = ?",
         (website, day),
     ).fetchone()
     return int(row[0]) if row is not None and is_lossless(connection, website, day) else None
@@ -111,11 +111,11 @@ def delete_rows(connection: sqlite3.Connection, website: int, day: int, version:
     """Delete the rows of a day whose columns hold them in this version; None: keep them. Return whether it did."""
     begin_ms, end_ms = day * DAY_MS, (day + 1) * DAY_MS
     expected = connection.execute(
-        f"/* unpacked_days.can_delete */ select own.visits, own.events {_CAN_DELETE} and day = ? and own.version = ?",
+        f"/* deleted_rows.can_delete */ select own.visits, own.events {_CAN_DELETE} and day = ? and own.version = ?",
         (website, day, version),
     ).fetchone()
     stored = connection.execute(
-        "/* unpacked_days.count */ select (select count(*) from visit where website = ? and day = ?),"
+        "/* deleted_rows.count */ select (select count(*) from visit where website = ? and day = ?),"
         " (select count(*) from event where website = ? and ts >= ? and ts < ?)",
         (website, day, website, begin_ms, end_ms),
     ).fetchone()
@@ -126,17 +126,17 @@ def delete_rows(connection: sqlite3.Connection, website: int, day: int, version:
     event_data.delete(
         connection,
         connection.execute(
-            "/* unpacked_days.long */ select website, ts, id from event where website = ? and ts >= ? and ts < ?"
+            "/* deleted_rows.long */ select website, ts, id from event where website = ? and ts >= ? and ts < ?"
             " and event_data = ''",
             (website, begin_ms, end_ms),
         ).fetchall(),
     )
     connection.execute(
-        "/* unpacked_days.delete_events */ delete from event where website = ? and ts >= ? and ts < ?",
+        "/* deleted_rows.delete_events */ delete from event where website = ? and ts >= ? and ts < ?",
         (website, begin_ms, end_ms),
     )
     connection.execute(
-        "/* unpacked_days.delete_visits */ delete from visit where website = ? and day = ?", (website, day)
+        "/* deleted_rows.delete_visits */ delete from visit where website = ? and day = ?", (website, day)
     )
     _set(connection, website, day, DELETED)
     return True
@@ -144,7 +144,7 @@ def delete_rows(connection: sqlite3.Connection, website: int, day: int, version:
 
 def _set(connection: sqlite3.Connection, website: int, day: int, rows: int) -> None:
     connection.execute(
-        "/* unpacked_days.set */ update packed_day set raw_rows = ? where website = ? and source = 0 and day = ?",
+        "/* deleted_rows.set */ update packed_day set raw_rows = ? where website = ? and source = 0 and day = ?",
         (rows, website, day),
     )
 
@@ -162,7 +162,7 @@ def parts_without_rows(
 ) -> list[tuple[int, int]]:
     """Return (day, source) of the days from `first` to `last` of which only the columns are left, in order."""
     return connection.execute(
-        "/* unpacked_days.without_rows */ select day, source from packed_day where website = ?"
+        "/* deleted_rows.without_rows */ select day, source from packed_day where website = ?"
         f" and source in (select value from json_each(?)) and day >= ? and day <= ? and raw_rows = {DELETED}"
         " order by day, source",
         (website, orjson.dumps([*sources]).decode(), first, last),
@@ -181,7 +181,7 @@ def _parts_among(
 def events_without_rows(connection: sqlite3.Connection, website: int, end: int) -> int:
     """Return the number of events of days before `end` of which only the columns are left."""
     row = connection.execute(
-        "/* unpacked_days.events_without_rows */ select coalesce(sum(events), 0) from packed_day"
+        "/* deleted_rows.events_without_rows */ select coalesce(sum(events), 0) from packed_day"
         f" where website = ? and day < ? and raw_rows = {DELETED}",
         (website, end),
     ).fetchone()
@@ -199,11 +199,11 @@ def reopen(connection: sqlite3.Connection, website: int, days: Collection[int], 
         if source == TRAFFIC:
             _set(connection, website, day, PRESENT)
         else:
-            packed_days.remove(connection, website, source, day)
+            column_days.remove(connection, website, source, day)
     if found:
         # A search for labels that no row has may have read the tables already (tally/maintenance/deletion.py).
         connection.execute(
-            "/* unpacked_days.reopened */ insert into meta (name, value) values ('reopened', 1)"
+            "/* deleted_rows.reopened */ insert into meta (name, value) values ('reopened', 1)"
             " on conflict do update set value = value + 1"
         )
     return bool(found)
@@ -214,7 +214,7 @@ def show(connection: sqlite3.Connection, website: int, days: Collection[int], so
     for day, source in _parts_among(connection, website, days, sources):
         with _views(connection):
             known = connection.execute(
-                "/* unpacked_days.is_shown */ insert or ignore into temp.unpacked_day values (?, ?, ?)",
+                "/* deleted_rows.is_shown */ insert or ignore into temp.unpacked_day values (?, ?, ?)",
                 (website, source, day),
             )
             if known.rowcount:
@@ -222,10 +222,10 @@ def show(connection: sqlite3.Connection, website: int, days: Collection[int], so
 
 
 def hide(connection: sqlite3.Connection) -> None:
-    """Let statements see the rows of no packed day again, to free the space of those that were shown."""
+    """Let statements see the rows of no stored day again, to free the space of those that were shown."""
     with _views(connection):
         for table in ("day", *_TABLES):
-            connection.execute(f"/* unpacked_days.hide */ delete from temp.unpacked_{table}")
+            connection.execute(f"/* deleted_rows.hide */ delete from temp.unpacked_{table}")
 
 
 def show_events(connection: sqlite3.Connection, website: int, source: int, day: int, which: "Array") -> None:
@@ -240,7 +240,7 @@ def _views(connection: sqlite3.Connection) -> Iterator[None]:
     """Create the temporary tables and views where they are missing, and let the block write into them."""
     with temporary(connection):
         if not connection.execute(
-            "/* unpacked_days.has_views */ select 1 from temp.sqlite_schema where name = 'unpacked_day'"
+            "/* deleted_rows.has_views */ select 1 from temp.sqlite_schema where name = 'unpacked_day'"
         ).fetchone():
             _create(connection)
         yield
@@ -250,7 +250,7 @@ def _views(connection: sqlite3.Connection) -> Iterator[None]:
 def temporary(connection: sqlite3.Connection) -> Iterator[None]:
     """Let the block create temporary tables in a read transaction, whose end takes them away, and write into them."""
     if not connection.in_transaction:
-        raise ValueError("rows of packed days are shown in a read transaction only: its end takes them away")
+        raise ValueError("rows of stored days are shown in a read transaction only: its end takes them away")
     (is_reader,) = connection.execute("pragma query_only").fetchone()
     connection.execute("pragma query_only = off")
     try:
@@ -261,14 +261,14 @@ def temporary(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    create = "/* unpacked_days.create */ create temp"
+    create = "/* deleted_rows.create */ create temp"
     connection.execute(
         f"{create} table if not exists unpacked_day (website, source, day, primary key (website, source, day))"
         " without rowid"
     )
     for table in _TABLES:
         (definition,) = connection.execute(
-            "/* unpacked_days.table */ select sql from main.sqlite_schema where name = ?", (table,)
+            "/* deleted_rows.table */ select sql from main.sqlite_schema where name = ?", (table,)
         ).fetchone()
         # With the same types: SQLite joins a statement with both parts of a view only where these agree.
         connection.execute(f"{create} table if not exists unpacked_{table} {definition[definition.index('(') :]}")
@@ -280,18 +280,18 @@ def _create(connection: sqlite3.Connection) -> None:
 def _insert(
     connection: sqlite3.Connection, prefix: str, website: int, source: int, day: int, which: "Array | None" = None
 ) -> None:
-    """Write the rows of a packed day, or of some of its events, into tables."""
-    from tally.rollups import day_unpacking, measurement_packing
+    """Write the rows of a stored day, or of some of its events, into tables."""
+    from tally.columns import measurements, rows
 
     if source == TRAFFIC:
-        parts = day_unpacking.rows_of(connection, website, day, which)
+        parts = rows.rows_of(connection, website, day, which)
     else:
-        parts = measurement_packing.rows_of(connection, website, source, day, which)
-    for table, rows in parts:
+        parts = measurements.rows_of(connection, website, source, day, which)
+    for table, values in parts:
         check_interrupt()
         columns = COLUMNS.get(table, _PART)
         connection.executemany(
-            f"/* unpacked_days.insert */ insert into {prefix}{table} ({', '.join(columns)})"
+            f"/* deleted_rows.insert */ insert into {prefix}{table} ({', '.join(columns)})"
             f" values ({', '.join('?' * len(columns))})",
-            rows,
+            values,
         )

@@ -1,4 +1,4 @@
-"""Figures of days by column: packed days (tally/rollups/packed_days.py), and those that are read into columns
+"""Figures of days by column: stored days (tally/columns/column_days.py), and those that are read into columns
 (tally/reports/open_days.py).
 
 The days of a query are read in batches of MAX_EVENTS events, whose columns are joined, and every operation is one of
@@ -22,11 +22,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import orjson
 
-from tally.engine.values import STEP_FIELDS, Place, Span
-from tally.events.json_scalars import key_of
-from tally.events.validation import PAGEVIEWS
-from tally.reports.cache import ResultCache
-from tally.reports.joined_columns import (
+from tally.columns import statements
+from tally.columns.format import Array, Column, Days, decoded_texts, differs, ids_of
+from tally.columns.read import (
     Columns,
     Day,
     JoinedColumns,
@@ -37,11 +35,13 @@ from tally.reports.joined_columns import (
     one_after_another,
     values_of,
 )
+from tally.engine.values import STEP_FIELDS, Place, Span
+from tally.events.json_scalars import key_of
+from tally.events.validation import PAGEVIEWS
+from tally.reports.cache import ResultCache
 from tally.reports.sums import Sums
 from tally.rollups.goal_days import COLUMNS, PART, millionths
 from tally.storage.database import check_interrupt
-from tally.storage.day_columns import Array, Column, Days, decoded_texts, differs, ids_of
-from tally.storage.sql import day_columns
 from tally.storage.sql.behaviour import step_code
 from tally.storage.sql.filters import Condition, matching_texts
 from tally.storage.sql.goals import values_of_texts
@@ -52,10 +52,10 @@ _TEXTS = 10_000
 
 
 class Batch(JoinedColumns):
-    """The columns of the traffic of some packed days. Two of `days` may be parts of one day that have no visitor in
+    """The columns of the traffic of some stored days. Two of `days` may be parts of one day that have no visitor in
     common."""
 
-    source = day_columns.TRAFFIC
+    source = statements.TRAFFIC
 
     @cached_property
     def visits(self) -> int:
@@ -198,14 +198,14 @@ class Matched(NamedTuple):
     which: Array | None
 
 
-class PackedDays:
-    """Some packed days of a website, or parts of days, with filters.
+class DayColumns:
+    """Some stored days of a website, or parts of days, with filters.
 
     key: stands for these in the keys of cached results; None where results are not cached.
-    with_data: whether event_data is read. is_packed: whether they are read from stored columns.
+    with_data: whether event_data is read. is_stored: whether they are read from stored columns.
     """
 
-    is_packed = True
+    is_stored = True
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Events of web vitals and experiments by column, with filters: of packed days, and of rows.
+"""Events of web vitals and experiments by column, with filters: of stored days, and of rows.
 
-Packed days (tally/rollups/packed_measurements.py) are read as they are stored. Rows of web vitals, of days that are not
+Stored days (tally/columns/measurement_days.py) are read as they are stored. Rows of web vitals, of days that are not
 packed and beside the columns of those that are, are read into the same columns (`RowColumns`). Rows of experiments are
 counted by the statements of tally/storage/sql/measurements.py; figures of both are added up.
 """
@@ -11,11 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from tally.engine.values import Place, Scope
-from tally.events.dimensions import FIELDS
-from tally.events.validation import AB_ASSIGN, AB_CONVERT, VITALS
-from tally.reports.cache import ResultCache
-from tally.reports.joined_columns import (
+from tally.columns import statements
+from tally.columns.format import Array, Column, Days, encoded, ids_of
+from tally.columns.measurements import UNSET
+from tally.columns.read import (
     MAX_EVENTS,
     Columns,
     Day,
@@ -25,13 +24,14 @@ from tally.reports.joined_columns import (
     numbers_in,
     values_of,
 )
+from tally.columns.statements import WEB_VITALS
+from tally.columns.write import numbers
+from tally.engine.values import Place, Scope
+from tally.events.dimensions import FIELDS
+from tally.events.validation import AB_ASSIGN, AB_CONVERT, VITALS
+from tally.reports.cache import ResultCache
 from tally.reports.sums import rows_of
-from tally.rollups.day_packing import numbers
-from tally.rollups.measurement_packing import UNSET
 from tally.storage.database import check_interrupt
-from tally.storage.day_columns import Array, Column, Days, encoded, ids_of
-from tally.storage.sql import day_columns
-from tally.storage.sql.day_columns import WEB_VITALS
 from tally.storage.sql.events import NO_TRAFFIC
 from tally.storage.sql.filters import Condition, matching_texts
 from tally.timestamps import DAY_MS
@@ -41,7 +41,7 @@ _FIXED = {name: 0 for name, value in NO_TRAFFIC.items() if value == "0"}
 
 
 class MeasurementColumns(JoinedColumns):
-    """The columns of the web vitals or the experiment events of some packed days."""
+    """The columns of the web vitals or the experiment events of some stored days."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class MeasurementColumns(JoinedColumns):
         self.source = source
 
     def _contents(self, name: str) -> list[bytes]:
-        known = day_columns.read(self._connection, self._website, self.source, name, [day.day for day in self.days])
+        known = statements.read(self._connection, self._website, self.source, name, [day.day for day in self.days])
         return [known.get(day.day) or self._unset(name, day.events) for day in self.days]
 
     @staticmethod
@@ -115,7 +115,7 @@ class RowColumns(MeasurementColumns):
         parts = [
             numbers(
                 self._connection,
-                day_columns.measurement_column(self._website, self.source, ms, min(ms + step_ms, end_ms), name),
+                statements.measurement_column(self._website, self.source, ms, min(ms + step_ms, end_ms), name),
             )
             for ms in range(begin_ms, end_ms, step_ms)
         ]
@@ -130,8 +130,8 @@ class RowColumns(MeasurementColumns):
         return self.numbers("ts")
 
 
-class PackedMeasurements:
-    """Some packed days of a website, or parts of days, in a scope. days: (day, events) in order; conditions: the
+class MeasurementFigures:
+    """Some stored days of a website, or parts of days, in a scope. days: (day, events) in order; conditions: the
     scope's filters."""
 
     def __init__(

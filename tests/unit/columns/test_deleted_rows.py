@@ -1,4 +1,4 @@
-"""Rows of packed days (tally/rollups/unpacked_days.py): deleted without loss, shown to what reads rows, and put back.
+"""Rows of stored days (tally/columns/deleted_rows.py): deleted without loss, shown to what reads rows, and put back.
 
 Each figure and list is read before and after the rows are deleted.
 """
@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
+from tally.columns import column_days, deleted_rows, statements
 from tally.engine.values import Place, Scope
 from tally.events.dimensions import ALL_TRAFFIC, FIELDS
 from tally.events.filters import Filter
 from tally.maintenance import deletion, repair, retention, verify
 from tally.reports import event_list
-from tally.rollups import imported_sums, packed_days, rollup_state, unpacked_days
+from tally.rollups import imported_sums, rollup_state
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import open_database, snapshot, transaction
 from tally.storage.labels import Labels
-from tally.storage.sql import day_columns
 from tally.timestamps import DAY_MS, HOUR_MS
 from tally.transfer import undo
 from tally.transfer.chunks import Sizes
@@ -34,7 +34,7 @@ from tally.transfer.importer import Preview, Summary, import_events, preview_eve
 from tally.transfer.query import VIEWS, open_query
 from tests.support.app import ManualClock
 from tests.support.rollup_database import RollupHarness, make_file, table_errors, with_all_rows
-from tests.unit.reports.test_packed_days import DATA, DAY, DAYS, drawn
+from tests.unit.reports.test_day_columns import DATA, DAY, DAYS, drawn
 
 TABLES = ("event", "visit", "event_data_part")
 LAST = 1 << 62
@@ -65,7 +65,7 @@ def harness(tmp_path: Path) -> Iterator[RollupHarness]:
     harness.send(((DAY + DAYS + 60) * DAY_MS, 0, "today", ("x",) * (len(FIELDS) + 1)))
     harness.build()
     with transaction(harness.writer):
-        unpacked_days.reopen(harness.writer, 1, range(DAY, DAY + DAYS))
+        deleted_rows.reopen(harness.writer, 1, range(DAY, DAY + DAYS))
     # A new builder searches for such days again.
     harness.restart()
     yield harness
@@ -86,27 +86,27 @@ def test_rows_come_back_as_they_were(harness: RollupHarness) -> None:
     assert before[2]
     assert harness.build()
     days = list(range(DAY, DAY + DAYS))
-    assert unpacked_days.without_rows(harness.reader, 1, 0, LAST) == days
+    assert deleted_rows.without_rows(harness.reader, 1, 0, LAST) == days
     assert [len(part) for part in rows(harness.reader)] == [1, 1, 0]
     with snapshot(harness.reader):
-        unpacked_days.show(harness.reader, 1, [*days, *days, days[-1] + 1])
+        deleted_rows.show(harness.reader, 1, [*days, *days, days[-1] + 1])
         assert rows(harness.reader) == before
-        unpacked_days.hide(harness.reader)
+        deleted_rows.hide(harness.reader)
         assert [len(part) for part in rows(harness.reader)] == [1, 1, 0]
     assert harness.reader.execute("select count(*) from temp.sqlite_schema").fetchone() == (0,)
     with pytest.raises(sqlite3.OperationalError, match="readonly"):
         harness.reader.execute("create temp table x (a)")
     versions = harness.days()
     with transaction(harness.writer):
-        assert unpacked_days.reopen(harness.writer, 1, days)
-        assert not unpacked_days.reopen(harness.writer, 1, days)
+        assert deleted_rows.reopen(harness.writer, 1, days)
+        assert not deleted_rows.reopen(harness.writer, 1, days)
     assert rows(harness.reader) == before
     assert harness.days() == versions
     # Without a transaction nothing would take the views away.
     harness.restart()
     harness.build()
     with pytest.raises(ValueError, match="read transaction"):
-        unpacked_days.show(harness.reader, 1, days)
+        deleted_rows.show(harness.reader, 1, days)
 
 
 def test_a_day_whose_columns_differ_keeps_its_rows(harness: RollupHarness) -> None:
@@ -124,17 +124,17 @@ def test_a_day_whose_columns_differ_keeps_its_rows(harness: RollupHarness) -> No
         "delete from event_data_part",
     ]
     with snapshot(harness.reader):
-        assert unpacked_days.compared_version(harness.reader, 1, DAY) == harness.days()[DAY].version
+        assert deleted_rows.compared_version(harness.reader, 1, DAY) == harness.days()[DAY].version
     harness.writer.execute("pragma ignore_check_constraints = on")
     for change in changes:
         with snapshot(harness.writer):
             assert harness.writer.execute(change).rowcount > 0, change
-            assert unpacked_days.compared_version(harness.writer, 1, DAY) is None, change
+            assert deleted_rows.compared_version(harness.writer, 1, DAY) is None, change
     with transaction(harness.writer):
-        assert not unpacked_days.delete_rows(harness.writer, 1, DAY, None)
+        assert not deleted_rows.delete_rows(harness.writer, 1, DAY, None)
     before = rows(harness.reader)[0]
     harness.build()
-    assert unpacked_days.without_rows(harness.reader, 1, 0, LAST) == list(range(DAY + 1, DAY + DAYS))
+    assert deleted_rows.without_rows(harness.reader, 1, 0, LAST) == list(range(DAY + 1, DAY + DAYS))
     of_day = [row for row in before if row[1] // DAY_MS == DAY]
     assert [row for row in rows(harness.reader)[0] if row[1] // DAY_MS == DAY] == of_day
 
@@ -148,20 +148,20 @@ def test_only_rows_that_were_compared_are_deleted(harness: RollupHarness) -> Non
         "update rollup_state set state = 1 where level = 0",
         "update packed_day set layout = 1",
         "update packed_day set version = version - 1",
-        f"update packed_day set events = {packed_days.MAX_EVENTS + 1}",
+        f"update packed_day set events = {column_days.MAX_EVENTS + 1}",
         "insert into import values (1, 1, 'x', '', 'x', 'undoing', 0, 0, 0, 0, 0, 0, '{}', null, null, 0, 0, null)",
     ):
         with snapshot(harness.writer):
             harness.writer.execute(change)
-            assert unpacked_days.next_day(harness.writer, 1) is None
-            assert not unpacked_days.delete_rows(harness.writer, 1, DAY, version)
+            assert deleted_rows.next_day(harness.writer, 1) is None
+            assert not deleted_rows.delete_rows(harness.writer, 1, DAY, version)
     with snapshot(harness.writer):
         harness.writer.execute("delete from visit where visit > 0")
-        assert not unpacked_days.delete_rows(harness.writer, 1, DAY, version)
-        assert unpacked_days.next_day(harness.writer, 1) != DAY
+        assert not deleted_rows.delete_rows(harness.writer, 1, DAY, version)
+        assert deleted_rows.next_day(harness.writer, 1) != DAY
     assert rows(harness.reader) == before
     with transaction(harness.writer):
-        assert unpacked_days.delete_rows(harness.writer, 1, DAY, version)
+        assert deleted_rows.delete_rows(harness.writer, 1, DAY, version)
 
 
 def pages(harness: RollupHarness, scope: Scope, only_traffic: bool) -> list[list[Any]]:
@@ -235,9 +235,9 @@ def test_what_changes_a_day_puts_its_rows_back(harness: RollupHarness) -> None:
 
     changes: tuple[Callable[[], None], ...] = (mark, send)
     for change in changes:
-        assert unpacked_days.without_rows(harness.reader, 1, 0, LAST) == list(range(DAY, DAY + DAYS))
+        assert deleted_rows.without_rows(harness.reader, 1, 0, LAST) == list(range(DAY, DAY + DAYS))
         change()
-        assert unpacked_days.without_rows(harness.reader, 1, 0, LAST) == [DAY, *range(DAY + 2, DAY + DAYS)]
+        assert deleted_rows.without_rows(harness.reader, 1, 0, LAST) == [DAY, *range(DAY + 2, DAY + DAYS)]
         of_day = [row for row in before[0] if row[1] // DAY_MS == DAY + 1]
         stored = [row for row in rows(harness.reader)[0] if row[1] // DAY_MS == DAY + 1]
         assert [row for row in stored if row in of_day] == of_day
@@ -258,10 +258,10 @@ def test_a_day_of_an_earlier_layout_is_packed_again(harness: RollupHarness) -> N
     assert pages(harness, scope, True) == listed
     harness.build()
     assert harness.writer.execute("select distinct layout, raw_rows from packed_day").fetchall() == [
-        (packed_days.LAYOUT, 0)
+        (column_days.LAYOUT, 0)
     ]
     with transaction(harness.writer):
-        unpacked_days.reopen(harness.writer, 1, range(DAY, DAY + DAYS))
+        deleted_rows.reopen(harness.writer, 1, range(DAY, DAY + DAYS))
     assert rows(harness.reader) == before
 
 
@@ -272,7 +272,7 @@ def test_labels_of_rows_that_were_put_back_are_kept(harness: RollupHarness) -> N
     version = deletion.watch_labels(harness.writer, labels)
     candidates = [2]
     with transaction(harness.writer):
-        assert unpacked_days.reopen(harness.writer, 1, [DAY])
+        assert deleted_rows.reopen(harness.writer, 1, [DAY])
         assert not deletion.delete_labels(harness.writer, labels, version, candidates)
     assert candidates == [2]
 
@@ -280,7 +280,7 @@ def test_labels_of_rows_that_were_put_back_are_kept(harness: RollupHarness) -> N
 def test_damaged_columns_are_found(harness: RollupHarness) -> None:
     harness.build()
     assert [one for one in verify.verdicts(harness.reader, 1) if one.fault] == []
-    place, visitor = f"where day = {DAY + 1} and field =", day_columns.COLUMNS["visitor"]
+    place, visitor = f"where day = {DAY + 1} and field =", statements.COLUMNS["visitor"]
     for damage in (
         f"update day_column set content = (select content from day_column {place} {visitor}) {place} 1",
         f"update day_column set content = x'00' {place} {visitor}",
@@ -291,10 +291,10 @@ def test_damaged_columns_are_found(harness: RollupHarness) -> None:
         assert {(one.block, one.fault) for one in wrong} == {(DAY + 1, verify.LOST_TRAFFIC)}
         # Nothing is left that they could be packed from, and its rollups are right.
         repair.invalidate(harness.writer, 1, wrong)
-        assert unpacked_days.without_rows(harness.reader, 1, DAY + 1, DAY + 1)
+        assert deleted_rows.without_rows(harness.reader, 1, DAY + 1, DAY + 1)
         assert harness.days()[DAY + 1].state == rollup_state.FINAL
         with pytest.raises(sqlite3.DatabaseError, match="damaged"), transaction(harness.writer):
-            unpacked_days.reopen(harness.writer, 1, [DAY + 1])
+            deleted_rows.reopen(harness.writer, 1, [DAY + 1])
 
 
 def test_expired_days_are_deleted(harness: RollupHarness) -> None:
@@ -327,15 +327,15 @@ def test_an_import_reads_the_visits_of_rows_that_it_puts_back(harness: RollupHar
         if deleted or not statement.startswith("/* visit_merge.any */") or f"day = {DAY} " not in statement:
             return
         with snapshot(harness.reader):
-            version = unpacked_days.compared_version(harness.reader, 1, DAY)
+            version = deleted_rows.compared_version(harness.reader, 1, DAY)
         with contextlib.closing(open_database(harness.path, create=False)) as background, transaction(background):
-            deleted.append(unpacked_days.delete_rows(background, 1, DAY, version))
+            deleted.append(deleted_rows.delete_rows(background, 1, DAY, version))
 
     imported(first_ms)
     harness.restart()
     harness.build()
     with transaction(harness.writer):
-        assert unpacked_days.reopen(harness.writer, 1, [DAY])
+        assert deleted_rows.reopen(harness.writer, 1, [DAY])
     harness.writer.set_trace_callback(delete)
     # With its first part an import reads visits in any case.
     imported(harness.now_ms, first_ms + HOUR_MS // 4)
@@ -364,7 +364,7 @@ def test_imports_into_days_without_rows_and_their_undo(harness: RollupHarness) -
             summary = import_events(harness.writer, 1, source, now_ms=harness.now_ms, sizes=Sizes(part_lines=2))
         harness.restart()
         assert harness.build()
-        assert unpacked_days.without_rows(harness.reader, 1, 0, LAST) == list(range(DAY, DAY + DAYS))
+        assert deleted_rows.without_rows(harness.reader, 1, 0, LAST) == list(range(DAY, DAY + DAYS))
         assert [one for one in verify.verdicts(harness.reader, 1) if one.fault] == []
         return preview, summary
 
@@ -402,7 +402,7 @@ def test_imports_into_days_without_rows_and_their_undo(harness: RollupHarness) -
         harness.build()
         assert all_rows() == expected
         assert table_errors(harness.reader, 1) == []
-        assert unpacked_days.without_rows(harness.reader, 1, 0, LAST) == list(range(DAY, DAY + DAYS))
+        assert deleted_rows.without_rows(harness.reader, 1, 0, LAST) == list(range(DAY, DAY + DAYS))
 
 
 def test_sums_of_another_system_do_not_replace_columns(harness: RollupHarness) -> None:
@@ -412,5 +412,5 @@ def test_sums_of_another_system_do_not_replace_columns(harness: RollupHarness) -
     with transaction(harness.writer):
         imported_sums.add(harness.writer, 1, 1, [imported_sums.Sum(ALL_TRAFFIC, DAY, 0, 63, (9, 9, 9, 9, 9, 9))])
     assert harness.days() == before
-    assert unpacked_days.without_rows(harness.reader, 1, DAY, DAY) == [DAY]
+    assert deleted_rows.without_rows(harness.reader, 1, DAY, DAY) == [DAY]
     assert table_errors(harness.reader, 1) == []

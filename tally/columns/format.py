@@ -5,7 +5,7 @@ both as the narrowest integers they fit, of 1, 2 or 4 bits too. A column with a 
 Numbers with many values, such as times, are stored as differences from the least one. What zlib makes smaller by two
 thirds is compressed, such as fields that most visits have no value of: reading takes ten times as long.
 
-The columns and the order of their rows: tally/storage/sql/day_columns.py.
+The columns and the order of their rows: tally/columns/statements.py.
 """
 
 import zlib

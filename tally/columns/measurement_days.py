@@ -1,26 +1,26 @@
-"""Packed measurements: web vitals and experiment events of past days by column (tally/rollups/packed_days.py).
+"""Measurements in columns: web vitals and experiment events of past days (tally/columns/column_days.py).
 
 A day is packed once it is final, in one transaction that deletes its rows. Rows of the day that arrive later, such as
 those of an import, lie beside the columns: all events of a day are those of both, and the next packing joins them. A
 day with fewer than MIN_EVENTS rows and no columns keeps them, because columns would take more space, and so does one
 with more than MAX_EVENTS.
 
-Here is what needs no numpy; tally/rollups/measurement_packing.py makes columns of rows, and rows of columns.
+Here is what needs no numpy; tally/columns/measurements.py makes columns of rows, and rows of columns.
 """
 
 import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tally.rollups.packed_days import DELETED, MAX_EVENTS, remove, stored_checksum
-from tally.storage.sql.day_columns import LAYOUT, TABLES, checksum, measurement_column, write
+from tally.columns.column_days import DELETED, MAX_EVENTS, remove, stored_checksum
+from tally.columns.statements import LAYOUT, TABLES, checksum, measurement_column, write
 from tally.timestamps import DAY_MS
 
 # A column takes 40 bytes beside its content.
 MIN_EVENTS = 24
 
 
-class PackedRows(NamedTuple):
+class MeasurementColumns(NamedTuple):
     """The columns of a day, and what they were made of: the ids of the rows as a JSON array, in the order of their
     times, and the checksum of the columns that the day had, None where it had none."""
 
@@ -35,14 +35,14 @@ def next_day(connection: sqlite3.Connection, website: int, source: int, end: int
     table, day = TABLES[source], end
     while True:
         row = connection.execute(
-            f"/* packed_measurements.newest */ select max(ts) from {table} where website = ? and ts < ?",
+            f"/* measurement_days.newest */ select max(ts) from {table} where website = ? and ts < ?",
             (website, day * DAY_MS),
         ).fetchone()
         if row[0] is None:
             return None
         day = int(row[0]) // DAY_MS
         (events,) = connection.execute(
-            "/* packed_measurements.count */ select count(*) from (select 1 from"
+            "/* measurement_days.count */ select count(*) from (select 1 from"
             f" {table} where website = ? and ts >= ? and ts < ? limit ?)",
             (website, day * DAY_MS, (day + 1) * DAY_MS, MAX_EVENTS + 1),
         ).fetchone()
@@ -53,7 +53,7 @@ def next_day(connection: sqlite3.Connection, website: int, source: int, end: int
 
 
 def days(connection: sqlite3.Connection, website: int, source: int, first: int, last: int) -> list[tuple[int, int]]:
-    """Return the packed days from `first` to `last` and their events, in order."""
+    """Return the stored days from `first` to `last` and their events, in order."""
     return [row[:2] for row in versions(connection, website, source, first, last)]
 
 
@@ -62,7 +62,7 @@ def versions(
 ) -> list[tuple[int, int, int]]:
     """Return the same with the checksums of the columns, which change with them."""
     return connection.execute(
-        "/* packed_measurements.days */ select day, events, checksum from packed_day where website = ? and source = ?"
+        "/* measurement_days.days */ select day, events, checksum from packed_day where website = ? and source = ?"
         " and day >= ? and day <= ? order by day",
         (website, source, first, last),
     ).fetchall()
@@ -76,12 +76,12 @@ def rows_of_vitals(connection: sqlite3.Connection, website: int, first: int, las
     found: list[tuple[int, int, int]] = []
     day, end_ms = first, (last + 1) * DAY_MS
     while row := connection.execute(
-        "/* packed_measurements.next_row */ select ts / 86400000 from main.web_vitals"
+        "/* measurement_days.next_row */ select ts / 86400000 from main.web_vitals"
         " where website = ? and ts >= ? and ts < ? order by ts limit 1",
         (website, day * DAY_MS, end_ms),
     ).fetchone():
         rows = connection.execute(
-            "/* packed_measurements.rows */ select count(*), max(id) from main.web_vitals"
+            "/* measurement_days.rows */ select count(*), max(id) from main.web_vitals"
             " where website = ? and ts >= ? and ts < ?",
             (website, row[0] * DAY_MS, (row[0] + 1) * DAY_MS),
         ).fetchone()
@@ -93,7 +93,7 @@ def rows_of_vitals(connection: sqlite3.Connection, website: int, first: int, las
 def with_rows(connection: sqlite3.Connection, website: int, source: int, days: Iterable[int]) -> list[int]:
     """Return those of some days that have rows."""
     statement = (
-        f"/* packed_measurements.with_rows */ select 1 from main.{TABLES[source]}"
+        f"/* measurement_days.with_rows */ select 1 from main.{TABLES[source]}"
         " where website = ? and ts >= ? and ts < ? limit 1"
     )
     return [
@@ -101,24 +101,24 @@ def with_rows(connection: sqlite3.Connection, website: int, source: int, days: I
     ]
 
 
-def store(connection: sqlite3.Connection, website: int, source: int, day: int, packed: PackedRows) -> bool:
+def store(connection: sqlite3.Connection, website: int, source: int, day: int, packed: MeasurementColumns) -> bool:
     """Replace the rows of a day by columns, unless it has changed since these were made. Return whether it did."""
     (ids,) = connection.execute(*measurement_column(website, source, day * DAY_MS, (day + 1) * DAY_MS, "id")).fetchone()
     is_undone = connection.execute(
-        "/* packed_measurements.is_undone */ select 1 from import where website = ? and state = 'undoing'", (website,)
+        "/* measurement_days.is_undone */ select 1 from import where website = ? and state = 'undoing'", (website,)
     ).fetchone()
     if ids != packed.ids or stored_checksum(connection, website, source, day) != packed.replaced or is_undone:
         return False
     remove(connection, website, source, day)
     write(connection, website, source, day, packed.columns)
     connection.execute(
-        "/* packed_measurements.store */ insert into packed_day"
+        "/* measurement_days.store */ insert into packed_day"
         " (website, source, day, version, layout, visits, events, raw_rows, checksum)"
         " values (?, ?, ?, 0, ?, 0, ?, ?, ?)",
         (website, source, day, LAYOUT, packed.events, DELETED, checksum(packed.columns)),
     )
     connection.execute(
-        f"/* packed_measurements.delete */ delete from {TABLES[source]} where website = ? and ts >= ? and ts < ?",
+        f"/* measurement_days.delete */ delete from {TABLES[source]} where website = ? and ts >= ? and ts < ?",
         (website, day * DAY_MS, (day + 1) * DAY_MS),
     )
     return True

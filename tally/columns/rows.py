@@ -1,4 +1,4 @@
-"""Make the rows of a packed day from its columns: the inverse of tally/rollups/day_packing.py.
+"""Make the rows of a stored day from its columns: the inverse of tally/columns/write.py.
 
 Ids and visitors are stored as differences, times as offsets from the start of the visit or the day; all other columns
 are labels or numbers as in the rows. The parts of long event_data are cut again (tally/storage/event_data.py).
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import orjson
 
+from tally.columns import statements as sql
+from tally.columns.column_days import stored_checksum
+from tally.columns.format import Array, Column, begins_of_visitors, decoded, decoded_texts, ids_of
+from tally.columns.write import numbers
 from tally.events.dimensions import FIELDS
-from tally.rollups.day_packing import numbers
-from tally.rollups.packed_days import stored_checksum
 from tally.storage import event_data
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import damaged
-from tally.storage.day_columns import Array, Column, begins_of_visitors, decoded, decoded_texts, ids_of
-from tally.storage.sql import day_columns as sql
 from tally.timestamps import DAY_MS
 
 # 2 MB of memory.
@@ -31,7 +31,7 @@ Rows = tuple[str, list[tuple[Any, ...]]]
 
 
 def stored_columns(connection: sqlite3.Connection, website: int, source: int, day: int) -> dict[str, bytes]:
-    """Return the columns of a packed day.
+    """Return the columns of a stored day.
 
     Raises sqlite3.DatabaseError, as of a damaged file, where they are not those that were packed.
     """
@@ -41,8 +41,8 @@ def stored_columns(connection: sqlite3.Connection, website: int, source: int, da
     return found
 
 
-class UnpackedDay:
-    """The traffic of a packed day from its columns. Dimensions that are newer than the columns are unset."""
+class StoredDay:
+    """The traffic of a stored day from its columns. Dimensions that are newer than the columns are unset."""
 
     def __init__(self, connection: sqlite3.Connection, website: int, day: int) -> None:
         self._website, self._day = website, day
@@ -124,15 +124,15 @@ class UnpackedDay:
 
 def _values(column: Column | None) -> Array:
     if column is None:
-        raise ValueError("a packed day lacks a column")
+        raise ValueError("a stored day lacks a column")
     values: Array = column.codes if column.values is None else column.values[column.codes]
     return values
 
 
 def rows_of(connection: sqlite3.Connection, website: int, day: int, which: Array | None = None) -> Iterator[Rows]:
-    """Yield the traffic of a packed day as rows, from its columns. `which`: only these events, by place, and their
+    """Yield the traffic of a stored day as rows, from its columns. `which`: only these events, by place, and their
     visits."""
-    own = UnpackedDay(connection, website, day)
+    own = StoredDay(connection, website, day)
     order, visits = own.order, np.arange(own.visits)
     if which is not None:
         order = order[np.isin(order, which)]
@@ -156,7 +156,7 @@ def tuples(columns: Sequence[Array]) -> Iterator[list[tuple[Any, ...]]]:
 
 def is_lossless(connection: sqlite3.Connection, website: int, day: int) -> bool:
     """Return whether the stored columns of a day give exactly its rows, by column."""
-    own = UnpackedDay(connection, website, day)
+    own = StoredDay(connection, website, day)
     order = own.order
     return (
         all(
@@ -171,7 +171,7 @@ def is_lossless(connection: sqlite3.Connection, website: int, day: int) -> bool:
     )
 
 
-def _are_texts_same(connection: sqlite3.Connection, website: int, day: int, own: UnpackedDay) -> bool:
+def _are_texts_same(connection: sqlite3.Connection, website: int, day: int, own: StoredDay) -> bool:
     codes, texts = own.texts
     ids = own.event("id")[own.order]
     codes = codes[own.order]

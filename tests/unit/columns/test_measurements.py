@@ -1,4 +1,4 @@
-"""Web vitals and experiment events by column (tally/rollups/packed_measurements.py) against a twin that has rows.
+"""Web vitals and experiment events by column (tally/columns/measurement_days.py) against a twin that has rows.
 
 Two copies of a database do the same work; the builder of one packs days, that of the other does not. Whatever is read
 from one has to be the same in the other.
@@ -16,20 +16,19 @@ from typing import Any, NamedTuple, ParamSpec
 import numpy as np
 import pytest
 
+from tally.columns import deleted_rows, measurement_days, measurements, read, statements
+from tally.columns.column_days import remove
+from tally.columns.statements import EXPERIMENTS, WEB_VITALS
 from tally.engine.values import Place, Scope
 from tally.events.dimensions import FIELDS, GOAL, VARIANT
 from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS
 from tally.maintenance import deletion, repair, retention, verify
-from tally.reports import event_list, experiments, joined_columns, web_vitals
+from tally.reports import event_list, experiments, web_vitals
 from tally.reports.cache import ResultCache
 from tally.rollups import experiments as experiment_rollups
-from tally.rollups import measurement_packing, packed_measurements, unpacked_days
-from tally.rollups.packed_days import remove
 from tally.storage.bulk_insert import insert
 from tally.storage.database import connect_reader, snapshot, transaction
-from tally.storage.sql import day_columns
-from tally.storage.sql.day_columns import EXPERIMENTS, WEB_VITALS
 from tally.timestamps import local_iso
 from tally.transfer import undo
 from tally.transfer.exporter import Part, count_events, export_events, newest_ms, part_lines
@@ -85,7 +84,7 @@ class Twins(NamedTuple):
 
     def build(self, monkeypatch: pytest.MonkeyPatch, now_ms: int = NOON_MS, keep_days: int = 0) -> None:
         for path, least in ((self.packed, 1), (self.rows, NOTHING)):
-            monkeypatch.setattr(packed_measurements, "MIN_EVENTS", least)
+            monkeypatch.setattr(measurement_days, "MIN_EVENTS", least)
             assert build(path, now_ms, keep_days)
 
     def each(self, do: Callable[[Path], Any]) -> Any:
@@ -96,8 +95,8 @@ class Twins(NamedTuple):
 
     def compare(self, scopes: Sequence[Scope]) -> None:
         """Compare whatever is read, which is right in both."""
-        for read in (exported, listed, reported):
-            self.each(partial(read, scopes=scopes))
+        for figures in (exported, listed, reported):
+            self.each(partial(figures, scopes=scopes))
         assert self.each(wrong) == []
 
 
@@ -106,7 +105,7 @@ def twins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Twins:
     twins = Twins(tmp_path / "packed" / "analytics.db", tmp_path / "rows" / "analytics.db")
     for path in twins:
         path.parent.mkdir()
-    monkeypatch.setattr(packed_measurements, "MIN_EVENTS", NOTHING)
+    monkeypatch.setattr(measurement_days, "MIN_EVENTS", NOTHING)
     make(twins.rows, lines(random.Random(1), 500))
     with closing(writing_connection(twins.rows)) as connection:
         connection.execute("vacuum into ?", (str(twins.packed),))
@@ -223,10 +222,10 @@ def wrong(path: Path) -> Iterator[verify.Verdict]:
 
 
 @pytest.mark.in_turn
-@pytest.mark.parametrize("most", [joined_columns.MAX_EVENTS, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("most", [read.MAX_EVENTS, pytest.param(1, marks=pytest.mark.slow)])
 def test_all_that_is_read(twins: Twins, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is the same of days by column as of rows. most: events of a batch."""
-    monkeypatch.setattr(joined_columns, "MAX_EVENTS", most)
+    monkeypatch.setattr(read, "MAX_EVENTS", most)
     stored = {source: packed_days(twins.packed, source) for source in (WEB_VITALS, EXPERIMENTS)}
     assert [len(days) for days in stored.values()] == [DAYS, DAYS]
     assert sql(twins.packed, "select count(*) from web_vitals") == [(0,)]
@@ -241,7 +240,7 @@ def test_all_that_is_read(twins: Twins, most: int, monkeypatch: pytest.MonkeyPat
 def test_days_that_change(twins: Twins, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Late events, whose rows lie beside the columns until they are packed too; imports into days, and those undone."""
     rng = random.Random(seed)
-    monkeypatch.setattr(joined_columns, "MAX_EVENTS", rng.choice((joined_columns.MAX_EVENTS, 100)))
+    monkeypatch.setattr(read, "MAX_EVENTS", rng.choice((read.MAX_EVENTS, 100)))
     twins.each(partial(collected, seed=seed))
     beside = {day for (day,) in sql(twins.packed, "select ts / 86400000 from web_vitals where website = 1")}
     assert beside <= packed_days(twins.packed, WEB_VITALS).keys()
@@ -268,7 +267,7 @@ def test_days_that_change(twins: Twins, seed: int, monkeypatch: pytest.MonkeyPat
 
 
 def collected(path: Path, seed: float) -> None:
-    """Store late events of packed days, as a commit does after the clock was set back."""
+    """Store late events of stored days, as a commit does after the clock was set back."""
     rng = random.Random(seed)
     with closing(writing_connection(path)) as connection, transaction(connection):
         used: dict[int, list[int]] = {}
@@ -332,16 +331,16 @@ def repaired(path: Path) -> list[verify.Verdict]:
 # --- when days are packed
 
 
-def pack(connection: sqlite3.Connection, day: int) -> packed_measurements.PackedRows:
+def pack(connection: sqlite3.Connection, day: int) -> measurement_days.MeasurementColumns:
     with snapshot(connection):
-        packed = measurement_packing.pack(connection, 1, WEB_VITALS, day)
+        packed = measurements.pack(connection, 1, WEB_VITALS, day)
     assert packed is not None
     return packed
 
 
-def stored(connection: sqlite3.Connection, day: int, packed: packed_measurements.PackedRows) -> bool:
+def stored(connection: sqlite3.Connection, day: int, packed: measurement_days.MeasurementColumns) -> bool:
     with transaction(connection):
-        return packed_measurements.store(connection, 1, WEB_VITALS, day, packed)
+        return measurement_days.store(connection, 1, WEB_VITALS, day, packed)
 
 
 def test_a_day_that_has_changed_is_not_replaced(twins: Twins) -> None:
@@ -362,7 +361,7 @@ def test_a_day_that_has_changed_is_not_replaced(twins: Twins) -> None:
         insert(connection, "test", "web_vitals", [later])
         second = pack(connection, day)
         assert (second.events, second.ids) == (first.events + 1, f"[{later[2]}]")
-        unpacked_days.reopen(connection, 1, [day])
+        deleted_rows.reopen(connection, 1, [day])
         assert not stored(connection, day, second)
         assert stored(connection, day, pack(connection, day))
         assert sql(twins.rows, "select count(*) from web_vitals where ts / 86400000 = ?", day) == [(0,)]
@@ -375,7 +374,7 @@ def test_a_day_that_has_changed_is_not_replaced(twins: Twins) -> None:
         assert not stored(connection, day, third)
         connection.execute("delete from web_vitals where ts / 86400000 = ?", (day,))
         with snapshot(connection):
-            assert measurement_packing.pack(connection, 1, WEB_VITALS, day) is None
+            assert measurements.pack(connection, 1, WEB_VITALS, day) is None
 
 
 def test_which_days_are_packed(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,18 +382,18 @@ def test_which_days_are_packed(twins: Twins, monkeypatch: pytest.MonkeyPatch) ->
     events = dict(sql(twins.rows, "select ts / 86400000, count(*) from web_vitals group by 1"))
     _, least, *_, most, _ = sorted(set(events.values()))
     assert min(events.values()) < least < most < max(events.values())
-    monkeypatch.setattr(packed_measurements, "MIN_EVENTS", least)
-    monkeypatch.setattr(packed_measurements, "MAX_EVENTS", most)
+    monkeypatch.setattr(measurement_days, "MIN_EVENTS", least)
+    monkeypatch.setattr(measurement_days, "MAX_EVENTS", most)
     with closing(connect_reader(twins.rows)) as connection:
         found, end = [], TODAY
-        while (day := packed_measurements.next_day(connection, 1, WEB_VITALS, end)) is not None:
+        while (day := measurement_days.next_day(connection, 1, WEB_VITALS, end)) is not None:
             found.append(day)
             end = day
     assert found == sorted((day for day, count in events.items() if least <= count <= most), reverse=True)
     assert sql(twins.packed, "select max(day) from packed_day where source = 1") == [(TODAY - 5,)]
     # However few they are, rows beside columns are packed.
     collected(twins.packed, 0)
-    monkeypatch.setattr(packed_measurements, "MIN_EVENTS", NOTHING)
+    monkeypatch.setattr(measurement_days, "MIN_EVENTS", NOTHING)
     assert build(twins.packed)
     assert sql(twins.packed, "select count(*) from web_vitals") == [(0,)]
 
@@ -419,19 +418,19 @@ def test_a_day_of_sums_may_have_measurements(twins: Twins, monkeypatch: pytest.M
 
 def test_columns_that_do_not_give_the_rows_are_not_stored(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as those that a fault of the encoding has changed."""
-    encoded = measurement_packing.encoded
+    encoded = measurements.encoded
     monkeypatch.setattr(
-        measurement_packing, "encoded", lambda column, *how: encoded(np.where(column == 2_500_000, 0, column), *how)
+        measurements, "encoded", lambda column, *how: encoded(np.where(column == 2_500_000, 0, column), *how)
     )
     with closing(connect_reader(twins.rows)) as connection, snapshot(connection):
-        days = [day for day in range(TODAY - 13, TODAY - 4) if measurement_packing.pack(connection, 1, WEB_VITALS, day)]
+        days = [day for day in range(TODAY - 13, TODAY - 4) if measurements.pack(connection, 1, WEB_VITALS, day)]
         has = "select ts / 86400000 from web_vitals where lcp = 2500000"
         assert len(days) == DAYS - len({day for (day,) in connection.execute(has)}) < DAYS
 
 
 def test_damaged_columns(twins: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
     """Verification names the day; reports of rows and a new packing refuse it, and the builder goes on."""
-    day, field = TODAY - 6, day_columns.number_of(WEB_VITALS, "lcp")
+    day, field = TODAY - 6, statements.number_of(WEB_VITALS, "lcp")
     sql(
         twins.packed,
         "update day_column set content = cast(content || x'00' as blob) where field = ? and day = ?",
@@ -462,7 +461,7 @@ def test_labels_in_columns_alone_are_in_use(twins: Twins, monkeypatch: pytest.Mo
     assert not {"/only-here", "Only", "1.example"}.intersection(twins.each(unused))
     assert sql(twins.packed, "select count(*) from experiment_event") == [(0,)]
     # Of a column that cannot be read all labels are in use.
-    field = day_columns.number_of(EXPERIMENTS, "pathname")
+    field = statements.number_of(EXPERIMENTS, "pathname")
     sql(twins.packed, "update day_column set content = x'00' where field = ?", field)
     sql(twins.packed, "insert into label (text) values ('unused')")
     assert unused(twins.packed) == []

@@ -1,11 +1,11 @@
-"""The encoding of columns (tally/storage/day_columns.py): decoded is what was encoded, of one day and of many."""
+"""The encoding of columns (tally/columns/format.py): decoded is what was encoded, of one day and of many."""
 
 import random
 
 import numpy as np
 import pytest
 
-from tally.storage.day_columns import Array, Column, decoded, decoded_days, decoded_texts, encoded, encoded_texts
+from tally.columns.format import Array, Column, decoded, decoded_days, decoded_texts, encoded, encoded_texts
 
 LARGEST = (0, 1, 2, 3, 12, 15, 16, 255, 256, 65_535, 65_536, 1 << 32, (1 << 62) - 1)
 
