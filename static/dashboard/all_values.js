@@ -9,6 +9,7 @@ import { listDialog, sortHead } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
 import { loadRegions } from "../shared/regions.js";
 import { COLUMNS, MAX_ROWS, VISIT_EDGES, listOf, listQuery, rowsOf } from "./top_lists.js";
+import { requestCompared } from "./key_figures.js";
 
 const t = await texts("dashboard");
 const shared = await texts("shared");
@@ -32,7 +33,9 @@ export function allDialog(board, onclose) {
     title: VISIT_EDGES[list.name] ? fieldTitle(field) : title,
     load: async () => {
       const fetchRows = (/** @type {Record<string, any>} */ more) =>
-        get(`${board.base}/${path}?${listQuery(board, { path }, { limit: MAX_ROWS, ...more })}`);
+        requestCompared(board, (compared) =>
+          get(`${board.base}/${path}?${listQuery(board, list, { limit: MAX_ROWS, ...more, compared })}`),
+        );
       const isTop = path.startsWith("top/");
       let answer = await fetchRows(isTop ? { metrics: METRICS } : {});
       // Figures about visits need events that are still kept.
@@ -41,12 +44,12 @@ export function allDialog(board, onclose) {
       if (field === "region") await loadRegions();
       // Shares are relative to the key figures.
       await board.figuresLoaded();
-      const rows = rowsOf(list, answer.data, answer.meta.unset, board);
+      const rows = rowsOf(list, answer.data, answer.meta, board);
       return { rows, note: answer.data.length === MAX_ROWS ? ` ${shared("first_rows", { count: MAX_ROWS })}` : "" };
     },
     matches: (row, text) => isIn(text, field, row.value),
     full: true,
-    sorts: { value: (row) => row.text, share: (row) => row.share, ...figuresOf(list) },
+    sorts: { value: (row) => row.text, share: (row) => row.share, change: (row) => row.change, ...figuresOf(list) },
     draw: (rows, sort) => allTable(list, rows, sort, (row) => board.choose(field, row.value)),
     failed: (error, again) => failureNotice(t("list_failed", { list: title }), error, again),
   });
@@ -71,6 +74,7 @@ function figuresOf({ counts, field }) {
  */
 function allTable({ field, counts, title }, rows, sort, choose) {
   const shown = COLUMNS[counts](field).filter((/** @type {any[]} */ [what]) => rows[0][what] !== undefined);
+  const hasChange = rows.some(({ change }) => typeof change === "number");
   const hasShare = rows.some(({ share }) => share !== null);
   const body = rows.map((row) =>
     h(
@@ -88,6 +92,7 @@ function allTable({ field, counts, title }, rows, sort, choose) {
       ),
       shown.map((/** @type {any[]} */ [what, , , format]) => h("td", { class: "num" }, format(row[what]))),
       hasShare ? h("td", { class: "num soft" }, row.share === null ? "" : percent(100 * row.share)) : null,
+      hasChange ? h("td", { class: "num" }, row.changed || null) : null,
     ),
   );
   /** @type {[string, string][]} */
@@ -95,6 +100,7 @@ function allTable({ field, counts, title }, rows, sort, choose) {
     ["value", title],
     ...shown.map(([what, , words]) => /** @type {[string, string]} */ ([what, words])),
     .../** @type {[string, string][]} */ (hasShare ? [["share", shared("share")]] : []),
+    .../** @type {[string, string][]} */ (hasChange ? [["change", t("change")]] : []),
   ];
   return h("table", { class: "table all-table" }, sortHead(heads, sort), h("tbody", null, body));
 }

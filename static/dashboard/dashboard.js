@@ -13,7 +13,7 @@ import { DASHBOARD_STATE, NO_TABLE } from "./dashboard_view.js";
 import { annotationTool } from "./annotations.js";
 import { conversionCount, shownFigure } from "./conversions.js";
 import { goalCards } from "./goal_cards.js";
-import { drawFigures, figureNamed } from "./key_figures.js";
+import { comparedUntil, drawFigures, figureNamed, requestCompared } from "./key_figures.js";
 import { CARDS } from "./list_cards.js";
 import { realtimePanel } from "./realtime.js";
 import { recentEvents } from "./recent_events.js";
@@ -115,7 +115,7 @@ function build(given) {
 
   const loadFigures = board.panel(nodes.figures, {
     what: () => t("key_figures_failed"),
-    request: (signal) => fetchFigures(board, signal),
+    request: (signal) => requestCompared(board, (compared) => board.request("stats", compared, signal)),
     draw: (answer) => {
       const stats = /** @type {Stats} */ (answer.data);
       const span = board.span();
@@ -225,31 +225,6 @@ function build(given) {
       for (const card of cards) card.end();
     },
   };
-}
-
-/**
- * Fetches the key figures and those of the range that is compared with; without the latter where its events have expired.
- *
- * @param {Board} board
- * @param {AbortSignal} signal
- */
-async function fetchFigures(board, signal) {
-  const comparison = comparisonOf(board.view(), board.span());
-  const answer = await board.request("stats", comparison, signal);
-  return answer.error?.code === "beyond_retention" && comparison.compare ? board.request("stats", {}, signal) : answer;
-}
-
-/**
- * Returns the span with the time up to which the read API has counted the range before: its end, where the events of a
- * part of a day have expired.
- *
- * @param {Span} span
- * @param {string} [until]  in ISO 8601
- * @returns {Span}
- */
-function comparedUntil(span, until) {
-  if (!span.before || !span.beforeUntil || !until) return span;
-  return { ...span, beforeUntil: until.slice(0, 10) > span.before.to ? null : until.slice(0, 19) };
 }
 
 /**

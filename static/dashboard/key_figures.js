@@ -5,6 +5,7 @@ import { fill, h, visuallyHidden } from "../shared/dom.js";
 import { CLOCK, dateFormat, dayRange, decimal, duration, number, percent, shortNumber } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
+import { comparisonOf } from "../shared/view_state.js";
 
 const t = await texts("dashboard");
 const shared = await texts("shared");
@@ -127,7 +128,12 @@ export function drawFigures(root, { stats, previous, change, span, count, chosen
         h("span", { class: "figure-value" }, figure.format(stats[figure.name])),
         figure.inSeries ? h("span", { class: "figure-spark", "aria-hidden": "true" }) : null,
       ),
-      changeNode(figure, percentage, span, isNotable(figure, percentage, stats, previous)),
+      changeNode(
+        figure,
+        inPoints(figure) ? pointsOf(stats[figure.name], before) : percentage,
+        span,
+        isNotable(figure, percentage, stats, previous),
+      ),
     ];
     const described = visuallyHidden(figure.means);
     const props = {
@@ -173,6 +179,23 @@ export function changeOf(now, before) {
   return now === null || !before ? null : ((now - before) / before) * 100;
 }
 
+/**
+ * Returns whether a figure is a percentage, whose change is a number of percentage points.
+ *
+ * @param {{ format?: (value: any) => string }} figure
+ */
+const inPoints = ({ format }) => format === percent;
+
+/**
+ * Returns the change of a percentage in points; null where there is nothing to compare with.
+ *
+ * @param {number | null} now
+ * @param {number | null | undefined} before
+ */
+function pointsOf(now, before) {
+  return now === null || before === null || before === undefined ? null : now - before;
+}
+
 const NOTABLE_PERCENT = 10;
 const NOTABLE_VISITS = 100;
 
@@ -195,8 +218,8 @@ export function isNotable({ name, inSeries }, percentage, stats, previous) {
 /**
  * Returns the change as text with an arrow, in colour where it is notable. `figure.up`: 1 where more is better.
  *
- * @param {{ up: number }} figure
- * @param {number | null | undefined} percentage
+ * @param {{ up: number, format?: (value: any) => string }} figure
+ * @param {number | null | undefined} percentage  in points where the figure is a percentage
  * @param {Span | null} span
  * @param {boolean} [isColoured]
  */
@@ -205,7 +228,9 @@ export function changeNode(figure, percentage, span, isColoured = true) {
   const rounded = Math.round(percentage * 10) / 10;
   if (!rounded) return h("span", { class: "figure-change soft" }, t("no_change"));
   const kind = !isColoured ? "soft" : rounded * figure.up > 0 ? "good" : "bad";
-  const values = { percent: h("span", null, percent(Math.abs(rounded))), range: span ? beforeWords(span) : "" };
+  const size = Math.abs(rounded);
+  const amount = inPoints(figure) ? t("points", { points: decimal(size, 1) }) : percent(size);
+  const values = { percent: h("span", null, amount), range: span ? beforeWords(span) : "" };
   const from = () => (rounded > 0 ? t.rich("up_from", values) : t.rich("down_from", values));
   const fromBefore = () => (rounded > 0 ? t.rich("up_from_before", values) : t.rich("down_from_before", values));
   return h(
@@ -223,6 +248,31 @@ export function changeNode(figure, percentage, span, isColoured = true) {
  */
 export function withHiddenText(pieces) {
   return pieces.map((piece) => (typeof piece === "string" ? piece && visuallyHidden(piece) : piece));
+}
+
+/**
+ * Requests figures and those of the range that is compared with; without the latter where its events have expired.
+ *
+ * @param {Board} board
+ * @param {(compared: Record<string, string>) => Promise<Answer>} request
+ */
+export async function requestCompared(board, request) {
+  const compared = comparisonOf(board.view(), board.span());
+  const answer = await request(compared);
+  return answer.error?.code === "beyond_retention" && compared.compare ? request({}) : answer;
+}
+
+/**
+ * Returns the span with the time up to which the read API has counted the range before: its end, where the events of a
+ * part of a day have expired.
+ *
+ * @param {Span} span
+ * @param {string} [until]  in ISO 8601
+ * @returns {Span}
+ */
+export function comparedUntil(span, until) {
+  if (!span.before || !span.beforeUntil || !until) return span;
+  return { ...span, beforeUntil: until.slice(0, 10) > span.before.to ? null : until.slice(0, 19) };
 }
 
 /**

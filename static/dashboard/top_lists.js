@@ -1,7 +1,7 @@
 // The cards with top lists: tabs for the lists of a card, ten rows that filter, and a button that opens all rows in a dialog
 // (all_values.js).
 
-import { hasFilter, isFiltered, reportQuery, withoutFilters } from "../shared/view_state.js";
+import { comparisonOf, hasFilter, isFiltered, reportQuery, withoutFilters } from "../shared/view_state.js";
 import { h, refill, visuallyHidden } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { fieldName, valueNode, valueText } from "../shared/fields.js";
@@ -13,7 +13,15 @@ import { addTooltip } from "../shared/tooltip.js";
 import { UNITS, asideFigure, barList } from "../shared/bar_list.js";
 import { createPanel } from "../shared/panel.js";
 import { conversionCount, withConversions } from "./conversions.js";
-import { withHiddenText } from "./key_figures.js";
+import {
+  beforeWords,
+  changeNode,
+  changeOf,
+  comparedUntil,
+  isNotable,
+  requestCompared,
+  withHiddenText,
+} from "./key_figures.js";
 import { listNamed } from "./list_cards.js";
 import { drawSparks, sparkPlace } from "./sparklines.js";
 
@@ -158,17 +166,19 @@ export function listCard(card, board, beside = null) {
     request: async (signal) => {
       const list = shown();
       const limit = beside && list.name === card.fields[0] ? MAX_ROWS : SHOWN + 1;
-      const query = listQuery(board, list, { limit });
-      const answer = await (list.path === `top/${list.field}`
-        ? board.top(list.field, query, signal)
-        : get(`${board.base}/${list.path}?${query}`, { signal }));
+      const answer = await requestCompared(board, (compared) => {
+        const query = listQuery(board, list, { limit, compared });
+        return list.path === `top/${list.field}`
+          ? board.top(list.field, query, signal)
+          : get(`${board.base}/${list.path}?${query}`, { signal });
+      });
       if (list.field === "region") await loadRegions();
       // Shares are relative to the visitors or visits of the key figures.
       await board.figuresLoaded();
       return { ...answer, list };
     },
     draw: ({ data, meta, list }) => {
-      const rows = rowsOf(list, data, meta.unset, board);
+      const rows = rowsOf(list, data, meta, board);
       const most = rows.slice(0, SHOWN).map((row) => ({ ...row, ...(row.more ? null : ASIDE[list.name]?.(row)) }));
       const bars = most.length
         ? barList(most, { choose: (row) => board.choose(list.field, row.value), unit: UNITS[list.counts] })
@@ -181,7 +191,7 @@ export function listCard(card, board, beside = null) {
       endSparks = () => {};
       if (list.name === "pathname" && !board.view().goal) endSparks = drawSparks(body, most, list.field, board);
       for (const [i, button] of [...body.querySelectorAll(".bar")].entries()) {
-        addTooltip(button, () => rowHint(rows[i], list));
+        addTooltip(button, () => rowHint(rows[i], list, comparedUntil(board.span(), meta.previous_to)));
       }
       refill(foot, footOf(list, data.length > 0, all, board));
       hasEnough = !card.mayHide || rows.length >= card.mayHide.least || isFiltered(board.view());
@@ -241,15 +251,16 @@ export function listOf(name, board) {
 }
 
 /**
- * Returns the query of a list; of a top list with the goal that is chosen.
+ * Returns the query of a list; of a top list with the goal that is chosen, and with the parameters of a comparison.
  *
  * @param {import("./dashboard.js").DashboardBoard} board
  * @param {{ path: string }} list
  * @param {Record<string, any>} more
  */
-export function listQuery(board, { path }, more) {
+export function listQuery(board, { path }, { compared = {}, ...more }) {
   const { goal } = board.view();
-  return reportQuery(board.view(), board.span(), goal && path.startsWith("top/") ? { ...more, goal } : more);
+  const ofTop = { ...compared, ...(goal ? { goal } : {}) };
+  return reportQuery(board.view(), board.span(), path.startsWith("top/") ? { ...more, ...ofTop } : more);
 }
 
 /**
@@ -342,12 +353,13 @@ function tabMenu({ name }, { title, fields }, open, board) {
  *
  * @param {TopList} list
  * @param {TopRow[]} data
- * @param {any} unset
+ * @param {{ unset?: any, previous_to?: string }} meta
  * @param {import("./dashboard.js").DashboardBoard} board
  */
-export function rowsOf({ name, field, path, counts }, data, unset, board) {
+export function rowsOf({ name, field, path, counts }, data, { unset, previous_to: until }, board) {
   const count = path.startsWith("top/") ? conversionCount(board.view(), board.saved().segments, data) : null;
   const total = board.total(counts);
+  const span = comparedUntil(board.span(), until);
   const most = Math.max(1, ...data.map((row) => row[counts]));
   const hasUnset = unset && unset.visitors && !data.some((row) => row.value === "");
   return (hasUnset ? [...data, { value: "", ...unset }] : data).map((row) => ({
@@ -357,12 +369,29 @@ export function rowsOf({ name, field, path, counts }, data, unset, board) {
     text: valueText(field, row.value),
     count: row[counts],
     share: total ? row[counts] / total : null,
+    change: changeOf(row[counts], row.previous?.[counts]),
+    // A place of its own where a row has no change, so that those of all rows are below each other.
+    changed: row.previous ? h("span", { class: "bar-change" }, rowChange(counts, row, span)) : null,
     // With a goal, its rate stands in place of the share.
     ...(row.conversion_rate === undefined ? null : { more: rateNode(field, row.conversion_rate), share: null }),
     bar: row.value === "" ? 0 : row[counts] / most,
     pressed: hasFilter(board.view(), field, row.value),
     link: pageLink(field, row.value, board.site.domain),
   }));
+}
+
+/**
+ * Returns the change of a row's count, coloured as that of a key figure; null where there is none.
+ *
+ * @param {string} counts
+ * @param {TopRow} row
+ * @param {Span} span
+ */
+export function rowChange(counts, row, span) {
+  const change = changeOf(row[counts], row.previous?.[counts]);
+  if (change === null || !Math.round(10 * change)) return null;
+  const isColoured = isNotable({ name: counts, inSeries: true }, change, row, row.previous);
+  return changeNode({ up: 1 }, change, span, isColoured);
 }
 
 /**
@@ -426,8 +455,9 @@ function withoutPageview({ counts }, unset) {
 /**
  * @param {BarRow} row
  * @param {any} list
+ * @param {Span} span
  */
-function rowHint(row, list) {
+function rowHint(row, list, span) {
   const [, ...others] = COLUMNS[list.counts](list.field);
   const isOfVisits = list.counts === "visits";
   const first = isOfVisits
@@ -440,6 +470,13 @@ function rowHint(row, list) {
   return [
     h("strong", { class: "wrap" }, row.text),
     h("p", null, [first, ...figures].join(" · ")),
+    row.previous
+      ? h(
+          "p",
+          { class: "soft" },
+          t("value_in_range", { value: number(row.previous[list.counts]), range: beforeWords(span) }),
+        )
+      : null,
     row.share === null
       ? null
       : h("p", { class: "soft" }, isOfVisits ? t("share_of_visits", { share }) : t("share_of_visitors", { share })),
@@ -463,7 +500,8 @@ function pressWords(row, { name, field }) {
  * @param {import("./dashboard.js").DashboardBoard} board
  */
 function footOf({ name, path, title, all: words }, hasRows, all, board) {
-  const csv = `${board.base}/${path}?${listQuery(board, { path }, { limit: MAX_ROWS, format: "csv" })}`;
+  const more = { limit: MAX_ROWS, compared: comparisonOf(board.view(), board.span()), format: "csv" };
+  const csv = `${board.base}/${path}?${listQuery(board, { path }, more)}`;
   return [
     hasRows
       ? h("button", { class: "button small", type: "button", onclick: all, dataset: { key: "all" } }, words)

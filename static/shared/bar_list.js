@@ -25,7 +25,7 @@ export function asideFigure(count, unit) {
 
 /**
  * Returns a list of bars. `rows`: [{ key, label (nodes), text, count, share (of all, 0 to 1, or null), bar (0 to 1),
- * pressed, more (a node beside the figures), link (a node at the end of the row) }]. `choose(row)` is called on a click; null where rows are not buttons.
+ * pressed, more (a node beside the figures), changed (a node with the change of the count), link (a node at the end of the row) }]. `choose(row)` is called on a click; null where rows are not buttons.
  * `unit(count)` names what is counted.
  *
  * @param {BarRow[]} rows
@@ -58,6 +58,7 @@ function bar(row, choose, unit) {
     },
     h("span", { class: row.value === "" ? "bar-label soft" : "bar-label" }, h("bdi", null, row.label)),
     row.more || null,
+    row.changed || null,
     row.share === null ? null : h("span", { class: "bar-share" }, percent(100 * row.share)),
     row.count === null
       ? null

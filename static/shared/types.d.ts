@@ -534,6 +534,7 @@ interface BarRow {
   bar: number;
   pressed?: boolean;
   more?: Child;
+  changed?: Child;
   link?: Child;
   [figure: string]: any;
 }

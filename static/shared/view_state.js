@@ -310,7 +310,7 @@ export function spanOf(view, now = Date.now()) {
   const intervals = fits[0] === "minute" && isLongDay(from, view.zone) ? fits.slice(1) : fits;
   const usual = INTERVALS.findLast(({ from: least }) => least <= days) || INTERVALS[0];
   const interval = view.interval && intervals.includes(view.interval) ? view.interval : usual.name;
-  const [before, shifted] = rangeBefore(view, from, to);
+  const [before, shifted] = rangeBefore(view, { from, to, days, today });
   // A range that is not over is compared with the same part of the one before: up to the same time of the same day.
   const beforeUntil = isOpen && before && shifted ? `${shifted(today)}T${time}` : null;
   return { from, to, days, today, before, beforeUntil, isOpen, interval, intervals };
@@ -331,18 +331,22 @@ function isLongDay(day, zone) {
 
 /**
  * Returns the days to compare with, as the read API counts them, and the function that finds the day before which
- * belongs to a day; null where there is none.
+ * belongs to a day; null where there is none. Before months and years that are over are as many months and years.
  *
  * @param {View} view
- * @param {string} from
- * @param {string} to
+ * @param {{ from: string, to: string, days: number, today: string }} range
  * @returns {[Days | null, ((day: string) => string) | null]}
  */
-function rangeBefore({ period, compare, matchWeekday, compareFrom, compareTo }, from, to) {
+function rangeBefore(view, range) {
+  const { period, compare, matchWeekday, compareFrom, compareTo } = view;
+  const { from, to, days, today } = range;
   // Before all events there are none.
   if (compare === "off" || period === "all") return [null, null];
   if (compareFrom && compareTo) return [{ from: compareFrom, to: compareTo }, null];
-  const days = dayCount(from, to);
+  if (compare === "previous" && !matchWeekday && period === "custom" && to < today) {
+    const last = shiftedDays(view, range, -1);
+    if (last.isCalendar) return [{ from: last.from, to: last.to }, null];
+  }
   const back = compare === "year" ? 52 * 7 : matchWeekday ? 7 * Math.ceil(days / 7) : days;
   const shifted = (/** @type {string} */ day) =>
     compare === "year" && !matchWeekday ? yearBefore(day) : daysLater(day, -back);
@@ -356,8 +360,11 @@ function rangeBefore({ period, compare, matchWeekday, compareFrom, compareTo }, 
  * @param {Span} span
  * @returns {Record<string, string>}
  */
-export function comparisonOf(view, { before }) {
-  return before ? Object.fromEntries(comparisonParameters(view)) : {};
+export function comparisonOf(view, { before, from, days }) {
+  if (!before) return {};
+  // The API's previous range has as many days; the one before a calendar month or year is named by its days.
+  const isOther = view.compare === "previous" && !view.matchWeekday && before.from !== daysLater(from, -days);
+  return Object.fromEntries(comparisonParameters(isOther ? withComparison(view, "custom", { days: before }) : view));
 }
 
 /**
@@ -382,7 +389,7 @@ export function shiftRange(view, by, now = Date.now()) {
 
 /**
  * @param {View} view
- * @param {Span} span
+ * @param {{ from: string, to: string, days: number, today: string }} span
  * @param {number} by
  */
 function shiftedDays({ period }, { from, to, days, today }, by) {

@@ -207,7 +207,7 @@ def test_all_values_are_sorted_by_any_figure(dashboard: Dashboard) -> None:
     page.locator(".card-pages").get_by_role("button", name="All pages").click()
     heads = page.locator("dialog thead th")
     expect(heads).to_have_text(
-        ["Pages", "Visitors", "Pageviews", "Events", "Visits", "Bounce rate", "Visit duration", "Share"]
+        ["Pages", "Visitors", "Pageviews", "Events", "Visits", "Bounce rate", "Visit duration", "Share", "Change"]
     )
     views = page.locator("dialog tbody tr td:nth-child(3)")
 

@@ -138,7 +138,7 @@ cases("spanOf", (view) => spanOf({ ...VIEW, ...view }, NOW), [
       to: "2026-02-28",
       days: 28,
       today: "2026-11-21",
-      before: { from: "2026-01-04", to: "2026-01-31" },
+      before: { from: "2026-01-01", to: "2026-01-31" },
       beforeUntil: null,
       isOpen: false,
       interval: "hour",
@@ -184,6 +184,14 @@ cases("spanOf, what is compared with", before, [
     ["2026-01-01 2026-01-02", null],
   ],
   [[{ ...NOVEMBER, compare: "off" }], [null, null]],
+  // Calendar months and years that are over.
+  [[{ ...NOVEMBER, from: "2026-10-01", to: "2026-10-31" }], ["2026-09-01 2026-09-30", null]],
+  [[{ ...NOVEMBER, from: "2026-03-01", to: "2026-03-31" }], ["2026-02-01 2026-02-28", null]],
+  [[{ ...NOVEMBER, from: "2026-07-01", to: "2026-09-30" }], ["2026-04-01 2026-06-30", null]],
+  [[{ ...NOVEMBER, from: "2025-01-01", to: "2025-12-31" }], ["2024-01-01 2024-12-31", null]],
+  [[{ ...NOVEMBER, from: "2026-10-01", to: "2026-10-31", matchWeekday: true }], ["2026-08-27 2026-09-26", null]],
+  [[{ ...NOVEMBER, from: "2026-10-01", to: "2026-10-31", compare: "year" }], ["2025-10-01 2025-10-31", null]],
+  [[{ ...NOVEMBER, from: "2026-10-01", to: "2026-10-30" }], ["2026-09-01 2026-09-30", null]],
   [[{ period: "all", first: "2026-01-01" }], [null, null]],
   // 29 February has no day a year before.
   [[{ period: "custom", from: "2024-02-29", to: "2024-02-29", compare: "year" }], ["2023-02-28 2023-02-28", null]],
@@ -197,6 +205,11 @@ cases("spanOf, what is compared with", before, [
 ]);
 cases("comparisonOf", (view) => comparisonOf({ ...VIEW, ...view }, spanOf({ ...VIEW, ...view }, NOW)), [
   [[{}], { compare: "previous" }],
+  [
+    [{ period: "custom", from: "2026-10-01", to: "2026-10-31" }],
+    { compare: "custom", compare_from: "2026-09-01", compare_to: "2026-09-30" },
+  ],
+  [[{ period: "custom", from: "2026-08-01", to: "2026-08-31" }], { compare: "previous" }],
   [[{ compare: "year", matchWeekday: true }], { compare: "year", match_weekday: "true" }],
   [
     [{ compare: "custom", compareFrom: "2026-01-01", compareTo: "2026-01-02" }],
