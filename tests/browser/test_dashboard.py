@@ -163,6 +163,15 @@ def test_a_range_that_is_over_is_compared_with_the_one_before_as_the_api_does(
     assert ("↑" in words) is (change > 0)
 
 
+def test_the_bounce_rate_changes_in_points(site: SampleServer, dashboard: Dashboard) -> None:
+    page = dashboard("period=30d")
+    data = site.ask(f"stats?compare=previous&{range_query(30)}")["data"]
+    points = data["bounce_rate"] - data["previous"]["bounce_rate"]
+    assert round(points, 1) != round(data["change"]["bounce_rate"], 1)
+    words = page.locator("[data-figure=bounce_rate] .figure-change > span:not(.visually-hidden)")
+    assert "".join(words.all_text_contents()) == f"{'↑' if points > 0 else '↓'} {abs(points):.1f} points"
+
+
 def test_rows_of_pages_and_hosts_have_a_link_to_them(dashboard: Dashboard) -> None:
     page = dashboard("period=30d")
     rows = page.locator(".card-pages .bars > li")
