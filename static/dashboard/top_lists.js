@@ -193,7 +193,7 @@ export function listCard(card, board, beside = null) {
       for (const [i, button] of [...body.querySelectorAll(".bar")].entries()) {
         addTooltip(button, () => rowHint(rows[i], list, comparedUntil(board.span(), meta.previous_to)));
       }
-      refill(foot, footOf(list, data.length > 0, all, board));
+      refill(foot, footOf(list, data.length > 0, Boolean(meta.compare), all, board));
       hasEnough = !card.mayHide || rows.length >= card.mayHide.least || isFiltered(board.view());
     },
   });
@@ -362,6 +362,7 @@ export function rowsOf({ name, field, path, counts }, data, { unset, previous_to
   const span = comparedUntil(board.span(), until);
   const most = Math.max(1, ...data.map((row) => row[counts]));
   const hasUnset = unset && unset.visitors && !data.some((row) => row.value === "");
+  const changed = (/** @type {TopRow} */ row) => changeOf(row[counts], row.previous?.[counts]);
   return (hasUnset ? [...data, { value: "", ...unset }] : data).map((row) => ({
     ...withConversions(row, count),
     key: `${name}=${row.value}`,
@@ -369,9 +370,9 @@ export function rowsOf({ name, field, path, counts }, data, { unset, previous_to
     text: valueText(field, row.value),
     count: row[counts],
     share: total ? row[counts] / total : null,
-    change: changeOf(row[counts], row.previous?.[counts]),
+    change: changed(row),
     // A place of its own where a row has no change, so that those of all rows are below each other.
-    changed: row.previous ? h("span", { class: "bar-change" }, rowChange(counts, row, span)) : null,
+    changed: row.previous ? h("span", { class: "bar-change" }, rowChange(counts, row, changed(row), span)) : null,
     // With a goal, its rate stands in place of the share.
     ...(row.conversion_rate === undefined ? null : { more: rateNode(field, row.conversion_rate), share: null }),
     bar: row.value === "" ? 0 : row[counts] / most,
@@ -381,14 +382,14 @@ export function rowsOf({ name, field, path, counts }, data, { unset, previous_to
 }
 
 /**
- * Returns the change of a row's count, coloured as that of a key figure; null where there is none.
+ * Returns a row's change in percent as text, coloured as that of a key figure; null where there is none.
  *
  * @param {string} counts
  * @param {TopRow} row
+ * @param {number | null} change
  * @param {Span} span
  */
-export function rowChange(counts, row, span) {
-  const change = changeOf(row[counts], row.previous?.[counts]);
+function rowChange(counts, row, change, span) {
   if (change === null || !Math.round(10 * change)) return null;
   const isColoured = isNotable({ name: counts, inSeries: true }, change, row, row.previous);
   return changeNode({ up: 1 }, change, span, isColoured);
@@ -496,11 +497,13 @@ function pressWords(row, { name, field }) {
 /**
  * @param {TopList} list
  * @param {boolean} hasRows
+ * @param {boolean} isCompared  whether the list is; the CSV is as the list
  * @param {any} all
  * @param {import("./dashboard.js").DashboardBoard} board
  */
-function footOf({ name, path, title, all: words }, hasRows, all, board) {
-  const more = { limit: MAX_ROWS, compared: comparisonOf(board.view(), board.span()), format: "csv" };
+function footOf({ name, path, title, all: words }, hasRows, isCompared, all, board) {
+  const compared = isCompared ? comparisonOf(board.view(), board.span()) : {};
+  const more = { limit: MAX_ROWS, compared, format: "csv" };
   const csv = `${board.base}/${path}?${listQuery(board, { path }, more)}`;
   return [
     hasRows

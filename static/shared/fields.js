@@ -87,15 +87,7 @@ const CHANNELS = {
 
 /** The names of values, by field. */
 /** @type {Record<string, Record<string, string>>} */
-const VALUES = { channel: CHANNELS, device: DEVICES, type: TYPES };
-
-// Codes that have a name and are not replaced by another one, without groupings and codes for tests.
-const LETTERS = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZ"];
-const NO_COUNTRIES = ["EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"];
-const COUNTRIES = LETTERS.flatMap((first) => LETTERS.map((second) => first + second)).filter(
-  (code) =>
-    countryName(code) !== code && new Intl.Locale(`und-${code}`).region === code && !NO_COUNTRIES.includes(code),
-);
+export const VALUES = { channel: CHANNELS, device: DEVICES, type: TYPES };
 
 /** Fields whose values are stored in ASCII. */
 /** @type {Record<string, (value: string) => string>} */
@@ -176,15 +168,4 @@ export function valueNode(field, value) {
  */
 export function isIn(text, field, value) {
   return [valueText(field, value), value].some((one) => one.toLowerCase().includes(text));
-}
-
-/**
- * Returns every value that a field with a fixed set of values can have, as it is stored; null for other fields.
- *
- * @param {string} field
- * @returns {string[] | null}
- */
-export function fixedValues(field) {
-  if (field === "country") return COUNTRIES;
-  return Object.hasOwn(VALUES, field) ? Object.keys(VALUES[field]) : null;
 }

@@ -4,12 +4,13 @@ import { reportQuery, withKey } from "./view_state.js";
 import { failureNotice, openDialog } from "./dialog.js";
 import { fill, h, icon } from "./dom.js";
 import { get } from "./api.js";
-import { fieldName, fixedValues, valueNode, valueText } from "./fields.js";
+import { VALUES, fieldName, valueNode, valueText } from "./fields.js";
 import { OPERATORS, capital, filterValueText, splitKey } from "./filter_words.js";
 import { UNITS, barList } from "./bar_list.js";
+import { countryName } from "./formats.js";
 import { texts } from "./messages.js";
-import { nearest } from "./nearest.js";
 import { loadRegions } from "./regions.js";
+import { isNamed, matching, nearest } from "./suggestions.js";
 
 const t = await texts("dialogs");
 const shared = await texts("shared");
@@ -18,6 +19,13 @@ const SUGGESTED = 8;
 const PROPERTY = "prop.";
 // The values are codes that the page shows as names, so that parts of them mean nothing.
 const CODES = ["country", "type"];
+// Codes that have a name and are not replaced by another one, without groupings and codes for tests.
+const LETTERS = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZ"];
+const NO_COUNTRIES = ["EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"];
+const COUNTRIES = LETTERS.flatMap((first) => LETTERS.map((second) => first + second)).filter(
+  (code) =>
+    countryName(code) !== code && new Intl.Locale(`und-${code}`).region === code && !NO_COUNTRIES.includes(code),
+);
 // Properties are suggested from the events with the most visitors.
 const EVENTS_WITH_PROPERTIES = 3;
 
@@ -100,7 +108,7 @@ export function openFilter(board, key) {
   });
 
   const fieldNow = () => (field.value === PROPERTY ? PROPERTY + property.value.trim() : field.value);
-  const isFixed = () => field.value === "goal" || fixedValues(field.value) !== null;
+  const isFixed = () => fixedValues(field.value) !== null;
   const isExact = () => operator.value === "" || operator.value === "!";
   const nameOf = (/** @type {string} */ value) => filterValueText(fieldNow(), value, board.saved().goals);
 
@@ -133,30 +141,17 @@ export function openFilter(board, key) {
     };
     const nothing = h("p", { class: "soft small-text" }, noValueWords(Boolean(state.rows.length), isFixed()));
     fill(found, state.shown.length ? barList(state.shown, { choose: toggle, unit: UNITS.visitors }) : nothing);
-    highlight(text.value.trim() && isExact() ? preferred() : -1);
+    highlight(text.value.trim() && isExact() && state.shown.length ? 0 : -1);
   }
 
-  /** Returns the rows that contain what is typed; of an open field also the text itself, as the last one. */
+  /** Returns the rows that match what is typed; of an open field also the text itself, as the last one. */
   function suggested() {
     const typed = text.value.trim();
-    const part = typed.toLowerCase();
-    const hits = state.rows.filter(
-      (row) =>
-        (isExact() || row.value !== "") &&
-        (!part || row.text.toLowerCase().includes(part) || row.value.toLowerCase().includes(part)),
-    );
-    const isOpen = isExact() && !isFixed() && hits.length && !hits.some((row) => isNamed(row, typed));
-    const literal = typed && isOpen ? [plainRow(typed, t("exactly", { value: typed }))] : [];
+    const rows = isExact() ? state.rows : state.rows.filter((row) => row.value !== "");
+    const hits = matching(rows, typed);
+    const isOther = typed && isExact() && !isFixed() && hits.length && !isNamed(hits[0], typed);
+    const literal = isOther ? [plainRow(typed, t("exactly", { value: typed }))] : [];
     return [...hits.slice(0, SUGGESTED), ...literal];
-  }
-
-  /** Returns the place of the suggestion that Enter takes: the one that is called what is typed, or the first one. */
-  function preferred() {
-    const typed = text.value.trim();
-    const same = state.shown.findIndex(
-      (row) => isNamed(row, typed) && state.rows.some(({ value }) => value === row.value),
-    );
-    return same < 0 ? Math.min(0, state.shown.length - 1) : same;
   }
 
   function highlight(/** @type {number} */ active) {
@@ -323,11 +318,14 @@ function labelOf(control, words) {
 }
 
 /**
- * @param {BarRow} row
- * @param {string} typed
+ * Returns every value that a field with a fixed set of values can have, as it is stored; null for other fields.
+ *
+ * @param {string} field
+ * @returns {string[] | null}
  */
-function isNamed(row, typed) {
-  return row.value === typed || row.text.toLowerCase() === typed.toLowerCase();
+function fixedValues(field) {
+  if (field === "country") return COUNTRIES;
+  return Object.hasOwn(VALUES, field) ? Object.keys(VALUES[field]) : null;
 }
 
 /**

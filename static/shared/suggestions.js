@@ -1,7 +1,30 @@
-// The name that is most like a text. Pure.
+// Which values a text that is typed suggests. Pure.
 
 /**
- * Returns the name with the fewest changes of single letters, of those that begin with the same letter if there are some;
+ * Returns the rows that contain a text, as they are shown or as they are stored; those that it names come first.
+ *
+ * @param {BarRow[]} rows
+ * @param {string} typed
+ */
+export function matching(rows, typed) {
+  if (!typed) return rows;
+  const part = typed.toLowerCase();
+  const hits = rows.filter((row) => row.text.toLowerCase().includes(part) || row.value.toLowerCase().includes(part));
+  return [...hits.filter((row) => isNamed(row, typed)), ...hits.filter((row) => !isNamed(row, typed))];
+}
+
+/**
+ * Returns whether a text is the name of a value (Germany), or the value itself (DE).
+ *
+ * @param {BarRow} row
+ * @param {string} typed
+ */
+export function isNamed(row, typed) {
+  return row.value === typed || row.text.toLowerCase() === typed.toLowerCase();
+}
+
+/**
+ * Returns the name that is most like a text: with the fewest changes of single letters, of those that begin with the same letter if there are some;
  * "" without names.
  *
  * @param {string} text
