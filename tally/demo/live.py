@@ -1,7 +1,7 @@
 """Traffic that arrives while a demo is served: visits drawn as those of the file, sent by the server to itself.
 
-A visit begins every FIRST_S seconds on average while somebody has just opened the demo, and every LATER_S seconds after
-FIRST_MS, about as many as a day of the file has. Its events are admitted and stored as those of a collect request
+A visit begins every FIRST_S seconds on average for FIRST_MS after the start, and every LATER_S seconds
+afterwards, about as many as a day of the file has. Its events are admitted and stored as those of a collect request
 (tally/ingest/collector.py), at the times at which a visitor would cause them; only the country is drawn, since no
 address has it.
 """

@@ -143,7 +143,7 @@ class NodeDatabase:
 
     @contextlib.contextmanager
     def reporting(self, doing: str) -> Iterator[None]:
-        """Note a failure of the file within the block and raise what a client is told: ApiError 503."""
+        """Record a failure of the file within the block and raise ApiError 503 in its place."""
         try:
             yield
         except sqlite3.Error as failure:
