@@ -268,7 +268,7 @@ async def keys(request: web.Request) -> web.Response:
     """GET /api/account/keys, oldest first."""
     auth = request.app[AUTH]
     session = await auth.session(request)
-    return _data([_key(key) for key in auth.registry.cache.keys.values() if key.account == session.owner.number])
+    return _data([_key(key) for key in auth.registry.cache.keys_of(session.owner.number)])
 
 
 def _key(key: ApiKey) -> dict[str, Any]:
@@ -309,8 +309,8 @@ async def revoke_key(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     session = await auth.session(request)
     given = request.match_info["number"]
-    own = {str(key.number) for key in auth.registry.cache.keys.values() if key.account == session.owner.number}
-    if not re.fullmatch("[0-9]{1,18}", given) or given not in own:
+    numbers = {str(key.number) for key in auth.registry.cache.keys_of(session.owner.number)}
+    if not re.fullmatch("[0-9]{1,18}", given) or given not in numbers:
         raise ApiError(errors.UNKNOWN_KEY)
     await auth.registry.change(delete_api_key, int(given))
     return web.Response(status=204)

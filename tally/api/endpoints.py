@@ -83,9 +83,9 @@ def _checked(
     """Return the checked request. Raises ApiError 400."""
     params.refuse_other_than_utf8(request.raw_path)
     types = TRAFFIC_TYPES if view.is_shared else TYPES
-    own = api.registry.cache.definitions.get(view.website.number, ())
+    saved = api.registry.cache.definitions.get(view.website.number, ())
     # A share link shows annotations alone of what the owner has saved.
-    seen = tuple(one for one in own if one.kind == "annotation") if view.is_shared else own
+    seen = tuple(one for one in saved if one.kind == "annotation") if view.is_shared else saved
     sent = Sent(
         request.query,
         request.match_info,

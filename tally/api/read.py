@@ -75,12 +75,12 @@ async def websites(request: web.Request) -> web.Response:
     key = await _key(request, api)
     params.refuse_other_than_utf8(request.raw_path)
     period = params.read(OverviewParameters, Sent(request.query, request.match_info, api.clock.wall_ms())).period
-    own = [website for website in api.registry.cache.websites.values() if website.account == key.account]
+    shown = api.registry.cache.websites_of(key.account)
     figures: list[dict[str, Any] | None] = []
     if period:
         requester = Requester(Claim(False, key.account), lambda: request.transport is None)
-        figures = await overview(api, own, period, requester)
-    etag = api.etag("websites", own, period, figures)
+        figures = await overview(api, shown, period, requester)
+    etag = api.etag("websites", shown, period, figures)
     if has_tag(request, etag) or has_any_tag(request):
         return web.Response(status=304, headers=caching(etag, BY_KEY))
     data: list[dict[str, Any]] = [
@@ -93,7 +93,7 @@ async def websites(request: web.Request) -> web.Response:
             "week_start": w.week_start,
             "currency": w.currency,
         }
-        for w in own
+        for w in shown
     ]
     for row, of in zip(data, figures, strict=False):
         row["stats"] = of

@@ -39,8 +39,8 @@ async def rejected(api: ReadApi, request: ReportRequest[RejectedParameters]) -> 
     series = buckets_of(span, "day", field="from")
     spans = [(day.from_ms, day.to_ms) for day in series]
     read = partial(rejected_events.rejected, website=request.website.number, days=spans)
-    found = await api.node.database.read(read, request.requester.is_gone, request.requester.claim)
-    days = [(bucket.time, counts) for bucket, counts in zip(series, found.days, strict=True)]
+    counted = await api.node.database.read(read, request.requester.is_gone, request.requester.claim)
+    days = [(bucket.time, counts) for bucket, counts in zip(series, counted.days, strict=True)]
     sums: Counter[str] = Counter()
     for _, counts in days:
         sums.update(counts)
@@ -51,8 +51,8 @@ async def rejected(api: ReadApi, request: ReportRequest[RejectedParameters]) -> 
         "reasons": reasons,
         "warnings": [{"code": code, "events": events} for code, events in ranked if code in WARNINGS],
         "days": [_day(time, counts) for time, counts in days],
-        "samples": [_example(one, span.tz) for one in found.examples],
-        "folded": [one._asdict() for one in found.folded],
+        "samples": [_example(one, span.tz) for one in counted.examples],
+        "folded": [one._asdict() for one in counted.folded],
     }
     rows = ((time, _REASON_OF[code], code, events) for time, counts in days for code, events in counts.items())
     return Answer(request.meta(), rows, data)

@@ -51,12 +51,12 @@ async def websites(request: web.Request) -> web.Response:
     owner = (await auth.session(request)).owner
     params.refuse_other_than_utf8(request.raw_path)
     sent = params.read(PageOverviewParameters, Sent(request.query, request.match_info, auth.clock.wall_ms()))
-    own = [website for website in auth.registry.cache.websites.values() if website.account == owner.number]
-    shown = await _shown(request, own)
+    all_websites = auth.registry.cache.websites_of(owner.number)
+    shown = await _shown(request, all_websites)
     if sent.period:
         auth.count(auth.owners, owner.number)
         requester = Requester(Claim(False, owner.number), lambda: request.transport is None)
-        for row, of in zip(shown, await overview(api, own, sent.period, requester, sent.tz), strict=True):
+        for row, of in zip(shown, await overview(api, all_websites, sent.period, requester, sent.tz), strict=True):
             row["stats"] = of
     return json_response({"data": shown} | ({"meta": {"stats": sent.period}} if sent.period else {}))
 
@@ -76,9 +76,9 @@ async def website(request: web.Request) -> web.Response:
     return json_response({"data": shown})
 
 
-async def _shown(request: web.Request, own: list[Website]) -> list[dict[str, Any]]:
-    requester = Requester(Claim(False, own[0].account) if own else SERVER)
-    traffic = await request.app[READ_API].reports.traffic([website.number for website in own], requester)
+async def _shown(request: web.Request, websites: list[Website]) -> list[dict[str, Any]]:
+    requester = Requester(Claim(False, websites[0].account) if websites else SERVER)
+    traffic = await request.app[READ_API].reports.traffic([website.number for website in websites], requester)
     links = {link.website: link for link in request.app[AUTH].registry.cache.shares.values()}
     return [
         {
@@ -94,7 +94,7 @@ async def _shown(request: web.Request, own: list[Website]) -> list[dict[str, Any
             "events": traffic[website.number].events,
             "events_exact": traffic[website.number].is_exact,
         }
-        for website in own
+        for website in websites
     ]
 
 

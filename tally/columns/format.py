@@ -44,6 +44,11 @@ class Column(NamedTuple):
     is_of_visits: bool
 
     @property
+    def rows(self) -> Array:
+        """Return the value of each row."""
+        return self.codes if self.values is None else self.values.take(self.codes)
+
+    @property
     def nbytes(self) -> int:
         """Return the size of its arrays."""
         return self.codes.nbytes + (0 if self.values is None else self.values.nbytes)

@@ -66,9 +66,7 @@ class StoredRows:
         return times
 
     def _numbers(self, name: str) -> Array:
-        column = decoded(self._columns[name])
-        found: Array = column.codes if column.values is None else column.values[column.codes]
-        return found
+        return decoded(self._columns[name]).rows
 
 
 def stored_rows(connection: sqlite3.Connection, website: int, source: int, day: int) -> StoredRows:
@@ -80,8 +78,8 @@ def rows_of(
     connection: sqlite3.Connection, website: int, source: int, day: int, which: Array | None = None
 ) -> Iterator[Rows]:
     """Yield the rows of a stored day, from its columns. `which`: only those at these places."""
-    own, table = stored_rows(connection, website, source, day), TABLES[source]
-    columns = [own.stored(name) for name in COLUMNS[table]]
+    rows, table = stored_rows(connection, website, source, day), TABLES[source]
+    columns = [rows.stored(name) for name in COLUMNS[table]]
     for some in tuples(columns if which is None else [column[which] for column in columns]):
         yield table, some
 
@@ -92,7 +90,7 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
     or are damaged. Takes 10 µs an event."""
     before = stored_checksum(connection, website, source, day)
     try:
-        own = None if before is None else stored_rows(connection, website, source, day)
+        rows_before = None if before is None else stored_rows(connection, website, source, day)
     except sqlite3.DatabaseError as failure:
         if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
             raise
@@ -110,7 +108,7 @@ def pack(connection: sqlite3.Connection, website: int, source: int, day: int) ->
             found = np.array([value for (value,) in connection.execute(*sql.values(website, day))], np.float64)
         else:
             found = numbers(connection, sql.measurement_column(*span, name))
-        return found if own is None else np.concatenate([own.column(name), found])
+        return found if rows_before is None else np.concatenate([rows_before.column(name), found])
 
     ids = joined("id")
     if len(ids) > MAX_EVENTS:

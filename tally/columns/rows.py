@@ -125,22 +125,21 @@ class StoredDay:
 def _values(column: Column | None) -> Array:
     if column is None:
         raise ValueError("a stored day lacks a column")
-    values: Array = column.codes if column.values is None else column.values[column.codes]
-    return values
+    return column.rows
 
 
 def rows_of(connection: sqlite3.Connection, website: int, day: int, which: Array | None = None) -> Iterator[Rows]:
     """Yield the traffic of a stored day as rows, from its columns. `which`: only these events, by place, and their
     visits."""
-    own = StoredDay(connection, website, day)
-    order, visits = own.order, np.arange(own.visits)
+    stored = StoredDay(connection, website, day)
+    order, visits = stored.order, np.arange(stored.visits)
     if which is not None:
         order = order[np.isin(order, which)]
-        visits = np.unique(own.visit_of_event[order])
-    for some in tuples([own.visit(name)[visits] for name in COLUMNS["visit"]]):
+        visits = np.unique(stored.visit_of_event[order])
+    for some in tuples([stored.visit(name)[visits] for name in COLUMNS["visit"]]):
         yield "visit", some
-    codes, texts = own.texts
-    columns = [own.event(name)[order] for name in COLUMNS["event"][:-1]]
+    codes, texts = stored.texts
+    columns = [stored.event(name)[order] for name in COLUMNS["event"][:-1]]
     for some in tuples([*columns, codes[order]]):
         split = [event_data.split(texts[row[-1]], row[2]) for row in some]
         yield "event", [(*row[:-1], text) for row, (text, _) in zip(some, split, strict=True)]
@@ -156,31 +155,31 @@ def tuples(columns: Sequence[Array]) -> Iterator[list[tuple[Any, ...]]]:
 
 def is_lossless(connection: sqlite3.Connection, website: int, day: int) -> bool:
     """Return whether the stored columns of a day give exactly its rows, by column."""
-    own = StoredDay(connection, website, day)
-    order = own.order
+    stored = StoredDay(connection, website, day)
+    order = stored.order
     return (
         all(
-            np.array_equal(own.event(name)[order], numbers(connection, sql.event_column(website, day, name)))
+            np.array_equal(stored.event(name)[order], numbers(connection, sql.event_column(website, day, name)))
             for name in COLUMNS["event"][1:-1]
         )
         and all(
-            np.array_equal(own.visit(name), numbers(connection, sql.visit_column(website, day, name)))
+            np.array_equal(stored.visit(name), numbers(connection, sql.visit_column(website, day, name)))
             for name in COLUMNS["visit"][2:]
         )
-        and _are_texts_same(connection, website, day, own)
+        and _are_texts_same(connection, website, day, stored)
     )
 
 
-def _are_texts_same(connection: sqlite3.Connection, website: int, day: int, own: StoredDay) -> bool:
-    codes, texts = own.texts
-    ids = own.event("id")[own.order]
-    codes = codes[own.order]
+def _are_texts_same(connection: sqlite3.Connection, website: int, day: int, stored: StoredDay) -> bool:
+    codes, texts = stored.texts
+    ids = stored.event("id")[stored.order]
+    codes = codes[stored.order]
     ids, codes = ids[codes > 0], codes[codes > 0]
     place = 0
-    for some, stored in connection.execute(*sql.event_data(website, day)):
-        known = orjson.loads(some)
+    for some_ids, some_texts in connection.execute(*sql.event_data(website, day)):
+        known = orjson.loads(some_ids)
         end = place + len(known)
-        if known != ids[place:end].tolist() or orjson.loads(stored) != [texts[code] for code in codes[place:end]]:
+        if known != ids[place:end].tolist() or orjson.loads(some_texts) != [texts[code] for code in codes[place:end]]:
             return False
         place = end
     return place == len(ids)

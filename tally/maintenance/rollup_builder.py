@@ -281,13 +281,13 @@ class RollupBuilder:
 
     async def retention(self, website: int, now: Now) -> bool:
         """Delete some of the expired events or, where there are none, count the values of the next day that expires."""
-        expired = await self._write(_expire, website, self._keep_days, now.deletion_time_ms)
-        if expired is False:
-            return False
-        if expired is not True:
-            day, version = expired
+        is_deleted, found = await self._write(_expire, website, self._keep_days, now.deletion_time_ms)
+        if found is not None:
+            day, version = found
             await self._write_values(website, 0, day)
             await self._write(retention.keep, website, day, version)
+        elif not is_deleted:
+            return False
         self._changed(website)
         return True
 
@@ -400,10 +400,13 @@ def _begin_block(connection: sqlite3.Connection, website: int, now_ms: int) -> i
     return block
 
 
-def _expire(connection: sqlite3.Connection, website: int, default: int, now_ms: int) -> tuple[int, int] | bool:
-    """Delete some of the expired events; otherwise return the next day that expires and its version, False if none."""
-    is_deleted = retention.expire(connection, website, default, now_ms)
-    return is_deleted or retention.next_day(connection, website, default, now_ms) or False
+def _expire(
+    connection: sqlite3.Connection, website: int, default: int, now_ms: int
+) -> tuple[bool, tuple[int, int] | None]:
+    """Delete some of the expired events; return whether there were any, otherwise the next day that expires."""
+    if retention.expire(connection, website, default, now_ms):
+        return True, None
+    return False, retention.next_day(connection, website, default, now_ms)
 
 
 def _begin_day(connection: sqlite3.Connection, reader: Thread, website: int, day: int, state: int) -> tuple[int, int]:

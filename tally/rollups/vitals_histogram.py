@@ -78,7 +78,7 @@ def add(connection: sqlite3.Connection, website: int, day: int, column: Callable
         for metric, values in enumerate(measured):
             parts.append(_rows(labels[values >= 0], metric, rounded(metric, values[values >= 0])))
         for _, known in histograms(connection, website, field, day, day + 1):
-            parts.append(np.array([_labels(known), known.metrics, known.values, known.counts]))
+            parts.append(np.array([known.labels.rows, known.metrics, known.values, known.counts]))
         *places, counts = np.concatenate(parts, axis=1)
         cells, place = np.unique(np.array(places), axis=1, return_inverse=True)
         sums = np.zeros(cells.shape[1], np.int64)
@@ -95,11 +95,6 @@ def add(connection: sqlite3.Connection, website: int, day: int, column: Callable
 
 def _rows(labels: Array, metric: int, values: Array) -> Array:
     return np.array([labels, np.full(len(labels), metric), values, np.ones(len(labels), np.int64)])
-
-
-def _labels(known: Histogram) -> Array:
-    codes, values, _ = known.labels
-    return codes if values is None else values.take(codes)
 
 
 def add_rows(connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:

@@ -38,6 +38,14 @@ class AccountCache(NamedTuple):
     demo_until: str | None = None
     domains: Mapping[str, Website] = MappingProxyType({})
 
+    def websites_of(self, account: int) -> list[Website]:
+        """Return the websites of an account, oldest first."""
+        return [website for website in self.websites.values() if website.account == account]
+
+    def keys_of(self, account: int) -> list[ApiKey]:
+        """Return the API keys of an account, oldest first."""
+        return [key for key in self.keys.values() if key.account == account]
+
 
 def registry(connection: sqlite3.Connection, month: int) -> AccountCache:
     """Read everything from the database."""
