@@ -3,13 +3,14 @@
 -- Conventions:
 -- * `website` is website.number and `account` is account.number; ids in the API are website.id.
 -- * Times are milliseconds since 1970-01-01T00:00Z (`_ms`; `ts` is the event's timestamp). `day` is the number of whole
---   UTC days since then, `quarter` the number of quarter hours (ms / 900,000).
+--   days since then, `quarter` the number of quarter hours (ms / 900,000). Times of events and visits, and the days and
+--   quarters of rollups, are in website time: UTC plus website.day_offset_minutes.
 -- * A dimension is the id of a text in `label`; 0 is the empty text, that is, unset, and 1 is Direct, the channel of
 --   visits without an acquisition. `field` is the number of a dimension, its position in DIMENSIONS of
 --   tally/events/fields.py, or of another field: 100 event_name, 101 experiment, 102 variant, 103 goal, 104 property
 --   name of event_data, 105 entry_page, 106 exit_page, 107 all traffic of imported sums.
--- * `level` and `block` name a block of 2^level whole UTC days: block = day >> level.
--- * `visitor` is a number that is drawn in memory for each visitor and UTC day: the time of its first event that
+-- * `level` and `block` name a block of 2^level whole days: block = day >> level.
+-- * `visitor` is a number that is drawn in memory for each visitor and day: the time of its first event that
 --   arrived, and 32 bits of a random sequence (tally/events/sessions.py); of imported events it is computed from the
 --   file's visitor (tally/transfer/line_format.py). No table stores an IP address, a User-Agent, a session_id or
 --   anything computed from them, but for the keys of imported lines (import_id) and the digests of files (import).
@@ -27,29 +28,86 @@ create table meta (
   value  any     not null
 ) strict, without rowid;
 
+-- What owns websites and API keys, and has a plan. The people who sign in are its members.
 create table account (
-  number         integer primary key,
-  email          text    not null unique collate nocase,
-  plan           text    not null check (plan in ('free', 'pro', 'business')),
-  password_hash  text,  -- argon2id; null until a password is set
-  created_ms     integer not null,
-  time_zone      text   -- IANA name; null: the browser's time zone
+  number      integer primary key,
+  name        text    not null unique collate nocase,  -- at first the address of the person it was created for
+  plan        text    not null check (plan in ('free', 'pro', 'business')),
+  created_ms  integer not null,
+  requires_second_factor  integer not null default 0 check (requires_second_factor in (0, 1))
 ) strict;
+
+create table person (
+  number         integer primary key autoincrement,  -- of one person for ever
+  email          text    not null unique collate nocase,
+  password_hash  text,     -- argon2id; null until a password is set
+  time_zone      text,     -- IANA name; null: the browser's time zone
+  totp_secret    blob    check (length(totp_secret) = 20),  -- of RFC 6238; null: no second factor
+  totp_step      integer,  -- of the last code that was used: codes of it and of earlier steps do not count
+  created_ms     integer not null,
+  last_seen_day  integer,  -- UTC days since 1970; updated about once a day of use
+  check ((totp_secret is null) = (totp_step is null))
+) strict;
+
+-- Digests of a person's unused recovery codes, keyed with the file's salt.
+create table recovery_code (
+  person  integer not null references person (number) on delete cascade,
+  digest  blob    not null check (length(digest) = 32),
+  primary key (person, digest)
+) strict, without rowid;
+
+create table membership (
+  account     integer not null references account (number) on delete cascade,
+  person      integer not null references person (number) on delete cascade,
+  role        text    not null check (role in ('owner', 'admin', 'editor', 'viewer')),
+  is_limited  integer not null default 0 check (is_limited = 0 or is_limited = 1 and role in ('editor', 'viewer')),
+  created_ms  integer not null,
+  primary key (account, person)
+) strict, without rowid;
+
+-- The websites of a limited member.
+create table membership_website (
+  account  integer not null,
+  person   integer not null,
+  website  integer not null references website (number) on delete cascade,
+  primary key (account, person, website),
+  foreign key (account, person) references membership (account, person) on delete cascade
+) strict, without rowid;
+
+-- Open invitations. The token is in the link alone, which is shown once.
+create table invitation (
+  id          text    not null primary key check (length(id) = 16),  -- random, hex
+  account     integer not null references account (number) on delete cascade,
+  email       text    not null collate nocase,
+  role        text    not null check (role in ('owner', 'admin', 'editor', 'viewer')),
+  websites    text    check (websites like '[%]'),                      -- numbers; null: all
+  digest      blob    not null unique check (length(digest) = 32),      -- keyed, of the token
+  created_by  integer references person (number) on delete cascade,  -- null: the command line
+  created_ms  integer not null,
+  expires_ms  integer not null
+) strict, without rowid;
+
+-- One-time links to sign in, which `person link` prints.
+create table sign_in_link (
+  digest      blob    not null primary key check (length(digest) = 32),  -- keyed, of the token
+  person      integer not null references person (number) on delete cascade,
+  expires_ms  integer not null
+) strict, without rowid;
 
 -- Sessions of the pages, one row a browser. A row contains nothing about the browser or its address
 -- (tally/accounts/logins.py).
 create table login (
   digest      blob    not null primary key check (length(digest) = 32),  -- keyed, of the cookie's value
-  account     integer not null references account (number) on delete cascade,
+  person      integer not null references person (number) on delete cascade,
   created_ms  integer not null,
   expires_ms  integer not null  -- extended while the session is used
 ) strict, without rowid;
 
--- Device cookies: browsers in which an account has logged in before. Their login attempts are limited separately
+-- Device cookies: browsers in which a person has logged in before. Their login attempts are limited separately
 -- (docs/sign-in.md).
 create table device_cookie (
   digest      blob    not null primary key check (length(digest) = 32),  -- keyed, of the cookie's value
-  account     integer not null references account (number) on delete cascade,
+  person      integer not null references person (number) on delete cascade,
   created_ms  integer not null,
   expires_ms  integer not null
 ) strict, without rowid;
@@ -64,7 +122,10 @@ create table website (
   keep_days   integer check (keep_days >= 0),  -- retention of raw events; 0: unlimited, null: the setting
   time_zone   text,                            -- IANA name, of reports whose query names none; null: UTC
   week_start  text    not null default 'monday' check (week_start in ('monday', 'sunday')),
-  currency    text    check (length(currency) = 3)  -- ISO 4217, of values without one; null: not chosen
+  currency    text    check (length(currency) = 3),  -- ISO 4217, of values without one; null: not chosen
+  -- Minutes from UTC to website time: a day of the website begins at midnight of it (docs/architecture.md)
+  day_offset_minutes  integer not null default 0
+    check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0)
 ) strict;
 
 -- Origins allowed besides the website's domain, for apps built on web views, such as capacitor://localhost.
@@ -86,15 +147,18 @@ create table exclusion (
 -- Share links: a link shows one website without an account. The token is stored as it is, because the owner can view
 -- the link again.
 create table share_link (
-  website        integer not null primary key references website (number) on delete cascade,
+  website        integer not null references website (number) on delete cascade,
+  id             text    not null check (length(id) = 16),  -- random, hex; it stays where the token is replaced
+  name           text    not null,
   token          text    not null unique check (length(token) = 24),
   created_ms     integer not null,
   password_hash  text    not null default '',    -- argon2id; '': no password
   origins        text    not null default '[]' check (origins like '[%]'),  -- may show the page in a frame
   filters        text    not null default '[]' check (filters like '[%]'),  -- filter_<field>=<value>, fixed
-  hides_events   integer not null default 0 check (hides_events in (0, 1)),
-  shows_badges   integer not null default 0 check (shows_badges in (0, 1))
-) strict;
+  hides_events   integer not null default 1 check (hides_events in (0, 1)),
+  shows_badges   integer not null default 0 check (shows_badges in (0, 1)),
+  primary key (website, id)
+) strict, without rowid;
 
 -- What an owner defines for a website: annotations, segments, goals and funnels (tally/accounts/definitions.py).
 create table definition (
@@ -121,8 +185,29 @@ create table api_key (
   prefix        text    not null,                                     -- the first characters, shown in lists
   digest        blob    not null unique check (length(digest) = 32),  -- keyed; authenticates requests
   created_ms    integer not null,
-  last_used_ms  integer                                               -- updated about once a minute
+  last_used_ms  integer,                                              -- updated about once a minute
+  scopes        text    not null default '["read"]' check (scopes like '["%"]'),
+  websites      text    check (websites like '["%"]'),                -- their ids; null: all of the account
+  expires_ms    integer,                                              -- null: never
+  created_by    integer                                               -- a person, who may have left; null: a command
 ) strict;
+
+-- What people and commands have changed (tally/accounts/audit.py): no IP address, no browser, no secret. A line is
+-- written in the transaction of its change.
+create table audit (
+  number   integer primary key,
+  account  integer not null,
+  ms       integer not null,
+  person   integer references person (number) on delete set null,
+  actor    text    not null,  -- email address at that time, `command line`, or of a deleted person `former member N`
+  via      text    not null check (via in ('session', 'header', 'key', 'cli')),
+  action   text    not null,
+  website  text,              -- id, also of a deleted website
+  target   text    not null,  -- name of what was changed
+  detail   text    not null check (detail like '{%}')
+) strict;
+
+create index audit_of_account on audit (account, number);
 
 -- Accepted events of all types by month of arrival (202611 is November 2026), for the plan's monthly limit.
 create table account_usage (
@@ -149,6 +234,8 @@ create table event_id (
   minute_ms   integer not null,  -- the minute of arrival, if the event_id begins with a time of it; otherwise 0
   digest      blob    not null check (length(digest) = 16),
   arrived_ms  integer not null,  -- arrival of the newest copy
+  row_ts      integer,           -- of a leave, its row in web_vitals, whose values later copies increase
+  row_id      integer,
   primary key (website, minute_ms, digest)
 ) strict, without rowid;
 
@@ -271,7 +358,7 @@ create table event (
   ts            integer not null,
   id            integer not null,  -- grows with arrival, unique over event, web_vitals and experiment_event
   type          integer not null check (type >= 0),
-  visitor       integer not null,  -- random, a new one each UTC day
+  visitor       integer not null,  -- random, a new one each day
   visit         integer not null,  -- number of the visitor's visit that day: 0, 1, 2 ...
   pathname      integer not null,
   country       integer not null,
@@ -291,6 +378,18 @@ create table event (
   primary key (website, ts, id)
 ) strict, without rowid;
 
+-- The title that a page had when it was viewed last (tally/storage/page_titles.py). '' where that view had none.
+create table page_title (
+  website   integer not null,
+  pathname  integer not null,
+  title     text    not null check (length(title) <= 200),
+  ts        integer not null,  -- of the pageview that brought it, in website time
+  primary key (website, pathname)
+) strict, without rowid;
+
+-- For retention: where website = ? and ts < ?
+create index page_title_by_time on page_title (website, ts);
+
 -- event_data of more than 480 bytes, in parts (tally/storage/event_data.py).
 create table event_data_part (
   number  integer primary key,  -- 16 times the event's id, plus 0 to 15
@@ -301,7 +400,7 @@ create table event_data_part (
 -- events of a visit have in common is here and not in table event (tally/storage/visit_rows.py).
 create table visit (
   website            integer not null,
-  day                integer not null,  -- the UTC day of its events
+  day                integer not null,  -- the day of its events
   visitor            integer not null,
   visit              integer not null check (visit between 0 and 47),
   start_ms           integer not null,  -- timestamp of the first traffic event
@@ -324,7 +423,8 @@ create table visit (
 ) strict, without rowid;
 
 -- Web vitals events. Metrics in microseconds, cls in millionths (`stored` in tally/rollups/web_vitals.py); null
--- if not sent.
+-- if not sent. A row with time_on_page (milliseconds) and scroll_depth (thousandths of a percent) is of a leave, and has
+-- no other metric.
 create table web_vitals (
   website       integer not null,
   ts            integer not null,
@@ -354,6 +454,8 @@ create table web_vitals (
   fcp           integer check (fcp between 0 and 3600000000),
   ttfb          integer check (ttfb between 0 and 3600000000),
   cls           integer check (cls between 0 and 100000000),
+  time_on_page  integer check (time_on_page between 0 and 1800000),
+  scroll_depth  integer check (scroll_depth between 0 and 100000),
   primary key (website, ts, id)
 ) strict, without rowid;
 
@@ -401,9 +503,9 @@ create table total_15m (
   quarter            integer not null,
   pageviews          integer not null,
   events             integer not null,  -- events and app events
-  first_seen         integer not null,  -- visitors whose first event of the UTC day is in the quarter
-  last_seen          integer not null,  -- visitors whose last event of the UTC day is in the quarter
-  hour_visitors      integer not null,  -- visitors with an event in the 60 minutes from its start, cut at midnight UTC
+  first_seen         integer not null,  -- visitors whose first event of the day is in the quarter
+  last_seen          integer not null,  -- visitors whose last event of the day is in the quarter
+  hour_visitors      integer not null,  -- visitors with an event in the 60 minutes from its start, cut at midnight
   visits             integer not null,
   bounces            integer not null,
   visit_pageviews    integer not null,  -- of the visits that start in the quarter, as visit_duration_ms
@@ -501,13 +603,13 @@ create table web_vitals_histogram (
   field    integer not null,  -- as in rollup
   events   integer not null,  -- number of events with a metric
   label    blob    not null,
-  metric   blob    not null,  -- 0 lcp, 1 inp, 2 fcp, 3 ttfb, 4 cls; 5: one value 0 for each event
+  metric   blob    not null,  -- 0 lcp, 1 inp, 2 fcp, 3 ttfb, 4 cls, 5 time_on_page, 6 scroll_depth; 7: one value 0 for each event of web vitals
   value    blob    not null,
   count    blob    not null,
   primary key (website, day, field)
 ) strict;
 
--- The variant of each visitor in an experiment on a UTC day: that of the first assignment by ts and id, in whatever
+-- The variant of each visitor in an experiment on a day: that of the first assignment by ts and id, in whatever
 -- order assignments arrive (tally/rollups/experiments.py).
 create table experiment_assignment (
   website     integer not null,
@@ -520,7 +622,7 @@ create table experiment_assignment (
   primary key (website, day, experiment, visitor)
 ) strict, without rowid;
 
--- The goals that each visitor has reached on a UTC day.
+-- The goals that each visitor has reached on a day.
 create table experiment_conversion (
   website     integer not null,
   day         integer not null,
@@ -530,7 +632,7 @@ create table experiment_conversion (
   primary key (website, day, experiment, visitor, goal)
 ) strict, without rowid;
 
--- Visitors of each UTC day by assigned variant (converted 0, goal 0), and those of them that converted (1) by goal.
+-- Visitors of each day by assigned variant (converted 0, goal 0), and those of them that converted (1) by goal.
 create table experiment_total (
   website     integer not null,
   day         integer not null,
@@ -616,7 +718,7 @@ create table field_value (
   primary key (website, field, value)
 ) strict, without rowid;
 
--- New values per website, UTC day of arrival and field, and the events of which a value was stored as `(other)`
+-- New values per website, day of arrival and field, and the events of which a value was stored as `(other)`
 -- because the day's limit was reached. field 105 is event_data: its bytes, and the events stored without it. Expires
 -- after 400 days.
 create table new_value (

@@ -214,7 +214,9 @@ def _write_day(
     )
     # Stale: the server builds the rollups in the background.
     connection.execute(
-        "/* dataset.stale */ insert into rollup_state values (?, 0, 0, ?, 0, ?, 0)", (website, day, day * DAY_MS)
+        "/* dataset.stale */ insert into rollup_state (website, kind, level, block, state, is_over, version)"
+        " values (?, 0, 0, ?, 0, 0, 1)",
+        (website, day),
     )
     # As if every event had an event_id.
     connection.executemany(

@@ -39,7 +39,7 @@ class HeatmapPoints:
         self._means = [points / days / whole / n for n in range(1, PATHS + 1)]
 
     def day(self, day: int, share: float = 1.0) -> Iterator[tuple[int, Bands]]:
-        """Yield the rank and the points of each page that has any on a UTC day, or on a share of one."""
+        """Yield the rank and the points of each page that has any on a day, or on a share of one."""
         rng = random.Random(f"{self._seed} points {day}")
         rand, choices, share = rng.random, rng.choices, share * relative_traffic(day)
         for rank, mean in enumerate(self._means):

@@ -3,7 +3,7 @@
 The deadline is set to a second, and queries are sent that take longer: all events of a year by a filter, a new one each
 time, because counted days are cached. The size of the log is measured while events are sent as fast as possible and
 such queries run all the time. Retention is measured with a tenth of the data set, to keep a run short: nine months of a
-year are deleted while the server runs, and unfiltered figures of whole UTC days are compared before and after.
+year are deleted while the server runs, and unfiltered figures of whole days are compared before and after.
 """
 
 import json
@@ -117,7 +117,7 @@ def _retention(bench: Bench) -> list[Row]:
 
 
 def _of_whole_days(end_ms: int) -> Iterator[str]:
-    """Yield queries over whole UTC days, deleted ones included."""
+    """Yield queries over whole days, deleted ones included."""
     today_ms = end_ms // DAY_MS * DAY_MS
     for begin, end in ((360, 0), (360, 200), (120, 30)):
         span = f"from={iso(today_ms - begin * DAY_MS)[:-6]}Z&to={iso(today_ms - end * DAY_MS)[:-6]}Z"

@@ -60,7 +60,7 @@ def texts() -> list[str]:
 
 
 def share_of(total: int, day: int, days: int) -> int:
-    """Return the number of events of a UTC day, of `total` over `days`."""
+    """Return the number of events of a day, of `total` over `days`."""
     return round(total / days * relative_traffic(day))
 
 
@@ -110,7 +110,7 @@ class MeasurementRows:
         return sorted(ts for ts in drawn if from_ms <= ts < to_ms)
 
     def vitals(self, day: int, count: int, from_ms: int, to_ms: int) -> list[Row]:
-        """Return rows of table web_vitals, without website and id, of a UTC day within [from_ms, to_ms)."""
+        """Return rows of table web_vitals, without website and id, of a day within [from_ms, to_ms)."""
         rand = random.Random(f"{self._seed} vitals {day}").random
         rows = []
         for ts in self._times(rand, count, day, from_ms, to_ms):
@@ -127,7 +127,7 @@ class MeasurementRows:
         return rows
 
     def experiments(self, day: int, count: int, from_ms: int, to_ms: int) -> Iterator[Row]:
-        """Yield rows of table experiment_event, without website and id, of `count` visitors of a UTC day, by time."""
+        """Yield rows of table experiment_event, without website and id, of `count` visitors of a day, by time."""
         rng = random.Random(f"{self._seed} trials {day}")
         rand, n = rng.random, self._label
         rows = []

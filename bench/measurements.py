@@ -21,8 +21,7 @@ from traffic import DAY_MS
 
 from tally.events.validation import AB_ASSIGN
 from tally.rollups import experiments
-from tally.storage import database
-from tally.storage.bulk_insert import marks
+from tally.storage import bulk_insert, database
 
 # Changed with the way rows are drawn, so that older files are not reused.
 _SHAPE = 4
@@ -81,29 +80,25 @@ def _write(connection: sqlite3.Connection, rows: MeasurementRows, sizes: Sizes, 
         vitals = rows.vitals(day, share_of(sizes.vitals, day, DAYS), begin_ms, end_ms)
         assigned = list(rows.experiments(day, share_of(sizes.assignments, day, DAYS), begin_ms, end_ms))
         with database.transaction(connection):
-            _write_vitals(connection, vitals)
+            _insert(connection, "web_vitals", vitals)
             _write_experiments(connection, day, assigned)
         if (day - first) % 60 == 0:
             progress(f"day {day - first} of {DAYS}")
 
 
-def _with_ids(connection: sqlite3.Connection, rows: list[Row]) -> list[Row]:
-    """Return the rows with the website before their time and an id after it."""
+def _insert(connection: sqlite3.Connection, table: str, rows: list[Row]) -> list[Row]:
+    """Insert rows, and return them with the website before their time and an id after it."""
     (next_id,) = connection.execute(
         "/* measurements.ids */ update meta set value = value + ? where name = 'next_id' returning value - ?",
         (len(rows), len(rows)),
     ).fetchone()
-    return [(_WEBSITE, row[0], id, *row[1:]) for id, row in enumerate(rows, next_id)]
-
-
-def _write_vitals(connection: sqlite3.Connection, drawn: list[Row]) -> None:
-    rows = _with_ids(connection, drawn)
-    connection.executemany(f"/* measurements.vitals */ insert into web_vitals values {marks(len(rows[0]), 1)}", rows)
+    stored = [(_WEBSITE, row[0], id, *row[1:]) for id, row in enumerate(rows, next_id)]
+    bulk_insert.insert(connection, "measurements", table, stored)
+    return stored
 
 
 def _write_experiments(connection: sqlite3.Connection, day: int, drawn: list[Row]) -> None:
-    rows = _with_ids(connection, drawn)
-    connection.executemany(f"/* measurements.ab */ insert into experiment_event values {marks(len(rows[0]), 1)}", rows)
+    rows = _insert(connection, "experiment_event", drawn)
     keyed = [((_WEBSITE, day, row[-4], row[4]), row) for row in rows]
     # A visitor's first assignment, by time and id.
     assigned = [(key, experiments.Assignment(*row[1:3], row[-3])) for key, row in keyed if row[3] == AB_ASSIGN]

@@ -4,8 +4,8 @@ Distributions: 3.5 events per visit, 5,000 paths by Zipf, 800 referrers, 120 cou
 the same day, 80 % pageviews, 10 % custom events, the rest from an app, less traffic at weekends and at night. One
 browser is in 6 % of the events, another in 55 %, one hostname in all: the filters that are measured.
 
-The rows follow docs/reference/definitions.md: a visitor is a random number, a new one each UTC day; a visit has no gap
-over 30 minutes, agrees with its events, and ends at midnight UTC.
+The rows follow docs/reference/definitions.md: a visitor is a random number, a new one each day; a visit has no gap
+over 30 minutes, agrees with its events, and ends at midnight.
 
 Drawing is most of the cost of building the data set. So each distribution is a table of equally likely entries
 (`spread_out`), and a draw is one lookup: 2 µs per event with all its fields.
@@ -78,7 +78,7 @@ _UTM_SOURCES = tuple(f"source-{n:02}" for n in range(20))
 _UTM_MEDIUMS = ("email", "cpc", "social", "affiliate", "banner")
 _UTM_CAMPAIGNS = tuple(f"campaign-{n:02}" for n in range(60))
 _APP_VERSIONS = tuple(f"{major}.{minor}.0" for major in (4, 3) for minor in range(6, 0, -1))
-# Weights of the hours of a UTC day, and of the days from Monday on (their mean is 1).
+# Weights of the hours of a day, and of the days from Monday on (their mean is 1).
 HOURS = (3, 2, 2, 2, 2, 3, 4, 6, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 8, 7, 6, 4)
 _WEEK = (1.1, 1.1, 1.1, 1.1, 1.05, 0.75, 0.8)
 
@@ -89,7 +89,7 @@ Visit = tuple[int, ...]
 
 
 class Day(NamedTuple):
-    """The traffic of one UTC day, both in the order of time."""
+    """The traffic of one day, both in the order of time."""
 
     events: list[Event]
     visits: list[Visit]
@@ -140,7 +140,7 @@ def _all_texts() -> list[str]:
 
 
 def relative_traffic(day: int) -> float:
-    """Return the traffic of a UTC day (days since 1970) relative to the mean."""
+    """Return the traffic of a day (days since 1970) relative to the mean."""
     return _WEEK[(day + 3) % 7]  # 1970-01-01 was a Thursday
 
 
@@ -171,7 +171,7 @@ class Traffic:
         self._host = n(HOSTNAME)
 
     def day(self, day: int, visitors: int, from_ms: int, to_ms: int) -> Day:
-        """Return the traffic of so many visitors of a UTC day within [from_ms, to_ms)."""
+        """Return the traffic of so many visitors of a day within [from_ms, to_ms)."""
         rng = random.Random(f"{self._seed} {day}")
         rand, midnight, end_ms = rng.random, day * DAY_MS, min(to_ms, (day + 1) * DAY_MS)
         day = Day([], [])

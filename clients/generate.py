@@ -1,7 +1,8 @@
 """Writes what the clients take from static/openapi.yaml: types of events and answers, operations of the read API.
 
 `python clients/generate.py` writes the files; tests/api/test_clients.py fails while they differ. An operation belongs
-to the clients if an API key may call it. Its filters are one argument; its CSV is the method `csv` of the clients.
+to the clients if an API key may call it. Of operations that read statistics, filters are one argument, and CSV is the
+method `csv` of the clients; of those that change something, the body is one argument.
 """
 
 import json
@@ -36,11 +37,21 @@ Schema = dict[str, Any]
 
 
 def operations() -> list[tuple[str, Schema]]:
-    """Return path and description of each operation that an API key may call."""
+    """Return path and description of each operation that reads statistics."""
+    return [(path, operation) for path, method, operation in called_by_key() if operation["tags"] == ["Read"]]
+
+
+def management() -> list[tuple[str, str, Schema]]:
+    """Return path, method and description of each operation of the management API and of imports."""
+    return [one for one in called_by_key() if one[2]["tags"] != ["Read"]]
+
+
+def called_by_key() -> list[tuple[str, str, Schema]]:
+    """Return path, method and description of each operation that an API key may call."""
     return [
-        (path, operation)
+        (path, method, operation)
         for path, methods in DOCUMENT["paths"].items()
-        for operation in methods.values()
+        for method, operation in methods.items()
         if operation.get("security") == [{"apiKey": []}]
     ]
 
@@ -57,7 +68,23 @@ def has_filters(operation: Schema) -> bool:
 
 
 def answer_of(operation: Schema) -> str:
-    return name_of(operation["responses"]["200"]["content"]["application/json"]["schema"])
+    """Return the name of an answer; "" where it has no content."""
+    (done,) = (answer for status, answer in operation["responses"].items() if status < "300")
+    return name_of(done["content"]["application/json"]["schema"]) if "content" in done else ""
+
+
+def body_of(operation: Schema) -> str:
+    """Return the name of the body that an operation takes: "bytes" for a part of a file, "" for none."""
+    content = operation.get("requestBody", {}).get("content", {})
+    if "application/octet-stream" in content:
+        return "bytes"
+    name = name_of(content["application/json"]["schema"]) if content else ""
+    return name if name and is_named(SCHEMAS[name]) else ""
+
+
+def takes_empty_body(operation: Schema) -> bool:
+    """Return whether an operation takes an object without fields, which clients send themselves."""
+    return "requestBody" in operation and not body_of(operation)
 
 
 def resolved(schema: Schema) -> Schema:
@@ -92,6 +119,8 @@ def used_names() -> list[str]:
     """Return the named schemas that events, answers and operations refer to, in the order of the document."""
     texts = [json.dumps(operation["parameters"]) for _, operation in operations()]
     todo = {"Event", "Context", "CollectAnswer", "ErrorCode", *(answer_of(one) for _, one in operations())}
+    todo |= {answer_of(one) for _, _, one in management()} | {body_of(one) for _, _, one in management()} - {"bytes"}
+    todo -= {""}
     todo |= {name for text in texts for name in re.findall(r"#/components/schemas/(\w+)", text)}
     seen: set[str] = set()
     while todo:
@@ -190,7 +219,19 @@ def typescript_file() -> str:
     with_csv = [one["operationId"] for _, one in operations() if "text/csv" in one["responses"]["200"]["content"]]
     methods += ["}", "", "/** Those whose answers exist as CSV. */"]
     methods += ["export type CsvOperation = " + " | ".join(map(json.dumps, with_csv)) + ";"]
-    return formatted("\n".join(lines + methods), "schema.d.ts")
+    return formatted("\n".join(lines + methods + typescript_management()), "schema.d.ts")
+
+
+def typescript_management() -> list[str]:
+    """Return the lines of the interface of the management API and of imports."""
+    lines = ["", "/** The operations of the management API and of imports. */", "export interface ManageOperations {"]
+    for _, _, operation in management():
+        given = [f"{argument(one)}: {typescript(one['schema'])}" for one in parameters(operation)]
+        body = body_of(operation)
+        given += [f"{'piece' if body == 'bytes' else 'body'}: {body.replace('bytes', 'BodyInit')}"] if body else []
+        lines += [f"/** {operation['summary']}. {summary(operation)} */"]
+        lines += [f"{operation['operationId']}({', '.join(given)}): Promise<{answer_of(operation) or 'void'}>;"]
+    return [*lines, "}"]
 
 
 def typescript_parameter(one: Schema) -> str:
@@ -208,7 +249,16 @@ def other_filters() -> list[str]:
 def operations_file() -> str:
     """Return clients/js/operations.js."""
     rows = [f"  {one['operationId']}: {json.dumps(path)}," for path, one in operations()]
-    return formatted("\n".join([f"// {HEAD}", "", "export const OPERATIONS = {", *rows, "};"]), "operations.js")
+    head = [f"// {HEAD}", "", "export const OPERATIONS = {", *rows, "};", ""]
+    head += [
+        "/** Method, path, and which body is sent: `json`, `bytes`, `empty` (an object without fields), or none. */"
+    ]
+    rows = []
+    for path, method, one in management():
+        query = "".join(f"?{other['name']}={{{other['name']}}}" for other in parameters(one) if other["in"] == "query")
+        kind = "empty" if takes_empty_body(one) else {"": "", "bytes": "bytes"}.get(body_of(one), "json")
+        rows.append(f"  {one['operationId']}: {json.dumps([method.upper(), path + query, kind])},")
+    return formatted("\n".join([*head, "export const MANAGEMENT = {", *rows, "};"]), "operations.js")
 
 
 def run_formatter(command: list[str], text: str) -> str:
@@ -351,15 +401,43 @@ def python_operations() -> str:
             f"        {method_docstring(operation)}\n"
             f"        return cast({answer}, self._read({address}, {sent}))\n"
         )
-    head = f'"""The operations of the read API.\n\n{HEAD}\n"""\n\nfrom __future__ import annotations\n\n'
+    more, others = python_management()
+    names |= others
+    head = f'"""The operations that an API key may call.\n\n{HEAD}\n"""\n\nfrom __future__ import annotations\n\n'
     imports = (
         "from collections.abc import Sequence\nfrom typing import Literal, cast\n\n"
-        "from tally_client.connection import Filters, Moment, Reader, joined, path\n"
+        "from tally_client.connection import Filters, Manager, Moment, Reader, joined, path\n"
         f"from tally_client.schema import {', '.join(sorted(names))}\n\n\n"
     )
     doc = '    """Reads statistics, with an API key. The arguments are the parameters of the API."""'
     body = f"class ReadClient(Reader):\n{doc}\n\n"
-    return ruff(head + imports + body + "\n".join(methods))
+    return ruff(head + imports + body + "\n".join(methods) + more)
+
+
+def python_management() -> tuple[str, set[str]]:
+    """Return the class for the management API and imports, and the names of its types."""
+    methods, names = list[str](), set[str]()
+    for address, method, operation in management():
+        given = [f"{snake(argument(one))}: {python_parameter(one)}" for one in parameters(operation)]
+        values = ", ".join(f"{one['name']}={snake(argument(one))}" for one in parameters(operation))
+        query = "".join(f"?{one['name']}={{{one['name']}}}" for one in parameters(operation) if one["in"] == "query")
+        sent = f"path({address + query!r}, {values})" if values else repr(address)
+        body, answer = body_of(operation), answer_of(operation)
+        name = "piece" if body == "bytes" else "body"
+        given += [f"{name}: {body}"] if body else []
+        sent += f", {name}" if body else ", {}" if takes_empty_body(operation) else ""
+        call = f"self._request({method.upper()!r}, {sent})"
+        methods.append(
+            f"    def {snake(operation['operationId'])}(self, {', '.join(given)}) -> {answer or None}:\n"
+            f"        {method_docstring(operation)}\n"
+            f"        {f'return cast({answer}, {call})' if answer else call}\n"
+        )
+        names |= {answer, body} - {"", "bytes"}
+    doc = (
+        '    """Changes websites and imports files, with an API key that has the scope `manage` or `import`.\n\n'
+        '    Bodies are the JSON objects of the API.\n    """'
+    )
+    return f"\n\nclass ManageClient(Manager):\n{doc}\n\n" + "\n".join(methods), names
 
 
 def method_docstring(operation: Schema) -> str:

@@ -1,8 +1,8 @@
 // The router: maps the address to a page module, loads the session, and swaps pages without reloading.
 //
 // A page is a module that exports `async function show(root, context)`. It fills `root` and may return
-//   { update(context), leave() }
-// `update` is called when only the query or the hash changed, also by the back button; without it the page is shown
+//   { update(context), leave(), board }
+// `board` is that of a website's page, for the search over everything (shared/palette.js). `update` is called when only the query or the hash changed, also by the back button; without it the page is shown
 // again. `leave` is called before another page is shown. `context` (Context in shared/types.d.ts):
 //   path, params (named parts of the path), query (URLSearchParams), hash
 //   account, websites   the answers of GET /api/account and /api/account/websites; null on pages without the sidebar
@@ -12,10 +12,12 @@
 //   refresh()           loads account and websites again, redraws the sidebar, returns { account, websites }
 //   signedOut()         clears the session and shows the login
 
-import { failureNotice } from "./shared/dialog.js";
+import { failureNotice, openWhenLoaded } from "./shared/dialog.js";
 import { fill, h } from "./shared/dom.js";
+import { chooseAccount, chosenAccount } from "./shared/account_choice.js";
 import { get, onLoggedOut } from "./shared/api.js";
 import { language } from "./shared/language.js";
+import { isPaletteKey } from "./shared/keyboard_shortcuts.js";
 import { texts } from "./shared/messages.js";
 import { frame } from "./shared/navigation.js";
 import { at, here, local } from "./shared/paths.js";
@@ -23,23 +25,29 @@ import { readable } from "./shared/view_state.js";
 
 const t = await texts("shared");
 
-/** @type {[pattern: RegExp, hash: string | null, name: string, isFramed: boolean][]} */
+/** @type {[pattern: RegExp, name: string, isFramed: boolean][]} */
 const ROUTES = [
-  // path, hash, module, whether it has the sidebar
-  [/^\/$/, null, "websites", true],
-  [/^\/login$/, null, "login", false],
-  [/^\/setup$/, null, "setup", false],
-  [/^\/websites\/(?<id>[0-9a-f-]{36})$/, "#settings", "website_settings", true],
-  [/^\/websites\/(?<id>[0-9a-f-]{36})$/, null, "dashboard", true],
-  [/^\/websites\/(?<id>[0-9a-f-]{36})\/events$/, null, "events", true],
-  [/^\/websites\/(?<id>[0-9a-f-]{36})\/funnels$/, null, "funnels", true],
-  [/^\/websites\/(?<id>[0-9a-f-]{36})\/journeys$/, null, "journeys", true],
-  [/^\/websites\/(?<id>[0-9a-f-]{36})\/vitals$/, null, "vitals", true],
-  [/^\/websites\/(?<id>[0-9a-f-]{36})\/heatmaps$/, null, "heatmaps", true],
-  [/^\/websites\/(?<id>[0-9a-f-]{36})\/experiments$/, null, "experiments", true],
-  [/^\/websites\/(?<id>[0-9a-f-]{36})\/rejected$/, null, "rejected", true],
-  [/^\/account(?:\/(?<section>keys|plan))?$/, null, "account", true],
-  [/^\/share\/(?<token>[A-Za-z0-9_-]+)$/, null, "share", false],
+  // path, module, whether it has the sidebar
+  [/^\/$/, "websites", true],
+  [/^\/login$/, "login", false],
+  [/^\/setup$/, "setup", false],
+  [/^\/invitation$/, "invitation", false],
+  [/^\/second-factor$/, "second_factor", false],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})$/, "dashboard", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/events$/, "events", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/funnels$/, "funnels", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/journeys$/, "journeys", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/vitals$/, "vitals", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/heatmaps$/, "heatmaps", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/experiments$/, "experiments", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/rejected$/, "rejected", true],
+  [
+    /^\/websites\/(?<id>[0-9a-f-]{36})\/settings(?:\/(?<section>tracking|goals|sharing|exclusions|data|danger))?$/,
+    "website_settings",
+    true,
+  ],
+  [/^\/account(?:\/(?<section>keys|people|activity|plan|sign-in))?$/, "account", true],
+  [/^\/share\/(?<token>[A-Za-z0-9_-]+)$/, "share", false],
 ];
 
 /**
@@ -58,9 +66,15 @@ let frameView = null;
 let current = null;
 let drawCount = 0;
 
+/** @returns {Promise<ApiError | null>} */
 async function load() {
   const [account, websites] = await Promise.all([get("/api/account"), get("/api/account/websites")]);
   const failure = [account, websites].find((answer) => !answer.ok);
+  if (failure?.error.code === "unknown_account" && chosenAccount()) {
+    // The person has left it, or another person signed in.
+    chooseAccount("");
+    return load();
+  }
   if (failure) return failure.error;
   session = { account: account.data, websites: websites.data };
   return null;
@@ -68,7 +82,7 @@ async function load() {
 
 async function refresh() {
   await load();
-  if (frameView && session) frameView.mark(session, { pathname: here(), hash: location.hash });
+  if (frameView && session) frameView.mark(session, here());
   return session;
 }
 
@@ -91,7 +105,7 @@ function toLogin() {
 }
 
 async function findLogin() {
-  if (/^\/(login|setup|share\/.*)$/.test(here())) return;
+  if (/^\/(login|setup|invitation|share\/.*)$/.test(here())) return;
   const state = await get("/api/account/state");
   if (state.ok && state.data.needs_setup) return go("/setup", { replace: true });
   const next = here() + location.search + location.hash;
@@ -99,11 +113,17 @@ async function findLogin() {
 }
 
 function route() {
-  for (const [pattern, hash, name, isFramed] of ROUTES) {
+  for (const [pattern, name, isFramed] of ROUTES) {
     const match = pattern.exec(here());
-    if (match && (!hash || hash === location.hash)) return { name, isFramed, params: { ...match.groups } };
+    if (match) return { name, isFramed, params: { ...match.groups } };
   }
   return null;
+}
+
+/** Returns the page for an address without one: it has the sidebar for who is signed in. */
+async function noRoute() {
+  const state = await get("/api/account/state");
+  return { name: "not_found", isFramed: Boolean(state.data?.logged_in), params: {} };
 }
 
 /**
@@ -118,12 +138,22 @@ function policyOf(found) {
 // The browser applies the policy that came with the HTML until the next full load.
 const policy = policyOf(route());
 
+/** @type {Promise<any>} */
+let drawing = Promise.resolve();
+
 /** Shows the page of the current address. */
-async function draw() {
+function draw() {
+  drawing = drawPage();
+  return drawing;
+}
+
+async function drawPage() {
   const mine = ++drawCount;
-  const found = route();
+  // The address of the settings in bookmarks of before.
+  if (location.hash === "#settings") history.replaceState(null, "", at(`${here()}/settings${location.search}`));
+  const found = route() || (await noRoute());
+  if (mine !== drawCount) return;
   if (policyOf(found) !== policy) return location.reload();
-  if (!found) return (leave(), showNotFound());
   if (current && current.key === keyOf(found) && current.page?.update) {
     Object.assign(current.context, currentAddress());
     return current.page.update(current.context);
@@ -135,6 +165,7 @@ async function draw() {
     // For each page: websites, counts and allowed origins also change by the command line and in other tabs.
     const error = await load();
     if (mine !== drawCount) return;
+    if (error?.code === "second_factor_due") return go("/second-factor", { replace: true });
     if (error && (!session || error.code === "not_logged_in")) {
       return error.code === "not_logged_in" ? undefined : showAlone(failureNotice(t("page_failed"), error, draw));
     }
@@ -212,9 +243,9 @@ function leave() {
  * @param {Context} context
  */
 function framedRoot(context) {
-  if (!frameView) frameView = frame(context);
+  if (!frameView) frameView = frame(context, search);
   if (!frameView.element.isConnected) fill(app, frameView.element);
-  if (session) frameView.mark(session, { pathname: here(), hash: location.hash });
+  if (session) frameView.mark(session, here());
   frameView.closeDrawer();
   const moved = frameView.main.hasChildNodes();
   fill(frameView.main);
@@ -238,20 +269,7 @@ function showAlone(node) {
   fill(outside(), h("div", { class: "page" }, node));
 }
 
-function showNotFound() {
-  document.title = `${t("page_not_found")} · Tally`;
-  showAlone(
-    h(
-      "div",
-      { class: "empty" },
-      h("h1", null, t("page_not_found")),
-      h("p", null, t("page_not_found_why")),
-      h("a", { class: "button primary", href: "/" }, t("go_to_websites")),
-    ),
-  );
-}
-
-const WEBSITE = /^\/websites\/([0-9a-f-]{36})(\/[a-z-]+)?$/;
+const WEBSITE = /^\/websites\/([0-9a-f-]{36})(\/[a-z-]+)*$/;
 const CARRIED = [
   ...["period", "from", "to", "tz", "interval", "figure"],
   ...["compare", "compare_from", "compare_to", "match_weekday"],
@@ -271,6 +289,30 @@ function carriedQuery(path) {
   return kept.length ? `?${readable(new URLSearchParams(kept))}` : "";
 }
 
+/**
+ * Opens a page, with the range of the present one.
+ *
+ * @param {string} address
+ */
+function visit(address) {
+  const { pathname, search: query, hash } = new URL(address, location.href);
+  return go(pathname + (query || carriedQuery(pathname)) + hash);
+}
+
+/** Opens the search over everything, on the page that is being loaded if one is; pages without the frame have none. */
+function search() {
+  const loaded = Promise.all([import("./shared/palette.js"), drawing]);
+  void openWhenLoaded(loaded, ([{ openPalette }]) => {
+    if (!session || !frameView) return;
+    openPalette({ session, id: current?.context.params.id || null, board: current?.page?.board || null, visit });
+  });
+}
+
+document.addEventListener("keydown", (event) => {
+  if (!isPaletteKey(event) || !frameView) return;
+  event.preventDefault();
+  if (!document.querySelector("dialog[open]")) search();
+});
 document.addEventListener("click", (event) => {
   const link = /** @type {HTMLAnchorElement | null} */ (
     event.target instanceof Element ? event.target.closest("a[href]") : null
@@ -302,7 +344,7 @@ document.addEventListener("click", (event) => {
     return document.getElementById("main")?.focus();
   }
   event.preventDefault();
-  go(path + (url.search || carriedQuery(path)) + url.hash);
+  void visit(path + url.search + url.hash);
 });
 window.addEventListener("popstate", draw);
 document.documentElement.lang = language;

@@ -38,6 +38,10 @@
     let timer;
     let later;
     let last;
+    // The key of the last pageview.
+    let viewed;
+    // What measures it (tracker/leave.js).
+    let leave;
     let count = 1e5;
     let warned;
     // Pages without a host (file:, about:, data:) are not counted.
@@ -73,10 +77,11 @@
         : location.href.split("#")[0]
       ).slice(0, 9e3);
 
-    const add = safe((given) => {
+    const isLeave = (key) => /"leave"}$/.test(key);
+
+    const add = safe((given, event_id = Date.now() + "." + count++ + Math.random()) => {
       // compat: if ("manual" in dataset && given.type == "pageview" && !given.url) return;
       // Ids that begin with the time are stored with the least writing; then comes the order of a page's events.
-      const event_id = Date.now() + "." + count++ + Math.random();
       const key =
         own +
         JSON.stringify(
@@ -93,14 +98,18 @@
       if (off) return;
       if (key.length > 19e3) return part("console", [[given]]);
       queue.push(key);
+      if (given.type == "pageview") {
+        leave?.(key);
+        viewed = key;
+      }
       added[key] = performance.now();
     });
 
-    // At most 500 events wait; where the storage is full, those that do not fit wait in memory.
+    // At most 500 events wait, and what pages measured only while fewer than 100 do; where the storage is full, those that do not fit wait in memory.
     const store = (batch) => {
       let free = 500 - stored().length;
       for (const key of batch) {
-        if (!shelf[key] && free-- > 0)
+        if (!shelf[key] && free > (isLeave(key) && 400) && free--)
           try {
             shelf[key] = 1;
           } catch {
@@ -118,6 +127,7 @@
       if (document.prerendering) return;
       if ((off ||= shelf["tally.ignore"])) drop(stored());
       else if (leaving) {
+        leave?.();
         while (queue[0]) post(queue);
         store(flight);
       }
@@ -147,7 +157,14 @@
         const age = ages();
         const events = batch.map((key) => ({
           ...JSON.parse(key.slice(own.length)),
-          age_ms: shelf[key] && age(key) | 0,
+          // Not that of the moment of the view: applications set the title after the address. Empty, it deletes what is stored.
+          title:
+            key == viewed && performance.now() - added[key] > 500
+              ? "noTitle" in dataset
+                ? ""
+                : document.title.slice?.(0, 200)
+              : undefined,
+          age_ms: shelf[key] || isLeave(key) ? age(key) | 0 : undefined,
         }));
         reply = await fetch(api, {
           method: "POST",
@@ -229,6 +246,12 @@
       view();
       for (const [name, ...given] of tally.q || []) tally[name](...given);
       for (const name of ["vitals", "heatmap", "links"]) name in dataset && part(name);
+      // A copy of the script on another host may have no part beside it.
+      "noLeave" in dataset ||
+        part("leave", viewed).then(
+          (work) => (leave = safe(work)),
+          () => {},
+        );
     };
 
     // Where they are read-only, the Navigation API is left.

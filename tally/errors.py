@@ -49,6 +49,8 @@ MISSING_API_KEY = Kind(401, "missing_api_key", "Send an API key: Authorization: 
 INVALID_API_KEY = Kind(
     401, "invalid_api_key", "This API key is invalid or revoked: create one under API keys, or with `key create`."
 )
+KEY_EXPIRED = Kind(401, "key_expired", "This API key has expired: create another one under API keys.")
+MISSING_SCOPE = Kind(403, "missing_scope", "This API key lacks the scope of this request.")
 PLAN_HAS_NO_KEYS = Kind(
     403, "plan_has_no_keys", "The account's plan does not include API keys: change it to pro or business."
 )
@@ -57,8 +59,27 @@ BEYOND_RETENTION = Kind(400, "beyond_retention", "The raw events that this query
 CROSS_SITE = Kind(
     403, "cross_site", "Only the server's own pages may call this endpoint; use the read API with an API key."
 )
+NOT_ALLOWED = Kind(403, "not_allowed", "Your role in this account does not allow it: ask an owner of the account.")
+UNKNOWN_ACCOUNT = Kind(404, "unknown_account", "You are a member of no account of this number.")
+OTHER_PERSON = Kind(403, "other_person", "This invitation is for another person than the one who is logged in.")
+UNKNOWN_PERSON = Kind(404, "unknown_person", "The account has no such member.")
+UNKNOWN_INVITATION = Kind(404, "unknown_invitation", "This invitation is invalid, expired or already used.")
+UNKNOWN_SIGN_IN_LINK = Kind(404, "unknown_sign_in_link", "This sign-in link is invalid, expired or already used.")
+LAST_OWNER = Kind(409, "last_owner", "The account must keep an owner: make another person an owner first.")
+ALREADY_MEMBER = Kind(409, "already_member", "This person is a member of the account already.")
+TOO_MANY_PEOPLE = Kind(409, "too_many_people", "The account has as many people or open invitations as it may have.")
+BAD_AUTH_HEADER = Kind(403, "bad_auth_header", "The proxy must send one email address in its header.")
+NOT_INVITED = Kind(403, "not_invited", "This address has no access to this server: ask an administrator for it.")
 NOT_LOGGED_IN = Kind(401, "not_logged_in", "Log in first.")
 WRONG_CREDENTIALS = Kind(401, "wrong_credentials", "Incorrect email or password.")
+SECOND_FACTOR_REQUIRED = Kind(
+    401, "second_factor_required", "Send a code of your authenticator app, or a recovery code."
+)
+WRONG_CODE = Kind(401, "wrong_code", "This code is wrong, has expired or was used before: wait for the next one.")
+SECOND_FACTOR_DUE = Kind(
+    403, "second_factor_due", "This account requires a second factor: set up yours under Account > Sign-in."
+)
+NO_SECOND_FACTOR = Kind(409, "no_second_factor", "There is no second factor: set one up first.")
 WRONG_PASSWORD = Kind(403, "wrong_password", "The current password is incorrect.")
 UNKNOWN_SETUP_LINK = Kind(
     404, "unknown_setup_link", "This setup link is invalid or already used: restart the server to print a new one."
@@ -72,6 +93,9 @@ UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with 
 UNKNOWN_IMPORT = Kind(404, "unknown_import", "The website has no import of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")
 TOO_MANY_KEYS = Kind(409, "too_many_keys", "The account has as many API keys as it may have: revoke one first.")
+TOO_MANY_SHARE_LINKS = Kind(
+    409, "too_many_share_links", "The website has as many share links as it may have: revoke one first."
+)
 TOO_MANY_WEBSITES = Kind(409, "too_many_websites", "The account has as many websites as it may have: delete one first.")
 WEBSITE_EXISTS = Kind(409, "website_exists", "There is already a website for this domain.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body is invalid.")
@@ -90,19 +114,11 @@ QUERY_TIMEOUT = Kind(503, "query_timeout", "The query took too long: use a short
 OVERLOADED = Kind(503, "overloaded", "The server is overloaded: retry later.")
 
 OF_PAGES = (
-    *(CROSS_SITE, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK),
-    *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD),
-    *(
-        UNKNOWN_KEY,
-        UNKNOWN_IMPORT,
-        UNKNOWN_DEFINITION,
-        TOO_MANY_DEFINITIONS,
-        TOO_MANY_KEYS,
-        TOO_MANY_WEBSITES,
-        WEBSITE_EXISTS,
-        INVALID_FIELD,
-        UNSUPPORTED_MEDIA_TYPE,
-    ),
+    *(OTHER_PERSON, UNKNOWN_PERSON, UNKNOWN_INVITATION, UNKNOWN_SIGN_IN_LINK, BAD_AUTH_HEADER, NOT_INVITED),
+    *(LAST_OWNER, ALREADY_MEMBER, TOO_MANY_PEOPLE),
+    *(CROSS_SITE, NOT_ALLOWED, UNKNOWN_ACCOUNT, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK),
+    *(SECOND_FACTOR_REQUIRED, SECOND_FACTOR_DUE, WRONG_CODE, NO_SECOND_FACTOR),
+    *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD, UNKNOWN_KEY, TOO_MANY_KEYS),
 )
 """Errors of the account API only."""
 

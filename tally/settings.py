@@ -125,6 +125,12 @@ def _keep_days(value: str) -> int:
     return int(value)
 
 
+def _days(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,5}", value):
+        raise BadSetting("must be a whole number of days; 0 is unlimited")
+    return int(value)
+
+
 def _one_of(*allowed: str) -> Callable[[str], str]:
     def read(value: str) -> str:
         if value.lower() not in allowed:
@@ -194,6 +200,16 @@ def _header_name(value: str) -> str:
     return value
 
 
+def _optional_header_name(value: str) -> str:
+    return _header_name(value) if value else ""
+
+
+def _web_url(value: str) -> str:
+    if value and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]{1,253}(?:/[\x21-\x7e]{0,1000})?", value):
+        raise BadSetting("must be a URL that begins with https:// or http://")
+    return value
+
+
 def _base_url(value: str) -> str:
     # Appears in headers, links and the log: no characters with a meaning there, and no line break.
     if value and not _BASE_URL.fullmatch(value):
@@ -245,6 +261,30 @@ class Settings:
     )
     forwarded_header: str = _setting(
         "X-Forwarded-For", "the one header in which a trusted proxy names the client", _header_name
+    )
+    auth_header: str = _setting(
+        "",
+        "the header in which a proxy names the email address of who is signed in, such as Remote-Email",
+        _optional_header_name,
+        "header",
+    )
+    auth_header_from: tuple[str, ...] = _setting(
+        (),
+        "network of proxies whose --auth-header signs people in, or unix for a Unix socket; repeatable",
+        _networks,
+        "network",
+    )
+    auth_header_create: str = _setting(
+        "none",
+        "role of people whom --auth-header names and who have no invitation: none (they are refused), viewer, editor or"
+        " admin",
+        _one_of("none", "viewer", "editor", "admin"),
+    )
+    auth_logout_url: str = _setting(
+        "", "where the pages go after logging out of the proxy of --auth-header", _web_url, "URL"
+    )
+    password_login: str = _setting(
+        "yes", "sign-in by password: yes, or no where --auth-header is the only way", _one_of("yes", "no")
     )
     tls_cert: Path | None = _setting(
         None,
@@ -312,18 +352,18 @@ class Settings:
         "percent",
     )
     max_new_values: int = _setting(
-        10_000, "new values per website, field and UTC day; further ones are stored as (other)", _count, "values"
+        10_000, "new values per website, field and day; further ones are stored as (other)", _count, "values"
     )
     max_new_names: int = _setting(
         1_000,
-        "new names of events, properties, experiments, variants and goals per website and UTC day; further ones are"
+        "new names of events, properties, experiments, variants and goals per website and day; further ones are"
         " stored as (other)",
         _count,
         "names",
     )
     max_event_data: int = _setting(
         200,
-        "MB of event_data per website and UTC day; further events are stored without it; 0 is unlimited",
+        "MB of event_data per website and day; further events are stored without it; 0 is unlimited",
         _size_mb,
         "MB",
     )
@@ -362,6 +402,7 @@ class Settings:
         _keep_days,
         "days",
     )
+    audit_days: int = _setting(400, "days for which lines of the audit log are kept; 0 is unlimited", _days, "days")
     log_format: str = _setting("logfmt", "format of the log: logfmt or json", _one_of("logfmt", "json"))
     log_level: str = _setting(
         "info",

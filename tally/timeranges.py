@@ -100,6 +100,16 @@ def zone(name: str) -> ZoneInfo:
     return _loaded(name)
 
 
+def standard_offset_minutes(name: str, now_ms: int) -> int:
+    """Return the minutes from UTC to a zone's standard time in the year of a time, in whole quarter hours.
+
+    That is the smaller of the offsets of January and July. Raises BadTime.
+    """
+    year, tz = (EPOCH + timedelta(milliseconds=now_ms)).year, zone(name)
+    offsets = (datetime(year, month, 1, tzinfo=tz).utcoffset() or timedelta() for month in (1, 7))
+    return min(offsets) // timedelta(minutes=15) * 15
+
+
 @cache
 def zone_names() -> frozenset[str]:
     """Return the names that `zone` accepts, about 600."""

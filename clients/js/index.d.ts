@@ -1,4 +1,12 @@
-import type { CollectAnswer, Context, CsvOperation, Event, EventError, ReadOperations } from "./schema.js";
+import type {
+  CollectAnswer,
+  Context,
+  CsvOperation,
+  Event,
+  EventError,
+  ManageOperations,
+  ReadOperations,
+} from "./schema.js";
 
 export type * from "./schema.js";
 
@@ -74,4 +82,10 @@ export declare class ReadClient {
   constructor(options: Connection & { apiKey: string });
   /** Returns an answer as CSV: client.csv("getTimeseries", websiteId, { period: "30d" }). */
   csv<Name extends CsvOperation>(operation: Name, ...given: Parameters<ReadOperations[Name]>): Promise<string>;
+}
+
+/** Changes websites and imports files, with an API key that has the scope `manage` or `import`. */
+export interface ManageClient extends ManageOperations {}
+export declare class ManageClient {
+  constructor(options: Connection & { apiKey: string });
 }

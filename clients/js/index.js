@@ -1,10 +1,10 @@
-// The collect API and the read API, for Node.js and other places with `fetch`. Pages use the tracker: browser.js.
+// The collect API, the read API and the management API, for Node.js and other places with `fetch`. Pages use the tracker: browser.js.
 //
 // A request is sent again after no response, 429 and 5xx: after the time of Retry-After, otherwise after half a second,
 // one, two and so on. Every event has an event_id, so that an event which is sent again counts once; ids that
 // begin with the time are stored with the least writing.
 
-import { OPERATIONS } from "./operations.js";
+import { MANAGEMENT, OPERATIONS } from "./operations.js";
 
 /** @typedef {import("./index.d.ts").Visitor} Visitor */
 /** @typedef {{ url: string, timeout: number, retries: number, maxWait: number }} Settings */
@@ -133,6 +133,44 @@ export class ReadClient {
   }
 }
 
+export class ManageClient {
+  #settings;
+  #headers;
+
+  /** @param {import("./index.d.ts").Connection & { apiKey: string }} options */
+  constructor({ apiKey, ...connection }) {
+    this.#settings = { timeout: 30_000, ...LIMITS, ...connection };
+    this.#headers = { Authorization: `Bearer ${apiKey}` };
+    for (const [name, [method, pattern, kind]] of Object.entries(MANAGEMENT)) {
+      /** @type {any} */ (this)[name] = (/** @type {any[]} */ ...given) => this.#send(method, pattern, kind, given);
+    }
+  }
+
+  /**
+   * Returns the JSON of a response, nothing where it has no content. `given`: the parameters in their order, then the body.
+   *
+   * @param {string} method
+   * @param {string} pattern
+   * @param {string} kind
+   * @param {any[]} given
+   */
+  async #send(method, pattern, kind, given) {
+    const rest = [...given];
+    const path = pattern.replace(/{\w+}/g, () => encodeURIComponent(rest.shift()));
+    /** @type {RequestInit} */
+    const init = { method, headers: { ...this.#headers } };
+    if (kind) {
+      const type = kind === "bytes" ? "application/octet-stream" : "application/json";
+      init.headers = { ...this.#headers, "Content-Type": type };
+      init.body = kind === "bytes" ? rest[0] : JSON.stringify(kind === "empty" ? {} : rest[0]);
+    }
+    // After no response or 5xx a change may have been made.
+    const canHelp = (/** @type {TallyError} */ error) => (method === "GET" ? error.isTemporary : error.status === 429);
+    const text = await request(this.#settings, path, init, canHelp);
+    return text ? JSON.parse(text) : undefined;
+  }
+}
+
 /**
  * @param {Visitor} [visitor]
  * @returns {Record<string, string>}
@@ -148,13 +186,14 @@ function headersOf({ address, userAgent, language } = {}) {
  * @param {Settings} settings
  * @param {string} path
  * @param {RequestInit} init
+ * @param {(error: TallyError) => boolean} canHelp
  */
-async function request(settings, path, init) {
+async function request(settings, path, init, canHelp = (error) => error.isTemporary) {
   for (let attempt = 0; ; attempt++) {
     try {
       return await requestOnce(settings, path, init);
     } catch (error) {
-      if (!(error instanceof TallyError) || !error.isTemporary || attempt === settings.retries) throw error;
+      if (!(error instanceof TallyError) || !canHelp(error) || attempt === settings.retries) throw error;
       const wait = error.retryAfter ?? 500 * 2 ** attempt;
       if (wait > settings.maxWait) throw error;
       await new Promise((work) => setTimeout(work, wait));

@@ -12,7 +12,8 @@ export interface Context {
 }
 
 /** One event. Optional fields that are null or an empty string count as absent, but for session_id and event_id: those are null, absent, or long enough. Unknown fields are ignored. No string may contain the NUL character. Lengths are in Unicode code points. */
-export type Event = Pageview | CustomEvent | ScreenView | AppEvent | VitalsEvent | HeatmapEvent | AbAssign | AbConvert;
+export type Event =
+  Pageview | CustomEvent | ScreenView | AppEvent | VitalsEvent | HeatmapEvent | AbAssign | AbConvert | LeaveEvent;
 
 /** The fields of every type. */
 export interface EventFields {
@@ -41,6 +42,7 @@ export interface Pageview extends EventFields {
   url: string;
   name?: string | null;
   referrer?: string | null;
+  title?: string | null;
 }
 
 /** An event on a page. */
@@ -91,6 +93,18 @@ export interface VitalsEvent extends EventFields {
   name?: string | null;
 }
 
+/** How long a page was used until it was left, and how far it was scrolled. Belongs to the pageview with the same `event_id` and `url`, which has to arrive before it and within 72 hours; otherwise it is accepted and not stored. Of several for one pageview the greatest values count, once. It counts neither as an event of the plan nor in any figure but `time_on_page`, `scroll_depth` and `samples` of lists of pages. */
+export interface LeaveEvent extends EventFields {
+  type: "leave";
+  url: string;
+  name?: string | null;
+  /** Seconds, stored as whole ones. Required, or in `vitals`. */
+  time_on_page?: number | null;
+  /** Percent of the height of the page, stored as whole ones. Required, or in `vitals`. */
+  scroll_depth?: number | null;
+  vitals?: PageMeasures;
+}
+
 /** Where a page was clicked and how far it was scrolled: `points`, or one point as `x`, `y` and `kind`. Without a point or without `viewport_width` it is stored, shown in /events, and counts in no statistic. */
 export interface HeatmapEvent extends EventFields {
   type: "heatmap";
@@ -129,6 +143,12 @@ export interface AbConvert extends EventFields {
 }
 
 export type Device = "desktop" | "mobile" | "tablet" | "tv" | "console" | "other" | null;
+
+/** Both values of a leave, as exports have them. Those at the top level take precedence. */
+export interface PageMeasures {
+  time_on_page: number;
+  scroll_depth: number;
+}
 
 /** At least one of the five; or one as `{name, value}`, `name` in any case, as the library web-vitals reports it. Other keys must be numbers and are ignored. */
 export interface Vitals {
@@ -184,7 +204,8 @@ export type EventWarningCode =
   | "without_platform"
   | "without_app_version"
   | "value_cut"
-  | "without_event_data";
+  | "without_event_data"
+  | "without_title";
 
 export interface EventError {
   /** The place in `events`, from 0; 0 for a single event. */
@@ -217,19 +238,309 @@ export type EventErrorCode =
   | "excluded_page"
   | "excluded_hostname";
 
+/** The fields of an annotation. */
+export interface NewAnnotation {
+  /** A date, or a time with an offset (ISO 8601). */
+  from: string;
+  /** The end of a range; included. */
+  to?: string | null;
+  text: string;
+}
+
+/** The fields of an annotation that change. */
+export interface AnnotationChanges {
+  /** A date, or a time with an offset (ISO 8601). */
+  from?: string;
+  /** The end of a range; included. */
+  to?: string | null;
+  text?: string;
+}
+
+export interface AnnotationSaved {
+  data: Annotation;
+}
+
+/** The fields of a segment. */
+export interface NewSegment {
+  name: string;
+  /** Filters as in a query. */
+  filters: string[];
+}
+
+/** The fields of a segment that change. */
+export interface SegmentChanges {
+  name?: string;
+  /** Filters as in a query. */
+  filters?: string[];
+}
+
+export interface SegmentSaved {
+  data: Segment;
+}
+
+/** The fields of a goal. */
+export interface NewGoal {
+  name: string;
+  type: "event" | "page";
+  /** Filters as in a query. */
+  match: string[];
+  /** The property of event_data that holds the value of a conversion. */
+  value?: string | null;
+  /** A code of ISO 4217. */
+  currency?: string | null;
+}
+
+/** The fields of a goal that change. */
+export interface GoalChanges {
+  name?: string;
+  type?: "event" | "page";
+  /** Filters as in a query. */
+  match?: string[];
+  /** The property of event_data that holds the value of a conversion. */
+  value?: string | null;
+  /** A code of ISO 4217. */
+  currency?: string | null;
+}
+
+export interface GoalSaved {
+  data: Goal;
+}
+
+/** The fields of a funnel. */
+export interface NewFunnel {
+  name: string;
+  /** Steps as `step` takes them. */
+  steps: string[];
+}
+
+/** The fields of a funnel that change. */
+export interface FunnelChanges {
+  name?: string;
+  /** Steps as `step` takes them. */
+  steps?: string[];
+}
+
+export interface FunnelSaved {
+  data: SavedFunnel;
+}
+
+/** A website. The name is that of the domain by default. */
+export interface NewWebsite {
+  /** A host; of a URL its host. */
+  domain: string;
+  name?: string;
+  /** Exact origins that may send events beside the domain. */
+  origins?: string[];
+  /** Whether another website may have the domain. */
+  again?: boolean;
+  /** In which its days begin; null is UTC. */
+  time_zone?: string | null;
+}
+
+/** The fields of a website that change. */
+export interface WebsiteChanges {
+  name?: string;
+  domain?: string;
+  /** Exact origins that may send events beside the domain. */
+  origins?: string[];
+  /** Whether another website may have the domain. */
+  again?: boolean;
+  /** Of queries without `tz`; null is UTC. */
+  time_zone?: string | null;
+  week_start?: "monday" | "sunday";
+  /** A code of ISO 4217. */
+  currency?: string | null;
+}
+
+export interface WebsiteDeletion {
+  /** The domain of the website. */
+  domain: string;
+}
+
+export interface WebsiteDeleted {
+  data: { id: string };
+}
+
+/** A website as its owner sees it. */
+export interface ManagedWebsite {
+  id: string;
+  name: string;
+  domain: string;
+  created_at: string;
+  origins: string[];
+  time_zone: string | null;
+  day_offset_minutes: number;
+  week_start: "monday" | "sunday";
+  currency: string | null;
+  share_links: ShareLink[];
+  events: number;
+  /** False: there are at least so many events. */
+  events_exact: boolean;
+  refused_origins?: RefusedOrigin[];
+}
+
+/** Events of an origin that the website does not allow. */
+export interface RefusedOrigin {
+  origin: string;
+  events: number;
+  last_at: string;
+}
+
+export interface ManagedWebsiteAnswer {
+  data: ManagedWebsite;
+  meta?: { notes: string[] };
+}
+
+/** What changes of a share link. */
+export interface ShareLinkChanges {
+  name?: string;
+  /** True: the link gets another address, and the one of before stops working. */
+  new_address?: boolean | null;
+  /** null removes it. */
+  password?: string | null;
+  /** Origins whose pages may show the link in a frame. */
+  origins?: string[];
+  /** Filters of every response to the link. */
+  filters?: string[];
+  /** No single events. */
+  hide_events?: boolean | null;
+  /** Badges are shown; they need no password. */
+  badges?: boolean | null;
+}
+
+/** A new share link. */
+export interface NewShareLink {
+  name: string;
+  /** null removes it. */
+  password?: string | null;
+  /** Origins whose pages may show the link in a frame. */
+  origins?: string[];
+  /** Filters of every response to the link. */
+  filters?: string[];
+  /** No single events. */
+  hide_events?: boolean | null;
+  /** Badges are shown; they need no password. */
+  badges?: boolean | null;
+}
+
+/** A share link: its path on this server, and its options. */
+export interface ShareLink {
+  id: string;
+  name: string;
+  path: string;
+  created_at: string;
+  has_password: boolean;
+  origins: string[];
+  filters: string[];
+  hide_events: boolean;
+  badges: boolean;
+}
+
+export interface ShareLinkAnswer {
+  data: ShareLink;
+}
+
+export interface ShareLinksAnswer {
+  data: ShareLink[];
+}
+
+/** Lists of what is not counted. */
+export interface Exclusions {
+  addresses: string[];
+  countries: string[];
+  pages: string[];
+  hostnames: string[];
+  your_address: string;
+}
+
+/** The lists that are replaced. */
+export interface ExclusionChanges {
+  addresses?: string[];
+  countries?: string[];
+  pages?: string[];
+  hostnames?: string[];
+}
+
+export interface ExclusionsAnswer {
+  data: Exclusions;
+}
+
+export interface NewUpload {
+  name: string;
+  /** One of `formats`. */
+  format: string;
+  /** The bytes of the file. */
+  size: number;
+}
+
+/** A file that is being uploaded, checked or imported. */
+export interface Upload {
+  name: string;
+  format: string;
+  size: number;
+  received: number;
+  state: "receiving" | "waiting" | "checking" | "checked" | "importing" | "interrupted" | "failed";
+  position: number;
+  /** What an import would store. */
+  preview: Record<string, unknown> | null;
+  messages: string[];
+  error: string;
+}
+
+/** An import. Days are those of its events. */
+export interface Import {
+  number: number;
+  format: string;
+  file: string;
+  state: string;
+  begun_at: string;
+  events: number;
+  sums: number;
+  duplicates: number;
+  rejected: number;
+  skipped: Record<string, number>;
+  first_day: string | null;
+  last_day: string | null;
+}
+
+export interface Imports {
+  imports: Import[];
+  upload: Upload | null;
+  formats: string[];
+  max_bytes: number;
+  piece_bytes: number;
+}
+
+export interface ImportsAnswer {
+  data: Imports;
+}
+
+export interface UploadAnswer {
+  data: { upload: Upload };
+}
+
 export type ErrorCode =
   | "invalid_json"
   | "invalid_body"
   | "too_many_events"
   | "no_valid_event"
+  | "invalid_field"
   | "invalid_parameter"
   | "beyond_retention"
   | "missing_api_key"
   | "invalid_api_key"
+  | "key_expired"
   | "origin_not_allowed"
   | "plan_has_no_keys"
+  | "missing_scope"
   | "forbidden"
   | "unknown_website"
+  | "unknown_definition"
+  | "unknown_import"
+  | "website_exists"
+  | "too_many_websites"
+  | "too_many_share_links"
+  | "too_many_definitions"
   | "not_shared"
   | "unknown_share_link"
   | "bad_request"
@@ -237,6 +548,7 @@ export type ErrorCode =
   | "method_not_allowed"
   | "body_too_large"
   | "unsupported_encoding"
+  | "unsupported_media_type"
   | "rate_limited"
   | "monthly_limit_reached"
   | "internal_error"
@@ -281,6 +593,7 @@ export interface Website {
   created_at: string;
   /** Of queries without `tz`; null is UTC. */
   time_zone: string | null;
+  day_offset_minutes: number;
   week_start: "monday" | "sunday";
   /** A code of ISO 4217. */
   currency: string | null;
@@ -358,6 +671,7 @@ export interface StatsMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   imported?: ImportedDays;
   previous_imported?: ImportedDays;
@@ -409,6 +723,7 @@ export interface TimeseriesMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   interval: "minute" | "hour" | "day" | "week" | "month";
   /** With `interval=week`. */
   week_start?: "monday" | "sunday";
@@ -442,17 +757,34 @@ export interface VitalsRow {
   good: number | null;
   needs_improvement: number | null;
   poor: number | null;
+  /** With `compare`, the figures in the other range. */
+  previous?: VitalsFigures;
 }
 
 export type Metric = "lcp" | "inp" | "fcp" | "ttfb" | "cls";
+
+export interface VitalsFigures {
+  samples: number;
+  p50: number | null;
+  p75: number | null;
+  p95: number | null;
+  good: number | null;
+  needs_improvement: number | null;
+  poor: number | null;
+}
 
 export interface VitalsMeta {
   website_id: string;
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   segment?: string;
+  compare?: "previous" | "year" | "custom";
+  previous_from?: string;
+  previous_to?: string;
+  match_weekday?: true;
   by: "pathname" | "device" | "day" | null;
   metric: "lcp" | "inp" | "fcp" | "ttfb" | "cls" | null;
   limit: number | null;
@@ -499,6 +831,7 @@ export interface ExperimentsMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   segment?: string;
   visitor: string;
@@ -534,6 +867,7 @@ export interface HeatmapMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   segment?: string;
   /** Whether the range is wider than requested. */
@@ -559,6 +893,7 @@ export interface HeatmapPagesMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   segment?: string;
   /** Whether the range is wider than requested. */
@@ -584,6 +919,21 @@ export interface FunnelStep {
   of_previous: number | null;
   /** From the previous step, over the visits that reached this one; one decimal; null for the first. */
   mean_seconds: number | null;
+  /** With `compare`, the figures in the other range. */
+  previous?: FunnelStepFigures;
+  /** With `compare` or `against`: of equal parts of the first step's visits (pooled z-test); null with fewer than 10 visits that reached the step, or did not, in either. */
+  p_value?: number | null;
+}
+
+export interface FunnelStepFigures {
+  visits: number;
+  visitors: number;
+  /** Of the visits of the first step. */
+  of_first: number | null;
+  /** Of the visits of the step before; null for the first. */
+  of_previous: number | null;
+  /** From the previous step, over the visits that reached this one; one decimal; null for the first. */
+  mean_seconds: number | null;
 }
 
 export interface FunnelMeta {
@@ -591,8 +941,14 @@ export interface FunnelMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   segment?: string;
+  compare?: "previous" | "year" | "custom";
+  previous_from?: string;
+  previous_to?: string;
+  match_weekday?: true;
+  against?: string;
 }
 
 export interface JourneysAnswer {
@@ -615,8 +971,15 @@ export interface JourneysMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   segment?: string;
+  compare?: "previous" | "year" | "custom";
+  previous_from?: string;
+  previous_to?: string;
+  match_weekday?: true;
+  /** With `compare`, those of the other range. */
+  previous_visits?: number;
   start: string;
   direction: "next" | "previous";
   steps: number;
@@ -659,6 +1022,7 @@ export interface EventDataMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   segment?: string;
   event_name: string;
@@ -693,11 +1057,35 @@ export interface TopListOfField {
 }
 
 export type KeyFigure =
-  "visitors" | "visits" | "pageviews" | "events" | "bounce_rate" | "views_per_visit" | "visit_duration";
+  | "visitors"
+  | "visits"
+  | "pageviews"
+  | "events"
+  | "bounce_rate"
+  | "views_per_visit"
+  | "visit_duration"
+  | "time_on_page"
+  | "scroll_depth"
+  | "samples";
+
+/** A key figure, a figure of pages, or a figure of `goal`. */
+export type ListOrder =
+  | "visitors"
+  | "visits"
+  | "pageviews"
+  | "events"
+  | "bounce_rate"
+  | "views_per_visit"
+  | "visit_duration"
+  | "time_on_page"
+  | "scroll_depth"
+  | "conversions"
+  | "conversion_rate";
 
 /** The key figures of `metrics`, and with `goal` its figures. */
 export interface TopRow {
   value: string;
+  title?: string;
   visitors?: number;
   visits?: number;
   pageviews?: number;
@@ -705,6 +1093,9 @@ export interface TopRow {
   bounce_rate?: number | null;
   views_per_visit?: number | null;
   visit_duration?: number | null;
+  time_on_page?: number | null;
+  scroll_depth?: number | null;
+  samples?: number | null;
   conversions?: number;
   converted_visitors?: number;
   conversion_rate?: number | null;
@@ -721,6 +1112,9 @@ export interface TopFigures {
   bounce_rate?: number | null;
   views_per_visit?: number | null;
   visit_duration?: number | null;
+  time_on_page?: number | null;
+  scroll_depth?: number | null;
+  samples?: number | null;
   conversions?: number;
   converted_visitors?: number;
   conversion_rate?: number | null;
@@ -732,6 +1126,7 @@ export interface TopMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   imported?: ImportedDays;
   previous_imported?: ImportedDays;
@@ -757,6 +1152,7 @@ export interface TopListsMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   imported?: ImportedDays;
   previous_imported?: ImportedDays;
@@ -782,11 +1178,95 @@ export interface Unset {
   bounce_rate?: number | null;
   views_per_visit?: number | null;
   visit_duration?: number | null;
+  time_on_page?: number | null;
+  scroll_depth?: number | null;
+  samples?: number | null;
   conversions?: number;
   converted_visitors?: number;
   conversion_rate?: number | null;
   conversion_value?: string | null;
   previous?: TopFigures;
+}
+
+export interface ChangesAnswer {
+  data: ChangedValue[];
+  meta: ChangesMeta;
+}
+
+/** A field to list, or `event_name`. */
+export type ChangedField =
+  | "pathname"
+  | "referrer"
+  | "country"
+  | "browser"
+  | "os"
+  | "device"
+  | "language"
+  | "hostname"
+  | "utm_source"
+  | "utm_medium"
+  | "utm_campaign"
+  | "platform"
+  | "app_version"
+  | "os_version"
+  | "browser_version"
+  | "region"
+  | "city"
+  | "utm_content"
+  | "utm_term"
+  | "channel"
+  | "entry_page"
+  | "exit_page"
+  | "event_name";
+
+export interface ChangedValue {
+  field: ChangedField;
+  value: string;
+  visitors: number;
+  conversions?: number;
+  converted_visitors?: number;
+  conversion_rate?: number | null;
+  conversion_value?: string | null;
+  /** The same figures of the value in the other range. */
+  previous: TopFigures;
+  /** Corrected for all rows that were tested. */
+  p_value: number;
+  /** The value of another field which has most of the change, among the visitors of the row; `null` where none has. */
+  explained_by: ChangeCause | null;
+}
+
+export interface ChangeCause {
+  field: ChangedField;
+  value: string;
+  visitors: number;
+  conversions?: number;
+  converted_visitors?: number;
+  conversion_rate?: number | null;
+  conversion_value?: string | null;
+  previous: TopFigures;
+}
+
+export interface ChangesMeta {
+  website_id: string;
+  from: string;
+  to: string;
+  tz: string;
+  day_offset_minutes: number;
+  filters: Record<string, string[]>;
+  imported?: ImportedDays;
+  previous_imported?: ImportedDays;
+  segment?: string;
+  compare: "previous" | "year" | "custom";
+  previous_from: string;
+  previous_to: string;
+  match_weekday?: true;
+  metric: "visitors" | "converted_visitors" | "conversion_rate";
+  limit: number;
+  /** Rows have a smaller p-value. */
+  max_p_value: number;
+  /** The number of rows that had enough visitors for a test. */
+  tested: number;
+  goal?: GoalMeta;
 }
 
 export interface EventNamesAnswer {
@@ -799,9 +1279,15 @@ export interface EventNamesMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   imported?: ImportedDays;
   segment?: string;
+  previous_imported?: ImportedDays;
+  compare?: "previous" | "year" | "custom";
+  previous_from?: string;
+  previous_to?: string;
+  match_weekday?: true;
   limit: number;
 }
 
@@ -809,6 +1295,8 @@ export interface EventNamesRow {
   value: string;
   visitors: number;
   events: number;
+  /** With `compare`, the figures of the name in the other range. */
+  previous?: TopFigures;
 }
 
 export interface VisitPagesAnswer {
@@ -821,9 +1309,15 @@ export interface VisitPagesMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   imported?: ImportedDays;
   segment?: string;
+  previous_imported?: ImportedDays;
+  compare?: "previous" | "year" | "custom";
+  previous_from?: string;
+  previous_to?: string;
+  match_weekday?: true;
   limit: number;
   /** The number of visits without a pageview. */
   unset: { visits: number };
@@ -831,11 +1325,14 @@ export interface VisitPagesMeta {
 
 export interface VisitPagesRow {
   value: string;
+  title?: string;
   visits: number;
   bounce_rate: number;
   views_per_visit: number;
   /** The mean, in seconds. */
   visit_duration: number;
+  /** With `compare`, the figures of the page in the other range. */
+  previous?: TopFigures;
 }
 
 export interface EventsAnswer {
@@ -845,7 +1342,8 @@ export interface EventsAnswer {
 
 export interface StoredEvent {
   id: number;
-  type: "pageview" | "event" | "screen_view" | "app_event" | "vitals" | "heatmap" | "ab_assign" | "ab_convert";
+  type:
+    "pageview" | "event" | "screen_view" | "app_event" | "vitals" | "heatmap" | "ab_assign" | "ab_convert" | "leave";
   /** The time of the event, in `tz`. */
   timestamp: string;
   pathname: string | null;
@@ -885,6 +1383,7 @@ export interface EventsMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   segment?: string;
   limit: number;
@@ -921,6 +1420,19 @@ export interface GoalsReportRow {
   currency: string | null;
   /** Conversions that have no value; null for a goal without values. */
   without_value: number | null;
+  /** With `compare`, the figures in the other range. */
+  previous?: GoalFigures;
+}
+
+export interface GoalFigures {
+  conversions: number;
+  /** Those who converted. */
+  visitors: number;
+  /** Of all visitors; null without any. */
+  conversion_rate: number | null;
+  value: string | null;
+  /** Conversions that have no value; null for a goal without values. */
+  without_value: number | null;
 }
 
 export interface GoalsReportMeta {
@@ -928,8 +1440,14 @@ export interface GoalsReportMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
   filters: Record<string, string[]>;
   segment?: string;
+  compare?: "previous" | "year" | "custom";
+  previous_from?: string;
+  previous_to?: string;
+  match_weekday?: true;
+  previous_visitors?: number;
   visitors: number;
 }
 
@@ -1029,7 +1547,7 @@ export interface RejectedEvents {
 }
 
 export interface FoldedField {
-  /** The UTC day of arrival. */
+  /** The day of arrival, of the website. */
   day: string;
   field:
     | "pathname"
@@ -1104,7 +1622,8 @@ export type RejectedCode =
   | "without_platform"
   | "without_app_version"
   | "value_cut"
-  | "without_event_data";
+  | "without_event_data"
+  | "without_title";
 
 export interface RejectedDay {
   /** The day's local start. */
@@ -1120,7 +1639,17 @@ export interface RejectedSample {
   reason: RejectedReasonName;
   code: RejectedCode;
   /** The event's type; null if it was missing or unknown. */
-  type: "pageview" | "screen_view" | "event" | "app_event" | "vitals" | "heatmap" | "ab_assign" | "ab_convert" | null;
+  type:
+    | "pageview"
+    | "screen_view"
+    | "event"
+    | "app_event"
+    | "vitals"
+    | "heatmap"
+    | "ab_assign"
+    | "ab_convert"
+    | "leave"
+    | null;
   /** The field at fault, if there is one. */
   field: string | null;
   /** The host of a refused page; null if there is none, `ip-address` in place of an address. */
@@ -1134,6 +1663,7 @@ export interface RejectedMeta {
   from: string;
   to: string;
   tz: string;
+  day_offset_minutes: number;
 }
 
 /** A time: an ISO 8601 text, or a Date. A text of a date alone is a day in the time zone of the request. */
@@ -1216,8 +1746,8 @@ export interface GetTopListsParameters {
   offset?: number;
   /** The key figures of each row, in this order. Each is that of `stats` with the row's value as filter. */
   metrics?: KeyFigure[];
-  /** The key figure by which rows are sorted, whether they carry it or not; then by visitors, pageviews and events descending and value. Rows without the figure come last. */
-  sort?: KeyFigure;
+  /** The key figure by which rows are sorted, whether they carry it or not; then by visitors, pageviews and events descending and value. Rows without the figure come last. With `goal` also `conversions`, then `conversion_rate` descending, or `conversion_rate`, then `conversions` descending. */
+  sort?: ListOrder;
   /** The direction of `sort`. */
   order?: "desc" | "asc";
   /** Adds figures of another range: `previous` is the range of equal length just before, or of as many local days before where both `from` and `to` are dates; `year` the same local times a year before; `custom` is `compare_from` to `compare_to`. Where the requested range is not over, key figures and lists count the other one (but for `custom`) up to the same local time, which `previous_to` is. */
@@ -1250,10 +1780,38 @@ export interface GetTopParameters {
   offset?: number;
   /** The key figures of each row, in this order. Each is that of `stats` with the row's value as filter. */
   metrics?: KeyFigure[];
-  /** The key figure by which rows are sorted, whether they carry it or not; then by visitors, pageviews and events descending and value. Rows without the figure come last. */
-  sort?: KeyFigure;
+  /** The key figure by which rows are sorted, whether they carry it or not; then by visitors, pageviews and events descending and value. Rows without the figure come last. With `goal` also `conversions`, then `conversion_rate` descending, or `conversion_rate`, then `conversions` descending. */
+  sort?: ListOrder;
   /** The direction of `sort`. */
   order?: "desc" | "asc";
+  /** Adds figures of another range: `previous` is the range of equal length just before, or of as many local days before where both `from` and `to` are dates; `year` the same local times a year before; `custom` is `compare_from` to `compare_to`. Where the requested range is not over, key figures and lists count the other one (but for `custom`) up to the same local time, which `previous_to` is. */
+  compare?: "previous" | "year" | "custom";
+  /** With `compare=custom`, the beginning of the other range, as `from`. */
+  compare_from?: Moment;
+  /** With `compare=custom`, the end of the other range, as `to`. */
+  compare_to?: Moment;
+  /** The range to compare with begins on the same day of the week: moved back by whole weeks for `previous`, by 52 weeks for `year`. */
+  match_weekday?: "true";
+  /** The id of a segment of this website, whose filters hold in addition to those of the request. */
+  segment?: string;
+  /** The id of a goal of this website, whose figures are added to each row. */
+  goal?: string;
+  filters?: Filters;
+}
+
+export interface GetChangesParameters {
+  /** The beginning, included. A date alone is local midnight in `tz`; a time without an offset is in `tz`. Default: 7 days before `to`. Years 1970 to 2100. */
+  from?: Moment;
+  /** The end, not included; a date alone includes that day. Default: now. Must lie after `from`. */
+  to?: Moment;
+  /** An IANA time zone name. Determines how `from` and `to` are read, where days begin, and how times are written. Default: the time zone of the website, UTC where none is set. */
+  tz?: string;
+  /** Local days in place of `from` and `to`, which cannot be sent with it. All but `yesterday` end with today: `7d` is today and the 6 days before, `6mo` this month and the 5 before, `all` begins with the first event. */
+  period?: "today" | "yesterday" | "7d" | "28d" | "30d" | "90d" | "6mo" | "12mo" | "month" | "year" | "all";
+  /** What is compared: two counts of visitors or of those who converted, or two conversion rates. The last two need `goal`. */
+  metric?: "visitors" | "converted_visitors" | "conversion_rate";
+  /** The maximum number of rows. */
+  limit?: number;
   /** Adds figures of another range: `previous` is the range of equal length just before, or of as many local days before where both `from` and `to` are dates; `year` the same local times a year before; `custom` is `compare_from` to `compare_to`. Where the requested range is not over, key figures and lists count the other one (but for `custom`) up to the same local time, which `previous_to` is. */
   compare?: "previous" | "year" | "custom";
   /** With `compare=custom`, the beginning of the other range, as `from`. */
@@ -1280,6 +1838,14 @@ export interface ListEventNamesParameters {
   period?: "today" | "yesterday" | "7d" | "28d" | "30d" | "90d" | "6mo" | "12mo" | "month" | "year" | "all";
   /** The maximum number of rows. */
   limit?: number;
+  /** Adds figures of another range: `previous` is the range of equal length just before, or of as many local days before where both `from` and `to` are dates; `year` the same local times a year before; `custom` is `compare_from` to `compare_to`. Where the requested range is not over, key figures and lists count the other one (but for `custom`) up to the same local time, which `previous_to` is. */
+  compare?: "previous" | "year" | "custom";
+  /** With `compare=custom`, the beginning of the other range, as `from`. */
+  compare_from?: Moment;
+  /** With `compare=custom`, the end of the other range, as `to`. */
+  compare_to?: Moment;
+  /** The range to compare with begins on the same day of the week: moved back by whole weeks for `previous`, by 52 weeks for `year`. */
+  match_weekday?: "true";
   /** The id of a segment of this website, whose filters hold in addition to those of the request. */
   segment?: string;
   filters?: Filters;
@@ -1296,6 +1862,14 @@ export interface ListEntryPagesParameters {
   period?: "today" | "yesterday" | "7d" | "28d" | "30d" | "90d" | "6mo" | "12mo" | "month" | "year" | "all";
   /** The maximum number of rows. */
   limit?: number;
+  /** Adds figures of another range: `previous` is the range of equal length just before, or of as many local days before where both `from` and `to` are dates; `year` the same local times a year before; `custom` is `compare_from` to `compare_to`. Where the requested range is not over, key figures and lists count the other one (but for `custom`) up to the same local time, which `previous_to` is. */
+  compare?: "previous" | "year" | "custom";
+  /** With `compare=custom`, the beginning of the other range, as `from`. */
+  compare_from?: Moment;
+  /** With `compare=custom`, the end of the other range, as `to`. */
+  compare_to?: Moment;
+  /** The range to compare with begins on the same day of the week: moved back by whole weeks for `previous`, by 52 weeks for `year`. */
+  match_weekday?: "true";
   /** The id of a segment of this website, whose filters hold in addition to those of the request. */
   segment?: string;
   filters?: Filters;
@@ -1312,6 +1886,14 @@ export interface ListExitPagesParameters {
   period?: "today" | "yesterday" | "7d" | "28d" | "30d" | "90d" | "6mo" | "12mo" | "month" | "year" | "all";
   /** The maximum number of rows. */
   limit?: number;
+  /** Adds figures of another range: `previous` is the range of equal length just before, or of as many local days before where both `from` and `to` are dates; `year` the same local times a year before; `custom` is `compare_from` to `compare_to`. Where the requested range is not over, key figures and lists count the other one (but for `custom`) up to the same local time, which `previous_to` is. */
+  compare?: "previous" | "year" | "custom";
+  /** With `compare=custom`, the beginning of the other range, as `from`. */
+  compare_from?: Moment;
+  /** With `compare=custom`, the end of the other range, as `to`. */
+  compare_to?: Moment;
+  /** The range to compare with begins on the same day of the week: moved back by whole weeks for `previous`, by 52 weeks for `year`. */
+  match_weekday?: "true";
   /** The id of a segment of this website, whose filters hold in addition to those of the request. */
   segment?: string;
   filters?: Filters;
@@ -1350,6 +1932,14 @@ export interface GetVitalsParameters {
   metric?: "lcp" | "inp" | "fcp" | "ttfb" | "cls";
   /** The maximum number of pathnames or devices. */
   limit?: number;
+  /** Adds figures of another range: `previous` is the range of equal length just before, or of as many local days before where both `from` and `to` are dates; `year` the same local times a year before; `custom` is `compare_from` to `compare_to`. Where the requested range is not over, key figures and lists count the other one (but for `custom`) up to the same local time, which `previous_to` is. */
+  compare?: "previous" | "year" | "custom";
+  /** With `compare=custom`, the beginning of the other range, as `from`. */
+  compare_from?: Moment;
+  /** With `compare=custom`, the end of the other range, as `to`. */
+  compare_to?: Moment;
+  /** The range to compare with begins on the same day of the week: moved back by whole weeks for `previous`, by 52 weeks for `year`. */
+  match_weekday?: "true";
   /** The id of a segment of this website, whose filters hold in addition to those of the request. */
   segment?: string;
   filters?: Filters;
@@ -1408,6 +1998,16 @@ export interface GetFunnelParameters {
   tz?: string;
   /** Local days in place of `from` and `to`, which cannot be sent with it. All but `yesterday` end with today: `7d` is today and the 6 days before, `6mo` this month and the 5 before, `all` begins with the first event. */
   period?: "today" | "yesterday" | "7d" | "28d" | "30d" | "90d" | "6mo" | "12mo" | "month" | "year" | "all";
+  /** `<field>:<value>` of a dimension, entry page or exit page: `previous` then has the figures of the visits with that value, in place of filters of the field. It takes the place of `compare`. */
+  against?: string;
+  /** Adds figures of another range: `previous` is the range of equal length just before, or of as many local days before where both `from` and `to` are dates; `year` the same local times a year before; `custom` is `compare_from` to `compare_to`. Where the requested range is not over, key figures and lists count the other one (but for `custom`) up to the same local time, which `previous_to` is. */
+  compare?: "previous" | "year" | "custom";
+  /** With `compare=custom`, the beginning of the other range, as `from`. */
+  compare_from?: Moment;
+  /** With `compare=custom`, the end of the other range, as `to`. */
+  compare_to?: Moment;
+  /** The range to compare with begins on the same day of the week: moved back by whole weeks for `previous`, by 52 weeks for `year`. */
+  match_weekday?: "true";
   /** The id of a segment of this website, whose filters hold in addition to those of the request. */
   segment?: string;
   filters?: Filters;
@@ -1430,6 +2030,14 @@ export interface GetJourneysParameters {
   steps?: number;
   /** How many values are listed at each step. */
   limit?: number;
+  /** Adds figures of another range: `previous` is the range of equal length just before, or of as many local days before where both `from` and `to` are dates; `year` the same local times a year before; `custom` is `compare_from` to `compare_to`. Where the requested range is not over, key figures and lists count the other one (but for `custom`) up to the same local time, which `previous_to` is. */
+  compare?: "previous" | "year" | "custom";
+  /** With `compare=custom`, the beginning of the other range, as `from`. */
+  compare_from?: Moment;
+  /** With `compare=custom`, the end of the other range, as `to`. */
+  compare_to?: Moment;
+  /** The range to compare with begins on the same day of the week: moved back by whole weeks for `previous`, by 52 weeks for `year`. */
+  match_weekday?: "true";
   /** The id of a segment of this website, whose filters hold in addition to those of the request. */
   segment?: string;
   filters?: Filters;
@@ -1475,6 +2083,14 @@ export interface GetGoalsReportParameters {
   period?: "today" | "yesterday" | "7d" | "28d" | "30d" | "90d" | "6mo" | "12mo" | "month" | "year" | "all";
   /** An IANA time zone name. Determines how `from` and `to` are read, where days begin, and how times are written. Default: the time zone of the website, UTC where none is set. */
   tz?: string;
+  /** Adds figures of another range: `previous` is the range of equal length just before, or of as many local days before where both `from` and `to` are dates; `year` the same local times a year before; `custom` is `compare_from` to `compare_to`. Where the requested range is not over, key figures and lists count the other one (but for `custom`) up to the same local time, which `previous_to` is. */
+  compare?: "previous" | "year" | "custom";
+  /** With `compare=custom`, the beginning of the other range, as `from`. */
+  compare_from?: Moment;
+  /** With `compare=custom`, the end of the other range, as `to`. */
+  compare_to?: Moment;
+  /** The range to compare with begins on the same day of the week: moved back by whole weeks for `previous`, by 52 weeks for `year`. */
+  match_weekday?: "true";
   /** The id of a segment of this website, whose filters hold in addition to those of the request. */
   segment?: string;
   filters?: Filters;
@@ -1482,7 +2098,7 @@ export interface GetGoalsReportParameters {
 
 /** The operations of the read API. */
 export interface ReadOperations {
-  /** All websites of the key's account. Oldest first. With `stats` each website has its figures in a period of its own time zone, for an overview of all of them in one request. */
+  /** All websites of the key. Oldest first. With `stats` each website has its figures in a period of its own time zone, for an overview of all of them in one request. */
   listWebsites(parameters?: ListWebsitesParameters): Promise<WebsitesAnswer>;
   /** Key figures of a range. `bounce_rate`, `views_per_visit` and `visit_duration` describe the visits that begin in the range, over their whole lives; they are `null` where there are none. */
   getStats(websiteId: string, parameters?: GetStatsParameters): Promise<StatsAnswer>;
@@ -1492,6 +2108,8 @@ export interface ReadOperations {
   getTopLists(websiteId: string, parameters: GetTopListsParameters): Promise<TopListsAnswer>;
   /** The most frequent values of a field. By visitors, then pageviews, then events, all descending, then by value. Events without a value are not listed; their figures are in `meta.unset`. */
   getTop(websiteId: string, field: Field, parameters?: GetTopParameters): Promise<TopAnswer>;
+  /** What changed between two ranges. The values of any dimension, entry page, exit page or event name whose visitors moved most beyond chance, each with the value of another field that has most of its change, if one has. The range is compared with the one before unless `compare` names another. How rows are chosen: docs/reference/definitions.md, Changes. */
+  getChanges(websiteId: string, parameters?: GetChangesParameters): Promise<ChangesAnswer>;
   /** Event names. By visitors, then events, both descending, then by name. Only events of type `event` and `app_event`; those without a name are not listed. */
   listEventNames(websiteId: string, parameters?: ListEventNamesParameters): Promise<EventNamesAnswer>;
   /** Entry pages. The pathname of the first pageview of each visit that begins in the range (with filters: and has an event that matches), over the visit's whole life. By visits, descending, then by page. Visits without a pageview are in `meta.unset`. */
@@ -1502,15 +2120,15 @@ export interface ReadOperations {
   listEvents(websiteId: string, parameters?: ListEventsParameters): Promise<EventsAnswer>;
   /** Realtime visitors. Visitors with a traffic event in the last 300 seconds, each on the page of its visit's latest pageview; at most 100 pages. Takes no parameters, filters included. */
   getRealtime(websiteId: string): Promise<RealtimeAnswer>;
-  /** Web vitals. Percentiles of each metric, and how many of its values are good, need improvement, or are poor by the published thresholds. By `pathname` or `device`: the values of one `metric`, those with the most poor values first, then with the most events; events without a value are not listed. By `day`: each UTC day of the range, in any `tz`. All figures are exact; percentiles are nearest ranks. Where the range has days whose events have expired, `relative_error` is 0.02: their percentiles have a relative error of at most 2 %. Such a range has whole UTC days, and its filters, with `by`, are about pathname alone or device alone. */
+  /** Web vitals. Percentiles of each metric, and how many of its values are good, need improvement, or are poor by the published thresholds. By `pathname` or `device`: the values of one `metric`, those with the most poor values first, then with the most events; events without a value are not listed. By `day`: each day of the website in the range, in any `tz`. All figures are exact; percentiles are nearest ranks. Where the range has days whose events have expired, `relative_error` is 0.02: their percentiles have a relative error of at most 2 %. Such a range has whole UTC days, and its filters, with `by`, are about pathname alone or device alone. */
   getVitals(websiteId: string, parameters?: GetVitalsParameters): Promise<VitalsAnswer>;
   /** Experiments. For each experiment the visitors assigned to each variant, whether they were split as evenly as chance allows, and for each goal the visitors who converted, with the statistics to judge them. A visitor is unique per UTC day. The first assignment of the day counts; a conversion counts once per visitor and goal, for the variant of that visitor. Filters apply to the assignment, not to the conversion. Variants are compared with the baseline: the one named control, original, baseline or off, otherwise the first by name. `p_value` is for one look planned beforehand (two-sided z-test, pooled), `p_value_any_time` for looking at any time (mixture sequential probability ratio test, at the end of each day of the range); both are corrected for several variants (Holm). Rates and lift are in percent, intervals are Wilson's at 95 %. At most 100 experiments are returned, each with at most 20 variants and 20 goals: those with the most visitors. `meta.omitted` counts the others. If these have more than 200,000 counts in the range (the visitors of a variant, or of its goal, on one day are one count), fewer experiments are returned. */
   getExperiments(websiteId: string, parameters?: GetExperimentsParameters): Promise<ExperimentsAnswer>;
-  /** Heatmap of a page. Where a page was clicked, and how far down it was seen, counted in cells: `bins_x` columns over the page's width, rows of `bin_height` CSS pixels. A stored point has a UTC day, a page and a width class, and nothing else: the range is widened to the UTC days that it touches (`meta.widened`), and the only filter is by width: mobile under 640 CSS pixels, tablet under 1,024, otherwise desktop. A page without points has an empty grid. Counts are exact. `meta.cells` is how many cells were clicked; if these are more than 50,000, the grid has the 50,000 with the most clicks. */
+  /** Heatmap of a page. Where a page was clicked, and how far down it was seen, counted in cells: `bins_x` columns over the page's width, rows of `bin_height` CSS pixels. A stored point has a day, a page and a width class, and nothing else: the range is widened to the days of the website that it touches (`meta.widened`), and the only filter is by width: mobile under 640 CSS pixels, tablet under 1,024, otherwise desktop. A page without points has an empty grid. Counts are exact. `meta.cells` is how many cells were clicked; if these are more than 50,000, the grid has the 50,000 with the most clicks. */
   getHeatmap(websiteId: string, parameters: GetHeatmapParameters): Promise<HeatmapAnswer>;
-  /** Pages with heatmaps. The pages that have points on the UTC days that the range touches, those with the most first, then by code point. `samples` are pageviews that reported how far down they were seen. */
+  /** Pages with heatmaps. The pages that have points on the days of the website that the range touches, those with the most first, then by code point. `samples` are pageviews that reported how far down they were seen. */
   getHeatmapPages(websiteId: string, parameters?: GetHeatmapPagesParameters): Promise<HeatmapPagesAnswer>;
-  /** Funnel. How many visits complete 2 to 8 steps in order, with anything in between. Counted are visits that begin in the range (with filters: and have an event in it that matches), over their whole lives, in the order of time (events of the same moment in the order of arrival). The first event that matches the next step counts, and no event matches two steps. A visit never crosses midnight UTC. */
+  /** Funnel. How many visits complete 2 to 8 steps in order, with anything in between. Counted are visits that begin in the range (with filters: and have an event in it that matches), over their whole lives, in the order of time (events of the same moment in the order of arrival). The first event that matches the next step counts, and no event matches two steps. A visit never crosses the midnight of the website. */
   getFunnel(websiteId: string, parameters: GetFunnelParameters): Promise<FunnelAnswer>;
   /** Journeys. What visits do right after a page or an event, or right before it. Steps of a visit are its pageviews with a path and its events with a name, in the order of time; a step that repeats the one before it counts as one with it. A journey begins at the first step of the visit that is `start`. Counted are visits as for a funnel. At each step the first `limit` values by visits are listed, all others together as `(other)` without a field. */
   getJourneys(websiteId: string, parameters: GetJourneysParameters): Promise<JourneysAnswer>;
@@ -1534,6 +2152,7 @@ export interface ReadOperations {
 export type CsvOperation =
   | "getTimeseries"
   | "getTop"
+  | "getChanges"
   | "listEventNames"
   | "listEntryPages"
   | "listExitPages"
@@ -1547,3 +2166,63 @@ export type CsvOperation =
   | "getEventData"
   | "getRejectedEvents"
   | "getGoalsReport";
+
+/** The operations of the management API and of imports. */
+export interface ManageOperations {
+  /** Add a website. A domain that the account has already is 409 `website_exists` with its `website_id`, unless `again` is true. `meta.notes` says how the domain was changed. A key that is limited to websites cannot add one. */
+  addWebsite(body: NewWebsite): Promise<ManagedWebsiteAnswer>;
+  /** Save an annotation.  */
+  createAnnotation(websiteId: string, body: NewAnnotation): Promise<AnnotationSaved>;
+  /** Save a segment.  */
+  createSegment(websiteId: string, body: NewSegment): Promise<SegmentSaved>;
+  /** Save a goal.  */
+  createGoal(websiteId: string, body: NewGoal): Promise<GoalSaved>;
+  /** Save a funnel.  */
+  createFunnel(websiteId: string, body: NewFunnel): Promise<FunnelSaved>;
+  /** A website and its settings. With the newest origins whose events were refused. */
+  getWebsite(websiteId: string): Promise<ManagedWebsiteAnswer>;
+  /** Change a website. Sets the fields that are sent; `origins` is the whole list. */
+  updateWebsite(websiteId: string, body: WebsiteChanges): Promise<ManagedWebsiteAnswer>;
+  /** Delete a website and all its data. `domain` confirms it. Its data is deleted in the background. */
+  deleteWebsite(websiteId: string, body: WebsiteDeletion): Promise<WebsiteDeleted>;
+  /** Change an annotation. Sets the fields that are sent. */
+  updateAnnotation(websiteId: string, definition: string, body: AnnotationChanges): Promise<AnnotationSaved>;
+  /** Delete an annotation.  */
+  deleteAnnotation(websiteId: string, definition: string): Promise<void>;
+  /** Change a segment. Sets the fields that are sent. */
+  updateSegment(websiteId: string, definition: string, body: SegmentChanges): Promise<SegmentSaved>;
+  /** Delete a segment.  */
+  deleteSegment(websiteId: string, definition: string): Promise<void>;
+  /** Change a goal. Sets the fields that are sent. */
+  updateGoal(websiteId: string, definition: string, body: GoalChanges): Promise<GoalSaved>;
+  /** Delete a goal.  */
+  deleteGoal(websiteId: string, definition: string): Promise<void>;
+  /** Change a funnel. Sets the fields that are sent. */
+  updateFunnel(websiteId: string, definition: string, body: FunnelChanges): Promise<FunnelSaved>;
+  /** Delete a funnel.  */
+  deleteFunnel(websiteId: string, definition: string): Promise<void>;
+  /** The share links.  */
+  listShareLinks(websiteId: string): Promise<ShareLinksAnswer>;
+  /** Create a share link. Single events are hidden unless `hide_events` is false. A website has at most 50 links. */
+  createShareLink(websiteId: string, body: NewShareLink): Promise<ShareLinkAnswer>;
+  /** Change a share link. Sets what is sent. The address stays, unless `new_address` is true. */
+  updateShareLink(websiteId: string, link: string, body: ShareLinkChanges): Promise<ShareLinkAnswer>;
+  /** Revoke a share link.  */
+  deleteShareLink(websiteId: string, link: string): Promise<void>;
+  /** What is not counted. `your_address` is that of this request. */
+  getExclusions(websiteId: string): Promise<ExclusionsAnswer>;
+  /** Change what is not counted. Replaces the lists that are sent, for events that arrive afterwards. */
+  updateExclusions(websiteId: string, body: ExclusionChanges): Promise<ExclusionsAnswer>;
+  /** Imports and the upload. The imports, newest first, the upload, the formats, and how large a file and a piece may be. */
+  getImports(websiteId: string): Promise<ImportsAnswer>;
+  /** Import the checked upload. Begins or continues the import, in the background. */
+  runImport(websiteId: string): Promise<ImportsAnswer>;
+  /** Begin an upload. A website has one upload. Its bytes follow in pieces; when all have arrived, the file is checked. */
+  beginUpload(websiteId: string, body: NewUpload): Promise<ImportsAnswer>;
+  /** Send a piece of the file. `offset` is the number of bytes that were sent before. */
+  addPiece(websiteId: string, offset: number, piece: BodyInit): Promise<UploadAnswer>;
+  /** Remove the upload. What was imported stays. */
+  removeUpload(websiteId: string): Promise<ImportsAnswer>;
+  /** Undo an import. Deletes the events that the import stored, in the background. */
+  undoImport(websiteId: string, number: number): Promise<ImportsAnswer>;
+}

@@ -1,13 +1,16 @@
-// The section Account: time zone, password, sessions.
+// The section Account: time zone, password, sessions, the share links of all websites.
 
 import { confirmDialog, notify } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { send } from "../shared/api.js";
-import { checkbox, field, form, passwordField } from "../shared/forms.js";
+import { field, form, passwordField } from "../shared/forms.js";
 import { dateTime, browserZone, displayZone } from "../shared/formats.js";
+import { canLogOut, logOut } from "../shared/log_out.js";
 import { texts } from "../shared/messages.js";
 import { zoneLabel } from "../shared/time_zones.js";
 import { sectionCard } from "./card.js";
+import { revokeAllButton } from "./revoke_all.js";
+import { settingsPath } from "./settings_sections.js";
 import { zoneOptions } from "./zone_options.js";
 
 const t = await texts("account");
@@ -24,8 +27,9 @@ export function accountSection(parts, context) {
   fill(
     parts,
     sectionCard(t("time_zone"), zoneForm(context)),
-    sectionCard(t("password"), passwordForm(context)),
+    account.password_login ? sectionCard(t("password"), passwordForm(context)) : null,
     sectionCard(t("sessions"), sessions(context)),
+    sectionCard(t("share_links"), shareLinks(context)),
     h(
       "p",
       { class: "soft small-text" },
@@ -94,18 +98,8 @@ function passwordForm(context) {
     email: () => account.email,
     hint: t("password_length"),
   });
-  const keys = checkbox({
-    label: t("revoke_keys"),
-    name: "revoke_keys",
-    hint: t("revoke_keys_hint"),
-  });
-  const links = checkbox({
-    label: t("revoke_links"),
-    name: "revoke_share_links",
-    hint: t("revoke_links_hint"),
-  });
   const made = form({
-    fields: [username, current, next, keys, links],
+    fields: [username, current, next],
     action: t("change_password"),
     busy: t("changing_password"),
     submit: async (values) => {
@@ -115,16 +109,7 @@ function passwordForm(context) {
       if (!answer.ok) return answer;
       made.element.reset();
       next.input.dispatchEvent(new Event("input"));
-      if (values.revoke_share_links) await context.refresh();
-      notify(
-        [
-          t("password_changed"),
-          values.revoke_keys ? t("keys_revoked") : "",
-          values.revoke_share_links ? t("links_revoked") : "",
-        ]
-          .filter(Boolean)
-          .join(" "),
-      );
+      notify(t("password_changed"));
     },
   });
   return made.element;
@@ -134,31 +119,54 @@ function passwordForm(context) {
  * @param {Context} context
  */
 function sessions(context) {
+  const { account } = context;
   const here = h("button", { class: "button", type: "button" }, shared("log_out"));
   const everywhere = h("button", { class: "button", type: "button" }, t("log_out_everywhere"));
-  here.addEventListener("click", () => leave(context, "/api/account/logout"));
+  here.addEventListener("click", () => logOut(context, account));
   everywhere.addEventListener("click", async () => {
     const agreed = await confirmDialog({
       title: t("log_out_everywhere_question"),
       words: t("log_out_everywhere_effect"),
       action: t("log_out_everywhere"),
     });
-    if (agreed) leave(context, "/api/account/logout-everywhere");
+    if (agreed) logOut(context, account, "/api/account/logout-everywhere");
   });
   return h(
     "div",
     { class: "stack" },
-    h("p", { class: "soft" }, t("session_expires")),
-    h("div", { class: "row" }, here, everywhere),
+    h("p", { class: "soft" }, account.signed_in_by === "header" ? t("signed_in_by_proxy") : t("session_expires")),
+    h("div", { class: "row" }, canLogOut(account) ? here : null, everywhere),
   );
 }
 
 /**
  * @param {Context} context
- * @param {string} path
  */
-async function leave(context, path) {
-  const left = await send("POST", path);
-  if (!left.ok && left.status !== 401) return notify(left.error.message);
-  context.signedOut();
+function shareLinks(context) {
+  const opened = context.websites.filter(({ share_links: links }) => links.length);
+  const body = h("div", { class: "stack" });
+  const none = () => fill(body, h("p", { class: "soft", tabindex: "-1" }, t("no_share_links")));
+  if (!opened.length) {
+    none();
+    return body;
+  }
+  const links = opened.map((website) =>
+    h("li", null, h("a", { href: settingsPath(website, "sharing") }, website.name || website.domain)),
+  );
+  const revoke = revokeAllButton({
+    ...{ action: t("revoke_links"), effect: t("revoke_links_hint"), path: "/api/account/share-links" },
+    async done() {
+      await context.refresh();
+      notify(t("links_revoked"));
+      none();
+      body.querySelector("p")?.focus();
+    },
+  });
+  fill(
+    body,
+    h("p", { class: "soft" }, t("websites_with_links")),
+    h("ul", { class: "plain-list" }, links),
+    h("div", { class: "row" }, revoke),
+  );
+  return body;
 }

@@ -1,14 +1,18 @@
 // The section API keys: create a key, show it once, list keys with their last use, revoke a key. The value of a key stays
-// in the page until it is dismissed; it is not stored.
+// in the page until it is dismissed; it is not stored. What a key may do: key_options.js.
 
 import { confirmDialog, copyButton, failureNotice, notify } from "../shared/dialog.js";
-import { fill, h, icon, visuallyHidden } from "../shared/dom.js";
+import { fill, h, icon } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { field, form } from "../shared/forms.js";
 import { relativeTime, date, dateTime, displayZone } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
-import { sectionCard } from "./card.js";
+import { assistantSetup } from "./assistant_setup.js";
+import { actionTable, sectionCard } from "./card.js";
 import { publicUrl } from "../shared/paths.js";
+import { personName } from "./person_name.js";
+import { keyLimits, keyOptions } from "./key_options.js";
+import { revokeAllButton } from "./revoke_all.js";
 
 const t = await texts("account");
 const shared = await texts("shared");
@@ -68,14 +72,16 @@ function creation(keys) {
     maxlength: 100,
     hint: t("key_hint"),
   });
+  const options = keyOptions(keys.context.websites);
   const made = form({
-    fields: [name],
+    fields: [name, options],
     action: t("create_key"),
     busy: t("creating_key"),
     submit: async (values) => {
-      const answer = await send("POST", "/api/account/keys", { name: values.name.trim() });
+      const answer = await send("POST", "/api/account/keys", { name: values.name.trim(), ...options.values() });
       if (!answer.ok) return answer;
       name.input.value = "";
+      options.reset();
       showOnce(keys, answer.data);
       await listed(keys);
       return null;
@@ -131,6 +137,7 @@ function showOnce(keys, key) {
       ),
       h("div", { class: "row copy-row" }, h("div", { class: "grow" }, value), copy),
       h("div", { class: "row" }, copyButton(curl, t("copy_curl")), done),
+      assistantSetup(key, base),
     ),
   );
   value.focus();
@@ -149,23 +156,26 @@ async function listed(keys) {
     );
   }
   if (!answer.data.length) return void fill(keys.list, h("p", { class: "soft" }, t("no_keys")));
-  const head = [shared("name"), t("prefix"), t("created"), t("last_used")].map((words) =>
-    h("th", { scope: "col" }, words),
-  );
   const rows = answer.data.map((/** @type {ApiKey} */ key) => keyRow(keys, key));
   fill(
     keys.list,
-    h(
-      "div",
-      { class: "table-scroll" },
-      h(
-        "table",
-        { class: "table key-table" },
-        h("thead", null, h("tr", null, head, h("th", { scope: "col" }, visuallyHidden(t("actions"))))),
-        h("tbody", null, rows),
-      ),
-    ),
+    actionTable([shared("name"), t("prefix"), t("created"), t("last_used")], rows),
+    h("div", { class: "row" }, revokeAll(keys)),
   );
+}
+
+/**
+ * @param {KeysSection} keys
+ */
+function revokeAll(keys) {
+  return revokeAllButton({
+    ...{ action: t("revoke_keys"), effect: t("revoke_keys_hint"), path: "/api/account/keys" },
+    async done() {
+      notify(t("keys_revoked"));
+      await listed(keys);
+      if (!keys.form.hidden) keys.name.focus();
+    },
+  });
 }
 
 /**
@@ -186,12 +196,30 @@ function keyRow(keys, key) {
   return h(
     "tr",
     null,
-    h("th", { scope: "row", class: "key-name" }, key.name || t("no_name")),
+    h(
+      "th",
+      { scope: "row", class: "key-name" },
+      key.name || t("no_name"),
+      keyLimits(key, keys.context),
+      creator(keys, key),
+    ),
     h("td", { dataset: { head: t("prefix") } }, h("code", null, `${key.prefix}…`)),
     h("td", { dataset: { head: t("created") } }, date(key.created_at, zone)),
     h("td", { dataset: { head: t("last_used") } }, used),
     h("td", { class: "num" }, revoke),
   );
+}
+
+/**
+ * Returns who created a key; nothing where the person is alone and created it.
+ *
+ * @param {KeysSection} keys
+ * @param {ApiKey} key
+ */
+function creator({ context }, { created_by: by }) {
+  const { people, email } = context.account;
+  if (!by || (people < 2 && by === email)) return null;
+  return h("span", { class: "key-limits soft" }, t("created_by", { person: personName(by) }));
 }
 
 /**

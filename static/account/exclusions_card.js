@@ -7,6 +7,7 @@ import { form, linesField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
 import { readableHost, readablePath } from "../shared/readable.js";
 import { sectionCard } from "./card.js";
+import { countriesField } from "./countries_field.js";
 
 const t = await texts("account");
 const shared = await texts("shared");
@@ -47,11 +48,10 @@ function listsForm(path, data) {
       examples: "203.0.113.7, 203.0.113.0/24, 2001:db8::/48",
     }),
   });
-  const countries = linesField({
+  const countries = countriesField({
     label: t("excluded_countries"),
     name: "countries",
-    lines: data.countries,
-    hint: t("excluded_countries_hint", { examples: "DE, US" }),
+    countries: data.countries,
   });
   const pages = linesField({
     label: t("excluded_pages"),

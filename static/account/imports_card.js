@@ -7,6 +7,7 @@ import { field, form } from "../shared/forms.js";
 import { dayRange, number, wholePercent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { sectionCard } from "./card.js";
+import { guessFormat } from "./import_format.js";
 
 const t = await texts("account");
 const shared = await texts("shared");
@@ -114,8 +115,26 @@ function draw(card, data) {
  */
 function chooser(card, { formats, max_bytes: most, piece_bytes: piece }) {
   const options = formats.map((/** @type {string} */ one) => h("option", { value: one }, productOf(one)));
-  const format = field({ label: t("import_format"), name: "format", input: h("select", null, options) });
+  const select = h("select", null, h("option", { value: "" }, t("choose_format")), options);
+  const guessed = h("span", { role: "status" });
+  const format = field({
+    ...{ label: t("import_format"), name: "format", input: select, hint: guessed },
+    missing: t("choose_format_missing"),
+  });
+  // A format that was chosen by hand stays.
+  let own = "";
   const input = h("input", { type: "file" });
+  input.addEventListener("change", async () => {
+    const [chosen] = input.files || [];
+    const found = chosen ? await guessFormat(chosen) : "";
+    if (input.files?.[0] !== chosen || !chosen) return;
+    const isKnown = formats.includes(found);
+    fill(guessed, isKnown ? t("format_guessed", { format: productOf(found) }) : t("format_not_guessed"));
+    if (select.value !== own) return;
+    own = isKnown ? found : "";
+    select.value = own;
+    format.settle();
+  });
   const file = field({
     label: t("import_file"),
     name: "file",
@@ -124,7 +143,7 @@ function chooser(card, { formats, max_bytes: most, piece_bytes: piece }) {
     hint: t("import_file_hint", { size: megabytes(most) }),
   });
   const made = form({
-    fields: [format, file],
+    fields: [file, format],
     action: t("upload_and_check"),
     busy: t("uploading"),
     submit: async (values) => {

@@ -1,5 +1,5 @@
 // The section Plan and usage: the events of this month, the limit, and how to change the plan, which is done on the
-// command line.
+// command line. The plan without limits, which the owner of a server has, is not shown.
 
 import { copyButton } from "../shared/dialog.js";
 import { fill, h, icon } from "../shared/dom.js";
@@ -16,7 +16,11 @@ const t = await texts("account");
  * @param {{ account: Account }} options
  */
 export function planSection(parts, { account }) {
-  fill(parts, sectionCard(t("this_month"), usage(account)), sectionCard(t("plan"), planWords(account)));
+  fill(
+    parts,
+    sectionCard(t("this_month"), usage(account)),
+    account.plan === "business" ? null : sectionCard(t("plan"), planWords(account)),
+  );
 }
 
 /**
@@ -98,17 +102,16 @@ function warning({ usage_warning: percent, events_this_month: used, events_limit
  * @param {Account} account
  */
 function planWords(account) {
-  const next = { free: "pro", pro: "business", business: "" }[account.plan];
+  const next = account.plan === "free" ? "pro" : "business";
   const command = `analytics-server account plan ${account.email} ${next}`;
   const keys = account.has_keys ? t("with_keys") : t("without_keys");
-  const limit =
-    account.events_limit === null ? t("unlimited_events") : t("events_per_month", { limit: account.events_limit });
+  const limit = t("events_per_month", { limit: account.events_limit ?? "" });
   return h(
     "div",
     { class: "stack" },
     h("p", null, t.rich("plan_of_account", { plan: h("strong", null, account.plan), limit, keys })),
-    next ? h("p", { class: "soft" }, t("change_plan_to", { plan: next })) : null,
-    next ? h("pre", { class: "code-block wrapped", tabindex: "0" }, command) : null,
-    next ? h("div", { class: "row" }, copyButton(command, t("copy_command"))) : null,
+    h("p", { class: "soft" }, t("change_plan_to", { plan: next })),
+    h("pre", { class: "code-block wrapped", tabindex: "0" }, command),
+    h("div", { class: "row" }, copyButton(command, t("copy_command"))),
   );
 }

@@ -21,7 +21,7 @@ const shared = await texts("shared");
 export function annotationTool(board, changed) {
   const button = h(
     "button",
-    { class: "button small quiet", type: "button", "aria-pressed": "false", title: t("annotate_hint") },
+    { class: "button small quiet for-editors", type: "button", "aria-pressed": "false", title: t("annotate_hint") },
     icon("plus"),
     t("annotate"),
   );

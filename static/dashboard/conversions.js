@@ -1,19 +1,21 @@
-// Conversions: with a filter on events or a goal, what a report counts are these events, and a website has no pageviews
-// then. The dashboard shows one count of conversions in place of pageviews and events. Pure.
+// Conversions. With a goal that is chosen, reports have them beside all traffic, and the dashboard shows them first. With
+// a filter on events or a goal, what a report counts are these events, and a website has no pageviews then: the dashboard
+// shows one count of conversions in place of pageviews and events. Pure.
 
 import { readFilter, splitKey } from "../shared/filter_words.js";
 
 const COUNTS = ["events", "pageviews"];
 
 /**
- * Returns the count that holds the conversions of a view: "events", or "pageviews" for a goal of pages; null where the
- * view is not of conversions, or has both.
+ * Returns the count that holds the conversions of a view: "conversions" with a chosen goal, "events", or "pageviews" for
+ * a goal of pages; null where the view is not of conversions, or has both.
  *
  * @param {View} view
  * @param {Segment[]} segments
  * @param {{ events?: number, pageviews?: number }[]} rows  figures of the view
  */
 export function conversionCount(view, segments, rows) {
+  if (view.goal) return "conversions";
   const own = segments.find(({ id }) => id === view.segment);
   const filters = [...view.filters, ...(own ? own.filters.map(readFilter) : [])];
   if (!filters.some(isOfEvents)) return null;
@@ -34,7 +36,7 @@ function isOfEvents([key, value]) {
 }
 
 /**
- * Returns a row with its conversions in place of pageviews and events.
+ * Returns a row with its conversions in place of pageviews and events; with a chosen goal it has all of them.
  *
  * @template {Record<string, any>} T
  * @param {T} row
@@ -42,7 +44,7 @@ function isOfEvents([key, value]) {
  * @returns {T}
  */
 export function withConversions(row, count) {
-  if (!count) return row;
+  if (!count || count === "conversions") return row;
   return { ...row, conversions: row.conversions ?? row[count], pageviews: undefined, events: undefined };
 }
 
@@ -53,5 +55,5 @@ export function withConversions(row, count) {
  * @param {string | null} count
  */
 export function shownFigure(chosen, count) {
-  return count && COUNTS.includes(chosen) ? count : chosen;
+  return count && count !== "conversions" && COUNTS.includes(chosen) ? count : chosen;
 }

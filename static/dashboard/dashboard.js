@@ -1,20 +1,23 @@
 // The dashboard of a website: key figures, chart, top lists, visitors now, recent events. The owner's page and the shared
 // page show the same; their `site` has the path of the reports and the parts of the frame.
 
+import { isWithinDay } from "../shared/buckets.js";
 import { openWhenLoaded } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
-import { dayRange } from "../shared/formats.js";
+import { dayRange, isKnownZone } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { drawInterval, showDays } from "../shared/range_picker.js";
-import { comparisonOf, hasSameScope, reportQuery, toggleFilter } from "../shared/view_state.js";
-import { at } from "../shared/paths.js";
+import { offsetLabel, zoneOffsets } from "../shared/time_zones.js";
+import { daysLater, goalOf, hasSameScope, reportQuery, toggleFilter } from "../shared/view_state.js";
+import { isNew } from "../shared/website_page.js";
 import { DASHBOARD_STATE, NO_TABLE } from "./dashboard_view.js";
 import { annotationTool } from "./annotations.js";
 import { conversionCount, shownFigure } from "./conversions.js";
 import { goalCards } from "./goal_cards.js";
-import { comparedUntil, drawFigures, figureNamed, requestCompared } from "./key_figures.js";
+import { comparedUntil, drawFigures, figureNamed, figuresOf, requestCompared } from "./key_figures.js";
 import { CARDS } from "./list_cards.js";
+import { profileRequest, projected } from "./projection.js";
 import { realtimePanel } from "./realtime.js";
 import { recentEvents } from "./recent_events.js";
 import { rejectedLink } from "./rejected_link.js";
@@ -26,6 +29,8 @@ import { toggleCountry, worldMap } from "./world_map.js";
 
 const t = await texts("dashboard");
 const shared = await texts("shared");
+// How far below or above the visible area a card is loaded.
+const NEAR = "100px 0px";
 
 /**
  * What the cards of the dashboard share beside the board.
@@ -46,10 +51,21 @@ export const DASHBOARD = {
   compares: true,
   state: DASHBOARD_STATE,
   shortcuts: [["/", t("search_pages"), (board) => board.search?.()]],
-  foot: t("counting_note"),
+  foot: countingNote,
   printLine: (board) => t("chart_of", { figure: figureNamed(board.view().figure).title }),
   build,
 };
+
+/**
+ * Returns by which days visitors are counted: those of the website's time zone, unless it was changed later.
+ *
+ * @param {Site} site
+ */
+function countingNote({ zone, dayOffset }) {
+  const isOfZone = zone && isKnownZone(zone) && zoneOffsets(zone)[0] === dayOffset;
+  const days = isOfZone ? t("counted_by_zone") : t("counted_by_offset", { offset: offsetLabel(dayOffset) });
+  return t("counting_note", { days });
+}
 
 /**
  * @param {Board} given
@@ -92,6 +108,12 @@ function build(given) {
   const realtime = isFiltered ? null : realtimePanel(board);
   // Share links show no goals.
   const goals = board.site.website ? goalCards(board) : null;
+  const changes = changesPlace(board);
+  const steps = h("section", { class: "card next-card", hidden: true });
+  // Imported events are of a website that is not new.
+  if (isNew(board.site) && board.first() >= daysLater(board.span().today, -30)) {
+    import("./next_steps.js").then(({ nextSteps }) => nextSteps(steps, board, () => goals?.load({ quietly: false })));
+  }
   // Only the owner changes annotations.
   const annotate = board.site.website ? annotationTool(board, () => void loadChart()) : null;
   const chart = timeSeriesChart(nodes.chart, {
@@ -99,13 +121,13 @@ function build(given) {
     openMark: annotate ? ({ annotations }) => annotate.open(annotations) : undefined,
   });
   const interval = h("div");
-  const csv = h("a", { class: "csv", download: "series.csv", "aria-label": shared("csv_of_chart") }, "CSV");
-  chart.tools.append(...(annotate ? [annotate.button] : []), interval, csv);
+  chart.tools.append(...(annotate ? [annotate.button] : []), interval);
   const chartNodes = [...nodes.chart.childNodes];
   const map = worldMap(board);
   const cards = CARDS.map((card) => listCard(card, board, card.name === "places" ? map : null));
   const recent = board.site.hidesEvents ? null : recentEvents(board);
-  const belowLists = [realtime?.card, recent?.element].filter((card) => card !== undefined);
+  const week = weekPlace(board);
+  const belowLists = [week.element, realtime?.card, recent?.element].filter((card) => card !== undefined);
   nodes.cards.append(...cards.map((card) => card.element), ...belowLists);
   board.search = () => void cards[0].openAll();
 
@@ -115,12 +137,15 @@ function build(given) {
 
   const loadFigures = board.panel(nodes.figures, {
     what: () => t("key_figures_failed"),
-    request: (signal) => requestCompared(board, (compared) => board.request("stats", compared, signal)),
+    request: (signal) =>
+      requestCompared(board, (compared) => board.request("stats", { ...compared, ...goalOf(board.view()) }, signal)),
     draw: (answer) => {
       const stats = /** @type {Stats} */ (answer.data);
       const span = board.span();
-      if (totals?.visitors !== stats.visitors) {
-        board.announce(t("visitors_of_days", { days: dayRange(span.from, span.to), count: stats.visitors }));
+      const [first] = figuresOf(countOf([stats]));
+      if (totals?.[first.name] !== stats[first.name]) {
+        const days = dayRange(span.from, span.to);
+        board.announce(shared("label_value", { label: days, value: first.described(stats[first.name]) }));
       }
       totals = stats;
       drawFigures(nodes.figures, {
@@ -132,15 +157,19 @@ function build(given) {
       drawFigureSparks(nodes.figures, series, span.isOpen);
     },
   });
+  const usualHours = profileRequest(board.base);
   const loadChart = board.panel(nodes.chart, {
     what: () => t("chart_failed"),
-    request: (signal) => fetchSeries(board, signal),
-    draw: ({ data, before, annotations, meta }) => {
+    request: (signal) => fetchSeries(board, usualHours, signal),
+    draw: ({ data, before, annotations, meta, hours }) => {
       if (!nodes.chart.contains(interval)) fill(nodes.chart, chartNodes);
       const count = countOf([...data, ...(before || [])]);
-      chart.draw(board.view(), board.span(), data, before, annotations, count, meta.imported);
+      const [view, span] = [board.view(), board.span()];
+      const project = (/** @type {Bucket} */ row, /** @type {string} */ figure) =>
+        projected(row, figure, { hours, zone: view.zone, ...span });
+      chart.draw(view, span, data, before, annotations, count, meta.imported, project);
       series = data;
-      drawFigureSparks(nodes.figures, series, board.span().isOpen);
+      drawFigureSparks(nodes.figures, series, span.isOpen);
     },
   });
 
@@ -172,11 +201,12 @@ function build(given) {
     const loads = [
       loadChart(options),
       goals?.load(options),
+      changes.load(options),
       recent?.load(options),
       ...cards.map((card) => card.load(options)),
     ];
     allLoaded = Promise.all([figuresLoaded, ...loads]);
-    await allLoaded;
+    await Promise.all([allLoaded, week.load(options)]);
   }
 
   /** Draws what the page's own state changed: the figure on the chart, its buckets, an open tab. */
@@ -186,8 +216,6 @@ function build(given) {
       chart.redraw(view);
     }
     if (last.interval !== view.interval) loadChart();
-    goals?.redraw();
-    if (last.goal !== view.goal) for (const card of cards) card.load();
     if (last.recent !== view.recent) recent?.load({ quietly: false });
     for (const [i, { name }] of CARDS.entries()) if (last.tabs[name] !== view.tabs[name]) cards[i].load();
   }
@@ -195,6 +223,8 @@ function build(given) {
   return {
     element: [
       h("section", { class: "card main-card", "aria-label": t("key_figures_and_chart") }, nodes.figures, nodes.chart),
+      steps,
+      changes.element,
       ...(goals ? [goals.element] : []),
       nodes.cards,
     ],
@@ -203,17 +233,17 @@ function build(given) {
       rejected?.element,
       h("a", { href: "https://db-ip.com", target: "_blank", rel: "noopener" }, t("geolocation_source")),
     ],
+    files: async () =>
+      (await import("./files.js")).files(board, Boolean(totals?.previous), Boolean(goals && !goals.element.hidden)),
     redraw() {
-      const span = board.span();
       drawInterval(interval, board);
       rejected?.redraw();
       realtime?.redraw();
-      const more = { interval: span.interval, ...comparisonOf(board.view(), span), format: "csv" };
-      const query = reportQuery(board.view(), span, more);
-      csv.href = at(`${board.base}/timeseries?${query}`);
+      goals?.redraw();
     },
     load({ quietly, last }) {
-      const isSameScope = quietly || Boolean(last && hasSameScope(last, board.view()));
+      const isSameScope =
+        quietly || Boolean(last && hasSameScope(last, board.view()) && last.goal === board.view().goal);
       const loading = last && isSameScope ? loadChanged(last, board.view()) : loadAll({ quietly });
       showTable(isSameScope);
       return loading;
@@ -228,21 +258,84 @@ function build(given) {
 }
 
 /**
- * Fetches the series of the range, and as `before` that of the range which it is compared with.
+ * Returns { element, load(options) } of the card with what changed, which is hidden where nothing is compared.
+ *
+ * @param {DashboardBoard} board
+ */
+function changesPlace(board) {
+  const element = h("section", { class: "card changes-card", hidden: true });
+  /** @type {Promise<(options: LoadOptions) => Promise<boolean>> | null} */
+  let card = null;
+  return {
+    element,
+    async load(/** @type {LoadOptions} */ options = {}) {
+      element.hidden = !board.span().before;
+      if (element.hidden) return;
+      card ||= import("./changes_card.js").then(({ changesCard }) => changesCard(element, board));
+      const load = await card;
+      await load(options);
+    },
+  };
+}
+
+/**
+ * Returns { element, load(options) } of the card with the hours of the week. It is hidden in ranges of less than a week, and
+ * loads when it comes near the visible area.
+ *
+ * @param {DashboardBoard} board
+ */
+function weekPlace(board) {
+  const element = h("section", { class: "card card-week", hidden: true });
+  /** @type {Promise<(options: LoadOptions) => Promise<boolean>> | null} */
+  let card = null;
+  async function draw(/** @type {LoadOptions} */ options) {
+    card ||= import("./week_card.js").then(({ weekCard }) => weekCard(element, board));
+    const load = await card;
+    await load(options);
+  }
+  const near = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      near.disconnect();
+      void draw({});
+    },
+    { rootMargin: NEAR },
+  );
+  board.signal.addEventListener("abort", () => near.disconnect());
+  return {
+    element,
+    async load(/** @type {LoadOptions} */ options = {}) {
+      element.hidden = board.span().days < 7;
+      if (element.hidden) return;
+      if (card) await draw(options);
+      // Until then the cards above it are empty, and it is higher up than it will be.
+      else void board.allLoaded().then(() => (card ? undefined : near.observe(element)));
+    },
+  };
+}
+
+/**
+ * Fetches the series of the range, as `before` that of the range which it is compared with, and as `hours` those of the
+ * days before today where the last bucket is not over.
  *
  * @param {Board} board
+ * @param {ReturnType<typeof profileRequest>} usualHours
  * @param {AbortSignal} signal
  */
-async function fetchSeries(board, signal) {
+async function fetchSeries(board, usualHours, signal) {
   const [view, span] = [board.view(), board.span()];
   const fetchDays = (/** @type {Days} */ days) =>
-    get(`${board.base}/timeseries?${reportQuery(view, days, { interval: span.interval })}`, { signal });
-  const [answer, before, annotations] = await Promise.all([
+    get(`${board.base}/timeseries?${reportQuery(view, days, { interval: span.interval, ...goalOf(view) })}`, {
+      signal,
+    });
+  const [answer, before, annotations, hours] = await Promise.all([
     fetchDays(span),
     span.before && fetchDays(span.before),
     get(`${board.base}/annotations`, { signal }),
+    span.isOpen && !isWithinDay(span.interval) ? usualHours(view, span, signal) : [],
   ]);
-  return { ...answer, before: before?.ok ? before.data : null, annotations: annotations.ok ? annotations.data : [] };
+  const own = { before: before?.ok ? before.data : null, annotations: annotations.ok ? annotations.data : [], hours };
+  return { ...answer, ...own };
 }
 
 function markChosen(/** @type {HTMLElement} */ root, /** @type {string} */ name) {

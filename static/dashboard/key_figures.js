@@ -85,23 +85,58 @@ export const FIGURES = [
   },
 ];
 
+/** @type {Figure} */
+const CONVERSIONS = {
+  name: "conversions",
+  isLead: true,
+  title: shared("figure_conversions"),
+  inSeries: true,
+  up: 1,
+  format: shortNumber,
+  exact: number,
+  described: (count) => shared("count_conversions", { count }),
+  means: t("conversions_of_goal_mean"),
+};
+/** @type {Figure} */
+const CONVERSION_RATE = {
+  name: "conversion_rate",
+  partOf: "visitors",
+  isLead: true,
+  title: t("conversion_rate"),
+  up: 1,
+  format: percent,
+  exact: percent,
+  described: (value) => t("conversion_rate_exact", { value: percent(value) }),
+  means: t("conversion_rate_means"),
+};
+// Those of all traffic that are not shown beside conversions.
+const NOT_WITH_GOAL = ["events", "views_per_visit"];
+const WITH_GOAL = [
+  ...[CONVERSIONS, CONVERSION_RATE],
+  ...FIGURES.filter(({ name }) => !NOT_WITH_GOAL.includes(name)).map((one) =>
+    one.name === "visitors" ? one : { ...one, isLead: false },
+  ),
+];
+
 /**
  * Returns the figure with that name; the first one for an unknown name.
  *
  * @param {string} name
  */
 export function figureNamed(name) {
-  return FIGURES.find((figure) => figure.name === name) || FIGURES[0];
+  return [...FIGURES, ...WITH_GOAL].find((figure) => figure.name === name) || FIGURES[0];
 }
 
 /**
- * Returns the figures of a view; with a count that holds conversions, one figure of them in place of pageviews and events.
+ * Returns the figures of a view, given the count that holds its conversions: those of a chosen goal come first, others in
+ * place of pageviews and events.
  *
  * @param {string | null} count
  * @returns {Figure[]}
  */
 export function figuresOf(count) {
   if (!count) return FIGURES;
+  if (count === "conversions") return WITH_GOAL;
   const own = {
     ...{ ...figureNamed(count), title: shared("figure_conversions"), isLead: true, means: t("conversions_means") },
     described: (/** @type {number} */ value) => shared("count_conversions", { count: value }),
@@ -119,7 +154,9 @@ export function figuresOf(count) {
 export function drawFigures(root, { stats, previous, change, span, count, chosen, choose }) {
   const items = figuresOf(count).map((figure) => {
     const before = previous ? previous[figure.name] : null;
-    const percentage = change ? change[figure.name] : changeOf(stats[figure.name], before);
+    // The API has the changes of all traffic.
+    const known = change?.[figure.name];
+    const percentage = known === undefined ? changeOf(stats[figure.name], before) : known;
     const parts = [
       h("span", { class: "figure-name" }, figure.title),
       h(
@@ -198,21 +235,42 @@ function pointsOf(now, before) {
 
 const NOTABLE_PERCENT = 10;
 const NOTABLE_VISITS = 100;
+// The normal approximation needs so many of each kind in each range, as on the card of changes.
+const LEAST_EXPECTED = 10;
 
 /**
  * Returns whether a change is worth a colour: at least 10 percent and more than chance. Counts: by more than two standard
- * deviations of the difference of two Poisson counts. Averages and rates: both ranges have at least 100 visits.
+ * deviations of the difference of two Poisson counts. Rates: of the difference of two proportions with the same chance.
+ * Averages, whose deviation is not known: both ranges have at least 100 visits.
  *
- * @param {{ name: string, inSeries?: boolean }} figure
+ * @param {{ name: string, inSeries?: boolean, partOf?: string, format?: (value: any) => string }} figure  `partOf`: what a
+ *   rate is of, by default visits
  * @param {number | null | undefined} percentage
  * @param {Record<string, any>} stats
  * @param {Record<string, any> | null} previous
  */
-export function isNotable({ name, inSeries }, percentage, stats, previous) {
+export function isNotable(figure, percentage, stats, previous) {
   if (!previous || Math.abs(percentage || 0) < NOTABLE_PERCENT) return false;
-  const [now, before] = [stats[name], previous[name]];
-  if (inSeries) return Math.abs(now - before) > 2 * Math.sqrt(now + before);
-  return Math.min(stats.visits, previous.visits) >= NOTABLE_VISITS;
+  const [now, before] = [stats[figure.name], previous[figure.name]];
+  if (figure.inSeries) return Math.abs(now - before) > 2 * Math.sqrt(now + before);
+  if (!inPoints(figure)) return Math.min(stats.visits, previous.visits) >= NOTABLE_VISITS;
+  const whole = figure.partOf || "visits";
+  return areUnlike(now / 100, stats[whole], before / 100, previous[whole]);
+}
+
+/**
+ * Returns whether two rates differ by more than two standard deviations of their difference; false with too few to say.
+ *
+ * @param {number} rate
+ * @param {number} many  what it is a part of
+ * @param {number} otherRate
+ * @param {number} others
+ */
+function areUnlike(rate, many, otherRate, others) {
+  const pooled = (rate * many + otherRate * others) / (many + others);
+  const expected = Math.min(many, others) * Math.min(pooled, 1 - pooled);
+  if (!(expected >= LEAST_EXPECTED)) return false;
+  return Math.abs(rate - otherRate) > 2 * Math.sqrt(pooled * (1 - pooled) * (1 / many + 1 / others));
 }
 
 /**
@@ -239,6 +297,38 @@ export function changeNode(figure, percentage, span, isColoured = true) {
     h("span", { "aria-hidden": "true" }, rounded > 0 ? "↑ " : "↓ "),
     withHiddenText(span ? from() : fromBefore()),
   );
+}
+
+/**
+ * Returns the change of one figure of a row as changeNode does; null where there is none. `visits`, for
+ * averages and rates: what they are of, in both ranges.
+ *
+ * @param {{ name: string, up: number, inSeries?: boolean, format?: (value: any) => string }} figure
+ * @param {Record<string, any>} row
+ * @param {Record<string, any> | null | undefined} previous
+ * @param {Span} span
+ * @param {[now: number, before: number]} [visits]
+ */
+export function rowChangeNode(figure, row, previous, span, [now, before] = [0, 0]) {
+  const older = previous?.[figure.name];
+  const percentage = changeOf(row[figure.name], older);
+  const change = inPoints(figure) ? pointsOf(row[figure.name], older) : percentage;
+  if (!previous || !Math.round(10 * (change || 0))) return null;
+  const rows = [
+    { ...row, visits: now || row.visits },
+    { ...previous, visits: before || previous.visits },
+  ];
+  return changeNode(figure, change, span, isNotable(figure, percentage, rows[0], rows[1]));
+}
+
+/**
+ * Returns the part of a tooltip about the range that is compared with; null where there is none.
+ *
+ * @param {string} value
+ * @param {Span} span
+ */
+export function beforeNode(value, span) {
+  return span.before ? h("p", { class: "soft" }, t("value_in_range", { value, range: beforeWords(span) })) : null;
 }
 
 /**

@@ -9,13 +9,37 @@ import { CLOCK, countryName, dateFormat } from "../shared/formats.js";
 import { flagMark, markOf } from "../shared/marks.js";
 import { texts } from "../shared/messages.js";
 import { createPanel } from "../shared/panel.js";
+import { emptyList } from "../shared/website_page.js";
 
 const t = await texts("dashboard");
 const shared = await texts("shared");
 const PAGE_ROWS = 12;
-const MAX_ROWS = 1000;
 // The types that are shown by default: no measurements and assignments.
 const TRAFFIC = ["pageview", "screen_view", "event", "app_event"];
+
+/**
+ * Returns whether a filter says which types are shown.
+ *
+ * @param {Board} board
+ */
+function isByType(board) {
+  return board.view().filters.some(([field]) => field === "type");
+}
+
+/**
+ * Returns the path of the report.
+ *
+ * @param {Board} board
+ * @param {Record<string, any>} params
+ */
+export function eventsPath(board, params) {
+  const types = board.view().recent || isByType(board) ? [] : TRAFFIC;
+  const { goal, filters } = board.view();
+  // Of a chosen goal its conversions.
+  const conversions = goal && !filters.some(([field]) => field === "goal") ? { filter_goal: goal } : {};
+  const query = reportQuery(board.view(), board.span(), { ...params, ...conversions });
+  return `${board.base}/events?${query}${types.map((type) => `&filter_type=${type}`).join("")}`;
+}
 
 /**
  * Returns the card: { element, load(options) }.
@@ -34,19 +58,14 @@ export function recentEvents(board) {
     body,
     foot,
   );
-  const isByType = () => board.view().filters.some(([field]) => field === "type");
-  const path = (/** @type {Record<string, any>} */ params) => {
-    const types = board.view().recent || isByType() ? [] : TRAFFIC;
-    const query = reportQuery(board.view(), board.span(), params);
-    return `${board.base}/events?${query}${types.map((type) => `&filter_type=${type}`).join("")}`;
-  };
+  const path = (/** @type {Record<string, any>} */ params) => eventsPath(board, params);
 
   const load = createPanel(body, {
     what: () => t("recent_events_failed"),
     request: (signal) => get(path({ limit: PAGE_ROWS }), { signal }),
     draw: (answer) => {
       fill(tbody);
-      fill(body, answer.data.length ? table(tbody) : h("p", { class: "nothing soft" }, shared("no_events_in_range")));
+      fill(body, answer.data.length ? table(tbody) : emptyList(shared("no_events_in_range"), board));
       more(answer);
     },
   });
@@ -71,18 +90,7 @@ export function recentEvents(board) {
         );
       }
     });
-    const csv = h(
-      "a",
-      {
-        class: "csv",
-        href: path({ limit: MAX_ROWS, format: "csv" }),
-        download: "events.csv",
-        title: t("newest_rows", { count: MAX_ROWS }),
-        "aria-label": shared("csv_of_events"),
-      },
-      "CSV",
-    );
-    refill(foot, older || h("span"), csv);
+    refill(foot, older);
   }
   // A reload would remove the older events that were opened.
   const isAtStart = () => tbody.children.length <= PAGE_ROWS;
@@ -91,7 +99,7 @@ export function recentEvents(board) {
     load(/** @type {LoadOptions} */ options = {}) {
       if (options.quietly && !isAtStart()) return null;
       // Share links have traffic alone.
-      refill(choice, isByType() || !board.website ? null : typeChoice(board));
+      refill(choice, isByType(board) || !board.website ? null : typeChoice(board));
       return load(options);
     },
   };

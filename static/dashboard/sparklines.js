@@ -1,8 +1,9 @@
 // Sparklines beside the pages of a list: pageviews (or conversions) by day, or by hour on short ranges. Pages are
 // requested one after the other, only for ranges of up to a month and on screens that are wide enough. And those of the
-// key figures, from the series of the chart.
+// key figures, from the series of the chart. A bucket that is not over is not drawn, unless it is the only one.
 
-import { AUTOMATIC_MAX_DAYS, reportQuery } from "../shared/view_state.js";
+import { closedBuckets } from "../shared/buckets.js";
+import { AUTOMATIC_MAX_DAYS, goalOf, reportQuery } from "../shared/view_state.js";
 import { h, svg } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { texts } from "../shared/messages.js";
@@ -53,26 +54,28 @@ async function drawAll(list, rows, field, board, span, signal) {
     // Replaces other filters by the same field.
     /** @type {View} */
     const alone = { ...view, filters: [...view.filters.filter(([name]) => name !== field), [field, row.value]] };
-    const query = reportQuery(alone, span, { interval: span.days > 2 ? "day" : "hour" });
+    const query = reportQuery(alone, span, { interval: span.days > 2 ? "day" : "hour", ...goalOf(view) });
     const answer = await get(`${board.base}/timeseries?${query}`, { signal });
     if (!answer.ok || !places[i]?.isConnected) return;
-    places[i].replaceChildren(line(answer.data, conversionCount(view, board.saved().segments, answer.data)));
+    const count = conversionCount(view, board.saved().segments, answer.data);
+    places[i].replaceChildren(line(answer.data, count, span.isOpen));
   }
 }
 
 /**
  * @param {Bucket[]} rows
  * @param {string | null} count  that holds conversions
+ * @param {boolean} isOpen
  */
-function line(rows, count) {
-  const { points, most } = pointsOf(rows, count || "pageviews");
+function line(rows, count, isOpen) {
+  const { points, most } = pointsOf(rows, count || "pageviews", isOpen);
   const words = svg("title", null, count ? t("max_conversions", { count: most }) : t("max_pageviews", { count: most }));
   const size = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT };
   return svg("svg", size, words, svg("polyline", { points: points.join(" ") }));
 }
 
 /**
- * Draws the series into the key figures that it has. `isOpen`: its last bucket is not over; the line to it is dashed.
+ * Draws the series into the key figures that it has. `isOpen`: its last bucket is not over.
  *
  * @param {HTMLElement} root
  * @param {Bucket[]} rows
@@ -80,29 +83,28 @@ function line(rows, count) {
  */
 export function drawFigureSparks(root, rows, isOpen) {
   for (const figure of /** @type {NodeListOf<HTMLElement>} */ (root.querySelectorAll("button.figure"))) {
-    const { points } = pointsOf(rows, figure.dataset.figure || "");
-    const done = isOpen ? points.slice(0, -1) : points;
+    const { points } = pointsOf(rows, figure.dataset.figure || "", isOpen);
     figure
       .querySelector(".figure-spark")
       ?.replaceChildren(
         svg(
           "svg",
           { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none" },
-          svg("polyline", { points: done.join(" ") }),
-          isOpen ? svg("polyline", { class: "unfinished", points: points.slice(-2).join(" ") }) : null,
+          svg("polyline", { points: points.join(" ") }),
         ),
       );
   }
 }
 
 /**
- * Returns the points of a line over the buckets that have begun, and the highest value.
+ * Returns the points of a line over the buckets that are over, and the highest value.
  *
  * @param {Bucket[]} rows
  * @param {string} name
+ * @param {boolean} isOpen
  */
-function pointsOf(rows, name) {
-  const past = rows.filter((row) => Date.parse(row.time) <= Date.now());
+function pointsOf(rows, name, isOpen) {
+  const past = closedBuckets(rows, isOpen);
   const most = Math.max(1, ...past.map((row) => row[name]));
   const step = WIDTH / Math.max(1, past.length - 1);
   const height = (/** @type {number} */ value) => HEIGHT - 1 - (value / most) * (HEIGHT - 2);

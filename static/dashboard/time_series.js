@@ -45,9 +45,10 @@ const LABEL_PX = 76;
  */
 
 /**
- * Draws into `root`; returns { tools, draw(view, span, rows, before, annotations, count, imported), redraw(view), end() }. `counts`: the figures of a
- * bucket, by default those of the dashboard; `count`: which of them holds conversions, or null; `imported`: what the
- * answer contains about imported sums.
+ * Draws into `root`; returns { tools, draw(view, span, rows, before, annotations, count, imported, project), redraw(view),
+ * end() }. `counts`: the figures of a bucket, by default those of the dashboard; `count`: which of them holds conversions,
+ * or null; `imported`: what the answer contains about imported sums; `project(row, figure)`: what the bucket that is not
+ * over is likely to have at its end, or null.
  *
  * @param {HTMLElement} root
  * @param {{ pick: Pick, openMark?: (mark: ChartMark) => void, counts?: Figure[] }} options
@@ -65,13 +66,22 @@ export function timeSeriesChart(root, { pick, openMark, counts }) {
    */
   async function redraw(view) {
     if (!last) return;
-    const { span, rows, before, annotations, count, imported } = last;
+    const { span, rows, before, annotations, count, imported, project } = last;
     const own = counts || figuresOf(count).filter(({ inSeries }) => inSeries);
     const shown = { ...view, figure: shownFigure(view.figure, count) };
-    fill(legend, legendOf(titleOf(shown.figure, own), span, before), importedLegend(imported));
+    const { open, likely } = openBucket(rows, span, (row) => project(row, shown.figure));
+    fill(
+      legend,
+      legendOf(titleOf(shown.figure, own), span, before),
+      likely === null
+        ? null
+        : h("span", { class: "legend-item soft" }, h("span", { class: "legend-likely" }), t("projected")),
+      importedLegend(imported),
+    );
+    const hatched = importedBuckets(rows, span, imported);
     await plot.draw(
       () => ({
-        ...chartData(shown, span, rows, before, { pick, counts: own, hatched: importedBuckets(rows, span, imported) }),
+        ...chartData(shown, span, rows, before, { pick, counts: own, hatched, open, likely }),
         marks: marksOf(
           annotations,
           rows.map((/** @type {Bucket} */ { time }) => time),
@@ -92,8 +102,9 @@ export function timeSeriesChart(root, { pick, openMark, counts }) {
       /** @type {Annotation[]} */ annotations = [],
       /** @type {string | null} */ count = null,
       /** @type {ImportedDays | null} */ imported = null,
+      /** @type {(row: Bucket, figure: string) => number | null} */ project = () => null,
     ) {
-      last = { view, span, rows, before, annotations, count, imported };
+      last = { view, span, rows, before, annotations, count, imported, project };
       return redraw(view);
     },
     redraw(/** @type {View} */ view) {
@@ -134,6 +145,20 @@ function legendOf(title, span, before) {
         )
       : null,
   ];
+}
+
+/**
+ * Returns the index of the bucket that is not over, or -1, and what it is likely to have at its end, or null.
+ *
+ * @param {Bucket[]} rows
+ * @param {Span} span
+ * @param {(row: Bucket) => number | null} project
+ */
+function openBucket(rows, span, project) {
+  const now = Date.now();
+  const open = span.isOpen ? rows.findLastIndex(({ time }) => Date.parse(time) <= now) : -1;
+  // A single bucket is a bar.
+  return { open, likely: open >= 0 && rows.length > 1 ? project(rows[open]) : null };
 }
 
 /**
@@ -193,13 +218,12 @@ function labelsOf({ zone }, span, rows, before) {
  * @param {Span} span
  * @param {Bucket[]} rows
  * @param {Bucket[] | null} before
- * @param {{ pick: Pick, counts: Figure[], hatched: number[] }} options
+ * @param {{ pick: Pick, counts: Figure[], hatched: number[], open: number, likely: number | null }} options
  */
-function chartData(view, span, rows, before, { pick, counts, hatched }) {
+function chartData(view, span, rows, before, { pick, counts, hatched, open, likely }) {
   const times = rows.map((row) => row.time);
   const starts = times.map((time) => Date.parse(time));
   const now = Date.now();
-  const open = span.isOpen ? starts.findLastIndex((start) => start <= now) : -1;
   const ahead = (/** @type {number} */ i) => starts[i] > now;
   const labels = labelsOf(view, span, rows, before);
   const isWide = span.interval === "week" || span.interval === "month";
@@ -211,8 +235,7 @@ function chartData(view, span, rows, before, { pick, counts, hatched }) {
     }),
     now: rows.map((row, i) => (ahead(i) ? null : row[view.figure])),
     before: before && rows.map((_, i) => before[i]?.[view.figure] ?? null),
-    open,
-    partial,
+    ...{ open, likely, partial },
     hatched,
     // A line of one day's hours, or of one bucket, shows little.
     bars: rows.length === 1 || (span.days === 1 && span.interval === "hour"),
@@ -220,14 +243,14 @@ function chartData(view, span, rows, before, { pick, counts, hatched }) {
     when: labels.now,
     text(/** @type {number} */ i) {
       const words = ahead(i) ? [t("not_yet")] : counts.map(({ name, described }) => described(rows[i][name]));
-      if (i === open) words.push(t("so_far"));
+      if (i === open) words.push(t("so_far"), ...(likely === null ? [] : [likelyWords(likely)]));
       if (hatched.includes(i)) words.push(t("imported_sums"));
       return shared("label_value", { label: labels.now(i), value: words.join(", ") });
     },
     tip: (/** @type {number} */ i) =>
       tipOf(view, rows[i], before?.[i], {
         ...{ counts, labels, i },
-        ...{ isOpen: i === open, isAhead: ahead(i), isImported: hatched.includes(i) },
+        ...{ isOpen: i === open, likely, isAhead: ahead(i), isImported: hatched.includes(i) },
       }),
     ticks: (/** @type {number} */ width) =>
       axisTicks(starts, view.zone, span.interval, Math.max(2, Math.floor(width / LABEL_PX))),
@@ -239,12 +262,21 @@ function chartData(view, span, rows, before, { pick, counts, hatched }) {
 }
 
 /**
+ * Returns what a bucket is likely to have at its end, in two digits: it is an estimate.
+ *
+ * @param {number} likely
+ */
+function likelyWords(likely) {
+  return t("likely", { value: number(Number(likely.toPrecision(2))) });
+}
+
+/**
  * @param {View} view
  * @param {Bucket} row
  * @param {Bucket | null | undefined} before
- * @param {{ counts: Figure[], labels: ReturnType<typeof labelsOf>, i: number, isOpen: boolean, isAhead: boolean, isImported: boolean }} options
+ * @param {{ counts: Figure[], labels: ReturnType<typeof labelsOf>, i: number, isOpen: boolean, likely: number | null, isAhead: boolean, isImported: boolean }} options
  */
-function tipOf(view, row, before, { counts, labels, i, isOpen, isAhead, isImported }) {
+function tipOf(view, row, before, { counts, labels, i, isOpen, likely, isAhead, isImported }) {
   const { described } = counts.find(({ name }) => name === view.figure) || counts[0];
   const others = counts.filter(({ name }) => name !== view.figure);
   return [
@@ -257,6 +289,9 @@ function tipOf(view, row, before, { counts, labels, i, isOpen, isAhead, isImport
           h("span", { class: "legend-line now" }),
           h("strong", null, described(row[view.figure])),
         ),
+    isOpen && likely !== null
+      ? h("p", { class: "soft" }, h("span", { class: "legend-likely" }), likelyWords(likely))
+      : null,
     before
       ? h(
           "p",
@@ -279,6 +314,7 @@ function tableOf({ rows, before, span, imported }, view, counts) {
   const now = Date.now();
   const hatched = importedBuckets(rows, span, imported);
   const labels = labelsOf(view, span, rows, before);
+  const { open } = openBucket(rows, span, () => null);
   const body = rows.map((row, i) => {
     if (Date.parse(row.time) > now) return null;
     return h(
@@ -288,6 +324,7 @@ function tableOf({ rows, before, span, imported }, view, counts) {
         "th",
         { scope: "row" },
         labels.now(i),
+        i === open ? h("span", { class: "soft" }, " · ", t("so_far")) : null,
         hatched.includes(i) ? h("span", { class: "soft" }, " · ", t("imported_sums")) : null,
       ),
       counts.map(({ name }) => h("td", { class: "num" }, number(row[name]))),

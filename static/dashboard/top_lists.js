@@ -1,12 +1,13 @@
 // The cards with top lists: tabs for the lists of a card, ten rows that filter, and a button that opens all rows in a dialog
 // (all_values.js).
 
-import { comparisonOf, hasFilter, isFiltered, reportQuery, withoutFilters } from "../shared/view_state.js";
+import { goalOf, hasFilter, isFiltered, reportQuery, withoutFilters } from "../shared/view_state.js";
 import { h, refill, visuallyHidden } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { fieldName, valueNode, valueText } from "../shared/fields.js";
 import { decimal, duration, number, percent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
+import { emptyList } from "../shared/website_page.js";
 import { pageLink } from "../shared/page_link.js";
 import { loadRegions } from "../shared/regions.js";
 import { addTooltip } from "../shared/tooltip.js";
@@ -31,56 +32,58 @@ const SHOWN = 10;
 // The read API's maximum of `limit`.
 export const MAX_ROWS = 1000;
 const valueOrNone = (/** @type {string | null} */ sum) => sum ?? "–";
-// The figures of a value in a list of a field: [name, text in a row's tooltip, table column, format in the table].
-/** @type {Record<string, (field: string) => [string, ((value: any) => string) | null, string, (value: any) => string][]>} */
-export const COLUMNS = {
-  visitors: (field) => [
-    [
-      "visitors",
-      (/** @type {number} */ count) => shared("count_visitors", { count }),
-      shared("figure_visitors"),
-      number,
-    ],
-    [
-      "pageviews",
-      (/** @type {number} */ count) => shared("count_pageviews", { count }),
-      shared("figure_pageviews"),
-      number,
-    ],
-    ["events", (/** @type {number} */ count) => shared("count_events", { count }), shared("figure_events"), number],
-    ["visits", (/** @type {number} */ count) => shared("count_visits", { count }), shared("figure_visits"), number],
-    [
-      "bounce_rate",
-      (/** @type {number} */ share) => t("bounce_rate_of", { rate: percent(share) }),
-      t("bounce_rate"),
-      percent,
-    ],
-    [
-      "visit_duration",
-      (/** @type {number | null} */ seconds) => t("visit_duration_of", { duration: duration(seconds) }),
-      t("visit_duration"),
-      duration,
-    ],
-    // With a goal.
-    [
-      "conversions",
-      (/** @type {number} */ count) => shared("count_conversions", { count }),
-      shared("figure_conversions"),
-      number,
-    ],
-    [
-      "conversion_rate",
-      (/** @type {number | null} */ share) => rateTexts(field).hint(percent(share)),
-      rateTexts(field).title,
-      percent,
-    ],
-    [
-      "conversion_value",
-      (/** @type {string | null} */ sum) => (sum === null ? "" : t("value_of", { sum })),
-      shared("value"),
-      valueOrNone,
-    ],
+/** @typedef {[string, ((value: any) => string) | null, string, (value: any) => string]} Column */
+/** @type {Column[]} */
+const OF_TRAFFIC = [
+  ["visitors", (/** @type {number} */ count) => shared("count_visitors", { count }), shared("figure_visitors"), number],
+  [
+    "pageviews",
+    (/** @type {number} */ count) => shared("count_pageviews", { count }),
+    shared("figure_pageviews"),
+    number,
   ],
+  ["events", (/** @type {number} */ count) => shared("count_events", { count }), shared("figure_events"), number],
+  ["visits", (/** @type {number} */ count) => shared("count_visits", { count }), shared("figure_visits"), number],
+  [
+    "bounce_rate",
+    (/** @type {number} */ share) => t("bounce_rate_of", { rate: percent(share) }),
+    t("bounce_rate"),
+    percent,
+  ],
+  [
+    "visit_duration",
+    (/** @type {number | null} */ seconds) => t("visit_duration_of", { duration: duration(seconds) }),
+    t("visit_duration"),
+    duration,
+  ],
+];
+/** @type {(field: string) => Column[]} */
+const ofConversions = (field) => [
+  [
+    "conversions",
+    (/** @type {number} */ count) => shared("count_conversions", { count }),
+    shared("figure_conversions"),
+    number,
+  ],
+  [
+    "conversion_rate",
+    (/** @type {number | null} */ share) => rateTexts(field).hint(percent(share)),
+    rateTexts(field).title,
+    percent,
+  ],
+  [
+    "conversion_value",
+    (/** @type {string | null} */ sum) => (sum === null ? "" : t("value_of", { sum })),
+    shared("value"),
+    valueOrNone,
+  ],
+];
+// The figures of a value in a list of a field: [name, text in a row's tooltip, table column, format in the table].
+/** @type {Record<string, (field: string) => Column[]>} */
+export const COLUMNS = {
+  visitors: (field) => [...OF_TRAFFIC, ...ofConversions(field)],
+  // With a goal.
+  conversions: (field) => [...ofConversions(field), ...OF_TRAFFIC],
   visits: () => [
     ["visits", null, shared("figure_visits"), number],
     [
@@ -106,7 +109,7 @@ export const COLUMNS = {
 // What a row shows beside its figures.
 /** @type {Record<string, (row: BarRow) => Partial<BarRow>>} */
 const ASIDE = {
-  pathname: () => ({ more: sparkPlace() }),
+  pathname: ({ more }) => ({ more: [sparkPlace(), more] }),
   event_name: (/** @type {BarRow} */ row) => ({
     more: asideFigure(row.events, UNITS.events),
     share: null,
@@ -143,7 +146,9 @@ export function listCard(card, board, beside = null) {
     foot,
   );
   let endSparks = () => {};
-  const open = () => board.view().tabs[card.name] || card.fields[0];
+  // Where the view names no list: the first one with values.
+  let usual = card.fields[0];
+  const open = () => board.view().tabs[card.name] || usual;
   const shown = () => listOf(open(), board);
   const all = () => void board.go({ ...board.view(), all: shown().name, sort: "" });
   const optional = optionalLists(card, board);
@@ -156,44 +161,61 @@ export function listCard(card, board, beside = null) {
       card.fields.length > 1
         ? tabs(card, open(), card.fields.filter(isShown), board)
         : h("h2", { class: "card-title" }, card.title),
-      columns(shown(), Boolean(board.view().goal)),
+      columns(shown()),
     );
     if (card.fields.length > 1) body.setAttribute("aria-label", shown().title);
+  }
+
+  async function fetchShown(/** @type {AbortSignal} */ signal) {
+    const list = shown();
+    const limit = beside && list.name === card.fields[0] ? MAX_ROWS : SHOWN + 1;
+    const answer = await requestCompared(board, (compared) => {
+      const query = listQuery(board, list, { limit, compared });
+      return list.path === `top/${list.field}`
+        ? board.top(list.field, query, signal)
+        : get(`${board.base}/${list.path}?${query}`, { signal });
+    });
+    if (list.field === "region") await loadRegions();
+    // Shares are relative to the visitors or visits of the key figures.
+    await board.figuresLoaded();
+    return { ...answer, list };
   }
 
   const load = createPanel(body, {
     what: () => t("list_failed", { list: shown().title }),
     request: async (signal) => {
-      const list = shown();
-      const limit = beside && list.name === card.fields[0] ? MAX_ROWS : SHOWN + 1;
-      const answer = await requestCompared(board, (compared) => {
-        const query = listQuery(board, list, { limit, compared });
-        return list.path === `top/${list.field}`
-          ? board.top(list.field, query, signal)
-          : get(`${board.base}/${list.path}?${query}`, { signal });
-      });
-      if (list.field === "region") await loadRegions();
-      // Shares are relative to the visitors or visits of the key figures.
-      await board.figuresLoaded();
-      return { ...answer, list };
+      const drawn = usual;
+      [usual] = card.fields;
+      let answer = await fetchShown(signal);
+      if (answer.ok && !answer.data.length && !board.view().tabs[card.name]) {
+        usual = await firstWithValues(card, board, signal);
+        if (usual !== card.fields[0]) answer = await fetchShown(signal);
+      }
+      if (usual !== drawn) drawHead();
+      return answer;
     },
     draw: ({ data, meta, list }) => {
       const rows = rowsOf(list, data, meta, board);
-      const most = rows.slice(0, SHOWN).map((row) => ({ ...row, ...(row.more ? null : ASIDE[list.name]?.(row)) }));
+      const most = rows.slice(0, SHOWN).map((row) => ({ ...row, ...ASIDE[list.name]?.(row) }));
       const bars = most.length
         ? barList(most, { choose: (row) => board.choose(list.field, row.value), unit: UNITS[list.counts] })
-        : h("p", { class: "nothing soft" }, list.none);
+        : emptyList(list.none, board);
       const aside = beside?.(list.name, data);
-      const note = withoutPageview(list, meta.unset) || aboutRates(list, Boolean(board.view().goal));
+      const note = withoutPageview(list, meta.unset) || aboutRates(list);
       refill(body, aside ? [aside, bars] : [bars, note]);
       body.classList.toggle("beside", Boolean(aside));
       endSparks();
       endSparks = () => {};
-      if (list.name === "pathname" && !board.view().goal) endSparks = drawSparks(body, most, list.field, board);
+      if (list.name === "pathname") endSparks = drawSparks(body, most, list.field, board);
       for (const [i, button] of [...body.querySelectorAll(".bar")].entries()) {
         addTooltip(button, () => rowHint(rows[i], list, comparedUntil(board.span(), meta.previous_to)));
       }
-      refill(foot, footOf(list, data.length > 0, Boolean(meta.compare), all, board));
+      refill(
+        foot,
+        data.length > 0
+          ? h("button", { class: "button small", type: "button", onclick: all, dataset: { key: "all" } }, list.all)
+          : null,
+      );
       hasEnough = !card.mayHide || rows.length >= card.mayHide.least || isFiltered(board.view());
     },
   });
@@ -206,10 +228,26 @@ export function listCard(card, board, beside = null) {
     async load(/** @type {LoadOptions} */ options = {}) {
       drawHead();
       const [isLoaded] = await Promise.all([load(options), optional.load(drawHead)]);
-      element.hidden = isLoaded && !hasEnough && !card.optional?.some(isShown) && open() === card.fields[0];
+      const isEmpty = isLoaded && !hasEnough && !card.optional?.some(isShown) && open() === card.fields[0];
+      // Names of events have no conversions; those of goals are above the lists.
+      element.hidden = isEmpty || Boolean(board.view().goal && !isTop(shown()));
       return isLoaded;
     },
   };
+}
+
+/**
+ * Returns the first list of dimensions of a card that has values; the first of the card where none has.
+ *
+ * @param {ListCard} card
+ * @param {import("./dashboard.js").DashboardBoard} board
+ * @param {AbortSignal} signal
+ */
+async function firstWithValues({ fields }, board, signal) {
+  const names = fields.filter((name) => isTop(listNamed(name)));
+  const query = reportQuery(board.view(), board.span(), { limit: 1, ...goalOf(board.view()) });
+  const answers = await Promise.all(names.map((name) => board.top(name, query, signal)));
+  return names.find((_name, i) => answers[i].ok && answers[i].data.length) || fields[0];
 }
 
 /**
@@ -237,7 +275,7 @@ function optionalLists({ optional = [] }, board) {
 }
 
 /**
- * Returns a list as the view shows it: with a goal, entry and exit pages with their conversions too.
+ * Returns a list as the view shows it: with a goal, of conversions.
  *
  * @param {string} name
  * @param {import("./dashboard.js").DashboardBoard} board
@@ -245,13 +283,13 @@ function optionalLists({ optional = [] }, board) {
  */
 export function listOf(name, board) {
   const list = listNamed(name);
-  return board.view().goal && list.counts === "visits"
-    ? { ...list, path: `top/${list.field}`, counts: "visitors" }
-    : list;
+  if (!board.view().goal || name === "event_name") return list;
+  return { ...list, path: `top/${list.field}`, counts: "conversions" };
 }
 
 /**
- * Returns the query of a list; of a top list with the goal that is chosen, and with the parameters of a comparison.
+ * Returns the query of a list; of a top list in the order of the conversions of a goal that is chosen, and with the
+ * parameters of a comparison.
  *
  * @param {import("./dashboard.js").DashboardBoard} board
  * @param {{ path: string }} list
@@ -259,22 +297,30 @@ export function listOf(name, board) {
  */
 export function listQuery(board, { path }, { compared = {}, ...more }) {
   const { goal } = board.view();
-  const ofTop = { ...compared, ...(goal ? { goal } : {}) };
-  return reportQuery(board.view(), board.span(), path.startsWith("top/") ? { ...more, ...ofTop } : more);
+  const ofTop = goal && isTop({ path }) ? { goal, sort: "conversions" } : {};
+  return reportQuery(board.view(), board.span(), { ...more, ...compared, ...ofTop });
+}
+
+/**
+ * Returns whether a list is a top list: its report takes a goal.
+ *
+ * @param {{ path: string }} list
+ */
+export function isTop({ path }) {
+  return path.startsWith("top/");
 }
 
 /**
  * @param {TopList} list
- * @param {boolean} hasGoal
  */
-function columns({ name, field, counts, path }, hasGoal) {
-  const count = h("span", null, counts === "visits" ? shared("figure_visits") : shared("figure_visitors"));
+function columns({ name, field, counts }) {
+  const [[, , words]] = COLUMNS[counts](field);
   return h(
     "span",
     { class: "soft small-text columns" },
     name === "event_name" ? h("span", null, shared("figure_events")) : null,
-    hasGoal && path.startsWith("top/") ? h("span", null, rateTexts(field).head) : null,
-    count,
+    counts === "conversions" ? h("span", null, rateTexts(field).head) : null,
+    h("span", null, words),
   );
 }
 
@@ -357,7 +403,7 @@ function tabMenu({ name }, { title, fields }, open, board) {
  * @param {import("./dashboard.js").DashboardBoard} board
  */
 export function rowsOf({ name, field, path, counts }, data, { unset, previous_to: until }, board) {
-  const count = path.startsWith("top/") ? conversionCount(board.view(), board.saved().segments, data) : null;
+  const count = isTop({ path }) ? conversionCount(board.view(), board.saved().segments, data) : null;
   const total = board.total(counts);
   const span = comparedUntil(board.span(), until);
   const most = Math.max(1, ...data.map((row) => row[counts]));
@@ -366,7 +412,9 @@ export function rowsOf({ name, field, path, counts }, data, { unset, previous_to
   return (hasUnset ? [...data, { value: "", ...unset }] : data).map((row) => ({
     ...withConversions(row, count),
     key: `${name}=${row.value}`,
-    label: valueNode(field, row.value),
+    label: row.title
+      ? [valueNode(field, row.value), h("bdi", { class: "bar-title" }, row.title)]
+      : valueNode(field, row.value),
     text: valueText(field, row.value),
     count: row[counts],
     share: total ? row[counts] / total : null,
@@ -422,10 +470,9 @@ function rateTexts(field) {
  * Returns what the conversion rates of pages count, where the list shows them.
  *
  * @param {TopList} list
- * @param {boolean} hasGoal
  */
-function aboutRates({ field }, hasGoal) {
-  if (!hasGoal || field !== "pathname") return null;
+function aboutRates({ field, counts }) {
+  if (counts !== "conversions" || field !== "pathname") return null;
   return h("p", { class: "soft small-text list-note" }, t("converted_here_means"));
 }
 
@@ -463,13 +510,15 @@ function rowHint(row, list, span) {
   const isOfVisits = list.counts === "visits";
   const first = isOfVisits
     ? VISIT_EDGES[list.name].visits(row.visits)
-    : shared("count_visitors", { count: row.visitors });
+    : COLUMNS[list.counts](list.field)[0][1]?.(row[list.counts]);
   const figures = others
     .filter((/** @type {any[]} */ [what]) => row[what] !== undefined)
-    .map((/** @type {any[]} */ [what, format]) => format(row[what]));
+    .map((/** @type {any[]} */ [what, format]) => format(row[what]))
+    .filter(Boolean);
   const share = percent(100 * (row.share || 0));
   return [
     h("strong", { class: "wrap" }, row.text),
+    row.title ? h("p", { class: "wrap" }, row.title) : null,
     h("p", null, [first, ...figures].join(" · ")),
     row.previous
       ? h(
@@ -492,27 +541,4 @@ function rowHint(row, list, span) {
 function pressWords(row, { name, field }) {
   if (row.pressed) return t("click_to_remove");
   return VISIT_EDGES[name]?.click ?? t("click_to_filter", { field: fieldName(field) });
-}
-
-/**
- * @param {TopList} list
- * @param {boolean} hasRows
- * @param {boolean} isCompared  whether the list is; the CSV is as the list
- * @param {any} all
- * @param {import("./dashboard.js").DashboardBoard} board
- */
-function footOf({ name, path, title, all: words }, hasRows, isCompared, all, board) {
-  const compared = isCompared ? comparisonOf(board.view(), board.span()) : {};
-  const more = { limit: MAX_ROWS, compared, format: "csv" };
-  const csv = `${board.base}/${path}?${listQuery(board, { path }, more)}`;
-  return [
-    hasRows
-      ? h("button", { class: "button small", type: "button", onclick: all, dataset: { key: "all" } }, words)
-      : h("span"),
-    h(
-      "a",
-      { class: "csv", href: csv, download: `${name}.csv`, "aria-label": shared("csv_of", { list: title }) },
-      "CSV",
-    ),
-  ];
 }

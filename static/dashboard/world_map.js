@@ -1,4 +1,4 @@
-// A world map beside the list of countries: the darker, the more visitors. Beside the list of regions, the outline of the
+// A world map beside the list of countries: the darker, the more visitors, or conversions with a goal. Beside the list of regions, the outline of the
 // country that is chosen. Outlines are loaded when the map comes near the visible area, or when the page is printed. Hidden
 // from screen readers: the lists have the same figures.
 
@@ -125,13 +125,15 @@ function outlinesAtOnce() {
  */
 function draw(place, world, rows, board) {
   const found = new Map(rows.map((row) => [row.value, row]));
-  const most = Math.max(1, ...rows.map((row) => row.visitors));
+  const { goal } = board.view();
+  const countOf = (/** @type {BarRow} */ row) => (goal ? row.conversions : row.visitors);
+  const most = Math.max(1, ...rows.map(countOf));
   const paths = Object.entries(world.countries).map(([code, d]) => {
     const row = found.get(code);
     if (!row) return svg("path", { d });
     const path = svg("path", {
       d,
-      class: `land-${step(row.visitors, most)}`,
+      class: countOf(row) ? `land-${step(countOf(row), most)}` : null,
       onclick: () => board.choose("country", code),
     });
     addTooltip(path, () => [
@@ -139,7 +141,10 @@ function draw(place, world, rows, board) {
       h(
         "p",
         null,
-        [t("count_visitors", { count: row.visitors }), t("count_pageviews", { count: row.pageviews })].join(" · "),
+        [
+          ...(goal ? [t("count_conversions", { count: row.conversions })] : []),
+          ...[t("count_visitors", { count: row.visitors }), t("count_pageviews", { count: row.pageviews })],
+        ].join(" · "),
       ),
     ]);
     return path;
@@ -188,9 +193,9 @@ export function viewBoxOf(outline) {
 /**
  * Returns the shade, 1 to STEPS; by the square root, since countries differ by powers of ten.
  *
- * @param {number} visitors
+ * @param {number} count
  * @param {number} most
  */
-function step(visitors, most) {
-  return 1 + Math.round((STEPS - 1) * Math.sqrt(visitors / most));
+function step(count, most) {
+  return 1 + Math.round((STEPS - 1) * Math.sqrt(count / most));
 }

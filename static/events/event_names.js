@@ -93,15 +93,11 @@ function rowHint(row) {
  * @param {() => void} all
  */
 export function namesFoot(board, rows, all) {
-  const csv = `${board.base}/event-names?${reportQuery(board.view(), board.span(), { limit: MAX_ROWS, format: "csv" })}`;
   const words =
     rows.length === MAX_ROWS ? t("first_events", { count: MAX_ROWS }) : t("all_events", { count: rows.length });
-  return [
-    rows.length > SHOWN
-      ? h("button", { class: "button small", type: "button", onclick: all, dataset: { key: "all-names" } }, words)
-      : h("span"),
-    h("a", { class: "csv", href: csv, download: "event-names.csv", "aria-label": t("csv_of_names") }, "CSV"),
-  ];
+  return rows.length > SHOWN
+    ? h("button", { class: "button small", type: "button", onclick: all, dataset: { key: "all-names" } }, words)
+    : null;
 }
 
 /**

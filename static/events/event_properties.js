@@ -147,7 +147,6 @@ function numbersSummary({ numbers: summary, events }) {
  */
 function foot(board, name, property, most) {
   const all = () => valuesDialog(board, name, property);
-  const csv = dataPath(board, name, { property: property.property, limit: MAX_ROWS, format: "csv" });
   const isMore = property.distinct > MAX_ROWS || !property.exact;
   const words = isMore ? t("first_values", { count: MAX_ROWS }) : t("all_values", { count: property.distinct });
   return h(
@@ -159,17 +158,7 @@ function foot(board, name, property, most) {
           { class: "button small", type: "button", onclick: all, dataset: { key: `all-${property.property}` } },
           words,
         )
-      : h("span"),
-    h(
-      "a",
-      {
-        class: "csv",
-        href: csv,
-        download: `${property.property}.csv`,
-        "aria-label": shared("csv_of", { list: property.property }),
-      },
-      "CSV",
-    ),
+      : null,
   );
 }
 

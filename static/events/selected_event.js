@@ -12,10 +12,8 @@ import { decimal, number, percent, shortNumber } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { drawInterval, showDays } from "../shared/range_picker.js";
-import { at } from "../shared/paths.js";
 
 const t = await texts("events");
-const shared = await texts("shared");
 const dashboard = await texts("dashboard");
 const COUNTS = ["events", "visitors", "visits"].map(figureNamed);
 
@@ -34,8 +32,7 @@ export function selectedEventCard(board, chosen) {
   const line = timeSeriesChart(places.chart, { pick: (_first, _last, days) => showDays(board, days), counts: COUNTS });
   const chartNodes = [...places.chart.childNodes];
   const interval = h("div");
-  const csv = h("a", { class: "csv", download: "series.csv", "aria-label": shared("csv_of_chart") }, "CSV");
-  line.tools.append(interval, csv);
+  line.tools.append(interval);
 
   const figures = board.panel(places.figures, {
     what: () => t("figures_failed", { event: chosen() }),
@@ -62,10 +59,8 @@ export function selectedEventCard(board, chosen) {
   });
 
   function frame() {
-    const [view, span] = [ofEvent(board, chosen()), board.span()];
-    refill(places.head, heading(board, chosen(), view));
+    refill(places.head, heading(board, chosen(), ofEvent(board, chosen())));
     drawInterval(interval, board);
-    csv.href = at(`${board.base}/timeseries?${reportQuery(view, span, { interval: span.interval, format: "csv" })}`);
   }
   return {
     element: h("section", { class: "card main-card", "aria-label": t("selected_event") }, Object.values(places)),

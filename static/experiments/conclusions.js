@@ -43,7 +43,8 @@ export function splitCheck({ variants, split }) {
 }
 
 /**
- * Returns the conclusions of a goal: for each variant but the baseline { variant, state, title, words }.
+ * Returns the conclusions of a goal: for each variant but the baseline { variant, state, title, words }, and of a difference
+ * the `leader`, the variant that converts more.
  *
  * @param {Experiment} experiment
  * @param {Goal} goal
@@ -59,6 +60,7 @@ export function conclusionsOf(experiment, goal, meta) {
  * @param {Variant} one
  * @param {Experiment} experiment
  * @param {ExperimentsMeta} meta
+ * @returns {{ state: string, title: string, words: string, leader?: string }}
  */
 function conclusionFor(base, one, experiment, meta) {
   const names = { variant: one.variant, baseline: base.variant };
@@ -76,13 +78,14 @@ function conclusionFor(base, one, experiment, meta) {
   const isSignificant = isSmall(one.p_value_any_time, meta);
   const isPlanned = isSmall(one.p_value, meta);
   const isMore = one.conversions / one.visitors > base.conversions / base.visitors;
+  const leader = isMore ? one.variant : base.variant;
   const rates = ratesText(base, one, isMore);
   const p = pValueText(one.p_value);
   const anyTime = pValueText(one.p_value_any_time);
   if (isSignificant && isPlanned) {
     const values = { rates, p: anyTime, ...clearInterval(base, one) };
     return {
-      state: "significant",
+      ...{ state: "significant", leader },
       title: isMore ? t("converts_more", names) : t("converts_less", names),
       words: isMore ? t("significant_more", values) : t("significant_less", values),
     };
@@ -90,7 +93,7 @@ function conclusionFor(base, one, experiment, meta) {
   if (isSignificant) return { state: "earlier", title: t("earlier", names), words: t("earlier_words", { rates, p }) };
   if (isPlanned) {
     return {
-      state: "planned",
+      ...{ state: "planned", leader },
       title: isMore ? t("planned_more", names) : t("planned_less", names),
       words: t("planned_words", { rates, p, p_any_time: anyTime }),
     };
@@ -98,6 +101,24 @@ function conclusionFor(base, one, experiment, meta) {
   const detectable = pointsNumber(detectableDifference(base, one));
   const words = t("open_words", { rates, p, detectable, ...unclearInterval(base, one) });
   return { state: "open", title: t("open", names), words };
+}
+
+/**
+ * Returns what to decide in a sentence. `state`: that of the experiment; `leaders`: the variants that convert more;
+ * among several goals one is likely to differ by chance.
+ *
+ * @param {string} state
+ * @param {string[]} leaders
+ * @param {number} goals
+ */
+export function decisionOf(state, leaders, goals) {
+  if (state === "off") return t("decide_not");
+  if (leaders.length > 1 || (leaders.length && goals > 1)) return t("decide_by_goal", { variants: joinWords(leaders) });
+  if (leaders.length) {
+    const names = { variant: leaders[0] };
+    return state === "significant" ? t("decide_for", names) : t("decide_if_planned", names);
+  }
+  return state === "earlier" ? t("decide_by_weeks") : t("decide_later");
 }
 
 /**

@@ -3,7 +3,7 @@
 import { h, icon, visuallyHidden } from "../shared/dom.js";
 import { number, percent, wholePercent } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
-import { conclusionsOf, isSmall, notesOf, pValueNumber, rate, splitCheck } from "./conclusions.js";
+import { conclusionsOf, decisionOf, isSmall, notesOf, pValueNumber, rate, splitCheck } from "./conclusions.js";
 
 const t = await texts("experiments");
 const shared = await texts("shared");
@@ -66,7 +66,8 @@ export function experimentCard(experiment, meta, place, isFiltered) {
       h("h2", { id: `experiment-${place}`, tabindex: "-1" }, h("bdi", null, experiment.experiment)),
       h("span", { class: "soft small-text" }, sizeText(visitors, variants.length)),
     ),
-    splitNode(split),
+    decision(experiment, meta),
+    split.state === "off" ? splitNode(split) : null,
     goals.length
       ? goals.map((goal) => goalPart(experiment, goal, meta))
       : h(
@@ -76,6 +77,7 @@ export function experimentCard(experiment, meta, place, isFiltered) {
             code: h("code", null, `tally.convert(${JSON.stringify(experiment.experiment)}, { goal: "order" })`),
           }),
         ),
+    split.state === "off" ? null : splitNode(split),
     notes.length
       ? h(
           "ul",
@@ -83,6 +85,25 @@ export function experimentCard(experiment, meta, place, isFiltered) {
           notes.map((words) => h("li", null, words)),
         )
       : null,
+  );
+}
+
+/**
+ * Returns the decision, with which the card begins, and the state that is its reason.
+ *
+ * @param {Experiment} experiment
+ * @param {ExperimentsMeta} meta
+ */
+function decision(experiment, meta) {
+  const { key, words, sign } = summaryOf(experiment, meta);
+  const own = experiment.goals.flatMap((goal) => conclusionsOf(experiment, goal, meta));
+  const leaders = own.flatMap(({ state, leader }) => (state === key && leader ? [leader] : []));
+  return h(
+    "p",
+    { class: "decision", dataset: { state: key } },
+    h("strong", null, decisionOf(key, [...new Set(leaders)], experiment.goals.length)),
+    " ",
+    h("span", { class: `overview-state ${key}` }, sign ? icon(sign) : null, words),
   );
 }
 

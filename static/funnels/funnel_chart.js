@@ -1,9 +1,11 @@
 // A funnel as a list of steps from top to bottom, each with its bar, its figures and its controls; and as a table.
 
 import { fill, h, icon, refill } from "../shared/dom.js";
-import { duration, number, percentOf } from "../shared/formats.js";
+import { duration, number, percent, percentOf } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { apart } from "../shared/readable.js";
+import { addTooltip } from "../shared/tooltip.js";
+import { beforeNode, beforeWords, rowChangeNode } from "../dashboard/key_figures.js";
 import { FUNNEL_KINDS, MIN_STEPS, MAX_STEPS, largestLoss, stepKeys } from "./steps.js";
 
 const t = await texts("funnels");
@@ -11,12 +13,12 @@ const shared = await texts("shared");
 
 /**
  * Draws the list. `steps` with their values as they are shown, in `text`. `rows`: the read API's, or null while there are none; then `isWaiting` reserves their space. `all`: the
- * visits of the range, or null. `act`: { change(i), move(i, to), remove(i), add() }.
+ * visits of the range, or null. `span`: with the range that is compared with. `act`: { change(i), move(i, to), remove(i), add() }.
  *
  * @param {HTMLElement} root
- * @param {{ steps: ShownStep[], rows: FunnelRow[] | null, all: number | null, act: FunnelActions, isWaiting: boolean }} options
+ * @param {{ steps: ShownStep[], rows: FunnelRow[] | null, all: number | null, act: FunnelActions, span: Span, isWaiting: boolean }} options
  */
-export function drawFunnel(root, { steps, rows, all, act, isWaiting }) {
+export function drawFunnel(root, { steps, rows, all, act, span, isWaiting }) {
   const keys = stepKeys(steps);
   const worst = rows ? largestLoss(rows) : -1;
   const items = steps.map((step, i) =>
@@ -30,7 +32,7 @@ export function drawFunnel(root, { steps, rows, all, act, isWaiting }) {
         h("span", { class: "step-number", "aria-hidden": "true" }, String(i + 1)),
         nameButton(step, keys[i], i, steps.length, act),
         tools(step, keys[i], i, steps.length, act),
-        rows ? [bar(rows, i), figures(rows, i, all)] : isWaiting ? [waitingBar(), waitingFigures()] : null,
+        rows ? [bar(rows, i), figures(rows, i, all, span)] : isWaiting ? [waitingBar(), waitingFigures()] : null,
       ),
     ),
   );
@@ -128,16 +130,41 @@ function bar(rows, i) {
  * @param {FunnelRow[]} rows
  * @param {number} i
  * @param {number | null} all
+ * @param {Span} span
  */
-function figures(rows, i, all) {
+function figures(rows, i, all, span) {
   const row = rows[i];
   const first = all ? t("share_of_all", { share: percentOf(row.visits, all), count: all }) : "";
-  return h(
+  const before = row.previous;
+  const words = (/** @type {FunnelRow} */ of, /** @type {FunnelRow} */ start) =>
+    [shared("count_visits", { count: of.visits }), ...(i ? [partOfFirst(of, start)] : [])].join(" · ");
+  const element = h(
     "p",
-    { class: "step-figures" },
+    { class: "step-figures", ...(before ? { tabindex: "0", role: "note" } : null) },
     h("strong", null, shared("count_visits", { count: row.visits })),
     h("span", { class: "soft" }, i ? partOfFirst(row, rows[0]) : first),
+    " ",
+    i ? partChange(rows, i, span) : rowChangeNode({ name: "visits", up: 1, inSeries: true }, row, before, span),
   );
+  const start = rows[0].previous;
+  if (before && start) {
+    addTooltip(element, () => [h("strong", null, words(row, rows[0])), beforeNode(words(before, start), span)], {
+      byTouch: true,
+    });
+  }
+  return element;
+}
+
+/**
+ * Returns the change of the part of the first step's visits that reached a step, in points; null without a comparison.
+ *
+ * @param {FunnelRow[]} rows
+ * @param {number} i
+ * @param {Span} span
+ */
+export function partChange(rows, i, span) {
+  const visits = /** @type {[number, number]} */ ([rows[0].visits, rows[0].previous?.visits || 0]);
+  return rowChangeNode({ name: "of_first", up: 1, format: percent }, rows[i], rows[i].previous, span, visits);
 }
 
 const waitingBar = () =>
@@ -228,10 +255,13 @@ export function summaryWords(rows, isFiltered = false) {
  * @param {HTMLElement} root
  * @param {ShownStep[]} steps
  * @param {FunnelRow[]} rows
+ * @param {Span} span
  */
-export function drawTable(root, steps, rows) {
+export function drawTable(root, steps, rows, span) {
+  const isCompared = rows.some(({ previous }) => previous);
   const head = [
     t("visits"),
+    ...(isCompared ? [t("visits_before", { days: beforeWords(span) })] : []),
     t("visitors"),
     t("of_first_step"),
     t("of_previous_step"),
@@ -278,6 +308,7 @@ export function drawTable(root, steps, rows) {
 function cells(rows, row, i) {
   return [
     number(row.visits),
+    ...(row.previous ? [number(row.previous.visits)] : []),
     number(row.visitors),
     percentOf(row.visits, rows[0].visits),
     i ? percentOf(row.visits, rows[i - 1].visits) : "",

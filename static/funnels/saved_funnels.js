@@ -11,7 +11,8 @@ const t = await texts("funnels");
 const shared = await texts("shared");
 
 /**
- * Returns { element, save, load() }: the list, and a button that saves the steps on the page.
+ * Returns { element, save, load(reopens) }: the list, and a button that saves the steps on the page. `load` returns the
+ * steps of the saved funnel that this browser has used last, if `reopens`; null without one.
  *
  * @param {Board} board
  */
@@ -21,28 +22,32 @@ export function savedFunnels(board) {
   element.hidden = true;
   const save = h(
     "button",
-    { class: "button", type: "button", onclick: () => saveDialog(board, path, load) },
+    { class: "button for-editors", type: "button", onclick: () => saveDialog(board, path, () => load()) },
     t("save_funnel"),
   );
 
-  async function load() {
+  async function load(reopens = false) {
     const answer = await get(path, { signal: board.signal });
     // The page works without them.
-    if (!answer.ok) return;
+    if (!answer.ok) return null;
     const own = /** @type {SavedFunnel[]} */ (answer.data);
     element.hidden = !own.length;
     fill(
       element,
       own.map((one) => chip(one)),
     );
+    const last = reopens && own.find(({ id }) => id === recall(board.website.id));
+    return last ? stepsOf(last, board.fields) : null;
   }
 
   /**
    * @param {SavedFunnel} one
    */
   function chip(one) {
-    const show = () =>
-      board.go({ ...board.view(), ...STEPS_STATE.read(new URLSearchParams(one.steps.map((step) => ["step", step]))) });
+    const show = () => {
+      remember(board.website.id, one.id);
+      board.go({ ...board.view(), steps: stepsOf(one, board.fields) });
+    };
     const remove = async () => {
       const question = { title: t("delete_question"), words: one.name, action: t("delete_funnel"), danger: true };
       if (!(await confirmDialog(question))) return;
@@ -57,7 +62,7 @@ export function savedFunnels(board) {
       h(
         "button",
         {
-          class: "chip-remove",
+          class: "chip-remove for-editors",
           type: "button",
           "aria-label": shared("delete_named", { name: one.name }),
           onclick: remove,
@@ -70,9 +75,34 @@ export function savedFunnels(board) {
 }
 
 /**
+ * Returns the steps of a saved funnel.
+ *
+ * @param {SavedFunnel} funnel
+ * @param {string[]} fields
+ */
+function stepsOf({ steps }, fields) {
+  return STEPS_STATE.read(new URLSearchParams(steps.map((step) => ["step", step])), fields).steps;
+}
+
+// Where the browser keeps nothing, no funnel is opened.
+function remember(/** @type {string} */ website, /** @type {string} */ id) {
+  try {
+    localStorage.setItem(`funnel ${website}`, id);
+  } catch {}
+}
+
+function recall(/** @type {string} */ website) {
+  try {
+    return localStorage.getItem(`funnel ${website}`);
+  } catch {
+    return null;
+  }
+}
+
+/**
  * @param {Board} board
  * @param {string} path
- * @param {() => Promise<void>} saved
+ * @param {() => Promise<any>} saved
  */
 function saveDialog(board, path, saved) {
   const steps = board.view().steps.map(stepText);
@@ -83,6 +113,7 @@ function saveDialog(board, path, saved) {
     submit: async ({ name }) => {
       const answer = await send("POST", path, { name: name.trim(), steps });
       if (!answer.ok) return answer;
+      remember(board.website.id, answer.data.id);
       dialog.close();
       notify(t("saved"));
       await saved();

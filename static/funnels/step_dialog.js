@@ -9,6 +9,7 @@ import { get } from "../shared/api.js";
 import { UNITS, barList } from "../shared/bar_list.js";
 import { texts } from "../shared/messages.js";
 import { valueNode, valueText } from "../shared/fields.js";
+import { matching } from "../shared/suggestions.js";
 import { KINDS, shownValue, typedStep } from "./steps.js";
 
 const t = await texts("funnels");
@@ -87,7 +88,7 @@ export function stepDialog(board, { kinds = KINDS, step, title, action, take }) 
     const typed = text.value.trim().toLowerCase();
     // The current value does not filter the suggestions.
     const isOwn = step && step.field === field && text.value === own;
-    const hits = values.filter((row) => !typed || isOwn || row.text.toLowerCase().includes(typed));
+    const hits = isOwn ? values : matching(values, typed);
     const bars = hits.slice(0, SUGGESTED);
     fill(
       found,

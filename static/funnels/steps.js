@@ -16,7 +16,10 @@ export const KINDS = { pathname: t("page"), event_name: t("event") };
 /** @type {Record<string, string>} */
 export const FUNNEL_KINDS = { ...KINDS, goal: shared("goal") };
 
-/** The page's part of the address; invalid steps and steps beyond the maximum are ignored. */
+/** The fields of which two values are shown side by side. */
+export const SIDE_FIELDS = ["device", "channel", "country"];
+
+/** The page's part of the address: steps, and what is side by side (`side`, and two values of a field); invalid steps and steps beyond the maximum are ignored. */
 /** @type {ViewState} */
 export const STEPS_STATE = {
   read: (/** @type {URLSearchParams} */ query) => ({
@@ -25,8 +28,16 @@ export const STEPS_STATE = {
       .map((text) => readStep(text, FUNNEL_KINDS))
       .filter(Boolean)
       .slice(0, MAX_STEPS),
+    side: ["period", ...SIDE_FIELDS].find((one) => one === query.get("side")) || "",
+    sideA: query.get("side_a") || "",
+    sideB: query.get("side_b") || "",
   }),
-  write: ({ steps }) => steps.map((/** @type {FunnelStep} */ step) => ["step", stepText(step)]),
+  write: ({ steps, side, sideA, sideB }) => [
+    ...steps.map((/** @type {FunnelStep} */ step) => ["step", stepText(step)]),
+    ...(side ? [["side", side]] : []),
+    ...(side && sideA ? [["side_a", sideA]] : []),
+    ...(side && sideB ? [["side_b", sideB]] : []),
+  ],
 };
 
 /**

@@ -1,9 +1,7 @@
-// How the form of a goal shows its conditions: the event's name or the page's path, and further filters as text. Pure.
+// How the form of a goal shows its conditions: the event's name or the page's path, and further filters. Pure.
 
 import { valueText } from "../shared/fields.js";
-import { OPERATORS as ALL, readFilter, splitKey } from "../shared/filter_words.js";
-
-const PAGES = ["pathname", "entry_page", "exit_page"];
+import { OPERATORS as ALL, filterText, readFilter, valuesByKey } from "../shared/filter_words.js";
 
 /** What the first condition compares, with the words of the form. */
 export const OPERATORS = ALL.filter(([sign]) => sign !== "!").map(([sign, words]) => [`${sign}=`, words]);
@@ -12,30 +10,28 @@ export const OPERATORS = ALL.filter(([sign]) => sign !== "!").map(([sign, words]
 export const fieldOf = (type) => (type === "page" ? "pathname" : "event_name");
 
 /**
- * Returns the filters of a goal: the condition on its name or path, and further ones, one per line.
+ * Returns the filters of a goal: the condition on its name or path, and further ones.
  *
- * @param {{ type: "event" | "page", operator: string, text: string, more: string }} values
+ * @param {{ type: "event" | "page", operator: string, text: string, more: string[] }} values
  * @returns {string[]}
  */
 export function matchOf({ type, operator, text, more }) {
-  const own = text.trim() ? [`filter_${fieldOf(type)}${operator}${text.trim()}`] : [];
-  const others = more.split("\n").map((line) => line.trim());
-  return [...own, ...others.filter(Boolean)];
+  return [...(text.trim() ? [`filter_${fieldOf(type)}${operator}${text.trim()}`] : []), ...more];
 }
 
 /**
- * Returns a condition for reading: "pathname^=/docs"
+ * Returns conditions for reading: "Page begins with /docs, Country is Germany"
  *
- * @param {string} written
+ * @param {string[]} match
  */
-export function conditionText(written) {
-  const [key, value] = readFilter(written);
-  const isPage = PAGES.includes(splitKey(key).field);
-  return `${key}=${isPage ? valueText("pathname", value) : value}`;
+export function conditionsText(match) {
+  return valuesByKey(match.map(readFilter))
+    .map(([key, values]) => filterText(key, values))
+    .join(", ");
 }
 
 /**
- * Returns what the form shows of a goal: its first filter on the name or path, and all others as lines.
+ * Returns what the form shows of a goal: its first filter on the name or path, and all others.
  *
  * @param {{ type: "event" | "page", match: string[] }} goal
  */
@@ -43,5 +39,5 @@ export function partsOf({ type, match }) {
   const pattern = new RegExp(`^filter_${fieldOf(type)}([\\^*$]?=)(.+)$`, "s");
   const at = match.findIndex((one) => pattern.test(one));
   const [, operator, text] = at < 0 ? [null, "=", ""] : /** @type {RegExpMatchArray} */ (match[at].match(pattern));
-  return { operator, text: text && valueText(fieldOf(type), text), more: match.filter((_, i) => i !== at).join("\n") };
+  return { operator, text: text && valueText(fieldOf(type), text), more: match.filter((_, i) => i !== at) };
 }

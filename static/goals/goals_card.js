@@ -4,9 +4,12 @@ import { sectionCard } from "../account/card.js";
 import { confirmDialog, failureNotice, notify, openDialog } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
+import { suggestions } from "../shared/filter_dialog.js";
+import { PROPERTY_FILTERS } from "../shared/filter_words.js";
+import { filtersField, recentBoard } from "../shared/filters_field.js";
 import { field, form } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
-import { OPERATORS, conditionText, matchOf, partsOf } from "./conditions.js";
+import { OPERATORS, conditionsText, fieldOf, matchOf, partsOf } from "./conditions.js";
 
 const t = await texts("goals");
 const shared = await texts("shared");
@@ -43,7 +46,7 @@ export function goalsCard(website) {
       },
       t("edit"),
     );
-  const edit = (/** @type {SavedGoal | null} */ one) => goalDialog(path, one, website.currency, load);
+  const edit = (/** @type {SavedGoal | null} */ one) => goalDialog(website, path, one, load);
   load();
   return sectionCard(
     shared("goals"),
@@ -61,32 +64,40 @@ export function goalsCard(website) {
  * @param {SavedGoal} goal
  */
 function words({ name, type, match, value, currency }) {
-  const conditions = match.map(conditionText).join(", ");
   const sum = value === null ? [] : [currency ? t("value_in", { value, currency }) : t("value_of", { value })];
   const label = type === "page" ? t("page") : t("event");
   return h(
     "div",
     { class: "grow wrap" },
     h("strong", null, h("bdi", null, name)),
-    h("p", { class: "soft small-text" }, [shared("label_value", { label, value: conditions }), ...sum].join(", ")),
+    h(
+      "p",
+      { class: "soft small-text" },
+      [shared("label_value", { label, value: conditionsText(match) }), ...sum].join(", "),
+    ),
   );
 }
 
 /**
+ * @param {Website} website
  * @param {string} path
  * @param {SavedGoal | null} goal
- * @param {string | null} usual  the website's currency
  * @param {() => void} changed
  */
-function goalDialog(path, goal, usual, changed) {
-  const parts = goal ? partsOf(goal) : { operator: "=", text: "", more: "" };
-  const more = h("textarea", { rows: 2, spellcheck: "false", autocapitalize: "none", class: "mono" });
-  more.value = parts.more;
+function goalDialog(website, path, goal, changed) {
+  const parts = goal ? partsOf(goal) : { operator: "=", text: "", more: [] };
+  const names = h("datalist", { id: "goal-names" });
+  const properties = h("datalist", { id: "goal-properties" });
+  const kind = select(TYPES, goal?.type || "event");
+  const textField = field({
+    ...{ label: t("name_or_path"), name: "text", value: parts.text, hint: t("text_hint") },
+    ...{ list: names.id, autocomplete: "off" },
+  });
   const valueField = field({
     ...{ label: shared("value"), name: "value", soft: shared("optional"), value: goal?.value || "" },
-    hint: t("value_hint"),
+    ...{ hint: t("value_hint"), list: properties.id, autocomplete: "off" },
   });
-  const ownCurrency = (goal ? goal.currency : usual) || "";
+  const ownCurrency = (goal ? goal.currency : website.currency) || "";
   const fields = [
     field({
       label: shared("name"),
@@ -95,12 +106,12 @@ function goalDialog(path, goal, usual, changed) {
       missing: shared("enter_name"),
       maxlength: 100,
     }),
-    field({ label: t("counts"), name: "type", input: select(TYPES, goal?.type || "event") }),
+    field({ label: t("counts"), name: "type", input: kind }),
     field({ label: shared("operator"), name: "operator", input: select(OPERATORS, parts.operator) }),
-    field({ label: t("name_or_path"), name: "text", value: parts.text, hint: t("text_hint") }),
-    field({
-      ...{ label: t("more_filters"), name: "match", soft: shared("optional"), input: more },
-      hint: t("more_filters_hint"),
+    textField,
+    filtersField({
+      ...{ website, label: t("more_filters"), name: "match", soft: shared("optional") },
+      ...{ filters: parts.more, fields: PROPERTY_FILTERS },
     }),
     valueField,
     field({
@@ -129,7 +140,17 @@ function goalDialog(path, goal, usual, changed) {
       return null;
     },
   });
-  const dialog = openDialog({ title: goal ? t("edit_goal") : t("new_goal"), body: made.element });
+  const dialog = openDialog({ title: goal ? t("edit_goal") : t("new_goal"), body: [made.element, names, properties] });
+  // What has arrived in the last 30 days.
+  const suggestNames = () => suggestInto(names, fieldOf(kind.value), recentBoard(website));
+  const suggestProperties = () => {
+    if (kind.value !== "event") return void fill(properties);
+    const text = textField.value().trim();
+    return suggestInto(properties, "prop.", recentBoard(website, { filters: text ? [["event_name", text]] : [] }));
+  };
+  kind.addEventListener("change", suggestNames);
+  valueField.input.addEventListener("focus", suggestProperties);
+  void suggestNames();
   function finish(/** @type {string} */ message) {
     dialog.close();
     notify(message);
@@ -148,6 +169,23 @@ function goalDialog(path, goal, usual, changed) {
     else made.fail(answer.error);
   });
   made.focus();
+}
+
+/**
+ * Fills a list of suggestions with the values of a field; for properties with their names. The form works without them.
+ *
+ * @param {HTMLElement} list
+ * @param {string} of
+ * @param {Board} board
+ */
+async function suggestInto(list, of, board) {
+  const answer = await suggestions(of, board);
+  if (answer.error) return;
+  const values = answer.names || answer.rows.filter(({ value }) => value).map(({ text }) => text);
+  fill(
+    list,
+    values.map((value) => h("option", { value })),
+  );
 }
 
 /**

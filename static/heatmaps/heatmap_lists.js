@@ -74,13 +74,13 @@ function weight(page) {
 }
 
 /**
- * Returns the content of the card of hot spots. `show(spot)` shows one on the heatmap; `csv`: the path of all cells.
+ * Returns the content of the card of hot spots. `show(spot)` shows one on the heatmap.
  *
  * @param {Heatmap} map
  * @param {WidthClass} kind
- * @param {{ show: (spot: Area) => void, csv: string }} options
+ * @param {(spot: Area) => void} show
  */
-export function placesCard(map, kind, { show, csv }) {
+export function placesCard(map, kind, show) {
   const all = hotSpots(map, kind).map((spot, i) => ({
     ...{ spot, rank: i + 1, name: placeWords(spot, map, kind), exact: areaWords(spot, map) },
   }));
@@ -101,10 +101,7 @@ export function placesCard(map, kind, { show, csv }) {
     h(
       "div",
       { class: "card-foot no-print" },
-      all.length > FIRST_PLACES ? more(t("all_positions", { number: all.length }), "all-places", openAll) : h("span"),
-      all.length
-        ? h("a", { class: "csv", href: csv, download: "heatmap.csv", "aria-label": t("csv_positions") }, "CSV")
-        : null,
+      all.length > FIRST_PLACES ? more(t("all_positions", { number: all.length }), "all-places", openAll) : null,
     ),
   ];
 }

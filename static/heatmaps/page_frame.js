@@ -8,15 +8,19 @@ import { readablePath } from "../shared/readable.js";
 
 const t = await texts("heatmaps");
 const MAX_ADDRESSES = 8;
+// Origins of this computer on http, where developers run a website on any port.
+const LOCAL = /^http:\/\/(localhost|127(?:\.\d{1,3}){3})(?::\d{1,5})?$/;
 
 /**
  * Returns the origins where a page may be, the most likely first. `hosts`: the hosts of its pageviews, by count. Origins on
- * http are included where this page is on http: browsers do not show http frames in https pages.
+ * http are included where this page is on http: browsers do not show http frames in https pages. `chosen` is one of them
+ * where only its port differs from an address of this computer: the ports of pages are not stored.
  *
  * @param {Website} website
  * @param {string[]} hosts
+ * @param {string} [chosen]
  */
-export function addressesOf(website, hosts) {
+export function addressesOf(website, hosts, chosen = "") {
   const origins = website.origins.filter((origin) => /^https?:/.test(origin));
   const own = hosts.filter((host) => host === website.domain || host.endsWith(`.${website.domain}`));
   const listed = (/** @type {string} */ host) => origins.filter((origin) => new URL(origin).hostname === host);
@@ -26,7 +30,9 @@ export function addressesOf(website, hosts) {
     ...(own.includes(host) ? plain.map((scheme) => `${scheme}://${host}`) : []),
   ]);
   const all = [...seen, ...plain.map((scheme) => `${scheme}://${website.domain}`), ...origins];
-  return [...new Set(all)].filter(canBeShown).slice(0, MAX_ADDRESSES);
+  const shown = [...new Set(all)].filter(canBeShown).slice(0, MAX_ADDRESSES);
+  const isOther = LOCAL.test(chosen) && shown.includes(chosen.replace(/:\d+$/, "")) && !shown.includes(chosen);
+  return isOther ? [chosen, ...shown] : shown;
 }
 
 /**
@@ -64,7 +70,8 @@ export function framingNote({ website, addresses, origin, url, choose, back }) {
     addresses.map((one) => h("option", { value: one }, one)),
   );
   select.addEventListener("change", () => choose(select.value));
-  const settings = h("a", { href: `/websites/${website.id}#settings` }, t("website_settings"));
+  const port = LOCAL.test(origin) ? portField(origin, choose) : null;
+  const settings = h("a", { href: `/websites/${website.id}/settings/tracking` }, t("website_settings"));
   const policy = `frame-ancestors 'self' ${location.origin}`;
   return h(
     "div",
@@ -81,6 +88,7 @@ export function framingNote({ website, addresses, origin, url, choose, back }) {
           }),
         )
       : h("p", null, t("no_address")),
+    port,
     h(
       "details",
       null,
@@ -105,4 +113,23 @@ export function framingNote({ website, addresses, origin, url, choose, back }) {
       ),
     ),
   );
+}
+
+/**
+ * Returns the field for the port of an origin of this computer.
+ *
+ * @param {string} origin
+ * @param {(origin: string) => void} choose
+ */
+function portField(origin, choose) {
+  const url = new URL(origin);
+  const input = h("input", {
+    ...{ type: "number", min: "1", max: "65535", value: url.port || "80", dataset: { key: "port" } },
+    onchange: () => {
+      if (!input.checkValidity() || !input.value) return;
+      url.port = input.value;
+      choose(url.origin);
+    },
+  });
+  return h("p", null, h("label", { class: "row" }, t("port_of_host", { host: url.hostname }), input));
 }

@@ -26,7 +26,12 @@ function showDashboard(/** @type {HTMLElement} */ root, /** @type {Context} */ c
   const { website } = site;
   const share = h(
     "button",
-    { class: "button quiet", type: "button", "aria-label": t("share_dashboard"), onclick: () => openShare(website) },
+    {
+      class: "button quiet for-editors",
+      type: "button",
+      "aria-label": t("share_dashboard"),
+      onclick: () => openShare(website),
+    },
     icon("share"),
     h("span", { class: "wide-only" }, t("share_dashboard")),
   );
@@ -35,7 +40,7 @@ function showDashboard(/** @type {HTMLElement} */ root, /** @type {Context} */ c
     "a",
     {
       class: "button quiet square",
-      href: `${path}#settings`,
+      href: `${path}/settings`,
       "aria-label": t("website_settings"),
       title: shared("nav_settings"),
     },
@@ -82,7 +87,7 @@ async function showSnippet(root, context, website) {
         "header",
         { class: "page-head" },
         h("h1", null, name),
-        h("a", { class: "button", href: `/websites/${website.id}#settings` }, icon("settings"), shared("nav_settings")),
+        h("a", { class: "button", href: `/websites/${website.id}/settings` }, icon("settings"), shared("nav_settings")),
       ),
       h(
         "section",

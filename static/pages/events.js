@@ -5,7 +5,7 @@
 // most visitors.
 
 import { selectedEventCard } from "../events/selected_event.js";
-import { MAX_ROWS, fetchNames, drawNames, namesDialog } from "../events/event_names.js";
+import { fetchNames, drawNames, namesDialog } from "../events/event_names.js";
 import { dataPath, propertyCards } from "../events/event_properties.js";
 import { noSnippetYet } from "../events/no_snippet.js";
 import { dataInstructions, sendInstructions } from "../events/send_instructions.js";
@@ -55,6 +55,8 @@ export const show = (root, context) => websitePage(root, context, PAGE);
 function build(board) {
   /** @type {TopRow[] | null} */
   let rows = null;
+  /** @type {EventProperty[]} */
+  let shown = [];
   let isQuiet = false;
   let requested = "";
   const chosen = () => board.view().event || rows?.[0]?.value || "";
@@ -83,7 +85,10 @@ function build(board) {
   const properties = board.panel(nodes.properties, {
     what: () => t("data_failed", { event: chosen() }),
     request: (signal) => get(dataPath(board, chosen()), { signal }),
-    draw: ({ data, meta }) => refill(nodes.properties, data.length ? propertiesNodes(data, meta) : noData(meta)),
+    draw: ({ data, meta }) => {
+      shown = data;
+      refill(nodes.properties, data.length ? propertiesNodes(data, meta) : noData(meta));
+    },
   });
 
   function drawList() {
@@ -101,18 +106,12 @@ function build(board) {
    * @param {any} meta
    */
   function propertiesNodes(data, meta) {
-    const path = dataPath(board, chosen(), { limit: MAX_ROWS, format: "csv" });
     const words =
       meta.properties > data.length
         ? t("most_frequent_properties", { shown: data.length, count: meta.properties })
         : t("properties", { count: meta.properties });
     return [
-      h(
-        "div",
-        { class: "row apart properties-head" },
-        h("h2", null, words),
-        h("a", { class: "csv", href: path, download: "event-data.csv", "aria-label": t("csv_of_data") }, "CSV"),
-      ),
+      h("div", { class: "row apart properties-head" }, h("h2", null, words)),
       h("div", { class: "property-cards" }, propertyCards(board, chosen(), data, meta)),
     ];
   }
@@ -159,7 +158,11 @@ function build(board) {
     if (view.event) nodes.main.hidden = false;
     return Promise.all([names({ quietly }), view.event || quietly ? loadChosen({ quietly }) : null]);
   }
-  return { element: nodes.page, load, leave: own.end };
+  const files = async () => {
+    const { filesOf } = await import("../events/files.js");
+    return rows?.length || chosen() ? filesOf(board, chosen(), shown) : [];
+  };
+  return { element: nodes.page, load, leave: own.end, files };
 }
 
 /**

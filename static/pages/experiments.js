@@ -32,7 +32,6 @@ const PAGE = {
   styles: ["/assets/experiments/experiments.css"],
   // Assignments have no event name and one type.
   fields: FILTERS.filter((field) => !["event_name", "type"].includes(field)),
-  csv: (board) => [[t("csv"), `${board.base}/experiments?${board.query({ format: "csv" })}`, "experiments.csv"]],
   foot: t("foot"),
   build,
 };
@@ -68,7 +67,9 @@ function build(board) {
       );
     },
   });
-  return { element: place, load };
+  /** @returns {CsvFile[]} */
+  const files = () => [[t("csv"), `${board.base}/experiments?${board.query({ format: "csv" })}`, "experiments.csv"]];
+  return { element: place, load, files };
 }
 
 /**

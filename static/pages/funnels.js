@@ -3,16 +3,17 @@
 //
 // The steps are in the address: a link or a bookmark keeps a funnel; it can also be saved under a name.
 
+import { comparedUntil, requestCompared } from "../dashboard/key_figures.js";
 import { stepDialog } from "../funnels/step_dialog.js";
-import { drawFunnel, drawTable, summaryWords } from "../funnels/funnel_chart.js";
+import { drawFunnel, drawTable, partChange, summaryWords } from "../funnels/funnel_chart.js";
+import { sideBySide } from "../funnels/side_by_side.js";
 import { savedFunnels } from "../funnels/saved_funnels.js";
 import { FUNNEL_KINDS, MIN_STEPS, STEPS_STATE, moveStep, shownValue, stepText } from "../funnels/steps.js";
 import { copyButton } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { get } from "../shared/api.js";
 import { emptyState, websitePage } from "../shared/website_page.js";
-import { at } from "../shared/paths.js";
-import { isFiltered } from "../shared/view_state.js";
+import { comparisonOf, isFiltered } from "../shared/view_state.js";
 import { texts } from "../shared/messages.js";
 
 const t = await texts("funnels");
@@ -22,6 +23,7 @@ const shared = await texts("shared");
 const PAGE = {
   title: shared("nav_funnels"),
   styles: ["/assets/funnels/funnels.css"],
+  compares: true,
   state: STEPS_STATE,
   shortcuts: [
     ["a", t("add_step"), (board) => add(board)],
@@ -91,8 +93,12 @@ function build(board) {
   const act = actions(board);
   const saved = savedFunnels(board);
   nodes.keep.append(saved.save);
-  saved.load();
+  const side = sideBySide(board);
+  nodes.behind.before(side.element);
   let isQuiet = false;
+  let isOpened = false;
+  /** @type {CsvFile[]} */
+  let files = [];
 
   const loadFunnel = board.panel(nodes.summary, {
     what: () => t("funnel_failed"),
@@ -104,7 +110,7 @@ function build(board) {
       if (!answer.ok && !isQuiet) drawSteps(false);
       return answer;
     },
-    draw: ({ data, previous }) => drawAll(data, previous),
+    draw: ({ data, previous, meta }) => drawAll(data, previous, meta),
   });
   const loadProposal = board.panel(nodes.page, {
     what: () => t("proposal_failed"),
@@ -118,16 +124,31 @@ function build(board) {
   /**
    * @param {any[]} rows
    * @param {number} all
+   * @param {{ previous_to?: string, compare?: string }} meta
    */
-  function drawAll(rows, all) {
+  function drawAll(rows, all, meta) {
+    const span = comparedUntil(board.span(), meta.previous_to);
     const steps = shownSteps();
     const [first, rest] = summaryWords(rows, isFiltered(board.view()));
-    fill(nodes.summary, h("p", { class: "sum" }, h("strong", null, first), " ", h("span", { class: "soft" }, rest)));
+    fill(
+      nodes.summary,
+      h(
+        "p",
+        { class: "sum" },
+        [h("strong", null, first), " ", h("span", { class: "soft" }, rest), " "],
+        partChange(rows, rows.length - 1, span),
+      ),
+    );
     board.announce(`${first} ${rest}`);
-    drawFunnel(nodes.funnel, { steps, rows, all, act, isWaiting: false });
-    drawTable(nodes.table, steps, rows);
+    drawFunnel(nodes.funnel, { steps, rows, all, act, span, isWaiting: false });
+    drawTable(nodes.table, steps, rows, span);
     nodes.behind.hidden = false;
-    nodes.csv.href = at(`${board.base}/funnel?${funnelQuestion(board, { format: "csv" })}`);
+    side.element.hidden = false;
+    side.draw();
+    void side.load();
+    const compared = meta.compare ? comparisonOf(board.view(), board.span()) : {};
+    const path = `${board.base}/funnel?${funnelQuestion(board, { ...compared, format: "csv" })}`;
+    files = [[t("csv_of_funnel"), path, "funnel.csv"]];
   }
 
   /** Draws steps without figures: too few steps, or still loading. */
@@ -135,8 +156,10 @@ function build(board) {
    * @param {boolean} isWaiting
    */
   function drawSteps(isWaiting) {
+    files = [];
     nodes.behind.hidden = true;
-    drawFunnel(nodes.funnel, { steps: shownSteps(), rows: null, all: null, act, isWaiting });
+    side.element.hidden = true;
+    drawFunnel(nodes.funnel, { steps: shownSteps(), rows: null, all: null, act, span: board.span(), isWaiting });
   }
 
   /**
@@ -149,6 +172,11 @@ function build(board) {
     if (board.view().steps.some(isUnnamed)) await board.loadSaved();
     const { steps } = board.view();
     isQuiet = quietly;
+    if (!isOpened) {
+      isOpened = true;
+      const used = steps.length ? void saved.load() : await saved.load(true);
+      if (used) return void board.go({ ...board.view(), steps: used }, { replace: true });
+    }
     if (!steps.length) return loadProposal({ quietly });
     if (!nodes.page.contains(nodes.card)) {
       nodes.page.removeAttribute("aria-busy");
@@ -161,7 +189,11 @@ function build(board) {
     if (!quietly) nodes.funnel.setAttribute("aria-busy", "true");
     return loadFunnel({ quietly });
   }
-  return { element: [saved.element, nodes.page], load };
+  return {
+    element: [saved.element, nodes.page],
+    load,
+    files: () => (board.view().steps.length < MIN_STEPS ? [] : files),
+  };
 }
 
 function createNodes() {
@@ -175,7 +207,6 @@ function createNodes() {
       role: "region",
       "aria-label": t("table_of_funnel"),
     }),
-    csv: h("a", { class: "csv", download: "funnel.csv", "aria-label": t("csv_of_funnel") }, "CSV"),
   };
   nodes.keep = h("span");
   nodes.behind = h(
@@ -188,7 +219,6 @@ function createNodes() {
       h("span", { class: "soft small-text" }, t("link_has_funnel")),
       nodes.keep,
       copyButton(() => location.href, t("copy_link")),
-      nodes.csv,
     ),
   );
   nodes.card = h(
@@ -221,7 +251,7 @@ function funnelQuestion(board, more = {}) {
  */
 async function fetchFunnel(board, signal) {
   const [answer, stats] = await Promise.all([
-    get(`${board.base}/funnel?${funnelQuestion(board)}`, { signal }),
+    requestCompared(board, (compared) => get(`${board.base}/funnel?${funnelQuestion(board, compared)}`, { signal })),
     board.request("stats", {}, signal),
   ]);
   return { ...answer, previous: stats.ok ? stats.data.visits : null };

@@ -19,7 +19,7 @@ import { texts } from "../shared/messages.js";
 
 const t = await texts("heatmaps");
 const shared = await texts("shared");
-const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
 const MAX_HOSTS = 5;
 // Counts that a legend may show.
 const ROUND = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000, 100_000, 1_000_000];
@@ -77,12 +77,15 @@ function build(board) {
   fill(nodes.depth, depth.element);
   /** @type {{ answer: any, requested: string | null }} */
   const own = { answer: null, requested: null };
+  /** @type {CsvFile[]} */
+  let files = [];
 
   function redraw() {
     const { data } = own.answer;
+    files = [];
     if (!data.pages.length) return fill(nodes.answer, empty(board));
     if (nodes.answer.firstChild !== nodes.parts) fill(nodes.answer, nodes.parts);
-    drawParts({ board, nodes, heatmap, depth }, own.answer);
+    files = drawParts({ board, nodes, heatmap, depth }, own.answer);
   }
 
   const loadReports = board.panel(nodes.answer, {
@@ -106,6 +109,7 @@ function build(board) {
       heatmap.end();
       depth.end();
     },
+    files: () => files,
   };
 }
 
@@ -173,8 +177,11 @@ function empty(board) {
 }
 
 /**
+ * Draws the page, and returns its CSV files.
+ *
  * @param {{ board: Board, nodes: any, heatmap: any, depth: any }} options
  * @param {{ data: any, meta: any }} options
+ * @returns {CsvFile[]}
  */
 function drawParts({ board, nodes, heatmap, depth }, { data, meta }) {
   const view = board.view();
@@ -186,7 +193,7 @@ function drawParts({ board, nodes, heatmap, depth }, { data, meta }) {
   const list = pagesCard(pages, pathname, (path) => board.go({ ...view, pathname: path }));
   board.search = list.openAll;
   refill(nodes.pages, list.nodes);
-  drawHead(nodes.head, { pathname, kind, map, meta });
+  drawHead(nodes.head, { board, pathname, kind, map, meta });
   refill(nodes.classes, classes(board, maps, kind));
   refill(nodes.tools, tools(board), legend(view, map));
   const framing = framingOf(board, data);
@@ -205,10 +212,11 @@ function drawParts({ board, nodes, heatmap, depth }, { data, meta }) {
   const query = board.query({ pathname, filter_device: kind.device, format: "csv" });
   refill(
     nodes.hottest,
-    placesCard(map, kind, { show: (spot) => heatmap.show(spot), csv: `${board.base}/heatmap?${query}` }),
+    placesCard(map, kind, (spot) => heatmap.show(spot)),
   );
   depth.draw(map, kind);
   board.announce(t("announcement", { title, ...countsOf(map) }));
+  return map.clicks ? [[t("csv_positions"), `${board.base}/heatmap?${query}`, "heatmap.csv"]] : [];
 }
 
 /**
@@ -230,13 +238,13 @@ function countsOf(map) {
 
 /**
  * @param {HTMLElement} root
- * @param {{ pathname: string, kind: WidthClass, map: Heatmap, meta: any }} options
+ * @param {{ board: Board, pathname: string, kind: WidthClass, map: Heatmap, meta: any }} options
  */
-function drawHead(root, { pathname, kind, map, meta }) {
-  const [from, to] = [Date.parse(meta.from), Date.parse(meta.to) - 1].map(
-    (moment) => new Date(moment - (moment % DAY_MS)),
+function drawHead(root, { board, pathname, kind, map, meta }) {
+  const [from, to] = [Date.parse(meta.from), Date.parse(meta.to) - 1].map((moment) =>
+    new Date(moment + board.site.dayOffset * MINUTE_MS).toISOString().slice(0, 10),
   );
-  const days = dayRange(from.toISOString().slice(0, 10), to.toISOString().slice(0, 10));
+  const days = dayRange(from, to);
   fill(
     root,
     h("h2", { id: "sheet-title", class: "sheet-title" }, h("bdi", null, textNode("pathname", pathname))),
@@ -387,7 +395,7 @@ function clicksLegend(most) {
 function framingOf(board, { pathname, hosts }) {
   const view = board.view();
   if (!view.over) return null;
-  const addresses = addressesOf(board.website, hosts || []);
+  const addresses = addressesOf(board.website, hosts || [], view.at || "");
   const origin = addresses.includes(view.at) ? view.at : addresses[0];
   return { addresses, origin, url: pageAt(origin, pathname) };
 }

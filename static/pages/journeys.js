@@ -3,6 +3,7 @@
 //
 // The start is in the address; without one it is the page on which most visits of the range begin.
 
+import { beforeNode, comparedUntil, requestCompared, rowChangeNode } from "../dashboard/key_figures.js";
 import { noSnippetYet } from "../events/no_snippet.js";
 import { stepDialog } from "../funnels/step_dialog.js";
 import { KINDS, stepText } from "../funnels/steps.js";
@@ -11,7 +12,7 @@ import { DIRECTIONS, JOURNEY_STATE, LIMITS, MAX_STEPS } from "../journeys/journe
 import { fill, h, refill } from "../shared/dom.js";
 import { textNode, valueText } from "../shared/fields.js";
 import { texts } from "../shared/messages.js";
-import { at } from "../shared/paths.js";
+import { addTooltip } from "../shared/tooltip.js";
 import { isFiltered } from "../shared/view_state.js";
 import { emptyState, noMatchState, websitePage } from "../shared/website_page.js";
 
@@ -23,6 +24,7 @@ const PAGE = {
   title: shared("nav_journeys"),
   styles: ["/assets/funnels/funnels.css", "/assets/journeys/journeys.css"],
   state: JOURNEY_STATE,
+  compares: true,
   shortcuts: [
     ["a", t("choose_start"), (board) => chooseStart(board, board.view().start)],
     ["← → ↑ ↓", t("keys_move"), () => {}],
@@ -52,6 +54,18 @@ function chooseStart(board, start) {
 }
 
 /**
+ * @param {{ visits: number }} now
+ * @param {{ visits: number }} before
+ * @param {Span} span
+ */
+function changeOfVisits(now, before, span) {
+  const change = rowChangeNode({ name: "visits", up: 1, inSeries: true }, now, before, span);
+  const element = h("span", { tabindex: "0", role: "note" }, change);
+  addTooltip(element, () => beforeNode(shared("count_visits", { count: before.visits }), span), { byTouch: true });
+  return change && element;
+}
+
+/**
  * @param {Board} board
  */
 function build(board) {
@@ -60,7 +74,6 @@ function build(board) {
     summary: h("p", { class: "sum" }),
     diagram: h("div", { class: "journey-scroll", role: "region", "aria-label": t("diagram"), tabindex: "0" }),
     table: h("div", { class: "table-scroll" }),
-    csv: h("a", { class: "csv", download: "journeys.csv" }, "CSV"),
   };
   const answer = h(
     "div",
@@ -68,9 +81,10 @@ function build(board) {
     nodes.summary,
     nodes.diagram,
     h("details", { class: "series-table" }, h("summary", null, t("table_of_diagram")), nodes.table),
-    h("p", { class: "row no-print journey-foot" }, nodes.csv),
   );
   const place = h("div", { class: "journey-place" });
+  /** @type {CsvFile | null} */
+  let file = null;
   const load = board.panel(place, {
     what: () => t("journeys_failed"),
     request: async (signal) => {
@@ -83,21 +97,30 @@ function build(board) {
         return { ok: true, data: [], meta: { visits: 0 }, own, first: await noSnippetYet(board.website, signal) };
       }
       const more = { start: stepText(own), direction, steps, limit };
-      return { ...(await board.request("journeys", more, signal)), own, more };
+      const request = (/** @type {Record<string, any>} */ compared) =>
+        board.request("journeys", { ...more, ...compared }, signal);
+      return { ...(await requestCompared(board, request)), own, more };
     },
     draw: ({ data, meta, own, more, first }) => {
       drawControls(own);
+      file = null;
       if (!own || !meta.visits) return void refill(place, nothing(own, first));
+      file = [t("csv"), `${board.base}/journeys?${board.query({ ...more, format: "csv" })}`, "journeys.csv"];
       const { direction } = more;
       if (!place.contains(answer)) fill(place, answer);
       const visits = h("strong", null, shared("count_visits", { count: meta.visits }));
-      fill(nodes.summary, t.rich("visits_with", { visits, start: h("bdi", null, textNode(own.field, own.value)) }));
+      const span = comparedUntil(board.span(), meta.previous_to);
+      const before = meta.compare ? { visits: meta.previous_visits } : null;
+      fill(nodes.summary, [
+        t.rich("visits_with", { visits, start: h("bdi", null, textNode(own.field, own.value)) }),
+        " ",
+        before ? changeOfVisits(meta, before, span) : null,
+      ]);
       const values = { count: meta.visits, start: valueText(own.field, own.value) };
       board.announce(own.field === "pathname" ? t("visits_with_page", values) : t("visits_with_event", values));
       const choose = (/** @type {FunnelStep} */ start) => board.go({ ...board.view(), start });
       drawJourneys(nodes.diagram, { rows: data, start: own, visits: meta.visits, direction, choose });
       fill(nodes.table, journeyTable(data, meta.visits, direction));
-      nodes.csv.href = at(`${board.base}/journeys?${board.query({ ...more, format: "csv" })}`);
     },
   });
 
@@ -167,5 +190,6 @@ function build(board) {
     element: h("section", { class: "card journey-card", "aria-label": shared("nav_journeys") }, nodes.controls, place),
     redraw: () => drawControls(board.view().start),
     load: (/** @type {LoadOptions} */ { quietly }) => load({ quietly }),
+    files: () => (file ? [file] : []),
   };
 }

@@ -1,12 +1,20 @@
-// The login page: email and password, then a redirect to ?next=...
+// The login page: email and password, then a redirect to ?next=..., or to #next=... where the path has a secret in its
+// hash, which no request may contain.
 
-import { fill, h, icon, logo, loadStylesheet } from "../shared/dom.js";
+import { notify } from "../shared/dialog.js";
+import { fill, h, icon, loadStylesheet } from "../shared/dom.js";
+import { entrance } from "../shared/entrance.js";
 import { get, send } from "../shared/api.js";
 import { clockTime } from "../shared/formats.js";
 import { field, form, passwordField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
+import { at } from "../shared/paths.js";
 
 const t = await texts("account");
+const shared = await texts("shared");
+
+const CODE_ASKED = "code";
+const FEW_CODES = 3;
 
 /**
  * @param {HTMLElement} root
@@ -19,36 +27,56 @@ export async function show(root, context) {
     loadStylesheet("/assets/account/account.css"),
   ]);
   if (context.signal.aborted) return;
-  const next = nextOf(context.query);
+  const secretNext = new URLSearchParams(context.hash.slice(1)).get("next");
+  const next = nextOf(secretNext || context.query.get("next"));
   if (state.ok && state.data.needs_setup) return void context.go("/setup", { replace: true });
+  const card = h("div", { class: "card roomy" });
+  const failed = context.hash && !secretNext ? await byLink(context, card) : null;
+  if (failed === "") return void context.go("/", { replace: true });
   if (state.ok && state.data.logged_in) return void context.go(next, { replace: true });
-  const login = loginForm(context, next);
-  fill(
-    root,
-    h(
-      "div",
-      { class: "middle" },
-      h(
-        "div",
-        { class: "entrance" },
-        h("div", { class: "entrance-brand" }, logo(), "Tally"),
-        h("div", { class: "card roomy" }, h("h1", null, t("log_in")), login.element),
-        state.data?.demo ? demo() : forgotten(),
-      ),
-    ),
-  );
-  login.focus();
+  const login =
+    state.ok && (state.data.refused || !state.data.password_login)
+      ? elsewhere(state.data)
+      : loginForm(context, next, card);
+  if (failed !== CODE_ASKED) {
+    fill(card, h("h1", null, t("log_in")), failed ? h("p", { class: "notice bad" }, failed) : null, login.element);
+  }
+  fill(root, entrance(card, { after: state.data?.demo ? demo() : login.focus ? forgotten() : null }));
+  if (failed !== CODE_ASKED) login.focus?.();
+  else card.querySelector("input")?.focus();
+}
+
+/**
+ * Logs in by the one-time link that `analytics-server person link` prints; returns what has failed, "" where nothing has,
+ * CODE_ASKED where `card` asks for the code of a second factor.
+ *
+ * @param {Context} context
+ * @param {HTMLElement} card
+ */
+async function byLink(context, card) {
+  const token = context.hash.slice(1);
+  const answer = await send("POST", "/api/account/login/link", { token });
+  // The link is for one sign-in: remove it from the history.
+  history.replaceState(null, "", at("/login"));
+  if (answer.error?.code === "second_factor_required") {
+    askForCode(context, card, async (code) => {
+      const again = await send("POST", "/api/account/login/link", { token, code });
+      return again.ok ? context.go("/", { replace: true }) : again;
+    });
+    return CODE_ASKED;
+  }
+  return answer.ok ? "" : answer.status === 404 ? t("sign_in_link_invalid") : answer.error.message;
 }
 
 /**
  * Returns where to go after the login: always a path of this server.
  *
- * @param {URLSearchParams} query
+ * @param {string | null} path
  */
-function nextOf(query) {
+function nextOf(path) {
   let requested;
   try {
-    requested = new URL(query.get("next") || "/", location.origin);
+    requested = new URL(path || "/", location.origin);
   } catch {
     return "/";
   }
@@ -61,8 +89,9 @@ function nextOf(query) {
 /**
  * @param {Context} context
  * @param {string} next
+ * @param {HTMLElement} card
  */
-function loginForm(context, next) {
+function loginForm(context, next, card) {
   const email = field({
     label: t("email"),
     name: "email",
@@ -84,13 +113,89 @@ function loginForm(context, next) {
     wide: true,
     submit: async (values) => {
       const answer = await send("POST", "/api/account/login", values);
-      if (answer.ok) return context.go(next, { replace: true });
+      if (answer.ok) return entered(context, answer.data, next);
+      if (answer.error.code === "second_factor_required") {
+        askForCode(context, card, async (code) => {
+          const again = await send("POST", "/api/account/login", { ...values, code });
+          return again.ok ? entered(context, again.data, next) : again;
+        });
+        return null;
+      }
       if (answer.error.code === "wrong_credentials") answer.error.field = "password";
       if (answer.status === 429) waitOut(made.button, answer.error, context.signal);
       return answer;
     },
   });
   return made;
+}
+
+/**
+ * Returns what stands for the form where a proxy signs people in: why it does not, and a button to try again.
+ *
+ * @param {{ refused: { code: string, email: string | null } | null }} state
+ */
+function elsewhere({ refused }) {
+  const again = h("button", { class: "button", type: "button", onclick: () => location.reload() }, shared("try_again"));
+  const why = !refused ? "" : refused.email ? t("not_invited", { email: refused.email }) : t("bad_auth_header");
+  const element = h(
+    "div",
+    { class: "stack" },
+    refused ? h("p", { class: "notice bad", role: "alert" }, why) : h("p", null, t("no_password_login")),
+    refused?.email ? h("p", { class: "soft" }, t("not_invited_hint")) : null,
+    again,
+  );
+  return { element, focus: null };
+}
+
+/**
+ * @param {Context} context
+ * @param {{ second_factor?: { recovery_codes: number } | null, second_factor_due?: boolean }} account
+ * @param {string} next
+ */
+function entered(context, { second_factor: factor, second_factor_due: due }, next) {
+  if (due) return context.go("/second-factor", { replace: true });
+  if (factor && factor.recovery_codes <= FEW_CODES) notify(t("few_codes_left", { count: factor.recovery_codes }));
+  return context.go(next, { replace: true });
+}
+
+/**
+ * Asks in `card` for a code of the app, or for a recovery code; `attempt` sends it with what was sent before.
+ *
+ * @param {Context} context
+ * @param {HTMLElement} card
+ * @param {(code: string) => any} attempt
+ * @param {boolean} [isRecovery]
+ */
+function askForCode(context, card, attempt, isRecovery = false) {
+  const code = field({
+    label: isRecovery ? t("recovery_code") : t("code_of_app"),
+    name: "code",
+    class: "mono",
+    autocomplete: isRecovery ? "off" : "one-time-code",
+    inputmode: isRecovery ? "text" : "numeric",
+    missing: t("enter_code"),
+  });
+  const other = h(
+    "button",
+    { class: "button quiet", type: "button" },
+    isRecovery ? t("use_app") : t("use_recovery_code"),
+  );
+  other.addEventListener("click", () => askForCode(context, card, attempt, !isRecovery));
+  const made = form({
+    fields: [code],
+    action: t("log_in"),
+    busy: t("logging_in"),
+    wide: true,
+    submit: async (values) => {
+      const answer = await attempt(values.code);
+      if (answer?.error?.code === "wrong_code") answer.error.message = t("wrong_code");
+      if (answer?.status === 429) waitOut(made.button, answer.error, context.signal);
+      return answer;
+    },
+  });
+  const lead = isRecovery ? t("recovery_code_lead") : t("code_lead");
+  fill(card, h("h1", null, t("second_factor")), h("p", { class: "soft" }, lead), made.element, other);
+  made.focus();
 }
 
 /**

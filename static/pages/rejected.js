@@ -35,7 +35,6 @@ const PAGE = {
     }),
     write: ({ reason }) => (reason ? [["reason", reason]] : []),
   },
-  csv: (board) => [[t("csv"), `${board.base}/rejected?${board.query({ format: "csv" })}`, "rejected-events.csv"]],
   foot: t("foot"),
   build,
 };
@@ -64,6 +63,8 @@ function build(board) {
       return loadReport({ quietly });
     },
     leave: () => drawing.plot.end(),
+    /** @returns {CsvFile[]} */
+    files: () => [[t("csv"), `${board.base}/rejected?${board.query({ format: "csv" })}`, "rejected-events.csv"]],
   };
 }
 

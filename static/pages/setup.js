@@ -2,7 +2,8 @@
 // snippet, and the first event. A reload continues at the same step: the server's state decides, nothing is stored here.
 
 import { failureNotice } from "../shared/dialog.js";
-import { fill, h, icon, logo, loadStylesheet, visuallyHidden } from "../shared/dom.js";
+import { fill, h, icon, loadStylesheet, visuallyHidden } from "../shared/dom.js";
+import { entrance } from "../shared/entrance.js";
 import { get, send } from "../shared/api.js";
 import { field, form, passwordField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
@@ -10,6 +11,8 @@ import { snippetBox, eventMonitor } from "../shared/onboarding.js";
 import { websiteForm } from "./websites.js";
 import { at, publicUrl } from "../shared/paths.js";
 import { readableHost } from "../shared/readable.js";
+import { usableLocales } from "../shared/language.js";
+import { defaultsOf } from "../account/browser_defaults.js";
 
 const t = await texts("account");
 const shared = await texts("shared");
@@ -189,7 +192,12 @@ async function afterAccount(setup) {
  */
 function websiteStep(setup) {
   const made = websiteForm(
-    (/** @type {Website} */ website, /** @type {string[]} */ notes) => eventStep(setup, website, notes),
+    async (/** @type {Website} */ website, /** @type {string} */ notes) => {
+      const defaults = defaultsOf(usableLocales(navigator.languages));
+      const answer = await send("PATCH", `/api/account/websites/${website.id}`, defaults);
+      // They can be set in the settings.
+      return eventStep(setup, website, [notes, answer.ok ? storedWords(answer.data) : ""]);
+    },
     { wide: true },
   );
   step(
@@ -200,6 +208,16 @@ function websiteStep(setup) {
     made.element,
   );
   made.focus();
+}
+
+/**
+ * Returns what was stored of the browser's region.
+ *
+ * @param {Website} website
+ */
+function storedWords({ week_start: start, currency }) {
+  const day = start === "sunday" ? t("sunday") : t("monday");
+  return currency ? t("stored_week_and_currency", { day, currency }) : t("stored_week", { day });
 }
 
 /**
@@ -223,7 +241,7 @@ function eventStep(setup, website, notes = []) {
       { class: "lead" },
       t.rich("add_snippet_lead", { domain: h("strong", null, readableHost(website.domain)) }),
       " ",
-      notes.join(" "),
+      notes.filter(Boolean).join(" "),
     ),
     snippetBox(website, setup.base || ""),
     box,
@@ -259,13 +277,5 @@ function progress(current) {
  */
 function step(setup, current, ...content) {
   const card = h("div", { class: "card roomy" }, content);
-  const brand = h("div", { class: "entrance-brand" }, logo(), "Tally");
-  fill(
-    setup.root,
-    h(
-      "div",
-      { class: "middle" },
-      h("div", { class: "entrance broad" }, brand, current === null ? null : progress(current), card),
-    ),
-  );
+  fill(setup.root, entrance(card, { isBroad: true, before: current === null ? null : progress(current) }));
 }

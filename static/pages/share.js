@@ -4,10 +4,11 @@
 import { DASHBOARD } from "../dashboard/dashboard.js";
 import { failureNotice } from "../shared/dialog.js";
 import { h, loadStylesheet, logo, refill } from "../shared/dom.js";
+import { entrance } from "../shared/entrance.js";
 import { get, send } from "../shared/api.js";
 import { form, passwordField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
-import { themePicker } from "../shared/theme.js";
+import { themePicker } from "../shared/theme_picker.js";
 import { websitePage } from "../shared/website_page.js";
 
 const t = await texts("share");
@@ -34,7 +35,7 @@ export async function show(root, context) {
     refill(root, h("div", { class: "page narrow" }, notice));
     return null;
   }
-  const { name, domain, time_zone: zone, demo, filters, hides_events: hidesEvents } = answer.data;
+  const { name, domain, time_zone: zone, day_offset_minutes: dayOffset, demo, filters } = answer.data;
   const words = demo ? t("demo_shared_with_tally") : t("shared_with_tally");
   const home = h("p", { class: "share-home small-text soft" }, logo(), words);
   const banner = h("div", { class: "share-head" }, home, h("div", { class: "no-print" }, themePicker()));
@@ -43,9 +44,10 @@ export async function show(root, context) {
     domain,
     name: name || domain,
     zone,
+    dayOffset,
     banner,
     filters,
-    hidesEvents,
+    hidesEvents: answer.data.hides_events,
   });
 }
 
@@ -82,9 +84,7 @@ async function unlocked(root, context, base, isAgain) {
       },
     });
     const card = h("div", { class: "card roomy" }, h("h1", null, t("password_required")), made.element);
-    const entrance = h("div", { class: "entrance" }, h("div", { class: "entrance-brand" }, logo(), "Tally"), card);
-    refill(root, h("div", { class: "middle" }, entrance));
-    made.focus();
+    refill(root, entrance(card));
     made.focus();
     if (isAgain) {
       made.fail({ code: "", message: t("access_not_kept") });

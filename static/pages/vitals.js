@@ -1,6 +1,7 @@
 // The performance page (/websites/{id}/vitals): the five web vitals with their ratings, and for the selected one, which is
 // in the address, its trend, the pages and devices with the most poor page loads, its definition and advice.
 
+import { comparedUntil, requestCompared } from "../dashboard/key_figures.js";
 import { metricCards } from "../vitals/metric_cards.js";
 import { rankedDialog, rankedList } from "../vitals/rankings.js";
 import { trendChart } from "../vitals/trend.js";
@@ -28,6 +29,7 @@ const LISTS = [
 const PAGE = {
   title: shared("nav_vitals"),
   styles: ["/assets/vitals/vitals.css"],
+  compares: true,
   // Web vitals have no event name and one type.
   fields: FILTERS.filter((field) => !["event_name", "type"].includes(field)),
   state: {
@@ -35,21 +37,6 @@ const PAGE = {
     write: ({ metric }) => (metric === METRICS[0].name ? [] : [["metric", metric]]),
   },
   foot: t("foot"),
-  csv(board) {
-    const { metric } = board.view();
-    const { short } = metricNamed(metric);
-    const link = (/** @type {string} */ words, /** @type {any} */ more, /** @type {any} */ file) => [
-      words,
-      `${board.base}/vitals?${board.query({ ...more, format: "csv" })}`,
-      file,
-    ];
-    return [
-      link(t("csv_all"), {}, "vitals.csv"),
-      link(t("csv_by_day", { metric: short }), { by: "day", metric }, `${metric}-days.csv`),
-      link(t("csv_by_page"), { by: "pathname", metric, limit: MAX_ROWS }, `${metric}-pages.csv`),
-      link(t("csv_by_device"), { by: "device", metric, limit: MAX_ROWS }, `${metric}-devices.csv`),
-    ];
-  },
   build,
 };
 
@@ -87,7 +74,7 @@ function build(board) {
 
   const loadOverall = board.panel(places.answer, {
     what: () => t("failed"),
-    request: (signal) => board.request("vitals", {}, signal),
+    request: (signal) => requestCompared(board, (compared) => board.request("vitals", compared, signal)),
     draw(answer) {
       overall = answer;
       drawAll();
@@ -130,7 +117,11 @@ function build(board) {
     if (!hasAny) return void fill(places.answer, isFiltered(board.view()) ? noMatchState(board) : notYet(board));
     drawAbout(meta.thresholds[metric().name]);
     const choose = (/** @type {string} */ name) => board.go({ ...board.view(), metric: name });
-    const cards = metricCards(data, meta.thresholds, { chosen: metric().name, choose });
+    const cards = metricCards(data, meta.thresholds, {
+      chosen: metric().name,
+      choose,
+      span: comparedUntil(board.span(), meta.previous_to),
+    });
     refill(places.answer, verdictNode(verdict(data, meta.thresholds)), cards);
     // On narrow screens the cards scroll horizontally.
     const pressed = cards.querySelector("[aria-pressed=true]")?.parentElement;
@@ -159,7 +150,25 @@ function build(board) {
       await Promise.all(isOwn ? loads : [loadOverall({ quietly }), ...loads]);
     },
     leave: () => line.end(),
+    files: () => filesOf(board),
   };
+}
+
+/**
+ * @param {Board} board
+ * @returns {CsvFile[]}
+ */
+function filesOf(board) {
+  const { metric } = board.view();
+  const { short } = metricNamed(metric);
+  /** @type {(words: string, more: Record<string, any>, file: string) => CsvFile} */
+  const file = (words, more, name) => [words, `${board.base}/vitals?${board.query({ ...more, format: "csv" })}`, name];
+  return [
+    file(t("csv_all"), {}, "vitals.csv"),
+    file(t("csv_by_day", { metric: short }), { by: "day", metric }, `${metric}-days.csv`),
+    file(t("csv_by_page", { metric: short }), { by: "pathname", metric, limit: MAX_ROWS }, `${metric}-pages.csv`),
+    file(t("csv_by_device", { metric: short }), { by: "device", metric, limit: MAX_ROWS }, `${metric}-devices.csv`),
+  ];
 }
 
 /**

@@ -1,17 +1,21 @@
 // The overview of all websites (/): the sums of their figures, and a card for each, in one request; the dialog #add adds a
 // website.
 
+import { domainNotes } from "../account/domain_notes.js";
+import { zoneOptions } from "../account/zone_options.js";
 import { openDialog } from "../shared/dialog.js";
 import { sorted } from "../shared/list_dialog.js";
 import { fill, h, icon, loadStylesheet, refill } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
-import { displayZone } from "../shared/formats.js";
+import { browserZone, displayZone } from "../shared/formats.js";
 import { field, form } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
 import { snippetBox, eventMonitor } from "../shared/onboarding.js";
 import { createPanel } from "../shared/panel.js";
-import { here } from "../shared/paths.js";
+import { at, here } from "../shared/paths.js";
+import { roleFor } from "../shared/roles.js";
 import { searchInput } from "../shared/search_input.js";
+import { currentName } from "../shared/time_zones.js";
 import { matchingWebsites } from "../shared/website_switcher.js";
 import { ORDERS, PERIODS, overviewPath, readOverview, totalsOf } from "../websites/overview.js";
 import { figure, online, websiteCard } from "../websites/website_card.js";
@@ -64,7 +68,7 @@ function head(many) {
     "div",
     { class: "page-head" },
     h("h1", null, t("websites")),
-    many ? h("a", { class: "button primary", href: "/#add" }, icon("plus"), shared("add_website")) : null,
+    many ? h("a", { class: "button primary for-admins", href: "/#add" }, icon("plus"), shared("add_website")) : null,
   );
 }
 
@@ -73,8 +77,8 @@ function empty() {
     "div",
     { class: "empty card" },
     h("h2", null, t("no_websites")),
-    h("p", null, t("add_domain")),
-    h("a", { class: "button primary", href: "/#add" }, icon("plus"), shared("add_website")),
+    h("p", { class: "for-admins" }, t("add_domain")),
+    h("a", { class: "button primary for-admins", href: "/#add" }, icon("plus"), shared("add_website")),
   );
 }
 
@@ -84,7 +88,11 @@ function empty() {
  * @param {Context} context
  */
 function overview(context) {
-  const view = () => readOverview(context.query);
+  // As it was when the page was opened: the addresses of before keep their meaning.
+  const kept = keptPeriod();
+  const view = () => readOverview(context.query, kept);
+  const pathOf = (/** @type {ReturnType<typeof view>} */ next) => overviewPath(next, kept);
+  if (here() === "/") history.replaceState(null, "", at(pathOf(view()) + context.hash));
   // Of the websites without a time zone of their own, as on their pages.
   const tz = displayZone(context.account.time_zone);
   /** @type {ListedWebsite[]} */
@@ -99,7 +107,7 @@ function overview(context) {
   const totals = h("div", { class: "overview-totals" });
   const list = h("div", { class: "overview-list" });
   search.addEventListener("input", drawList);
-  order.addEventListener("change", () => context.go(overviewPath({ ...view(), order: order.value })));
+  order.addEventListener("change", () => context.go(pathOf({ ...view(), order: order.value })));
 
   function drawControls() {
     const { period, order: by } = view();
@@ -114,7 +122,10 @@ function overview(context) {
             type: "button",
             "aria-pressed": String(name === period),
             dataset: { key: name },
-            onclick: () => context.go(overviewPath({ ...view(), period: name })),
+            onclick: () => {
+              keepPeriod(name);
+              void context.go(pathOf({ ...view(), period: name }));
+            },
           },
           label,
         ),
@@ -123,12 +134,19 @@ function overview(context) {
   }
 
   function drawList() {
-    const by = view().order;
+    const { order: by, period } = view();
     const found = sorted(matchingWebsites(websites, search.value), ORDERS[by][1], by !== "name");
     fill(
       list,
       found.length
-        ? h("ul", { class: "website-list" }, found.map(websiteCard))
+        ? byAccount(context.account, found).map(([name, of]) => [
+            name ? h("h2", { class: "overview-account" }, name) : null,
+            h(
+              "ul",
+              { class: "website-list" },
+              of.map((one) => websiteCard(one, period, roleFor(context.account, one) !== "viewer")),
+            ),
+          ])
         : h("p", { class: "empty soft" }, shared("no_matches")),
     );
   }
@@ -166,6 +184,34 @@ function overview(context) {
       return load({ quietly: false });
     },
   };
+}
+
+// Where the browser keeps nothing, the overview opens with a week.
+function keepPeriod(/** @type {string} */ period) {
+  try {
+    localStorage.setItem("overview-period", period);
+  } catch {}
+}
+
+function keptPeriod() {
+  try {
+    return localStorage.getItem("overview-period");
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Returns the websites of each account with its name; "" for a person who is a member of one account alone.
+ *
+ * @param {Account} account
+ * @param {ListedWebsite[]} websites
+ * @returns {[name: string, websites: ListedWebsite[]][]}
+ */
+function byAccount({ accounts }, websites) {
+  if (accounts.length < 2) return [["", websites]];
+  const groups = accounts.map(({ id, name }) => [name, websites.filter(({ account }) => account === id)]);
+  return /** @type {[string, ListedWebsite[]][]} */ (groups.filter(([, of]) => of.length));
 }
 
 /**
@@ -209,18 +255,22 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
     hint: t("name_hint"),
     maxlength: 100,
   });
+  const own = currentName(browserZone());
+  const zones = h("select", { autocomplete: "off" }, zoneOptions(own));
+  zones.value = own;
+  const zone = field({ label: t("time_zone"), name: "time_zone", input: zones, hint: t("time_zone_hint") });
   // The domain that was rejected because a website has it: submitting it again adds a second website.
   /** @type {string | null} */
   let known = null;
   return form({
-    fields: [domain, name],
+    fields: [domain, name, zone],
     action: shared("add_website"),
     busy: t("adding_website"),
     wide,
     beside,
     submit: async (values) => {
-      /** @type {{ domain: string, name?: string, again?: boolean }} */
-      const body = { domain: values.domain.trim() };
+      /** @type {{ domain: string, name?: string, again?: boolean, time_zone: string }} */
+      const body = { domain: values.domain.trim(), time_zone: values.time_zone };
       if (values.name.trim()) body.name = values.name.trim();
       if (body.domain === known) body.again = true;
       const answer = await send("POST", "/api/account/websites", body);
@@ -228,7 +278,7 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
         known = body.domain;
         answer.error.message = t("website_exists", { domain: body.domain });
       }
-      return answer.ok ? added(answer.data, answer.meta.notes || []) : answer;
+      return answer.ok ? added(answer.data, domainNotes(answer)) : answer;
     },
   });
 }
@@ -239,7 +289,7 @@ export function websiteForm(added, { wide = false, beside = null } = {}) {
 function addDialog(context) {
   const away = () => here() === "/" && location.hash === "#add" && context.go("/", { replace: true });
   const made = websiteForm(
-    async (/** @type {Website} */ website, /** @type {string[]} */ notes) => {
+    async (/** @type {Website} */ website, /** @type {string} */ notes) => {
       const fresh = await context.refresh();
       if (fresh) context.added(fresh.websites);
       fill(dialog.title, t("add_snippet_to", { domain: website.domain }));
@@ -247,7 +297,7 @@ function addDialog(context) {
       const box = eventMonitor(website, () => on.classList.add("primary"));
       fill(
         dialog.body,
-        notes.length ? h("p", { class: "soft" }, notes.join(" ")) : null,
+        notes ? h("p", { class: "soft" }, notes) : null,
         snippetBox(website, context.account.base_url),
         box,
         h("div", { class: "row end" }, on),

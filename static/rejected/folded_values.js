@@ -17,6 +17,7 @@ const OTHERS = {
   property: t("property"),
   query: t("query"),
   event_data: t("event_data"),
+  title: t("page_title"),
   url: t("url"),
 };
 
@@ -39,7 +40,7 @@ export function fieldTitle(field) {
 export function foldedSection(rows) {
   if (!rows.length) return null;
   const heads = [
-    [t("day_utc"), null],
+    [t("day"), null],
     [t("field"), null],
     [t("new_values"), "num"],
     [t("as_other"), "num"],

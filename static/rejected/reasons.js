@@ -22,7 +22,7 @@ export const REASONS = [
 const code = (/** @type {string} */ text) => h("code", null, text);
 
 const excludedTodo = (/** @type {{ id: string }} */ { id }) =>
-  t.rich("excluded_todo", { link: h("a", { href: `/websites/${id}#settings` }, t("exclusions")) });
+  t.rich("excluded_todo", { link: h("a", { href: `/websites/${id}/settings/exclusions` }, t("exclusions")) });
 
 /** @type {Record<string, { title: string, means: string | ((website: any) => string), todo: (website: any) => Child }>} */
 const CODES = {
@@ -32,7 +32,7 @@ const CODES = {
     means: ({ domain }) => t("origin_not_allowed_means", { domain: readableHost(domain) }),
     todo: ({ id }) =>
       t.rich("origin_not_allowed_todo", {
-        link: h("a", { href: `/websites/${id}#settings` }, t("allowed_origins")),
+        link: h("a", { href: `/websites/${id}/settings/tracking` }, t("allowed_origins")),
       }),
   },
   excluded_address: { title: t("excluded_address"), means: t("excluded_address_means"), todo: excludedTodo },

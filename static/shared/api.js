@@ -3,21 +3,39 @@
 // `error.message` is a sentence to show. `error.code` is the server's, or "unreachable" (no response), "unreadable" (the
 // response is not JSON) or "aborted" (the page was left: show nothing).
 
+import { chosenAccount, ofAccount } from "./account_choice.js";
+import { reconnected } from "./connection.js";
 import { texts } from "./messages.js";
 import { at } from "./paths.js";
 
 const t = await texts("shared");
 const listeners = new Set();
+// The last two: the header of a proxy was refused (docs/single-sign-on.md). The login shows the reason.
+const SIGNED_OUT = ["not_logged_in", "bad_auth_header", "not_invited"];
 
 /**
- * Sends a GET request.
+ * Sends a GET request. Without a connection it waits for it, below a banner, and is then sent once more.
  *
  * @param {string} path
  * @param {{ signal?: AbortSignal, headers?: Record<string, string> }} [options]
  * @returns {Promise<Answer>}
  */
-export function get(path, { signal, headers } = {}) {
-  return request(path, { signal, headers: { Accept: "application/json", ...headers } });
+export async function get(path, { signal, headers } = {}) {
+  const options = { signal, headers: { Accept: "application/json", ...headers } };
+  const answer = await request(path, options);
+  if (!isLost(answer)) return answer;
+  const left = new Promise((resolve) => signal?.addEventListener("abort", resolve));
+  await Promise.race([left, reconnected(async () => !isLost(await request("/api/account/state", {})))]);
+  return request(path, options);
+}
+
+/**
+ * Returns whether the server was not reached: there was no response, or it is that of a proxy.
+ *
+ * @param {Answer} answer
+ */
+function isLost({ status, error }) {
+  return error?.code === "unreachable" || (error?.code === "unreadable" && status > 501);
 }
 
 /**
@@ -26,12 +44,12 @@ export function get(path, { signal, headers } = {}) {
  * @param {string} method
  * @param {string} path
  * @param {any} [body]
- * @param {{ signal?: AbortSignal }} [options]
+ * @param {{ signal?: AbortSignal, headers?: Record<string, string> }} [options]
  * @returns {Promise<Answer>}
  */
-export function send(method, path, body, { signal } = {}) {
+export function send(method, path, body, { signal, headers: more } = {}) {
   // The server requires the content type of JSON for each of these methods, also without a body.
-  const headers = { "Content-Type": "application/json" };
+  const headers = { "Content-Type": "application/json", ...more };
   return request(path, { method, headers, body: JSON.stringify(body === undefined ? {} : body), signal });
 }
 
@@ -65,12 +83,18 @@ export function onLoggedOut(call) {
 async function request(path, options) {
   let response;
   try {
-    response = await fetch(at(path), { credentials: "same-origin", ...options });
+    response = await fetch(at(ofAccount(options.method || "GET", path, chosenAccount())), {
+      credentials: "same-origin",
+      ...options,
+    });
   } catch {
     return options.signal?.aborted ? failure(0, "aborted", "") : failure(0, "unreachable", t("unreachable"));
   }
   const read = await readBody(response, options.signal);
-  if (response.status === 401 && read.error?.code === "not_logged_in") for (const call of listeners) call();
+  if (read.error && SIGNED_OUT.includes(read.error.code)) {
+    read.error.code = "not_logged_in";
+    for (const call of listeners) call();
+  }
   return read;
 }
 

@@ -11,6 +11,7 @@ export const UNITS = {
   visitors: (count) => t("unit_visitors", { count }),
   visits: (count) => t("unit_visits", { count }),
   events: (count) => t("unit_events", { count }),
+  conversions: (count) => t("unit_conversions", { count }),
 };
 
 /**

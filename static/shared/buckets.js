@@ -34,10 +34,12 @@ export function isWithinDay(interval) {
 }
 
 /**
+ * Returns the first day of the bucket after the one that begins on a day.
+ *
  * @param {string} start
  * @param {string} interval
  */
-function followingStart(start, interval) {
+export function followingStart(start, interval) {
   if (interval === "week") return daysLater(start, 7);
   return interval === "month" ? `${daysLater(start, 31).slice(0, 8)}01` : daysLater(start, 1);
 }
@@ -158,4 +160,17 @@ function everyNth(places, most) {
   const step = [1, 2, 3, 7, 14, 28, 56, 112].find((size) => places.length / size <= most) || 112;
   // Counted from the end, so that the last bucket, usually today, has a label.
   return places.filter((_, n) => (places.length - 1 - n) % step === 0);
+}
+
+/**
+ * Returns the buckets of a series that are over; the one that is not, where it is the only one.
+ *
+ * @template {{ time: string }} B
+ * @param {B[]} rows
+ * @param {boolean} isOpen  whether the range is not over
+ * @returns {B[]}
+ */
+export function closedBuckets(rows, isOpen) {
+  const begun = rows.filter((row) => Date.parse(row.time) <= Date.now());
+  return isOpen && begun.length > 1 ? begun.slice(0, -1) : begun;
 }

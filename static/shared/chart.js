@@ -2,8 +2,9 @@
 // sheet's custom properties; redrawn when the colour scheme or the width changes.
 //
 // The x axis counts buckets, not seconds: days of 23 and 25 hours are as wide as others, and buckets of the range before
-// align with those of this one. Buckets that are not counted in full (today; a week of which days lie outside the range)
-// are dashed, future ones are not drawn. For the keyboard and for screen readers the chart is a slider over its buckets.
+// align with those of this one. Buckets that are not counted in full (a week of which days lie outside the range) are
+// dashed. A line ends before the bucket that is not over, which is a point of its own: it is not a fall. What it is likely
+// to have at its end is a hollow point at the end of a dashed line. Future buckets are not drawn. For the keyboard and for screen readers the chart is a slider over its buckets.
 
 import { fill, h, loadStylesheet } from "./dom.js";
 import { validLanguage } from "./formats.js";
@@ -50,6 +51,7 @@ function load() {
  *   when(i)          the days of a bucket as text; only with marks
  *   openMark(mark)   called when a marker is clicked; optional
  *   open             index of the bucket that is not over, or -1
+ *   likely           what that bucket is likely to have at its end, or null; optional, on lines
  *   partial          indexes of other buckets that are not counted in full; optional
  *   hatched          indexes of buckets with a hatched background; optional
  *   bars             whether `now` is drawn as bars, and `before` with points; optional
@@ -199,13 +201,16 @@ export function chart(host) {
 /**
  * @param {ChartData} data
  */
-function rows({ now, before, open, partial = [], lines = [], bars = false }) {
-  const isPartial = (/** @type {number} */ i) => i === open || partial.includes(i);
-  const done = now.map((value, i) => (isPartial(i) ? null : value));
-  const dashed = now.map((value, i) => ((bars ? [i] : [i - 1, i, i + 1]).some(isPartial) ? value : null));
+function rows({ now, before, open, likely = null, partial = [], lines = [], bars = false }) {
+  const isPartial = (/** @type {number} */ i) => partial.includes(i) && (bars || i !== open);
+  const done = now.map((value, i) => (i === open || isPartial(i) ? null : value));
+  const isDashed = (/** @type {number} */ i) =>
+    bars ? i === open || isPartial(i) : [i - 1, i, i + 1].some(isPartial) || (i + 1 === open && likely !== null);
+  const dashed = now.map((value, i) => (!bars && i === open ? likely : isDashed(i) ? value : null));
+  const soFar = now.map((value, i) => (!bars && i === open ? value : null));
   // A line of a single bucket is drawn as wide as two, and so are the lines across it.
   const xs = bars || now.length > 1 ? now.map((_, i) => i) : [0, 1];
-  const own = layers(before || now.map(() => null), [done, dashed], bars);
+  const own = layers(before || now.map(() => null), [done, dashed, soFar], bars);
   return [xs, ...own, ...lines.map(({ at }) => xs.map(() => at))];
 }
 
@@ -242,15 +247,14 @@ function options(state, host, shown, drawn) {
   const last = data.now.length - 1;
   const ticks = data.ticks(width);
   const font = `12px ${getComputedStyle(host).fontFamily}`;
-  const isolated = isolatedIndexes(data.now);
   const points = {
     show: true,
     size: 7,
     fill: colour("--data"),
     stroke: colour("--data"),
-    filter: (/** @type {any} */ plot, /** @type {any} */ series) =>
-      isolated.filter((i) => plot.data[series][i] !== null),
+    filter: (/** @type {any} */ plot, /** @type {any} */ series) => isolatedIndexes(plot.data[series]),
   };
+  const atEnd = { ...points, fill: colour("--surface"), width: 2, filter: () => [data.open] };
   // Bars need half a bucket on both sides.
   const side = data.bars ? 0.5 : 0;
   const drawing = data.bars
@@ -315,7 +319,11 @@ function options(state, host, shown, drawn) {
         },
         [
           { stroke: colour("--data"), ...drawing },
-          { stroke: colour("--data"), ...drawing, dash: [4, 4] },
+          {
+            ...{ stroke: colour("--data"), ...drawing, dash: [4, 4] },
+            ...(!data.bars && data.likely && { points: atEnd }),
+          },
+          { stroke: colour("--data"), ...drawing },
         ],
         Boolean(data.bars),
       ),

@@ -58,8 +58,10 @@ export function openDialog({ title, body, actions, onclose, wide = false, full =
  * @param {(loaded: T) => void} open
  */
 export async function openWhenLoaded(module, open) {
+  const count = () => document.querySelectorAll("dialog[open]").length;
+  const before = count();
   const loaded = await module;
-  if (!document.querySelector("dialog[open]")) open(loaded);
+  if (count() === before) open(loaded);
 }
 
 /**

@@ -52,6 +52,7 @@ export const TYPES = {
   heatmap: t("type_heatmap"),
   ab_assign: t("type_ab_assign"),
   ab_convert: t("type_ab_convert"),
+  leave: t("type_leave"),
 };
 
 /** @type {Record<string, string>} */

@@ -4,10 +4,10 @@ import { reportQuery, withKey } from "./view_state.js";
 import { failureNotice, openDialog } from "./dialog.js";
 import { fill, h, icon } from "./dom.js";
 import { get } from "./api.js";
-import { VALUES, fieldName, valueNode, valueText } from "./fields.js";
+import { fieldName, valueNode, valueText } from "./fields.js";
 import { OPERATORS, capital, filterValueText, splitKey } from "./filter_words.js";
 import { UNITS, barList } from "./bar_list.js";
-import { countryName } from "./formats.js";
+import { fixedValues } from "./fixed_values.js";
 import { texts } from "./messages.js";
 import { loadRegions } from "./regions.js";
 import { isNamed, matching, nearest } from "./suggestions.js";
@@ -19,24 +19,19 @@ const SUGGESTED = 8;
 const PROPERTY = "prop.";
 // The values are codes that the page shows as names, so that parts of them mean nothing.
 const CODES = ["country", "type"];
-// Codes that have a name and are not replaced by another one, without groupings and codes for tests.
-const LETTERS = [..."ABCDEFGHIJKLMNOPQRSTUVWXYZ"];
-const NO_COUNTRIES = ["EU", "EZ", "QO", "UN", "XA", "XB", "ZZ"];
-const COUNTRIES = LETTERS.flatMap((first) => LETTERS.map((second) => first + second)).filter(
-  (code) =>
-    countryName(code) !== code && new Intl.Locale(`und-${code}`).region === code && !NO_COUNTRIES.includes(code),
-);
 // Properties are suggested from the events with the most visitors.
 const EVENTS_WITH_PROPERTIES = 3;
 
 /**
- * Opens the dialog; `key`: the filter of the view that is changed, or null for a new one.
+ * Opens the dialog; `key`: the filter of the view that is changed, or null for a new one, by `first` unless another field
+ * is chosen.
  *
  * @param {Board} board
  * @param {string | null} key
+ * @param {string} [first]
  */
-export function openFilter(board, key) {
-  const before = key ? splitKey(key) : { field: board.fields[0], sign: "" };
+export function openFilter(board, key, first = board.fields[0]) {
+  const before = key ? splitKey(key) : { field: first, sign: "" };
   const isProperty = before.field.startsWith(PROPERTY);
   // `active`: the place of the highlighted suggestion, -1 without one.
   /** @type {{ values: string[], rows: BarRow[], shown: BarRow[], active: number }} */
@@ -318,17 +313,6 @@ function labelOf(control, words) {
 }
 
 /**
- * Returns every value that a field with a fixed set of values can have, as it is stored; null for other fields.
- *
- * @param {string} field
- * @returns {string[] | null}
- */
-function fixedValues(field) {
-  if (field === "country") return COUNTRIES;
-  return Object.hasOwn(VALUES, field) ? Object.keys(VALUES[field]) : null;
-}
-
-/**
  * Returns { rows, names } or { error }: the most frequent values of a field in the range; for properties also the names
  * of the most frequent ones.
  *
@@ -336,7 +320,7 @@ function fixedValues(field) {
  * @param {Board} board
  * @returns {Promise<{ rows: BarRow[], names?: string[], error?: undefined } | { error: ApiError }>}
  */
-async function suggestions(field, board) {
+export async function suggestions(field, board) {
   if (field === "type") {
     const rows = ["pageview", "screen_view", "event", "app_event"];
     return { rows: rows.map((value) => plainRow(value, valueText(field, value))) };
@@ -379,7 +363,8 @@ function plainRow(value, text) {
 }
 
 /**
- * Returns the properties and, of the named one, the values of the most frequent events in the range.
+ * Returns the properties and, of the named one, the values: of the events that the view's filter names, or else of the
+ * most frequent ones in the range.
  *
  * @param {string} name
  * @param {Board} board
@@ -389,12 +374,16 @@ async function properties(name, board) {
     const filters = board.view().filters.filter(([key]) => splitKey(key).field !== "event_name");
     return reportQuery({ ...board.view(), filters, segment: "" }, board.span(), more);
   };
-  const events = await get(`${board.base}/event-names?${query({ limit: EVENTS_WITH_PROPERTIES })}`);
-  if (!events.ok) return { error: events.error };
+  let events = board.view().filters.flatMap(([key, value]) => (key === "event_name" ? [value] : []));
+  if (!events.length) {
+    const frequent = await get(`${board.base}/event-names?${query({ limit: EVENTS_WITH_PROPERTIES })}`);
+    if (!frequent.ok) return { error: frequent.error };
+    events = frequent.data.map((/** @type {TopRow} */ { value }) => value);
+  }
   const answers = await Promise.all(
-    events.data.map((/** @type {TopRow} */ { value }) =>
-      get(`${board.base}/event-data?${query({ event_name: value, limit: 20 })}`),
-    ),
+    events
+      .slice(0, EVENTS_WITH_PROPERTIES)
+      .map((value) => get(`${board.base}/event-data?${query({ event_name: value, limit: 20 })}`)),
   );
   /** @type {EventProperty[]} */
   const all = answers.flatMap((answer) => (answer.ok ? answer.data : []));

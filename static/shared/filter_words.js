@@ -18,7 +18,10 @@ export const OPERATORS = [
 ];
 const PROPERTY = "prop.";
 
-/** What the owner's pages filter by beside FILTERS: a saved goal, and properties of event data. */
+/** What goals and segments filter by: FILTERS, and properties of event data. */
+export const PROPERTY_FILTERS = [...FILTERS, PROPERTY];
+
+/** What the owner's pages filter by: a saved goal too. */
 export const OWN_FILTERS = [...FILTERS, "goal", PROPERTY];
 
 /**

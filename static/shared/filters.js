@@ -1,6 +1,6 @@
 // The filters of the view as chips in words, and buttons that open the dialogs of filters and segments.
 
-import { isFiltered, withKey, withoutFilters } from "./view_state.js";
+import { withGoal, withKey, withoutFilters } from "./view_state.js";
 import { openWhenLoaded } from "./dialog.js";
 import { h, icon, refill } from "./dom.js";
 import { filterParts, filterText, filterValueNode, splitKey, valuesByKey } from "./filter_words.js";
@@ -18,8 +18,12 @@ const t = await texts("shared");
  */
 export function drawFilters(root, board) {
   const view = board.view();
-  const { filters, segment } = view;
-  const chips = valuesByKey(filters).map(([key, values]) => filterChip(key, values, board));
+  const { filters, segment, goal } = view;
+  const chips = [
+    ...(goal ? [goalChip(goal, board)] : []),
+    ...(segment ? [segmentChip(segment, board)] : []),
+    ...valuesByKey(filters).map(([key, values]) => filterChip(key, values, board)),
+  ];
   const button = (/** @type {string} */ key, /** @type {() => void} */ onclick, /** @type {Child[]} */ ...words) =>
     h("button", { class: "button small add-filter no-print", type: "button", dataset: { key }, onclick }, words);
   const clear = h(
@@ -30,22 +34,22 @@ export function drawFilters(root, board) {
   refill(
     root,
     fixedChips(board.site.filters),
-    segment ? segmentChip(segment, board) : null,
     chips,
     button("add-filter", () => filterDialog(board), icon("plus"), t("filter")),
     takesSaved(board) ? button("segments", () => segmentsDialog(board), t("segments")) : null,
-    isFiltered(view) && chips.length + (segment ? 1 : 0) > 1 ? clear : null,
+    chips.length > 1 ? clear : null,
   );
 }
 
 /**
- * Opens the dialog of a filter: a new one, or that of a key of the view.
+ * Opens the dialog of a filter: a new one, by a field if one is named, or that of a key of the view.
  *
  * @param {Board} board
  * @param {string | null} [key]
+ * @param {string} [field]
  */
-export function filterDialog(board, key = null) {
-  return openWhenLoaded(import("./filter_dialog.js"), ({ openFilter }) => openFilter(board, key));
+export function filterDialog(board, key = null, field = undefined) {
+  return openWhenLoaded(import("./filter_dialog.js"), ({ openFilter }) => openFilter(board, key, field));
 }
 
 /**
@@ -92,7 +96,26 @@ function segmentChip(id, board) {
 }
 
 /**
- * @param {{ key: string, words: Child, title: string, open: () => void, remove: () => void }} options
+ * Returns the chip of the goal whose conversions the page shows.
+ *
+ * @param {string} id
+ * @param {Board} board
+ */
+function goalChip(id, board) {
+  const { goals, isLoaded } = board.saved();
+  const goal = goals[id] || (isLoaded ? t("goal_missing") : "…");
+  return chip({
+    key: "goal",
+    words: chipWords(t.rich("conversions_of", { goal: h("bdi", null, goal) })),
+    title: t("conversions_of", { goal }),
+    remove: () => board.go(withGoal(board.view(), "")),
+  });
+}
+
+/**
+ * Returns a chip. Without `open` there is nothing to change about it.
+ *
+ * @param {{ key: string, words: Child, title: string, open?: () => void, remove: () => void }} options
  */
 function chip({ key, words, title, open, remove }) {
   const close = h(
@@ -106,11 +129,13 @@ function chip({ key, words, title, open, remove }) {
     },
     icon("close"),
   );
-  const shown = h(
-    "button",
-    { class: "chip-text chip-open", type: "button", title, dataset: { key: `open-${key}` }, onclick: open },
-    words,
-  );
+  const shown = open
+    ? h(
+        "button",
+        { class: "chip-text chip-open", type: "button", title, dataset: { key: `open-${key}` }, onclick: open },
+        words,
+      )
+    : h("span", { class: "chip-text", title }, words);
   const element = h("span", { class: "chip" }, shown, close);
   element.addEventListener("keydown", (event) => {
     if (event.key !== "Delete" && event.key !== "Backspace") return;

@@ -1,12 +1,22 @@
-// Keyboard shortcuts of a website's pages, and the dialog that lists them. They are off while a dialog is open or text is
+// Keyboard shortcuts of a website's pages (shortcuts_dialog.js lists them). They are off while a dialog is open or text is
 // being typed, except where the browser has the same key for the same action (Esc closes a dialog).
 
 import { QUICK, isFiltered, shiftRange, spanOf, withPeriod, withoutLastFilter } from "./view_state.js";
-import { openDialog } from "./dialog.js";
-import { h } from "./dom.js";
 import { texts } from "./messages.js";
 
 const t = await texts("shared");
+const isMac = /Mac|iP(hone|ad|od)/.test(navigator.platform);
+/** The keys that open the search over everything, as they are written on the keyboard. */
+export const PALETTE_KEYS = isMac ? "⌘ K" : t("key_ctrl", { key: "K" });
+
+/**
+ * Returns whether a key event is of PALETTE_KEYS. Ctrl K deletes a line of text on a Mac.
+ *
+ * @param {KeyboardEvent} event
+ */
+export function isPaletteKey({ key, ctrlKey, metaKey, altKey, shiftKey }) {
+  return key.toLowerCase() === "k" && !altKey && !shiftKey && (isMac ? metaKey && !ctrlKey : ctrlKey !== metaKey);
+}
 
 /**
  * Starts listening; returns a function that stops it. `more`: actions of other keys, by key.
@@ -43,28 +53,6 @@ function actionFor({ key, target }, board, more) {
   if (/^[1-5]$/.test(key)) return () => board.go(withPeriod(view, QUICK[Number(key) - 1].name));
   if (key === "ArrowLeft") return () => board.go(shiftRange(view, -1));
   if (key === "ArrowRight") return spanOf(view).to < spanOf(view).today ? () => board.go(shiftRange(view, 1)) : null;
-  if (key === "Escape" && isFiltered(view)) return () => board.go(withoutLastFilter(view));
+  if (key === "Escape" && (isFiltered(view) || view.goal)) return () => board.go(withoutLastFilter(view));
   return Object.hasOwn(more, key) ? more[key] : null;
-}
-
-/**
- * Opens the list of shortcuts. `keys` are names of keys with spaces between them, or nodes.
- *
- * @param {[keys: Child, does: string][]} rows
- */
-export function shortcutsDialog(rows) {
-  const row = (/** @type {[keys: Child, does: string]} */ [keys, does]) =>
-    h(
-      "tr",
-      null,
-      h("th", { scope: "row" }, typeof keys === "string" ? keys.split(" ").map((one) => h("kbd", null, one)) : keys),
-      h("td", null, does),
-    );
-  openDialog({
-    title: t("keyboard_shortcuts"),
-    body: [
-      h("table", { class: "table keys-table" }, h("tbody", null, rows.map(row))),
-      h("p", { class: "soft" }, t("keyboard_hint")),
-    ],
-  });
 }

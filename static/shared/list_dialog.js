@@ -1,7 +1,7 @@
 // The dialog with all values of a list: a search, and pages of fifty; and tables that sort.
 
 import { openDialog } from "./dialog.js";
-import { fill, h, icon, refill } from "./dom.js";
+import { fill, h, icon, loadStylesheet, refill } from "./dom.js";
 import { texts } from "./messages.js";
 import { searchInput } from "./search_input.js";
 
@@ -19,6 +19,7 @@ const PAGE_ROWS = 50;
 export function listDialog(options) {
   const { title, load, draw, matches, failed, actions, onsort, onclose, sorts = {}, sorted: first = "" } = options;
   const { full = false } = options;
+  void loadStylesheet("/assets/shared/list_dialog.css");
   /** @type {{ rows: any[], page: number, text: string, note: string }} */
   const found = { rows: [], page: 0, text: "", note: "" };
   const search = searchInput(t("search_in", { list: title }), t("search"));
@@ -131,18 +132,18 @@ export function sorted(rows, valueOf, isDown) {
 /**
  * Returns the head of a table whose columns sort it.
  *
- * @param {[name: string, label: string][]} columns
+ * @param {[name: string, label: string, means?: string][]} columns
  * @param {Sort} sort
  */
 export function sortHead(columns, { by, isDown, choose }) {
-  const cells = columns.map(([name, label], i) => {
+  const cells = columns.map(([name, label, means], i) => {
     const order = isDown ? "descending" : "ascending";
     const sign = name === by ? h("span", { "aria-hidden": "true" }, isDown ? " ↓" : " ↑") : null;
     const props = { class: "sort", type: "button", dataset: { key: `sort-${name}` }, onclick: () => choose(name) };
     return h(
       "th",
       { scope: "col", class: i ? "num" : null, "aria-sort": name === by ? order : null },
-      h("button", props, label, sign),
+      h("button", { ...props, title: means }, label, sign),
     );
   });
   return h("thead", null, h("tr", null, cells));

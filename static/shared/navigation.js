@@ -1,16 +1,13 @@
 // The frame of every page behind the login: a sidebar with the website switcher, the pages of the current website and, at
 // the bottom, the user menu. On narrow screens the sidebar is a drawer.
 
-import { notify } from "./dialog.js";
 import { fill, h, icon, logo } from "./dom.js";
 import { number, percentOf } from "./formats.js";
-import { LANGUAGES, chooseLanguage, chosenLanguage } from "./language.js";
-import { send } from "./api.js";
+import { PALETTE_KEYS } from "./keyboard_shortcuts.js";
 import { menu } from "./menu.js";
 import { texts } from "./messages.js";
-import { themePicker } from "./theme.js";
 import { websiteSwitcher } from "./website_switcher.js";
-import { at } from "./paths.js";
+import { roleFor, showFor } from "./roles.js";
 
 const t = await texts("shared");
 
@@ -30,15 +27,9 @@ const PAGES = [
   ],
   [
     ["/rejected", t("nav_rejected"), "reject"],
-    ["#settings", t("nav_settings"), "settings"],
+    ["/settings", t("nav_settings"), "settings"],
   ],
 ];
-const SECTIONS = [
-  ["/account/keys", t("nav_keys"), "key"],
-  ["/account/plan", t("nav_plan"), "check"],
-  ["/account", t("nav_account"), "user"],
-];
-
 /** Returns the banner of a server with generated data (`analytics-server demo`). */
 export function demoBanner() {
   const words = [h("strong", null, t("demo_data")), " ", t("demo_note")];
@@ -46,11 +37,13 @@ export function demoBanner() {
 }
 
 /**
- * Returns the frame: { element, main, mark(session, { pathname, hash }), closeDrawer }.
+ * Returns the frame: { element, main, mark(session, path), closeDrawer }. `search` opens the search over
+ * everything.
  *
  * @param {Context} context
+ * @param {() => void} search
  */
-export function frame(context) {
+export function frame(context, search) {
   const main = h("main", { id: "main", tabindex: "-1" });
   const warnings = h("div", { class: "frame-notices no-print", role: "status" });
   const pages = h("div", { class: "sidebar-scroll" });
@@ -72,6 +65,13 @@ export function frame(context) {
     { class: "sidebar", id: "sidebar", "aria-label": t("websites_and_account") },
     h("a", { class: "brand", href: "/" }, logo(), "Tally"),
     switcher.element,
+    h(
+      "button",
+      { class: "nav-item", type: "button", onclick: search },
+      icon("search"),
+      h("span", { class: "nav-label grow" }, t("search_everything")),
+      h("span", { class: "soft small-text", "aria-hidden": "true" }, PALETTE_KEYS),
+    ),
     pages,
     user.element,
   );
@@ -104,13 +104,14 @@ export function frame(context) {
     element,
     main,
     closeDrawer: () => setDrawer(false),
-    mark: (/** @type {Session} */ session, /** @type {{ pathname: string, hash: string }} */ place) => {
-      const id = /^\/websites\/([^/]+)/.exec(place.pathname)?.[1] || null;
+    mark: (/** @type {Session} */ session, /** @type {string} */ path) => {
+      const id = /^\/websites\/([^/]+)/.exec(path)?.[1] || null;
       const website = session.websites.find((one) => one.id === id);
       switcher.mark(session.websites, id);
-      fill(pages, website ? pagesOf(website, place) : null);
-      user.mark(session.account, place.pathname);
-      fill(warnings, warningsOf(session.account, place.pathname));
+      showFor(roleFor(session.account, website));
+      fill(pages, website ? pageLinks(website, path, session.account) : null);
+      user.mark(session.account, path);
+      fill(warnings, warningsOf(session.account, path));
     },
   };
 }
@@ -144,72 +145,72 @@ function notice(kind, title, words) {
 }
 
 /**
- * Returns the pages of a website.
+ * Returns the path and the label of each page of a website that is shown to the person.
  *
  * @param {Website} website
- * @param {{ pathname: string, hash: string }} place
+ * @param {Account} account
  */
-function pagesOf({ id, name, domain }, { pathname, hash }) {
+export function pagesOf(website, account) {
+  return groupsOf(website, account)
+    .flat()
+    .map(([end, words]) => [`/websites/${website.id}${end}`, words]);
+}
+
+/**
+ * Returns the groups of PAGES that are shown to the person.
+ *
+ * @param {Website} website
+ * @param {Account} account
+ */
+function groupsOf(website, account) {
+  const isViewer = roleFor(account, website) === "viewer";
+  return PAGES.map((group) => group.filter(([end]) => end !== "/settings" || !isViewer));
+}
+
+/**
+ * Returns the links to the pages of a website.
+ *
+ * @param {Website} website
+ * @param {string} path
+ * @param {Account} account
+ */
+function pageLinks(website, path, account) {
+  const { id, name, domain } = website;
   const own = `/websites/${id}`;
-  const current = hash === "#settings" ? `${own}#settings` : pathname;
+  const isCurrent = (/** @type {string} */ end) => (end ? `${path}/`.startsWith(`${own}${end}/`) : path === own);
   const page = (/** @type {[string, string, string]} */ [end, words, sign], /** @type {boolean} */ isApart) =>
     h(
       "li",
       { class: isApart ? "nav-apart" : null },
-      h(
-        "a",
-        { class: "nav-item", href: own + end, "aria-current": current === own + end ? "page" : null },
-        icon(sign),
-        words,
-      ),
+      h("a", { class: "nav-item", href: own + end, "aria-current": isCurrent(end) ? "page" : null }, icon(sign), words),
     );
   return h(
     "ul",
     { class: "nav-list", "aria-label": t("pages_of", { website: name || domain }) },
-    PAGES.map((group, place) => group.map((one, i) => page(one, place > 0 && i === 0))),
+    groupsOf(website, account).map((group, place) => group.map((one, i) => page(one, place > 0 && i === 0))),
   );
 }
 
 /**
+ * Returns the menu at the bottom, whose items are loaded when it opens: { element, mark(account, path) }.
+ *
  * @param {Context} context
  */
 function userMenu(context) {
   const name = h("span", { class: "nav-label grow" });
-  const links = SECTIONS.map(([href, words, sign]) => h("a", { class: "nav-item", href }, icon(sign), words));
-  const leave = h("button", { class: "nav-item", type: "button" }, icon("leave"), t("log_out"));
-  leave.addEventListener("click", async () => {
-    const left = await send("POST", "/api/account/logout");
-    if (!left.ok && left.status !== 401) return notify(left.error.message);
-    context.signedOut();
-  });
-  const { element } = menu({
-    kind: "user-menu",
-    label: [icon("user"), name, icon("updown")],
-    items: [links, themePicker(), languagePicker(), leave],
-  });
+  const items = h("div");
+  /** @type {{ account: Account, path: string } | null} */
+  let shown = null;
+  const draw = async () => {
+    const { userMenuItems } = await import("./user_menu.js");
+    if (shown) fill(items, userMenuItems(context, shown.account, shown.path));
+  };
+  const { element } = menu({ kind: "user-menu", label: [icon("user"), name, icon("updown")], items, opened: draw });
   const mark = (/** @type {Account} */ account, /** @type {string} */ path) => {
+    shown = { account, path };
     name.textContent = account.email;
     name.title = account.email;
-    for (const link of links) {
-      if (link.getAttribute("href") === at(path)) link.setAttribute("aria-current", "page");
-      else link.removeAttribute("aria-current");
-    }
+    if (element.open) void draw();
   };
   return { element, mark };
-}
-
-function languagePicker() {
-  const choices = Object.entries(LANGUAGES).map(([code, name]) => h("option", { value: code, lang: code }, name));
-  const select = h(
-    "select",
-    { id: "language", class: "small-text", value: chosenLanguage(), onchange: () => chooseLanguage(select.value) },
-    h("option", { value: "" }, t("language_of_browser")),
-    choices,
-  );
-  return h(
-    "div",
-    { class: "language-picker" },
-    h("label", { class: "soft small-text", for: select.id }, t("language")),
-    select,
-  );
 }

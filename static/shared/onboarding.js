@@ -1,7 +1,7 @@
 // The snippet for a website's pages, and the event monitor: a box that waits for an event and turns green when one
 // arrives. Used by the setup, the list of websites, a website's settings and the dashboard while it has no events. While
-// visible the monitor requests the website and its newest event every 1.5 seconds; it names origins whose events were
-// refused, each with a button that allows it.
+// visible the monitor requests the website, its newest event and its rejected events every 1.5 seconds; it names origins
+// whose events were refused, each with a button that allows it, and every other reason, crawlers too.
 
 import { copyButton } from "./dialog.js";
 import { fill, h, icon, loadStylesheet } from "./dom.js";
@@ -22,6 +22,7 @@ const { url: EXAMPLE_URL, website_id: EXAMPLE_ID, snippets: SNIPPETS } = await l
 const POLL_MS = 1500;
 // A page that was just reloaded would have sent its event by then.
 const HELP_AFTER_MS = 20_000;
+const OPEN_HELP_AFTER_MS = 60_000;
 // An older event does not show that events arrive now.
 const NEW_MS = 600_000;
 
@@ -130,14 +131,17 @@ export function eventMonitor(website, onFirst = () => {}) {
   const box = h("div", { class: "waiting", role: "status" }, notYet(website));
   const checked = h("p", { class: "soft small-text" });
   const refused = refusedOrigins(website);
-  const element = h("div", { class: "waiting-place" }, box, refused.element, checked);
+  const others = notCounted(website);
+  const element = h("div", { class: "waiting-place" }, box, refused.element, others.element, checked);
   const began = Date.now();
   const check = async () => {
-    const [answer, state] = await Promise.all([
+    const [answer, state, rejected] = await Promise.all([
       get(`/api/account/websites/${website.id}/events?limit=1`),
       get(`/api/account/websites/${website.id}`),
+      get(`/api/account/websites/${website.id}/rejected?period=today`),
     ]);
     if (!element.isConnected) return true;
+    if (rejected.ok) await others.draw(rejected.data);
     if (state.ok) refused.draw(state.data);
     const event = answer.ok && answer.data[0];
     // The newest event is searched in recent days; imported events may be older.
@@ -158,6 +162,11 @@ export function eventMonitor(website, onFirst = () => {}) {
     }
     checked.textContent = answer.ok ? t("last_checked", { time: clockTime(Date.now()) }) : answer.error.message;
     if (Date.now() - began > HELP_AFTER_MS && !element.querySelector(".aside")) element.append(help(website));
+    const aside = element.querySelector("details");
+    if (aside && Date.now() - began > OPEN_HELP_AFTER_MS && !aside.dataset.shown) {
+      // Once: the user may close it.
+      Object.assign(aside, { open: true }).dataset.shown = "true";
+    }
     return answer.status === 404;
   };
   poll(element, check);
@@ -192,13 +201,46 @@ function refusedOrigins(website) {
 }
 
 /**
+ * Returns the list of reasons for which today's events were not counted, but for origins: how many, whose, and what to do.
+ *
+ * @param {Website} website
+ */
+function notCounted(website) {
+  const element = h("div", { class: "stack", role: "status" });
+  let shown = "";
+  async function draw(/** @type {{ reasons: { code: string, events: number }[], samples: RejectedSample[] }} */ data) {
+    const reasons = data.reasons.filter(({ code }) => code !== "origin_not_allowed");
+    const key = JSON.stringify(reasons);
+    if (key === shown) return;
+    shown = key;
+    // Most websites never need it.
+    const { explanation, recentDetails } = await import("../rejected/reasons.js");
+    fill(
+      element,
+      reasons.map(({ code, events }) => {
+        const { title, means, todo } = explanation(code, website);
+        const whose = recentDetails(data.samples, code).join(", ");
+        const values = { count: events, from: h("bdi", null, whose), reason: title };
+        const words = whose ? t.rich("not_counted_from", values) : t.rich("not_counted", values);
+        return h(
+          "div",
+          { class: "notice" },
+          h("div", null, h("p", null, words), h("p", { class: "soft" }, code === "crawler" ? means : todo)),
+        );
+      }),
+    );
+  }
+  return { element, draw };
+}
+
+/**
  * @param {Website} website
  * @param {{ origin: string, events: number }} options
  * @param {string[]} origins
  * @param {() => void} allowed
  */
 function refusedOrigin(website, { origin, events }, origins, allowed) {
-  const allow = h("button", { class: "button small", type: "button" }, t("allow_origin"));
+  const allow = h("button", { class: "button small for-admins", type: "button" }, t("allow_origin"));
   const failed = h("p", { class: "field-error", hidden: true });
   const element = h(
     "div",

@@ -31,7 +31,7 @@ export function createPanel(element, { request, draw, what, until }) {
     const now = JSON.stringify([data, previous, before, Math.floor(Date.now() / HOUR_MS)]);
     if (answer.ok && !(quietly && now === drawn)) {
       drawn = now;
-      hideTooltip();
+      hideTooltip(element);
       draw(answer);
     } else if (!answer.ok && !quietly && answer.error.code !== "not_logged_in") {
       drawn = "";

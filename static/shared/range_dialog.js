@@ -1,8 +1,10 @@
-// The dialogs of ranges: all periods with fields for custom days, and the days to compare with.
+// The dialog of ranges: all periods with fields for custom days, and what the range is compared with, with fields for other
+// days.
 
 import { openDialog } from "./dialog.js";
 import { fill, h } from "./dom.js";
 import { capital } from "./filter_words.js";
+import { dayRange } from "./formats.js";
 import { texts } from "./messages.js";
 import { zoneLabel } from "./time_zones.js";
 import { PERIODS, daysLater, withComparison, withDays, withPeriod } from "./view_state.js";
@@ -10,13 +12,13 @@ import { PERIODS, daysLater, withComparison, withDays, withPeriod } from "./view
 const t = await texts("dialogs");
 
 /**
- * Opens the dialog with all periods, and fields for the first and the last day.
+ * Opens the dialog with all periods, fields for the first and the last day, and the comparisons.
  *
  * @param {Board} board
  */
-export function openDays(board) {
+export function openRanges(board) {
   const view = board.view();
-  const choices = [
+  const periods = [
     ...PERIODS.map(({ name, long }) => ({
       words: capital(long),
       isChosen: view.period === name,
@@ -28,24 +30,64 @@ export function openDays(board) {
       to: withDays(view, from, to),
     })),
   ];
-  const buttons = choices.map(({ words, isChosen, to }) => {
-    const choose = () => {
-      dialog.close();
-      board.go(to);
-    };
-    return h(
-      "button",
-      { class: "button small", type: "button", "aria-pressed": String(isChosen), onclick: choose },
-      words,
-    );
-  });
-  const dialog = rangeDialog(board, {
+  const buttons = periods.map(({ words, isChosen, to }) => choice(words, isChosen, () => leave(() => board.go(to))));
+  const leave = (/** @type {() => void} */ act) => {
+    dialog.close();
+    act();
+  };
+  // Before all events there is nothing to compare with.
+  const isCompared = board.compares && view.period !== "all";
+  const dialog = daysDialog(board, {
     title: t("choose_range"),
     above: h("div", { class: "row period-choices", role: "group", "aria-label": t("periods") }, buttons),
     days: board.span(),
     action: t("show_these_days"),
     take: ({ from, to }) => board.go(withDays(board.view(), from, to)),
+    below: isCompared ? comparisons(board, leave) : null,
   });
+}
+
+/**
+ * Returns the choice of what the range is compared with. `leave` closes the dialog, and then does what was chosen.
+ *
+ * @param {Board} board
+ * @param {(act: () => void) => void} leave
+ */
+function comparisons(board, leave) {
+  const view = board.view();
+  const { before } = board.span();
+  /** @type {[words: string, compare: string, matchWeekday?: boolean][]} */
+  const named = [
+    [t("no_comparison"), "off"],
+    [t("previous_period"), "previous"],
+    [t("previous_period_weekdays"), "previous", true],
+    [t("year_before"), "year"],
+    [t("year_before_weekdays"), "year", true],
+  ];
+  const isCustom = view.compare === "custom";
+  const buttons = named.map(([words, compare, matchWeekday = false]) =>
+    choice(words, view.compare === compare && view.matchWeekday === matchWeekday, () =>
+      leave(() => board.go(withComparison(view, compare, { matchWeekday }))),
+    ),
+  );
+  const words = isCustom && before ? dayRange(before.from, before.to) : t("choose_custom_range");
+  const custom = choice(words, isCustom, () => leave(() => openComparison(board)));
+  return h(
+    "section",
+    { class: "comparisons" },
+    h("h3", { id: "compare-with" }, t("compare_with")),
+    h("div", { class: "row period-choices", role: "group", "aria-labelledby": "compare-with" }, buttons, custom),
+  );
+}
+
+/**
+ * @param {string} words
+ * @param {boolean} isChosen
+ * @param {() => void} choose
+ */
+function choice(words, isChosen, choose) {
+  const props = { class: "button small", type: "button", "aria-pressed": String(isChosen), onclick: choose };
+  return h("button", props, words);
 }
 
 /**
@@ -53,11 +95,10 @@ export function openDays(board) {
  *
  * @param {Board} board
  */
-export function openComparison(board) {
+function openComparison(board) {
   const span = board.span();
-  rangeDialog(board, {
+  daysDialog(board, {
     title: t("compare_with"),
-    above: null,
     days: span.before || span,
     action: t("compare"),
     take: (days) => board.go(withComparison(board.view(), "custom", { days })),
@@ -68,9 +109,9 @@ export function openComparison(board) {
  * Opens a dialog for a first and a last day.
  *
  * @param {Board} board
- * @param {{ title: string, above: Child, days: Days, action: string, take: (days: Days) => void }} options
+ * @param {{ title: string, days: Days, action: string, take: (days: Days) => void, above?: Child, below?: Child }} options
  */
-function rangeDialog(board, { title, above, days, action, take }) {
+function daysDialog(board, { title, days, action, take, above = null, below = null }) {
   const { today } = board.span();
   const day = (/** @type {string} */ id, /** @type {string} */ value) =>
     h("input", { type: "date", id, value, max: today, min: "1970-01-02", required: true });
@@ -78,12 +119,13 @@ function rangeDialog(board, { title, above, days, action, take }) {
   const error = h("p", { class: "field-error", role: "alert", hidden: true });
   const form = h(
     "form",
-    { id: "days-form" },
+    null,
     h(
       "div",
       { class: "days-fields" },
       h("div", { class: "field" }, h("label", { for: "days-from" }, t("first_day")), first),
       h("div", { class: "field" }, h("label", { for: "days-to" }, t("last_day")), last),
+      h("button", { class: "button primary", type: "submit" }, action),
     ),
     h(
       "p",
@@ -93,18 +135,14 @@ function rangeDialog(board, { title, above, days, action, take }) {
       board.site.website
         ? h(
             "a",
-            { href: `/websites/${board.website.id}#settings`, onclick: () => dialog.close() },
+            { class: "for-admins", href: `/websites/${board.website.id}/settings`, onclick: () => dialog.close() },
             t("change_in_settings"),
           )
         : null,
     ),
     error,
   );
-  const dialog = openDialog({
-    title,
-    body: [above, form],
-    actions: h("button", { class: "button primary", type: "submit", form: "days-form" }, action),
-  });
+  const dialog = openDialog({ title, body: [above, form, below] });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (first.value > last.value) {

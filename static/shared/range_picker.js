@@ -1,17 +1,8 @@
-// Controls of the days that are shown: periods, previous and next, custom days, comparison, interval.
+// Controls of the days that are shown: periods, previous and next, custom days and comparison (a dialog), interval.
 
-import {
-  INTERVALS,
-  PERIODS,
-  QUICK,
-  localTime,
-  shiftRange,
-  withComparison,
-  withDays,
-  withPeriod,
-} from "./view_state.js";
+import { INTERVALS, PERIODS, QUICK, localTime, shiftRange, withDays, withPeriod } from "./view_state.js";
 import { openWhenLoaded } from "./dialog.js";
-import { fill, h, icon, refill } from "./dom.js";
+import { h, icon, refill } from "./dom.js";
 import { capital } from "./filter_words.js";
 import { dayRange } from "./formats.js";
 import { texts } from "./messages.js";
@@ -54,7 +45,7 @@ export function drawRange(root, board) {
       "aria-haspopup": "dialog",
       title: t("other_ranges"),
       dataset: { key: "period-more" },
-      onclick: () => rangeDialog(board, "openDays"),
+      onclick: () => rangeDialog(board),
     },
     other?.short || (isCustom ? t("custom_range") : t("more_ranges")),
   );
@@ -90,66 +81,32 @@ export function drawRange(root, board) {
 }
 
 /**
- * Draws the days that are shown. The time zone is in their title, in the dialog of ranges and on paper.
+ * Draws the days that are shown and those that they are compared with: a button that opens the dialog of ranges. The time
+ * zone is in its title, in the dialog and on paper.
  *
  * @param {HTMLElement} root
  * @param {Board} board
  */
 export function drawWhen(root, board) {
-  const { from, to } = board.span();
-  fill(
+  const { from, to, before } = board.span();
+  const against =
+    before && board.compares ? [h("span", { class: "soft" }, t("versus")), dayRange(before.from, before.to)] : null;
+  refill(
     root,
     h(
-      "span",
-      { class: "when-days", title: t("days_in_zone", { zone: zoneLabel(board.view().zone) }) },
-      dayRange(from, to),
+      "button",
+      {
+        class: "button small-text when-days",
+        type: "button",
+        "aria-haspopup": "dialog",
+        title: t("days_in_zone", { zone: zoneLabel(board.view().zone) }),
+        dataset: { key: "when" },
+        onclick: () => rangeDialog(board),
+      },
+      h("span", null, dayRange(from, to)),
+      against?.map((one) => h("span", { class: "no-print" }, one)),
     ),
   );
-}
-
-/**
- * Draws the choice of what the range is compared with.
- *
- * @param {HTMLElement} root
- * @param {Board} board
- */
-export function drawComparison(root, board) {
-  const view = board.view();
-  const { before } = board.span();
-  // Before all events there is nothing to compare with.
-  if (view.period === "all") return void fill(root);
-  const chosen = view.compare + (view.matchWeekday ? " weekday" : "");
-  /** @type {[string, string][]} */
-  const choices = [
-    ["off", t("no_comparison")],
-    ["previous", t("previous_period")],
-    ["previous weekday", t("previous_period_weekdays")],
-    ["year", t("year_before")],
-    ["year weekday", t("year_before_weekdays")],
-    .../** @type {[string, string][]} */ (
-      view.compare === "custom" && before ? [["custom", dayRange(before.from, before.to)]] : []
-    ),
-    ["choose", t("choose_custom_range")],
-  ];
-  const select = h(
-    "select",
-    {
-      ...{ class: "quiet small-text comparison", "aria-label": t("comparison"), value: chosen },
-      dataset: { key: "comparison" },
-      title: before ? t("compared_with", { days: dayRange(before.from, before.to) }) : t("nothing_compared"),
-    },
-    choices.map(([value, words]) => h("option", { value }, words)),
-  );
-  select.addEventListener("change", () => {
-    const [compare, weekday] = select.value.split(" ");
-    if (compare !== "choose") {
-      return board.go(withComparison(board.view(), compare, { matchWeekday: Boolean(weekday) }));
-    }
-    select.value = chosen;
-    rangeDialog(board, "openComparison");
-  });
-  const against = before ? h("span", { class: "soft no-print" }, t("versus")) : null;
-  refill(root, against, h("span", { class: "no-print" }, select));
 }
 
 /**
@@ -193,11 +150,10 @@ export function showDays(board, { from, to }) {
 }
 
 /**
- * Opens a dialog of ranges: "openDays" or "openComparison".
+ * Opens the dialog of ranges.
  *
  * @param {Board} board
- * @param {"openDays" | "openComparison"} name
  */
-function rangeDialog(board, name) {
-  return openWhenLoaded(import("./range_dialog.js"), (dialogs) => dialogs[name](board));
+function rangeDialog(board) {
+  return openWhenLoaded(import("./range_dialog.js"), ({ openRanges }) => openRanges(board));
 }

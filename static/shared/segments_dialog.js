@@ -1,10 +1,11 @@
-// The dialog of segments, sets of filters that the owner has saved: choosing one, saving the filters of the view as one,
-// and deleting one.
+// The dialog of segments, sets of filters that the owner has saved: choosing one, saving one, which begins with the filters
+// of the view, changing and deleting one.
 
 import { confirmDialog, failureNotice, notify, openDialog } from "./dialog.js";
 import { fill, h, icon } from "./dom.js";
 import { send } from "./api.js";
-import { filterParameter, filterText, readFilter, valuesByKey } from "./filter_words.js";
+import { PROPERTY_FILTERS, filterParameter, filterText, readFilter, valuesByKey } from "./filter_words.js";
+import { filtersField } from "./filters_field.js";
 import { field, form } from "./forms.js";
 import { texts } from "./messages.js";
 
@@ -49,7 +50,17 @@ export async function openSegments(board) {
       h(
         "button",
         {
-          class: "button small quiet square",
+          class: "button small for-editors",
+          type: "button",
+          "aria-label": t("edit_named", { name: segment.name }),
+          onclick: () => edit(segment),
+        },
+        t("edit"),
+      ),
+      h(
+        "button",
+        {
+          class: "button small quiet square for-editors",
           type: "button",
           "aria-label": shared("delete_named", { name: segment.name }),
           onclick: () => remove(segment),
@@ -76,40 +87,68 @@ export async function openSegments(board) {
     await load();
   }
 
+  /**
+   * @param {Segment} segment
+   */
+  function edit(segment) {
+    const made = segmentForm(segment, segment.filters, async (body) => {
+      const answer = await send("PATCH", `${path}/${segment.id}`, body);
+      if (!answer.ok) return answer;
+      editor.close();
+      notify(t("segment_saved"));
+      await load();
+      // The view counts with the filters as they are now.
+      if (board.view().segment === segment.id) await board.go(board.view(), { replace: true });
+      return null;
+    });
+    const editor = openDialog({ title: t("edit_segment"), body: made.element });
+    made.focus();
+  }
+
   /** Returns the form that saves the filters of the view; segments have no goals. */
   function saving() {
     const { filters } = board.view();
     const own = filters.filter(([key]) => key !== "goal");
-    if (!own.length) return h("p", { class: "soft gap-above" }, t("segment_needs_filters"));
-    const made = form({
-      fields: [
-        field({
-          label: shared("name"),
-          name: "name",
-          missing: shared("enter_name"),
-          maxlength: 100,
-          autocomplete: "off",
-        }),
-      ],
-      action: t("save_as_segment"),
-      busy: shared("saving"),
-      submit: async ({ name }) => {
-        const answer = await send("POST", path, { name: name.trim(), filters: own.map(filterParameter) });
-        if (!answer.ok) return answer;
-        await board.loadSaved();
-        dialog.close();
-        notify(t("segment_saved"));
-        board.go({ ...board.view(), filters: filters.filter(([key]) => key === "goal"), segment: answer.data.id });
-        return null;
-      },
+    const made = segmentForm(null, own.map(filterParameter), async (body) => {
+      const answer = await send("POST", path, body);
+      if (!answer.ok) return answer;
+      await board.loadSaved();
+      dialog.close();
+      notify(t("segment_saved"));
+      board.go({ ...board.view(), filters: filters.filter(([key]) => key === "goal"), segment: answer.data.id });
+      return null;
     });
     return h(
       "section",
-      { class: "segment-new", "aria-label": t("new_segment") },
-      h("h3", null, t("save_current_filters")),
-      h("p", { class: "soft small-text wrap" }, wordsOf(own, board)),
+      { class: "segment-new for-editors", "aria-label": t("new_segment") },
+      h("h3", null, t("new_segment")),
       made.element,
     );
+  }
+
+  /**
+   * @param {Segment | null} segment
+   * @param {string[]} filters
+   * @param {(body: { name: string, filters: string[] }) => Promise<any>} save
+   */
+  function segmentForm(segment, filters, save) {
+    const name = field({
+      ...{ label: shared("name"), name: "name", value: segment?.name || "", missing: shared("enter_name") },
+      ...{ maxlength: 100, autocomplete: "off" },
+    });
+    const { website } = board;
+    return form({
+      fields: [
+        name,
+        filtersField({ website, label: shared("filters"), name: "filters", filters, fields: PROPERTY_FILTERS }),
+      ],
+      action: segment ? t("save_segment") : t("save_as_segment"),
+      busy: shared("saving"),
+      submit: async (values) =>
+        values.filters.length
+          ? save({ name: values.name.trim(), filters: values.filters })
+          : { error: { code: "", field: "filters", message: t("segment_needs_filters") } },
+    });
   }
   await load();
 }

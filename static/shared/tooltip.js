@@ -30,9 +30,13 @@ export function addTooltip(element, content, { byTouch = false } = {}) {
   if (byTouch) element.addEventListener("click", () => matchMedia("(hover: none)").matches && show(element, content));
 }
 
-/** Hides the tooltip that is shown: its element is about to be redrawn. */
-export function hideTooltip() {
-  hide(shownFor);
+/**
+ * Hides the tooltip of an element within `area`, which is about to be redrawn.
+ *
+ * @param {Element} area
+ */
+export function hideTooltip(area) {
+  if (shownFor && area.contains(shownFor)) hide(shownFor);
 }
 
 /**

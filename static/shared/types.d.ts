@@ -36,7 +36,16 @@ interface Failure {
 /** What shared/api.js returns. `data` and `meta` are the body's. */
 type Answer<T = any, M = any> = Success<T, M> | Failure;
 
+type Role = "owner" | "admin" | "editor" | "viewer";
+
 interface Account {
+  id: number;
+  name: string;
+  /** How many people are members. */
+  people: number;
+  /** All accounts of the person. */
+  accounts: { id: number; name: string; role: Role }[];
+  role: Role;
   email: string;
   plan: "free" | "pro" | "business";
   has_keys: boolean;
@@ -49,6 +58,37 @@ interface Account {
   version: string;
   demo: boolean;
   disk_is_low: boolean;
+  /** "header": a proxy signs the person in. */
+  signed_in_by: "session" | "header";
+  /** Where the pages go after logging out of that proxy. */
+  logout_url: string | null;
+  password_login: boolean;
+  requires_second_factor: boolean;
+  /** Null without one. */
+  second_factor: { recovery_codes: number } | null;
+}
+
+interface Person {
+  id: number;
+  email: string;
+  role: string;
+  websites: string[] | null;
+  last_seen: string | null;
+  is_you: boolean;
+}
+
+interface Invitation {
+  id: string;
+  email: string;
+  role: string;
+  expires_at: string;
+}
+
+/** The section People: what an invitation has made, and the lists below it. */
+interface PeopleSection {
+  context: Context;
+  made: HTMLElement;
+  rest: HTMLElement;
 }
 
 interface RefusedOrigin {
@@ -62,15 +102,29 @@ interface Website {
   domain: string;
   origins: string[];
   refused_origins: RefusedOrigin[];
-  /** The path of the share link; null without one. */
-  share: string | null;
-  share_options: ShareOptions | null;
+  share_links: ShareLink[];
   events: number;
   events_exact: boolean;
   time_zone: string | null;
+  /** Minutes from UTC to the time in which its days begin at midnight. */
+  day_offset_minutes: number;
   week_start: "monday" | "sunday";
   currency: string | null;
   created_at: string;
+  /** The number of its account, in the list of all websites. */
+  account: number;
+}
+
+/** A line of the audit log. */
+interface AuditLine {
+  number: number;
+  at: string;
+  actor: string;
+  via: string;
+  action: string;
+  website_id: string | null;
+  target: string;
+  detail: Record<string, any>;
 }
 
 /** The figures of a website in a list with `stats`. */
@@ -86,7 +140,12 @@ interface WebsiteFigures {
 
 type ListedWebsite = Website & { stats: WebsiteFigures | null };
 
-interface ShareOptions {
+interface ShareLink {
+  id: string;
+  name: string;
+  /** On this server: /share/TOKEN */
+  path: string;
+  created_at: string;
   has_password: boolean;
   /** Origins whose pages may show the link's page in a frame. */
   origins: string[];
@@ -111,6 +170,12 @@ interface ApiKey {
   prefix: string;
   created_at: string;
   last_used_at: string | null;
+  scopes: string[];
+  /** The ids of its websites; null: all of the account. */
+  websites: string[] | null;
+  expires_at: string | null;
+  /** An address, or `former member N`; null: the command line. */
+  created_by: string | null;
   /** The key itself; only in the answer that creates it. */
   value: string;
 }
@@ -140,6 +205,8 @@ interface Bucket {
 /** A row of a top list, of event names, or of entry and exit pages. */
 interface TopRow {
   value: string;
+  /** Of a page that has one. */
+  title?: string;
   visitors: number;
   visits?: number;
   pageviews?: number;
@@ -215,6 +282,8 @@ interface FunnelRow {
   of_first: number | null;
   of_previous: number | null;
   mean_seconds: number | null;
+  previous?: FunnelRow;
+  p_value?: number | null;
 }
 
 /** Names of ratings, in this order. */
@@ -233,6 +302,7 @@ interface VitalsRow {
   good: number;
   needs_improvement: number;
   poor: number;
+  previous?: VitalsRow;
 }
 
 /** Values up to `good` are good, values above `poor` are poor. */
@@ -361,6 +431,8 @@ interface Context {
 
 /** What a page returns to the router. */
 interface PageHandle {
+  /** Of a page of a website, for the search over everything. */
+  board?: Board;
   update?(context: Context): void;
   leave?(): void;
 }
@@ -401,12 +473,14 @@ interface View {
   filters: Filter[];
   /** The id of a saved segment; "". */
   segment: string;
+  /** The id of the goal whose conversions the dashboard shows; "". */
+  goal?: string;
   [own: string]: any;
 }
 
 /** The part of the address that only one page has. */
 interface ViewState {
-  read(query: URLSearchParams): Record<string, any>;
+  read(query: URLSearchParams, fields: string[]): Record<string, any>;
   write(view: View): any[][];
 }
 
@@ -425,6 +499,16 @@ interface ImportedDays {
 }
 
 /** The days of a view as of now. */
+/** A row of the report of changes. */
+interface ChangedValue {
+  field: string;
+  value: string;
+  visitors: number;
+  previous: Record<string, number>;
+  p_value: number;
+  explained_by: ChangedValue | null;
+}
+
 interface Span extends Days {
   days: number;
   today: string;
@@ -458,6 +542,8 @@ interface Site {
   domain: string;
   name: string;
   zone: string | null;
+  /** Minutes from UTC to the time in which its days begin at midnight. */
+  dayOffset: number;
   website?: Website;
   server?: string;
   /** Above the heading. */
@@ -479,10 +565,12 @@ interface Board {
   name: string;
   base: string;
   server: string;
+  compares: boolean;
   zone: string;
   fields: string[];
   signal: AbortSignal;
   view(): View;
+  first(): string;
   span(): Span;
   go(view: View, options?: { replace?: boolean }): Promise<void> | void;
   toggle(field: string, value: string): void;
@@ -496,12 +584,16 @@ interface Board {
   search?(): void;
 }
 
+type CsvFile = [label: string, path: string, name: string];
+
 interface PageBody {
   element: Child;
   load(options: { quietly: boolean; last: View | null }): any;
   /** Called when the view has changed, before load. */
   redraw?(): void;
   leave?(): void;
+  /** The CSV files of the menu Export. */
+  files?(): CsvFile[] | Promise<CsvFile[]>;
   nameAside?: Node;
   footLinks?: Child;
 }
@@ -516,8 +608,7 @@ interface PageDefinition {
   compares?: boolean;
   state?: ViewState;
   shortcuts?: [key: string, words: string, act: (board: Board) => void][];
-  csv?(board: Board): any[][];
-  foot?: string;
+  foot?: string | ((site: Site) => string);
   /** A line more at the head of the printed page. */
   printLine?(board: Board): string;
   build(board: Board): PageBody;
@@ -537,6 +628,14 @@ interface BarRow {
   changed?: Child;
   link?: Child;
   [figure: string]: any;
+}
+
+/** A value of a field that typed words can mean (shared/suggestions.js). */
+interface FieldValue {
+  field: string;
+  value: string;
+  text: string;
+  count: number;
 }
 
 /** What shared/chart.js draws. */
@@ -559,6 +658,7 @@ interface GoalRow {
   value: string | null;
   currency: string | null;
   without_value: number | null;
+  previous?: { conversions: number; conversion_rate: number | null };
 }
 
 /** A saved goal. */
@@ -606,6 +706,7 @@ interface ChartData {
   lines?: { at: number; colour: string }[];
   marks?: ChartMark[];
   open: number;
+  likely?: number | null;
   partial?: number[];
   hatched?: number[];
   bars?: boolean;
@@ -793,6 +894,8 @@ interface Metric {
 interface Figure {
   name: string;
   title: string;
+  /** What a rate is of; by default visits. */
+  partOf?: string;
   inSeries?: boolean;
   isLead?: boolean;
   up: number;
@@ -801,6 +904,13 @@ interface Figure {
   /** The exact value with the name of the figure. */
   described(value: any): string;
   means: string;
+}
+
+/** An hour of the week (dashboard/week_hours.js); `mean` is null where no day of the range has it. */
+interface WeekCell {
+  sum: number;
+  days: number;
+  mean: number | null;
 }
 
 /** A card of lists on the dashboard (dashboard/list_cards.js). */
@@ -828,8 +938,10 @@ interface TopList {
 interface Settings {
   context: Context;
   website: Website;
-  title: HTMLElement;
-  parts: HTMLElement;
+  /** Draws the section for the website as it is now. */
+  draw: (website: Website) => void;
+  /** Changes the website, says so and draws the section; returns the answer where it failed. */
+  change: (body: any, message: string) => Promise<any>;
 }
 
 /** The state of the setup page (pages/setup.js). */

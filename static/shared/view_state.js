@@ -9,8 +9,8 @@
 //   matchWeekday  whether the range before begins on the same day of the week
 //   filters   [[key, value], ...], see filter_words.js; an empty value means unset
 //   segment   the id of a saved segment; ""
-// A page's own part of the address is `state`: { read(query) returns fields of the view, write(view) returns
-// [[name, value], ...] }.
+// A page's own part of the address is `state`: { read(query, fields) returns fields of the view, which may depend on what
+// the page can be filtered by, write(view) returns [[name, value], ...] }.
 
 import { OWN_FILTERS, isTaken } from "./filter_words.js";
 import { isKnownZone } from "./formats.js";
@@ -144,6 +144,16 @@ export function localTime(moment, zone) {
 }
 
 /**
+ * Returns the milliseconds from UTC to the local time at a moment, which has whole seconds.
+ *
+ * @param {number} moment
+ * @param {string} zone
+ */
+export function offsetAt(moment, zone) {
+  return Date.parse(`${localTime(moment, zone).join("T")}Z`) - moment;
+}
+
+/**
  * Returns whether a name is a time zone, in the case that the server requires.
  *
  * @param {string | null} name
@@ -181,7 +191,7 @@ export function readView(query, zone, state = NO_STATE, fields = OWN_FILTERS) {
     ...readComparison(query),
     filters: readFilters(query, fields),
     segment: fields.includes("goal") && isSavedId(query.get("segment")) ? query.get("segment") || "" : "",
-    ...state.read(query),
+    ...state.read(query, fields),
   };
   if (view.period === "custom") Object.assign(view, { from, to });
   return view;
@@ -323,10 +333,9 @@ export function spanOf(view, now = Date.now()) {
  * @param {string} zone
  */
 function isLongDay(day, zone) {
-  const offsetAt = (/** @type {number} */ moment) => Date.parse(`${localTime(moment, zone).join("T")}Z`) - moment;
   const midnight = Date.parse(`${day}T00:00:00Z`);
-  const start = midnight - offsetAt(midnight);
-  return offsetAt(start) > offsetAt(start + DAY_MS);
+  const start = midnight - offsetAt(midnight, zone);
+  return offsetAt(start, zone) > offsetAt(start + DAY_MS, zone);
 }
 
 /**
@@ -481,22 +490,45 @@ export function withKey(view, key, values) {
 }
 
 /**
- * Returns the view without filters and segment.
+ * Returns the view with the conversions of a goal, "" for none, and the first figure.
+ *
+ * @param {View} view
+ * @param {string} goal
+ * @returns {View}
+ */
+export function withGoal(view, goal) {
+  return { ...view, goal, figure: "" };
+}
+
+/**
+ * Returns the parameter that adds the conversions of a view's goal to a report; {} without one.
+ *
+ * @param {View} view
+ * @returns {{ goal?: string }}
+ */
+export function goalOf({ goal }) {
+  return goal ? { goal } : {};
+}
+
+/**
+ * Returns the view without filters, segment and chosen goal.
  *
  * @param {View} view
  * @returns {View}
  */
 export function withoutFilters(view) {
-  return { ...view, filters: [], segment: "" };
+  return { ...(view.goal ? withGoal(view, "") : view), filters: [], segment: "" };
 }
 
 /**
- * Returns the view without the filter that was added last; without its segment where there is no other.
+ * Returns the view without its chosen goal; else without the filter that was added last, or the segment where there is no
+ * other.
  *
  * @param {View} view
  * @returns {View}
  */
 export function withoutLastFilter(view) {
+  if (view.goal) return withGoal(view, "");
   const last = view.filters.at(-1);
   return last ? withKey(view, last[0], []) : withoutFilters(view);
 }

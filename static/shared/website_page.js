@@ -9,18 +9,20 @@
 //   fields        the fields the page can be filtered by; [] for none; default: all, on the owner's pages OWN_FILTERS
 //   state         what the page adds to the address: { read(query), write(view) }, see view_state.js
 //   shortcuts     [[key, description, (board) => ...], ...] of its own
-//   csv           (board) => [[label, path, file name], ...], links in the footer; optional
-//   foot          a sentence for the footer; optional
+//   foot          a sentence for the footer, or a function of the website that returns it; optional
 //   build(board)  creates the page's own part once and returns { element, load, redraw, leave, nameAside, footLinks }:
 //     load({ quietly, last })   fetches and draws. `last` is the previous view where the address has changed, else null;
 //                   hasSameScope(last, board.view()) is true where only the page's own state changed. `quietly`: each
 //                   minute while the range is not over; nothing is dimmed, and a failure leaves the old figures
 //     redraw()      draws what depends on the view alone, before load; optional
 //     leave()       releases timers and listeners; optional
+//     files()       returns the CSV files of the menu Export: [[label, path, file name], ...], or a promise of them; optional
 //     nameAside, footLinks      nodes beside the heading and in the footer; optional
 // The board:
 //   site, website, name, base  where reports come from; /api/account/websites/{id} or /api/share/{token}
 //   server                     the server's public address, as snippets name it
+//   compares                   as in the page
+//   first()                    the day of the first event, of a new website and with all time; else ""
 //   view(), span(), zone       see view_state.js; `zone` is the website's, else the account's
 //   go(view, { replace })      changes the address to that view, then load is called
 //   toggle(field, value)       adds or removes a filter
@@ -35,24 +37,27 @@
 import {
   AUTOMATIC_MAX_DAYS,
   hasSameScope,
+  isFiltered,
   reportQuery,
   readView,
   spanOf,
   toggleFilter,
+  withPeriod,
   withoutFilters,
   writeView,
 } from "./view_state.js";
-import { fill, h, loadStylesheet } from "./dom.js";
+import { openWhenLoaded } from "./dialog.js";
+import { fill, h, icon, loadStylesheet } from "./dom.js";
 import { get } from "./api.js";
 import { FILTERS } from "./fields.js";
 import { OWN_FILTERS, filterText, splitKey, valuesByKey } from "./filter_words.js";
 import { drawFilters, filterDialog } from "./filters.js";
 import { dayRange, displayZone } from "./formats.js";
-import { listenForShortcuts, shortcutsDialog } from "./keyboard_shortcuts.js";
+import { listenForShortcuts } from "./keyboard_shortcuts.js";
 import { texts } from "./messages.js";
 import { showWebsiteNotFound } from "./website_not_found.js";
 import { createPanel } from "./panel.js";
-import { drawComparison, drawRange, drawWhen } from "./range_picker.js";
+import { drawRange, drawWhen } from "./range_picker.js";
 import { loadRegions } from "./regions.js";
 import { savedFilters, takesSaved } from "./saved_filters.js";
 import { at, here, publicUrl } from "./paths.js";
@@ -63,6 +68,8 @@ const t = await texts("shared");
 const REFRESH_MS = 60_000;
 // Changes that follow each other faster than this are loaded once, at the end: requests are rate-limited.
 const DEBOUNCE_MS = 250;
+// Tags are placed within days: after that the range of the first visit to a page needs no request.
+const NEW_MS = 30 * 86_400_000;
 const STYLES = "/assets/shared/website_page.css";
 
 /**
@@ -82,17 +89,20 @@ export async function websitePage(root, context, page, given = ownSite(context))
   const zone = displayZone(site.zone);
   const { state, fields = site.website ? OWN_FILTERS : FILTERS } = page;
   const definitions = savedFilters(site.base, context.signal);
-  // The day of the first event, once the range has been all time.
+  // The day of the first event, once the range has been all time or the website was new.
   let first = "";
   async function read(/** @type {URLSearchParams} */ query) {
     const found = readView(query, zone, state, fields);
-    if (found.period !== "all") return found;
+    if (found.period !== "all" && !isNew(site)) return found;
     if (!first) {
       const all = new URLSearchParams({ period: "all", tz: found.zone });
       const answer = await get(`${site.base}/stats?${all}`, { signal: context.signal });
       if (answer.ok) first = answer.meta.from.slice(0, 10);
     }
-    return { ...found, first };
+    if (found.period === "all") return { ...found, first };
+    // One day is no week.
+    const isChosen = query.has("period") || found.period === "custom";
+    return !isChosen && first === spanOf(found).today ? withPeriod(found, "today") : found;
   }
   const addressOf = (/** @type {View} */ view) => `${context.path}?${writeView(view, state)}`;
   let view = await read(context.query);
@@ -103,7 +113,9 @@ export async function websitePage(root, context, page, given = ownSite(context))
     website: /** @type {Website} */ (site.website),
     ...{ name: site.name, base: site.base, zone, fields, signal: context.signal },
     server: site.server || "",
+    compares: Boolean(page.compares),
     view: () => view,
+    first: () => first,
     span: () => spanOf(view),
     go: (next, options) => context.go(addressOf(next), options),
     toggle: (field, value) => void board.go(toggleFilter(view, field, value)),
@@ -127,14 +139,15 @@ export async function websitePage(root, context, page, given = ownSite(context))
     context.title(page.title ? `${page.title}, ${site.name}` : site.name);
     drawRange(nodes.range, board);
     drawWhen(nodes.when, board);
-    if (page.compares) drawComparison(nodes.comparison, board);
     if (fields.length) drawFilters(nodes.filters, board);
     fill(nodes.print, printHead(page, board));
-    fill(
-      nodes.csv,
-      (page.csv?.(board) || []).map(([words, href, download]) => h("a", { class: "csv", href, download }, words)),
-    );
     body.redraw?.();
+  }
+
+  /** Loads what is named by an id in the chips. */
+  function loadNames() {
+    const isNamed = view.segment || view.goal || view.filters.some(([key]) => key === "goal");
+    if (isNamed && takesSaved(board) && !board.saved().isLoaded) void board.loadSaved();
   }
 
   let lastLoad = 0;
@@ -170,16 +183,18 @@ export async function websitePage(root, context, page, given = ownSite(context))
   if (view.filters.some(([key]) => splitKey(key).field === "region")) {
     void loadRegions().then(() => drawFilters(nodes.filters, board));
   }
-  if (takesSaved(board) && (view.segment || view.filters.some(([key]) => key === "goal"))) board.loadSaved();
+  loadNames();
   const stopShortcuts = listenForShortcuts(board, shortcutActions(page, board));
   const timer = setInterval(refresh, REFRESH_MS);
   return {
+    board,
     async update(changed) {
       const last = view;
       const next = await read(changed.query);
       if (context.signal.aborted) return;
       view = next;
       drawFrame();
+      loadNames();
       if (hasSameScope(last, view)) body.load({ quietly: false, last });
       else loadDebounced(last);
     },
@@ -190,6 +205,15 @@ export async function websitePage(root, context, page, given = ownSite(context))
       body.leave?.();
     },
   };
+}
+
+/**
+ * Returns whether a website may have its first events: the share link of one does not say.
+ *
+ * @param {Site} site
+ */
+export function isNew({ website }) {
+  return Boolean(website) && Date.now() - Date.parse(website?.created_at || "") < NEW_MS;
 }
 
 /**
@@ -206,6 +230,7 @@ export function ownSite({ account, websites, params }) {
     domain: website.domain,
     name: website.name || website.domain,
     zone: website.time_zone || account.time_zone,
+    dayOffset: website.day_offset_minutes,
     website,
     server: publicUrl(account.base_url),
   };
@@ -215,11 +240,9 @@ function layout(/** @type {PageDefinition} */ page, /** @type {Site} */ site, /*
   const hasFilters = !page.fields || page.fields.length > 0;
   const nodes = {
     range: h("div", { class: "dash-range no-print" }),
-    when: h("div", { class: "when-days-place" }),
-    comparison: h("div", { class: "when-comparison" }),
+    when: h("div", { class: "when" }),
     filters: h("div", { class: "chips", role: "group", "aria-label": t("filters") }),
     body: h("div", { class: "page-body" }),
-    csv: h("span", { class: "row" }),
     // Announces changes to screen readers.
     status: h("p", { class: "visually-hidden", role: "status" }),
     print: h("div", { class: "print-only print-head" }),
@@ -234,26 +257,20 @@ function layout(/** @type {PageDefinition} */ page, /** @type {Site} */ site, /*
       "div",
       { class: "dash-row" },
       h("div", { class: "dash-name" }, title, body.nameAside),
-      h("div", { class: "dash-tools no-print" }, site.tools),
+      h("div", { class: "dash-tools no-print" }, site.tools, body.files ? exportButton(body.files) : null),
       nodes.range,
     ),
-    h(
-      "div",
-      { class: "dash-row" },
-      hasFilters ? nodes.filters : h("p", { class: "soft" }, page.about),
-      h("div", { class: "when" }, nodes.when, nodes.comparison),
-    ),
+    h("div", { class: "dash-row" }, hasFilters ? nodes.filters : h("p", { class: "soft" }, page.about), nodes.when),
   );
-  const shortcuts = () => shortcutsDialog(shortcutRows(page));
+  const shortcuts = () => openShortcuts(page, Boolean(site.website));
   const foot = h(
     "footer",
     { class: "dash-foot soft small-text" },
-    h("p", null, page.foot || ""),
+    h("p", null, typeof page.foot === "function" ? page.foot(site) : page.foot || ""),
     h(
       "p",
       { class: "row" },
       body.footLinks,
-      nodes.csv,
       h("button", { class: "link-button no-print", type: "button", onclick: shortcuts }, t("keyboard_shortcuts")),
       h("button", { class: "link-button no-print", type: "button", onclick: () => print() }, t("print")),
     ),
@@ -286,23 +303,31 @@ function printHead(/** @type {PageDefinition} */ page, /** @type {Board} */ boar
 function shortcutActions(page, board) {
   const own = (page.shortcuts || []).map(([key, , act]) => [key, () => act(board)]);
   const filter = board.fields.length ? [["f", () => filterDialog(board)]] : [];
-  return Object.fromEntries([...filter, ...own, ["?", () => shortcutsDialog(shortcutRows(page))]]);
+  return Object.fromEntries([...filter, ...own, ["?", () => openShortcuts(page, Boolean(board.site.website))]]);
 }
 
 /**
+ * Opens the list of the page's keyboard shortcuts.
+ *
  * @param {PageDefinition} page
- * @returns {[keys: Child, does: string][]}
+ * @param {boolean} isFramed  whether the page has the frame, with the search over everything
  */
-function shortcutRows(page) {
-  const hasFilters = !page.fields || page.fields.length > 0;
-  return [
-    [t.rich("key_to_key", { first: h("kbd", null, "1"), last: h("kbd", null, "5") }), t("keys_periods")],
-    ["← →", t("keys_arrows")],
-    .../** @type {[string, string][]} */ (hasFilters ? [["f", t("add_a_filter")]] : []),
-    ...(page.shortcuts || []).map(([key, words]) => /** @type {[string, string]} */ ([key, words])),
-    ["Esc", hasFilters ? t("key_escape_filter") : t("key_escape")],
-    ["?", t("key_help")],
-  ];
+function openShortcuts(page, isFramed) {
+  return openWhenLoaded(import("./shortcuts_dialog.js"), ({ shortcutsDialog }) => shortcutsDialog(page, isFramed));
+}
+
+/** @param {NonNullable<PageBody["files"]>} files */
+function exportButton(files) {
+  const props = { class: "button quiet square", type: "button", "aria-label": t("export"), title: t("export") };
+  const open = () =>
+    openWhenLoaded(Promise.all([import("./export_dialog.js"), files()]), ([{ exportDialog }, found]) =>
+      exportDialog(found),
+    );
+  return h(
+    "button",
+    { ...props, "aria-haspopup": "dialog", dataset: { key: "export" }, onclick: open },
+    icon("download"),
+  );
 }
 
 /**
@@ -316,6 +341,28 @@ export function emptyState({ title, words, steps = null }) {
     { class: "card nothing-yet" },
     h("div", { class: "empty" }, h("h2", null, title), h("p", null, words)),
     steps ? h("div", { class: "nothing-steps" }, steps) : null,
+  );
+}
+
+/**
+ * Returns what a list without rows shows: a sentence and, where filters may be why, a button that removes them.
+ *
+ * @param {string} words
+ * @param {Board} board
+ */
+export function emptyList(words, board) {
+  const clear = () => {
+    // The button goes away with the filters.
+    document.getElementById("main")?.focus();
+    board.go(withoutFilters(board.view()));
+  };
+  return h(
+    "div",
+    { class: "nothing soft" },
+    h("p", null, words),
+    isFiltered(board.view())
+      ? h("button", { class: "button small", type: "button", onclick: clear }, t("remove_the_filters"))
+      : null,
   );
 }
 

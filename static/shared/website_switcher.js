@@ -36,7 +36,7 @@ export function websiteSwitcher() {
       searchRow,
       list,
       h("a", { class: "nav-item", href: "/" }, icon("grid"), t("all_websites")),
-      h("a", { class: "nav-item", href: "/#add" }, icon("plus"), t("add_website")),
+      h("a", { class: "nav-item for-admins", href: "/#add" }, icon("plus"), t("add_website")),
     ],
     opened() {
       search.value = "";

@@ -5,6 +5,7 @@ import { h, visuallyHidden } from "../shared/dom.js";
 import { percent, shortNumber } from "../shared/formats.js";
 import { addTooltip } from "../shared/tooltip.js";
 import { texts } from "../shared/messages.js";
+import { beforeNode, rowChangeNode } from "../dashboard/key_figures.js";
 import { METRICS, RATINGS, RATING_NAMES, hasFewSamples, rating, formatMetric } from "./web_vitals.js";
 
 const t = await texts("vitals");
@@ -14,13 +15,13 @@ const t = await texts("vitals");
  *
  * @param {VitalsRow[]} rows
  * @param {Record<string, Threshold>} thresholds
- * @param {{ chosen: string, choose: (name: string) => void }} options
+ * @param {{ chosen: string, choose: (name: string) => void, span: Span }} options
  */
-export function metricCards(rows, thresholds, { chosen, choose }) {
+export function metricCards(rows, thresholds, { chosen, choose, span }) {
   const items = METRICS.map((metric) => {
     const row = rows.find((one) => one.metric === metric.name);
     // The answer has a row for each metric.
-    return h("li", null, row && card(metric, row, thresholds[metric.name], metric.name === chosen, choose));
+    return h("li", null, row && card(metric, row, thresholds[metric.name], metric.name === chosen, choose, span));
   });
   return h("ul", { class: "metrics", "aria-label": t("metrics") }, items);
 }
@@ -31,8 +32,9 @@ export function metricCards(rows, thresholds, { chosen, choose }) {
  * @param {Threshold} threshold
  * @param {boolean} isChosen
  * @param {(name: string) => void} choose
+ * @param {Span} span
  */
-function card(metric, row, threshold, isChosen, choose) {
+function card(metric, row, threshold, isChosen, choose, span) {
   const { name } = metric;
   const rated = rating(row.p75, threshold);
   const button = h(
@@ -46,10 +48,11 @@ function card(metric, row, threshold, isChosen, choose) {
     },
     h("span", { class: "metric-name" }, h("strong", null, metric.short), " ", h("span", null, metric.long)),
     h("span", { class: "metric-value" }, formatMetric(name, row.p75), visuallyHidden(` ${t("at_p75")}`)),
+    rowChangeNode({ name: "p75", up: -1 }, row, row.previous, span, [row.samples, row.previous?.samples || 0]),
     rated ? ratingNode(rated) : h("span", { class: "rating soft" }, t("not_measured")),
     row.samples ? [shareBar(row), shares(row), more(name, row)] : null,
   );
-  addTooltip(button, () => hintOf(metric, row, threshold), { byTouch: true });
+  addTooltip(button, () => hintOf(metric, row, threshold, span), { byTouch: true });
   return button;
 }
 
@@ -115,8 +118,9 @@ function more(name, row) {
  * @param {Metric} metric
  * @param {VitalsRow} row
  * @param {{ good: number, poor: number }} options
+ * @param {Span} span
  */
-function hintOf(metric, row, { good, poor }) {
+function hintOf(metric, row, { good, poor }, span) {
   const value = (/** @type {any} */ of) => formatMetric(metric.name, of);
   return [
     h("strong", null, t("name_long", { metric: metric.short, long: metric.long })),
@@ -133,6 +137,7 @@ function hintOf(metric, row, { good, poor }) {
           }),
         )
       : null,
+    row.previous?.samples ? beforeNode(value(row.previous.p75), span) : null,
     hasFewSamples(row.samples) ? h("p", null, t("few_samples")) : null,
   ];
 }

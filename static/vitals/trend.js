@@ -1,4 +1,4 @@
-// p75 of a metric by day (UTC) as a chart with the thresholds as lines, and as a table.
+// p75 of a metric by day of the website as a chart with the thresholds as lines, and as a table.
 
 import { withDays } from "../shared/view_state.js";
 import { bucketLabel, axisTicks } from "../shared/buckets.js";
@@ -10,6 +10,7 @@ import { RATINGS, RATING_NAMES, rating, formatMetric } from "./web_vitals.js";
 
 const t = await texts("vitals");
 const LABEL_PX = 76;
+const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;
 // The chart's axis has integer steps: cls, which is usually below 1, is drawn in thousandths.
 /** @type {Record<string, number>} */
@@ -35,7 +36,7 @@ export function trendChart(root, board) {
       fill(legend, legendOf(metric, threshold));
       await plot.draw(
         () => chartData(board, metric, rows, threshold),
-        () => tableOf(metric, rows, threshold),
+        () => tableOf(board, metric, rows, threshold),
       );
     },
     end: () => plot.end(),
@@ -57,6 +58,17 @@ function legendOf({ name, short }, { good, poor }) {
 }
 
 /**
+ * Returns midnight UTC of the date of the website's day at a moment.
+ *
+ * @param {number} moment
+ * @param {Board} board
+ */
+function dayOf(moment, { site }) {
+  const local = moment + site.dayOffset * MINUTE_MS;
+  return local - (local % DAY_MS);
+}
+
+/**
  * Returns what shared/chart.js draws.
  *
  * @param {Board} board
@@ -68,8 +80,8 @@ function chartData(board, metric, rows, threshold) {
   const { name } = metric;
   const scale = SCALES[name] || 1;
   const scaled = (/** @type {number | null} */ value) => (value === null ? null : value * scale);
-  const days = rows.map((row) => Math.floor(Date.parse(row.time) / DAY_MS) * DAY_MS);
-  const open = days.indexOf(Math.floor(Date.now() / DAY_MS) * DAY_MS);
+  const days = rows.map((row) => dayOf(Date.parse(row.time), board));
+  const open = days.indexOf(dayOf(Date.now(), board));
   const day = (/** @type {number} */ i) => bucketLabel(days[i], "UTC", "day");
   const words = (/** @type {number} */ i) => {
     const { samples, p75 } = rows[i];
@@ -129,11 +141,12 @@ function tipOf({ name }, row, threshold, day, isOpen) {
 }
 
 /**
- * @param {{ name: string, short: string }} options
+ * @param {Board} board
+ * @param {Metric} metric
  * @param {VitalsRow[]} rows
  * @param {Threshold} threshold
  */
-function tableOf({ name, short }, rows, threshold) {
+function tableOf(board, { name, short }, rows, threshold) {
   const heads = [
     t("samples_head"),
     "p50",
@@ -154,7 +167,7 @@ function tableOf({ name, short }, rows, threshold) {
     return h(
       "tr",
       null,
-      h("th", { scope: "row" }, bucketLabel(Date.parse(row.time), "UTC", "day")),
+      h("th", { scope: "row" }, bucketLabel(dayOf(Date.parse(row.time), board), "UTC", "day")),
       cells.map((text) => h("td", { class: "num" }, text)),
     );
   });
@@ -168,7 +181,7 @@ function tableOf({ name, short }, rows, threshold) {
       h(
         "tr",
         null,
-        h("th", { scope: "col" }, t("day_utc")),
+        h("th", { scope: "col" }, t("day")),
         heads.map((text) => h("th", { class: "num", scope: "col" }, text)),
       ),
     ),

@@ -21,27 +21,31 @@ export const ORDERS = {
   name: [shared("name"), ({ name, domain }) => (name || domain).toLowerCase()],
 };
 
+const isPeriod = (/** @type {string | null} */ period) => PERIODS.some(([name]) => name === period);
+
 /**
- * Returns the state in the address: { period, order }, the first of each unless it names another.
+ * Returns the state in the address: { period, order }. Where it names no period, `kept` or that of a week.
  *
  * @param {URLSearchParams} query
+ * @param {string | null} kept
  */
-export function readOverview(query) {
-  const [period, order] = [query.get("stats") || "", query.get("sort") || ""];
+export function readOverview(query, kept) {
+  const [period, order] = [query.get("stats"), query.get("sort") || ""];
   return {
-    period: PERIODS.some(([name]) => name === period) ? period : "7d",
+    period: /** @type {string} */ ([period, kept, "7d"].find(isPeriod)),
     order: Object.hasOwn(ORDERS, order) ? order : "visitors",
   };
 }
 
 /**
- * Returns the path with that period and order.
+ * Returns the path with that period and order; the period of a week is left out unless another one is `kept`.
  *
  * @param {{ period: string, order: string }} view
+ * @param {string | null} kept
  */
-export function overviewPath({ period, order }) {
+export function overviewPath({ period, order }, kept) {
   const query = new URLSearchParams();
-  if (period !== "7d") query.append("stats", period);
+  if (period !== "7d" || (isPeriod(kept) && kept !== "7d")) query.append("stats", period);
   if (order !== "visitors") query.append("sort", order);
   return query.size ? `/?${query}` : "/";
 }

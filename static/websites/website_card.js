@@ -1,5 +1,6 @@
 // A website on the overview: visitors with their change, pageviews, visitors now, and a sparkline.
 
+import { closedBuckets } from "../shared/buckets.js";
 import { changeNode, changeOf } from "../dashboard/key_figures.js";
 import { h, icon, svg, visuallyHidden } from "../shared/dom.js";
 import { shortNumber } from "../shared/formats.js";
@@ -25,8 +26,10 @@ const FIGURES = {
 
 /**
  * @param {ListedWebsite} website
+ * @param {string} period  that its figures are of, which its dashboard opens with
+ * @param {boolean} hasSettings
  */
-export function websiteCard(website) {
+export function websiteCard(website, period, hasSettings) {
   const domain = readableHost(website.domain);
   const name = website.name || domain;
   const own = `/websites/${website.id}`;
@@ -40,20 +43,22 @@ export function websiteCard(website) {
       h(
         "div",
         { class: "grow" },
-        h("h2", null, h("a", { class: "stretched", href: own }, name)),
+        h("h2", null, h("a", { class: "stretched", href: `${own}?period=${period}` }, name)),
         name === domain ? null : h("p", { class: "soft small-text" }, domain),
       ),
       website.stats ? online(website.stats.active_visitors) : null,
-      h(
-        "a",
-        {
-          class: "button quiet square above",
-          href: `${own}#settings`,
-          "aria-label": t("settings_of", { website: name }),
-          title: shared("nav_settings"),
-        },
-        icon("settings"),
-      ),
+      hasSettings
+        ? h(
+            "a",
+            {
+              class: "button quiet square above",
+              href: `${own}/settings`,
+              "aria-label": t("settings_of", { website: name }),
+              title: shared("nav_settings"),
+            },
+            icon("settings"),
+          )
+        : null,
     ),
     figures(website),
   );
@@ -74,8 +79,7 @@ function figures({ events, stats }) {
 }
 
 /**
- * Returns a figure with its change: a term and its definition. The change has no colour: the period is not over, and the
- * one before is counted in full.
+ * Returns a figure with its change: a term and its definition. The period before is counted up to the same time.
  *
  * @param {FigureName} name
  * @param {Pick<WebsiteFigures, FigureName | "previous">} stats
@@ -107,12 +111,12 @@ export function online(count) {
 }
 
 /**
- * Returns the visitors of a series as a line; the last segment is dashed, since the period is not over.
+ * Returns the visitors of a series as a line, which ends before the hour, day or month that is not over.
  *
  * @param {{ time: string, visitors: number }[]} series
  */
 function line(series) {
-  const rows = series.filter(({ time }) => Date.parse(time) <= Date.now());
+  const rows = closedBuckets(series, true);
   const most = Math.max(1, ...rows.map((row) => row.visitors));
   const [wide, high] = [160, 40];
   const points = rows.map((row, at) => [
@@ -131,7 +135,6 @@ function line(series) {
       "aria-label": t("visitors_over_time", { counts: rows.map((row) => row.visitors).join(", ") }),
     },
     svg("path", { class: "area", d: `${path(points)}L${wide - 2} ${high}L2 ${high}Z` }),
-    svg("path", { d: path(points.slice(0, -1)) }),
-    svg("path", { class: "unfinished", d: path(points.slice(-2)) }),
+    svg("path", { d: path(points) }),
   );
 }

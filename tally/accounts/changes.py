@@ -6,25 +6,28 @@ true when it commits.
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
-from tally.accounts import logins, websites
+from tally.accounts import logins, people, websites
 from tally.accounts.accounts import (
     FIRST_ACCOUNT,
     Account,
     AccountError,
-    all_owners,
+    all_people,
     create_account,
     password_hash_of,
     set_email,
     set_password_hash,
+    with_address,
 )
-from tally.accounts.api_keys import delete_api_keys
+from tally.accounts.audit import Actor, Entry, record
 from tally.accounts.logins import Login
-from tally.accounts.share_links import create_share_link, revoke_share_links
+from tally.accounts.share_links import change_share_link, create_share_link
 from tally.accounts.websites import WebsiteSettings, check_domain_unused, set_exclusions, update_website, website_exists
 from tally.events.website import Website
+
+T = TypeVar("T")
 
 
 class PasswordChanged(AccountError):
@@ -47,51 +50,88 @@ class NewSession(NamedTuple):
 
 
 def set_up(connection: sqlite3.Connection, email: str, password_hash: str, now_ms: int) -> int | None:
-    """Set the first password; return the account's number, None where an account has a password already."""
-    owners = all_owners(connection)
-    if any(owner.has_password for owner in owners.values()):
+    """Set the first password; return the person's number, None where a person has a password already."""
+    persons = all_people(connection)
+    if any(person.has_password for person in persons.values()):
         return None
-    if not owners:
-        return create_account(connection, email, "business", password_hash, now_ms).number
-    # The email address of an existing account means that account.
-    owner = next((one for one in owners.values() if one.email.lower() == email.lower()), next(iter(owners.values())))
-    if owner.email == FIRST_ACCOUNT:
-        set_email(connection, owner.number, email)
-    set_password_hash(connection, owner.number, password_hash)
-    return owner.number
+    if not persons:
+        create_account(connection, email, "business", password_hash, now_ms)
+        return next(iter(all_people(connection)))
+    # The email address of a person means that person.
+    person = with_address(persons.values(), email) or next(iter(persons.values()))
+    if person.email == FIRST_ACCOUNT:
+        set_email(connection, person.number, email)
+    set_password_hash(connection, person.number, password_hash)
+    return person.number
 
 
-def change_password(
-    connection: sqlite3.Connection,
-    account: int,
-    stored: str,
-    password_hash: str,
-    *,
-    revokes_keys: bool,
-    revokes_links: bool,
+def no_change(connection: sqlite3.Connection) -> None:
+    """Change nothing, for a line of the audit log about work that follows."""
+
+
+def remove_member(
+    connection: sqlite3.Connection, account: int, person: int, by: Actor, entry: Entry, now_ms: int
 ) -> None:
-    """Set another password and end all sessions. Raises PasswordChanged unless `stored` is still the password's hash.
+    """End a membership, with a line of the audit log. Raises as people.remove_member."""
+    people.remove_member(connection, account, person, by.person)
+    record(connection, by, entry, now_ms)
+    # After the line, which may be of this person.
+    people.delete_if_alone(connection, person)
 
-    `revokes_keys`, `revokes_links`: also revoke the account's API keys and share links.
+
+def accept_invitation(
+    connection: sqlite3.Connection,
+    invitation: people.Invitation,
+    digest: bytes,
+    person: int | None,
+    password_hash: str | None,
+    now_ms: int,
+) -> int:
+    """Make a person a member, with a line of the audit log; return the person's number.
+
+    Raises as people.accept_invitation.
     """
-    if password_hash_of(connection, account) != stored:
-        raise PasswordChanged("The password has been changed meanwhile.")
-    set_password_hash(connection, account, password_hash)
-    logins.delete_account(connection, account)
-    if revokes_keys:
-        delete_api_keys(connection, account)
-    if revokes_links:
-        revoke_share_links(connection, account)
+    person = people.accept_invitation(connection, digest, person, password_hash, now_ms)
+    actor = Actor(invitation.account, invitation.email, "session", person)
+    entry = Entry("person_joined", target=invitation.email, detail={"role": invitation.role})
+    record(connection, actor, entry, now_ms)
+    return person
 
 
-def begin_session(connection: sqlite3.Connection, account: int, password_hash: str, new: NewSession) -> None:
-    """Store a session and a device. Raises PasswordChanged unless the password's hash is still this one."""
-    if password_hash_of(connection, account) != password_hash:
+def change_password(connection: sqlite3.Connection, person: int, stored: str, password_hash: str) -> None:
+    """Set another password and end all sessions. Raises PasswordChanged unless `stored` is still its hash."""
+    check_password_hash(connection, person, stored)
+    set_password_hash(connection, person, password_hash)
+    logins.delete_of_person(connection, person)
+
+
+def with_password(step: Callable[[Any], T], person: int, password_hash: str) -> Callable[[sqlite3.Connection], T]:
+    """Return a function that does what `step` does; it raises as `check_password_hash`."""
+
+    def both(connection: sqlite3.Connection) -> T:
+        check_password_hash(connection, person, password_hash)
+        return step(connection)
+
+    return both
+
+
+def check_password_hash(connection: sqlite3.Connection, person: int, password_hash: str) -> None:
+    """Raise PasswordChanged unless the hash of the person's password is still this one."""
+    if password_hash_of(connection, person) != password_hash:
         raise PasswordChanged("The password has been changed meanwhile.")
+
+
+def begin_session(connection: sqlite3.Connection, check: Callable[[sqlite3.Connection], T], new: NewSession) -> T:
+    """Store a session and a device; return what `check` returns.
+
+    `check` raises where what was shown for the session does not hold any more.
+    """
+    checked = check(connection)
     logins.delete(connection, list(new.ended))
     logins.store(connection, new.digest, new.login)
     logins.delete_devices(connection, list(new.ended_devices))
     logins.store_device(connection, new.device_digest, new.device)
+    return checked
 
 
 def add_website(
@@ -103,13 +143,14 @@ def add_website(
     now_ms: int,
     *,
     again: bool,
+    time_zone: str | None = None,
 ) -> str:
     """Add a website and return its id. Raises AccountFull, and DomainTaken where the account has the domain, unless
     `again`."""
     websites.check_website_count(connection, owner.number)
     if not again:
         check_domain_unused(connection, owner.number, domain)
-    return websites.add_website(connection, owner, domain, name, origins, now_ms)
+    return websites.add_website(connection, owner, domain, name, origins, now_ms, time_zone=time_zone)
 
 
 def change_website(
@@ -119,6 +160,7 @@ def change_website(
     domain: str,
     origins: Sequence[str],
     settings: WebsiteSettings,
+    now_ms: int,
     *,
     again: bool,
 ) -> None:
@@ -130,7 +172,7 @@ def change_website(
     if domain != website.domain and not again:
         check_domain_unused(connection, website.account, domain)
     update_website(connection, website.number, name, domain, origins)
-    websites.update_settings(connection, website.number, settings)
+    websites.update_settings(connection, website.number, settings, now_ms)
 
 
 def change_exclusions(connection: sqlite3.Connection, number: int, lists: Mapping[str, Sequence[str]]) -> None:
@@ -139,10 +181,13 @@ def change_exclusions(connection: sqlite3.Connection, number: int, lists: Mappin
     set_exclusions(connection, number, lists)
 
 
-def share_website(connection: sqlite3.Connection, number: int, token: str, now_ms: int) -> None:
-    """Set a website's share link, in place of an older one. Raises WebsiteDeleted."""
+def add_share_link(
+    connection: sqlite3.Connection, number: int, id: str, token: str, changed: Mapping[str, Any], now_ms: int
+) -> None:
+    """Add a share link with the name and the options of `changed`. Raises WebsiteDeleted, AccountFull."""
     _check_exists(connection, number)
-    create_share_link(connection, number, token, now_ms)
+    create_share_link(connection, number, id, token, now_ms)
+    change_share_link(connection, number, id, changed)
 
 
 def _check_exists(connection: sqlite3.Connection, number: int) -> None:

@@ -1,6 +1,6 @@
 """Sessions of the pages and device cookies: the SQL of tables login and device_cookie.
 
-A session is a random value in a cookie. The database stores a digest of it, keyed with the file's salt, its account,
+A session is a random value in a cookie. The database stores a digest of it, keyed with the file's salt, its person,
 creation time and expiry: nothing about the browser, and nothing that could be used as the cookie. A session expires 30
 days after its last use; the expiry is updated at most once a day, so that reading reports does not write.
 
@@ -24,7 +24,7 @@ from tally.timestamps import DAY_MS
 # The usual length of "stay logged in".
 LASTS_MS = 30 * DAY_MS
 # More browsers than a person uses; the oldest sessions are replaced.
-MAX_OF_ACCOUNT = 50
+MAX_OF_PERSON = 50
 
 
 # A year, as the cookie that a login sets.
@@ -34,7 +34,7 @@ DEVICE_LASTS_MS = 365 * DAY_MS
 class Login(NamedTuple):
     """A session or a device cookie."""
 
-    account: int
+    person: int
     created_ms: int
     ends_ms: int
 
@@ -64,35 +64,42 @@ def _digest(value: str, salt: bytes, person: bytes) -> bytes:
     return blake2b(sent, digest_size=32, key=salt, person=person).digest()
 
 
-def of_account(known: Mapping[bytes, Login], account: int) -> list[bytes]:
-    """The digests of an account's sessions, oldest first."""
-    own = [(login.created_ms, digest) for digest, login in known.items() if login.account == account]
-    return [digest for _, digest in sorted(own)]
+def of_person(known: Mapping[bytes, Login], person: int) -> list[bytes]:
+    """Return the digests of a person's sessions, oldest first."""
+    sessions = [(login.created_ms, digest) for digest, login in known.items() if login.person == person]
+    return [digest for _, digest in sorted(sessions)]
 
 
 def stored(connection: sqlite3.Connection) -> dict[bytes, Login]:
     """Every session in the file."""
-    rows = connection.execute("/* logins.all */ select digest, account, created_ms, expires_ms from login").fetchall()
+    rows = connection.execute("/* logins.all */ select digest, person, created_ms, expires_ms from login").fetchall()
     return {digest: Login(*rest) for digest, *rest in rows}
 
 
 def store(connection: sqlite3.Connection, digest: bytes, login: Login) -> None:
     """A session begins, or goes on for longer."""
     connection.execute(
-        "/* logins.store */ insert or replace into login (digest, account, created_ms, expires_ms) values (?, ?, ?, ?)",
+        "/* logins.store */ insert or replace into login (digest, person, created_ms, expires_ms) values (?, ?, ?, ?)",
         (digest, *login),
     )
+    record_seen(connection, login.person, login.created_ms // DAY_MS)
 
 
-def prolong(connection: sqlite3.Connection, digest: bytes, ends_ms: int) -> None:
-    """A session goes on for longer, if it has not been ended meanwhile."""
+def prolong(connection: sqlite3.Connection, digest: bytes, person: int, ends_ms: int) -> None:
+    """A session goes on for longer, if it has not been ended meanwhile; its person is seen today."""
+    record_seen(connection, person, (ends_ms - LASTS_MS) // DAY_MS)
     connection.execute("/* logins.prolong */ update login set expires_ms = ? where digest = ?", (ends_ms, digest))
 
 
-def delete_account(connection: sqlite3.Connection, account: int, but: bytes = b"") -> None:
-    """An account's sessions end, but for one, and no browser is known any more."""
-    connection.execute("/* logins.delete_all */ delete from login where account = ? and digest <> ?", (account, but))
-    connection.execute("/* logins.delete_devices_of */ delete from device_cookie where account = ?", (account,))
+def record_seen(connection: sqlite3.Connection, person: int, day: int) -> None:
+    """A person has opened a page on a day, counted from 1970 in UTC."""
+    connection.execute("/* logins.seen */ update person set last_seen_day = ? where number = ?", (day, person))
+
+
+def delete_of_person(connection: sqlite3.Connection, person: int, but: bytes = b"") -> None:
+    """A person's sessions end, but for one, and no browser is known any more."""
+    connection.execute("/* logins.delete_all */ delete from login where person = ? and digest <> ?", (person, but))
+    connection.execute("/* logins.delete_devices_of */ delete from device_cookie where person = ?", (person,))
 
 
 def delete(connection: sqlite3.Connection, digests: list[bytes]) -> None:
@@ -103,7 +110,7 @@ def delete(connection: sqlite3.Connection, digests: list[bytes]) -> None:
 def stored_devices(connection: sqlite3.Connection) -> dict[bytes, Login]:
     """Every known browser in the file."""
     rows = connection.execute(
-        "/* logins.devices */ select digest, account, created_ms, expires_ms from device_cookie"
+        "/* logins.devices */ select digest, person, created_ms, expires_ms from device_cookie"
     ).fetchall()
     return {digest: Login(*rest) for digest, *rest in rows}
 
@@ -111,7 +118,7 @@ def stored_devices(connection: sqlite3.Connection) -> dict[bytes, Login]:
 def store_device(connection: sqlite3.Connection, digest: bytes, device: Login) -> None:
     """A browser is known from now on."""
     connection.execute(
-        "/* logins.store_device */ insert or replace into device_cookie (digest, account, created_ms, expires_ms)"
+        "/* logins.store_device */ insert or replace into device_cookie (digest, person, created_ms, expires_ms)"
         " values (?, ?, ?, ?)",
         (digest, *device),
     )

@@ -1,4 +1,6 @@
-"""Rate limits of password attempts. The rules are a table in docs/sign-in.md; each row is tested.
+"""Rate limits of attempts of passwords and of codes of a second factor.
+
+The rules are a table in docs/sign-in.md; each row is tested.
 
 Failed tries are counted; one that was right, or that the server could not check, is given back. A browser that the
 account was opened from before (a session, or a device cookie) has a count of its own and no other: whatever others
@@ -10,6 +12,9 @@ and the owner at a new address still gets a try beside several hundred of them. 
 Counts by account are in tables of a fixed size, found by a keyed hash of the email address: an address that has an
 account and one that has none are treated alike, and no flood of invented ones takes memory or evicts others.
 The hash covers a version of the stored password, so these counts start anew when a new password is set.
+
+Codes are counted once the password was right, by browser, and for all browsers together that are not known: neither
+a stranger nor the holder of the password keeps the person out of a known browser.
 
 All of it is in memory, used by the event loop alone; the clock is passed in.
 """
@@ -33,6 +38,10 @@ NETWORK_SHARES = (2, 3)
 # Of one account, from all other addresses: as many at once as a botnet of a few hundred has addresses, so that it does
 # not keep out the owner; then one a second, which bounds one of any size to 3,600 an hour.
 NEW_ADDRESS_TRIES, NEW_ADDRESS_SPAN_NS = 600, 600 * 1_000_000_000
+
+# Of one person, in a known browser, and again in all others together: codes of three steps count, so that 5 in 15
+# minutes find one in a day with a chance of 0.15 percent.
+CODE_TRIES, RECOVERY_CODE_TRIES, CODE_SPAN_NS = 5, 3, 15 * MINUTE_NS
 
 
 Counts = list[tuple[Buckets | HashedBuckets, bytes]]
@@ -122,3 +131,22 @@ class SignInLimits:
             account_wait_s = min(account_wait_s, new_in_s)
         counts += [count for count, is_empty in zip(failures, failed, strict=True) if not is_empty]
         return counts, max(wait_s, account_wait_s)
+
+
+class CodeLimits:
+    """Counts of failed codes of second factors, after a right password."""
+
+    def __init__(self) -> None:
+        # By person, and by known browser; those of recovery codes apart.
+        self._codes = Buckets(CODE_TRIES, span_ns=CODE_SPAN_NS)
+        self._recovery_codes = Buckets(RECOVERY_CODE_TRIES, span_ns=CODE_SPAN_NS)
+
+    def take(self, person: int, browser: bytes | None, is_recovery: bool, clock_ns: Callable[[], int]) -> Try:
+        """Count a try before the code is checked. Raises TooManyTries."""
+        buckets = self._recovery_codes if is_recovery else self._codes
+        key = person if browser is None else browser
+        wait_s = buckets.wait_s(key, clock_ns())
+        if wait_s:
+            raise TooManyTries(wait_s)
+        buckets.take(key, clock_ns())
+        return Try(browser is not None, lambda: buckets.give_back(key, clock_ns()))

@@ -16,12 +16,18 @@ from tally.accounts.accounts import Account, AccountError, AccountFull
 from tally.accounts.usage import month_of
 from tally.events.exclusions import Exclusions
 from tally.events.website import Website
+from tally.timestamps import MINUTE_MS
 
 if TYPE_CHECKING:  # reading time zone data takes longer than most commands
     from tally.timeranges import WeekStart
 
 # Of an account. Each is in memory, and all of them are in one answer for the list of websites.
 MAX_WEBSITES = 1_000
+# One of these has a row as soon as anything is stored that has a day.
+_WITH_DAYS = (
+    *("event", "web_vitals", "experiment_event", "heatmap_point", "heatmap_count", "rollup_state", "packed_day"),
+    *("web_vitals_histogram", "experiment_total", "imported_field", "import"),
+)
 
 
 class WebsiteSettings(NamedTuple):
@@ -48,12 +54,14 @@ def all_websites(connection: sqlite3.Connection) -> list[Website]:
     exclusions = all_exclusions(connection)
     rows = connection.execute(
         "/* websites.all */ select w.number, w.id, w.domain, w.name, w.created_ms, w.account, a.plan,"
-        " w.time_zone, w.week_start, w.currency,"
+        " w.time_zone, w.week_start, w.currency, w.day_offset_minutes,"
         " exists (select 1 from imported_field as own where own.website = w.number)"
         " from website w join account a on a.number = w.account order by w.created_ms, w.number"
     )
     return [
-        Website._make((*row[:7], frozenset(origins.get(row[0], ())), *row[7:10], bool(row[10]), exclusions.get(row[0])))
+        Website._make(
+            (*row[:7], frozenset(origins.get(row[0], ())), *row[7:10], bool(row[11]), exclusions.get(row[0]), row[10])
+        )
         for row in rows
     ]
 
@@ -91,18 +99,23 @@ def add_website(
     origins: Iterable[str],
     now_ms: int,
     id: str | None = None,
+    time_zone: str | None = None,
 ) -> str:
-    """Create a website of an account and return its id, by default a random one. Raises AccountError for a known id."""
+    """Create a website of an account and return its id, by default a random one. Raises AccountError for a known id.
+
+    Its days begin at midnight of the time zone's standard time.
+    """
     if id is None:
         id = str(uuid.uuid4())
     elif any(website.id == id for website in all_websites(connection)):
         raise AccountError(f"There is already a website with the id {id}.")
     # The number of a deleted website is not assigned again: tables may still have its rows.
     row = connection.execute(
-        "/* websites.add */ insert into website (number, id, account, domain, name, created_ms)"
+        "/* websites.add */ insert into website (number, id, account, domain, name, created_ms,"
+        " time_zone, day_offset_minutes)"
         " values (1 + max((select coalesce(max(number), 0) from website),"
-        " (select coalesce(max(website), 0) from deleted_website)), ?, ?, ?, ?, ?) returning number",
-        (id, owner.number, domain, name, now_ms),
+        " (select coalesce(max(website), 0) from deleted_website)), ?, ?, ?, ?, ?, ?, ?) returning number",
+        (id, owner.number, domain, name, now_ms, time_zone, _offset_of(time_zone, now_ms)),
     ).fetchone()
     _add_origins(connection, row[0], origins)
     return id
@@ -134,12 +147,53 @@ def update_website(connection: sqlite3.Connection, number: int, name: str, domai
     _add_origins(connection, number, origins)
 
 
-def update_settings(connection: sqlite3.Connection, number: int, new: WebsiteSettings) -> None:
-    """Set a website's time zone, first day of the week and currency."""
+def update_settings(connection: sqlite3.Connection, number: int, new: WebsiteSettings, now_ms: int) -> None:
+    """Set a website's time zone, first day of the week and currency; while it has no data, its days follow the zone."""
+    row = connection.execute("/* websites.zone */ select time_zone from website where number = ?", (number,)).fetchone()
+    if row is not None and row[0] != new.time_zone:
+        place_days(connection, number, new.time_zone, _offset_of(new.time_zone, now_ms))
     connection.execute(
         "/* websites.settings */ update website set time_zone = ?, week_start = ?, currency = ? where number = ?",
         (*new, number),
     )
+
+
+def place_days(connection: sqlite3.Connection, number: int, time_zone: str | None, offset_minutes: int) -> None:
+    """Set a website's time zone and when its days begin, unless it has data."""
+    if not has_data(connection, number):
+        connection.execute(
+            "/* websites.place_days */ update website set time_zone = ?, day_offset_minutes = ? where number = ?",
+            (time_zone, offset_minutes, number),
+        )
+
+
+def day_offset_ms(connection: sqlite3.Connection, number: int) -> int:
+    """Return what is added to UTC for a website's time; 0 if there is no such website."""
+    row = connection.execute(
+        "/* websites.offset */ select day_offset_minutes from website where number = ?", (number,)
+    ).fetchone()
+    return 0 if row is None else int(row[0]) * MINUTE_MS
+
+
+def day_offsets_ms(connection: sqlite3.Connection) -> dict[int, int]:
+    """Return what is added to UTC for the time of each website, by its number, in order."""
+    rows = connection.execute("/* websites.offsets */ select number, day_offset_minutes from website order by number")
+    return {number: minutes * MINUTE_MS for number, minutes in rows}
+
+
+def has_data(connection: sqlite3.Connection, number: int) -> bool:
+    """Return whether a website has or had data, so that its days can not begin at another time."""
+    any_row = " or ".join(f"exists (select 1 from {table} where website = ?1)" for table in _WITH_DAYS)
+    return bool(connection.execute(f"/* websites.has_data */ select {any_row}", (number,)).fetchone()[0])
+
+
+def _offset_of(time_zone: str | None, now_ms: int) -> int:
+    """Return the minutes from UTC to a zone's standard time, the smaller offset of a year, in whole quarter hours."""
+    if time_zone is None:
+        return 0
+    from tally.timeranges import standard_offset_minutes  # here: most commands do not need time zones
+
+    return standard_offset_minutes(time_zone, now_ms)
 
 
 @contextlib.contextmanager
@@ -153,8 +207,8 @@ def secure_delete(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute(f"pragma secure_delete = {int(before)}").fetchall()
 
 
-def delete_website(connection: sqlite3.Connection, website: int, now_ms: int) -> None:
-    """Delete a website, and subtract its events from its account's usage of the month."""
+def delete_website(connection: sqlite3.Connection, website: int, now_ms: int) -> bool:
+    """Delete a website, and subtract its events from its account's usage of the month; return whether it existed."""
     connection.execute(
         "/* websites.delete_usage */ update account_usage set events = max(0, events - coalesce("
         "(select events from website_usage as own where own.website = ?1 and own.month = ?2), 0))"
@@ -162,12 +216,13 @@ def delete_website(connection: sqlite3.Connection, website: int, now_ms: int) ->
         (website, month_of(now_ms)),
     )
     with secure_delete(connection):
-        connection.execute("/* websites.delete */ delete from website where number = ?", (website,))
+        done = connection.execute("/* websites.delete */ delete from website where number = ?", (website,))
     connection.execute(
         "/* websites.record_deletion */ insert or ignore into deleted_website (website, deleted_ms, is_complete)"
         " values (?, ?, 0)",
         (website, now_ms),
     )
+    return done.rowcount == 1
 
 
 def check_currency(text: str) -> str:

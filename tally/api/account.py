@@ -9,8 +9,8 @@ its holder sets the first password and is signed in. The token is in memory only
 password. An account that the command line made without an address is owner@localhost: the setup page requires one.
 """
 
-import re
 import secrets
+from functools import partial
 from typing import Any
 
 from aiohttp import web
@@ -20,35 +20,61 @@ from tally.accounts import changes, passwords
 from tally.accounts.accounts import (
     FIRST_ACCOUNT,
     PLANS_WITH_KEYS,
-    Account,
     AccountError,
     AccountFull,
-    Owner,
+    Person,
     check_email,
     check_name,
-    credentials_of,
-    set_password_hash,
+    set_requires_second_factor,
     set_time_zone,
+    with_address,
 )
-from tally.accounts.api_keys import ApiKey, create_api_key, delete_api_key
+from tally.accounts.api_keys import (
+    DEFAULT_GRANT,
+    ApiKey,
+    Grant,
+    audited_grant,
+    check_days,
+    check_scopes,
+    create_api_key,
+    delete_api_key,
+    delete_api_keys,
+)
+from tally.accounts.audit import Entry, former_member, if_done
 from tally.accounts.changes import PasswordChanged
-from tally.accounts.sign_in import Try
 from tally.accounts.usage import USAGE_WARNINGS, month_ends_in_s
 from tally.api.auth import AUTH, Auth, body, flag, invalid, text
+from tally.api.auth_header import AUTH_HEADER
+from tally.api.sign_in import begin_with_new_password, checked_password, sent_code, sign_in
 from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.http.request_paths import public_prefix
 from tally.http.responses import json_response
 from tally.resources import asset, tally_version
 from tally.timeranges import zone
-from tally.timestamps import BadTime, iso
+from tally.timestamps import DAY_MS, BadTime, iso
 
 
 async def state(request: web.Request) -> web.Response:
-    """GET /api/account/state: whether the browser is signed in, and whether an account has a password."""
-    auth = request.app[AUTH]
-    needs_setup = await _needs_setup(auth)
-    return _data({"logged_in": auth.found(request) is not None, "needs_setup": needs_setup, "demo": auth.is_demo})
+    """GET /api/account/state: whether the browser is signed in, how it may, and whether an account has a password."""
+    auth, header = request.app[AUTH], request.app[AUTH_HEADER]
+    needs_setup, refused = await _needs_setup(auth), None
+    if header is not None:
+        try:
+            await header.sign_in(request)
+        except ApiError as failure:
+            if failure.kind.status != 403:
+                raise
+            email = request.headers[header.name] if failure.kind is errors.NOT_INVITED else None
+            refused = {"code": failure.kind.code, "email": email}
+    shown = {
+        "logged_in": auth.found(request) is not None,
+        "needs_setup": needs_setup,
+        "demo": auth.is_demo,
+        "password_login": auth.has_passwords,
+        "refused": refused,
+    }
+    return _data(shown)
 
 
 async def _needs_setup(auth: Auth) -> bool:
@@ -64,12 +90,12 @@ async def setup_state(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     # In a header, since proxies log paths.
     await _check_setup(auth, request, request.headers.get("Setup-Token", ""))
-    owner = _to_set_up(auth)
-    return _data({"email": None if owner is None or owner.email == FIRST_ACCOUNT else owner.email})
+    person = _to_set_up(auth)
+    return _data({"email": None if person is None or person.email == FIRST_ACCOUNT else person.email})
 
 
-def _to_set_up(auth: Auth) -> Owner | None:
-    return next(iter(auth.registry.cache.owners.values()), None)
+def _to_set_up(auth: Auth) -> Person | None:
+    return next(iter(auth.registry.cache.people.values()), None)
 
 
 async def _check_setup(auth: Auth, request: web.Request, token: str) -> None:
@@ -97,13 +123,13 @@ async def set_up(request: web.Request) -> web.Response:
     if number is None:
         raise ApiError(errors.UNKNOWN_SETUP_LINK)
     auth.setup_token = ""
-    await auth.log_in(request, number, password_hash)
-    return _data(_account(request, auth, auth.registry.cache.owners[number]), 201)
+    await begin_with_new_password(request, number, password_hash)
+    return _data(_account(request, auth, number), 201)
 
 
 def _asks_for_email(auth: Auth) -> bool:
-    owner = _to_set_up(auth)
-    return owner is None or owner.email == FIRST_ACCOUNT
+    person = _to_set_up(auth)
+    return person is None or person.email == FIRST_ACCOUNT
 
 
 def _new_password(sent: dict[str, Any], field: str) -> str:
@@ -116,42 +142,33 @@ def _new_password(sent: dict[str, Any], field: str) -> str:
 # --- signing in and out
 
 
-async def log_in(request: web.Request) -> web.Response:
-    """POST /api/account/login: check a password and begin a session."""
+def _with_passwords(request: web.Request) -> Auth:
+    """Return what handles passwords. Raises ApiError 404 where people do not sign in by one."""
     auth = request.app[AUTH]
+    if not auth.has_passwords:
+        raise ApiError(errors.NOT_FOUND)
+    return auth
+
+
+async def log_in(request: web.Request) -> web.Response:
+    """POST /api/account/login: check a password, and the code of a second factor, and begin a session."""
+    auth = _with_passwords(request)
     auth.check_site(request)
-    sent = await body(request, ("email", "password"))
-    email, password = text(sent, "email").strip(), text(sent, "password")
-    owner = next((one for one in auth.registry.cache.owners.values() if one.email.lower() == email.lower()), None)
-    attempt = auth.take_try(request, email, owner)
-    number, password_hash = await _checked(auth, attempt, email, password)
+    sent = await body(request, ("email", "password", "code"))
+    email, password, code = text(sent, "email").strip(), text(sent, "password"), sent_code(sent)
+    person = with_address(auth.registry.cache.people.values(), email)
+    attempt = auth.take_try(request, email, person)
+    number, password_hash = await checked_password(auth, attempt, email, password)
     if password_hash is None:
         raise ApiError(errors.WRONG_CREDENTIALS)
-    await auth.log_in(request, number, password_hash)
-    return _data(_account(request, auth, auth.registry.cache.owners[number]))
-
-
-async def _checked(auth: Auth, attempt: Try, email: str, password: str) -> tuple[int, str | None]:
-    """Return an account and the hash of its password, renewed if its parameters are outdated; None if it is another.
-
-    Reads the database, so that an account that another process has just created is found. Unknown addresses take the
-    same work. Gives the try back if the password was right or could not be checked.
-    """
+    check = partial(changes.check_password_hash, person=number, password_hash=password_hash)
     try:
-        async with auth.password_turn(is_known=attempt.is_known):
-            number, stored = await auth.registry.lookup(credentials_of, email)
-            is_right = await auth.hashed_now(passwords.is_right, stored or passwords.NO_ACCOUNT, password)
-    except BaseException:
-        attempt.give_back()
-        raise
-    if not is_right or stored is None:
-        return number, None
-    attempt.give_back()
-    if not passwords.is_outdated(stored):
-        return number, stored
-    anew = await auth.hashing(passwords.hashed, password, is_known=attempt.is_known)
-    await auth.registry.change(set_password_hash, number, anew, stored)
-    return number, anew
+        await sign_in(request, number, check, "password", code)
+    except PasswordChanged:
+        raise ApiError(errors.WRONG_CREDENTIALS) from None
+    if all(one.is_due for one in auth.registry.cache.memberships_of(number)):
+        return _data({"email": auth.registry.cache.people[number].email, "second_factor_due": True})
+    return _data(_account(request, auth, number))
 
 
 async def log_out(request: web.Request) -> web.Response:
@@ -162,9 +179,9 @@ async def log_out(request: web.Request) -> web.Response:
 
 
 async def log_out_everywhere(request: web.Request) -> web.Response:
-    """POST /api/account/logout-everywhere: end all sessions of the account."""
+    """POST /api/account/logout-everywhere: end all sessions of the person."""
     auth = request.app[AUTH]
-    await auth.log_out_everywhere(request, (await auth.session(request)).owner.number)
+    await auth.log_out_everywhere(request, await auth.session(request))
     return web.Response(status=204)
 
 
@@ -174,7 +191,8 @@ async def log_out_everywhere(request: web.Request) -> web.Response:
 async def account(request: web.Request) -> web.Response:
     """GET /api/account: the account, its usage of the month, and the state of the server."""
     auth = request.app[AUTH]
-    return _data(_account(request, auth, (await auth.session(request)).owner))
+    session = await auth.session(request)
+    return _data(_account(request, auth, session.person.number, session.via))
 
 
 async def changelog(request: web.Request) -> web.Response:
@@ -184,10 +202,15 @@ async def changelog(request: web.Request) -> web.Response:
 
 
 async def change(request: web.Request) -> web.Response:
-    """PATCH /api/account: set the time zone; null is the browser's own."""
+    """PATCH /api/account: set the person's time zone (null: the browser's own); require a second factor of members."""
     auth = request.app[AUTH]
-    session, sent = await auth.session_and_body(request, ("time_zone",))
-    number = session.owner.number
+    session, sent = await auth.session_and_body(request, ("time_zone", "requires_second_factor"))
+    number = session.person.number
+    owner = auth.account(request, session, "own" if "requires_second_factor" in sent else "read")
+    is_required = flag(sent, "requires_second_factor")
+    if is_required and session.person.recovery_codes is None:
+        # The owner would be the first one whom it keeps out.
+        raise ApiError(errors.SECOND_FACTOR_DUE, "Set up your own second factor first, under Account > Sign-in.")
     if "time_zone" in sent:
         name = None if sent["time_zone"] is None else text(sent, "time_zone")
         try:
@@ -195,38 +218,31 @@ async def change(request: web.Request) -> web.Response:
         except BadTime:
             raise invalid("time_zone", "time_zone must be the exact name of an IANA time zone, or null.") from None
         await auth.registry.change(set_time_zone, number, name)
-    return _data(_account(request, auth, auth.registry.cache.owners[number]))
+    if "requires_second_factor" in sent and is_required != owner.requires_second_factor:
+        entry = Entry("sign_in_policy_changed", detail={"requires_second_factor": is_required})
+        await auth.change(session, owner.number, entry, set_requires_second_factor, owner.number, is_required)
+    return _data(_account(request, auth, number, session.via))
 
 
 async def change_password(request: web.Request) -> web.Response:
-    """POST /api/account/password: set another password; all sessions end, and a new one begins in this browser.
-
-    `revoke_keys` and `revoke_share_links`, false where they are missing, revoke those of the account in the same
-    transaction.
-    """
-    auth = request.app[AUTH]
-    session, sent = await auth.session_and_body(request, ("current", "new", "revoke_keys", "revoke_share_links"))
+    """POST /api/account/password: set another password; all sessions end, and a new one begins in this browser."""
+    auth = _with_passwords(request)
+    session, sent = await auth.session_and_body(request, ("current", "new"))
     current, new = text(sent, "current"), _new_password(sent, "new")
-    revokes_keys, revokes_links = flag(sent, "revoke_keys"), flag(sent, "revoke_share_links")
-    attempt = auth.take_try(request, session.owner.email, session.owner)
-    number = session.owner.number
-    _, stored = await _checked(auth, attempt, session.owner.email, current)
+    attempt = auth.take_try(request, session.person.email, session.person)
+    number = session.person.number
+    _, stored = await checked_password(auth, attempt, session.person.email, current)
     if stored is None:
         raise ApiError(errors.WRONG_PASSWORD, field="current")
     password_hash = await auth.hashing(passwords.hashed, new, is_known=True)
     try:
-        await auth.registry.change(
-            changes.change_password,
-            number,
-            stored,
-            password_hash,
-            revokes_keys=revokes_keys,
-            revokes_links=revokes_links,
+        await auth.change(
+            session, None, Entry("password_changed"), changes.change_password, number, stored, password_hash
         )
     except PasswordChanged:
         # Another request or the command line has changed it meanwhile: that password stays.
         raise ApiError(errors.WRONG_PASSWORD, field="current") from None
-    await auth.log_in(request, number, password_hash)
+    await begin_with_new_password(request, number, password_hash)
     return web.Response(status=204)
 
 
@@ -236,14 +252,27 @@ def _usage_warning(used: int, limit: int | None) -> int | None:
     return max(reached, default=None)
 
 
-def _account(request: web.Request, auth: Auth, owner: Owner) -> dict[str, Any]:
-    now_ms = auth.clock.wall_ms()
+def _account(request: web.Request, auth: Auth, number: int, via: str = "session") -> dict[str, Any]:
+    """Return what the pages show of a person and the account that the request concerns."""
+    now_ms, person = auth.clock.wall_ms(), auth.registry.cache.people[number]
+    owner = auth.account_of(request, number, "read", via)
     used, limit = auth.registry.used(owner.number, now_ms), auth.registry.event_limit(owner.plan)
     month_end_ms = now_ms // 1000 * 1000 + 1000 * month_ends_in_s(now_ms // 1000 * 1000)
+    cache, members = auth.registry.cache, auth.registry.cache.memberships_of(number)
     return {
-        "email": owner.email,
+        "id": owner.number,
+        "name": owner.name,
+        "email": person.email,
         "plan": owner.plan,
-        "time_zone": owner.time_zone,
+        "role": cache.members[owner.number, number].role,
+        # Where it is 1, the pages show nothing of roles and people.
+        "people": sum(one.account == owner.number for one in cache.members.values()),
+        "accounts": [
+            {"id": one.account, "name": cache.accounts[one.account].name, "role": one.role} for one in members
+        ],
+        "time_zone": person.time_zone,
+        "requires_second_factor": owner.requires_second_factor,
+        "second_factor": None if person.recovery_codes is None else {"recovery_codes": person.recovery_codes},
         "events_this_month": used,
         "events_limit": limit,
         "usage_warning": _usage_warning(used, limit),
@@ -254,6 +283,10 @@ def _account(request: web.Request, auth: Auth, owner: Owner) -> dict[str, Any]:
         "version": tally_version(),
         "base_url": public_url(auth.base_url, public_prefix(request)),
         "demo": auth.is_demo,
+        # A person whom a proxy signs in is signed out there.
+        "signed_in_by": via,
+        "logout_url": auth.logout_url or None,
+        "password_login": auth.has_passwords,
     }
 
 
@@ -267,11 +300,11 @@ def _data(value: Any, status: int = 200) -> web.Response:
 async def keys(request: web.Request) -> web.Response:
     """GET /api/account/keys, oldest first."""
     auth = request.app[AUTH]
-    session = await auth.session(request)
-    return _data([_key(key) for key in auth.registry.cache.keys_of(session.owner.number)])
+    owner = auth.account(request, await auth.session(request), "keys")
+    return _data([_key(auth, key) for key in auth.registry.cache.keys_of(owner.number)])
 
 
-def _key(key: ApiKey) -> dict[str, Any]:
+def _key(auth: Auth, key: ApiKey) -> dict[str, Any]:
     used = None if key.last_used_ms is None else iso(key.last_used_ms)
     return {
         "id": key.number,
@@ -279,29 +312,67 @@ def _key(key: ApiKey) -> dict[str, Any]:
         "prefix": key.prefix,
         "created_at": iso(key.created_ms),
         "last_used_at": used,
+        "scopes": key.grant.scopes,
+        "websites": key.grant.websites,
+        "expires_at": None if key.grant.expires_ms is None else iso(key.grant.expires_ms),
+        "created_by": _creator(auth, key),
     }
+
+
+def _creator(auth: Auth, key: ApiKey) -> str | None:
+    """Return who created a key: an address, or `former member N`; None for the command line."""
+    if key.created_by is None:
+        return None
+    person = auth.registry.cache.people.get(key.created_by)
+    is_member = (key.account, key.created_by) in auth.registry.cache.members
+    return person.email if person is not None and is_member else former_member(key.created_by)
+
+
+def _grant(auth: Auth, account: int, sent: dict[str, Any]) -> Grant:
+    """Return what a new key may do: the default, and the fields that were sent. Raises ApiError 400."""
+    scopes, websites = sent.get("scopes", [*DEFAULT_GRANT.scopes]), sent.get("websites")
+    days = sent.get("expires_days")
+    if not isinstance(scopes, list) or not all(isinstance(one, str) for one in scopes):
+        raise invalid("scopes", "scopes must be a list of strings.")
+    try:
+        scopes = check_scopes(scopes)
+    except AccountError as bad:
+        raise invalid("scopes", str(bad)) from None
+    if websites is not None:
+        own = [website.id for website in auth.registry.cache.websites_of(account)]
+        if not isinstance(websites, list) or not websites or not all(one in own for one in websites):
+            raise invalid("websites", "websites must be a list of ids of websites of the account, or null for all.")
+        websites = tuple(dict.fromkeys(websites))
+    if days is not None and type(days) is not int:
+        raise invalid("expires_days", "expires_days must be a number of days, or null for a key that does not expire.")
+    try:
+        expires_ms = None if days is None else auth.clock.monotonic_wall_ms() + check_days(days) * DAY_MS
+    except AccountError as bad:
+        raise invalid("expires_days", str(bad)) from None
+    return Grant(scopes, websites, expires_ms)
 
 
 async def create_key(request: web.Request) -> web.Response:
     """POST /api/account/keys: create a key; its value is shown in this answer alone."""
     auth = request.app[AUTH]
-    session, sent = await auth.session_and_body(request, ("name",))
-    owner = session.owner
+    session, sent = await auth.session_and_body(request, ("name", "scopes", "websites", "expires_days"))
+    owner = auth.account(request, session, "keys")
     try:
         name = check_name(text(sent, "name").strip())
     except AccountError as bad:
         raise invalid("name", str(bad)) from None
     if owner.plan not in PLANS_WITH_KEYS:
         raise ApiError(errors.PLAN_HAS_NO_KEYS)
-    owned_by, now_ms = Account(owner.number, owner.email, owner.plan), auth.clock.wall_ms()
+    grant, number = _grant(auth, owner.number, sent), session.person.number
+    entry, now_ms = Entry("key_created", target=name, detail=audited_grant(grant)), auth.clock.wall_ms()
     try:
-        value = await auth.registry.change(create_api_key, owned_by, name, now_ms)
+        value = await auth.change(session, owner.number, entry, create_api_key, owner, name, now_ms, grant, number)
     except AccountFull as full:
         raise ApiError(errors.TOO_MANY_KEYS, str(full)) from None
     key = auth.registry.key(value)
     if key is None:  # revoked by the command line meanwhile
         raise ApiError(errors.UNKNOWN_KEY)
-    return _data(_key(key) | {"value": value}, 201)
+    return _data(_key(auth, key) | {"value": value}, 201)
 
 
 async def revoke_key(request: web.Request) -> web.Response:
@@ -309,8 +380,20 @@ async def revoke_key(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     session = await auth.session(request)
     given = request.match_info["number"]
-    numbers = {str(key.number) for key in auth.registry.cache.keys_of(session.owner.number)}
-    if not re.fullmatch("[0-9]{1,18}", given) or given not in numbers:
+    owner = auth.account(request, session, "keys")
+    key = next((key for key in auth.registry.cache.keys_of(owner.number) if str(key.number) == given), None)
+    if key is None:
         raise ApiError(errors.UNKNOWN_KEY)
-    await auth.registry.change(delete_api_key, int(given))
+    entry = Entry("key_revoked", target=key.label)
+    if not await auth.change(session, owner.number, if_done(entry), delete_api_key, key.number):
+        raise ApiError(errors.UNKNOWN_KEY)
+    return web.Response(status=204)
+
+
+async def revoke_keys(request: web.Request) -> web.Response:
+    """DELETE /api/account/keys: revoke all keys of the account."""
+    auth = request.app[AUTH]
+    session = await auth.session(request)
+    number = auth.account(request, session, "keys").number
+    await auth.change(session, number, Entry("keys_revoked"), delete_api_keys, number)
     return web.Response(status=204)

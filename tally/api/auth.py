@@ -1,5 +1,7 @@
 """Authorisation of the pages' own API: sessions, the origin of changes, and limits of password checks.
 
+The management API (tally/api/keys.py) has the same handlers, for which an API key stands for a session.
+
 Every handler of /api/account uses:
 - `check_site`: a request that changes something must come from a page of this server. Browsers send that in
   Sec-Fetch-Site; older ones, and plain http, in Origin. A request with neither header is refused: no browser sends one.
@@ -15,24 +17,30 @@ the others. Nothing here is logged.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from tally import errors
-from tally.accounts import changes, logins
-from tally.accounts.accounts import Owner
-from tally.accounts.changes import NewSession, PasswordChanged
-from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MAX_OF_ACCOUNT, Login
+from tally.accounts import audit, changes, logins, people
+from tally.accounts.accounts import Account, Person
+from tally.accounts.api_keys import ApiKey
+from tally.accounts.audit import Actor, Entry
+from tally.accounts.changes import NewSession
+from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MAX_OF_PERSON, Login
+from tally.accounts.roles import Action, Membership, may
+from tally.accounts.second_factor import Setups
 from tally.accounts.share_links import ShareLink
-from tally.accounts.sign_in import SignInLimits, TooManyTries, Try
+from tally.accounts.sign_in import CodeLimits, SignInLimits, TooManyTries, Try
+from tally.api.context import READ_API
 from tally.errors import ApiError
 from tally.events.client import Network, is_proxy, wider_networks
 from tally.events.json_text import read_json
+from tally.events.website import Website
 from tally.http.body import read_body
 from tally.http.request_paths import public_prefix
 from tally.http.responses import RESPONSE_COOKIES
@@ -41,6 +49,7 @@ from tally.ingest.node import Node
 from tally.rate_limit import Buckets
 from tally.storage.fair_queue import FairQueue
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 COOKIE, DEVICE_COOKIE = "tally", "tally-device"
@@ -50,12 +59,37 @@ _SAFE_METHODS = frozenset(("GET", "HEAD"))
 _OWN_PAGES = frozenset(("same-origin", "none"))
 
 
-class Session(NamedTuple):
-    """A session of the pages: its account, the digest of its cookie, and the stored login."""
+# The API key that authorised a request for a route of the management API (tally/api/keys.py).
+CALLING_KEY = web.RequestKey("calling_key", ApiKey)
+# The number of the person whom a proxy's header names (tally/api/auth_header.py).
+HEADER_PERSON = web.RequestKey("header_person", int)
 
-    owner: Owner
+
+class Session(NamedTuple):
+    """What authorises a request: a person, the digest of the cookie and the stored login; or an API key alone.
+
+    A person whom a proxy's header names has no login, and a digest that is the person's own.
+
+    The handlers of the management API receive a key (tally/api/keys.py), whose scope has been checked.
+    """
+
+    signed_in: Person | None
     digest: bytes
-    login: Login
+    login: Login | None
+    key: ApiKey | None = None
+
+    @property
+    def via(self) -> Literal["session", "header", "key"]:
+        """By which authorisation the request came, as the audit log has it."""
+        if self.key is not None:
+            return "key"
+        return "session" if self.login is not None else "header"
+
+    @property
+    def person(self) -> Person:
+        """The person who is signed in; no route that asks for one is called with a key."""
+        assert self.signed_in is not None
+        return self.signed_in
 
 
 class Auth:
@@ -68,13 +102,19 @@ class Auth:
         trusted: tuple[Network, ...],
         per_minute: int,
         setup_token: str,
+        *,
+        has_passwords: bool = True,
+        logout_url: str = "",
     ) -> None:
         self.node, self.registry, self.clock = node, node.registry, node.clock
         self.base_url, self.setup_token = base_url, setup_token
+        # Whether people may sign in by password, and where the proxy that signs them in ends its own session.
+        self.has_passwords, self.logout_url = has_passwords, logout_url
         # Rate limits of reports by session and by share link.
-        self.owners, self.viewers = Buckets(per_minute), Buckets(per_minute)
-        # Of accounts, and of share links, which do not keep an owner from signing in.
-        self._sign_in, self._link_tries = SignInLimits(), SignInLimits()
+        self.people, self.viewers = Buckets(per_minute), Buckets(per_minute)
+        # Of people, and of share links, which do not keep a person from signing in.
+        self._sign_in, self._link_tries, self._codes = SignInLimits(), SignInLimits(), CodeLimits()
+        self.setups = Setups()
         self._trusted = trusted
         self._thread = ThreadPoolExecutor(1, "passwords")
         # The turn to use the thread. Known browsers (True) and others wait in queues of their own.
@@ -82,8 +122,8 @@ class Auth:
 
     @property
     def needs_setup(self) -> bool:
-        """Return whether no account has a password yet."""
-        return not any(owner.has_password for owner in self.registry.cache.owners.values())
+        """Return whether no person has a password yet, where people sign in by one."""
+        return self.has_passwords and not any(person.has_password for person in self.registry.cache.people.values())
 
     @property
     def is_demo(self) -> bool:
@@ -93,6 +133,96 @@ class Auth:
     def close(self) -> None:
         """End the password thread."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def change(
+        self,
+        by: Session | Person,
+        account: int | None,
+        entry: Entry | Callable[[T], list[Entry]],
+        step: Callable[Concatenate[Any, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Return what a function that writes returns; its line of the audit log is in the same transaction.
+
+        `account`: that of the line; None where each account of the person has one. `entry`: what the line says; a
+        function of the result where it depends on that, which returns the lines. Raises ApiError 503.
+        """
+        key = by.key if isinstance(by, Session) else None
+        if key is not None:
+            actor = Actor(key.account, key.label, "key")
+        else:
+            person = by.person if isinstance(by, Session) else by
+            via = by.via if isinstance(by, Session) else "session"
+            actor = Actor(0, person.email, via, person.number)
+        if account is not None:
+            actors = [actor._replace(account=account)]
+        else:
+            members = self.registry.cache.members.values()
+            actors = [actor._replace(account=member.account) for member in members if member.person == actor.person]
+        for actor in actors:
+            step = audit.audited(step, actor, entry, self.clock.wall_ms())
+        try:
+            return await self.registry.change(people.by_members(step, actors), *args, **kwargs)
+        except people.NotAMember:
+            raise ApiError(errors.NOT_ALLOWED) from None
+
+    def membership(self, session: Session, account: int) -> Membership | None:
+        """Return what a session may do in an account; None without membership.
+
+        A key whose scopes and websites were checked may do what an admin may, as far as its routes reach.
+        """
+        if session.key is not None:
+            return Membership(account, 0, "admin", None, 0) if session.key.account == account else None
+        members = self.memberships(session.person.number, session.via)
+        return next((one for one in members if one.account == account), None)
+
+    def memberships(self, person: int, via: str) -> list[Membership]:
+        """Return the memberships of a person; where a proxy's header signs in, the proxy asks for a second factor."""
+        members = self.registry.cache.memberships_of(person)
+        return [one._replace(is_due=False) for one in members] if via == "header" else members
+
+    async def website(self, request: web.Request, session: Session, action: Action) -> Website:
+        """Return the website in the path, if the session may do something with it.
+
+        Raises ApiError 404 where it may not see it, 403 where the role does not allow the action.
+        """
+        website = await request.app[READ_API].found_website(request)
+        member = None if website is None else self.membership(session, website.account)
+        if website is not None and member is not None and member.is_due:
+            is_seen = may(member._replace(is_due=False), "read", website.number)
+            raise ApiError(errors.SECOND_FACTOR_DUE if is_seen else errors.UNKNOWN_WEBSITE)
+        if website is None or not may(member, "read", website.number):
+            raise ApiError(errors.UNKNOWN_WEBSITE)
+        if not may(member, action, website.number):
+            raise ApiError(errors.NOT_ALLOWED)
+        return website
+
+    def account(self, request: web.Request, session: Session, action: Action) -> Account:
+        """Return the account that a request concerns: `account` in its query, else the first of the person's.
+
+        One that the person owns comes before others, and before all one in which no second factor is due. Raises
+        ApiError 403 where the role does not allow the action or the second factor is due, 404.
+        """
+        if session.key is not None:
+            return self.registry.cache.accounts[session.key.account]
+        return self.account_of(request, session.person.number, action, session.via)
+
+    def account_of(self, request: web.Request, person: int, action: Action, via: str = "session") -> Account:
+        """The same for a person's number."""
+        given = request.query.getall("account", ())
+        members = self.memberships(person, via)
+        if given:
+            members = [one for one in members if [str(one.account)] == [*given]]
+        else:
+            members.sort(key=lambda one: (one.is_due, one.role != "owner"))
+        if not members:
+            raise ApiError(errors.UNKNOWN_ACCOUNT if given else errors.NOT_ALLOWED)
+        if members[0].is_due:
+            raise ApiError(errors.SECOND_FACTOR_DUE)
+        if not may(members[0], action):
+            raise ApiError(errors.NOT_ALLOWED)
+        return self.registry.cache.accounts[members[0].account]
 
     # --- the origin of a request
 
@@ -113,11 +243,12 @@ class Auth:
         A request that changes nothing passes without the headers; browsers that send Sec-Fetch-Site are held to it.
         """
         site = request.headers.get("Sec-Fetch-Site")
-        is_ours = site in _OWN_PAGES if site is not None else self._is_own_origin(request)
+        is_ours = site in _OWN_PAGES if site is not None else self.is_own_origin(request)
         if not is_ours and (site is not None or request.method not in _SAFE_METHODS):
             raise ApiError(errors.CROSS_SITE)
 
-    def _is_own_origin(self, request: web.Request) -> bool:
+    def is_own_origin(self, request: web.Request) -> bool:
+        """Return whether a request has one Origin, that of this server: of the base URL or of the request's host."""
         given = request.headers.getall("Origin", ())
         if len(given) != 1:
             return False
@@ -134,68 +265,98 @@ class Auth:
 
     async def session(self, request: web.Request) -> Session:
         """Return the request's session, renewed once a day. Raises ApiError 401, and 403 for another site's page."""
+        if CALLING_KEY in request:
+            return self._found(request)
         self.check_site(request)
-        found, now_ms = self.found(request), self.clock.monotonic_wall_ms()
-        if found is None:
-            raise ApiError(errors.NOT_LOGGED_IN)
-        if found.login.is_worn(now_ms):
+        found, now_ms = self._found(request), self.clock.monotonic_wall_ms()
+        if found.login is not None and found.login.is_worn(now_ms):
             self._set_cookie(request, COOKIE, request.cookies[self._cookie_name(request)], LASTS_MS)
             # On a full disk the session is not renewed, and the page is shown nevertheless.
             with contextlib.suppress(ApiError):
-                await self.registry.change(logins.prolong, found.digest, now_ms + LASTS_MS)
+                await self.registry.change(logins.prolong, found.digest, found.login.person, now_ms + LASTS_MS)
         return found
 
     async def session_and_body(self, request: web.Request, fields: Collection[str]) -> tuple[Session, dict[str, Any]]:
         """Return the session and the body's fields. Raises ApiError 400, 401, 403, 413, 415."""
         await self.session(request)
         sent = await body(request, fields)
-        found = self.found(request)
         # The session may have ended while the body arrived.
+        return self._found(request), sent
+
+    def _found(self, request: web.Request) -> Session:
+        """Return the request's session. Raises ApiError 401."""
+        found = self.found(request)
         if found is None:
-            raise ApiError(errors.NOT_LOGGED_IN)
-        return found, sent
+            raise ApiError(errors.INVALID_API_KEY if CALLING_KEY in request else errors.NOT_LOGGED_IN)
+        return found
 
     def found(self, request: web.Request) -> Session | None:
         """Return the request's session; None where it has none."""
-        value, registry = request.cookies.get(self._cookie_name(request)), self.registry.cache
+        if CALLING_KEY in request:
+            return self._of_key(request[CALLING_KEY])
+        registry = self.registry.cache
+        if HEADER_PERSON in request:
+            person = registry.people.get(request[HEADER_PERSON])
+            return None if person is None else Session(person, self._header_digest(person), None)
+        value = request.cookies.get(self._cookie_name(request))
         if not value:
             return None
         digest = logins.digest_of(value, self.registry.key_salt)
         login = registry.logins.get(digest)
         if login is None or login.ends_ms <= self.clock.monotonic_wall_ms():
             return None
-        return Session(registry.owners[login.account], digest, login)
+        return Session(registry.people[login.person], digest, login)
 
-    async def log_in(self, request: web.Request, account: int, password_hash: str) -> None:
+    def _header_digest(self, person: Person) -> bytes:
+        """Return a digest that no cookie has: people whom a header names have counts of their own."""
+        return logins.digest_of(f"header {person.number}", self.registry.key_salt)
+
+    def _of_key(self, key: ApiKey) -> Session | None:
+        """Return what stands for a session in a request by an API key; None where the key has been revoked."""
+        if all(one.number != key.number for one in self.registry.cache.keys_of(key.account)):
+            return None
+        return Session(None, b"", None, key)
+
+    async def begin_session(
+        self,
+        request: web.Request,
+        number: int,
+        check: Callable[[Any], T],
+        entry: Entry | Callable[[T], list[Entry]],
+    ) -> None:
         """Begin a session and make the browser known, each under a new value; those that the browser had end.
 
-        Raises ApiError 401 where the password has been changed since it was checked.
+        `check` raises, in the transaction, where what was shown for the session does not hold any more; `entry`: what
+        the lines of the audit log say.
         """
+        if number not in self.registry.cache.people:
+            # Another process has just created the person.
+            await self.registry.read_changes()
+        person = self.registry.cache.people.get(number)
+        if person is None:
+            raise ApiError(errors.WRONG_CREDENTIALS)
         now_ms, value = self.clock.monotonic_wall_ms(), logins.new_value()
         device_value = logins.new_value()
         before, salt, registry = self.found(request), self.registry.key_salt, self.registry.cache
         new = NewSession(
             logins.digest_of(value, salt),
-            Login(account, now_ms, now_ms + LASTS_MS),
+            Login(number, now_ms, now_ms + LASTS_MS),
             logins.device_digest_of(device_value, salt),
-            Login(account, now_ms, now_ms + DEVICE_LASTS_MS),
-            ended=self._ended(registry.logins, account, before and before.digest),
-            ended_devices=self._ended(registry.devices, account, self._device(request)),
+            Login(number, now_ms, now_ms + DEVICE_LASTS_MS),
+            ended=self._ended(registry.logins, number, before and before.digest),
+            ended_devices=self._ended(registry.devices, number, self._device(request)),
         )
-        try:
-            await self.registry.change(changes.begin_session, account, password_hash, new)
-        except PasswordChanged:
-            raise ApiError(errors.WRONG_CREDENTIALS) from None
+        await self.change(person, None, entry, changes.begin_session, check, new)
         self._set_cookie(request, COOKIE, value, LASTS_MS)
         self._set_cookie(request, DEVICE_COOKIE, device_value, DEVICE_LASTS_MS)
 
-    def _ended(self, known: Mapping[bytes, Login], account: int, before: bytes | None) -> list[bytes]:
-        """Return the sessions or devices that end with a new one: expired, this browser's, the account's oldest."""
+    def _ended(self, known: Mapping[bytes, Login], person: int, before: bytes | None) -> list[bytes]:
+        """Return the sessions or devices that end with a new one: expired, this browser's, the person's oldest."""
         deletion_time_ms = self.clock.deletion_time_ms()
         ended = [one for one, other in known.items() if other.ends_ms <= deletion_time_ms] + (
             [before] if before else []
         )
-        return ended + logins.of_account(known, account)[: 1 - MAX_OF_ACCOUNT]
+        return ended + logins.of_person(known, person)[: 1 - MAX_OF_PERSON]
 
     def _device(self, request: web.Request) -> bytes | None:
         """Return the digest of the browser's device cookie, if it is stored."""
@@ -209,9 +370,10 @@ class Auth:
         await self.registry.change(logins.delete, [session.digest])
         self._remove_cookies(request)
 
-    async def log_out_everywhere(self, request: web.Request, account: int) -> None:
-        """End all sessions and devices of an account."""
-        await self.registry.change(logins.delete_account, account)
+    async def log_out_everywhere(self, request: web.Request, session: Session) -> None:
+        """End all sessions and devices of a session's person."""
+        number = session.person.number
+        await self.change(session, None, Entry("sign_out_everywhere"), logins.delete_of_person, number)
         self._remove_cookies(request)
 
     def _remove_cookies(self, request: web.Request) -> None:
@@ -269,13 +431,13 @@ class Auth:
         async with self.password_turn(is_known=is_known):
             return await self.hashed_now(do, *what)
 
-    def take_try(self, request: web.Request, email: str | None = None, owner: Owner | None = None) -> Try:
+    def take_try(self, request: web.Request, email: str | None = None, person: Person | None = None) -> Try:
         """Count a try of a password, or of another secret where no email address is given. Raises ApiError 429.
 
-        `owner` is the account of the address. The caller gives the try back if it was right or could not be checked.
+        `person` is the one with the address. The caller gives the try back if it was right or could not be checked.
         """
-        browser = None if owner is None else self._known_browser(request, owner.number)
-        version = b"" if owner is None else owner.password_version
+        browser = None if person is None else self._known_browser(request, person.number)
+        version = b"" if person is None else person.password_version
         return self._take(self._sign_in, request, email, browser, version)
 
     def take_link_try(self, request: web.Request, link: ShareLink) -> Try:
@@ -287,20 +449,23 @@ class Auth:
         self, limits: SignInLimits, request: web.Request, name: str | None, browser: bytes | None, version: bytes
     ) -> Try:
         address = self.client(request)
-        try:
+        with _refusing():
             return limits.take(
                 address, name, browser, self.clock.monotonic_ns, version, networks=wider_networks(address)
             )
-        except TooManyTries as refused:
-            message = "Too many attempts: retry after the seconds of Retry-After."
-            raise ApiError(errors.RATE_LIMITED, message, retry_after_s=refused.wait_s) from None
 
-    def _known_browser(self, request: web.Request, account: int) -> bytes | None:
-        """Return the digest of this browser's session or device of the account."""
+    def take_code_try(self, request: web.Request, person: int, *, is_recovery: bool) -> Try:
+        """Count a try of a code of a second factor, after the password was right. Raises ApiError 429."""
+        browser = self._known_browser(request, person)
+        with _refusing():
+            return self._codes.take(person, browser, is_recovery, self.clock.monotonic_ns)
+
+    def _known_browser(self, request: web.Request, person: int) -> bytes | None:
+        """Return the digest of this browser's session or device of the person."""
         session, device = self.found(request), self._device(request)
-        if session is not None and session.owner.number == account:
+        if session is not None and session.person.number == person:
             return session.digest
-        return device if device is not None and self.registry.cache.devices[device].account == account else None
+        return device if device is not None and self.registry.cache.devices[device].person == person else None
 
     def client(self, request: web.Request) -> bytes:
         """Return the address under which the client is counted, the same as for collect."""
@@ -319,18 +484,32 @@ class Auth:
 AUTH = web.AppKey("auth", Auth)
 
 
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    try:
+        yield
+    except TooManyTries as refused:
+        message = "Too many attempts: retry after the seconds of Retry-After."
+        raise ApiError(errors.RATE_LIMITED, message, retry_after_s=refused.wait_s) from None
+
+
 def invalid(field: str, message: str) -> ApiError:
     """Return the error for a field of a body."""
     return ApiError(errors.INVALID_FIELD, message, field=field)
 
 
-async def body(request: web.Request, fields: Collection[str]) -> dict[str, Any]:
-    """Return a request's JSON object, which may have these fields. Raises ApiError 400, 413, 415."""
+async def json_body(request: web.Request) -> Any:
+    """Return the value of a request's JSON. Raises ApiError 400, 413, 415, and ValueError where it is no JSON."""
     # aiohttp's own takes time quadratic in the number of parameters: 2 s for 14,000.
     if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/json":
         raise ApiError(errors.UNSUPPORTED_MEDIA_TYPE)
+    return read_json(await read_body(request))
+
+
+async def body(request: web.Request, fields: Collection[str]) -> dict[str, Any]:
+    """Return a request's JSON object, which may have these fields. Raises ApiError 400, 413, 415."""
     try:
-        sent = read_json(await read_body(request))
+        sent = await json_body(request)
     except ValueError:
         raise ApiError(errors.INVALID_JSON) from None
     if not isinstance(sent, dict):

@@ -114,8 +114,7 @@ async def _figures(request: web.Request, view: View, period: str) -> Stats:
     """Return the key figures of a period, not older than LASTS_S. Raises ApiError 400."""
     api, website = request.app[READ_API], view.website
     now_ms, now_ns = api.clock.wall_ms(), api.clock.monotonic_ns()
-    owner = request.app[AUTH].registry.cache.owners[website.account]
-    time_zone = website.time_zone or owner.time_zone or "UTC"
+    time_zone = website.time_zone or request.app[AUTH].registry.cache.time_zone_of(website.account) or "UTC"
     key = repr((website.id, view.filters, period, time_zone))
     known = api.badges.get(key)
     if known is not None and now_ns - known[0] < LASTS_S * 1_000_000_000:

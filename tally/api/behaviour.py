@@ -5,13 +5,13 @@ in seconds, both with one decimal, rounded half away from zero.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from tally.api import params
+from tally.api import comparison, params
 from tally.api.context import Answer, ReadApi, ReportRequest
-from tally.api.params import Filters, Ranged, SavedFilters, Sent
+from tally.api.params import Comparison, Filters, Ranged, SavedFilters, Sent
 from tally.engine.values import DATA_PERCENTILES as PERCENTILES
 from tally.engine.values import (
     FILTERS,
@@ -21,13 +21,19 @@ from tally.engine.values import (
     STEP_FIELDS,
     Direction,
     FunnelStep,
+    Link,
     Numbers,
+    Reached,
+    Scope,
 )
-from tally.events.filters import stored_form
+from tally.events.dimensions import FIELDS, PAGES
+from tally.events.filters import Filter, stored_form
 from tally.events.validation import MAX_EVENT_DATA_BYTES
+from tally.reports.significance import has_enough, pooled_p_value
 from tally.rounding import ratio
 
 FUNNEL_COLUMNS = ("field", "value", "visits", "visitors", "of_first", "of_previous", "mean_seconds")
+_OF_STEP = ("field", "value")
 JOURNEY_COLUMNS = ("step", "from_field", "from_value", "field", "value", "visits")
 EVENT_DATA_COLUMNS = ("property", "value", "events", "visitors")
 _STEP_FORMS = "pathname:/pricing (a view of that page) or event_name:signup (a custom event of that name)"
@@ -78,11 +84,26 @@ def _start(sent: Sent) -> Step:
     return _step(given, "start")
 
 
+def _against(sent: Sent) -> Filter | None:
+    """Return the filter of the visits to compare with; it takes the place of those of its field."""
+    given = sent.value("against")
+    if given is None:
+        return None
+    if sent.value("compare") is not None:
+        raise params.invalid("against", "against takes the place of compare: send one of both.")
+    field, colon, value = given.partition(":")
+    if not colon or field not in (*FIELDS, *PAGES):
+        raise params.invalid("against", f"against must be <field>:<value> of a dimension (got {params.shown(given)}).")
+    return params.parse_filters([f"filter_{field}={value}"])[0]
+
+
 @dataclass(frozen=True, slots=True)
 class FunnelParameters(Ranged):
     """Of a funnel."""
 
     steps: tuple[FunnelStep, ...] = params.parameter(_steps, "step", is_repeated=True)
+    compare: Comparison | None = params.comparison()
+    against: Filter | None = params.parameter(_against, "against")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +114,7 @@ class JourneysParameters(Ranged):
     start: Step = params.parameter(_start, "start")
     direction: Direction = params.choice("direction", ("next", "previous"), "next")
     steps: int = params.number("steps", 1, MAX_JOURNEY_STEPS, 3)
+    compare: Comparison | None = params.comparison()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +131,61 @@ class EventDataParameters(Ranged):
 async def funnel(api: ReadApi, request: ReportRequest[FunnelParameters]) -> Answer:
     """Return how many visits take some steps one after another, and the mean time between steps."""
     steps = request.parameters.steps
-    found = await api.reports.funnel(request.scope, steps, request.requester)
+
+    async def count(scope: Scope, other: Scope | None) -> tuple[list[Reached], list[Reached] | None]:
+        if (of := request.parameters.against) is not None:
+            filters = (*(one for one in scope.filters if one.field != of.field), *request.view.filters, of)
+            other = scope._replace(filters=filters)
+        found = await api.reports.funnel(scope, steps, request.requester)
+        return found, other and await api.reports.funnel(other, steps, request.requester)
+
+    meta, (found, before) = await comparison.compared(api, request, (), count)
+    meta |= request.meta()
+    if before is None:
+        return Answer(meta, _reached(steps, found))
+    of = request.parameters.against
+    meta |= {} if of is None else {"against": f"{of.field}:{of.values[0]}"}
+    answer = comparison.beside(meta, FUNNEL_COLUMNS, _OF_STEP, _reached(steps, found), _reached(steps, before))
+    p_values = [_p_value(*both, found[0], before[0]) for both in zip(found, before, strict=True)]
+    return replace(
+        answer,
+        data=[row | {"p_value": p_value} for row, p_value in zip(answer.data, p_values, strict=True)],
+        rows=[(*row, p_value) for row, p_value in zip(answer.rows, p_values, strict=True)],
+        columns=(*answer.columns, "p_value"),
+    )
+
+
+def _p_value(now: Reached, before: Reached, first: Reached, first_before: Reached) -> float | None:
+    """Return the p-value of equal parts of the first step's visits; None where either has too few for a test."""
+    counts, wholes = (now.visits, before.visits), (first.visits, first_before.visits)
+    if not all(map(has_enough, counts, wholes)):
+        return None
+    return pooled_p_value(counts, wholes)
+
+
+def _reached(steps: Sequence[FunnelStep], found: Sequence[Reached]) -> list[Sequence[Any]]:
+    """Return the rows of FUNNEL_COLUMNS."""
     rows: list[Sequence[Any]] = []
     for n, ((field, value, _), of) in enumerate(zip(steps, found, strict=True)):
         of_previous = ratio(of.visits, found[n - 1].visits, 100) if n else None
         seconds = ratio(of.ms, of.visits, Fraction(1, 1000)) if n else None
         of_first = ratio(of.visits, found[0].visits, 100)
         rows.append((field, value, of.visits, of.visitors, of_first, of_previous, seconds))
-    return Answer(request.meta(), rows)
+    return rows
 
 
 async def journeys(api: ReadApi, request: ReportRequest[JourneysParameters]) -> Answer:
     """Return between which pages and events visits go, step by step, from a page or an event on, or before it."""
     own = request.parameters
-    links = await api.reports.journeys(request.scope, own.start, own.direction, own.steps, own.limit, request.requester)
+
+    async def count(scope: Scope, other: Scope | None) -> tuple[list[Link], list[Link] | None]:
+        found = await api.reports.journeys(scope, own.start, own.direction, own.steps, own.limit, request.requester)
+        if other is None:
+            return found, None
+        # The sum of the first step is the same for any limit.
+        return found, await api.reports.journeys(other, own.start, own.direction, 1, 1, request.requester)
+
+    of_ranges, (links, before) = await comparison.compared(api, request, (), count)
     rows = [
         (of.step, of.begin.field or None, of.begin.value or None, of.end.field or None, of.end.value or None, of.visits)
         for of in links
@@ -132,9 +195,14 @@ async def journeys(api: ReadApi, request: ReportRequest[JourneysParameters]) -> 
         "direction": own.direction,
         "steps": own.steps,
         "limit": own.limit,
-        "visits": sum(of.visits for of in links if of.step == 1),
+        "visits": _begun(links),
     }
-    return Answer(request.meta() | meta, rows)
+    more = {} if before is None else {"previous_visits": _begun(before)}
+    return Answer(request.meta() | of_ranges | meta | more, rows)
+
+
+def _begun(links: Sequence[Link]) -> int:
+    return sum(of.visits for of in links if of.step == 1)
 
 
 async def event_data(api: ReadApi, request: ReportRequest[EventDataParameters]) -> Answer:

@@ -54,13 +54,17 @@ class ReadApi:
 
     async def website(self, request: web.Request, account: int) -> Website:
         """Return the website in the path, if it belongs to the account. Raises ApiError 404."""
-        id = request.match_info["id"].lower()
-        if self.registry.website(id) is None:
-            await self.registry.read_changes()
-        website = self.registry.website(id)
+        website = await self.found_website(request)
         if website is None or website.account != account:
             raise ApiError(errors.UNKNOWN_WEBSITE)
         return website
+
+    async def found_website(self, request: web.Request) -> Website | None:
+        """Return the website in the path, of whichever account; None where there is none."""
+        id = request.match_info["id"].lower()
+        if self.registry.website(id) is None:
+            await self.registry.read_changes()
+        return self.registry.website(id)
 
     def etag(self, *what: object) -> str:
         """Return a hash of what determines an answer."""
@@ -130,6 +134,7 @@ class ReportRequest(Generic[P]):
             "from": iso(span.from_ms, span.tz),
             "to": iso(span.to_ms, span.tz),
             "tz": span.tz.key,
+            "day_offset_minutes": self.website.day_offset_minutes,
         }
         if hasattr(parameters, "filters"):
             meta["filters"] = {of.name: list(of.values) for of in parameters.filters}

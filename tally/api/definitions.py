@@ -17,13 +17,15 @@ from aiohttp import web
 from tally import errors
 from tally.accounts import definitions
 from tally.accounts.accounts import AccountError, check_name
+from tally.accounts.audit import Entry
 from tally.accounts.changes import WebsiteDeleted
 from tally.accounts.definitions import Definition, Kind, TooManyDefinitions, UnknownDefinition
 from tally.api import params
-from tally.api.auth import AUTH, invalid, text
+from tally.api.auth import AUTH, Session, invalid, text
 from tally.api.behaviour import check_steps
-from tally.api.context import READ_API, Answer, Compute, ReadApi, ReportRequest
+from tally.api.context import Answer, Compute, ReadApi, ReportRequest
 from tally.errors import ApiError
+from tally.events.website import Website
 from tally.http.responses import json_response
 from tally.timestamps import BadTime, event_time_ms, iso, read_iso
 
@@ -187,10 +189,20 @@ def creating(of: Defined) -> Handler:
     async def create(request: web.Request) -> web.Response:
         auth = request.app[AUTH]
         session, sent = await auth.session_and_body(request, of.fields)
-        website = await request.app[READ_API].website(request, session.owner.number)
+        website = await request.app[AUTH].website(request, session, "define")
         content, now_ms = of.check(sent), auth.clock.wall_ms()
         try:
-            id = await auth.registry.change(definitions.add_definition, website.number, of.kind, content, now_ms)
+            entry = _entry(f"{of.kind}_created", website, content)
+            id = await auth.change(
+                session,
+                website.account,
+                entry,
+                definitions.add_definition,
+                website.number,
+                of.kind,
+                content,
+                now_ms,
+            )
         except WebsiteDeleted:
             raise ApiError(errors.UNKNOWN_WEBSITE) from None
         except TooManyDefinitions as full:
@@ -206,9 +218,10 @@ def changing(of: Defined) -> Handler:
     async def change(request: web.Request) -> web.Response:
         auth = request.app[AUTH]
         session, sent = await auth.session_and_body(request, of.fields)
-        number, known = await _known(request, session.owner.number, of.kind)
+        website, known = await _known(request, session, of.kind)
         content = of.check(known.content | sent)
-        await _apply(request, definitions.update_definition, number, of.kind, known.id, content)
+        entry = _entry(f"{of.kind}_changed", website, content)
+        await _apply(request, session, website, entry, definitions.update_definition, of.kind, known.id, content)
         return json_response({"data": {"id": known.id, **content}})
 
     return change
@@ -219,26 +232,34 @@ def deleting(of: Defined) -> Handler:
 
     async def delete(request: web.Request) -> web.Response:
         session = await request.app[AUTH].session(request)
-        number, known = await _known(request, session.owner.number, of.kind)
-        await _apply(request, definitions.delete_definition, number, of.kind, known.id)
+        website, known = await _known(request, session, of.kind)
+        entry = _entry(f"{of.kind}_deleted", website, known.content)
+        await _apply(request, session, website, entry, definitions.delete_definition, of.kind, known.id)
         return web.Response(status=204)
 
     return delete
 
 
-async def _known(request: web.Request, account: int, kind: Kind) -> tuple[int, Definition]:
-    """Return the website's number and the definition in the path. Raises ApiError 404."""
-    website = await request.app[READ_API].website(request, account)
+def _entry(action: str, website: Website, content: Mapping[str, Any]) -> Entry:
+    """Return the entry of the audit log: annotations have a text, the other kinds a name."""
+    return Entry(action, website.id, content.get("name") or content["text"])
+
+
+async def _known(request: web.Request, session: Session, kind: Kind) -> tuple[Website, Definition]:
+    """Return the website and the definition in the path, which the session may change. Raises ApiError 403, 404."""
+    website = await request.app[AUTH].website(request, session, "define")
     own: Mapping[int, tuple[Definition, ...]] = request.app[AUTH].registry.cache.definitions
     id = request.match_info["definition"]
     for one in own.get(website.number, ()):
         if (one.kind, one.id) == (kind, id):
-            return website.number, one
+            return website, one
     raise ApiError(errors.UNKNOWN_DEFINITION)
 
 
-async def _apply(request: web.Request, step: Callable[..., None], *arguments: Any) -> None:
+async def _apply(
+    request: web.Request, session: Session, website: Website, entry: Entry, step: Callable[..., None], *arguments: Any
+) -> None:
     try:
-        await request.app[AUTH].registry.change(step, *arguments)
+        await request.app[AUTH].change(session, website.account, entry, step, website.number, *arguments)
     except UnknownDefinition:
         raise ApiError(errors.UNKNOWN_DEFINITION) from None

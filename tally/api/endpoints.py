@@ -1,17 +1,21 @@
 """Request handlers of the reports: authorisation, parameters, ETag, answer, in one order for every report.
 
 `endpoint` makes a handler of a report and a function that authorises: it returns what a request may read (a View) or
-raises ApiError. API key, session and share link differ in nothing else.
+raises ApiError. API key, session and share link differ in nothing else. `content` is the same for a query that is no
+URL (tally/mcp).
 
 Order of checks: authorisation, whether the share link shows the report (403), then the parameters (400), then the ETag.
 A client that has the current answer receives 304, unless another process has imported events since.
 """
 
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from aiohttp import web
+from multidict import MultiMapping
+from yarl import URL
 
 from tally import errors
 from tally.api import params
@@ -21,7 +25,7 @@ from tally.api.reports import Report
 from tally.engine.values import BeyondRetention, Requester
 from tally.errors import ApiError
 from tally.events.validation import TRAFFIC_TYPES, TYPES
-from tally.http.formats import table_response
+from tally.http.formats import csv_response, records
 from tally.http.request_paths import local_path, public_prefix
 from tally.http.responses import json_response
 from tally.timestamps import iso
@@ -38,7 +42,8 @@ def endpoint(report: Report[Any], authorise: Authorise) -> Handler:
         api = request.app[READ_API]
         view = await authorise(request)
         _check_shown(report, view)
-        checked = _checked(api, report, view, request, await _first_ms(api, view, request))
+        params.refuse_other_than_utf8(request.raw_path)
+        checked = _checked(report, view, request, await _sent(api, view, request.query, request.match_info))
         etag = _etag(api, report, checked)
         if has_tag(request, etag):
             # An import by another process is noticed here at once, and elsewhere within a second.
@@ -46,14 +51,11 @@ def endpoint(report: Report[Any], authorise: Authorise) -> Handler:
             etag = _etag(api, report, checked)
             if has_tag(request, etag):
                 return web.Response(status=304, headers=caching(etag, view.by))
-        begun_ns = api.clock.monotonic_ns()
-        try:
+        with _timed(api, report):
             if view.is_shared:
                 response = await _shared_answer(api, report, etag, checked)
             else:
                 response = await _answer(api, report, checked)
-        finally:
-            api.times[report.name].add(api.clock.monotonic_ns() - begun_ns)
         if has_any_tag(request):
             return web.Response(status=304, headers=caching(etag, view.by))
         response.headers.update(caching(etag, view.by))
@@ -70,33 +72,52 @@ def _check_shown(report: Report[Any], view: View) -> None:
         raise ApiError(errors.NOT_SHARED, f"This share link has fixed filters, which {report.name} cannot apply.")
 
 
-async def _first_ms(api: ReadApi, view: View, request: web.Request) -> int | None:
-    """Return the time of a website's first event where the query is for all of them."""
-    if request.query.get("period") != "all":
-        return None
-    return await api.reports.first_event_ms(view.website.number, Requester(view.claim))
+async def content(
+    request: web.Request, report: Report[Any], view: View, query: MultiMapping[str], path: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return `data` and `meta`, as the report's endpoint answers a query and the values of its path. Raises ApiError.
+
+    The request is that of the client, whose disconnect cancels the report.
+    """
+    api = request.app[READ_API]
+    parameters = params.read(report.parameters, await _sent(api, view, query, path))
+    requester = Requester(view.claim, lambda: request.transport is None)
+    with _timed(api, report):
+        answer = await _computed(api, report, ReportRequest(view, parameters, False, requester, URL(), ""))
+    return _content(report, answer)
 
 
-def _checked(
-    api: ReadApi, report: Report[Any], view: View, request: web.Request, first_ms: int | None
-) -> ReportRequest[Any]:
-    """Return the checked request. Raises ApiError 400."""
-    params.refuse_other_than_utf8(request.raw_path)
-    types = TRAFFIC_TYPES if view.is_shared else TYPES
-    saved = api.registry.cache.definitions.get(view.website.number, ())
-    # A share link shows annotations alone of what the owner has saved.
-    seen = tuple(one for one in saved if one.kind == "annotation") if view.is_shared else saved
-    sent = Sent(
-        request.query,
-        request.match_info,
+@contextlib.contextmanager
+def _timed(api: ReadApi, report: Report[Any]) -> Iterator[None]:
+    begun_ns = api.clock.monotonic_ns()
+    try:
+        yield
+    finally:
+        api.times[report.name].add(api.clock.monotonic_ns() - begun_ns)
+
+
+async def _sent(api: ReadApi, view: View, query: MultiMapping[str], path: Mapping[str, str]) -> Sent:
+    """Return the parameters of a request with what else their meaning depends on."""
+    website, first_ms = view.website, None
+    if query.get("period") == "all":
+        first_ms = await api.reports.first_event_ms(website.number, Requester(view.claim))
+    saved = api.registry.cache.definitions.get(website.number, ())
+    return Sent(
+        query,
+        path,
         api.clock.wall_ms(),
-        types,
-        seen,
+        TRAFFIC_TYPES if view.is_shared else TYPES,
+        # A share link shows annotations alone of what the owner has saved.
+        tuple(one for one in saved if one.kind == "annotation") if view.is_shared else saved,
         properties=not view.is_shared,
-        time_zone=view.website.time_zone or "UTC",
-        week_start=view.website.week_start,
+        time_zone=website.time_zone or "UTC",
+        week_start=website.week_start,
         first_ms=first_ms,
     )
+
+
+def _checked(report: Report[Any], view: View, request: web.Request, sent: Sent) -> ReportRequest[Any]:
+    """Return the checked request. Raises ApiError 400."""
     parameters = params.read(report.parameters, sent, more=("format",) if report.columns else ())
     return ReportRequest(
         view,
@@ -108,17 +129,30 @@ def _checked(
     )
 
 
-async def _answer(api: ReadApi, report: Report[Any], checked: ReportRequest[Any]) -> web.Response:
+async def _computed(api: ReadApi, report: Report[Any], checked: ReportRequest[Any]) -> Answer:
     try:
         answer: Answer = await report.compute(api, checked)
     except BeyondRetention as beyond:
-        otherwise = "" if report.reads_events else ", or query without filters for whole UTC days"
+        otherwise = "" if report.reads_events else ", or query without filters for whole days of the website"
         message = f"Single events are kept from {iso(beyond.from_ms)} on: use a range from then on{otherwise}."
         raise ApiError(errors.BEYOND_RETENTION, message, field="from") from None
-    if not checked.csv and answer.data is not None:
-        return json_response({"data": answer.data, "meta": answer.meta}, headers=answer.headers)
+    return answer
+
+
+def _content(report: Report[Any], answer: Answer) -> dict[str, Any]:
+    """Return `data` and `meta` of an answer in JSON."""
+    data = answer.data
+    if data is None:
+        data = records(answer.columns or report.columns, answer.rows)
+    return {"data": data, "meta": answer.meta}
+
+
+async def _answer(api: ReadApi, report: Report[Any], checked: ReportRequest[Any]) -> web.Response:
+    answer = await _computed(api, report, checked)
+    if not checked.csv:
+        return json_response(_content(report, answer), headers=answer.headers)
     columns, has_mark = answer.columns or report.columns, checked.view.is_of_pages
-    response = table_response(columns, answer.rows, dict(answer.meta), checked.csv, has_mark=has_mark)
+    response = csv_response(columns, answer.rows, has_mark=has_mark)
     response.headers.update(answer.headers)
     return response
 

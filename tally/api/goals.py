@@ -9,16 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tally.api import params
+from tally.api import comparison, params
 from tally.api.context import Answer, ReadApi, ReportRequest
-from tally.api.params import Ranged, SavedGoal
-from tally.engine.values import MILLIONTHS, Conversions
+from tally.api.params import Comparison, Ranged, SavedGoal
+from tally.engine.values import MILLIONTHS, Conversions, GoalFigures, Scope
 from tally.rounding import ratio
 
 GOAL_COLUMNS = (
     *("id", "name", "type", "conversions", "visitors", "conversion_rate"),
     *("value", "currency", "without_value"),
 )
+_OF_GOAL = ("id", "name", "type", "currency")
 ADDED_COLUMNS = ("conversions", "converted_visitors", "conversion_rate", "conversion_value")
 """What `goal` adds to every row."""
 
@@ -28,13 +29,27 @@ class GoalsParameters(Ranged):
     """Parameters of the report of all goals: the goals, on which its ETag depends."""
 
     goals: tuple[SavedGoal, ...] = params.parameter(params.saved_goals)
+    compare: Comparison | None = params.comparison()
 
 
 async def report(api: ReadApi, request: ReportRequest[GoalsParameters]) -> Answer:
     """Return the conversions of each goal, in the order in which they were created."""
     goals = request.parameters.goals
-    found = await api.reports.goals(request.scope, [of.goal for of in goals], request.requester)
-    rows = [
+    wanted = [of.goal for of in goals]
+
+    async def count(scope: Scope, other: Scope | None) -> tuple[GoalFigures, GoalFigures | None]:
+        found = await api.reports.goals(scope, wanted, request.requester)
+        return found, other and await api.reports.goals(other, wanted, request.requester)
+
+    meta, (found, before) = await comparison.compared(api, request, (), count)
+    meta |= request.meta() | {"visitors": found.visitors}
+    if before is not None:
+        meta["previous_visitors"] = before.visitors
+    return comparison.beside(meta, GOAL_COLUMNS, _OF_GOAL, _rows(goals, found), before and _rows(goals, before))
+
+
+def _rows(goals: Sequence[SavedGoal], found: GoalFigures) -> list[Sequence[Any]]:
+    return [
         (
             *(of.id, of.name, of.type, counted.events, counted.visitors),
             ratio(counted.visitors, found.visitors, 100),
@@ -42,7 +57,6 @@ async def report(api: ReadApi, request: ReportRequest[GoalsParameters]) -> Answe
         )
         for of, counted in zip(goals, found.goals, strict=True)
     ]
-    return Answer(request.meta() | {"visitors": found.visitors}, rows)
 
 
 def added(of: SavedGoal, counted: Conversions, visitors: int) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from typing import Any
 from aiohttp import web
 
 from tally import errors
+from tally.accounts import changes
+from tally.accounts.audit import Entry
 from tally.api.auth import AUTH, invalid, text
-from tally.api.context import READ_API
 from tally.api.uploads import MAX_PIECE_BYTES, Upload, Uploads
 from tally.errors import ApiError
 from tally.events.website import Website
@@ -20,7 +21,7 @@ from tally.http.body import BODY_S
 from tally.http.middleware import BODY_ERRORS
 from tally.http.responses import json_response
 from tally.storage import import_records
-from tally.storage.import_records import ImportRecord
+from tally.storage.import_records import UNDOING, ImportRecord
 from tally.timestamps import DAY_MS, iso
 
 UPLOADS = web.AppKey("uploads", Uploads)
@@ -36,7 +37,7 @@ async def imports(request: web.Request) -> web.Response:
 async def begin_upload(request: web.Request) -> web.Response:
     """POST .../imports/upload: begin an upload."""
     session, sent = await request.app[AUTH].session_and_body(request, ("name", "format", "size"))
-    website = await request.app[READ_API].website(request, session.owner.number)
+    website = await request.app[AUTH].website(request, session, "configure")
     name, size, format = text(sent, "name"), sent.get("size"), text(sent, "format")
     if not 0 < len(name) <= _MAX_NAME_CHARACTERS or not name.isprintable():
         raise invalid("name", f"name must have 1 to {_MAX_NAME_CHARACTERS} printable characters.")
@@ -76,16 +77,22 @@ async def _piece(request: web.Request) -> bytes:
 async def remove_upload(request: web.Request) -> web.Response:
     """DELETE .../imports/upload: cancel what is done with the upload and remove it; what was imported stays."""
     session, _ = await request.app[AUTH].session_and_body(request, ())
-    website = await request.app[READ_API].website(request, session.owner.number)
+    website = await request.app[AUTH].website(request, session, "configure")
     await request.app[UPLOADS].remove(_upload(request, website))
     return await _answer(request, website)
 
 
 async def run_import(request: web.Request) -> web.Response:
     """POST .../imports: import the checked upload, or continue its import."""
-    session, _ = await request.app[AUTH].session_and_body(request, ())
-    website = await request.app[READ_API].website(request, session.owner.number)
-    request.app[UPLOADS].run(_upload(request, website))
+    auth = request.app[AUTH]
+    session, _ = await auth.session_and_body(request, ())
+    website = await auth.website(request, session, "configure")
+    upload = _upload(request, website)
+    request.app[UPLOADS].refuse_unchecked(upload)
+    # The events follow in many transactions of another process.
+    entry = Entry("import_started", website.id, website.domain, {"format": upload.format, "file": upload.name})
+    await auth.change(session, website.account, entry, changes.no_change)
+    request.app[UPLOADS].run(upload)
     return await _answer(request, website, 202)
 
 
@@ -95,12 +102,22 @@ async def undo_import(request: web.Request) -> web.Response:
 
     auth = request.app[AUTH]
     session, _ = await auth.session_and_body(request, ())
-    website = await request.app[READ_API].website(request, session.owner.number)
+    website = await auth.website(request, session, "configure")
     number = request.match_info["number"]
     if not number.isascii() or not number.isdecimal() or len(number) > 9:
         raise ApiError(errors.UNKNOWN_IMPORT)
     try:
-        await auth.registry.change(undo.begin, website.number, int(number), auth.clock.wall_ms())
+        entry = Entry("import_undone", website.id, website.domain, {"import": int(number)})
+        now_ms = auth.clock.wall_ms()
+        await auth.change(
+            session,
+            website.account,
+            lambda found: [] if found.state_at(now_ms) == UNDOING else [entry],
+            undo.begin,
+            website.number,
+            int(number),
+            now_ms,
+        )
     except undo.UnknownImport:
         raise ApiError(errors.UNKNOWN_IMPORT) from None
     except undo.CannotUndo as failure:
@@ -110,7 +127,7 @@ async def undo_import(request: web.Request) -> web.Response:
 
 async def _website(request: web.Request) -> Website:
     session = await request.app[AUTH].session(request)
-    return await request.app[READ_API].website(request, session.owner.number)
+    return await request.app[AUTH].website(request, session, "configure")
 
 
 def _formats() -> list[str]:

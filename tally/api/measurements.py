@@ -6,12 +6,13 @@ p-values are not rounded; rates are in percent with two decimals, shares and lif
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from tally.api import params
+from tally.api import comparison, params
 from tally.api.context import Answer, ReadApi, ReportRequest
-from tally.api.params import Filters, Ranged, SavedFilters, Sent
-from tally.engine.values import BIN_HEIGHT_PX, BINS_X, THRESHOLDS, WIDTHS, Arm, Experiment, Summary
+from tally.api.params import Comparison, Filters, Ranged, SavedFilters, Sent
+from tally.engine.values import BIN_HEIGHT_PX, BINS_X, THRESHOLDS, WIDTHS, Arm, Experiment, Scope, Summary
 from tally.engine.values import VITALS_PERCENTILES as PERCENTILES
 from tally.events.dimensions import FIELDS
 from tally.events.urls import MAX_PATH_CHARACTERS, normal_path
@@ -38,13 +39,14 @@ HEATMAP_PAGE_COLUMNS = ("value", "samples", "clicks")
 
 @dataclass(frozen=True, slots=True)
 class VitalsParameters(Ranged):
-    """Of web vitals: all metrics, or one metric by page, device or UTC day."""
+    """Of web vitals: all metrics, or one metric by page, device or day of the website."""
 
     filters: Filters = params.filter_by(FIELDS, properties=False)
     saved: tuple[SavedFilters, ...] = params.saved_filters(FIELDS, properties=False)
     limit: int = params.limit(10)
     by: str = params.choice("by", ("pathname", "device", "day"))
     metric: str = params.choice("metric", METRICS, METRICS[0])
+    compare: Comparison | None = params.comparison()
 
 
 async def vitals(api: ReadApi, request: ReportRequest[VitalsParameters]) -> Answer:
@@ -52,7 +54,10 @@ async def vitals(api: ReadApi, request: ReportRequest[VitalsParameters]) -> Answ
     own, scope = request.parameters, request.scope
     if own.by == "day" and scope.to_ms - scope.from_ms > _MAX_DAYS * DAY_MS:
         raise params.invalid("by", f"by=day takes a range of at most {_MAX_DAYS:,} days.")
+    if own.by and own.compare:
+        raise params.invalid("compare", "compare takes all metrics: it cannot be sent with by.")
     summaries: list[tuple[tuple[Any, ...], Summary]]
+    of_ranges, before = dict[str, Any](), None
     if own.by == "day":
         days = await api.reports.vitals_by_day(scope, own.metric, request.requester)
         columns, summaries = VITALS_DAY_COLUMNS, [((iso(begin_ms),), of) for begin_ms, of in days]
@@ -60,17 +65,30 @@ async def vitals(api: ReadApi, request: ReportRequest[VitalsParameters]) -> Answ
         values = await api.reports.vitals_by_value(scope, own.by, own.metric, own.limit, request.requester)
         columns, summaries = VITALS_VALUE_COLUMNS, [((row.value, row.events), row.summary) for row in values]
     else:
-        metrics = await api.reports.vitals(scope, request.requester)
+        of_ranges, (metrics, before) = await comparison.compared(api, request, (), partial(_both_vitals, api, request))
         columns = VITALS_COLUMNS
         summaries = [((name, "" if name == "cls" else "ms"), of) for name, of in metrics.items()]
-    meta = request.meta() | {
-        "by": own.by or None,
-        "metric": own.metric if own.by else None,
-        "limit": own.limit if own.by in ("pathname", "device") else None,
-        "relative_error": max((of.relative_error for _, of in summaries), default=0),
-        "thresholds": {name: {"good": good, "poor": poor} for name, (good, poor) in THRESHOLDS.items()},
-    }
-    return Answer(meta, [(*names, *_summary(of)) for names, of in summaries], columns=columns)
+    meta = (
+        request.meta()
+        | of_ranges
+        | {
+            "by": own.by or None,
+            "metric": own.metric if own.by else None,
+            "limit": own.limit if own.by in ("pathname", "device") else None,
+            "relative_error": max((of.relative_error for _, of in summaries), default=0),
+            "thresholds": {name: {"good": good, "poor": poor} for name, (good, poor) in THRESHOLDS.items()},
+        }
+    )
+    rows = [(*names, *_summary(of)) for names, of in summaries]
+    older = None if before is None else [(*names, *_summary(before[names[0]])) for names, _ in summaries]
+    return comparison.beside(meta, columns, ("metric", "unit"), rows, older)
+
+
+async def _both_vitals(
+    api: ReadApi, request: ReportRequest[VitalsParameters], scope: Scope, other: Scope | None
+) -> tuple[dict[str, Summary], dict[str, Summary] | None]:
+    found = await api.reports.vitals(scope, request.requester)
+    return found, other and await api.reports.vitals(other, request.requester)
 
 
 def _summary(of: Summary) -> tuple[Any, ...]:
@@ -94,7 +112,7 @@ async def experiments(api: ReadApi, request: ReportRequest[ExperimentsParameters
     """Return the conversions of each experiment's variants, and what can be concluded from them."""
     found, omitted = await api.reports.experiments(request.scope, request.requester)
     meta = request.meta() | {
-        "visitor": "one UTC day",
+        "visitor": "one day of the website",
         "confidence": 0.95,
         "split_is_off_below": significance.SPLIT_IS_OFF_BELOW,
         "least_of_a_kind": significance.MIN_OF_A_KIND,
@@ -186,7 +204,7 @@ class HeatmapParameters:
 
 async def heatmap(api: ReadApi, request: ReportRequest[HeatmapParameters]) -> Answer:
     """Return where a page was clicked and how far down it was seen."""
-    own, days = request.parameters, _days(request.parameters.range)
+    own, days = request.parameters, _days(request)
     widths, number = _widths(own.filters), request.website.number
     found = await api.reports.heatmap(number, own.pathname, days, widths, request.requester)
     data = {
@@ -197,29 +215,30 @@ async def heatmap(api: ReadApi, request: ReportRequest[HeatmapParameters]) -> An
         "clicks": found.clicks,
         "scroll": found.scroll,
     }
-    meta = _day_meta(request.meta(), own.range) | {"pathname": own.pathname, "cells": found.cells}
+    meta = _day_meta(request) | {"pathname": own.pathname, "cells": found.cells}
     return Answer(meta, found.grid, data)
 
 
 async def heatmap_pages(api: ReadApi, request: ReportRequest[HeatmapPagesParameters]) -> Answer:
     """Return the pages with the most heatmap data."""
-    own, days = request.parameters, _days(request.parameters.range)
+    own, days = request.parameters, _days(request)
     widths, number = _widths(own.filters), request.website.number
     found = await api.reports.heatmap_pages(number, days, widths, own.limit, request.requester)
     unset = dict(zip(HEATMAP_PAGE_COLUMNS[1:], found.unset, strict=True))
-    return Answer(_day_meta(request.meta(), own.range) | {"limit": own.limit, "unset": unset}, found.rows)
+    return Answer(_day_meta(request) | {"limit": own.limit, "unset": unset}, found.rows)
 
 
-def _days(span: Range) -> range:
-    """Return the UTC days that a range touches: points are stored by day."""
-    return range(span.from_ms // DAY_MS, -(-span.to_ms // DAY_MS))
+def _days(request: ReportRequest[Any]) -> range:
+    """Return the days of the website that a range touches: points are stored by day."""
+    span, offset_ms = request.parameters.range, request.website.day_offset_ms
+    return range((span.from_ms + offset_ms) // DAY_MS, -(-(span.to_ms + offset_ms) // DAY_MS))
 
 
-def _day_meta(meta: dict[str, Any], span: Range) -> dict[str, Any]:
+def _day_meta(request: ReportRequest[Any]) -> dict[str, Any]:
     """Return meta with the range of whole days that is answered, and whether it is wider than the requested one."""
-    days = _days(span)
-    from_ms, to_ms = days.start * DAY_MS, days.stop * DAY_MS
-    return meta | {
+    span, days = request.parameters.range, _days(request)
+    from_ms, to_ms = (day * DAY_MS - request.website.day_offset_ms for day in (days.start, days.stop))
+    return request.meta() | {
         "from": iso(from_ms, span.tz),
         "to": iso(to_ms, span.tz),
         "widened": (from_ms, to_ms) != (span.from_ms, span.to_ms),

@@ -24,7 +24,7 @@ from multidict import MultiDict, MultiMapping
 
 from tally import errors
 from tally.accounts.definitions import Definition, Kind
-from tally.engine.values import FILTERS, WIDTHS, Goal
+from tally.engine.values import FILTERS, GOAL_ORDERS, WIDTHS, Goal
 from tally.errors import ApiError
 from tally.events.filters import OPERATORS, PROPERTY_PREFIX, Filter, stored_form
 from tally.events.validation import MAX_EVENT_DATA_BYTES, TYPES
@@ -216,17 +216,18 @@ class Comparison(NamedTuple):
     whole_to_ms: int
 
 
-def comparison(whole: bool = False) -> Any:
-    """Declare compare, compare_from, compare_to and match_weekday as a Comparison; None where not requested.
+def comparison(whole: bool = False, default: str = "") -> Any:
+    """Declare compare, compare_from, compare_to and match_weekday as a Comparison.
 
-    whole: with a range to its end, also where the requested one is not over.
+    whole: with a range to its end, also where the requested one is not over. default: the value of compare where it was
+    not sent; without one that is None.
     """
     names = ("compare", "compare_from", "compare_to", "match_weekday")
-    return parameter(lambda sent: _comparison(sent, whole), *names)
+    return parameter(lambda sent: _comparison(sent, whole, default), *names)
 
 
-def _comparison(sent: Sent, whole: bool) -> Comparison | None:
-    kind = chosen(sent, "compare", ("previous", "year", "custom"))
+def _comparison(sent: Sent, whole: bool, default: str) -> Comparison | None:
+    kind = chosen(sent, "compare", ("previous", "year", "custom"), default)
     match_weekday = bool(chosen(sent, "match_weekday", ("true",)))
     ends = sent.value("compare_from"), sent.value("compare_to")
     if kind != "custom" and ends != (None, None):
@@ -423,16 +424,17 @@ def limit(default: int, most: int = MAX_ROWS) -> Any:
 
 def number(name: str, least: int, most: int, default: int) -> Any:
     """Declare a whole number."""
+    return parameter(lambda sent: whole_number(sent, name, least, most, default), name)
 
-    def read_number(sent: Sent) -> int:
-        given = sent.value(name)
-        if given is None:
-            return default
-        if not re.fullmatch(r"[0-9]{1,4}", given) or not least <= int(given) <= most:
-            raise invalid(name, f"{name} must be between {least} and {most} (got {shown(given)}).")
-        return int(given)
 
-    return parameter(read_number, name)
+def whole_number(sent: Sent, name: str, least: int, most: int, default: int) -> int:
+    """Return the value of a parameter that is a whole number. Raises ApiError 400."""
+    given = sent.value(name)
+    if given is None:
+        return default
+    if not re.fullmatch(r"[0-9]{1,4}", given) or not least <= int(given) <= most:
+        raise invalid(name, f"{name} must be between {least} and {most} (got {shown(given)}).")
+    return int(given)
 
 
 def offset() -> Any:
@@ -462,6 +464,18 @@ def chosen(sent: Sent, name: str, choices: Sequence[str], default: str = "") -> 
     if given not in choices:
         raise invalid(name, f"{name} must be {' or '.join(choices)} (got {shown(given)}).")
     return given
+
+
+def list_order(name: str, figures: Sequence[str]) -> Any:
+    """Declare the figure by which a list is ordered: one of `figures` or, with a goal, of GOAL_ORDERS."""
+
+    def read_order(sent: Sent) -> str:
+        order = chosen(sent, name, (*figures, *GOAL_ORDERS))
+        if order in GOAL_ORDERS and sent.value("goal") is None:
+            raise invalid(name, f"{name}={order} needs goal, the id of a goal whose conversions are counted.")
+        return order
+
+    return parameter(read_order, name)
 
 
 def choices(name: str, allowed: Sequence[str], default: Sequence[str] = ()) -> Any:

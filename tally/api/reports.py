@@ -4,8 +4,8 @@ Adding a report takes one file, which holds a dataclass of parameters and a func
 (tally/web/routes.py), the names in /metrics and the tests of authorisation, parameters and openapi.yaml follow from the
 table. A report that needs figures which no method of `Reports` returns adds one to tally/engine/reports.py.
 
-Authorisation: an API key or a session of the website's account may read everything. A share link shows traffic
-alone, since event_data, measurements and rejected events may hold what only the owner should see.
+Authorisation: a session of the website's account may read everything, and so may an API key, by its scope. A share
+link shows traffic alone, since event_data, measurements and rejected events may hold what only the owner should see.
 """
 
 from collections.abc import Callable, Hashable
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from tally.api import behaviour, definitions, events, goals, measurements, params, rejected, traffic
+from tally.accounts.api_keys import Scope
+from tally.api import behaviour, changes, definitions, events, goals, measurements, params, rejected, traffic
 from tally.api.context import Compute, ReadApi
 
 P = TypeVar("P")
@@ -68,6 +69,11 @@ class Report(Generic[P]):
         return self.path.partition("/")[0]
 
     @property
+    def scope(self) -> Scope:
+        """The scope that an API key needs: single events are not part of `reports`."""
+        return "read" if self.lists_events else "reports"
+
+    @property
     def takes_filters(self) -> bool:
         """Whether it counts the events that match filters."""
         return hasattr(self.parameters, "filters")
@@ -88,9 +94,10 @@ REPORTS: tuple[Report[Any], ...] = (
     Report("timeseries", traffic.TimeseriesParameters, traffic.timeseries, traffic.TIMESERIES_COLUMNS, EVERYONE),
     Report("top", traffic.TopListsParameters, traffic.top_lists, access=EVERYONE),
     Report("top/{field}", traffic.TopParameters, traffic.top, traffic.TOP_COLUMNS, EVERYONE),
-    Report("event-names", traffic.ListParameters, traffic.event_names, traffic.EVENT_NAME_COLUMNS, EVERYONE),
-    Report("entry-pages", traffic.ListParameters, traffic.entry_pages, traffic.PAGE_COLUMNS, EVERYONE),
-    Report("exit-pages", traffic.ListParameters, traffic.exit_pages, traffic.PAGE_COLUMNS, EVERYONE),
+    Report("changes", changes.ChangesParameters, changes.changes, changes.CHANGE_COLUMNS, EVERYONE),
+    Report("event-names", traffic.ComparedListParameters, traffic.event_names, traffic.EVENT_NAME_COLUMNS, EVERYONE),
+    Report("entry-pages", traffic.ComparedListParameters, traffic.entry_pages, traffic.PAGE_COLUMNS, EVERYONE),
+    Report("exit-pages", traffic.ComparedListParameters, traffic.exit_pages, traffic.PAGE_COLUMNS, EVERYONE),
     Report(
         "events",
         events.EventsParameters,

@@ -19,13 +19,15 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts import changes, passwords
+from tally.accounts.accounts import AccountFull
+from tally.accounts.audit import Entry, if_done
 from tally.accounts.changes import WebsiteDeleted
-from tally.accounts.share_links import ShareLink, change_share_link, revoke_share_link
+from tally.accounts.share_links import ShareLink, change_share_link, revoke_share_link, revoke_share_links
 from tally.api import params
-from tally.api.auth import AUTH, Auth, body, flag, invalid, text
-from tally.api.context import READ_API, View
+from tally.api.auth import AUTH, Auth, Session, body, flag, invalid, text
+from tally.api.context import View
 from tally.api.definitions import written_filters
-from tally.api.websites import exact_origins, share_shown
+from tally.api.websites import exact_origins, links_shown, name_of
 from tally.errors import ApiError
 from tally.events.filters import Filter
 from tally.events.validation import TRAFFIC_TYPES
@@ -44,52 +46,99 @@ _OPTIONS = ("password", "origins", "filters", "hide_events", "badges")
 # --- by the owner
 
 
-async def share(request: web.Request) -> web.Response:
-    """POST /api/account/websites/{id}/share: create a share link; an older one is revoked and its options are kept."""
+async def links(request: web.Request) -> web.Response:
+    """GET .../share-links: the share links of a website with their options."""
     auth = request.app[AUTH]
-    owner = (await auth.session(request)).owner
-    website = await request.app[READ_API].website(request, owner.number)
-    token, now_ms = secrets.token_urlsafe(_TOKEN_BYTES), auth.clock.wall_ms()
+    website = await auth.website(request, await auth.session(request), "read")
+    return json_response({"data": links_shown(auth, [website])[website.id]})
+
+
+async def share(request: web.Request) -> web.Response:
+    """POST .../share-links: create a share link, with the name and the options that are sent, in one transaction."""
+    auth, (session, website, sent) = request.app[AUTH], await _own(request, ("name", *_OPTIONS))
+    changed, id, now_ms = await _changed(auth, {"name": None} | sent), secrets.token_hex(8), auth.clock.wall_ms()
+    entry, values = Entry("share_link_created", website.id, website.domain), (id, _new_token(), changed, now_ms)
     try:
-        await auth.registry.change(changes.share_website, website.number, token, now_ms)
+        await auth.change(session, website.account, entry, changes.add_share_link, website.number, *values)
     except WebsiteDeleted:
         raise ApiError(errors.UNKNOWN_WEBSITE) from None
-    return _shown(auth, website, 201)
+    except AccountFull as full:
+        raise ApiError(errors.TOO_MANY_SHARE_LINKS, str(full)) from None
+    return _shown(auth, website, id, 201)
 
 
 async def change(request: web.Request) -> web.Response:
-    """PATCH /api/account/websites/{id}/share: set the options that are sent."""
+    """PATCH .../share-links/{link}: set what is sent; `new_address` replaces the token and keeps the rest."""
+    auth, (session, website, sent) = request.app[AUTH], await _own(request, ("name", "new_address", *_OPTIONS))
+    changed, id = await _changed(auth, sent), request.match_info["link"]
+    if "new_address" in sent and flag(sent, "new_address"):
+        changed["token"] = _new_token()
+    entry = if_done(Entry("share_link_changed", website.id, website.domain, {"options": sorted(sent)}))
+    if not await auth.change(session, website.account, entry, change_share_link, website.number, id, changed):
+        raise ApiError(errors.UNKNOWN_SHARE_LINK, "The website has no share link with this id.")
+    return _shown(auth, website, id)
+
+
+async def unshare(request: web.Request) -> web.Response:
+    """DELETE .../share-links/{link}: revoke a share link."""
+    auth, (session, website, _) = request.app[AUTH], await _own(request)
+    entry, id = if_done(Entry("share_link_revoked", website.id, website.domain)), request.match_info["link"]
+    if not await auth.change(session, website.account, entry, revoke_share_link, website.number, id):
+        raise ApiError(errors.UNKNOWN_SHARE_LINK, "The website has no share link with this id.")
+    return web.Response(status=204)
+
+
+async def unshare_all(request: web.Request) -> web.Response:
+    """DELETE /api/account/share-links: revoke the share links of all websites of the account."""
     auth = request.app[AUTH]
-    session, sent = await auth.session_and_body(request, _OPTIONS)
-    website = await request.app[READ_API].website(request, session.owner.number)
+    session = await auth.session(request)
+    number = auth.account(request, session, "configure").number
+    await auth.change(session, number, Entry("share_links_revoked"), revoke_share_links, number)
+    return web.Response(status=204)
+
+
+async def _own(request: web.Request, fields: tuple[str, ...] | None = None) -> tuple[Session, Website, dict[str, Any]]:
+    """Return the session, the website in the path, and the body where it may have fields. Raises ApiError."""
+    auth = request.app[AUTH]
+    sent: dict[str, Any] = {}
+    if fields is None:
+        session = await auth.session(request)
+    else:
+        session, sent = await auth.session_and_body(request, fields)
+    return session, await auth.website(request, session, "define"), sent
+
+
+def _new_token() -> str:
+    return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+async def _changed(auth: Auth, sent: dict[str, Any]) -> dict[str, Any]:
+    """Return the name and the options of a share link that were sent, by their columns. Raises ApiError 400, 503."""
     changed: dict[str, Any] = {}
+    if "name" in sent:
+        changed["name"] = name_of(sent)
+        if not changed["name"]:
+            raise invalid("name", "name must not be empty.")
     if "origins" in sent:
         changed["origins"] = _frame_origins(sent)
     if "filters" in sent:
         changed["filters"] = _fixed_filters(sent)
     if "hide_events" in sent:
-        changed["hides_events"] = flag(sent, "hide_events")
+        # Null is the default.
+        changed["hides_events"] = sent["hide_events"] is None or flag(sent, "hide_events")
     if "badges" in sent:
         changed["shows_badges"] = flag(sent, "badges")
     if "password" in sent:
         changed["password_hash"] = await _password_hash(auth, sent)
-    if not await auth.registry.change(change_share_link, website.number, changed):
-        raise ApiError(errors.UNKNOWN_SHARE_LINK, "This website has no share link: create one first.")
-    return _shown(auth, website)
+    return changed
 
 
-async def unshare(request: web.Request) -> web.Response:
-    """DELETE /api/account/websites/{id}/share: revoke the share link."""
-    auth = request.app[AUTH]
-    owner = (await auth.session(request)).owner
-    website = await request.app[READ_API].website(request, owner.number)
-    await auth.registry.change(revoke_share_link, website.number)
-    return web.Response(status=204)
-
-
-def _shown(auth: Auth, website: Website, status: int = 200) -> web.Response:
-    links = auth.registry.cache.shares.values()
-    return json_response({"data": share_shown(next((one for one in links if one.website == website.id), None))}, status)
+def _shown(auth: Auth, website: Website, id: str, status: int = 200) -> web.Response:
+    """Return a share link of a website. Raises ApiError 404 where it has just been revoked."""
+    for one in links_shown(auth, [website])[website.id]:
+        if one["id"] == id:
+            return json_response({"data": one}, status)
+    raise ApiError(errors.UNKNOWN_SHARE_LINK)
 
 
 def _frame_origins(sent: dict[str, Any]) -> list[str]:
@@ -159,11 +208,12 @@ def fixed_filters(written: tuple[str, ...]) -> tuple[Filter, ...]:
 async def shared(request: web.Request) -> web.Response:
     """GET /api/share/{token}: the website that a share link shows, and what the link fixes and hides."""
     auth, view = request.app[AUTH], await by_link(request)
-    zone = view.website.time_zone or auth.registry.cache.owners[view.website.account].time_zone
+    zone = view.website.time_zone or auth.registry.cache.time_zone_of(view.website.account)
     shown = {
         "name": view.website.name,
         "domain": view.website.domain,
         "time_zone": zone,
+        "day_offset_minutes": view.website.day_offset_minutes,
         "demo": auth.is_demo,
         "filters": {of.name: list(of.values) for of in view.filters},
         "hides_events": view.hides_events,

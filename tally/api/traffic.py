@@ -4,30 +4,46 @@ Each report is a dataclass of parameters and a function that calls the engine an
 makes endpoints of them is tally/api/reports.py.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import Any
 
-from tally.api import params
+from tally.api import comparison, params
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.goals import added, columns, goal_meta
-from tally.api.imported import GOAL, INTERVAL, imported_meta, with_sums
+from tally.api.imported import GOAL, INTERVAL, imported_meta
 from tally.api.params import Comparison, Ranged, SavedGoal
-from tally.engine.values import REALTIME_MS, BeyondRetention, Conversions, Page, Scope, Stats, Top, TopQuery, TopRow
+from tally.engine.values import (
+    GOAL_ORDERS,
+    LEAVE_ORDERS,
+    REALTIME_MS,
+    Conversions,
+    Leaves,
+    Page,
+    Scope,
+    Stats,
+    Top,
+    TopQuery,
+    TopRow,
+    VisitPages,
+)
 from tally.events.dimensions import FIELDS, PAGES
 from tally.reports.figures import KEY_FIGURES, VISIT_FIGURES, changes, rounded
+from tally.rounding import ratio, round_half_away
 from tally.timeranges import INTERVALS, Bucket, Interval, Range, WeekStart, buckets
 from tally.timestamps import BadTime, iso
-
-T = TypeVar("T")
 
 TIMESERIES_COLUMNS = ("time", "visitors", "visits", "pageviews", "events")
 TOP_METRICS = ("visitors", "pageviews", "events")
 """The key figures of a row of a list unless others are requested."""
+LEAVE_FIGURES = ("time_on_page", "scroll_depth", "samples")
+"""Figures of pages alone, of the views that sent what they measured when they were left."""
 TOP_COLUMNS = ("value", *TOP_METRICS)
 EVENT_NAME_COLUMNS = ("value", "visitors", "events")
+_PAGE_FIELDS = ("pathname", *PAGES)
 PAGE_COLUMNS = ("value", "visits", *VISIT_FIGURES)
 
 
@@ -57,14 +73,20 @@ class ListParameters(Ranged):
 
 
 @dataclass(frozen=True, slots=True)
-class _RankedParameters(ListParameters):
+class ComparedListParameters(ListParameters):
+    """Of a list; `compare` adds the figures of its values in another range."""
+
+    compare: Comparison | None = params.comparison()
+
+
+@dataclass(frozen=True, slots=True)
+class _RankedParameters(ComparedListParameters):
     """Of lists of values, each with key figures."""
 
     offset: int = params.offset()
-    compare: Comparison | None = params.comparison()
     goal: SavedGoal | None = params.goal()
-    metrics: tuple[str, ...] = params.choices("metrics", KEY_FIGURES, TOP_METRICS)
-    sort: str = params.choice("sort", KEY_FIGURES)
+    metrics: tuple[str, ...] = params.choices("metrics", (*KEY_FIGURES, *LEAVE_FIGURES), TOP_METRICS)
+    sort: str = params.list_order("sort", (*KEY_FIGURES, *LEAVE_ORDERS))
     order: str = params.choice("order", ("desc", "asc"))
 
 
@@ -89,55 +111,6 @@ class RealtimeParameters:
     now_ms: int = params.parameter(lambda sent: sent.now_ms)
 
 
-def _other(request: ReportRequest[Any], compare: Comparison) -> tuple[dict[str, Any], Scope]:
-    """Return the part of meta about the range to compare with, and its scope."""
-    tz = request.parameters.range.tz
-    meta: dict[str, Any] = {
-        "compare": compare.kind,
-        "previous_from": iso(compare.from_ms, tz),
-        "previous_to": iso(compare.to_ms, tz),
-    }
-    if compare.match_weekday:
-        meta["match_weekday"] = True
-    return meta, request.scope._replace(from_ms=compare.from_ms, to_ms=compare.to_ms)
-
-
-def _with_sums(request: ReportRequest[Any], scope: Scope) -> Scope:
-    """Return a scope in which imported sums count, unless the conversions of a goal are requested."""
-    if request.parameters.goal is not None:
-        return scope
-    return with_sums(request.website, scope, request.parameters.range.tz)
-
-
-async def _compared(
-    api: ReadApi,
-    request: ReportRequest[Any],
-    fields: Sequence[str],
-    compute: Callable[[Scope, Scope | None], Awaitable[T]],
-) -> tuple[dict[str, Any], T]:
-    """Return the part of meta about the ranges, and what `compute` returns for the scope and the one to compare with.
-
-    fields: what is counted, for the part about imported sums. A part of a range may need events that are no longer
-    kept, where the whole does not. Then the whole is compared.
-    """
-    compare, own = request.parameters.compare, _with_sums(request, request.scope)
-    of_sums = partial(imported_meta, api, request, fields=fields, reason=GOAL if request.parameters.goal else "")
-    of_imports = await of_sums(own)
-    if compare is None:
-        return of_imports, await compute(own, None)
-    meta, scope = _other(request, compare)
-    scope = _with_sums(request, scope)
-    try:
-        found = await compute(own, scope)
-    except BeyondRetention:
-        if compare.to_ms == compare.whole_to_ms:
-            raise
-        meta, scope = _other(request, compare._replace(to_ms=compare.whole_to_ms))
-        scope = _with_sums(request, scope)
-        found = await compute(own, scope)
-    return of_imports | meta | await of_sums(scope, name="previous_imported"), found
-
-
 async def stats(api: ReadApi, request: ReportRequest[StatsParameters]) -> Answer:
     """Return the seven key figures, and their change against another range if requested."""
     goal = request.parameters.goal
@@ -148,7 +121,7 @@ async def stats(api: ReadApi, request: ReportRequest[StatsParameters]) -> Answer
             return [(of, None) for of in await api.reports.stats(scopes, request.requester)]
         return await api.reports.goal_stats(scopes, goal.goal, request.requester)
 
-    meta, found = await _compared(api, request, ["total"], count)
+    meta, found = await comparison.compared(api, request, ["total"], count)
     data, *before = [dict[str, Any](rounded(of)) for of, _ in found]
     if before:
         data |= {"previous": before[0], "change": changes(found[0][0], found[1][0])}
@@ -160,9 +133,15 @@ async def stats(api: ReadApi, request: ReportRequest[StatsParameters]) -> Answer
 async def timeseries(api: ReadApi, request: ReportRequest[TimeseriesParameters]) -> Answer:
     """Return figures by local minute, hour, day, week or month; with `compare`, next to those of another range."""
     own = request.parameters
-    scope, (meta, compared) = request.scope, _other(request, own.compare) if own.compare else (dict[str, Any](), None)
+    scope, (meta, compared) = (
+        request.scope,
+        comparison.other(request, own.compare) if own.compare else (dict[str, Any](), None),
+    )
     if own.interval not in ("minute", "hour"):
-        scope, compared = _with_sums(request, scope), compared and _with_sums(request, compared)
+        scope, compared = (
+            comparison.counting_sums(request, scope),
+            compared and comparison.counting_sums(request, compared),
+        )
     meta |= request.meta() | {"interval": own.interval} | goal_meta(own.goal)
     if own.interval == "week":
         meta["week_start"] = own.week_start
@@ -241,75 +220,117 @@ async def _lists(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the part of meta about all lists, and of each list `total`, `unset` and `data`."""
     own, goal = request.parameters, request.parameters.goal
+    named = {*own.metrics, own.sort}
+    has_leaves = not named.isdisjoint(LEAVE_FIGURES)
+    if has_leaves and {*fields} != {"pathname"}:
+        at_fault = "sort" if own.sort in LEAVE_FIGURES else "metrics"
+        raise params.invalid(at_fault, f"{at_fault}: {', '.join(LEAVE_FIGURES)} are figures of the field pathname.")
 
     async def count(scope: Scope, other: Scope | None) -> list[Top]:
         queries = [
             TopQuery(
                 *(field, own.limit, own.offset, other, None if goal is None else goal.goal),
-                has_visits=not {*own.metrics, own.sort} <= {*TOP_METRICS, ""},
+                has_visits=not named <= {*TOP_METRICS, *GOAL_ORDERS, *LEAVE_FIGURES, ""},
                 order=own.sort or ("visitors" if own.order == "asc" else ""),
                 ascending=own.order == "asc",
+                has_leaves=has_leaves,
             )
             for field in fields
         ]
         return await api.reports.top(scope, queries, request.requester)
 
-    meta, found = await _compared(api, request, fields, count)
+    meta, found = await comparison.compared(api, request, fields, count)
     meta |= request.meta() | {"limit": own.limit, "offset": own.offset}
     if own.sort or own.order:
         meta |= {"sort": own.sort or "visitors", "order": own.order or "desc"}
-    lists = []
-    for one in found:
+    lists, pages = list[dict[str, Any]](), list[dict[str, Any]]()
+    for field, one in zip(fields, found, strict=True):
         unset = _shown(one.unset, own.metrics, goal)
         del unset["value"]
         data = [_shown(row, own.metrics, goal) for row in one.rows]
         lists.append({"total": one.total, "unset": unset, "data": data})
+        if field in _PAGE_FIELDS:
+            pages += data
+    await _add_titles(api, request, pages)
     return meta | goal_meta(goal), lists
+
+
+async def _add_titles(api: ReadApi, request: ReportRequest[Any], rows: Sequence[dict[str, Any]]) -> None:
+    """Add `title` to the rows of pages that have one.
+
+    CSV has none, and share links show none: a title may say what only the owner should see.
+    """
+    if rows and not request.csv and not request.view.is_shared:
+        pages = sorted({row["value"] for row in rows})
+        titles = await api.reports.page_titles(request.website.number, pages, request.requester)
+        for row in rows:
+            if row["value"] in titles:
+                row["title"] = titles[row["value"]]
 
 
 def _shown(row: TopRow, metrics: Sequence[str], goal: SavedGoal | None) -> dict[str, Any]:
     """Return a row of a list, with the previous figures where there are any."""
-    shown: dict[str, Any] = {"value": row.value} | _metrics(row.figures, row.conversions, metrics, goal)
+    shown: dict[str, Any] = {"value": row.value} | _metrics(row.figures, row.conversions, row.leaves, metrics, goal)
     if row.previous is not None:
-        shown["previous"] = _metrics(row.previous, row.previous_conversions, metrics, goal)
+        shown["previous"] = _metrics(row.previous, row.previous_conversions, row.previous_leaves, metrics, goal)
     return shown
 
 
 def _metrics(
-    of: Stats, converted: Conversions | None, metrics: Sequence[str], goal: SavedGoal | None
+    of: Stats, converted: Conversions | None, left: Leaves | None, metrics: Sequence[str], goal: SavedGoal | None
 ) -> dict[str, Any]:
     # Without ratios there is nothing to round: a tenth of the time.
-    known = of._asdict() if set(metrics).issubset(Stats._fields) else rounded(of)
+    known: dict[str, Any] = of._asdict() if set(metrics).issubset(Stats._fields) else {**rounded(of), **_left(left)}
     more = {} if goal is None or converted is None else added(goal, converted, of.visitors)
     return {name: known[name] for name in metrics} | more
 
 
-async def event_names(api: ReadApi, request: ReportRequest[ListParameters]) -> Answer:
+def _left(of: Leaves | None) -> dict[str, Any]:
+    """Return LEAVE_FIGURES: seconds, percent, and the number of views; None where there are none."""
+    if of is None:
+        return dict.fromkeys(LEAVE_FIGURES)
+    seconds = round_half_away(Fraction(of.median_ms, 1000), 0) if of.samples else None
+    return dict(zip(LEAVE_FIGURES, (seconds, ratio(of.reached, of.samples, 100), of.samples), strict=True))
+
+
+async def event_names(api: ReadApi, request: ReportRequest[ComparedListParameters]) -> Answer:
     """Return the names of custom events with the most visitors."""
     limit = request.parameters.limit
-    scope = with_sums(request.website, request.scope, request.parameters.range.tz)
-    rows = await api.reports.event_names(scope, limit, request.requester)
-    meta = request.meta() | {"limit": limit} | await imported_meta(api, request, scope, ["event_name"])
-    return Answer(meta, rows)
+
+    async def count(scope: Scope, other: Scope | None) -> list[Top]:
+        return await api.reports.top(scope, [TopQuery("event_name", limit, compare=other)], request.requester)
+
+    meta, (found,) = await comparison.compared(api, request, ["event_name"], count)
+    rows = [(row.value, row.figures.visitors, row.figures.events) for row in found.rows]
+    before = [(row.value, row.previous.visitors, row.previous.events) for row in found.rows if row.previous]
+    meta = request.meta() | {"limit": limit} | meta
+    return comparison.beside(meta, EVENT_NAME_COLUMNS, ("value",), rows, before if request.parameters.compare else None)
 
 
-async def entry_pages(api: ReadApi, request: ReportRequest[ListParameters]) -> Answer:
+async def entry_pages(api: ReadApi, request: ReportRequest[ComparedListParameters]) -> Answer:
     """Return the pages with which most visits begin."""
     return await _visit_pages(api, request, "entry_page")
 
 
-async def exit_pages(api: ReadApi, request: ReportRequest[ListParameters]) -> Answer:
+async def exit_pages(api: ReadApi, request: ReportRequest[ComparedListParameters]) -> Answer:
     """Return the pages with which most visits end."""
     return await _visit_pages(api, request, "exit_page")
 
 
-async def _visit_pages(api: ReadApi, request: ReportRequest[ListParameters], field: str) -> Answer:
+async def _visit_pages(api: ReadApi, request: ReportRequest[ComparedListParameters], field: str) -> Answer:
     limit = request.parameters.limit
-    scope = with_sums(request.website, request.scope, request.parameters.range.tz)
-    unset, found = await api.reports.visit_pages(scope, field, limit, request.requester)
-    meta = request.meta() | {"limit": limit, "unset": {"visits": unset}}
-    meta |= await imported_meta(api, request, scope, [field])
-    return Answer(meta, [_page(one) for one in found])
+
+    async def count(scope: Scope, other: Scope | None) -> VisitPages:
+        return await api.reports.visit_pages(scope, field, limit, request.requester, other)
+
+    meta, found = await comparison.compared(api, request, [field], count)
+    meta = request.meta() | {"limit": limit, "unset": {"visits": found.unset}} | meta
+    before = None if found.previous is None else [_page(one) for one in found.previous]
+    rows = [_page(one) for one in found.rows]
+    answer = comparison.beside(meta, PAGE_COLUMNS, ("value",), rows, before)
+    data = answer.data or [dict(zip(PAGE_COLUMNS, row, strict=True)) for row in rows]
+    await _add_titles(api, request, data)
+    return replace(answer, data=data)
 
 
 def _page(of: Page) -> Sequence[Any]:

@@ -138,10 +138,14 @@ class Uploads:
         if upload.received == upload.size:
             self._start(upload, is_preview=True)
 
-    def run(self, upload: Upload) -> None:
-        """Import a checked upload, or continue its import. Raises ApiError 400."""
+    def refuse_unchecked(self, upload: Upload) -> None:
+        """Raise ApiError 400 unless the upload is checked and can be imported."""
         if upload.state not in (CHECKED, INTERRUPTED):
             raise _refused("upload", f"The upload is {upload.state}: wait until it is checked.")
+
+    def run(self, upload: Upload) -> None:
+        """Import a checked upload, or continue its import. Raises ApiError 400."""
+        self.refuse_unchecked(upload)
         upload.is_begun, upload.used_s = True, 0.0
         self._save(upload)
         self._start(upload, is_preview=False)

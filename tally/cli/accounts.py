@@ -11,13 +11,16 @@ import sys
 from tally.accounts import logins, passwords
 from tally.accounts.accounts import (
     PLANS,
-    all_owners,
+    all_accounts,
     check_email,
     create_account,
     find_account,
+    find_person,
     set_password_hash,
     set_plan,
 )
+from tally.accounts.audit import Entry, by_command, record
+from tally.accounts.people import memberships_of
 from tally.accounts.websites import all_websites
 from tally.cli.console import Failure, add_command, add_group, argument, database, now_ms, say, show_row
 from tally.settings import Settings
@@ -36,7 +39,12 @@ def add_account(parser: argparse.ArgumentParser) -> None:
     plan = add_command(account, "plan", _set_plan, "change the plan of an account")
     _add_email(plan)
     plan.add_argument("plan", metavar="PLAN", choices=PLANS, help=f"{', '.join(PLANS[:-1])} or {PLANS[-1]}")
-    password = add_command(account, "password", _set_password, "set the password of an account and end its sessions")
+    add_password_command(account)
+
+
+def add_password_command(words: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command `password`."""
+    password = add_command(words, "password", _set_password, "set the password of a person and end their sessions")
     _add_email(password)
     _add_password_stdin(password)
 
@@ -54,7 +62,8 @@ def _create_account(given: argparse.Namespace, settings: Settings) -> None:
     password_hash = passwords.hashed(password)
     with database(settings, create=True) as connection:
         account = create_account(connection, given.email, given.plan, password_hash, now_ms())
-    say(f"created account {account.email} on the {account.plan} plan")
+        record(connection, by_command(account.number), Entry("account_created", target=account.name), now_ms())
+    say(f"created account {account.name} on the {account.plan} plan")
 
 
 def _password(from_stdin: bool) -> str:
@@ -76,23 +85,28 @@ def _password(from_stdin: bool) -> str:
 def _set_plan(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
         set_plan(connection, given.email, given.plan)
+        number = find_account(connection, given.email).number
+        record(connection, by_command(number), Entry("plan_changed", target=given.plan), now_ms())
     say(f"{given.email} is on the {given.plan} plan")
 
 
 def _set_password(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        number = find_account(connection, given.email).number
+        number = find_person(connection, given.email).number
     # Prompt and hash without holding a transaction.
     password_hash = passwords.hashed(_password(given.password_stdin))
     with database(settings) as connection:
         set_password_hash(connection, number, password_hash)
-        logins.delete_account(connection, number)
+        logins.delete_of_person(connection, number)
+        for member in memberships_of(connection, number):
+            entry = Entry("password_changed", target=given.email)
+            record(connection, by_command(member.account), entry, now_ms())
     say(f"{given.email} has a new password; all its sessions have ended")
 
 
 def _list_accounts(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        owners, websites = all_owners(connection).values(), all_websites(connection)
-    for owner in owners:
-        own = sum(website.account == owner.number for website in websites)
-        show_row(owner.email, owner.plan, own)
+        accounts, websites = all_accounts(connection).values(), all_websites(connection)
+    for account in accounts:
+        own = sum(website.account == account.number for website in websites)
+        show_row(account.name, account.plan, own)

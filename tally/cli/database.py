@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from tally.accounts.audit import Entry, by_command, record
 from tally.accounts.definitions import Definition, all_definitions
 from tally.accounts.websites import all_websites, find_website
 from tally.cli.console import (
@@ -320,18 +321,21 @@ def _retention(given: argparse.Namespace, settings: Settings) -> None:
         now = retention.keep_days_of(connection, website.number, settings.keep_days)
         text = given.days
         wanted = now if text is None else _days(text, settings)
-        would_go = retention.plan(connection, website.number, wanted, now_ms()) if wanted else retention.Plan(0, 0)
+        website_ms = now_ms() + website.day_offset_ms
+        would_go = retention.plan(connection, website.number, wanted, website_ms) if wanted else retention.Plan(0, 0)
         changed = text is not None and given.yes
         if changed:
             with transaction(connection):
                 retention.set_keep_days(connection, website.number, None if text == "default" else wanted)
+                entry = Entry("retention_changed", website.id, website.domain, {"days": [now, wanted]})
+                record(connection, by_command(website.account), entry, now_ms())
     kept = _how_long(wanted if changed else now)
     say(f"{readable_host(website.domain)}: raw events are {'now ' if changed else ''}kept {kept}")
     happens = changed or text is None
     if would_go.events:
         verb = "are deleted while the server runs" if happens else "would be deleted"
         say(f"with {wanted} days, {would_go.events:,} events from before {iso(would_go.from_ms)[:10]} {verb}")
-        say("unfiltered reports of whole UTC days stay; make a backup first to keep the rest")
+        say("unfiltered reports of the website's whole days stay; make a backup first to keep the rest")
     else:
         say(f"kept {_how_long(wanted)}, nothing {'is' if happens else 'would be'} deleted today")
     if not happens:

@@ -51,6 +51,8 @@ GROUPS = (
             Command("account", "accounts", "create and list accounts, change a plan or password"),
             Command("website", "websites", "add, list, rename and remove websites"),
             Command("key", "api_keys", "create, list and revoke API keys"),
+            Command("person", "people", "list, invite and remove people, and print links to sign in"),
+            Command("audit", "audit", "show who changed what, and when"),
         ),
     ),
     (

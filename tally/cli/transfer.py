@@ -12,6 +12,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+from tally.accounts.audit import Entry, by_command, record
 from tally.accounts.websites import find_website
 from tally.cli.console import (
     Failure,
@@ -82,7 +83,7 @@ def add_import(parser: argparse.ArgumentParser) -> None:
         "--dry-run",
         dest="is_preview",
         action="store_true",
-        help="store nothing; print the number of events of each day (UTC), and on standard error what is skipped",
+        help="store nothing; print the number of events of each day, and on standard error what is skipped",
     )
     parser.add_argument("--list", dest="is_list", action="store_true", help="list the imports of the website")
     parser.add_argument(
@@ -177,10 +178,13 @@ def _date(day: int) -> str:
 
 def _undo(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings, write=False) as connection:
-        website = find_website(connection, given.website).number
+        site = find_website(connection, given.website)
+        website = site.number
+        entry = Entry("import_undone", site.id, site.domain, {"import": given.undo})
         try:
             with transaction(connection):
                 found = undo.begin(connection, website, given.undo, now_ms())
+                record(connection, by_command(site.account), entry, now_ms())
         except undo.CannotUndo as failure:
             raise Failure(str(failure)) from None
         has_more = True
@@ -206,7 +210,13 @@ def _import_file(given: argparse.Namespace, settings: Settings) -> None:
                 progress.end()
                 say(words)
 
-            website = find_website(connection, given.website).number
+            site = find_website(connection, given.website)
+            website = site.number
+            if not given.is_preview:
+                detail = {"format": given.format, "file": Path(given.file).name}
+                entry = Entry("import_started", site.id, site.domain, detail)
+                with transaction(connection):
+                    record(connection, by_command(site.account), entry, now_ms())
             take = preview_events if given.is_preview else partial(import_events, strict=given.strict)
             result = take(
                 connection,

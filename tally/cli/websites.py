@@ -9,6 +9,7 @@ import uuid
 
 from tally.accounts import websites
 from tally.accounts.accounts import FIRST_ACCOUNT, check_name, create_account, find_account, has_account
+from tally.accounts.audit import Entry, by_command, record
 from tally.accounts.websites import (
     DomainTaken,
     all_websites,
@@ -61,6 +62,12 @@ def add_website(parser: argparse.ArgumentParser) -> None:
         help="its id, such as the one it has in Umami (default: a random one)",
     )
     add.add_argument(
+        "--time-zone",
+        type=argument(_zone),
+        metavar="ZONE",
+        help="its time zone, such as Europe/Berlin: its days begin at midnight of standard time (default: UTC)",
+    )
+    add.add_argument(
         "--again", action="store_true", help="add it even if the account already has a website for the domain"
     )
     add_command(website, "list", _list_websites, "list websites: id, domain, name")
@@ -81,6 +88,12 @@ def _website_id(text: str) -> str:
         raise ValueError(f"an id is a UUID, such as c66653dc-e3f4-4325-a39f-da606931a543 (got {text!r})") from None
 
 
+def _zone(text: str) -> str:
+    from tally.timeranges import zone  # here: most commands do not need time zones
+
+    return zone(text).key
+
+
 def _new_name(text: str) -> str:
     name = check_name(text.strip())
     if not name:
@@ -89,13 +102,14 @@ def _new_name(text: str) -> str:
 
 
 def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
-    domain, notes = given.domain
+    domain, changes = given.domain
+    notes = [change.message for change in changes]
     # Only the first website may create the database: an account named by --account must exist.
     with database(settings, create=given.account is None) as connection:
         if given.account is None and not has_account(connection):
             owner = create_account(connection, FIRST_ACCOUNT, "business", None, now_ms())
             notes.append(
-                f"created the account {owner.email}, which has no password yet: `serve` prints a link to set it"
+                f"created the account {owner.name}, which has no password yet: `serve` prints a link to set it"
             )
         else:
             owner = find_account(connection, given.account)
@@ -106,7 +120,8 @@ def _add_one_website(given: argparse.Namespace, settings: Settings) -> None:
                 raise Failure(f"{taken}. Use that id, or add a second website for the domain with --again.") from None
         websites.check_website_count(connection, owner.number)
         name, origins = given.name or readable_host(domain), given.allow_origin
-        id = websites.add_website(connection, owner, domain, name, origins, now_ms(), given.id)
+        id = websites.add_website(connection, owner, domain, name, origins, now_ms(), given.id, given.time_zone)
+        record(connection, by_command(owner.number), Entry("website_added", id, domain), now_ms())
     for note in notes:
         say(note)
     print(id)
@@ -116,6 +131,8 @@ def _rename_website(given: argparse.Namespace, settings: Settings) -> None:
     with database(settings) as connection:
         website = find_website(connection, given.website)
         update_website(connection, website.number, given.name, website.domain, website.origins)
+        entry = Entry("website_changed", website.id, website.domain, {"name": [website.name, given.name]})
+        record(connection, by_command(website.account), entry, now_ms())
     say(f"{readable_host(website.domain)} ({website.id}) is now named {given.name}")
 
 
@@ -125,6 +142,8 @@ def _remove_website(given: argparse.Namespace, settings: Settings) -> None:
         counted = traffic_of(connection, [website.number])[website.number]
         if given.yes:
             delete_website(connection, website.number, now_ms())
+            entry = Entry("website_deleted", website.id, website.domain)
+            record(connection, by_command(website.account), entry, now_ms())
     events = f"{counted.events:,}" if counted.is_exact else f"at least {counted.events:,}"
     what = f"{readable_host(website.domain)} ({website.id}), {website.name}"
     what += f", with {events} events beside web vitals, heatmaps and experiments"

@@ -69,9 +69,9 @@ def versions(
 
 
 def rows_of_vitals(connection: sqlite3.Connection, website: int, first: int, last: int) -> list[tuple[int, int, int]]:
-    """Return the days from `first` to `last` that have rows of web vitals, how many these are, and their greatest id.
+    """Return the days from `first` to `last` that have rows of web vitals, how many these are, and a version.
 
-    Both change with the rows: later ones have greater ids. Takes 0.2 µs a row.
+    Both change with the rows: later ones have greater ids, and values of leaves only grow. Takes 0.4 µs a row.
     """
     found: list[tuple[int, int, int]] = []
     day, end_ms = first, (last + 1) * DAY_MS
@@ -81,7 +81,8 @@ def rows_of_vitals(connection: sqlite3.Connection, website: int, first: int, las
         (website, day * DAY_MS, end_ms),
     ).fetchone():
         rows = connection.execute(
-            "/* measurement_days.rows */ select count(*), max(id) from main.web_vitals"
+            "/* measurement_days.rows */ select count(*), max(id) + coalesce(sum(time_on_page + scroll_depth), 0)"
+            " from main.web_vitals"
             " where website = ? and ts >= ? and ts < ?",
             (website, row[0] * DAY_MS, (row[0] + 1) * DAY_MS),
         ).fetchone()

@@ -18,11 +18,11 @@ from tally.columns.measurement_days import MeasurementColumns
 from tally.columns.rows import Rows, stored_columns, tuples
 from tally.columns.statements import TABLES
 from tally.columns.write import numbers
-from tally.events.event_types import METRICS
+from tally.events.event_types import MEASURES
 from tally.storage.bulk_insert import COLUMNS
 from tally.timestamps import DAY_MS
 
-UNSET: dict[str, float] = dict.fromkeys(METRICS, -1) | {"value": np.nan}
+UNSET: dict[str, float] = dict.fromkeys(MEASURES, -1) | {"value": np.nan}
 """What stands for null."""
 _SMALLER, _MUCH_SMALLER = 1.0, 0.7
 
@@ -141,4 +141,4 @@ def _encoded(name: str, column: Array, day: int) -> dict[str, bytes]:
         return {name: encoded_texts(of_rows, known.tolist())} if len(known) else {}
     if (column == UNSET.get(name, 0)).all():
         return {}
-    return {name: encoded(column, False, name not in METRICS, _MUCH_SMALLER)}
+    return {name: encoded(column, False, name not in MEASURES, _MUCH_SMALLER)}

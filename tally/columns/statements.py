@@ -16,7 +16,7 @@ from zlib import crc32
 import orjson
 
 from tally.events.dimensions import EVENT_FIELDS, EVENT_NAME, EXPERIMENT, FIELDS, GOAL, VARIANT, VISIT_FIELDS
-from tally.events.validation import METRICS, VITALS
+from tally.events.validation import LEAVE, MEASURES, VITALS
 from tally.events.validation import TRAFFIC as TRAFFIC_TYPES
 from tally.storage import bulk_insert
 from tally.storage.event_data import STORED
@@ -44,7 +44,7 @@ COLUMNS = {
     "event_data": 113,
     **{name: 120 + place for place, name in enumerate((*NUMBERS, *OF_ROWS))},
     **{"experiment": EXPERIMENT, "variant": VARIANT, "goal": GOAL},
-    **{name: 140 + place for place, name in enumerate(("ts_step", "value", *METRICS))},
+    **{name: 140 + place for place, name in enumerate(("ts_step", "value", *MEASURES))},
 }
 """The number of each column in the database; those of dimensions and event_name are as in rollup_block. To those of web
 vitals and experiments, `_OF_SOURCE` times the source is added; ts_step: of each of these, its ts minus that of the one
@@ -94,11 +94,11 @@ EVERY_VISITOR = Share(0, 1)
 
 def source_of(type_: int) -> int:
     """Return what is packed with the events of a type."""
-    return TRAFFIC if type_ in TRAFFIC_TYPES else WEB_VITALS if type_ == VITALS else EXPERIMENTS
+    return TRAFFIC if type_ in TRAFFIC_TYPES else WEB_VITALS if type_ in (VITALS, LEAVE) else EXPERIMENTS
 
 
 def number_of_events(website: int, day: int, most: int) -> Query:
-    """One number: the traffic events of a UTC day, counted up to `most`."""
+    """One number: the traffic events of a day, counted up to `most`."""
     return (
         "/* statements.number_of_events */ select count(*) from"
         " (select 1 from event where website = ? and ts >= ? and ts < ? limit ?)",
@@ -107,7 +107,7 @@ def number_of_events(website: int, day: int, most: int) -> Query:
 
 
 def size(website: int, day: int, *, with_data: bool) -> Query:
-    """One row: the traffic events of a UTC day, and with_data the characters of their event_data, otherwise 0."""
+    """One row: the traffic events of a day, and with_data the characters of their event_data, otherwise 0."""
     length = f"coalesce(sum(length({STORED})), 0)" if with_data else "0"
     return (
         f"/* statements.size */ select count(*), {length} from event where website = ? and ts >= ? and ts < ?",
@@ -116,7 +116,7 @@ def size(website: int, day: int, *, with_data: bool) -> Query:
 
 
 def quarters(website: int, day: int) -> Query:
-    """Rows (quarter hour of a UTC day, its traffic events), of those that have any."""
+    """Rows (quarter hour of a day, its traffic events), of those that have any."""
     first = day * _QUARTERS
     return (
         "/* statements.quarters */ select quarter - ?1, pageviews + events from total_15m"
@@ -128,7 +128,7 @@ def quarters(website: int, day: int) -> Query:
 def event_column(
     website: int, day: int, column: str, share: Share = EVERY_VISITOR, last_id: int = (1 << 63) - 1
 ) -> Query:
-    """One JSON array: a column with numbers of the traffic events of a UTC day up to an id, by (ts, id)."""
+    """One JSON array: a column with numbers of the traffic events of a day up to an id, by (ts, id)."""
     if column not in _EVENT_COLUMNS:
         raise KeyError(column)
     return (
@@ -139,7 +139,7 @@ def event_column(
 
 
 def events_after(website: int, day: int, columns: Sequence[str], last_id: int, from_ms: int) -> Query:
-    """One row of JSON arrays: columns of the traffic events of a UTC day behind an id, from a time on, by (ts, id)."""
+    """One row of JSON arrays: columns of the traffic events of a day behind an id, from a time on, by (ts, id)."""
     if not _EVENT_COLUMNS.issuperset(columns):
         raise KeyError(columns)
     arrays = ", ".join(f"json_group_array({column})" for column in columns)
@@ -151,7 +151,7 @@ def events_after(website: int, day: int, columns: Sequence[str], last_id: int, f
 
 
 def visit_column(website: int, day: int, column: str, share: Share = EVERY_VISITOR) -> Query:
-    """One JSON array: a column of the visits of a UTC day, by (visitor, visit)."""
+    """One JSON array: a column of the visits of a day, by (visitor, visit)."""
     if column not in bulk_insert.COLUMNS["visit"]:
         raise KeyError(column)
     return (
@@ -162,7 +162,7 @@ def visit_column(website: int, day: int, column: str, share: Share = EVERY_VISIT
 
 
 def last_id(website: int, day: int) -> Query:
-    """One number: the greatest id of the traffic events of a UTC day."""
+    """One number: the greatest id of the traffic events of a day."""
     return (
         "/* statements.last_id */ select max(id) from event where website = ? and ts >= ? and ts < ?",
         [website, day * DAY_MS, (day + 1) * DAY_MS],
@@ -170,7 +170,7 @@ def last_id(website: int, day: int) -> Query:
 
 
 def visits_of(website: int, day: int, columns: Sequence[str], visitors: str) -> Query:
-    """One row of JSON arrays: columns of the visits of some visitors on a UTC day, by visitor and start.
+    """One row of JSON arrays: columns of the visits of some visitors on a day, by visitor and start.
 
     visitors: a JSON array.
     """
@@ -186,7 +186,7 @@ def visits_of(website: int, day: int, columns: Sequence[str], visitors: str) -> 
 
 
 def event_data(website: int, day: int, share: Share = EVERY_VISITOR) -> Query:
-    """Rows of two JSON arrays, of up to _ROWS traffic events of a UTC day by (ts, id): ids, and texts of event_data."""
+    """Rows of two JSON arrays, of up to _ROWS traffic events of a day by (ts, id): ids, and texts of event_data."""
     return (
         "/* statements.event_data */ select json_group_array(id), json_group_array(data) from (select id,"
         f" {STORED} as data, (row_number() over (order by ts, id) - 1) / {_ROWS} as part from event"
@@ -208,7 +208,7 @@ def measurement_column(website: int, source: int, from_ms: int, to_ms: int, colu
 
 
 def values(website: int, day: int) -> Query:
-    """The value of each experiment event of a UTC day by (ts, id): JSON does not have all digits of a number."""
+    """The value of each experiment event of a day by (ts, id): JSON does not have all digits of a number."""
     return (
         "/* statements.values */ select value from experiment_event where website = ? and ts >= ? and ts < ?"
         " order by ts, id",

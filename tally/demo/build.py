@@ -99,7 +99,7 @@ def _fill(
     stored = 0
     for site in SITES:
         with transaction(connection):
-            id = add_website(connection, owner, site.domain, site.name, (), began_ms)
+            id = add_website(connection, owner, site.domain, site.name, (), began_ms, time_zone=site.time_zone)
         number = next(website.number for website in all_websites(connection) if website.id == id)
         feed = _Feed(site, until_ms, scale)
         source = Source(cast(BinaryIO, io.BufferedReader(feed, 262_144)), site.name, "", 0)

@@ -82,6 +82,9 @@ class Site(NamedTuple):
 
     name: str
     domain: str
+    time_zone: str
+    home: str
+    """The country of two thirds of the visitors, who are in the website's time zone."""
     visits: float
     growth: float
     """Visits of the first day as a share of those of the last."""
@@ -162,6 +165,8 @@ def _goal(name: str, match: str, value: str | None = None, currency: str | None 
 _SHOP = Site(
     name="Coffee shop",
     domain="coffee.example",
+    time_zone="Europe/Berlin",
+    home="DE",
     visits=205,
     growth=0.5,
     weekdays=(1.15, 1.04, 0.98, 0.94, 0.88, 0.78, 1.1),
@@ -258,6 +263,8 @@ _POST = Page(
 _BLOG = Site(
     name="Travel blog",
     domain="travel.example",
+    time_zone="America/Los_Angeles",
+    home="US",
     visits=205,
     growth=0.62,
     weekdays=(0.95, 0.91, 0.89, 0.91, 0.96, 1.14, 1.26),
@@ -303,6 +310,8 @@ _BLOG = Site(
 _APP = Site(
     name="Habit app",
     domain="habits.example",
+    time_zone="Asia/Kolkata",
+    home="IN",
     visits=140,
     growth=0.3,
     weekdays=(1.08, 1.05, 1.03, 1.0, 0.95, 0.9, 0.99),

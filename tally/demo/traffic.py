@@ -3,9 +3,10 @@
 The same arguments give the same traffic: each website and day has a random generator of its own, seeded by SEED, the
 website's domain and the day's distance from the end. Nothing reads a clock.
 
-A day has visits by the website's growth and weekday, spread over its hours by the local time of each visitor's country.
+A day is the website's, in standard time of its zone. It has visits by the website's growth and weekday, spread over its
+hours by the local time of each visitor's country; two thirds of the visitors are in the website's own country and zone.
 A visit has a source, a device and a path through the pages, drawn step by step. A visitor is a text that is used on one
-UTC day only. Events after the end are dropped, so the last day ends in the middle; some visits of the last minutes are
+day only. Events after the end are dropped, so the last day ends in the middle; some visits of the last minutes are
 added, so that the realtime view is not empty.
 """
 
@@ -32,7 +33,8 @@ from tally.demo.sites import (
     Site,
     Trial,
 )
-from tally.timestamps import DAY_MS, HOUR_MS, iso
+from tally.timeranges import standard_offset_minutes
+from tally.timestamps import DAY_MS, HOUR_MS, MINUTE_MS, iso
 
 SEED = "tally demo 1"
 DAYS = 183
@@ -48,6 +50,8 @@ _HEAT_DAYS = 60
 _VITALS_SHARE = 0.14
 # How many of a website's visits come again on the same day, after more than 30 minutes: a second visit of a visitor.
 _AGAIN = 0.09
+# Of the country in which a website is at home: about twice that of all others.
+_HOME_WEIGHT = 180.0
 
 Line = dict[str, Any]
 HeatRow = tuple[int, str, int, int, float, float]
@@ -81,18 +85,19 @@ class _Draw:
 
 def lines(site: Site, until_ms: int, scale: float) -> Iterator[Line]:
     """Return every event of a website in the order of its days, as lines of tally/transfer/line_format.py."""
-    last = until_ms // DAY_MS
+    last = _last_day(site, until_ms)
     for age in reversed(range(DAYS)):
         yield from _day(site, last - age, age, until_ms, scale)
 
 
 def _day(site: Site, day: int, age: int, until_ms: int, scale: float) -> list[Line]:
-    """Return the events of a UTC day, by time."""
-    draw = _Draw(site.domain, age)
+    """Return the events of a day, by time."""
+    draw, offset_ms = _Draw(site.domain, age), _offset_ms(site, until_ms)
+    begin_ms = day * DAY_MS - offset_ms
     found: list[Line] = []
     for number in range(draw.count(_visits(site, day, age, draw) * scale)):
         who = _who(site, draw, f"{age}-{number}")
-        begin = _moment(draw, day, who)
+        begin = begin_ms + _moment(site, draw, who, offset_ms)
         is_spike = site.spike is not None and age in (site.spike[0], site.spike[0] - 1)
         found += _visit(site, draw, who, begin, age, is_spike)
         if draw.random.random() < _AGAIN:
@@ -102,8 +107,8 @@ def _day(site: Site, day: int, age: int, until_ms: int, scale: float) -> list[Li
             who = _who(site, draw, f"now-{number}")
             found += _visit(site, draw, who, until_ms - draw.random.randrange(_NOW_MS), 0, False)
     # A visit that passes midnight would have another visitor there: it ends with the day.
-    end = min((day + 1) * DAY_MS - 1, until_ms)
-    kept = [line for line in found if day * DAY_MS <= line["timestamp"] <= end]
+    end = min(begin_ms + DAY_MS - 1, until_ms)
+    kept = [line for line in found if begin_ms <= line["timestamp"] <= end]
     kept.sort(key=lambda line: line["timestamp"])
     return kept
 
@@ -127,14 +132,25 @@ def _visits(site: Site, day: int, age: int, draw: _Draw) -> float:
 
 
 def _who(site: Site, draw: _Draw, key: str) -> _Who:
-    country, _, ahead, languages = draw.random.choices(COUNTRIES, [row[1] for row in COUNTRIES])[0]
+    weights = [_HOME_WEIGHT if row[0] == site.home else row[1] for row in COUNTRIES]
+    country, _, ahead, languages = draw.random.choices(COUNTRIES, weights)[0]
     client = draw.random.choices(site.clients, [client.weight for client in site.clients])[0]
     return _Who(key, country, ahead, draw.random.choice(languages), client)
 
 
-def _moment(draw: _Draw, day: int, who: _Who) -> int:
-    hour = draw.random.choices(range(24), HOURS)[0]
-    return day * DAY_MS + (hour - who.hour_offset) % 24 * HOUR_MS + draw.random.randrange(HOUR_MS)
+def _moment(site: Site, draw: _Draw, who: _Who, offset_ms: int) -> int:
+    """Return the milliseconds from the begin of the website's day to a visit."""
+    local_ms = draw.random.choices(range(24), HOURS)[0] * HOUR_MS + draw.random.randrange(HOUR_MS)
+    ahead_ms = offset_ms if who.country == site.home else who.hour_offset * HOUR_MS
+    return (local_ms - ahead_ms + offset_ms) % DAY_MS
+
+
+def _offset_ms(site: Site, until_ms: int) -> int:
+    return standard_offset_minutes(site.time_zone, until_ms) * MINUTE_MS
+
+
+def _last_day(site: Site, until_ms: int) -> int:
+    return (until_ms + _offset_ms(site, until_ms)) // DAY_MS
 
 
 def _visit(site: Site, draw: _Draw, who: _Who, begin: int, age: int, is_spike: bool) -> list[Line]:
@@ -292,7 +308,7 @@ def heat_points(site: Site, until_ms: int, scale: float) -> Iterator[HeatRow]:
         draw = _Draw(site.domain, path, "heat")
         weights = [place[4] for place in places]
         for age in reversed(range(_HEAT_DAYS)):
-            day = until_ms // DAY_MS - age
+            day = _last_day(site, until_ms) - age
             for viewport, share, taller in ((1_440, 0.5, 1.0), (820, 0.1, 1.3), (390, 0.4, 1.9)):
                 for _ in range(draw.count(clicks * scale * share * 2)):
                     across, down, wide, high, _ = draw.random.choices(places, weights)[0]

@@ -15,4 +15,4 @@ class Archive(Protocol):
         """Delete some of what is stored of a deleted website; return whether there is more."""
 
     async def expire(self, website: int, day: int) -> bool:
-        """Delete some of the events before a UTC day (since 1970) and keep their sums; return whether there is more."""
+        """Delete some of the events before a day (since 1970) and keep their sums; return whether there is more."""

@@ -24,7 +24,6 @@ from tally.engine.values import (
     HeatmapPages,
     ImportedDays,
     Link,
-    Page,
     Place,
     Reached,
     Realtime,
@@ -36,6 +35,7 @@ from tally.engine.values import (
     Top,
     TopQuery,
     Traffic,
+    VisitPages,
     VitalsRow,
 )
 
@@ -85,11 +85,13 @@ class Reports(Protocol):
     async def goals(self, scope: Scope, goals: Sequence[Goal], requester: Requester) -> GoalFigures:
         """Return the visitors of a scope, and the conversions of each goal."""
 
-    async def event_names(self, scope: Scope, limit: int, requester: Requester) -> list[tuple[str, int, int]]:
-        """Return (name, visitors, events) of the first `limit` custom events by both, descending, and name."""
+    async def visit_pages(
+        self, scope: Scope, field: str, limit: int, requester: Requester, compare: Scope | None = None
+    ) -> VisitPages:
+        """Return the first `limit` values of entry_page or exit_page by visits, text; also in the other scope."""
 
-    async def visit_pages(self, scope: Scope, field: str, limit: int, requester: Requester) -> tuple[int, list[Page]]:
-        """Return the visits without a page, and the first `limit` values of entry_page or exit_page by visits, text."""
+    async def page_titles(self, website: int, pages: Sequence[str], requester: Requester) -> dict[str, str]:
+        """Return the last titles of those pages that have one."""
 
     async def events(
         self, scope: Scope, after: Place | None, limit: int, only_traffic: bool, requester: Requester
@@ -108,7 +110,7 @@ class Reports(Protocol):
         """Return the first `limit` values of pathname or device by poor values of the metric, events and text."""
 
     async def vitals_by_day(self, scope: Scope, metric: str, requester: Requester) -> list[tuple[int, Summary]]:
-        """Return (start in milliseconds, summary) of each UTC day of a scope."""
+        """Return (start in milliseconds, summary) of each day of the website in a scope."""
 
     async def experiments(self, scope: Scope, requester: Requester) -> tuple[list[Experiment], int]:
         """Return the experiments, by name, and how many are omitted."""
@@ -116,7 +118,7 @@ class Reports(Protocol):
     async def heatmap(
         self, website: int, pathname: str, days: range, widths: Sequence[str], requester: Requester
     ) -> Heatmap:
-        """Return the clicks and scroll depths of a page on some UTC days (since 1970), of some classes of WIDTHS."""
+        """Return the clicks and scroll depths of a page on some days (since 1970), of some classes of WIDTHS."""
 
     async def heatmap_pages(
         self, website: int, days: range, widths: Sequence[str], limit: int, requester: Requester

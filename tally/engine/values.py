@@ -120,6 +120,10 @@ class Conversions(NamedTuple):
     without_value: int = 0
 
 
+GOAL_ORDERS = ("conversions", "conversion_rate")
+"""What the values of a field can be ordered by where the conversions of a goal are counted."""
+
+
 class GoalFigures(NamedTuple):
     """The visitors of a scope, and the conversions of each goal."""
 
@@ -127,12 +131,26 @@ class GoalFigures(NamedTuple):
     goals: list[Conversions]
 
 
+class Leaves(NamedTuple):
+    """How many page views sent what they measured when they were left, the median of their time on the page, and how
+    many of them reached 75 percent of its height."""
+
+    samples: int = 0
+    median_ms: int = 0
+    reached: int = 0
+
+
+LEAVE_ORDERS = ("time_on_page", "scroll_depth")
+"""The figures of Leaves by which a list of pages can be sorted: the median, and the share that reached 75 percent."""
+
+
 class TopQuery(NamedTuple):
-    """Parameters of a list: values of a field from `offset` on, in the order of a key figure.
+    """Parameters of a list: values of a field from `offset` on, in the order of a figure.
 
     compare: a scope in which the same values are counted as well; goal: whose conversions are counted; has_visits:
-    whether figures about visits are. order: a key figure (tally/reports/figures.py), descending unless `ascending`;
-    then as without one: visitors, pageviews and events descending, then text.
+    whether figures about visits are; has_leaves: whether Leaves are. order: a key figure (reports/figures.py), one
+    of LEAVE_ORDERS or, with a goal, one of GOAL_ORDERS, descending unless `ascending`, and then the other one of these
+    two descending; then as without an order: visitors, pageviews and events descending, then text.
     """
 
     field: str
@@ -143,12 +161,13 @@ class TopQuery(NamedTuple):
     has_visits: bool = False
     order: str = ""
     ascending: bool = False
+    has_leaves: bool = False
 
 
 class TopRow(NamedTuple):
     """A value, "" is unset, with its figures in the scope and in the one to compare with.
 
-    Those about visits are 0 unless the query needs them.
+    Those about visits are 0 unless the query needs them. Leaves are None unless it does, and where filters allow none.
     """
 
     value: str
@@ -156,6 +175,8 @@ class TopRow(NamedTuple):
     conversions: Conversions | None = None
     previous: Stats | None = None
     previous_conversions: Conversions | None = None
+    leaves: Leaves | None = None
+    previous_leaves: Leaves | None = None
 
 
 class Top(NamedTuple):
@@ -174,6 +195,14 @@ class Page(NamedTuple):
     bounces: int
     views: int
     ms: int
+
+
+class VisitPages(NamedTuple):
+    """The visits without a page, the first pages, and these in the range to compare with; None where there is none."""
+
+    unset: int
+    rows: list[Page]
+    previous: list[Page] | None = None
 
 
 class StoredEvent(NamedTuple):

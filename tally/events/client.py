@@ -122,23 +122,28 @@ def parse_proxies(texts: Iterable[str]) -> tuple[Network, ...]:
     given = [text.strip() for text in texts]
     if [text.lower() for text in given] == ["none"]:
         return ()
-    return tuple(_network(text) for text in given)
-
-
-def _network(text: str) -> Network:
-    if text.lower() == "none":
+    if "none" in (text.lower() for text in given):
         raise ValueError("--trusted-proxy none stands alone: remove the other networks, or remove none.")
+    return parse_networks(given, "--trusted-proxy", "none")
+
+
+def parse_networks(texts: Iterable[str], option: str, word: str) -> tuple[Network, ...]:
+    """Return networks of an option, which takes `word` too. Raises ValueError with the fix."""
+    return tuple(_network(text, option, word) for text in texts)
+
+
+def _network(text: str, option: str, word: str) -> Network:
     try:
         network = ip_network(text, strict=False)
         if "%" in text:
             raise ValueError(text)
     except ValueError:
         raise ValueError(
-            f"--trusted-proxy {text!r} is not a network: write an address such as 10.0.0.5, "
-            "a network such as 10.0.0.0/8, or none."
+            f"{option} {text!r} is not a network: write an address such as 10.0.0.5, "
+            f"a network such as 10.0.0.0/8, or {word}."
         ) from None
     if "/" in text and network.network_address != ip_address(text.partition("/")[0]):
-        raise ValueError(f"--trusted-proxy {text} is an address in a network: write {network} for all of it.")
+        raise ValueError(f"{option} {text} is an address in a network: write {network} for all of it.")
     return unmapped(network)
 
 

@@ -4,8 +4,8 @@ To add a type, add a record here. Collecting, storing, /events, filters, export,
 table. tests/unit/events/test_tables.py compares static/openapi.yaml and static/shared/fields.js with it,
 tests/unit/test_docs.py the docs; they name a missing entry.
 
-Code names a type only where it treats that type differently from all others (VITALS, HEATMAP, AB_ASSIGN and
-AB_CONVERT of tally/events/validation.py). Type numbers have no order.
+Code names a type only where it treats that type differently from all others (VITALS, LEAVE, HEATMAP, AB_ASSIGN
+and AB_CONVERT of tally/events/validation.py). Type numbers have no order.
 """
 
 from typing import NamedTuple
@@ -32,12 +32,14 @@ class EventType(NamedTuple):
 
 
 METRICS = ("lcp", "inp", "fcp", "ttfb", "cls")
+PAGE_METRICS = ("time_on_page", "scroll_depth")
+MEASURES = (*METRICS, *PAGE_METRICS)
 _CUSTOM = ("event_name", "event_data")
 _EXPERIMENT = ("experiment", "variant")
 
 # docs/reference/collect-api.md requires no field of measurements: without them the event is stored but not counted.
 EVENT_TYPES = (
-    EventType(0, "pageview", ("referrer",), ("url",), is_traffic=True, is_pageview=True),
+    EventType(0, "pageview", ("referrer", "title"), ("url",), is_traffic=True, is_pageview=True),
     EventType(1, "screen_view", ("referrer",), ("name",), is_traffic=True, is_pageview=True),
     EventType(2, "event", ("referrer", *_CUSTOM), ("event_name",), is_traffic=True),
     EventType(3, "app_event", _CUSTOM, is_traffic=True),
@@ -45,4 +47,5 @@ EVENT_TYPES = (
     EventType(5, "heatmap", ("points", "viewport_width"), flat=("x", "y", "kind"), has_visitor=False),
     EventType(6, "ab_assign", _EXPERIMENT),
     EventType(7, "ab_convert", (*_EXPERIMENT, "goal", "value")),
+    EventType(8, "leave", ("vitals",), ("event_id", "url"), flat=PAGE_METRICS, has_visitor=False),
 )

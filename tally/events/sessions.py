@@ -1,4 +1,6 @@
-"""In-memory map from visitor identity to visitor and visits of the current day. Bounded, never on disk.
+"""In-memory map from visitor identity to visitor and visits of its day. Bounded, never on disk.
+
+Times and days are in website time: `offset_ms` is what that has more than UTC, in whole quarter hours.
 
 Identities (tally/events/identity.py) are hashes. What leaves this module is a number drawn for each (the visitor) and
 small counts (the visits). `Sessions` is used by the writer's thread alone, so it needs no lock.
@@ -11,7 +13,7 @@ visitors of one millisecond have one number with a chance of 1 in 4 billion.
 A late event may lengthen a visit, move its start forward, or join two (tally/events/visits.py has the rule), so all
 visits of a visitor's day are kept; there cannot be more than 48. `touch` returns which rows on disk that changes.
 
-An identity's value is one bytes object: 23 bytes (12 of them a bit for each quarter-hour of the day with an event, for
+An identity's value is one bytes object: 24 bytes (12 of them a bit for each quarter-hour of the day with an event, for
 tally/rollups/totals.py), 37 for each visit, and 28 for each visit that has an acquisition. Values are replaced, never
 changed, so a failed transaction is undone by putting the old ones back.
 """
@@ -22,20 +24,22 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tally.events.identity import is_over
+from tally.events.identity import over_ms
 from tally.events.visits import ACQUISITION_BYTES, Visit, belongs_to_visit, event_as_visit, joined
 from tally.timestamps import DAY_MS, QUARTER_MS
 
-# Visitor, UTC day, a bit for each of its 96 quarter-hours with an event: the first 64, the others; number of visits.
-_HEAD = struct.Struct("<QHQIB")
+# Visitor, day, a bit for each of its 96 quarter-hours with an event: the first 64, the others; the offset in quarter
+# hours, number of visits.
+_HEAD = struct.Struct("<QHQIbB")
 # Ordinal, start and end in ms of the day, pageviews, events; ms of the day and page of the first and the latest view;
 # ms of the day of the acquisition, _NO_SOURCE where there is none. The acquisitions of all visits follow the last one.
 _VISIT = struct.Struct("<BIIIIIIIII")
-_SINGLE = struct.Struct("<QHQIBBIIIIIIIII")  # the usual case: one visit
+_SINGLE = struct.Struct("<QHQIbBBIIIIIIIII")  # the usual case: one visit
 LOW_BITS = 32
 """The low bits of a visitor's number. Above them is the ms of the day of the event for which it was drawn."""
 _COUNT_AT, _NO_SOURCE = _HEAD.size - 1, 0xFFFFFFFF
 _LOW = (1 << 64) - 1
+_NEVER = 1 << 62
 _make = tuple.__new__
 
 
@@ -49,9 +53,9 @@ class SessionUpdate(NamedTuple):
     mask: int
 
 
-def _pack(visitor: int, day: int, mask: int, visits: Sequence[Visit]) -> bytes:
+def _pack(visitor: int, day: int, mask: int, offset: int, visits: Sequence[Visit]) -> bytes:
     day_ms = day * DAY_MS
-    packed = [_HEAD.pack(visitor, day, mask & _LOW, mask >> 64, len(visits))]
+    packed = [_HEAD.pack(visitor, day, mask & _LOW, mask >> 64, offset, len(visits))]
     for own in visits:
         views = (own.entry_ms - day_ms, own.entry_page, own.exit_ms - day_ms, own.exit_page)
         packed.append(
@@ -81,6 +85,11 @@ def _unpack(packed: bytes, day: int) -> list[Visit]:
     return visits
 
 
+def _over_ms(packed: bytes) -> int:
+    _, day, _, _, offset, _ = _HEAD.unpack_from(packed)
+    return over_ms(day, offset * QUARTER_MS)
+
+
 class Sessions:
     """Identities with their visits, least recently seen first. `keep` confirms changes, `undo` reverts them."""
 
@@ -89,17 +98,18 @@ class Sessions:
         self.evictions = 0
         self._packed: OrderedDict[bytes, bytes] = OrderedDict()
         self._before: dict[bytes, bytes | None] = {}
-        self._swept_day = 0
+        # When the first of the known days is over.
+        self._sweep_ms = _NEVER
         self._low, self._step = secrets.randbits(LOW_BITS), secrets.randbits(LOW_BITS) | 1
 
     def __len__(self) -> int:
         return len(self._packed)
 
-    def visitor(self, identity: bytes, ts_ms: int) -> int:
+    def visitor(self, identity: bytes, ts_ms: int, offset_ms: int = 0) -> int:
         """Return the visitor of an identity, a new one if it is not known; opens no visit."""
         packed = self._packed.get(identity)
         if packed is None:
-            packed = self._new(ts_ms)
+            packed = self._new(ts_ms, offset_ms)
             self._put(identity, packed, None)
         else:
             self._packed.move_to_end(identity)
@@ -111,18 +121,18 @@ class Sessions:
         return None if packed is None else int(_HEAD.unpack_from(packed)[0])
 
     def touch(
-        self, identity: bytes, ts_ms: int, is_view: bool, page: int = 0, acquisition: bytes = b""
+        self, identity: bytes, ts_ms: int, is_view: bool, page: int = 0, acquisition: bytes = b"", offset_ms: int = 0
     ) -> SessionUpdate:
         """Add a traffic event: lengthen, join or open visits.
 
         `page`: a view's pathname, as a label. `acquisition`: what the event itself carries (`packed_acquisition`).
         """
         old = self._packed.get(identity)
-        packed = old or self._new(ts_ms)
+        packed = old or self._new(ts_ms, offset_ms)
         if packed[_COUNT_AT] != 1:
             return self._touch_any(identity, old, packed, ts_ms, is_view, page, acquisition)
         # The usual case, a visitor with one visit that is lengthened: the same as `_touch_any`, in half the time.
-        visitor, day, low, high, _, ordinal, begin, end, views, events, entry, first, exit, last, source = (
+        visitor, day, low, high, offset, _, ordinal, begin, end, views, events, entry, first, exit, last, source = (
             _SINGLE.unpack_from(packed)
         )
         day_ms = day * DAY_MS
@@ -149,7 +159,7 @@ class Sessions:
             now_in = mask | 1 << at // QUARTER_MS
             low, high = now_in & _LOW, now_in >> 64
         longer = _SINGLE.pack(
-            visitor, day, low, high, 1, ordinal, begin, end, views, events, entry, first, exit, last, source
+            visitor, day, low, high, offset, 1, ordinal, begin, end, views, events, entry, first, exit, last, source
         )
         self._put(identity, longer + own, old)
         pages = (day_ms + entry, first, day_ms + exit, last, day_ms + source if own else 0, own)
@@ -167,7 +177,7 @@ class Sessions:
         acquisition: bytes,
     ) -> SessionUpdate:
         """Add a traffic event of a visitor with any number of visits; `old` is what was kept of it before."""
-        visitor, day, low, high, _ = _HEAD.unpack_from(packed)
+        visitor, day, low, high, offset, _ = _HEAD.unpack_from(packed)
         mask, visits = low | high << 64, _unpack(packed, day)
         near = [v for v in visits if belongs_to_visit(ts_ms, v.begin_ms, v.end_ms)]
         far = [] if len(near) == len(visits) else [v for v in visits if v not in near]
@@ -178,16 +188,21 @@ class Sessions:
         else:
             following = max(visit.ordinal for visit in far) + 1 if far else 0
             now = event_as_visit(following, ts_ms, is_view, page, acquisition)
-        self._put(identity, _pack(visitor, day, mask | 1 << ts_ms % DAY_MS // QUARTER_MS, [*far, now]), old)
+        self._put(identity, _pack(visitor, day, mask | 1 << ts_ms % DAY_MS // QUARTER_MS, offset, [*far, now]), old)
         return _make(SessionUpdate, (visitor, now, tuple(near), mask))
 
     def keep(self, deletion_time_ms: int) -> None:
-        """Confirm all changes after the commit. Once a UTC day, delete the identities of days that are over."""
+        """Confirm all changes after the commit. Once a day is over, delete its identities."""
         self._before.clear()
-        day = deletion_time_ms // DAY_MS
-        if day != self._swept_day:
-            self._swept_day = day
-            for identity in [i for i, p in self._packed.items() if is_over(_HEAD.unpack_from(p)[1], deletion_time_ms)]:
+        if deletion_time_ms >= self._sweep_ms:
+            over, self._sweep_ms = [], _NEVER
+            for identity, packed in self._packed.items():
+                end_ms = _over_ms(packed)
+                if end_ms <= deletion_time_ms:
+                    over.append(identity)
+                else:
+                    self._sweep_ms = min(self._sweep_ms, end_ms)
+            for identity in over:
                 del self._packed[identity]
 
     def undo(self) -> None:
@@ -199,11 +214,12 @@ class Sessions:
                 self._packed[identity] = packed
         self._before.clear()
 
-    def _new(self, ts_ms: int) -> bytes:
+    def _new(self, ts_ms: int, offset_ms: int) -> bytes:
         day, of_day_ms = divmod(ts_ms, DAY_MS)
         # An odd step: no number comes twice in 2^32 visitors, however many have their first event in one millisecond.
         self._low = (self._low + self._step) % (1 << LOW_BITS)
-        return _HEAD.pack(of_day_ms << LOW_BITS | self._low, day, 0, 0, 0)
+        self._sweep_ms = min(self._sweep_ms, over_ms(day, offset_ms))
+        return _HEAD.pack(of_day_ms << LOW_BITS | self._low, day, 0, 0, offset_ms // QUARTER_MS, 0)
 
     def _put(self, identity: bytes, packed: bytes, old: bytes | None) -> None:
         self._before.setdefault(identity, old)

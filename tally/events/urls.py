@@ -470,8 +470,16 @@ def is_address(host: str) -> bool:
     return host.startswith("[") or host.rpartition(".")[2].isdigit()
 
 
-def registrable_domain(text: str) -> tuple[str, list[str]]:
-    """Return the domain to register for what an owner typed, and a sentence for each change.
+class DomainNote(NamedTuple):
+    """A change of what an owner typed: a code for pages, the sentence, and what it names."""
+
+    code: str
+    message: str
+    values: dict[str, str]
+
+
+def registrable_domain(text: str) -> tuple[str, list[DomainNote]]:
+    """Return the domain to register for what an owner typed, and a note for each change.
 
     Raises BadHost, also for a public suffix (the private section of the list included): all its subdomains, also those
     of other owners, would be allowed to send events.
@@ -480,7 +488,8 @@ def registrable_domain(text: str) -> tuple[str, list[str]]:
     suffixes = _public_suffixes()
     short = host.removeprefix("www.")
     if short != host and not suffixes.is_public(short):  # www.com is a domain of its own
-        notes.append(f"The leading www. is dropped: {short} covers {host} too.")
+        message = f"The leading www. is dropped: {short} covers {host} too."
+        notes.append(DomainNote("www_dropped", message, {"domain": short, "typed": host}))
         host = short
     if suffixes.is_public(host):
         raise BadHost(
@@ -497,7 +506,7 @@ def _public_suffixes() -> "PublicSuffixList":
     return PublicSuffixList(accept_unknown=False)  # unknown ones such as `intranet` are names
 
 
-def _typed_host(typed: str) -> tuple[str, list[str]]:
+def _typed_host(typed: str) -> tuple[str, list[DomainNote]]:
     if typed.count(":") > 1 and "[" not in typed and "/" not in typed:
         typed = f"[{typed}]"  # an IPv6 address as people write it
     url = typed if "://" in typed else f"https://{typed}"
@@ -513,14 +522,16 @@ def _typed_host(typed: str) -> tuple[str, list[str]]:
     return host, _notes_on(typed, match[1], host)
 
 
-def _notes_on(typed: str, authority: str, host: str) -> list[str]:
+def _notes_on(typed: str, authority: str, host: str) -> list[DomainNote]:
     place = _PLACE.fullmatch(authority.rpartition("@")[2])
     name, port = place.groups() if place else (host, None)
     notes = []
     if typed != authority:
-        notes.append(f"Of the URL, only its host is used: {host}.")
+        notes.append(DomainNote("host_alone", f"Of the URL, only its host is used: {host}.", {"domain": host}))
     if port is not None:
-        notes.append(f"The port {port} is dropped: a website covers every port of its host.")
+        message = f"The port {port} is dropped: a website covers every port of its host."
+        notes.append(DomainNote("port_dropped", message, {"port": port}))
     if not name.isascii():
-        notes.append(f"{name} is kept as {host}, the form in which browsers send it.")
+        message = f"{name} is kept as {host}, the form in which browsers send it."
+        notes.append(DomainNote("kept_as_sent", message, {"typed": name, "domain": host}))
     return notes

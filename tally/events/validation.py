@@ -15,7 +15,7 @@ Keep in step: the field tables of docs/reference/collect-api.md, static/openapi.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tally.events import event_types
@@ -43,6 +43,7 @@ MAX_EVENTS = 50
 MAX_EVENT_DATA_BYTES = 4_096
 MAX_URL_CHARACTERS = 8_192
 MAX_LABEL_CHARACTERS = 100
+MAX_TITLE_CHARACTERS = 200
 OLDEST_MS = 72 * 3_600_000
 # docs/reference/collect-api.md: a timestamp up to 5 minutes in the future counts as now.
 AHEAD_MS = 5 * 60_000
@@ -58,19 +59,23 @@ PAGEVIEWS = frozenset(one.number for one in EVENT_TYPES if one.is_pageview)
 WITH_VISITOR = frozenset(one.number for one in EVENT_TYPES if one.has_visitor)
 WITH_EXPERIMENT = frozenset(one.number for one in EVENT_TYPES if "experiment" in one.fields)
 """The numbers of the types that are traffic, are pageviews, have a visitor, name an experiment."""
-PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT = (
+PAGEVIEW, SCREEN_VIEW, EVENT, APP_EVENT, VITALS, HEATMAP, AB_ASSIGN, AB_CONVERT, LEAVE = (
     TYPE_NUMBERS[name]
-    for name in ("pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert")
+    for name in (
+        *("pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert"),
+        "leave",
+    )
 )
 _POINT_KINDS = ("click", "scroll")
 # What follows the tag in a system's locale: en_US.UTF-8, sr_RS@latin, zh_TW_#Hant.
 _LOCALE_END = re.compile("[.@]|_#")
-METRICS = event_types.METRICS
+METRICS, PAGE_METRICS, MEASURES = event_types.METRICS, event_types.PAGE_METRICS, event_types.MEASURES
+"""What vitals measure, what leave measures, and both, in the order of the columns of table web_vitals."""
 DEVICES = ("desktop", "mobile", "tablet", "tv", "console", "other")
 NO_LANGUAGES = ("C", "POSIX")
 """The locales of programs without a language."""
-# docs/reference/collect-api.md: milliseconds up to an hour; cls has no unit.
-MAX_OF_METRIC = {"lcp": 3_600_000, "inp": 3_600_000, "fcp": 3_600_000, "ttfb": 3_600_000, "cls": 100}
+# docs/reference/collect-api.md: milliseconds up to an hour; cls has no unit; seconds, percent.
+MAX_OF_METRIC = dict(zip(MEASURES, (*[3_600_000] * 4, 100, 1_800, 100), strict=True))
 
 
 class BadBody(ValueError):
@@ -156,6 +161,7 @@ class Event(NamedTuple):
     language: str = ""
     session_id: str = ""
     event_id: str = ""
+    title: str | None = None
     warnings: tuple[FieldWarning, ...] = ()
     vitals: tuple[float | None, ...] = ()
     points: tuple[Point, ...] = ()
@@ -324,6 +330,20 @@ def _label(value: Any) -> str:
     return value
 
 
+def _title(value: Any) -> str:
+    """Return a page's title, white space as one space each. Raises Repair: it is cut, and omitted where it is no text.
+
+    An empty title says that the page has none.
+    """
+    if not isinstance(value, str) or "\0" in value:
+        raise Repair(None)
+    # Cut first: a body may consist of white space.
+    title = " ".join(value[:MAX_URL_CHARACTERS].split())
+    if len(title) > MAX_TITLE_CHARACTERS:
+        raise Repair(title[:MAX_TITLE_CHARACTERS])
+    return title
+
+
 def _url(value: Any) -> WebUrl:
     """Return the URL of a page. Raises Fault; Repair where only its query or fragment breaks a rule."""
     if not isinstance(value, str):
@@ -405,23 +425,36 @@ def _event_data(value: Any) -> str:
 
 
 def _read_flat(item: Mapping[str, Any], type_: int, kept: list[Any]) -> None:
-    """Read the metrics, or the point, that vitals and heatmap events have at their top level."""
+    """Read the metrics, or the point, that vitals, leave and heatmap events have at their top level."""
     if type_ == HEATMAP:
         point = _flat_point(item)
         if point is not None and not kept[_PLACE["points"]]:
             kept[_PLACE["points"]] = (point,)
         return
-    metrics = [None if item.get(name) is None else _metric(name, item[name], name) for name in METRICS]
+    flat = FLAT[type_]
+    metrics = [
+        None if name not in flat or item.get(name) is None else _metric(name, item[name], name) for name in MEASURES
+    ]
     name, value = item.get("name"), item.get("value")
-    if value is not None and isinstance(name, str) and name.lower() in METRICS:
+    if "value" in flat and value is not None and isinstance(name, str) and name.lower() in METRICS:
         # A metric in the format of the library web-vitals; `name` is then not a screen's.
         metrics[METRICS.index(name.lower())] = _metric(name.lower(), value, "value")
         kept[_PLACE["name"]] = ""
     if any(metric is not None for metric in metrics):
-        own = kept[_PLACE["vitals"]] or [None] * len(METRICS)
+        own = kept[_PLACE["vitals"]] or [None] * len(MEASURES)
         kept[_PLACE["vitals"]] = tuple(
             flat if metric is None else metric for flat, metric in zip(metrics, own, strict=True)
         )
+    if type_ == LEAVE:
+        kept[_PLACE["vitals"]] = _whole(kept[_PLACE["vitals"]] or ())
+
+
+def _whole(values: tuple[float | None, ...]) -> tuple[float | None, ...]:
+    """Return what a leave measures, in whole seconds and percent. Raises Fault where one is missing."""
+    for name, value in zip(PAGE_METRICS, values[len(METRICS) :] or (None,), strict=False):
+        if value is None:
+            raise Fault("missing_field", f"leave needs {' and '.join(PAGE_METRICS)}.", name)
+    return tuple(None if value is None else float(round(value)) for value in values)
 
 
 def _metric(name: str, value: Any, field: str) -> float:
@@ -453,12 +486,17 @@ def _vitals(value: Any) -> tuple[float | None, ...]:
     if isinstance(value, dict) and isinstance(name := value.get("name"), str) and name.lower() in METRICS:
         # A metric in the format of the library web-vitals.
         value = {name.lower(): value.get("value")}
-    if not isinstance(value, dict) or not value.keys() & MAX_OF_METRIC.keys():
-        raise Fault("invalid_field", f"vitals is an object with at least one of {', '.join(METRICS)}.")
+    return _measured(value, METRICS)
+
+
+def _measured(value: Any, names: Sequence[str]) -> tuple[float | None, ...]:
+    """Return the values of MEASURES of an object with some of these names."""
+    if not isinstance(value, dict) or value.keys().isdisjoint(names):
+        raise Fault("invalid_field", f"vitals is an object with at least one of {', '.join(names)}.")
     for name, number in value.items():
-        least, most = (0.0, MAX_OF_METRIC[name]) if name in MAX_OF_METRIC else (-1e308, 1e308)
-        _number(number, least, most, "A metric" if name not in METRICS else name)
-    return tuple(None if name not in value else float(value[name]) for name in METRICS)
+        least, most = (0.0, MAX_OF_METRIC[name]) if name in names else (-1e308, 1e308)
+        _number(number, least, most, name if name in names else "A metric")
+    return tuple(float(value[name]) if name in names and name in value else None for name in MEASURES)
 
 
 def _points(value: Any) -> tuple[Point, ...]:
@@ -518,6 +556,7 @@ _EVERY_TYPE: dict[str, Callable[[Any], Any]] = {
 }
 _OF_SOME_TYPES: dict[str, Callable[[Any], Any]] = {
     "referrer": _referrer,
+    "title": _title,
     "event_name": _text(200),
     "event_data": _event_data,
     "vitals": _vitals,
@@ -529,6 +568,7 @@ _OF_SOME_TYPES: dict[str, Callable[[Any], Any]] = {
     "value": _value,
 }
 RULES = {one.number: _EVERY_TYPE | {field: _OF_SOME_TYPES[field] for field in one.fields} for one in EVENT_TYPES}
+RULES[LEAVE]["vitals"] = lambda value: _whole(_measured(value, PAGE_METRICS))
 """By type number: field -> the function that reads it."""
 REQUIRED = {one.number: one.required for one in EVENT_TYPES}
 FLAT = {one.number: one.flat for one in EVENT_TYPES if one.flat}

@@ -1,6 +1,6 @@
 """The rule that divides a visitor's traffic events into visits, and the record of a visit.
 
-A visit is a maximal run of one visitor's traffic events of one UTC day without a gap over 30 minutes. It is a function
+A visit is a maximal run of one visitor's traffic events of one day without a gap over 30 minutes. It is a function
 of the set of their times: the order of arrival does not change it. `belongs_to_visit` is the rule. It is used where
 events arrive one by one (tally/events/sessions.py) and where many are imported at once (tally/transfer/visit_merge.py).
 

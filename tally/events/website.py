@@ -7,6 +7,7 @@ towards the month of `account`, whose `plan` may have a limit.
 from typing import TYPE_CHECKING, NamedTuple
 
 from tally.events.exclusions import Exclusions
+from tally.timestamps import MINUTE_MS
 
 if TYPE_CHECKING:  # reading time zone data takes longer than most commands
     from tally.timeranges import WeekStart
@@ -16,6 +17,7 @@ class Website(NamedTuple):
     """A website as the server caches it; other tables refer to it by `number`, the API by `id`.
 
     has_sums: whether it has imported sums of days without events.
+    day_offset_minutes: from UTC to website time, in which its days begin at midnight.
     """
 
     number: int
@@ -31,3 +33,9 @@ class Website(NamedTuple):
     currency: str | None = None
     has_sums: bool = False
     exclusions: Exclusions | None = None
+    day_offset_minutes: int = 0
+
+    @property
+    def day_offset_ms(self) -> int:
+        """What is added to UTC for the website's time."""
+        return self.day_offset_minutes * MINUTE_MS

@@ -15,8 +15,6 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tally.http.responses import json_response
-
 # A formula starts with one of these, in some spreadsheets also with its full-width form; some skip a tab or a line
 # break in front of it.
 _SIGNS = "=+\\-@\uff1d\uff0b\uff0d\uff20"
@@ -29,18 +27,15 @@ _FORMULA_WITHIN = re.compile(f'([;\t\r\n]["\t\r\n]*)(?=[{_SIGNS}])')
 _FORMULA_IN_JSON = re.compile(f";(?=[{_SIGNS}])")
 
 
-def table_response(
-    columns: Sequence[str], rows: Iterable[Sequence[Any]], meta: dict[str, Any], as_csv: bool, *, has_mark: bool = False
-) -> web.Response:
-    """Return the rows as `{"data": [{column: value}], "meta": ...}`, or as CSV, which has no meta.
+def csv_response(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, has_mark: bool = False) -> web.Response:
+    """Return the rows as CSV. has_mark: with a byte order mark."""
+    text = ("\ufeff" if has_mark else "") + csv_text(columns, rows)
+    return web.Response(text=text, content_type="text/csv", charset="utf-8")
 
-    has_mark: with a byte order mark in CSV.
-    """
-    if as_csv:
-        text = ("\ufeff" if has_mark else "") + csv_text(columns, rows)
-        return web.Response(text=text, content_type="text/csv", charset="utf-8")
-    data = [dict(zip(columns, row, strict=True)) for row in rows]
-    return json_response({"data": data, "meta": meta})
+
+def records(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the rows as JSON has them: objects by column."""
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

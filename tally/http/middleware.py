@@ -28,7 +28,7 @@ from tally.errors import (
     log,
     where_it_failed,
 )
-from tally.http.request_paths import ACCOUNT_PATHS, API_PATHS, local_path
+from tally.http.request_paths import API_PATHS, is_private, local_path
 from tally.http.responses import DEFAULT_HEADERS, RESPONSE_COOKIES, common_headers, error_response
 
 # The ids of the requests whose head has arrived and whose response is not complete; shutdown waits for them.
@@ -126,7 +126,7 @@ async def _respond(request: web.Request, handler: Handler) -> web.StreamResponse
     response.headers.update(common_headers(request))
     for cookie in request.get(RESPONSE_COOKIES, {}).values():
         response.headers.add("Set-Cookie", cookie)
-    if local_path(request).startswith(ACCOUNT_PATHS):
+    if is_private(local_path(request)):
         response.headers.setdefault("Cache-Control", "no-store")
     if not request.content.is_eof():
         await drain_body(request)

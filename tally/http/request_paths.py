@@ -30,6 +30,7 @@ READ_PATHS = "/api/v1/websites"
 # The API of the pages.
 ACCOUNT_PATHS = ("/api/account", "/api/share")
 API_PATHS = "/api/"
+MCP_PATH = "/mcp"
 
 
 def local_path(request: web.BaseRequest) -> str:
@@ -37,6 +38,11 @@ def local_path(request: web.BaseRequest) -> str:
     base = request.app[BASE_PATH] if isinstance(request, web.Request) else ""
     path = request.path
     return path[len(base) :] if base and path.startswith(base + "/") else path
+
+
+def is_private(path: str) -> bool:
+    """Return whether no page of another origin may read the responses of a path, and nobody may store them."""
+    return path == MCP_PATH or path.startswith(ACCOUNT_PATHS)
 
 
 def public_prefix(request: web.Request) -> str:

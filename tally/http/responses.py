@@ -17,12 +17,12 @@ from aiohttp import web
 
 from tally.errors import ApiError
 from tally.http.request_paths import (
-    ACCOUNT_PATHS,
     COLLECT_PATH,
     COLLECT_PATHS,
     COMPAT_PATHS,
     COUNT_PATH,
     READ_PATHS,
+    is_private,
     local_path,
 )
 
@@ -30,6 +30,8 @@ from tally.http.request_paths import (
 GIF = bytes.fromhex("47494638396101000100800000000000ffffff21f90401000000002c00000000010001000002024401003b")
 
 # Headers that a handler adds to its response, whether it succeeds or fails.
+# Set where no page of another origin may read the response, whatever its path is.
+NO_CORS = web.RequestKey("no_cors", bool)
 RESPONSE_HEADERS = web.RequestKey("response_headers", dict[str, str])
 # The same for cookies: name -> complete value of Set-Cookie.
 RESPONSE_COOKIES = web.RequestKey("response_cookies", dict[str, str])
@@ -114,6 +116,8 @@ def common_headers(request: web.Request) -> dict[str, str]:
     if path == COUNT_PATH or (path.startswith(COUNT_PATH + "/") and not path.endswith(".js")):
         return _COUNT_HEADERS
     added: dict[str, str] = request.get(RESPONSE_HEADERS, {})
+    if NO_CORS in request:
+        return _ACCOUNT_HEADERS | {"Cache-Control": "no-store"} | added
     if path.startswith(READ_PATHS):
         return _READ_HEADERS | added
-    return (_ACCOUNT_HEADERS if path.startswith(ACCOUNT_PATHS) else DEFAULT_HEADERS) | added
+    return (_ACCOUNT_HEADERS if is_private(path) else DEFAULT_HEADERS) | added

@@ -385,10 +385,11 @@ class Collector:
     def _identity(self, website: Website, event: Event, sender: Sender) -> bytes:
         if event.type not in WITH_VISITOR:
             return b""
+        offset_ms = website.day_offset_ms
         if event.session_id:
-            return self.salts.session_identity(website.number, event.ts_ms, event.session_id)
+            return self.salts.session_identity(website.number, event.ts_ms, event.session_id, offset_ms)
         address = sender.client.address.packed
-        return self.salts.client_identity(website.number, event.ts_ms, address, sender.user_agent)
+        return self.salts.client_identity(website.number, event.ts_ms, address, sender.user_agent, offset_ms)
 
     # --- from the queue to the answer
 

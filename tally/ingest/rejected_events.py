@@ -23,6 +23,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import NamedTuple, TypeVar
 
+from tally.accounts.websites import day_offset_ms, day_offsets_ms
 from tally.clock import Clock
 from tally.engine.values import Span
 from tally.events.sender import Sender
@@ -70,6 +71,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("without_app_version", "incomplete"),
     ("value_cut", "incomplete"),
     ("without_event_data", "incomplete"),
+    ("without_title", "incomplete"),
 )
 """Code in the response, and the reason that it belongs to. The place is its number in the database, so new ones go to
 the end."""
@@ -113,7 +115,7 @@ class RejectedExample(NamedTuple):
 
 
 class Folded(NamedTuple):
-    """How many values of a field were new on a UTC day (ISO date), and events stored with `(other)` instead of one."""
+    """How many values of a field were new on a day (ISO date), and events stored with `(other)` instead of one."""
 
     day: str
     field: str
@@ -310,7 +312,7 @@ def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int) -> set
     )
     changed: set[int] = set()
     left = _ROWS_A_STEP
-    for (website,) in connection.execute("/* rejected_events.websites */ select number from website").fetchall():
+    for website, offset_ms in day_offsets_ms(connection).items():
         old = connection.execute(
             "/* rejected_events.old */ select website, quarter, reason from rejected_event"
             " where website = ? and quarter < ? limit ?",
@@ -325,7 +327,8 @@ def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int) -> set
             (website, sample_ms),
         ).rowcount
         left -= len(old)
-        samples += value_limits.delete_expired(connection, website, deletion_time_ms // DAY_MS - KEPT_DAYS)
+        today = (deletion_time_ms + offset_ms) // DAY_MS
+        samples += value_limits.delete_expired(connection, website, today - KEPT_DAYS)
         if old or samples:
             changed.add(website)
     return changed
@@ -336,8 +339,9 @@ def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int) -> set
 
 def rejected(connection: sqlite3.Connection, website: int, days: Sequence[Span]) -> Rejected:
     """Return the rejected events of each of some days, which tile a range, examples and folded values."""
-    from_ms, to_ms = days[0][0], days[-1][1]
-    folded = value_limits.folded(connection, website, from_ms // DAY_MS, -(-to_ms // DAY_MS))
+    from_ms, to_ms, offset_ms = days[0][0], days[-1][1], day_offset_ms(connection, website)
+    of_website = (from_ms + offset_ms) // DAY_MS, -(-(to_ms + offset_ms) // DAY_MS)
+    folded = value_limits.folded(connection, website, *of_website)
     return Rejected(
         [
             {REASONS[reason][0]: counts[reason] for reason in sorted(counts)}

@@ -36,6 +36,7 @@ _LARGE_ROWS = {"heatmap_block": 5, "day_column": 5, "rollup_block": 50, "web_vit
 TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("event", ("ts", "id")),
     ("visit", ("day", "visitor", "visit")),
+    ("page_title", ("pathname",)),
     ("rollup_block", ("field", "level", "block", "first_value")),
     ("total_15m", ("quarter",)),
     ("rollup_state", ("kind", "level", "block")),
@@ -71,6 +72,7 @@ _LABELS = (
     ("event", (*EVENT_FIELDS, "event_name")),
     ("import_visit", VISIT_FIELDS),
     ("visit", VISIT_FIELDS),
+    ("page_title", ("pathname",)),
     ("imported_sum", ("value",)),
     ("web_vitals", FIELDS),
     ("experiment_event", (*FIELDS, "experiment", "variant", "goal")),

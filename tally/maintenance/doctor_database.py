@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tally.accounts.websites import day_offsets_ms
 from tally.clock import CONFIRMED_AFTER_MS, MAX_STEP_MS, MAX_TRUSTED_STOP_MS
 from tally.columns import column_days
 from tally.maintenance.doctor_checks import Case, Finding, fault, fine, note, sized
@@ -149,9 +150,11 @@ def newest_ms(connection: sqlite3.Connection, after_ms: int) -> int | None:
     statement = (
         "/* doctor_database.newest */ select ts from event where website = ? and ts > ? order by ts desc limit 1"
     )
-    websites = connection.execute("/* doctor_database.websites */ select number from website").fetchall()
-    found = [connection.execute(statement, (website, after_ms)).fetchone() for (website,) in websites]
-    return max((row[0] for row in found if row), default=None)
+    newest = [
+        (connection.execute(statement, (website, after_ms + offset_ms)).fetchone(), offset_ms)
+        for website, offset_ms in day_offsets_ms(connection).items()
+    ]
+    return max((row[0] - offset_ms for row, offset_ms in newest if row), default=None)
 
 
 def _newest(connection: sqlite3.Connection, case: Case) -> Iterator[Finding]:

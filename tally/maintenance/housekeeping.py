@@ -55,10 +55,13 @@ class Housekeeping:
         ]
 
     def _first_days(self, connection: sqlite3.Connection) -> dict[int, int]:
-        websites = [website.number for website in self._registry.cache.websites.values()]
-        keep_days = {website: keep_days_of(connection, website, self._keep_days) for website in websites}
-        now_ms = self._clock.deletion_time_ms()
-        return {website: first_kept(max(days, MIN_KEEP_DAYS), now_ms) for website, days in keep_days.items() if days}
+        now_ms, first = self._clock.deletion_time_ms(), dict[int, int]()
+        for website in self._registry.cache.websites.values():
+            keep_days = keep_days_of(connection, website.number, self._keep_days)
+            if keep_days:
+                website_ms = now_ms + website.day_offset_ms
+                first[website.number] = first_kept(max(keep_days, MIN_KEEP_DAYS), website_ms)
+        return first
 
     async def _expire(self, website: int, day: int) -> bool:
         is_left = await self._archive.expire(website, day)

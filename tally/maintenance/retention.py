@@ -1,11 +1,11 @@
 """Retention: delete raw events after a number of days and keep their figures.
 
 A website keeps its events without limit, or for a number of days: its own (`website.keep_days`), else the setting. A
-UTC day expires in steps: its values are counted (tally/rollups/value_blocks.py); its state becomes KEPT, so that
+day expires in steps: its values are counted (tally/rollups/value_blocks.py); its state becomes KEPT, so that
 reports use only these and its totals; then its rows are deleted, some at a time, oldest first. Only FINAL days expire.
 After a crash the next step continues.
 
-Kept are totals by quarter of an hour, values of fields and entry and exit pages by whole UTC days, conversions of goals
+Kept are totals by quarter of an hour, values of fields and entry and exit pages by whole days, conversions of goals
 and heatmap bins. Deleted are the rows of _TABLES and the columns of stored days; each transaction that deletes web
 vitals adds them to histograms (tally/rollups/vitals_histogram.py).
 """
@@ -33,6 +33,8 @@ _TABLES = (
     # Lines of these days are rejected from now on, whether they were imported before or not.
     ("import_id", "ts", ("website", "ts", "digest")),
     ("import_visit", "day", ("website", "day", "visitor", "import", "visit")),
+    # A page that is viewed again gets its title again.
+    ("page_title", "ts", ("website", "pathname")),
 )
 
 
@@ -44,7 +46,7 @@ class Plan(NamedTuple):
 
 
 def first_kept(keep_days: int, now_ms: int) -> int:
-    """Return the first UTC day whose events are kept: `keep_days` whole days before today."""
+    """Return the first day whose events are kept: `keep_days` whole days before today."""
     return now_ms // DAY_MS - keep_days
 
 

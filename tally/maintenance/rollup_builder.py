@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, NamedTuple, ParamSpec, TypeVar
 
+from tally.accounts.websites import day_offsets_ms
 from tally.clock import Clock
 from tally.columns import column_days, deleted_rows, measurement_days
 from tally.columns.statements import EXPERIMENTS, TRAFFIC, WEB_VITALS
@@ -71,6 +72,10 @@ class Now(NamedTuple):
 
     wall_ms: int
     deletion_time_ms: int
+
+    def later(self, ms: int) -> "Now":
+        """Return both times on the clock of a website."""
+        return Now(self.wall_ms + ms, self.deletion_time_ms + ms)
 
 
 class RollupBuilder:
@@ -119,11 +124,16 @@ class RollupBuilder:
     async def turns(self) -> list[Turn]:
         """Return a turn for each kind of work and website."""
         now = Now(self._clock.wall_ms(), self._clock.deletion_time_ms())
-        websites = await self._write(_websites)
+        offsets = await self._write(day_offsets_ms)
+        websites = list(offsets)
         self._blocks_built.intersection_update(websites)
         self._all_stored.intersection_update(websites)
         self._rows_deleted.intersection_update(websites)
-        turns = [Turn(kind, one, partial(self._step, step, one, now)) for kind, step in _KINDS for one in websites]
+        turns = [
+            Turn(kind, one, partial(self._step, step, one, now.later(offset_ms)))
+            for kind, step in _KINDS
+            for one, offset_ms in offsets.items()
+        ]
         return [*turns, Turn("free pages", 0, self._free_pages)]
 
     async def _step(self, step: "Step", website: int, now: Now) -> bool:
@@ -377,11 +387,6 @@ def _columns_of_measurements(
     from tally.columns.measurements import pack
 
     return pack(connection, website, source, day)
-
-
-def _websites(connection: sqlite3.Connection) -> list[int]:
-    rows = connection.execute("/* rollup_builder.websites */ select number from website order by number")
-    return [website for (website,) in rows]
 
 
 def _next_to_close(connection: sqlite3.Connection, website: int, deletion_time_ms: int) -> tuple[int, int] | None:

@@ -62,7 +62,7 @@ class Verdict(NamedTuple):
 
     @property
     def first_day(self) -> int:
-        """Return the block's first UTC day."""
+        """Return the block's first day."""
         return self.block << self.level
 
 
@@ -159,6 +159,8 @@ def _block(connection: sqlite3.Connection, website: int, block: int) -> Verdict:
     first = block << BLOCK_LEVEL
     for field in value_blocks.LISTED:
         counts = value_sums.count_days(connection, website, first, first + (1 << BLOCK_LEVEL), field)
+        # A day without events that has expired has a value without any.
+        counts = counts[:, counts[1:].any(axis=0)]
         wrong = Verdict(BLOCK_LEVEL, block, f"values of {field}")
         try:
             stored = [*value_blocks.sums(connection, website, field_number(field), [(BLOCK_LEVEL, block)])]
@@ -166,7 +168,8 @@ def _block(connection: sqlite3.Connection, website: int, block: int) -> Verdict:
             if failure.sqlite_errorcode != sqlite3.SQLITE_CORRUPT:
                 raise
             return wrong
-        if not (np.array_equal(np.concatenate(stored, axis=1), counts) if stored else not counts.shape[1]):
+        joined = np.concatenate(stored, axis=1) if stored else counts[:, :0]
+        if not np.array_equal(joined[:, joined[1:].any(axis=0)], counts):
             return wrong
     return Verdict(BLOCK_LEVEL, block)
 

@@ -155,7 +155,7 @@ class Coverage:
         return span[1] - span[0] == DAY_MS and (known.state >= FINAL or rollup_state.has_ended(known))
 
     def up_to_midnight(self, span: Span) -> Span:
-        """Return a span that ends with its UTC day where the day has no event after it, such as today up to now."""
+        """Return a span that ends with its day where the day has no event after it, such as today up to now."""
         midnight_ms = -(-span[1] // DAY_MS) * DAY_MS
         day_state = self.known.days.get(span[1] // DAY_MS)
         if span[1] == midnight_ms or day_state is None or day_state.state != OPEN:
@@ -235,7 +235,7 @@ def plan_of(coverage: Coverage) -> Plan:
     for day, known in days.items():
         span = (max(scope.from_ms, day * DAY_MS), min(scope.to_ms, (day + 1) * DAY_MS))
         if known.state == IMPORTED:
-            # The local day of its date may begin or end on another UTC day, but it counts as a whole.
+            # The local day of its date may begin or end on another day, but it counts as a whole.
             span = day * DAY_MS, (day + 1) * DAY_MS
         if day in none or day in unbuilt or (known.state == IMPORTED and not coverage.counts_sums_of(day)):
             goes_on = False

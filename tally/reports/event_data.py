@@ -4,7 +4,7 @@ Values are JSON's own: the text "1", the number 1 and true are three values, 1 a
 while the values of a query fit into MAX_BYTES. Sums are always exact: they are kept as whole multiples of the
 smallest double, so the order of additions makes no difference.
 
-Days are counted by column (tally/reports/day_columns.py); a visitor number belongs to one UTC day, so that visitors of
+Days are counted by column (tally/reports/day_columns.py); a visitor number belongs to one day, so that visitors of
 days add up. Counts of whole days are cached under the days' versions.
 
 Clients choose the values, so their number is bounded. Beyond MAX_BYTES the properties with the most distinct values

@@ -1,6 +1,6 @@
 """Experiments over any range: visitors by variant, conversions by goal, and the statistics of their difference.
 
-A visitor is counted once per UTC day: as assigned if one of the day's assignments lies in the range, to the variant of
+A visitor is counted once per day: as assigned if one of the day's assignments lies in the range, to the variant of
 the day's first assignment; as converted to a goal if, being assigned, a conversion lies in the range. Filters apply to
 the assignment; the conversion may happen on any page.
 

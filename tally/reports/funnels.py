@@ -3,7 +3,7 @@
 The events of a visit are processed in the order of (timestamp, id); each advances the visit by at most one step. So the
 first event that matches the next step counts, and no event matches two steps. The visits are those that begin in the
 range (with filters: that have an event in E), over their whole lives, also after the end of the range. Neither visits
-nor visitors cross midnight UTC, so the figures of days add up; those of whole days are cached under their versions
+nor visitors cross midnight, so the figures of days add up; those of whole days are cached under their versions
 (tally/reports/cache.py). They are counted by column (tally/reports/day_columns.py).
 """
 

@@ -44,7 +44,17 @@ def by_label(
     connection: sqlite3.Connection, scope: Scope, goal: Goal, field: str, labels: Sequence[int], cache: ResultCache
 ) -> list[Conversions]:
     """Return the conversions of each of some values of a field."""
-    found = _sums(connection, scope, goal, cache, field, labels).of(labels)
+    return of_labels(_sums(connection, scope, goal, cache, field, labels), labels)
+
+
+def of_all_labels(connection: sqlite3.Connection, scope: Scope, goal: Goal, field: str, cache: ResultCache) -> Sums:
+    """Return the sums of the conversions of each value of a field that has any: conversions and visitors come first."""
+    return _sums(connection, scope, goal, cache, field)
+
+
+def of_labels(sums: Sums, labels: Sequence[int]) -> list[Conversions]:
+    """Return the conversions of some labels."""
+    found = sums.of(labels)
     return [_conversions(found[label]) if label in found else Conversions() for label in labels]
 
 

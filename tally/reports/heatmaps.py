@@ -1,4 +1,4 @@
-"""Heatmaps over any range of UTC days: clicks by cell, scroll depth by row, and the pages that have any.
+"""Heatmaps over any range of days: clicks by cell, scroll depth by row, and the pages that have any.
 
 All counts are exact sums of the rollups (tally/rollups/heatmaps.py).
 

@@ -5,7 +5,7 @@ repeats the one before it, such as a reload, is one step with it. A journey begi
 is the chosen one, and follows up to MAX_STEPS steps from there on, or back from there. Counted are the visits that
 begin in the range and, with filters, have an event in E; like funnels, over their whole lives.
 
-A visit lies within a UTC day, so days add up; they are counted by column (tally/reports/day_columns.py). Journeys are
+A visit lies within a day, so days add up; they are counted by column (tally/reports/day_columns.py). Journeys are
 arrays: a row of visits, and a row of codes for each step. They are needed twice, and what follows is cached for whole
 days: the visits by step and code, of which the values with the most visits at each step are shown, and then the links
 between these. All others count as one, so the answer is small. Memory is bounded: journeys are those of a batch of days

@@ -20,6 +20,7 @@ from tally.columns.read import (
     Day,
     JoinedColumns,
     in_batches,
+    is_one_of,
     is_wanted,
     numbers_in,
     values_of,
@@ -28,7 +29,7 @@ from tally.columns.statements import WEB_VITALS
 from tally.columns.write import numbers
 from tally.engine.values import Place, Scope
 from tally.events.dimensions import FIELDS
-from tally.events.validation import AB_ASSIGN, AB_CONVERT, VITALS
+from tally.events.validation import AB_ASSIGN, AB_CONVERT, LEAVE, VITALS
 from tally.reports.cache import ResultCache
 from tally.reports.sums import rows_of
 from tally.storage.database import check_interrupt
@@ -95,14 +96,14 @@ class MeasurementColumns(JoinedColumns):
             if one.of is not None:
                 # No measurement has event_data.
                 found &= bool(numbers_in(self._connection, matching_texts(one.of, "[null]")))
-            elif self._fixed(one.column) is not None:
-                found &= (self._fixed(one.column) in one.labels) != one.is_not
+            elif one.column == "type" and self.source == WEB_VITALS:
+                types = np.where(self.numbers("time_on_page") >= 0, LEAVE, VITALS)
+                found &= is_one_of(types, list(one.labels)) != one.is_not
+            elif one.column in _FIXED:
+                found &= (_FIXED[one.column] in one.labels) != one.is_not
             else:
                 found &= is_wanted(self.wanted(one), self.column(one.column).codes)
         return np.flatnonzero(found)
-
-    def _fixed(self, name: str) -> int | None:
-        return VITALS if name == "type" and self.source == WEB_VITALS else _FIXED.get(name)
 
 
 class RowColumns(MeasurementColumns):

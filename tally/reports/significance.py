@@ -1,6 +1,7 @@
 """Statistical tests for the counts of two or more variants. Pure functions.
 
-`pooled_p_value` is the usual two-sided test of two proportions, for one look that was planned beforehand.
+`pooled_p_value` is the usual two-sided test of two proportions, for one look that was planned beforehand, and
+`poisson_p_value` that of two counts.
 `sequential_p_value` stays valid however often results are checked (Johari, Pekelis, Walsh, "Always valid inference",
 2015: the mixture sequential probability ratio test), and needs more visitors for the same evidence. `holm` limits the
 probability of any false finding among several variants to that of one. `split_p_value` tests whether visitors were
@@ -40,6 +41,19 @@ def pooled_p_value(successes: Sequence[int], trials: Sequence[int]) -> float | N
     if not variance:
         return None
     return math.erfc(abs(difference) / math.sqrt(2 * variance))
+
+
+def poisson_p_value(counts: Sequence[int], lengths: Sequence[int]) -> float | None:
+    """Return the two-sided p-value of two Poisson counts of equal rates over times of these lengths.
+
+    Given their sum, the first is a binomial of it with its part of the time, which is compared by its normal
+    approximation. None where that expects fewer than MIN_OF_A_KIND of either.
+    """
+    total, time = sum(counts), sum(lengths)
+    if total * min(lengths) < MIN_OF_A_KIND * time or min(lengths) <= 0:
+        return None
+    share = lengths[0] / time
+    return math.erfc(abs(counts[0] - total * share) / math.sqrt(2 * total * share * (1 - share)))
 
 
 def sequential_p_value(looks: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float | None:

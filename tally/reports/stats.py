@@ -1,7 +1,7 @@
 """Key figures and time series, from quarter-hour totals where these are complete, otherwise by column.
 
 Totals: a stretch is widened to whole quarter hours, and the two margins are subtracted again, by column: a few events
-at most, and none if the range ends now. Visitors before the first midnight UTC are those whose last event lies at or
+at most, and none if the range ends now. Visitors before the first midnight are those whose last event lies at or
 after the beginning; visitors after the last midnight, those whose first event lies before the end
 (tally/rollups/totals.py explains why these add up). A stretch inside one day is counted by column.
 
@@ -91,7 +91,7 @@ def _totals(coverage: Coverage, first: int, end: int, midnight: int, cache: Resu
 
 
 def _within_a_day(coverage: Coverage, span: Span) -> int:
-    """Return the visitors of a span inside one UTC day."""
+    """Return the visitors of a span inside one day."""
     if span[1] - span[0] == HOUR_MS and span[0] % QUARTER_MS == 0:
         first = span[0] // QUARTER_MS
         return sum(visitors for _, visitors, *_ in coverage.rows(sql.hours(coverage.website, first, first + 4)))

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tally.engine.values import Scope, Stats, Top, TopQuery, TopRow
-from tally.reports import goals
+from tally.engine.values import GOAL_ORDERS, LEAVE_ORDERS, Leaves, Scope, Stats, Top, TopQuery, TopRow
+from tally.reports import goals, page_leaves
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, coverage_of, days_of, plan_of
 from tally.reports.figures import parts_of
@@ -51,18 +51,26 @@ def _top(
     planned: Callable[[Scope], tuple[Coverage, Plan]],
 ) -> Top:
     sums = _figures(*planned(scope), query)
-    counts, ranks = (_by_figure(sums.counts, query), _RANKS + 3) if query.order else (sums.counts, 3)
-    _, found = first(connection, counts, query.offset + query.limit, ranks)
+    by_conversions = query.goal if query.order in GOAL_ORDERS else None
+    converted = by_conversions and goals.of_all_labels(connection, scope, by_conversions, query.field, cache)
+    left = page_leaves.by_label(connection, scope, query.field, cache) if query.has_leaves else None
+    counts = _ranked(sums.counts, query, converted, left)
+    _, found = first(connection, counts, query.offset + query.limit, len(counts) - len(sums.counts) + 3)
     shown = [(0, ""), *((row.value, row.text) for row in found[query.offset :])]
     labels = [label for label, _ in shown]
     figures = _of(labels, sums)
-    columns: list[Sequence[Any]] = [[text for _, text in shown], figures, *[[None] * len(shown)] * 3]
-    if query.goal is not None:
+    columns: list[Sequence[Any]] = [[text for _, text in shown], figures, *[[None] * len(shown)] * 5]
+    if converted is not None:
+        columns[2] = goals.of_labels(converted, labels)
+    elif query.goal is not None:
         columns[2] = goals.by_label(connection, scope, query.goal, query.field, labels, cache)
     if query.compare is not None:
         columns[3] = _of(labels, _figures(*planned(query.compare), query))
         if query.goal is not None:
             columns[4] = goals.by_label(connection, query.compare, query.goal, query.field, labels, cache)
+        if query.has_leaves:
+            columns[6] = _left(labels, page_leaves.by_label(connection, query.compare, query.field, cache))
+    columns[5] = _left(labels, left)
     unset, *rows = (TopRow(*row) for row in zip(*columns, strict=True))
     return Top(unset, rows, sums.number_of_values())
 
@@ -82,20 +90,52 @@ def _of(labels: Sequence[int], sums: Sums) -> list[Stats]:
     return [Stats(*found.get(label, ())) for label in labels]
 
 
-def _by_figure(counts: "Array", query: TopQuery) -> "Array":
-    """Return counts with _RANKS numbers by which a key figure ranks them before the figures of each label.
+def _left(labels: Sequence[int], left: Sums | None) -> Sequence[Leaves | None]:
+    """Return the figures of leaves of some labels."""
+    found = {} if left is None else left.of(labels)
+    return [None if left is None else Leaves(*found.get(label, ())) for label in labels]
 
-    They are a ratio: its whole part, and the next 31 and again 31 bits behind the point. That is exact for wholes below
-    2^31, since ratios that differ do so by more than 2^-62. Rows without a ratio come last.
+
+def _ranked(counts: "Array", query: TopQuery, converted: Sums | None, left: Sums | None) -> "Array":
+    """Return counts with the numbers by which the query's order ranks them before the figures of each label."""
+    if not query.order:
+        return counts
+    import numpy as np
+
+    if query.order in LEAVE_ORDERS:
+        figures = np.zeros((3, counts.shape[1]), np.int64)
+        own = np.zeros((4, 0), np.int64) if left is None else left.counts[:, np.isin(left.counts[0], counts[0])]
+        figures[:, np.searchsorted(counts[0], own[0])] = own[1:]
+        samples, medians, reached = figures
+        part, whole = (reached, samples) if query.order == "scroll_depth" else (medians, np.minimum(samples, 1))
+        return np.concatenate([counts[:1], _ranks(part, whole, query.ascending), counts[1:]])
+    if converted is None:
+        part, whole = (np.broadcast_to(of, counts.shape[1:]) for of in parts_of(Stats(*counts[1:]), query.order))
+        return np.concatenate([counts[:1], _ranks(part, whole, query.ascending), counts[1:]])
+    # Every conversion is an event of its label, so no other label has any.
+    events, visitors = np.zeros((2, counts.shape[1]), np.int64)
+    own = converted.counts[:, np.isin(converted.counts[0], counts[0])]
+    places = np.searchsorted(counts[0], own[0])
+    events[places], visitors[places] = own[1], own[2]
+    by_rate = query.order == "conversion_rate"
+    number = _ranks(events, np.ones_like(events), query.ascending and not by_rate)
+    rate = _ranks(visitors, counts[1], query.ascending and by_rate)
+    return np.concatenate([counts[:1], *([rate, number] if by_rate else [number, rate]), counts[1:]])
+
+
+def _ranks(part: "Array", whole: "Array", ascending: bool) -> "list[Array]":
+    """Return _RANKS numbers by which a ratio ranks labels.
+
+    They are its whole part, and the next 31 and again 31 bits behind the point. That is exact for wholes below 2^31,
+    since ratios that differ do so by more than 2^-62. Labels without a ratio come last.
     """
     import numpy as np
 
-    part, whole = (np.broadcast_to(of, counts.shape[1:]) for of in parts_of(Stats(*counts[1:]), query.order))
     ranks, divisor = [], np.maximum(whole, 1)
     for _ in range(_RANKS):
-        ranks.append(np.where(whole, part // divisor * (-1 if query.ascending else 1), _LAST))
+        ranks.append(np.where(whole, part // divisor * (-1 if ascending else 1), _LAST))
         part = part % divisor << 31
-    return np.concatenate([counts[:1], ranks, counts[1:]])
+    return ranks
 
 
 def _figures(coverage: Coverage, plan: Plan, query: TopQuery) -> Sums:
@@ -123,13 +163,6 @@ def _visit_sums(coverage: Coverage, plan: Plan, field: str) -> Sums:
     add_unfiltered(sums, coverage, list(days_of(coverage, plan.rolled)), plan.sums, what, count, rows)
     add_columns(sums, coverage, plan.raw, what, count, filtered=True)
     return sums
-
-
-def names(connection: sqlite3.Connection, scope: Scope, limit: int, cache: ResultCache) -> list[tuple[str, int, int]]:
-    """Return the first `limit` names of custom events (text, visitors, events) by both, descending, and text."""
-    coverage = coverage_of(connection, scope, cache)
-    _, rows = first(connection, _sums(coverage, plan_of(coverage), "event_name").counts, limit, ranks=3)
-    return [(text, visitors, events) for _, text, (visitors, _, events) in rows]
 
 
 def _sums(coverage: Coverage, plan: Plan, field: str) -> Sums:

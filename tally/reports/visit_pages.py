@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Sequence
 from functools import partial
 
-from tally.engine.values import Page, Scope
+from tally.engine.values import Page, Scope, VisitPages
 from tally.events.dimensions import field_number
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import Coverage, Plan, coverage_of, days_of, plan_of
@@ -20,20 +20,33 @@ from tally.timestamps import DAY_MS
 
 
 def pages(
-    connection: sqlite3.Connection, scope: Scope, field: str, limit: int, cache: ResultCache
-) -> tuple[int, list[Page]]:
+    connection: sqlite3.Connection,
+    scope: Scope,
+    field: str,
+    limit: int,
+    cache: ResultCache,
+    compare: Scope | None = None,
+) -> VisitPages:
     """Return how many visits have no view, and the first `limit` pages of the others by visits and text.
 
-    field: "entry_page" or "exit_page".
+    field: "entry_page" or "exit_page"; compare: a scope in which the same pages are counted as well.
     """
+    unset, rows = first(connection, _sums(connection, scope, field, cache).counts, limit, ranks=1)
+    found = VisitPages(unset[0], [Page(text, *figures[:4]) for _, text, figures in rows])
+    if compare is None:
+        return found
+    before = _sums(connection, compare, field, cache).of([row.value for row in rows])
+    return found._replace(previous=[Page(text, *before.get(label, (0,) * 4)[:4]) for label, text, _ in rows])
+
+
+def _sums(connection: sqlite3.Connection, scope: Scope, field: str, cache: ResultCache) -> Sums:
     coverage = coverage_of(connection, scope, cache)
     plan = plan_of(coverage)
     sums = rolled(coverage, plan, field, of_visits=True)
     count = partial(counts, field=field, of_visits=True)
     add_columns(sums, coverage, plan.raw, ("pages", field), count, filtered=True)
     _subtract_views_without_visits(sums, coverage, plan, field, cache)
-    unset, rows = first(connection, sums.counts, limit, ranks=1)
-    return unset[0], [Page(text, *figures[:4]) for _, text, figures in rows]
+    return sums
 
 
 def _subtract_views_without_visits(sums: Sums, coverage: Coverage, plan: Plan, field: str, cache: ResultCache) -> None:

@@ -12,7 +12,7 @@ kept in memory while no other row arrives, and the days in which the range begin
 
 import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from tally.columns.format import Array, Column
 from tally.columns.read import Columns, Day, in_batches, is_one_of, values_of
 from tally.columns.statements import WEB_VITALS
 from tally.engine.values import BeyondRetention, Scope, Summary
-from tally.events.validation import METRICS
+from tally.events.validation import MEASURES, METRICS
 from tally.reports.cache import ResultCache
 from tally.reports.coverage import conditions_in
 from tally.reports.measurement_columns import MeasurementColumns, RowColumns
@@ -37,6 +37,8 @@ from tally.storage.sql.events import last_kept
 from tally.timestamps import DAY_MS
 
 DAY = "day"
+VALUE_BITS = 21
+"""Of the greatest time_on_page, and more than those of scroll_depth."""
 # Windows of 3 percentiles of 5 metrics take 120 KB.
 _MARGIN = 1_000
 
@@ -146,18 +148,33 @@ class VitalValues:
 
     def ranks(self, field: str, metric: str) -> Sums:
         """Return by label how many values of a metric are poor, and the events with any metric."""
-        sums = Sums(2)
-        sums.add_cached(self._cache, (*self._key, field, metric), lambda own: self._add_settled(own, field, metric))
-        for columns, which in self._changing():
-            sums.add(_ranks(columns, which, field, metric))
-        return sums
+        return self._sums(2, field, metric, _ranks, _kept_ranks)
 
-    def _add_settled(self, sums: Sums, field: str, metric: str) -> None:
-        for columns, which in self._settled():
-            sums.add(_ranks(columns, which, field, metric))
-        for _, known, labels in self._histograms():
-            poor = (known.metrics == METRICS.index(metric)) & (known.values > limits_of(metric)[1])
-            sums.add(np.array([labels, known.counts * poor, known.counts * (known.metrics == EVENTS)]))
+    def counts(self, field: str, metric: str) -> Sums:
+        """Return how often each value of a metric below 1 << VALUE_BITS occurs, by `label << VALUE_BITS | value`."""
+        return self._sums(1, field, metric, _counts, _kept_counts)
+
+    def _sums(
+        self,
+        numbers: int,
+        field: str,
+        metric: str,
+        of_events: Callable[[MeasurementColumns, Array, str, str], Array],
+        of_histogram: Callable[[Histogram, Array, str], Array],
+    ) -> Sums:
+        """Return sums of so many numbers over days with events and over those whose events have expired."""
+
+        def add_settled(sums: Sums) -> None:
+            for columns, which in self._settled():
+                sums.add(of_events(columns, which, field, metric))
+            for _, known, labels in self._histograms():
+                sums.add(of_histogram(known, labels, metric))
+
+        sums = Sums(numbers)
+        sums.add_cached(self._cache, (*self._key, of_events.__name__, field, metric), add_settled)
+        for columns, which in self._changing():
+            sums.add(of_events(columns, which, field, metric))
+        return sums
 
     # --- values
 
@@ -189,7 +206,7 @@ class VitalValues:
     def _kept(self, metric: str, groups: Groups) -> Iterator[Array]:
         """Yield the same of the days whose events have expired."""
         for day, known, labels in self._histograms():
-            own = known.metrics == METRICS.index(metric)
+            own = known.metrics == MEASURES.index(metric)
             values, counts = known.values.compress(own), known.counts.compress(own)
             groups_of = np.full_like(values, day) if groups.by == DAY else labels.compress(own)
             codes = np.arange(len(values)).repeat(counts)
@@ -237,6 +254,27 @@ class VitalValues:
 def _taken(column: Array, which: Array) -> Array:
     """Return a column of the events at some places, in order; mostly of all events."""
     return column if len(which) == len(column) else column.take(which)
+
+
+def _counts(columns: MeasurementColumns, which: Array, field: str, metric: str) -> Array:
+    """Return (label << VALUE_BITS | value, number) of some events."""
+    values = _taken(columns.numbers(metric), which).astype(np.int64)
+    column = columns.column(field)
+    labels = values_of(column).take(_taken(column.codes, which)).astype(np.int64)
+    keys, counts = np.unique((labels << VALUE_BITS | values).compress(values >= 0), return_counts=True)
+    return np.array([keys, counts])
+
+
+def _kept_counts(known: Histogram, labels: Array, metric: str) -> Array:
+    """Return the same of a histogram and the labels of its values."""
+    own = known.metrics == MEASURES.index(metric)
+    return np.array([labels << VALUE_BITS | known.values, known.counts]).compress(own, axis=1)
+
+
+def _kept_ranks(known: Histogram, labels: Array, metric: str) -> Array:
+    """Return what `_ranks` returns, of a histogram and the labels of its values."""
+    poor = (known.metrics == MEASURES.index(metric)) & (known.values > limits_of(metric)[1])
+    return np.array([labels, known.counts * poor, known.counts * (known.metrics == EVENTS)])
 
 
 def _ranks(columns: MeasurementColumns, which: Array, field: str, metric: str) -> Array:

@@ -1,4 +1,4 @@
-"""Web vitals over any range: percentiles and ratings, of all events, by pathname, by device or by UTC day.
+"""Web vitals over any range: percentiles and ratings, of all events, by pathname, by device or by day.
 
 All figures are exact, but for percentiles over days whose events have expired (tally/rollups/vitals_histogram.py):
 these are computed from all values (tally/reports/vital_values.py). Pages are ordered by the number of poor values, then
@@ -41,7 +41,7 @@ def by_value(
 
 
 def by_day(connection: sqlite3.Connection, scope: Scope, metric: str, cache: ResultCache) -> list[tuple[int, Summary]]:
-    """Return the beginning of each UTC day in ms, clipped to the range, and the summary of the metric."""
+    """Return the beginning of each day in ms, clipped to the range, and the summary of the metric."""
     from tally.reports.vital_values import DAY, Groups, VitalValues
 
     days = range(scope.from_ms // DAY_MS, -(-scope.to_ms // DAY_MS))

@@ -1,9 +1,9 @@
-"""Experiments by UTC day: assignments, conversions and their counts.
+"""Experiments by day: assignments, conversions and their counts.
 
 A visitor's first assignment to an experiment on a day decides its variant: the first by timestamp and id, whenever it
 arrived, so that the counts depend on the stored events only (`experiment_assignment`). A conversion counts once for a
 visitor, goal and day (`experiment_conversion`), for the visitor's variant, whichever of the two came first.
-`experiment_total` has the counts. They add up over days, because a visitor has another number each UTC day, and they
+`experiment_total` has the counts. They add up over days, because a visitor has another number each day, and they
 stay after the raw rows have expired.
 
 `assign` and `convert` are called in the transaction that stores the events; a repeated event changes nothing.
@@ -22,7 +22,7 @@ from tally.events.validation import AB_ASSIGN, AB_CONVERT
 from tally.timestamps import DAY_MS
 
 Key = tuple[int, int, int, int]
-"""website, UTC day, experiment, visitor."""
+"""website, day, experiment, visitor."""
 Counts = dict[tuple[int, int, int, int], int]
 """(experiment, variant, 1 of conversions and 0 of assignments, goal) -> visitors."""
 _TOTAL_COLUMNS = "website, day, experiment, variant, converted, goal, visitors"

@@ -1,4 +1,4 @@
-"""Heatmaps: points stored by commits, packed in the background, and read over any range of UTC days.
+"""Heatmaps: points stored by commits, packed in the background, and read over any range of days.
 
 A commit adds to `heatmap_point`, one row for each cell. In the background rows are moved to `heatmap_block`, which has
 the encoded cells of a band of a page (tally/rollups/heatmap_grid.py), and the number of points of each page is added to

@@ -6,10 +6,10 @@ day has no event. So they are added up over blocks of days and verified like any
 (tally/rollups/rollup_state.py). Until it is, after an import or its undo, the day is stale, and reports read its sums
 here.
 
-- A day of the source, in whatever time zone, is the UTC day of the same date. Its totals are those of one quarter hour,
-  OF_DAY_MS after midnight UTC, which lies in the local day of that date in all zones from UTC-10:00 to UTC+13:45. So a
-  report by whole local days counts it in the right one. Reports leave it out where a filter holds, where a range begins
-  or ends inside the day, and by hour (`Scope.whole_days`).
+- A day of the source, in whatever time zone, is the website's day of the same date. Its totals are those of one quarter
+  hour, OF_DAY_MS after midnight, which lies in the local day of that date in all zones from 10 hours behind the
+  website's days to 13:45 hours ahead of them. So a report by whole local days counts it in the right one. Reports leave
+  it out where a filter holds, where a range begins or ends inside the day, and by hour (`Scope.whole_days`).
 - The sums of a field on a day are those of one import. Rows of another one are duplicates.
 
 All functions run within a transaction, or on a snapshot, of the caller.

@@ -58,12 +58,12 @@ def has_ended(known: Day) -> bool:
 
 
 def is_final(day: int, now_ms: int) -> bool:
-    """Return whether no event of this UTC day can arrive any more."""
+    """Return whether no event of this day can arrive any more."""
     return (day + 1) * DAY_MS + FINAL_AFTER_MS <= now_ms
 
 
 def first_not_final(now_ms: int) -> int:
-    """Return the first UTC day that is not final."""
+    """Return the first day that is not final."""
     return (now_ms - FINAL_AFTER_MS) // DAY_MS
 
 

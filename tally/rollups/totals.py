@@ -1,8 +1,8 @@
 """Quarter-hour totals: the table `total_15m`, updated by every commit that stores traffic.
 
 Pageviews, events and visits add up over quarter hours. Visitors do not, but three counts of them do, because a
-visitor's number changes at midnight UTC:
-- `first_seen`: visitors whose first event of the UTC day is in the quarter hour. Its sum from midnight to a time is the
+visitor's number changes at midnight of website time:
+- `first_seen`: visitors whose first event of the day is in the quarter hour. Its sum from midnight to a time is the
   number of visitors up to that time.
 - `last_seen`: visitors whose last event of the day is in the quarter hour. Its sum from a time to midnight is the
   number of visitors from that time on.
@@ -147,7 +147,7 @@ def clear(connection: sqlite3.Connection, website: int, day: int) -> None:
 
 
 def count_day(connection: sqlite3.Connection, website: int, day: int) -> Totals:
-    """Return the totals of a UTC day, from raw rows or, if it has none, imported sums. Takes 2.5 µs an event."""
+    """Return the totals of a day, from raw rows or, if it has none, imported sums. Takes 2.5 µs an event."""
     begin, end = day * DAY_MS, (day + 1) * DAY_MS
     totals: Totals = {}
     traffic = (

@@ -1,9 +1,9 @@
 """What is left of web vitals whose events have expired: the table `web_vitals_histogram`.
 
-Retention adds events to the histograms of their UTC day in the transaction that deletes them, so an event is in one
+Retention adds events to the histograms of their day in the transaction that deletes them, so an event is in one
 place at any time: a row, a column, or a histogram. A row of the table has a histogram by device, or by pathname: how
 often each metric had each value, rounded to RELATIVE_ERROR, with each label. EVENTS stands for a metric that all
-events have. The columns of a row are encoded as those of stored days (tally/columns/format.py).
+web vitals have. The columns of a row are encoded as those of stored days (tally/columns/format.py).
 
 Values are rounded to one of each cell, whose edges grow by _GROWTH. The published thresholds are edges too, and a cell
 includes its upper edge, so the shares of good and poor are exact. Values below 1 ms, or 0.001 of cls, become 0.
@@ -19,7 +19,7 @@ import numpy as np
 
 from tally.columns.format import Array, Column, decoded, encoded
 from tally.events.dimensions import field_number
-from tally.events.validation import MAX_OF_METRIC, METRICS
+from tally.events.validation import MAX_OF_METRIC, MEASURES, METRICS, PAGE_METRICS
 from tally.rollups.web_vitals import UNITS, limits_of
 from tally.storage.bulk_insert import COLUMNS
 from tally.storage.database import damaged
@@ -27,7 +27,9 @@ from tally.timestamps import DAY_MS
 
 FIELDS = ("device", "pathname")
 """The fields that have histograms."""
-EVENTS = len(METRICS)
+EVENTS = len(MEASURES)
+# What stands for an event of each kind: web vitals have any metric, a leave has all of its own.
+_KINDS = EVENTS, MEASURES.index(PAGE_METRICS[0])
 # 370 cells for each metric reach from a millisecond to an hour.
 _GROWTH = 1.039
 _COLUMNS = ("label", "metric", "value", "count")
@@ -44,7 +46,7 @@ def _cells(metric: str) -> tuple[Array, Array]:
     return ends, np.array([0, *middles], np.int64)
 
 
-_CELLS = tuple(map(_cells, METRICS))
+_CELLS = tuple(map(_cells, MEASURES))
 
 
 class Histogram(NamedTuple):
@@ -68,10 +70,10 @@ def add(connection: sqlite3.Connection, website: int, day: int, column: Callable
 
     `column` returns their columns, -1 for a metric that was not sent.
     """
-    measured = [column(name) for name in METRICS]
-    is_event = np.max(measured, axis=0) >= 0
-    if not is_event.any():
+    measured = [column(name) for name in MEASURES]
+    if np.max(measured) < 0:
         return
+    is_event = np.max(measured[: len(METRICS)], axis=0) >= 0
     for field in FIELDS:
         labels = column(field)
         parts = [_rows(labels[is_event], EVENTS, np.zeros(is_event.sum(), np.int64))]
@@ -89,7 +91,7 @@ def add(connection: sqlite3.Connection, website: int, day: int, column: Callable
         connection.execute(
             "/* vitals_histogram.put */ insert or replace into web_vitals_histogram"
             f" (website, day, field, events, {', '.join(_COLUMNS)}) values (?, ?, ?, ?, ?, ?, ?, ?)",
-            (website, day, field_number(field), int(sums[cells[1] == EVENTS].sum()), *contents),
+            (website, day, field_number(field), int(sums[np.isin(cells[1], _KINDS)].sum()), *contents),
         )
 
 
@@ -145,7 +147,7 @@ def is_correct(connection: sqlite3.Connection, website: int, day: int) -> bool:
             for _, found in histograms(connection, website, field, day, day + 1):
                 keys, places = np.unique(found.metrics << 32 | found.values, return_inverse=True)
                 counts = np.bincount(places, found.counts)
-                sums.append((keys.tolist(), counts.tolist(), int(found.counts[found.metrics == EVENTS].sum())))
+                sums.append((keys.tolist(), counts.tolist(), int(found.counts[np.isin(found.metrics, _KINDS)].sum())))
     except (sqlite3.DatabaseError, ValueError, IndexError) as failure:
         if getattr(failure, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) != sqlite3.SQLITE_CORRUPT:
             raise

@@ -12,10 +12,11 @@ transaction as the events (tally/sqlite/rows.py); `Decider.keep` and `undo` foll
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tally.accounts.api_keys import key_salt
 from tally.accounts.usage import month_of
+from tally.accounts.websites import day_offset_ms
 from tally.clock import Clock
 from tally.engine.ingest import (
     DUPLICATE,
@@ -27,8 +28,9 @@ from tally.engine.ingest import (
     WriteRequest,
 )
 from tally.events.dimensions import EXPERIMENT
+from tally.events.identity import moved_identity
 from tally.events.sessions import Sessions
-from tally.events.validation import AB_ASSIGN, AB_CONVERT, OLDEST_MS, Rejection
+from tally.events.validation import AB_ASSIGN, AB_CONVERT, LEAVE, OLDEST_MS, Rejection
 from tally.rollups import experiments
 from tally.sqlite import event_ids
 from tally.storage.labels import Labels
@@ -72,6 +74,14 @@ class Decider:
         return self.labels.numbers_of(connection, texts).__getitem__
 
 
+class Leave(NamedTuple):
+    """What is known of a page view's leave after a group: its greatest values in the group, and the place among the
+    events to be stored, None where a row is stored already."""
+
+    values: tuple[float | None, ...]
+    place: int | None
+
+
 class Decision:
     """The decision about one group.
 
@@ -86,6 +96,8 @@ class Decision:
         self._steady_ms = decider.clock.monotonic_wall_ms()
         self._oldest_ms = decider.clock.deletion_time_ms() - OLDEST_MS
         rows = [row for request in requests for row in request.events]
+        # What is added to UTC, by website: what is stored is in website time. Read here, since it may have changed.
+        self.offsets = {one: day_offset_ms(connection, one) for one in {row.website.number for row in rows}}
         self._months = _months(requests)
         self._used_before = _used(
             connection,
@@ -99,11 +111,20 @@ class Decision:
         self._keys = {
             id(row): event_ids.key_of(row.website.number, row.event, decider.salt) for row in rows if row.event.event_id
         }
-        self._arrivals = event_ids.arrivals(connection, list(self._keys.values()))
+        self._views = {
+            id(row): event_ids.view_of(row.website.number, row.event, decider.salt)
+            for row in rows
+            if row.event.type == LEAVE
+        }
+        # By key, of leaves: the row that is stored, and what is sent in this group.
+        self._arrivals, self._left_before = event_ids.arrivals(
+            connection, [*self._keys.values(), *self._views.values()]
+        )
+        self._left: dict[event_ids.Key, Leave] = {}
         self._experiments = _experiments(rows)
         # Looked up, not created: a rejected event leaves no label.
         self._found = decider.labels.find(connection, self._experiments) if self._experiments else {}
-        # (website, UTC day, experiment, identity) of assignments in this group.
+        # (website, its day, experiment, identity) of assignments in this group.
         self._announced: set[tuple[int, int, str, bytes]] = set()
         # The events that are stored, as they were sent, and their clients' rate limit keys.
         self._sent: list[PreparedEvent] = []
@@ -133,6 +154,8 @@ class Decision:
     def _decide(self, row: PreparedEvent, month: int) -> Rejection | Literal[False] | None:
         website, event = row.website, row.event
         key = self._keys.get(id(row))
+        if key is not None and event.type == LEAVE:
+            return self._decide_leave(row, key)
         if key is not None and self._arrivals.get(key, self._oldest_ms - 1) >= self._oldest_ms:
             # A copy renews the 72 hours, once a group: one row, less than a new event costs.
             self._renewed[key] = self._steady_ms
@@ -140,8 +163,11 @@ class Decision:
         limit, used = self._decider.limit_of(website.plan), (website.account, month)
         if limit is not None and self.used[used] >= limit:
             return MONTH_FULL
+        if website.day_offset_ms != self.offsets[website.number] and row.identity:
+            # Hashed before the time zone of a website without events was changed.
+            row = row._replace(identity=moved_identity(row.identity, self._day_of(row)))
         if event.experiment and self._experiments:
-            place = (website.number, event.ts_ms // DAY_MS, event.experiment, row.identity)
+            place = (website.number, self._day_of(row), event.experiment, row.identity)
             if event.variant:
                 if event.type == AB_ASSIGN:
                     self._announced.add(place)
@@ -161,6 +187,33 @@ class Decision:
             self._arrivals[key] = self._renewed[key] = self._steady_ms
         return None
 
+    def _decide_leave(self, row: PreparedEvent, key: event_ids.Key) -> Literal[False] | None:
+        """Decide about a leave: stored once for a page view that is known, and otherwise no more than a copy.
+
+        It is no event of the plan, and never the reason to refuse one.
+        """
+        if self._arrivals.get(self._views[id(row)], self._oldest_ms - 1) < self._oldest_ms:
+            return DUPLICATE
+        known = self._left.get(key)
+        self._renewed[key] = self._steady_ms
+        if known is None and self._arrivals.get(key, self._oldest_ms - 1) < self._oldest_ms:
+            self._left[key] = Leave(row.event.vitals, len(self._sent))
+            self._left_before.pop(key, None)
+            self._sent.append(row)
+            return None
+        values = row.event.vitals if known is None else _greatest(known.values, row.event.vitals)
+        self._left[key] = Leave(values, None if known is None else known.place)
+        if known is not None and known.place is not None:
+            sent = self._sent[known.place]
+            self._sent[known.place] = sent._replace(event=sent.event._replace(vitals=values))
+        return DUPLICATE
+
+    def _arrival_day(self, website: int) -> int:
+        return (self._steady_ms + self.offsets[website]) // DAY_MS
+
+    def _day_of(self, row: PreparedEvent) -> int:
+        return (row.event.ts_ms + self.offsets[row.website.number]) // DAY_MS
+
     def _assigned_experiment(self, row: PreparedEvent) -> str:
         """Return the experiment that a conversion without a variant counts for, "" where there is no assignment.
 
@@ -171,7 +224,7 @@ class Decision:
         visitor = self._decider.sessions.known_visitor(row.identity)
         if visitor is None:
             return ""
-        day, number = event.ts_ms // DAY_MS, self._found.get(event.experiment, 0)
+        day, number = self._day_of(row), self._found.get(event.experiment, 0)
         if number and experiments.assignment_of(self._connection, (website, day, number, visitor)) is not None:
             return event.experiment
         other = self._found.get(OTHER, 0)
@@ -188,7 +241,7 @@ class Decision:
         with_data = [one for one in sent if one[0].event.event_data is not None]
         if not all(known) or replaced or with_data:
             unknown = [one for one, is_known in zip(sent, known, strict=True) if not is_known]
-            self.check = limits.check(self._connection, self._steady_ms // DAY_MS, unknown, replaced, with_data)
+            self.check = limits.check(self._connection, self._arrival_day, unknown, replaced, with_data)
             if self.check.folds:
                 rows = [row._replace(**self.check.checked(row)._asdict()) for row in rows]
         return rows
@@ -202,11 +255,13 @@ class Decision:
             if self.check.lacks_data(row):
                 own[place] = NO_EVENT_DATA
 
-    def store(self, connection: sqlite3.Connection) -> None:
-        """Write what later decisions depend on: values, event_ids and usage."""
+    def store(self, connection: sqlite3.Connection, leaves: Sequence[event_ids.Row]) -> None:
+        """Write what later decisions depend on: values, event_ids and usage. `leaves`: the rows of those in `kept`."""
         if self.check is not None:
             self.check.store(lambda texts: self._decider.numbers_of(connection, texts))
-        event_ids.store(connection, self._renewed)
+        new = [key for key, leave in self._left.items() if leave.place is not None]
+        event_ids.store(connection, self._renewed, self._left_before | dict(zip(new, leaves, strict=True)))
+        self._increase(connection)
         _each(
             connection,
             "/* decision.usage */ insert into account_usage (account, month, events) values (?, ?, ?)"
@@ -219,6 +274,27 @@ class Decision:
             " on conflict do update set events = events + excluded.events",
             [(*own, events) for own, events in self._of_website.items()],
         )
+
+    def _increase(self, connection: sqlite3.Connection) -> None:
+        """Increase the values of stored leaves, unless the day of their row may be final."""
+        changes = [
+            (*leave.values[-2:], *self._left_before[key], key[0], self._oldest_ms + self.offsets[key[0]])
+            for key, leave in self._left.items()
+            if leave.place is None and key in self._left_before
+        ]
+        _each(
+            connection,
+            "/* decision.increase */ update web_vitals set time_on_page = max(time_on_page, ?1 * 1000),"
+            " scroll_depth = max(scroll_depth, ?2 * 1000)"
+            " where website = ?5 and ts = ?3 and id = ?4 and ts >= ?6"
+            " and (time_on_page < ?1 * 1000 or scroll_depth < ?2 * 1000)",
+            changes,
+        )
+
+
+def _greatest(first: Sequence[float | None], second: Sequence[float | None]) -> tuple[float | None, ...]:
+    """Return the greater value of each metric that both have."""
+    return tuple(None if a is None or b is None else max(a, b) for a, b in zip(first, second, strict=True))
 
 
 def _experiments(rows: Sequence[PreparedEvent]) -> set[str]:

@@ -149,4 +149,4 @@ class SqliteEngine:
             call(written.kept)
         self._node.rejected_events.have_changed(written.folded)
         self._node.registry.count_usage(written.used)
-        self.live.hand_over(written.visits)
+        self.live.hand_over(written.visits, written.offsets)

@@ -8,6 +8,9 @@ and lie in the order of their digests, all over the ids of 72 hours.
 Where a clock is wrong, the difference to the arrival could identify the device. So the minute is only stored where it
 is that of the arrival, which is stored as well; otherwise 0 is. The row of an event may be at either place, and a copy
 that arrives later is stored at 0, where the event itself is not. `arrivals` looks at both.
+
+A leave has the event_id of its page view. Its values are no content: later ones of the same view are copies, which may
+increase them. So the place of its row is stored with it.
 """
 
 import re
@@ -17,13 +20,16 @@ from hashlib import blake2b
 from itertools import chain
 
 from tally.events.json_scalars import canonical
-from tally.events.validation import OLDEST_MS, TRAFFIC, Event
+from tally.events.validation import LEAVE, OLDEST_MS, PAGEVIEW, TRAFFIC, Event
 from tally.storage.bulk_insert import insert, marks, parts
 from tally.storage.database import transaction
 from tally.timestamps import MINUTE_MS
 
 Key = tuple[int, int, bytes]
 """Website, minute of the time at the beginning of the event_id (its first ms since 1970, or 0), digest."""
+
+Row = tuple[int, int]
+"""The ts and id of a row."""
 
 _TIME = re.compile("[1-9][0-9]{12}")
 _NO_URL = ("", "", "")
@@ -44,10 +50,15 @@ def key_of(website: int, event: Event, salt: bytes) -> Key:
         data = canonical(data).decode()
     # No text contains NUL, so different events give different bytes.
     content = f"{event.event_id}\0{event.type}\0{host}\0{path}\0{query}\0{event.name}\0{event.event_name}\0{data}"
-    if event.type not in TRAFFIC:
+    if event.type not in TRAFFIC and event.type != LEAVE:
         content += f"\0{event[_MEASUREMENT:]}"
     time = _TIME.match(event.event_id)
     return website, minute_of(int(time[0])) if time else 0, blake2b(content.encode(), digest_size=16, key=salt).digest()
+
+
+def view_of(website: int, leave: Event, salt: bytes) -> Key:
+    """Return the key of the page view that a leave belongs to."""
+    return key_of(website, leave._replace(type=PAGEVIEW), salt)
 
 
 def minute_of(ms: int) -> int:
@@ -55,31 +66,38 @@ def minute_of(ms: int) -> int:
     return ms - ms % MINUTE_MS
 
 
-def arrivals(connection: sqlite3.Connection, keys: Sequence[Key]) -> dict[Key, int]:
-    """Return when the last copy of each event arrived (ms since 1970), for those that are stored."""
+def arrivals(connection: sqlite3.Connection, keys: Sequence[Key]) -> tuple[dict[Key, int], dict[Key, Row]]:
+    """Return when the last copy of each event arrived (ms since 1970), and the rows of leaves, for those stored."""
     found: dict[Key, int] = {}
+    rows: dict[Key, Row] = {}
     for part in parts([*keys, *[(website, 0, digest) for website, minute_ms, digest in keys if minute_ms]]):
         # With `in (list)` SQLite would scan the whole table.
         statement = (
             f"/* event_ids.arrivals */ with sent (website, minute_ms, digest) as (values {marks(3, len(part))})"
-            " select id.website, id.minute_ms, id.digest, arrived_ms"
+            " select id.website, id.minute_ms, id.digest, arrived_ms, row_ts, row_id"
             " from sent cross join event_id as id using (website, minute_ms, digest)"
         )
-        for *key, arrived_ms in connection.execute(statement, list(chain.from_iterable(part))):
-            found[tuple(key)] = arrived_ms
+        for *place, arrived_ms, row_ts, row_id in connection.execute(statement, list(chain.from_iterable(part))):
+            key = (place[0], place[1], place[2])
+            found[key] = arrived_ms
+            if row_id is not None:
+                rows[key] = (row_ts, row_id)
     if found:
         for website, minute_ms, digest in keys:
             late_ms = found.get((website, 0, digest), 0)
             if minute_ms and late_ms > found.get((website, minute_ms, digest), 0):
                 found[website, minute_ms, digest] = late_ms
-    return found
+            if minute_ms and (website, 0, digest) in rows:
+                rows[website, minute_ms, digest] = rows[website, 0, digest]
+    return found, rows
 
 
-def store(connection: sqlite3.Connection, arrived_ms: Mapping[Key, int]) -> None:
+def store(connection: sqlite3.Connection, arrived_ms: Mapping[Key, int], rows_of_leaves: Mapping[Key, Row]) -> None:
     """Store when each event, or its newest copy, arrived."""
     rows = [
-        (website, minute_ms if minute_ms == minute_of(ms) else 0, digest, ms)
-        for (website, minute_ms, digest), ms in arrived_ms.items()
+        (website, minute_ms if minute_ms == minute_of(ms) else 0, digest, ms, *rows_of_leaves.get(key, (None, None)))
+        for key, ms in arrived_ms.items()
+        for website, minute_ms, digest in (key,)
     ]
     insert(connection, "event_ids", "event_id", rows, "insert or replace")
 

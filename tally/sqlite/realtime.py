@@ -24,6 +24,7 @@ from collections.abc import Iterable, Mapping
 from heapq import nsmallest
 from typing import NamedTuple
 
+from tally.accounts.websites import day_offset_ms
 from tally.engine.values import REALTIME_MS as WINDOW_MS
 from tally.events.visits import VISIT_GAP_MS, Visit
 from tally.storage.sql import events as sql
@@ -165,14 +166,17 @@ class Realtime:
         else:
             watch.fill(seen.here)
 
-    def hand_over(self, visits: Mapping[tuple[int, int, int], Visit]) -> None:
-        """Record the visits that a commit has changed, by (website, visitor, ordinal): 1 µs for each that is kept."""
+    def hand_over(self, visits: Mapping[tuple[int, int, int], Visit], offsets: Mapping[int, int]) -> None:
+        """Record the visits that a commit has changed, by (website, visitor, ordinal): 1 µs for each that is kept.
+
+        offsets: what their times have more than UTC, by website. What is kept here is in UTC.
+        """
         if not self._watches:
             return
         for (website, visitor, _), visit in visits.items():
             watch = self._watches.get(website)
             if watch is not None:
-                watch.put(visitor, visit.end_ms, visit.exit_page if visit.views else _NO_PAGE)
+                watch.put(visitor, visit.end_ms - offsets[website], visit.exit_page if visit.views else _NO_PAGE)
 
     def clear(self) -> None:
         """Remove everything, after another process has written."""
@@ -226,14 +230,15 @@ def most_visited(present: Present, texts: Mapping[int, str]) -> list[tuple[str, 
 
 def read_snapshot(connection: sqlite3.Connection, website: int, now_ms: int, is_kept: bool) -> Seen:
     """Read what is active at `now_ms` from the file; with `is_kept` also visitors that were seen slightly later."""
-    (newest_ms,) = connection.execute(*sql.newest(website, now_ms)).fetchone()
-    here = _here(connection, website, now_ms, now_ms)
+    offset_ms = day_offset_ms(connection, website)
+    (newest_ms,) = connection.execute(*sql.newest(website, now_ms + offset_ms)).fetchone()
+    here = _here(connection, website, now_ms + offset_ms, now_ms + offset_ms)
     present = _present(len(here), Counter(page for _, page in here.values()))
-    if not is_kept or (newest_ms or 0) > now_ms + _LATER_MS:
+    if not is_kept or (newest_ms or 0) > now_ms + offset_ms + _LATER_MS:
         return Seen(present, None)
     if newest_ms is not None:
-        here = _here(connection, website, now_ms, newest_ms)
-    return Seen(present, here)
+        here = _here(connection, website, now_ms + offset_ms, newest_ms)
+    return Seen(present, {visitor: (last_ms - offset_ms, page) for visitor, (last_ms, page) in here.items()})
 
 
 def _here(connection: sqlite3.Connection, website: int, now_ms: int, until_ms: int) -> dict[int, Here]:

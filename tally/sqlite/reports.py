@@ -8,10 +8,12 @@ about the present read no file. Label numbers become texts here at the latest.
 
 import sqlite3
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from tally.accounts.websites import day_offset_ms
 from tally.engine.values import (
     WIDTHS,
+    BeyondRetention,
     Conversions,
     Data,
     Direction,
@@ -24,7 +26,6 @@ from tally.engine.values import (
     HeatmapPages,
     ImportedDays,
     Link,
-    Page,
     Place,
     Reached,
     Realtime,
@@ -37,6 +38,7 @@ from tally.engine.values import (
     Top,
     TopQuery,
     Traffic,
+    VisitPages,
     VitalsRow,
 )
 from tally.events.dimensions import FIELDS
@@ -63,12 +65,40 @@ from tally.sqlite.changes import Changes
 from tally.sqlite.realtime import Present, most_visited, read_snapshot
 from tally.sqlite.realtime import Realtime as LiveVisitors
 from tally.sqlite.writer import ids_end
+from tally.storage import page_titles
 from tally.storage.node_database import NodeDatabase
 from tally.storage.sql import events as statements
 
 T = TypeVar("T")
 # Above every timestamp and id: the list of events begins with the newest.
 _FIRST = 1 << 62
+
+
+class WebsiteTime(NamedTuple):
+    """The time in which a website's events are stored: UTC plus `offset_ms`."""
+
+    offset_ms: int
+
+    def scope(self, scope: Scope) -> Scope:
+        """Return a scope of UTC in the website's time."""
+        days = scope.whole_days
+        return scope._replace(
+            from_ms=scope.from_ms + self.offset_ms,
+            to_ms=scope.to_ms + self.offset_ms,
+            whole_days=None if days is None else (days[0] + self.offset_ms, days[1] + self.offset_ms),
+        )
+
+    def spans(self, spans: Sequence[Span]) -> Sequence[Span]:
+        """Return spans of UTC in the website's time."""
+        return [(begin + self.offset_ms, end + self.offset_ms) for begin, end in spans]
+
+    def queries(self, queries: Sequence[TopQuery]) -> Sequence[TopQuery]:
+        """Return queries of lists with the scope to compare with in the website's time."""
+        return [one if one.compare is None else one._replace(compare=self.scope(one.compare)) for one in queries]
+
+    def utc(self, website_ms: int) -> int:
+        """Return a time of the website in UTC."""
+        return website_ms - self.offset_ms
 
 
 class SqliteReports:
@@ -82,6 +112,20 @@ class SqliteReports:
 
     async def _read(self, requester: Requester, query: Callable[[sqlite3.Connection], T]) -> T:
         return await self._database.read(query, requester.is_gone, requester.claim)
+
+    async def _report(
+        self, requester: Requester, website: int, query: Callable[[sqlite3.Connection, "WebsiteTime"], T]
+    ) -> T:
+        """Read about a website, whose times are in its own time; that of a BeyondRetention is then in UTC."""
+
+        def run(connection: sqlite3.Connection) -> T:
+            time = WebsiteTime(day_offset_ms(connection, website))
+            try:
+                return query(connection, time)
+            except BeyondRetention as beyond:
+                raise BeyondRetention(time.utc(beyond.from_ms)) from None
+
+        return await self._read(requester, run)
 
     def version(self, website: int) -> Hashable:
         """Return the website's change counter."""
@@ -111,95 +155,123 @@ class SqliteReports:
     async def first_event_ms(self, website: int, requester: Requester) -> int | None:
         """Return the time of the first traffic event, or of its quarter hour where days have no rows."""
 
-        def first(connection: sqlite3.Connection) -> int | None:
-            row = connection.execute(*statements.first_event(website)).fetchone()
-            return None if row is None else int(row[0])
+        def first(run: sqlite3.Connection, time: WebsiteTime) -> int | None:
+            row = run.execute(*statements.first_event(website)).fetchone()
+            return None if row is None else time.utc(int(row[0]))
 
-        return await self._read(requester, first)
+        return await self._report(requester, website, first)
 
     async def imported_days(self, scope: Scope, fields: Sequence[str], requester: Requester) -> ImportedDays | None:
         """Return the days of imported sums in a scope, and which of them count."""
-        whole_days = None if scope.filters else scope.whole_days
-        return await self._read(
-            requester, lambda run: imported_sums.days(run, scope.website, scope[1:3], whole_days, fields)
-        )
+
+        def days(run: sqlite3.Connection, time: WebsiteTime) -> ImportedDays | None:
+            own = time.scope(scope)
+            whole_days = None if own.filters else own.whole_days
+            return imported_sums.days(run, own.website, own[1:3], whole_days, fields)
+
+        return await self._report(requester, scope.website, days)
 
     async def stats(self, scopes: Sequence[Scope], requester: Requester) -> list[Stats]:
         """Return the key figures of each scope."""
-        return await self._read(requester, lambda run: [stats.stats(run, scope, self.cache) for scope in scopes])
+        return await self._report(
+            requester,
+            scopes[0].website,
+            lambda run, time: [stats.stats(run, time.scope(scope), self.cache) for scope in scopes],
+        )
 
     async def goal_stats(
         self, scopes: Sequence[Scope], goal: Goal, requester: Requester
     ) -> list[tuple[Stats, Conversions]]:
         """Return the key figures of each scope with the conversions of a goal."""
 
-        def both(run: sqlite3.Connection) -> list[tuple[Stats, Conversions]]:
+        def both(run: sqlite3.Connection, time: WebsiteTime) -> list[tuple[Stats, Conversions]]:
             return [
-                (stats.stats(run, scope, self.cache), goals.total(run, scope, goal, self.cache)) for scope in scopes
+                (stats.stats(run, scope, self.cache), goals.total(run, scope, goal, self.cache))
+                for scope in [time.scope(one) for one in scopes]
             ]
 
-        return await self._read(requester, both)
+        return await self._report(requester, scopes[0].website, both)
 
     async def timeseries(self, scope: Scope, buckets: Sequence[Span], requester: Requester) -> list[Sequence[int]]:
         """Return (visitors, visits, pageviews, events) of each bucket."""
-        return await self._read(requester, lambda run: stats.series(run, scope, buckets, self.cache))
+        return await self._report(
+            requester,
+            scope.website,
+            lambda run, time: stats.series(run, time.scope(scope), time.spans(buckets), self.cache),
+        )
 
     async def goal_timeseries(
         self, scope: Scope, goal: Goal, buckets: Sequence[Span], requester: Requester
     ) -> list[tuple[Sequence[int], Conversions]]:
         """Return the row of each bucket with the conversions of a goal."""
 
-        def both(run: sqlite3.Connection) -> list[tuple[Sequence[int], Conversions]]:
-            rows = stats.series(run, scope, buckets, self.cache)
-            return list(zip(rows, goals.by_bucket(run, scope, goal, buckets, self.cache), strict=True))
+        def both(run: sqlite3.Connection, time: WebsiteTime) -> list[tuple[Sequence[int], Conversions]]:
+            own, spans = time.scope(scope), time.spans(buckets)
+            rows = stats.series(run, own, spans, self.cache)
+            return list(zip(rows, goals.by_bucket(run, own, goal, spans, self.cache), strict=True))
 
-        return await self._read(requester, both)
+        return await self._report(requester, scope.website, both)
 
     async def overview(
         self, scope: Scope, compare: Scope, buckets: Sequence[Span], requester: Requester
     ) -> tuple[Stats, Stats, list[Sequence[int]]]:
         """Return the key figures of two scopes and the time series of the first."""
 
-        def all_of_them(run: sqlite3.Connection) -> tuple[Stats, Stats, list[Sequence[int]]]:
-            now, before = (stats.stats(run, one, self.cache) for one in (scope, compare))
-            return now, before, stats.series(run, scope, buckets, self.cache)
+        def all_of_them(run: sqlite3.Connection, time: WebsiteTime) -> tuple[Stats, Stats, list[Sequence[int]]]:
+            now, before = (stats.stats(run, time.scope(one), self.cache) for one in (scope, compare))
+            series = stats.series(run, time.scope(scope), time.spans(buckets), self.cache)
+            return now, before, series
 
-        return await self._read(requester, all_of_them)
+        return await self._report(requester, scope.website, all_of_them)
 
     async def top(self, scope: Scope, queries: Sequence[TopQuery], requester: Requester) -> list[Top]:
         """Return some values of a field."""
-        return await self._read(requester, lambda run: top.top(run, scope, queries, self.cache))
+        return await self._report(
+            requester,
+            scope.website,
+            lambda run, time: top.top(run, time.scope(scope), time.queries(queries), self.cache),
+        )
 
     async def goals(self, scope: Scope, wanted: Sequence[Goal], requester: Requester) -> GoalFigures:
         """Return the visitors of a scope, and the conversions of each goal."""
-        return await self._read(requester, lambda run: goals.report(run, scope, wanted, self.cache))
+        return await self._report(
+            requester, scope.website, lambda run, time: goals.report(run, time.scope(scope), wanted, self.cache)
+        )
 
-    async def event_names(self, scope: Scope, limit: int, requester: Requester) -> list[tuple[str, int, int]]:
-        """Return the first names of custom events."""
-        return await self._read(requester, lambda run: top.names(run, scope, limit, self.cache))
-
-    async def visit_pages(self, scope: Scope, field: str, limit: int, requester: Requester) -> tuple[int, list[Page]]:
+    async def visit_pages(
+        self, scope: Scope, field: str, limit: int, requester: Requester, compare: Scope | None = None
+    ) -> VisitPages:
         """Return the first entry or exit pages."""
-        return await self._read(requester, lambda run: visit_pages.pages(run, scope, field, limit, self.cache))
+
+        def pages(run: sqlite3.Connection, time: WebsiteTime) -> VisitPages:
+            other = None if compare is None else time.scope(compare)
+            return visit_pages.pages(run, time.scope(scope), field, limit, self.cache, other)
+
+        return await self._report(requester, scope.website, pages)
+
+    async def page_titles(self, website: int, pages: Sequence[str], requester: Requester) -> dict[str, str]:
+        """Return the titles of pages."""
+        return await self._read(requester, lambda run: page_titles.titles_of(run, website, pages))
 
     async def events(
         self, scope: Scope, after: Place | None, limit: int, only_traffic: bool, requester: Requester
     ) -> EventPage:
         """Return a page of events. Every id up to `last_id` is committed: later pages show no event that is newer."""
 
-        def page(connection: sqlite3.Connection, start: Place) -> tuple[int, list[tuple[Any, ...]]]:
-            check_retention(connection, scope)
-            return ids_end(connection), event_list.page(
-                connection, scope, start, limit, self.cache, only_traffic=only_traffic
-            )
+        def page(run: sqlite3.Connection, time: WebsiteTime) -> tuple[int, list[tuple[Any, ...]]]:
+            own = time.scope(scope)
+            check_retention(run, own)
+            begin = start if start.ts == _FIRST else start._replace(ts=start.ts + time.offset_ms)
+            rows = event_list.page(run, own, begin, limit, self.cache, only_traffic=only_traffic)
+            return ids_end(run), [(id, type_, time.utc(ts), *rest) for id, type_, ts, *rest in rows]
 
         changes, catch_ups = self._changes, self._changes.catch_ups
         start = after or Place(_FIRST, _FIRST, changes.last_id)
-        given_out, rows = await self._read(requester, lambda run: page(run, start))
+        given_out, rows = await self._report(requester, scope.website, page)
         if after is None and (await changes.catch_up(given_out) or changes.catch_ups != catch_ups):
             # Another process has imported events: they are shown at once.
             start = start._replace(last_id=changes.last_id)
-            _, rows = await self._read(requester, lambda run: page(run, start))
+            _, rows = await self._report(requester, scope.website, page)
         return EventPage([_stored_event(row) for row in rows], start.last_id)
 
     async def realtime(self, website: int, now_ms: int, requester: Requester) -> Realtime:
@@ -229,23 +301,34 @@ class SqliteReports:
 
     async def vitals(self, scope: Scope, requester: Requester) -> dict[str, Summary]:
         """Return the summary of each web vital."""
-        return await self._read(requester, lambda run: web_vitals.overall(run, scope, self.cache))
+        return await self._report(
+            requester, scope.website, lambda run, time: web_vitals.overall(run, time.scope(scope), self.cache)
+        )
 
     async def vitals_by_value(
         self, scope: Scope, field: str, metric: str, limit: int, requester: Requester
     ) -> list[VitalsRow]:
         """Return the first values of pathname or device."""
-        return await self._read(
-            requester, lambda run: web_vitals.by_value(run, scope, field, metric, limit, self.cache)
+        return await self._report(
+            requester,
+            scope.website,
+            lambda run, time: web_vitals.by_value(run, time.scope(scope), field, metric, limit, self.cache),
         )
 
     async def vitals_by_day(self, scope: Scope, metric: str, requester: Requester) -> list[tuple[int, Summary]]:
-        """Return the summary of each UTC day."""
-        return await self._read(requester, lambda run: web_vitals.by_day(run, scope, metric, self.cache))
+        """Return the summary of each day of the website."""
+
+        def by_day(run: sqlite3.Connection, time: WebsiteTime) -> list[tuple[int, Summary]]:
+            days = web_vitals.by_day(run, time.scope(scope), metric, self.cache)
+            return [(time.utc(ms), summary) for ms, summary in days]
+
+        return await self._report(requester, scope.website, by_day)
 
     async def experiments(self, scope: Scope, requester: Requester) -> tuple[list[Experiment], int]:
         """Return the experiments and how many are omitted."""
-        return await self._read(requester, lambda run: experiments.experiments(run, scope, self.cache))
+        return await self._report(
+            requester, scope.website, lambda run, time: experiments.experiments(run, time.scope(scope), self.cache)
+        )
 
     async def heatmap(
         self, website: int, pathname: str, days: range, widths: Sequence[str], requester: Requester
@@ -263,21 +346,29 @@ class SqliteReports:
 
     async def funnel(self, scope: Scope, steps: Sequence[FunnelStep], requester: Requester) -> list[Reached]:
         """Return the visits and visitors that reached each step."""
-        return await self._read(requester, lambda run: funnels.funnel(run, scope, steps, self.cache))
+        return await self._report(
+            requester, scope.website, lambda run, time: funnels.funnel(run, time.scope(scope), steps, self.cache)
+        )
 
     async def journeys(
         self, scope: Scope, start: tuple[str, str], direction: Direction, steps: int, limit: int, requester: Requester
     ) -> list[Link]:
         """Return the links between steps."""
-        return await self._read(
-            requester, lambda run: journeys.journeys(run, scope, start, direction, steps, limit, self.cache)
+        return await self._report(
+            requester,
+            scope.website,
+            lambda run, time: journeys.journeys(run, time.scope(scope), start, direction, steps, limit, self.cache),
         )
 
     async def event_data(
         self, scope: Scope, event_name: str, only: str | None, limit: int, requester: Requester
     ) -> Data:
         """Return what event_data holds."""
-        return await self._read(requester, lambda run: event_data.data(run, scope, event_name, only, limit, self.cache))
+        return await self._report(
+            requester,
+            scope.website,
+            lambda run, time: event_data.data(run, time.scope(scope), event_name, only, limit, self.cache),
+        )
 
 
 def _classes(widths: Sequence[str]) -> list[int]:

@@ -18,7 +18,16 @@ from typing import Any
 from tally.columns import deleted_rows, statements
 from tally.engine.ingest import PreparedEvent
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, FIELDS
-from tally.events.validation import AB_ASSIGN, AB_CONVERT, HEATMAP, PAGEVIEWS, TRAFFIC, VITALS, WITH_EXPERIMENT
+from tally.events.validation import (
+    AB_ASSIGN,
+    AB_CONVERT,
+    HEATMAP,
+    LEAVE,
+    PAGEVIEWS,
+    TRAFFIC,
+    VITALS,
+    WITH_EXPERIMENT,
+)
 from tally.events.visits import NO_ACQUISITION, Visit, packed_acquisition
 from tally.rollups import (
     experiments,
@@ -28,8 +37,9 @@ from tally.rollups import (
     web_vitals,
 )
 from tally.sqlite.decision import Decider
-from tally.storage import event_data, visit_rows
+from tally.storage import event_data, page_titles, visit_rows
 from tally.storage.bulk_insert import insert
+from tally.storage.value_limits import OTHER
 from tally.storage.visit_rows import Join
 from tally.timestamps import DAY_MS
 
@@ -38,7 +48,11 @@ _of_event, _of_visit = (itemgetter(*map(FIELDS.index, names)) for names in (EVEN
 
 
 class Rows:
-    """The rows of one group while its transaction is open. `take_id` returns the next id of an event."""
+    """The rows of one group while its transaction is open. `take_id` returns the next id of an event.
+
+    `offsets`: what is added to UTC, by website: from here on, times are in website time. `leaves`: (ts, id) of the rows
+    of leaves, in the order of events.
+    """
 
     def __init__(
         self,
@@ -46,15 +60,19 @@ class Rows:
         decider: Decider,
         take_id: Callable[[sqlite3.Connection], int],
         events: Sequence[PreparedEvent],
+        offsets: Mapping[int, int],
     ) -> None:
+        self._offsets = offsets
         self._connection, self._sessions, self._take_id = connection, decider.sessions, take_id
         self._assigned: dict[experiments.Key, experiments.Assignment] = {}
         self._converted: list[tuple[experiments.Key, int]] = []
         self._events: list[tuple[Any, ...]] = []
         self._parts: list[event_data.Part] = []
         self._vitals: list[tuple[object, ...]] = []
+        self.leaves: list[tuple[int, int]] = []
         self._ab: list[tuple[object, ...]] = []
         self._heat: dict[tuple[int, ...], int] = {}
+        self._titles: dict[tuple[int, int], tuple[int, str]] = {}
         self.visits: dict[tuple[int, int, int], Visit] = {}
         self._joined: list[Join] = []
         self._deltas = totals.Deltas()
@@ -66,8 +84,11 @@ class Rows:
         event = row.event
         if event.type in TRAFFIC:
             self._take_traffic(row)
-        elif event.type == VITALS:
-            self._vitals.append((*self._place(row), *self._dimensions(row), *web_vitals.stored(event.vitals)))
+        elif event.type in (VITALS, LEAVE):
+            place = self._place(row)
+            self._vitals.append((*place, *self._dimensions(row), *web_vitals.stored(event.vitals)))
+            if event.type == LEAVE:
+                self.leaves.append(place[1:])
         elif event.type == HEATMAP and event.points and event.viewport_width:
             self._take_points(row)
         elif event.type == HEATMAP:
@@ -97,6 +118,8 @@ class Rows:
                 " on conflict do update set points = points + excluded.points",
                 [(*bin, points) for bin, points in self._heat.items()],
             )
+        if self._titles:
+            page_titles.store(run, self._titles)
         experiments.assign(run, self._assigned)
         experiments.convert(run, self._converted)
 
@@ -126,19 +149,22 @@ class Rows:
                 # The first event of a day of imported sums; otherwise only after the clock was set back by days.
                 rollup_state.mark_stale(self._connection, website, (day,))
 
+    def _time(self, row: PreparedEvent) -> int:
+        return row.event.ts_ms + self._offsets[row.website.number]
+
     def _place(self, row: PreparedEvent) -> tuple[int, int, int]:
-        return row.website.number, row.event.ts_ms, self._take_id(self._connection)
+        return row.website.number, self._time(row), self._take_id(self._connection)
 
     def _dimensions(self, row: PreparedEvent) -> Iterable[int]:
         return map(self._number, row.dimensions)
 
     def _take_traffic(self, row: PreparedEvent) -> None:
         website, event = row.website.number, row.event
-        ts_ms, is_view = event.ts_ms, event.type in PAGEVIEWS
+        ts_ms, is_view, offset_ms = self._time(row), event.type in PAGEVIEWS, self._offsets[website]
         number, texts = self._number, row.dimensions
         source = _of_visit(texts)
         acquisition = packed_acquisition(map(number, source)) if source != NO_ACQUISITION else b""
-        touch = self._sessions.touch(row.identity, ts_ms, is_view, number(texts[0]), acquisition)
+        touch = self._sessions.touch(row.identity, ts_ms, is_view, number(texts[0]), acquisition, offset_ms)
         self._deltas.count(website, ts_ms, is_view, touch)
         visitor, visit = touch.visitor, touch.visit
         if len(touch.before) > 1:
@@ -151,12 +177,15 @@ class Rows:
         self._parts += parts
         dimensions = map(number, _of_event(texts))
         self._events.append((website, ts_ms, id, event.type, visitor, visit.ordinal, *dimensions, name, data))
+        if event.title is not None and texts[0] != OTHER:
+            page = website, number(texts[0])
+            self._titles[page] = max(self._titles.get(page, (0, "")), (ts_ms, event.title), key=itemgetter(0))
 
     def _take_points(self, row: PreparedEvent) -> None:
         website, event = row.website.number, row.event
         page = (
             website,
-            event.ts_ms // DAY_MS,
+            self._time(row) // DAY_MS,
             self._number(row.dimensions[0]),
             heatmap_grid.width_of(event.viewport_width),
         )
@@ -167,9 +196,10 @@ class Rows:
     def _take_ab(self, row: PreparedEvent) -> None:
         """Collect an experiment event. It counts where it names an experiment, an assignment only with a variant."""
         website, event = row.website.number, row.event
-        visitor = self._sessions.visitor(row.identity, event.ts_ms)
+        ts_ms = self._time(row)
+        visitor = self._sessions.visitor(row.identity, ts_ms, self._offsets[website])
         experiment, variant = self._number(event.experiment), self._number(event.variant)
-        key = (website, event.ts_ms // DAY_MS, experiment, visitor)
+        key = (website, ts_ms // DAY_MS, experiment, visitor)
         if event.type == AB_CONVERT and experiment and not variant:
             variant = self._variant_of(key)
         place, dimensions = self._place(row), self._dimensions(row)
@@ -177,7 +207,7 @@ class Rows:
         if event.type == AB_CONVERT and experiment:
             self._converted.append((key, goal))
         elif event.type == AB_ASSIGN and experiment and variant:
-            new = experiments.Assignment(event.ts_ms, place[2], variant)
+            new = experiments.Assignment(ts_ms, place[2], variant)
             self._assigned[key] = min(new, self._assigned.get(key, new))
         self._ab.append((*place, event.type, visitor, *dimensions, experiment, variant, goal, event.value))
 

@@ -11,7 +11,7 @@ every moment all ids up to the last one (`WriteResult.last_id`) are committed or
 """
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tally.clock import Clock
@@ -31,7 +31,7 @@ ID_BLOCK = 10_000
 class WriteResult(NamedTuple):
     """A committed group: the outcomes by request, the events that are stored, as they are stored, the events that each
     (account, month) concerned has used, the last id, the visits it changed, as they are now, by (website, visitor,
-    ordinal), and the websites with `(other)` in place of new values."""
+    ordinal), the websites with `(other)` in place of new values, and what visits have more than UTC, by website."""
 
     outcomes: list[Outcomes]
     kept: Sequence[PreparedEvent]
@@ -39,6 +39,7 @@ class WriteResult(NamedTuple):
     last_id: int
     visits: dict[tuple[int, int, int], Visit]
     folded: set[int]
+    offsets: Mapping[int, int]
 
 
 class EventWriter:
@@ -74,8 +75,8 @@ class EventWriter:
         try:
             with transaction(connection):
                 decision = self.decider.decide(connection, requests)
-                rows = Rows(connection, self.decider, self.take_id, decision.kept)
-                decision.store(connection)
+                rows = Rows(connection, self.decider, self.take_id, decision.kept, decision.offsets)
+                decision.store(connection, rows.leaves)
                 rows.store()
         except BaseException:
             self.decider.undo()
@@ -83,7 +84,9 @@ class EventWriter:
             raise
         self.decider.keep(decision)
         last_id = self._next_id - 1
-        return WriteResult(decision.outcomes, decision.kept, decision.used, last_id, rows.visits, decision.folded)
+        return WriteResult(
+            decision.outcomes, decision.kept, decision.used, last_id, rows.visits, decision.folded, decision.offsets
+        )
 
     def take_id(self, connection: sqlite3.Connection) -> int:
         """Return the next id; ids grow with arrival."""

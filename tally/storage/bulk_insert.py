@@ -13,12 +13,12 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from tally.events.dimensions import ACQUISITION, EVENT_FIELDS, FIELDS
-from tally.events.event_types import METRICS
+from tally.events.event_types import MEASURES
 
 T = TypeVar("T")
 COLUMNS: dict[str, tuple[str, ...]] = {
     "event": ("website", "ts", "id", "type", "visitor", "visit", *EVENT_FIELDS, "event_name", "event_data"),
-    "web_vitals": ("website", "ts", "id", *FIELDS, *METRICS),
+    "web_vitals": ("website", "ts", "id", *FIELDS, *MEASURES),
     "experiment_event": (
         *("website", "ts", "id", "type", "visitor", *FIELDS),
         *("experiment", "variant", "goal", "value"),
@@ -27,7 +27,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("website", "day", "visitor", "visit", "start_ms", "duration_ms", "pageviews", "events"),
         *("entry_page", "exit_page", "entry_after_ms", "exit_before_ms", *ACQUISITION, "acquired_after_ms"),
     ),
-    "event_id": ("website", "minute_ms", "digest", "arrived_ms"),
+    "event_id": ("website", "minute_ms", "digest", "arrived_ms", "row_ts", "row_id"),
     "import_id": ("website", "ts", "digest", "import"),
 }
 COLUMNS["import_visit"] = (*COLUMNS["visit"], "import")

@@ -33,7 +33,7 @@ class Counts(NamedTuple):
 
 
 class ImportRecord(NamedTuple):
-    """An import. `first_day` and `last_day` are UTC days of what it stored, else None; `position` is in bytes."""
+    """An import. `first_day` and `last_day` are days of what it stored, else None; `position` is in bytes."""
 
     website: int
     number: int
@@ -186,7 +186,7 @@ IMPORT_OF = (
 
 
 def has_events(connection: sqlite3.Connection, website: int, day: int, besides: int) -> bool:
-    """Return whether another import may have stored events of a UTC day."""
+    """Return whether another import may have stored events of a day."""
     return (
         connection.execute(
             "/* import_records.other */ select 1 from import where website = ? and number != ?"

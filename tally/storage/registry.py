@@ -33,7 +33,7 @@ class Registry:
     """Accounts, websites and keys. `event_limit` returns the events per month of a plan, None where unlimited."""
 
     def __init__(self, database: NodeDatabase, clock: Clock, event_limit: Callable[[str], int | None]) -> None:
-        self.cache = AccountCache({}, {}, {}, {}, {}, {}, {}, {})
+        self.cache = AccountCache({}, {}, {}, {}, {}, {}, {}, {}, {}, {})
         self.key_salt = b""
         self.event_limit = event_limit
         # Called after another process has written, before its accounts are known here.
@@ -150,7 +150,7 @@ class Registry:
         Logs that an account has used a share of its month's events, once, when a commit passes the mark.
         """
         for account, events in used.items():
-            owner = self.cache.owners.get(account[0])
+            owner = self.cache.accounts.get(account[0])
             limit = None if owner is None else self.event_limit(owner.plan)
             if limit is None:
                 continue
@@ -162,7 +162,7 @@ class Registry:
 
     def accounts_past(self, percent: int, now_ms: int) -> int:
         """Return how many accounts have used at least so many percent of their month's events."""
-        limits = [(self.event_limit(owner.plan), number) for number, owner in self.cache.owners.items()]
+        limits = [(self.event_limit(of.plan), number) for number, of in self.cache.accounts.items()]
         return sum(limit is not None and self.used(number, now_ms) * 100 >= percent * limit for limit, number in limits)
 
     def _forget_data_version(self) -> None:

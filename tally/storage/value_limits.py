@@ -1,17 +1,18 @@
-"""Limits per website and UTC day on new values, by field, and on the bytes of event_data.
+"""Limits per website and its day on new values, by field, and on the bytes of event_data.
 
 Further new values are stored as `(other)`, further events without event_data.
 
 A value is new if the website has never used it in that field (table field_value, which keeps every value once it was
 accepted or imported). A website's usual pages are therefore never replaced, however many there are: only values that
-appear for the first time count, by the UTC day of arrival. docs/reference/limits.md describes the rule for owners.
+appear for the first time count, by the day of arrival in website time. docs/reference/limits.md describes the rule for
+owners.
 
 How it works: `check` runs in the writer's transaction before labels are created, so a replaced value never reaches the
 database. The values a website is known to use are kept in memory (bounded, started over when full): an event whose
 values are all known costs one set lookup a field and no statement. Values that are not in memory are looked up in the
 file. A value that is not there is new: it is added to the day's count in table new_value, in order of arrival. The
 count is read and written within the transaction, so it is exact and survives restarts. Only events that will be stored
-are checked. One client may use half of each limit; its use is kept in memory until the day ends.
+are checked. One client may use half of each limit; its use is kept in memory until the day has ended everywhere.
 
 A property name of event_data is a value of the field `property`. If it is replaced, its value is kept under the name
 `(other)`; of several in one event the first is kept.
@@ -62,13 +63,13 @@ MAX_SHARES = 10_000
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
-_Share = tuple[bytes, int, int]
-"""Key of a client's share of a limit: hash of the client, website, field."""
+_Share = tuple[bytes, int, int, int]
+"""Key of a client's share of a limit: hash of the client, website, field, day."""
 
 
 class Limits(NamedTuple):
-    """New values per website, field and UTC day: of the dimensions, and of names (events, experiments, properties);
-    and bytes of event_data per website and UTC day."""
+    """New values per website, field and day: of the dimensions, and of names (events, experiments, properties);
+    and bytes of event_data per website and day."""
 
     values: int = 10_000
     names: int = 1_000
@@ -159,19 +160,17 @@ class ValueLimits:
     def check(
         self,
         connection: sqlite3.Connection,
-        day: int,
+        day_of: Callable[[int], int],
         rows: Sequence[tuple[Valued, bytes]],
         replaced: Mapping[tuple[int, int], int],
         with_data: Sequence[tuple[Valued, bytes]],
     ) -> "Check":
         """Read rows that may hold values which are not known, and those that have event_data, each with their clients,
-        in order of arrival, on a UTC day.
+        in order of arrival. `day_of`: the day that it is now, by website.
 
         `replaced` counts events, by website and field, in which the caller has replaced a value by `(other)`.
         """
-        self._shares.start(day)
-        self._data_shares.start(day)
-        check = Check(connection, day, self._limits, self._remember, self._shares, self._data_shares)
+        check = Check(connection, day_of, self._limits, self._remember, self._shares, self._data_shares)
         check.events.update(replaced)
         check.limit_data(with_data)
         check.decide(rows, self._lookup)
@@ -193,17 +192,12 @@ class ValueLimits:
 
 
 class _Shares:
-    """The part of the limits that each client has used on the current UTC day; in memory, clients as keyed hashes."""
+    """The part of the limits that each client has used on the current day; in memory, clients as keyed hashes."""
 
     def __init__(self) -> None:
         self._hash_key = secrets.token_bytes(16)
-        self._day = -1
+        self._newest_day = -1
         self._used: dict[_Share, int] = {}
-
-    def start(self, day: int) -> None:
-        """Discard the values used on another day."""
-        if day != self._day:
-            self._day, self._used = day, {}
 
     def hashed(self, client: bytes) -> bytes:
         return blake2b(client, digest_size=8, key=self._hash_key).digest()
@@ -212,7 +206,14 @@ class _Shares:
         return self._used.get(share, 0)
 
     def keep(self, used: Mapping[_Share, int]) -> None:
-        """Note what a committed transaction has used; those that have not changed for longest are dropped."""
+        """Note what a committed transaction has used; those that have not changed for longest are dropped.
+
+        Those of days before yesterday too: days of websites begin up to 26 hours apart.
+        """
+        newest_day = max((share[3] for share in used), default=-1)
+        if newest_day > self._newest_day:
+            self._newest_day = newest_day
+            self._used = {share: now for share, now in self._used.items() if share[3] >= newest_day - 2}
         for share, now in used.items():
             self._used.pop(share, None)
             self._used[share] = now
@@ -226,13 +227,13 @@ class Check:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        day: int,
+        day_of: Callable[[int], int],
         limits: Limits,
         remember: Callable[[int, int, Iterable[str]], None],
         shares: _Shares,
         data_shares: _Shares,
     ) -> None:
-        self._connection, self._day, self._limits, self._remember = connection, day, limits, remember
+        self._connection, self._day_of, self._limits, self._remember = connection, day_of, limits, remember
         self._accepted: dict[tuple[int, int], list[str]] = {}
         self._folded: dict[tuple[int, int], set[str]] = {}
         self._used: dict[tuple[int, int], _Day] = {}
@@ -252,11 +253,11 @@ class Check:
         for row, client in rows if limit else ():
             website, data = row.website.number, row.event.event_data or ""
             if website not in used:
-                day = self._used[website, EVENT_DATA] = _of_day(self._connection, website, self._day, EVENT_DATA)
+                day = self._used[website, EVENT_DATA] = self._stored(website, EVENT_DATA)
                 used[website] = day.used
             if client not in hashes:
                 hashes[client] = self._data_shares.hashed(client)
-            share = hashes[client], website, EVENT_DATA
+            share = hashes[client], website, EVENT_DATA, self._day_of(website)
             size = len(data) if data.isascii() else len(data.encode())
             of_all = used[website] + size
             client_bytes = self.data_shares.get(share, self._data_shares.used(share)) + size
@@ -272,6 +273,13 @@ class Check:
             self.events[website, EVENT_DATA] += 1
         for website, bytes_used in used.items():
             self._used[website, EVENT_DATA] = self._used[website, EVENT_DATA]._replace(used=bytes_used)
+
+    def _stored(self, website: int, field: int) -> _Day:
+        row = self._connection.execute(
+            "/* value_limits.day */ select used, events from new_value where website = ? and day = ? and field = ?",
+            (website, self._day_of(website), field),
+        ).fetchone()
+        return _Day(*row) if row else _Day(0, 0)
 
     def lacks_data(self, row: Valued) -> bool:
         """Return whether a row, one of those that were checked, is stored without its event_data."""
@@ -301,7 +309,7 @@ class Check:
         if not new:
             return
         place, limit = (website, field), self._limits.of(field)
-        before = _of_day(self._connection, website, self._day, field)
+        before = self._stored(website, field)
         taken, accepted = before.used, list[str]()
         for text in new:
             cost = 1 + len(text) // (CHARACTERS_A_VALUE + 1)
@@ -323,7 +331,7 @@ class Check:
         """Return the share of the first client with room for a value; a full share stays full."""
         limit = self._limits.of_client(place[1])
         for client in clients:
-            share = (client, *place)
+            share = (client, *place, self._day_of(place[0]))
             if self._used_of(share) + cost <= limit:
                 return share
             self.shares[share] = limit
@@ -369,12 +377,12 @@ class Check:
         rows = [(website, field, number(text)) for (website, field), texts in self._accepted.items() for text in texts]
         add_values(self._connection, rows)
         for website, field in self.events.keys() - self._used.keys():
-            self._used[website, field] = _of_day(self._connection, website, self._day, field)
+            self._used[website, field] = self._stored(website, field)
         self._connection.executemany(
             "/* value_limits.count */ insert or replace into new_value (website, day, field, used, events)"
             " values (?, ?, ?, ?, ?)",
             [
-                (website, self._day, field, used.used, used.events + self.events[website, field])
+                (website, self._day_of(website), field, used.used, used.events + self.events[website, field])
                 for (website, field), used in self._used.items()
             ],
         )
@@ -431,14 +439,6 @@ def is_used(connection: sqlite3.Connection, website: int, field: int, number: in
     return bool(_used_before(connection, website, field, [number]))
 
 
-def _of_day(connection: sqlite3.Connection, website: int, day: int, field: int) -> _Day:
-    row = connection.execute(
-        "/* value_limits.day */ select used, events from new_value where website = ? and day = ? and field = ?",
-        (website, day, field),
-    ).fetchone()
-    return _Day(*row) if row else _Day(0, 0)
-
-
 def add_values(connection: sqlite3.Connection, rows: Iterable[tuple[int, int, int]]) -> None:
     """Store that websites use values: (website, field, label)."""
     connection.executemany(
@@ -470,7 +470,8 @@ def folded(
 
     Events without event_data are among the warnings (tally/ingest/rejected_events.py).
 
-    Days are UTC days since 1970 in [first_day, end_day). A value of more than 200 characters counts as several.
+    Days are the website's days since 1970 in [first_day, end_day). A value of more than 200 characters counts as
+    several.
     """
     return connection.execute(
         "/* value_limits.folded */ select day, field, used, events from new_value"

@@ -16,7 +16,7 @@ READ = ", ".join(COLUMNS["visit"][3:])
 """The columns of which `visit_of` makes a Visit: all but website, day and visitor."""
 
 Key = tuple[int, int, int, int]
-"""Website, UTC day, visitor, number of the visit: what identifies a row."""
+"""Website, day, visitor, number of the visit: what identifies a row."""
 
 
 class Join(NamedTuple):

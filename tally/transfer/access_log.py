@@ -5,7 +5,7 @@
 - A page is a path without the extension of an asset; where the log has the type of the response, it decides too.
   Skipped are other methods, redirects and errors, assets, crawlers, and programs that are no browser.
 - Browser, system, device, country and the rest are computed as for a collected event. The address and the User-Agent
-  are not kept. A visitor is an address and a User-Agent of a UTC day, as without `session_id` in collect.
+  are not kept. A visitor is an address and a User-Agent of a day, as without `session_id` in collect.
 - The first lines of a file decide whether it has User-Agents. Then a line without one is cut, and is rejected: the
   crawler that sent it would count as a person. So is a last line that may be cut, since the complete file would count
   it again. In a file without them, lines without one are imported, and counted.

@@ -71,6 +71,7 @@ class Reading(NamedTuple):
     origins: frozenset[str]
     secret: bytes
     keeps_visitors: bool
+    offset_ms: int
 
 
 class Chunks:
@@ -90,6 +91,7 @@ class Chunks:
             reading.origins,
             reading.secret,
             keeps_visitors=reading.keeps_visitors,
+            offset_ms=reading.offset_ms,
         )
         self._line, self._warnings = lines.line, lines.warnings
         self._number, self._bytes = place

@@ -19,15 +19,16 @@ from typing import Any, BinaryIO, NamedTuple
 
 import orjson
 
+from tally.accounts.websites import day_offset_ms
 from tally.columns import deleted_rows
 from tally.events.dimensions import ACQUISITION, FIELDS
-from tally.events.validation import METRICS, TYPE_NAMES, VITALS
+from tally.events.validation import LEAVE, MEASURES, TYPE_NAMES, VITALS
 from tally.rollups.imported_sums import FIELD_NUMBERS, FIGURES
 from tally.rollups.web_vitals import from_stored
 from tally.storage.database import damaged, snapshot
 from tally.storage.event_data import STORED
 from tally.storage.import_records import IMPORT_OF
-from tally.storage.sql.events import of_visit
+from tally.storage.sql.events import MEASURED_TYPE, of_visit
 from tally.timestamps import DAY_MS, local_iso
 from tally.transfer.line_format import COLUMNS, SUM_COLUMNS, SUM_TYPE
 
@@ -36,13 +37,13 @@ _ROWS_AT_ONCE = 1_000
 # 20,000 usual texts, or a thousand of the longest.
 _MAX_CHARACTERS = 8_000_000
 _LABELLED = (*FIELDS, "event_name", "experiment", "variant", "goal")
-_PLAIN = ("type", "visitor", "visit", "event_data", "value", *METRICS)
+_PLAIN = ("type", "visitor", "visit", "event_data", "value", *MEASURES)
 # The columns that each of the tables lacks, with the value to read instead.
 _TABLES: tuple[tuple[str, dict[str, str]], ...] = (
     (
         "event",
         dict.fromkeys(("experiment", "variant", "goal"), "0")
-        | dict.fromkeys(("value", *METRICS), "null")
+        | dict.fromkeys(("value", *MEASURES), "null")
         | {"event_data": STORED}
         | {field: of_visit(field) for field in ACQUISITION},
     ),
@@ -50,9 +51,9 @@ _TABLES: tuple[tuple[str, dict[str, str]], ...] = (
         "web_vitals",
         dict.fromkeys(("event_name", "experiment", "variant", "goal"), "0")
         | dict.fromkeys(("visitor", "visit", "event_data", "value"), "null")
-        | {"type": str(VITALS)},
+        | {"type": MEASURED_TYPE},
     ),
-    ("experiment_event", {"event_name": "0"} | dict.fromkeys(("visit", "event_data", *METRICS), "null")),
+    ("experiment_event", {"event_name": "0"} | dict.fromkeys(("visit", "event_data", *MEASURES), "null")),
 )
 _FIRST_TEXT = 2
 _FIELD_NAMES = {number: name for name, number in FIELD_NUMBERS.items()}
@@ -104,7 +105,7 @@ def export_events(
                 with _damage_found():
                     lines = [_sum_line(row, known[row[2]]) for row in sums]
                 out.write(b"".join(lines))
-        for rows in _exported(texts, _batches(connection, website)):
+        for rows in _exported(texts, _batches(connection, website), day_offset_ms(connection, website)):
             write(rows)
             written += len(rows)
             progress(written)
@@ -113,16 +114,18 @@ def export_events(
 
 def part_lines(connection: sqlite3.Connection, website: int, part: Part) -> Iterator[bytes]:
     """Yield the lines of a part of a website's events, many at once, within a snapshot of the caller."""
-    for rows in _exported(_Texts(connection), _batches_of_part(connection, website, part)):
+    offset_ms = day_offset_ms(connection, website)
+    part = part._replace(ranges=[(begin_ms + offset_ms, end_ms + offset_ms) for begin_ms, end_ms in part.ranges])
+    for rows in _exported(_Texts(connection), _batches_of_part(connection, website, part), offset_ms):
         yield b"".join(map(_line, rows))
 
 
-def _exported(texts: "_Texts", batches: Iterable[list[tuple[Any, ...]]]) -> Iterator[list[list[Any]]]:
-    """Yield rows of the database as rows of COLUMNS."""
+def _exported(texts: "_Texts", batches: Iterable[list[tuple[Any, ...]]], offset_ms: int) -> Iterator[list[list[Any]]]:
+    """Yield rows of the database as rows of COLUMNS, with times that have offset_ms less."""
     for rows in batches:
         known = texts.of(rows)
         with _damage_found():
-            found = [_values(row, known) for row in rows]
+            found = [_values(row, known, offset_ms) for row in rows]
         yield found
 
 
@@ -155,7 +158,7 @@ def newest_ms(connection: sqlite3.Connection, website: int) -> int:
         days = deleted_rows.parts_without_rows(connection, website, found // DAY_MS, _END_MS // DAY_MS, [source])
         if days:
             found = max(found, deleted_rows.last_ms(connection, website, source, days[-1][0]))
-    return found
+    return found and found - day_offset_ms(connection, website)
 
 
 def _batches(connection: sqlite3.Connection, website: int) -> Iterator[list[tuple[Any, ...]]]:
@@ -252,7 +255,7 @@ class _Texts:
         return self._known
 
 
-def _values(row: Sequence[Any], texts: dict[int, str | None]) -> list[Any]:
+def _values(row: Sequence[Any], texts: dict[int, str | None], offset_ms: int) -> list[Any]:
     """Return the values of COLUMNS for a row of the database."""
     end = _FIRST_TEXT + len(_LABELLED)
     *dimensions, name, experiment, variant, goal = [texts[number] for number in row[_FIRST_TEXT:end]]
@@ -262,12 +265,12 @@ def _values(row: Sequence[Any], texts: dict[int, str | None]) -> list[Any]:
     return [
         row[1],
         TYPE_NAMES[type_],
-        row[0],
+        row[0] - offset_ms,
         *dimensions,
         name,
         data,
         None if visit is None else f"{who}-{visit}",
-        (from_stored(metrics) or None) if type_ == VITALS else None,
+        (from_stored(metrics) or None) if type_ in (VITALS, LEAVE) else None,
         experiment,
         variant,
         goal,

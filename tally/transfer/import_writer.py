@@ -29,7 +29,8 @@ from tally.events.validation import (
     AB_ASSIGN,
     AB_CONVERT,
     HEATMAP,
-    METRICS,
+    LEAVE,
+    MEASURES,
     PAGEVIEWS,
     TRAFFIC,
     TYPE_NAMES,
@@ -61,15 +62,15 @@ NO_ASSIGNMENT = Rejection(
 _of_event = itemgetter(*map(FIELDS.index, EVENT_FIELDS), len(FIELDS))
 _of_visit = itemgetter(*map(FIELDS.index, ACQUISITION))
 _PATHNAME, _EXPERIMENT, _VARIANT = FIELDS.index("pathname"), len(FIELDS), len(FIELDS) + 1
-_VITALS = frozenset((VITALS,))
+_VITALS = frozenset((VITALS, LEAVE))
 # Of 64 MB of the temporary tables: a key takes up to 32 bytes.
 _LINES_PER_LOOK = 2_000_000
 # Tables of events, and the columns that identify the row of an exported line besides time and id. Web vitals have no
 # visitor; their values are used instead.
 _TABLES: tuple[tuple[str, str, frozenset[int]], ...] = (
     ("event", "visitor", TRAFFIC),
-    ("web_vitals", f"0, {', '.join(METRICS)}", _VITALS),
-    ("experiment_event", "visitor", frozenset(TYPE_NAMES.keys() - TRAFFIC - {VITALS})),
+    ("web_vitals", f"0, {', '.join(MEASURES)}", _VITALS),
+    ("experiment_event", "visitor", frozenset(TYPE_NAMES.keys() - TRAFFIC - _VITALS)),
 )
 
 
@@ -114,7 +115,7 @@ class Part:
         self._used = used
         self._import = number
         self._assigned: dict[int, int] = {}
-        # The ids of the stored events, and the first and last UTC day of all that was stored.
+        # The ids of the stored events, and the first and last day of all that was stored.
         self.ids = range(0)
         self.days: tuple[int, int] | None = None
         self.accepted = self.sums = self.duplicates = 0
@@ -240,7 +241,7 @@ class Part:
         exported = [line for line in lines if line.row is not None]
         for table, who, types in _TABLES if exported else ():
             sent: dict[tuple[Any, ...], int | None] = {
-                (line.ts_ms, *line.row, *(web_vitals.stored(line.rest) if line.type == VITALS else ())): line.key
+                (line.ts_ms, *line.row, *(web_vitals.stored(line.rest) if line.type in _VITALS else ())): line.key
                 for line in exported
                 if line.row is not None and line.type in types
             }
@@ -297,7 +298,7 @@ class Part:
                 traffic.append((line, id))
                 continue
             line_no, ts_ms, type_, _, _, visitor, _, texts, rest = line
-            if type_ == VITALS:
+            if type_ in _VITALS:
                 measured.append((website, ts_ms, id, *map(number, texts), *web_vitals.stored(rest)))
             else:
                 labels = [*map(number, texts)]
@@ -438,7 +439,7 @@ class Check:
 
 
 def is_kept(connection: sqlite3.Connection, website: int, day: int) -> bool:
-    """Whether the raw events of a UTC day were given up; with a day's go those of all days before it."""
+    """Whether the raw events of a day were given up; with a day's go those of all days before it."""
     row = connection.execute(
         "/* import_writer.last_kept */ select 1 from rollup_state"
         " where website = ? and kind = 0 and level = 0 and block >= ? and state = 3 limit 1",

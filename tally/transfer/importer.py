@@ -35,7 +35,7 @@ from typing import NamedTuple
 import orjson
 
 from tally.accounts.api_keys import key_salt
-from tally.accounts.websites import domain_and_origins, website_exists
+from tally.accounts.websites import day_offset_ms, domain_and_origins, website_exists
 from tally.columns import deleted_rows
 from tally.columns.statements import source_of
 from tally.events.validation import TRAFFIC, Rejection
@@ -82,7 +82,7 @@ class Summary(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """What an import would store: valid events by UTC day, how many of them were imported before, the number of further
+    """What an import would store: valid events by day, how many of them were imported before, the number of further
     copies of events in the file, of invalid lines, and of all lines; then the sums by day, and how many of them belong
     to days and fields that have sums; and whether the file was read to its end."""
 
@@ -232,6 +232,7 @@ class _Import:
             origins=origins,
             secret=bytes.fromhex(self._at.secret),
             keeps_visitors=keeps_visitors,
+            offset_ms=self._state.offset_ms,
         )
         self._chunks = partial(chunks_of if uses_reader_process else Chunks, reading, source)
         self._labels, self._visits, self._used = Labels(), Visits(website), UsedValues()
@@ -411,7 +412,7 @@ class _Import:
 
 
 def _days_of(lines: Iterable[Line | SumLine]) -> dict[int, set[int]]:
-    """Return the UTC days of the events among some lines, by what is packed (tally/columns/statements.py)."""
+    """Return the days of the events among some lines, by what is packed (tally/columns/statements.py)."""
     found: dict[int, set[int]] = {}
     for line in lines:
         if isinstance(line, Line):
@@ -434,11 +435,14 @@ class _ImportState:
         self.progress = Progress(**orjson.loads(self._stored)) if self._stored else None
         self._ids = range(0)
         self._swept: str | None = None
+        self.offset_ms = day_offset_ms(connection, website)
 
     def another_wrote(self) -> bool:
         """Return whether another import has written to the website. Raises BadFile if it imports the same file."""
         if not website_exists(self._connection, self._website):
             raise BadFile("The website has been deleted meanwhile, with the imported lines.")
+        if day_offset_ms(self._connection, self._website) != self.offset_ms:
+            raise BadFile("The website has another time zone meanwhile: import the file again.")
         stored = import_records.unfinished(self._connection, *self._place)
         if (stored[1] if stored else None) != self._stored:
             raise BadFile(

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import orjson
 
-from tally.accounts.accounts import Account, AccountError, all_owners, create_account, find_account
-from tally.accounts.websites import add_website, all_websites
+from tally.accounts.accounts import Account, AccountError, all_accounts, create_account, find_account
+from tally.accounts.websites import add_website, all_websites, place_days
 from tally.events.website import Website
 from tally.storage import import_records
 from tally.storage.database import Connection, snapshot, transaction
@@ -35,6 +35,7 @@ _FILE = "(increments)"
 _LOCAL_OWNER = "owner@localhost"
 # Websites whose lines are written at a time; files of others are closed meanwhile.
 _MAX_OPEN = 64
+_OFFSETS = range(-720, 841, 15)
 
 
 class Restored(NamedTuple):
@@ -60,13 +61,13 @@ def write_increment(
     """
     is_empty = True
     with gzip.GzipFile("", "wb", _GZIP_LEVEL, out, mtime=0) as packed, snapshot(connection):
-        emails = {number: owner.email for number, owner in all_owners(connection).items()}
+        names = {number: account.name for number, account in all_accounts(connection).items()}
         for website in all_websites(connection):
             own = every if ranges is None else ranges.get(website.number, ())
             has_head = False
             for lines in part_lines(connection, website.number, Part(after, to, own)) if own else ():
                 if not has_head:
-                    packed.write(_head(website, emails[website.account]))
+                    packed.write(_head(website, names[website.account]))
                 has_head, is_empty = True, False
                 packed.write(lines)
     return not is_empty
@@ -79,6 +80,8 @@ def _head(website: Website, email: str) -> bytes:
         "name": website.name,
         "origins": sorted(website.origins),
         "created_ms": website.created_ms,
+        "time_zone": website.time_zone,
+        "day_offset_minutes": website.day_offset_minutes,
         "account": email,
     }
     return orjson.dumps(described, option=orjson.OPT_APPEND_NEWLINE)
@@ -131,6 +134,8 @@ class Collection:
                     _create(connection, head)
                 result.websites.append(head["domain"])
                 numbers = {website.id: website.number for website in all_websites(connection)}
+            with transaction(connection):
+                place_days(connection, numbers[id], head["time_zone"], head["day_offset_minutes"])
             with open_source(str(path)) as source:
                 found = import_events(
                     connection, numbers[id], source, now_ms=now_ms, file=_FILE, keeps_visitors=True, report=report
@@ -150,6 +155,7 @@ def _read_head(line: bytes, source: Source) -> dict[str, Any]:
         head = orjson.loads(line)
         texts = [head[name] for name in (_HEAD, "domain", "name", "account")]
         is_valid = all(isinstance(text, str) for text in (*texts, *head["origins"])) and type(head["created_ms"]) is int
+        is_valid = is_valid and isinstance(head["time_zone"], str | None) and head["day_offset_minutes"] in _OFFSETS
         if not is_valid or len(head[_HEAD]) != 36:
             raise ValueError
     except (ValueError, KeyError, TypeError):
@@ -167,10 +173,10 @@ def _owner(connection: sqlite3.Connection, email: str) -> Account:
     try:
         return find_account(connection, email)
     except AccountError:
-        owners = all_owners(connection)
-    if not owners:
+        accounts = all_accounts(connection)
+    if not accounts:
         return create_account(connection, _LOCAL_OWNER, "business", None, 0)
-    return find_account(connection, owners[min(owners)].email)
+    return accounts[min(accounts)]
 
 
 def _forget_import(connection: Connection, website: int) -> None:

@@ -1,6 +1,6 @@
 """The format of exported and imported events: one JSON object per line.
 
-A line is an object like a row of /events with an additional `visitor`: a text that identifies one visitor of a UTC day.
+A line is an object like a row of /events with an additional `visitor`: a text that identifies one visitor of a day.
 Heatmap points are counts, not events, and have no lines; a heatmap event without points has one.
 
 The rules of a field are those of a collected event (tally/events/validation.py) where it has the same meaning. The
@@ -8,7 +8,7 @@ dimensions are texts as stored: nothing is derived from a URL or a User-Agent. U
 null and an empty text mean absent. An invalid line is a Rejection, so that the other lines are imported; a field that
 only describes an event is omitted or cut, with a warning.
 
-- The visitor of a line becomes a number, a keyed hash of the file's visitor, the UTC day and the website: the same for
+- The visitor of a line becomes a number, a keyed hash of the file's visitor, the day and the website: the same for
   the same visitor in another file, different every day, and without meaning unless the salt is known. A line without a
   visitor is a visitor of its own.
 - The id of a line is not stored: an event gets an id of this database. With the line's time, type and visitor (of web
@@ -43,6 +43,7 @@ from tally.events.urls import MAX_PATH_CHARACTERS, BadUrl, external_referrer, im
 from tally.events.validation import (
     AHEAD_MS,
     HEATMAP,
+    LEAVE,
     REQUIRED,
     RULES,
     TRAFFIC,
@@ -88,10 +89,10 @@ _ABSENT = ("",) * len(FIELDS)
 # Caches: 4 MB of visitors and 2 MB of referrers, if all have the maximum length 6 and 2 MB.
 _CACHED_VISITORS, _CACHED_REFERRERS = 16_384, 4_096
 _LONGEST_CACHED = 200
-# A line has a pathname where a collected event has url or name.
+# A line has a pathname where a collected event has url or name, and no event_id, but what it says of its page view.
+_NAMES = {"url": "pathname", "name": "pathname", "event_id": "vitals"}
 _REQUIRED = {
-    number: ("timestamp", *("pathname" if field in ("url", "name") else field for field in fields))
-    for number, fields in REQUIRED.items()
+    number: ("timestamp", *(_NAMES.get(field, field) for field in fields)) for number, fields in REQUIRED.items()
 }
 
 BAD_JSON = Rejection("invalid_json", "The line is not JSON in UTF-8.")
@@ -131,7 +132,7 @@ class SumLine(NamedTuple):
 
     @property
     def ts_ms(self) -> int:
-        """Return the beginning of the UTC day of the date."""
+        """Return midnight UTC of the date."""
         return self.day * DAY_MS
 
 
@@ -147,6 +148,7 @@ class LineReader:
     `domain` and `origins` are the website's: its own pages are dropped as referrers, as by collect. `secret` replaces
     the salt for visitors, who are then not part of a line's key: with another secret they have other numbers, and the
     line still has its key. With `keeps_visitors` the lines are this website's own, and visitors keep their numbers.
+    `offset_ms` is added to the times of lines, for website time.
     """
 
     def __init__(
@@ -159,8 +161,9 @@ class LineReader:
         secret: bytes = b"",
         *,
         keeps_visitors: bool = False,
+        offset_ms: int = 0,
     ) -> None:
-        self._keeps_visitors = keeps_visitors
+        self._keeps_visitors, self._offset_ms = keeps_visitors, offset_ms
         self._salt, self._website, self._now_ms = salt, website, now_ms
         self._domain, self._origins, self._secret = domain, origins, secret
         # Copied for each number: a quarter of the time of a new one with its key. Together with the key, what all
@@ -228,7 +231,7 @@ class LineReader:
         for field in _REQUIRED[type_]:
             if item.get(field) in (None, ""):
                 raise _Wrong("missing_field", f"This type needs {field}.", field)
-        ts_ms = self._time(item["timestamp"])
+        ts_ms = self._time(item["timestamp"]) + self._offset_ms
         texts = _texts(item, self._referrer_of(item.get("referrer")), self.warnings)
         texts[_PATHNAME] = _page(texts[_PATHNAME], "pathname")
         texts[CHANNEL] = channel_of(texts)
@@ -237,7 +240,7 @@ class LineReader:
             texts.append(_ruled(type_, item, "event_name", "") if "event_name" in item else "")
             if "event_data" in item:
                 rest = (_ruled(type_, item, "event_data", None),)
-        elif type_ == VITALS:
+        elif type_ in (VITALS, LEAVE):
             metrics = _ruled(type_, item, "vitals", ()) if item.get("vitals") else ()
             return Line(number, ts_ms, type_, *self._key(type_, item), 0, False, tuple(texts), metrics)
         elif type_ == HEATMAP:
@@ -311,8 +314,8 @@ class LineReader:
             raise _Wrong("invalid_field", "id is a number or text.", "id")
         if visitor is not None and not isinstance(visitor, str):
             raise _Wrong("invalid_field", "visitor is text.", "visitor")
-        # Web vitals have no visitor: their values stand for it.
-        who_sent = item.get("vitals") if type_ == VITALS else None if self._secret else visitor
+        # These have no visitor: their values stand for it.
+        who_sent = item.get("vitals") if type_ in (VITALS, LEAVE) else None if self._secret else visitor
         sent = orjson.dumps((type_, id, who_sent), option=orjson.OPT_SORT_KEYS)
         key = _number(self._of_id, sent) - (1 << 63)
         if not isinstance(id, int) or not 0 < id <= _MAX_ID:

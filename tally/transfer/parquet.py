@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from tally.events.event_types import METRICS
+from tally.events.event_types import MEASURES
 from tally.resources import install_command
 from tally.transfer.exporter import Write
 from tally.transfer.files import BadFile
@@ -60,6 +60,6 @@ def _schema(arrow: Any) -> Any:
         "id": arrow.int64(),
         "timestamp": arrow.timestamp("ms", "UTC"),
         "value": arrow.float64(),
-        "vitals": arrow.struct([(name, arrow.float64()) for name in METRICS]),
+        "vitals": arrow.struct([(name, arrow.float64()) for name in MEASURES]),
     }
     return arrow.schema([(name, others.get(name, arrow.string())) for name in COLUMNS])

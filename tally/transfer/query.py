@@ -70,9 +70,11 @@ _TYPE = " ".join(f"when {one.number} then '{one.name}'" for one in EVENT_TYPES)
 # The rows of a view: those of a table by their key, and places of rows of stored days. Few columns, because SQLite
 # computes all of them for each row; those of the view are computed where a query names them.
 _SOURCE = (
-    "(select website.domain as domain, website.number as number, {day} as day, {first} as first, {second} as second,"
+    "(select website.domain as domain, website.number as number, website.day_offset_minutes * 60000 as shift,"
+    " {day} as day, {first} as first, {second} as second,"
     " null as place from website join {table} on {table}.website = website.number"
-    " union all select website.domain, website.number, packed_day.day, null, null, place.value from website"
+    " union all select website.domain, website.number, website.day_offset_minutes * 60000, packed_day.day, null, null,"
+    " place.value from website"
     " join packed_day on packed_day.website = website.number and source = {source} and raw_rows = 0"
     " join json_each(places(packed_day.{count})) as place) as source"
     " left join {table} on {table}.website = source.number and {key}"
@@ -105,6 +107,7 @@ _OF_SOURCE = {
 } | {
     f"{table}.ts": (
         f"iif(source.place is null, source.first, unpacked('{table}', source.number, source.day, source.place, 'ts'))"
+        " - source.shift"
     )
     for table in TABLES
 }
@@ -117,7 +120,7 @@ def _of_events(table: str, labels: Sequence[str], *more: str) -> dict[str, str]:
         "id": f"{table}.id",
         "type": f"case {table}.type {_TYPE} end",
         "ts_ms": f"{table}.ts",
-        "timestamp": _time(f"{table}.ts"),
+        "timestamp": _time(f"({table}.ts - source.shift)"),
         "day": f"date({table}.ts / 1000, 'unixepoch')",
         "visitor": f"nullif(printf('%x', {table}.visitor), '0')",
         "visit": f"printf('%x-%d', {table}.visitor, {table}.visit)",
@@ -134,8 +137,8 @@ VIEWS = {
     },
     "v_visit": {
         "website": "website.domain",
-        "start_ms": "visit.start_ms",
-        "start": _time("visit.start_ms"),
+        "start_ms": "visit.start_ms - source.shift",
+        "start": _time("(visit.start_ms - source.shift)"),
         "day": "date(visit.start_ms / 1000, 'unixepoch')",
         "visitor": "printf('%x', visit.visitor)",
         "visit": "printf('%x-%d', visit.visitor, visit.visit)",

@@ -167,7 +167,7 @@ class Visits:
         self._owner: dict[int, int] = {}
 
     def load(self, connection: sqlite3.Connection, wanted: Mapping[int, Iterable[int]], number: int) -> None:
-        """Replace the loaded visits by those of these visitors of each UTC day. Takes 2 µs a visitor.
+        """Replace the loaded visits by those of these visitors of each day. Takes 2 µs a visitor.
 
         number: that of the import.
         """
@@ -191,7 +191,7 @@ class Visits:
                 self._load_shared(connection, day, number, known)
 
     def _has_visits(self, connection: sqlite3.Connection, day: int) -> bool:
-        """Return whether a UTC day has visits of any visitor; the days of most files have none before."""
+        """Return whether a day has visits of any visitor; the days of most files have none before."""
         return bool(
             connection.execute(
                 "/* visit_merge.any */ select 1 from visit where website = ? and day = ? limit 1", (self._website, day)

@@ -12,6 +12,7 @@ from typing import Any
 
 from aiohttp import web
 
+from tally.accounts import audit
 from tally.api.auth import AUTH, Auth
 from tally.api.context import READ_API, ReadApi
 from tally.api.imports import UPLOADS
@@ -35,7 +36,10 @@ from tally.rate_limit import Buckets
 from tally.settings import Settings
 from tally.sqlite.engine import SqliteEngine
 from tally.storage.health import begin_check
+from tally.storage.node_database import NodeDatabase
+from tally.timestamps import DAY_MS
 
+AUDIT_PAUSE_S = 3_600.0
 DAMAGE_CHECK = web.AppKey[Callable[[], None]]("damage_check")
 """The check of the database file, if it was begun before the application was built."""
 
@@ -67,17 +71,34 @@ async def components(
         keys, names = Buckets(settings.key_per_minute), [report.name for report in reports]
         app[READ_API] = ReadApi(node, keys, settings.base_url, names)
         token = secrets.token_urlsafe(24)
-        app[AUTH] = Auth(node, settings.base_url, trusted, settings.key_per_minute, token)
+        app[AUTH] = Auth(
+            node,
+            settings.base_url,
+            trusted,
+            settings.key_per_minute,
+            token,
+            has_passwords=settings.password_login == "yes",
+            logout_url=settings.auth_logout_url,
+        )
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
         node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
         if node.engine.archive is not None:
             housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
+        if settings.audit_days:
+            expiry = partial(_expire_audit_lines, node.database, clock, settings.audit_days)
+            node.repeat("expiry of the audit log", expiry, node.database.health.failed, AUDIT_PAUSE_S)
         yield
         app[AUTH].close()
         await uploads.close()
     places.close()
+
+
+async def _expire_audit_lines(database: NodeDatabase, clock: Clock, days: int) -> None:
+    kept_from_ms = clock.deletion_time_ms() - days * DAY_MS
+    while database.health.takes_events and await database.write(partial(audit.expire, kept_from_ms=kept_from_ms)):
+        pass
 
 
 def _configured_places(path: Path) -> PlaceDatabase:

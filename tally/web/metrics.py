@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector as MetricsCollector
 from prometheus_client.registry import CollectorRegistry
 
 from tally.accounts.usage import USAGE_WARNINGS
+from tally.api.auth_header import AuthHeader
 from tally.api.context import ReadApi
 from tally.clock import Clock
 from tally.http.connections import Connections
@@ -59,8 +60,9 @@ class ServerMetrics(MetricsCollector):
         refused: Counter[str],
         collect_path: str,
         base_path: str = "",
+        header: AuthHeader | None = None,
     ) -> None:
-        self._collector, self._api, self._tls = collector, api, tls
+        self._collector, self._api, self._tls, self._header = collector, api, tls, header
         self._connections = connections
         self._answered, self._refused = answered, refused
         self._base_path = base_path
@@ -98,6 +100,9 @@ class ServerMetrics(MetricsCollector):
         yield from _clock(collector.clock)
         yield from node.engine.metrics()
         yield from _certificate(self._tls)
+        if self._header is not None:
+            help = "Requests whose sign-in header was ignored, because it came from another address."
+            yield counter("tally_auth_header_refused", help, self._header.refused)
         yield from self._process.collect()
 
     def _requests(self) -> Metric:

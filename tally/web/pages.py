@@ -33,7 +33,6 @@ from aiohttp import web
 
 from tally import errors
 from tally.api.auth import AUTH
-from tally.api.context import READ_API
 from tally.errors import ApiError
 from tally.events.urls import is_address
 from tally.events.website import Website
@@ -198,7 +197,7 @@ async def heatmap_page(request: web.Request) -> web.Response:
     if session is None:
         return await page(request)
     try:
-        website = await request.app[READ_API].website(request, session.owner.number)
+        website = await request.app[AUTH].website(request, session, "read")
     except ApiError:
         return await page(request)
     frames = frames_of(website)
@@ -221,14 +220,20 @@ def frames_of(website: Website) -> tuple[str, ...]:
     """
     names = [website.domain] if is_address(website.domain) else [website.domain, f"*.{website.domain}"]
     own = [f"{scheme}://{name}" for name in names for scheme in ("https", "http")]
+    if website.domain == "localhost" or (is_address(website.domain) and website.domain.startswith("127.")):
+        # Developers run a website of this computer on any port, which is not stored with its pages.
+        own.append(f"http://{website.domain}:*")
     listed = sorted(origin for origin in website.origins if origin.startswith(("https://", "http://")))
     return tuple(source for source in (*own, *listed) if "[" not in source)
 
 
 def not_found(request: web.Request) -> web.Response:
-    """Return the 404 page for browsers. It is the same for every path, without data of the request, and no script."""
-    request[RESPONSE_HEADERS] = {**PAGE_HEADERS, "Content-Security-Policy": NOT_FOUND_POLICY}
-    page = _below(request, NOT_FOUND_SHELL)
+    """Return the 404 page for browsers, the same for every path: with no script, or the shell for a session."""
+    is_shell = request.app[AUTH].found(request) is not None
+    request[RESPONSE_HEADERS] = (
+        PAGE_HEADERS if is_shell else {**PAGE_HEADERS, "Content-Security-Policy": NOT_FOUND_POLICY}
+    )
+    page = _below(request, SHELL if is_shell else NOT_FOUND_SHELL)
     headers = {"Content-Type": page.kind, "Cache-Control": "no-store"}
     return web.Response(body=page.body, status=404, headers=headers)
 

@@ -13,13 +13,29 @@ from typing import Any, NamedTuple
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from tally.api import account, badges, definitions, exclusions, imports, read, sharing, websites
-from tally.api.endpoints import endpoint
+from tally.api import (
+    account,
+    audit,
+    badges,
+    definitions,
+    exclusions,
+    imports,
+    people,
+    read,
+    second_factor,
+    sharing,
+    websites,
+)
+from tally.api.auth_header import AUTH_HEADER
+from tally.api.endpoints import Authorise, endpoint
+from tally.api.keys import by_key_alone
 from tally.api.reports import REPORTS, Access, Report
 from tally.http.middleware import handle_expect
+from tally.http.request_paths import MCP_PATH, READ_PATHS
 from tally.ingest import collector
 from tally.ingest.compat import endpoint as compat
 from tally.ingest.compat.formats import FORMATS
+from tally.mcp import endpoint as mcp
 from tally.settings import Settings
 from tally.web import pages, status, tracker
 
@@ -33,7 +49,10 @@ class Route(NamedTuple):
     preflight: Handler | None = None
 
 
-_AUTHORISE = {Access.KEY: read.by_key, Access.SESSION: websites.by_session, Access.LINK: sharing.by_link}
+def _authorise(access: Access, report: Report[Any]) -> Authorise:
+    if access is Access.KEY:
+        return read.by_key(report.scope)
+    return websites.by_session if access is Access.SESSION else sharing.by_link
 
 
 def report_routes(reports: Iterable[Report[Any]]) -> tuple[Route, ...]:
@@ -42,7 +61,7 @@ def report_routes(reports: Iterable[Report[Any]]) -> tuple[Route, ...]:
         Route(
             "GET",
             f"{access.value}/{report.path}",
-            endpoint(report, _AUTHORISE[access]),
+            endpoint(report, _authorise(access, report)),
             read.preflight if access is Access.KEY else None,
         )
         for access in Access
@@ -60,6 +79,41 @@ def definition_routes() -> Iterator[Route]:
         yield Route("DELETE", f"{path}/{{definition}}", definitions.deleting(of))
 
 
+def management_routes() -> Iterator[Route]:
+    """Yield the routes by which an API key manages websites: handlers of the pages, authorised by a key."""
+    website = "/{id}"
+    rows: list[tuple[str, str, Handler]] = [
+        ("POST", "", websites.add),
+        ("GET", website, websites.website),
+        ("PATCH", website, websites.change),
+        ("DELETE", website, websites.delete),
+        ("GET", f"{website}/exclusions", exclusions.exclusions),
+        ("PATCH", f"{website}/exclusions", exclusions.change),
+        ("GET", f"{website}/share-links", sharing.links),
+        ("POST", f"{website}/share-links", sharing.share),
+        ("PATCH", f"{website}/share-links/{{link}}", sharing.change),
+        ("DELETE", f"{website}/share-links/{{link}}", sharing.unshare),
+    ]
+    for of in definitions.KINDS:
+        rows += [
+            ("POST", f"{website}/{of.path}", definitions.creating(of)),
+            ("PATCH", f"{website}/{of.path}/{{definition}}", definitions.changing(of)),
+            ("DELETE", f"{website}/{of.path}/{{definition}}", definitions.deleting(of)),
+        ]
+    for method, path, handler in rows:
+        yield Route(method, f"{READ_PATHS}{path}", by_key_alone(handler, "manage"))
+    for method, path, handler in _IMPORTS:
+        yield Route(method, f"{READ_PATHS}{website}/imports{path}", by_key_alone(handler, "import"))
+
+
+_IMPORTS = (
+    ("GET", "", imports.imports),
+    ("POST", "", imports.run_import),
+    ("POST", "/upload", imports.begin_upload),
+    ("PATCH", "/upload", imports.add_piece),
+    ("DELETE", "/upload", imports.remove_upload),
+    ("POST", "/{number}/undo", imports.undo_import),
+)
 FIXED_ROUTES = (
     Route("POST", "/api/collect", collector.collect, collector.preflight),
     Route("POST", "/api/v1/collect", collector.collect, collector.preflight),
@@ -84,9 +138,27 @@ FIXED_ROUTES = (
     Route("PATCH", "/api/account", account.change),
     Route("GET", "/api/account/changelog", account.changelog),
     Route("POST", "/api/account/password", account.change_password),
+    Route("GET", "/api/account/second-factor", second_factor.state),
+    Route("POST", "/api/account/second-factor/begin", second_factor.begin),
+    Route("POST", "/api/account/second-factor/confirm", second_factor.confirm),
+    Route("POST", "/api/account/second-factor/codes", second_factor.new_codes),
+    Route("DELETE", "/api/account/second-factor", second_factor.remove),
     Route("GET", "/api/account/keys", account.keys),
     Route("POST", "/api/account/keys", account.create_key),
+    Route("DELETE", "/api/account/keys", account.revoke_keys),
     Route("DELETE", "/api/account/keys/{number}", account.revoke_key),
+    Route("DELETE", "/api/account/share-links", sharing.unshare_all),
+    Route("GET", "/api/account/audit", audit.audit),
+    Route("POST", "/api/account/login/link", people.sign_in_by_link),
+    Route("GET", "/api/account/people", people.members),
+    Route("PATCH", "/api/account/people/{number}", people.change),
+    Route("DELETE", "/api/account/people/{number}", people.remove),
+    Route("GET", "/api/account/invitations", people.invitations),
+    Route("POST", "/api/account/invitations", people.invite),
+    Route("DELETE", "/api/account/invitations/{invitation}", people.revoke),
+    Route("POST", "/api/account/leave", people.leave),
+    Route("GET", "/api/account/invitation", people.invitation),
+    Route("POST", "/api/account/invitation", people.accept),
     Route("GET", "/api/account/websites", websites.websites),
     Route("POST", "/api/account/websites", websites.add),
     Route("GET", "/api/account/websites/{id}", websites.website),
@@ -94,23 +166,22 @@ FIXED_ROUTES = (
     Route("DELETE", "/api/account/websites/{id}", websites.delete),
     Route("GET", "/api/account/websites/{id}/exclusions", exclusions.exclusions),
     Route("PATCH", "/api/account/websites/{id}/exclusions", exclusions.change),
-    Route("POST", "/api/account/websites/{id}/share", sharing.share),
-    Route("PATCH", "/api/account/websites/{id}/share", sharing.change),
-    Route("DELETE", "/api/account/websites/{id}/share", sharing.unshare),
-    Route("GET", "/api/account/websites/{id}/imports", imports.imports),
-    Route("POST", "/api/account/websites/{id}/imports", imports.run_import),
-    Route("POST", "/api/account/websites/{id}/imports/upload", imports.begin_upload),
-    Route("PATCH", "/api/account/websites/{id}/imports/upload", imports.add_piece),
-    Route("DELETE", "/api/account/websites/{id}/imports/upload", imports.remove_upload),
-    Route("POST", "/api/account/websites/{id}/imports/{number}/undo", imports.undo_import),
+    Route("POST", "/api/account/websites/{id}/share-links", sharing.share),
+    Route("PATCH", "/api/account/websites/{id}/share-links/{link}", sharing.change),
+    Route("DELETE", "/api/account/websites/{id}/share-links/{link}", sharing.unshare),
+    *(Route(method, f"/api/account/websites/{{id}}/imports{path}", handler) for method, path, handler in _IMPORTS),
     *definition_routes(),
+    *management_routes(),
     Route("GET", "/api/share/{token}", sharing.shared),
     Route("POST", "/api/share/{token}/password", sharing.unlock),
     Route("GET", "/api/share/{token}/badge.svg", badges.badge),
     Route("GET", "/api/share/{token}/counter.svg", badges.counter),
+    Route("POST", MCP_PATH, mcp.handle),
     Route("GET", "/", pages.page),
     Route("GET", "/login", pages.page),
     Route("GET", "/setup", pages.page),
+    Route("GET", "/invitation", pages.page),
+    Route("GET", "/second-factor", pages.page),
     Route("GET", "/websites/{id}", pages.page),
     Route("GET", "/websites/{id}/events", pages.page),
     Route("GET", "/websites/{id}/funnels", pages.page),
@@ -119,6 +190,8 @@ FIXED_ROUTES = (
     Route("GET", "/websites/{id}/heatmaps", pages.heatmap_page),
     Route("GET", "/websites/{id}/experiments", pages.page),
     Route("GET", "/websites/{id}/rejected", pages.page),
+    Route("GET", "/websites/{id}/settings", pages.page),
+    Route("GET", "/websites/{id}/settings/{section}", pages.page),
     Route("GET", "/account", pages.page),
     Route("GET", "/account/{section}", pages.page),
     Route("GET", "/share/{token}", pages.share_page),
@@ -139,13 +212,21 @@ def add_routes(app: web.Application, settings: Settings, routes: Iterable[Route]
     configured = tracker.configured_routes(settings, (route.path for route in routes))
     if settings.base_path:
         app.router.add_get(settings.base_path, pages.to_start, expect_handler=handle_expect)
+    header = app[AUTH_HEADER]
     for route in (*routes, *(Route(*row) for row in configured)):
         resource = app.router.add_resource(settings.base_path + _pattern(route.path))
-        resource.add_route(route.method, route.handler, expect_handler=handle_expect)
+        handler = header.signing_in(route.handler) if header and _takes_session(route) else route.handler
+        resource.add_route(route.method, handler, expect_handler=handle_expect)
         if route.method == "GET":
-            resource.add_route("HEAD", route.handler, expect_handler=handle_expect)
+            resource.add_route("HEAD", handler, expect_handler=handle_expect)
         if route.preflight:
             resource.add_route("OPTIONS", route.preflight, expect_handler=handle_expect)
+
+
+def _takes_session(route: Route) -> bool:
+    # GET /api/account/state asks for the person itself, and answers who was refused.
+    is_state = route.handler is account.state
+    return route.handler is pages.heatmap_page or (route.path.startswith("/api/account") and not is_state)
 
 
 @functools.cache

@@ -37,6 +37,7 @@ PARTS = {
     "choice": "static/tracker/choice.js",
     "console": "static/tracker/console.js",
     "heatmap": "static/tracker/heatmap.js",
+    "leave": "static/tracker/leave.js",
     "links": "static/tracker/links.js",
     "vitals": "static/tracker/vitals.js",
     "web-vitals": "static/vendor/web-vitals-6.2.3/web-vitals.js",

@@ -18,7 +18,7 @@ from tally.api.websites import MAX_ORIGINS
 from tally.events.validation import TRAFFIC_TYPES, TYPES
 from tally.resources import tally_version
 from tests.support.app import OWNER, Answer, App, MakeApp
-from tests.support.page_client import PASSWORD, PageClient, account, logged_in
+from tests.support.page_client import LINK, PASSWORD, PageClient, account, logged_in
 from tests.support.process import Command, Serve
 
 PAGE = {"type": "pageview", "url": "https://example.com/a"}
@@ -49,6 +49,8 @@ async def test_setup_creates_the_first_account(app: App) -> None:
         "logged_in": False,
         "needs_setup": True,
         "demo": False,
+        "password_login": True,
+        "refused": None,
     }
     answer = await browser("GET", "/api/account/setup", headers=setup_header(token(app)))
     assert (answer.status, answer.json) == (200, {"data": {"email": None}})
@@ -60,9 +62,11 @@ async def test_setup_creates_the_first_account(app: App) -> None:
         "logged_in": True,
         "needs_setup": False,
         "demo": False,
+        "password_login": True,
+        "refused": None,
     }
     assert (await PageClient(app).log_in("ann@example.com")).status == 200
-    stored = app.sql("select password_hash from account")[0][0]
+    stored = app.sql("select password_hash from person")[0][0]
     assert stored.startswith("$argon2id$")
 
 
@@ -92,7 +96,7 @@ async def test_setup_replaces_the_local_address(app: App) -> None:
     sent = {"token": token(app), "email": "ann@example.com", "password": PASSWORD}
     assert (await browser("POST", "/api/account/setup", sent)).json["data"]["email"] == "ann@example.com"
     assert [one["id"] for one in (await browser("GET", "/api/account/websites")).json["data"]] == [website]
-    assert app.sql("select email from account") == [("ann@example.com",)]
+    assert app.sql("select email from person") == [("ann@example.com",)]
 
 
 async def test_setup_keeps_an_existing_address(app: App) -> None:
@@ -190,7 +194,12 @@ async def test_the_account(make_app: MakeApp) -> None:
     assert (changes.status, changes.headers["Content-Type"]) == (200, "text/plain; charset=utf-8")
     assert re.search(rf"^## {re.escape(version.partition('+')[0])}", changes.text, re.MULTILINE)
     assert data == {
+        "id": 1,
+        "name": OWNER,
         "email": OWNER,
+        "role": "owner",
+        "people": 1,
+        "accounts": [{"id": 1, "name": OWNER, "role": "owner"}],
         "plan": "pro",
         "time_zone": None,
         "events_this_month": 1,
@@ -201,6 +210,11 @@ async def test_the_account(make_app: MakeApp) -> None:
         "has_keys": True,
         "base_url": "https://stats.example.com",
         "demo": False,
+        "signed_in_by": "session",
+        "logout_url": None,
+        "requires_second_factor": False,
+        "second_factor": None,
+        "password_login": True,
     }
 
 
@@ -251,44 +265,26 @@ async def test_a_new_password_ends_all_sessions(app: App) -> None:
     assert (await PageClient(app).log_in(password="another horse battery")).status == 200
 
 
-@pytest.mark.parametrize("keys", [False, True, None])
-@pytest.mark.parametrize("links", [False, True, None])
-async def test_a_new_password_can_revoke_keys_and_share_links(app: App, keys: bool | None, links: bool | None) -> None:
-    """Keys and links are revoked only on request, and those of other accounts are kept."""
+@pytest.mark.parametrize("revoked", ["keys", "share-links"])
+async def test_all_keys_or_all_share_links_are_revoked(app: App, revoked: str) -> None:
+    """Those of other accounts are kept, and so is what was not asked for."""
     browser, other = await logged_in(app), await logged_in(app, "other@example.com")
     is_valid_after: dict[str, bool] = {}
     for one, email in ((browser, OWNER), (other, "other@example.com")):
         for domain in (f"a.{email[:5]}.com", f"b.{email[:5]}.com"):
             website = await app.website(domain, email)
-            link = (await one("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
-            is_valid_after[f"/api{link}"] = one is other or not links
-        key = (await one("POST", "/api/account/keys", {"name": "report"})).json["data"]["value"]
-        is_valid_after[key] = one is other or not keys
-    sent: dict[str, Any] = {"current": PASSWORD, "new": "another horse battery"}
-    sent |= {name: value for name, value in (("revoke_keys", keys), ("revoke_share_links", links)) if value is not None}
-    assert (await browser("POST", "/api/account/password", sent)).status == 204
+            link = (await one("POST", f"/api/account/websites/{website}/share-links", LINK)).json["data"]["path"]
+            is_valid_after[f"/api{link}"] = one is other or revoked == "keys"
+        for name in ("report", "export"):
+            key = (await one("POST", "/api/account/keys", {"name": name})).json["data"]["value"]
+            is_valid_after[key] = one is other or revoked == "share-links"
+    for _ in range(2):
+        assert (await browser("DELETE", f"/api/account/{revoked}")).status == 204
     for credential, is_valid in is_valid_after.items():
         if credential.startswith("/"):
             assert (await PageClient(app)("GET", credential)).status == (200 if is_valid else 404)
         else:
             assert (await app.get("/api/v1/websites", credential)).status == (200 if is_valid else 401)
-
-
-@pytest.mark.parametrize("field", ["revoke_keys", "revoke_share_links"])
-async def test_a_wrong_password_or_value_revokes_nothing(app: App, field: str) -> None:
-    browser, key = await logged_in(app), await app.key()
-    website = await app.website()
-    await browser("POST", f"/api/account/websites/{website}/share")
-    sent = {"current": PASSWORD, "new": "another horse battery", field: 1}
-    refused(await browser("POST", "/api/account/password", sent), 400, "invalid_field", field)
-    refused(
-        await browser("POST", "/api/account/password", sent | {"current": "no", field: True}),
-        403,
-        "wrong_password",
-        "current",
-    )
-    assert (await app.get("/api/v1/websites", key)).status == 200
-    assert app.sql("select count(*) from share_link") == [(1,)]
 
 
 async def test_a_password_set_during_a_change_is_kept(app: App) -> None:
@@ -306,7 +302,7 @@ async def test_a_password_set_during_a_change_is_kept(app: App) -> None:
     app.application[AUTH].hashing = slow
     answer = await browser("POST", "/api/account/password", {"current": PASSWORD, "new": "chosen by the other"})
     refused(answer, 403, "wrong_password", "current")
-    assert app.sql("select password_hash from account") == [(reset,)]
+    assert app.sql("select password_hash from person") == [(reset,)]
 
 
 async def test_requests_of_an_ended_session_are_refused(app: App) -> None:
@@ -474,21 +470,23 @@ async def test_a_new_website_accepts_events_at_once(app: App) -> None:
         "id": "",
         "name": "example.com",
         "time_zone": None,
+        "day_offset_minutes": 0,
         "week_start": "monday",
         "currency": None,
         "domain": "example.com",
         "created_at": "2026-11-18T12:00:00.000+00:00",
         "origins": [],
-        "share": None,
-        "share_options": None,
+        "share_links": [],
         "events": 0,
         "events_exact": True,
     }
-    assert any("www." in note for note in answer.json["meta"]["notes"])
+    notes = {note["code"]: note for note in answer.json["meta"]["notes"]}
+    assert notes["www_dropped"]["values"] == {"domain": "example.com", "typed": "www.example.com"}
+    assert "www." in notes["www_dropped"]["message"]
     page = PAGE | {"website_id": website["id"]}
     assert (await app.collect(page, headers={"Origin": "https://shop.example.com"})).status == 202
     assert (await app.collect({"type": "event", "event_name": "x", "website_id": website["id"]})).status == 202
-    assert (await browser("GET", "/api/account/websites")).json["data"] == [website | {"events": 2}]
+    assert (await browser("GET", "/api/account/websites")).json["data"] == [website | {"events": 2, "account": 1}]
 
 
 async def test_event_counts_are_current(app: App) -> None:
@@ -608,34 +606,37 @@ async def test_a_domain_of_another_website_is_refused_in_a_change(app: App) -> N
 # --- share links
 
 
-async def test_a_share_link_works_until_it_is_revoked(app: App) -> None:
-    """POST creates a new token and replaces the old one; DELETE revokes the link with 204."""
+async def test_share_links_work_until_they_are_revoked(app: App) -> None:
+    """POST adds a link with a name; each has an address of its own; DELETE revokes one, and no other."""
     browser, visitor = await logged_in(app), PageClient(app, ip="198.51.100.7")
     website = await app.website()
-    path = f"/api/account/websites/{website}/share"
+    path = f"/api/account/websites/{website}/share-links"
     await browser("PATCH", "/api/account", {"time_zone": "Asia/Tokyo"})
-    first = (await browser("POST", path)).json["data"]["share"]
-    second = (await browser("POST", path)).json["data"]["share"]
-    assert len(second.removeprefix("/share/")) == 24
-    refused(await visitor("GET", f"/api{first}"), 404, "unknown_share_link")
-    shown = await visitor("GET", f"/api{second}")
+    first = (await browser("POST", path, {"name": "Customers"})).json["data"]
+    app.clock.advance(1)
+    second = (await browser("POST", path, {"name": " Team "})).json["data"]
+    assert len(second["path"].removeprefix("/share/")) == 24
+    assert (first["name"], second["name"]) == ("Customers", "Team")
+    shown = await visitor("GET", f"/api{second['path']}")
     assert shown.json["data"] == {
         "name": "example.com",
         "domain": "example.com",
         "time_zone": "Asia/Tokyo",
+        "day_offset_minutes": 0,
         "demo": False,
         "filters": {},
-        "hides_events": False,
+        "hides_events": True,
     }
     assert shown.headers["Cache-Control"] == "no-store"
-    assert (await browser("GET", "/api/account/websites")).json["data"][0]["share"] == second
+    assert (await browser("GET", "/api/account/websites")).json["data"][0]["share_links"] == [first, second]
     await app.restart()
-    assert (await visitor("GET", f"/api{second}")).status == 200
-    assert (await browser("DELETE", path)).status == 204
-    assert (await browser("DELETE", path)).status == 204
-    refused(await visitor("GET", f"/api{second}"), 404, "unknown_share_link")
-    refused(await visitor("GET", f"/api{second}/stats"), 404, "unknown_share_link")
-    assert app.sql("select count(*) from share_link") == [(0,)]
+    assert (await visitor("GET", f"/api{second['path']}")).status == 200
+    assert (await browser("DELETE", f"{path}/{second['id']}")).status == 204
+    refused(await browser("DELETE", f"{path}/{second['id']}"), 404, "unknown_share_link")
+    refused(await visitor("GET", f"/api{second['path']}"), 404, "unknown_share_link")
+    refused(await visitor("GET", f"/api{second['path']}/stats"), 404, "unknown_share_link")
+    assert (await visitor("GET", f"/api{first['path']}")).status == 200
+    assert app.sql("select name from share_link") == [("Customers",)]
 
 
 # Not from FIELDS: whether links show a new dimension is decided here.
@@ -651,7 +652,7 @@ async def test_downloads_of_pages_have_a_byte_order_mark(app: App) -> None:
     """Excel opens them, by a session and by a share link; a program that sends a key gets none."""
     browser, visitor, website, key = await logged_in(app), PageClient(app), await app.website(), await app.key()
     await app.collect({"type": "pageview", "website_id": website, "url": "https://example.com/über"})
-    link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    link = (await browser("POST", f"/api/account/websites/{website}/share-links", LINK)).json["data"]["path"]
     for what in ("top/pathname", "events", "timeseries"):
         plain = await app.get(f"/api/v1/websites/{website}/{what}?format=csv", key)
         assert plain.body[:3] != BOM_UTF8
@@ -668,7 +669,8 @@ async def test_a_share_link_returns_traffic_only(app: App) -> None:
     website = await app.website()
     url = "https://example.com/shop"
     for sent in (
-        {"type": "pageview", "url": url},
+        {"type": "pageview", "url": url, "event_id": "view-1"},
+        {"type": "leave", "url": url, "event_id": "view-1", "time_on_page": 1471, "scroll_depth": 100},
         {"type": "event", "event_name": "order", "url": url, "event_data": {"canary": 4711}},
         {"type": "screen_view", "name": "Home"},
         {"type": "app_event", "event_name": "tap"},
@@ -680,7 +682,7 @@ async def test_a_share_link_returns_traffic_only(app: App) -> None:
         },
     ):
         assert (await app.collect(sent | {"website_id": website})).status == 202
-    link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    link = (await browser("POST", f"/api/account/websites/{website}/share-links", LINK)).json["data"]["path"]
     own = await browser("GET", f"/api/account/websites/{website}/events")
     assert {row["type"] for row in own.json["data"]} == {*TYPES} - {"heatmap"}
     assert all(secret in own.text for secret in SECRETS)
@@ -708,7 +710,7 @@ async def test_filter_types_of_share_links(app: App, endpoint: str) -> None:
     """`filter_type` accepts the types that a share link returns; the owner may use all types."""
     browser, visitor = await logged_in(app), PageClient(app)
     website = await app.website()
-    link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    link = (await browser("POST", f"/api/account/websites/{website}/share-links", LINK)).json["data"]["path"]
     for type_ in TYPES:
         query = f"{endpoint}?filter_type={type_}"
         assert (await browser("GET", f"/api/account/websites/{website}/{query}")).status == 200
@@ -741,7 +743,7 @@ async def test_responses_equal_those_of_the_read_api(app: App, query: str) -> No
     website, key = await app.website(), await app.key()
     for path in "abc":
         await app.collect({"type": "pageview", "url": f"https://example.com/{path}", "website_id": website})
-    link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    link = (await browser("POST", f"/api/account/websites/{website}/share-links", LINK)).json["data"]["path"]
     by_key = await app.get(f"/api/v1/websites/{website}/{query}", key)
     by_session = await browser("GET", f"/api/account/websites/{website}/{query}")
     by_link = await visitor("GET", f"/api{link}/{query}")
@@ -785,7 +787,7 @@ async def test_requests_are_limited(make_app: MakeApp) -> None:
     app = await make_app(key_per_minute=3)
     browser, visitor = await logged_in(app), PageClient(app)
     website = await app.website()
-    link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    link = (await browser("POST", f"/api/account/websites/{website}/share-links", LINK)).json["data"]["path"]
     for client, path in ((browser, f"/api/account/websites/{website}"), (visitor, f"/api{link}")):
         assert [(await client("GET", f"{path}/stats")).status for _ in range(4)] == [200, 200, 200, 429]
     assert (await PageClient(app, ip="198.51.100.3")("GET", f"/api{link}/stats")).status == 200

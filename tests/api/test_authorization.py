@@ -22,7 +22,7 @@ from tally.web.routes import ROUTES
 from tests.support.app import Answer, App, MakeApp
 from tests.support.cases import cases
 from tests.support.endpoints import ENDPOINTS
-from tests.support.page_client import PASSWORD, PageClient, logged_in
+from tests.support.page_client import LINK, PASSWORD, PageClient, logged_in
 
 OTHER = "other@example.com"
 CLIENTS = ("nobody", "key", "other_key", "other", "owner", "guest")
@@ -97,9 +97,29 @@ TABLE = (
     Row("PATCH /api/account", OWNERS, {"time_zone": "UTC"}),
     Row("GET /api/account/changelog", OWNERS),
     Row("POST /api/account/password", (401, 401, 401, 403, 403, 401), {"current": "wrong", "new": PASSWORD}),
+    Row("GET /api/account/second-factor", OWNERS),
+    Row("POST /api/account/second-factor/begin", OWNERS, {"password": PASSWORD}),
+    Row("POST /api/account/second-factor/confirm", (401, 401, 401, 409, 409, 401), {"code": "123456"}),
+    Row("POST /api/account/second-factor/codes", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
+    Row("DELETE /api/account/second-factor", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
     Row("GET /api/account/keys", OWNERS),
     Row("POST /api/account/keys", (401, 401, 401, 201, 201, 401), {"name": "new"}),
+    Row("DELETE /api/account/keys", (401, 401, 401, 204, 204, 401)),
     Row("DELETE /api/account/keys/{number}", (401, 401, 401, 404, 204, 401)),
+    Row("GET /api/account/audit", OWNERS),
+    Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
+    Row("GET /api/account/people", OWNERS),
+    # The other account has no such member.
+    Row("PATCH /api/account/people/{number}", (401, 401, 401, 404, 200, 401), {"role": "owner"}),
+    Row("DELETE /api/account/people/{number}", (401, 401, 401, 404, 409, 401)),
+    Row("GET /api/account/invitations", OWNERS),
+    Row("POST /api/account/invitations", (401, 401, 401, 201, 201, 401), {"email": "c@example.com", "role": "viewer"}),
+    Row("DELETE /api/account/invitations/{invitation}", (401, 401, 401, 404, 204, 401)),
+    # An account keeps an owner.
+    Row("POST /api/account/leave", (401, 401, 401, 409, 409, 401)),
+    # Without the token of an invitation.
+    Row("GET /api/account/invitation", (404,) * 6),
+    Row("POST /api/account/invitation", (404,) * 6, {"password": PASSWORD}),
     Row("GET /api/account/websites", OWNERS),
     Row("POST /api/account/websites", (401, 401, 401, 201, 201, 401), {"domain": "new.example"}),
     Row("GET /api/account/websites/{id}", OWN_WEBSITE),
@@ -119,17 +139,22 @@ TABLE = (
     *definition_rows(),
     Row("GET /api/account/websites/{id}/exclusions", OWN_WEBSITE),
     Row("PATCH /api/account/websites/{id}/exclusions", OWN_WEBSITE, {"countries": ["DE"]}),
-    Row("POST /api/account/websites/{id}/share", (401, 401, 401, 404, 201, 401)),
-    Row("PATCH /api/account/websites/{id}/share", OWN_WEBSITE, {"badges": True}),
-    Row("DELETE /api/account/websites/{id}/share", (401, 401, 401, 404, 204, 401)),
+    Row("POST /api/account/websites/{id}/share-links", (401, 401, 401, 404, 201, 401), {"name": "New"}),
+    Row("PATCH /api/account/websites/{id}/share-links/{link}", OWN_WEBSITE, {"badges": True}),
+    Row("DELETE /api/account/websites/{id}/share-links/{link}", (401, 401, 401, 404, 204, 401)),
     # The token is in the path; the other clients request a token that does not exist.
     Row("GET /api/share/{token}", (404, 404, 404, 404, 404, 200)),
+    Row("DELETE /api/account/share-links", (401, 401, 401, 204, 204, 401)),
     Row("POST /api/share/{token}/password", (404, 404, 404, 404, 404, 204), {"password": PASSWORD}),
     Row("GET /api/share/{token}/badge.svg", (404, 404, 404, 404, 404, 200)),
     Row("GET /api/share/{token}/counter.svg", (404, 404, 404, 404, 404, 200)),
+    # Each key reads its own account's websites.
+    Row("POST /mcp", (401, 200, 200, 401, 401, 401), {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
     Row("GET /", OPEN),
     Row("GET /login", OPEN),
     Row("GET /setup", OPEN),
+    Row("GET /invitation", OPEN),
+    Row("GET /second-factor", OPEN),
     Row("GET /websites/{id}", OPEN),
     Row("GET /websites/{id}/events", OPEN),
     Row("GET /websites/{id}/funnels", OPEN),
@@ -138,6 +163,8 @@ TABLE = (
     Row("GET /websites/{id}/heatmaps", OPEN),
     Row("GET /websites/{id}/experiments", OPEN),
     Row("GET /websites/{id}/rejected", OPEN),
+    Row("GET /websites/{id}/settings", OPEN),
+    Row("GET /websites/{id}/settings/{section}", OPEN),
     Row("GET /account", OPEN),
     Row("GET /account/{section}", OPEN),
     Row("GET /share/{token}", OPEN),
@@ -157,6 +184,25 @@ TABLE = (
     Row("GET /count.js", OPEN),
     Row("GET /count/{part}.js", OPEN),
 )
+# A key needs the scopes of tests/api/test_key_scopes.py, which a key has not by default.
+NOT_BY_DEFAULT = (401, 403, 403, 401, 401, 401)
+MANAGED = ("exclusions", "share-links", "imports", *(of.path for of in KINDS))
+
+
+def management_rows() -> Iterator[Row]:
+    """Yield the rows of the management API: a part of the pages' API, with the same requests, for keys."""
+    for row in TABLE:
+        method, _, path = row.route.partition(" /api/account/websites")
+        first = path.removeprefix("/{id}").strip("/").partition("/")[0]
+        is_read = method == "GET" and first not in ("exclusions", "imports") and path != "/{id}"
+        if row.route != f"{method} /api/account/websites{path}" or is_read or (first and first not in MANAGED):
+            continue
+        yield Row(f"{method} /api/v1/websites{path}", NOT_BY_DEFAULT, row.body, row.query)
+    # The pages read them with the website.
+    yield Row("GET /api/v1/websites/{id}/share-links", NOT_BY_DEFAULT)
+
+
+TABLE = (*TABLE, *management_rows())
 BY_ROUTE = {row.route: row for row in TABLE}
 NAMES = [f"{route.method} {route.path}" for route in ROUTES]
 CUSTOM_PATHS = {"script_path": "/js/site.js", "collect_path": "/js/send"}
@@ -200,11 +246,12 @@ class Scenario:
         self.website = await app.website()
         self.key, self.other_key = await app.key(), await app.key(OTHER)
         self.number = (await self.owner("GET", "/api/account/keys")).json["data"][0]["id"]
-        link = await self.owner("POST", f"/api/account/websites/{self.website}/share")
-        self.token = link.json["data"]["share"].removeprefix("/share/")
-        await self.owner("PATCH", f"/api/account/websites/{self.website}/share", {"badges": True})
+        link = await self.owner("POST", f"/api/account/websites/{self.website}/share-links", LINK | {"badges": True})
+        self.token, self.link = link.json["data"]["path"].removeprefix("/share/"), link.json["data"]["id"]
         goal = await self.owner("POST", f"/api/account/websites/{self.website}/goals", CONTENTS["goals"])
         self.definition = goal.json["data"]["id"]
+        sent = {"email": "invited@example.com", "role": "editor"}
+        self.invitation = (await self.owner("POST", "/api/account/invitations", sent)).json["data"]["id"]
         await app.collect(PAGE | {"website_id": self.website})
 
     async def end(self) -> None:
@@ -213,14 +260,21 @@ class Scenario:
         await self.app.admin(lambda connection: revoke_api_key(connection, self.key))
         assert (await self.owner("POST", "/api/account/logout")).status == 204
 
-    async def request_as(self, client: str, name: str, body: Any = None) -> Any:
+    async def request_as(self, client: str, name: str, body: Any = None, key: str = "") -> Any:
+        """Return the answer to one of CLIENTS, or to a `key` of its own."""
         method, _, path = name.partition(" ")
         token = self.token if client == "guest" else "x" * 24
         values = {"id": self.website, "number": self.number, "token": token, "field": "os", "section": "keys"}
-        values |= {"definition": self.definition, "website": self.website, "script": "script.js", "stem": "script.hash"}
-        values |= {"path": "app.css", "part": "heatmap"}
+        values |= {
+            "invitation": self.invitation,
+            "definition": self.definition,
+            "website": self.website,
+            "script": "script.js",
+            "stem": "script.hash",
+        }
+        values |= {"path": "app.css", "part": "heatmap", "link": self.link}
         browser = {"owner": self.owner, "other": self.other}.get(client, PageClient(self.app))
-        keys = {"key": self.key, "other_key": self.other_key}
+        keys = {"key": key or self.key, "other_key": self.other_key}
         headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[client]}"} if client in keys else {}
         if path.startswith((*COLLECTING, "/js/send", "/count")):
             # Sent as by an app, since the origin of a page would have to be allowed.
@@ -295,7 +349,8 @@ async def test_options_needs_no_credentials(scenario_with_paths: Scenario) -> No
     for path in sorted({path for _, path in ROUTER}):
         is_open = ("OPTIONS", path) in ROUTER
         open_paths = (*COLLECTING, "/js/send", "/count", "/count/{website}")
-        assert is_open is (path in open_paths or path.startswith("/api/v1/web"))
+        is_read = path == "/api/v1/websites" or path in {endpoint.template for endpoint in ENDPOINTS}
+        assert is_open is (path in open_paths or is_read)
         answers: list[Answer] = [
             await scenario_with_paths.request_as(client, f"OPTIONS {path}", {}) for client in CLIENTS
         ]
@@ -330,7 +385,8 @@ async def test_cookies_and_share_links_do_not_authorise_the_read_api(scenario: S
     """A cookie must not authorise responses that other origins may read; only the Authorization header does."""
     value = scenario.owner.cookies["tally"]
     method, _, path = name.partition(" ")
-    path = path.format(id=scenario.website, field="os")
+    path = path.format(id=scenario.website, field="os", definition=scenario.definition, link=scenario.link, number=1)
+    is_open = name == "GET /api/v1/websites" or name in {f"GET {endpoint.template}" for endpoint in ENDPOINTS}
     attempts: list[dict[str, str | None]] = [
         {"Cookie": f"tally={value}; __Host-tally={value}"},
         {"Authorization": f"Bearer {value}"},
@@ -340,7 +396,7 @@ async def test_cookies_and_share_links_do_not_authorise_the_read_api(scenario: S
     for headers in attempts:
         answer = await PageClient(scenario.app)(method, path, headers=headers)
         assert answer.status == 401
-        assert answer.headers["Access-Control-Allow-Origin"] == "*"
+        assert answer.headers.get("Access-Control-Allow-Origin") == ("*" if is_open else None)
         assert "Access-Control-Allow-Credentials" not in answer.headers
 
 
@@ -349,7 +405,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
     """No CORS headers for any Origin, including preflights, and no storage in shared caches."""
     method, _, path = name.partition(" ")
     values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
-    values |= {"definition": scenario.definition}
+    values |= {"definition": scenario.definition, "invitation": scenario.invitation, "link": scenario.link}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         headers |= {"Access-Control-Request-Method": method} if verb == "OPTIONS" else {}
@@ -357,7 +413,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
         assert not [header for header in answer.headers if header.lower().startswith("access-control")]
         assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
         assert answer.headers["Cache-Control"] in ("no-store", "private, no-cache")
-        assert answer.status == 405 if verb == "OPTIONS" else answer.status in (200, 400, 403, 404)
+        assert answer.status == 405 if verb == "OPTIONS" else answer.status in (200, 400, 403, 404, 409)
 
 
 UNKNOWN_IDS: tuple[Callable[[Scenario], str], ...] = (
@@ -374,7 +430,7 @@ async def test_websites_of_other_accounts_are_unknown(scenario: Scenario, name: 
     answers = [
         await scenario.other(
             method,
-            path.format(id=id_of(scenario), field="os", definition=scenario.definition, number=1),
+            path.format(id=id_of(scenario), field="os", definition=scenario.definition, link=scenario.link, number=1),
             BY_ROUTE[name].body,
         )
         for id_of in UNKNOWN_IDS

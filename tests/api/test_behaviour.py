@@ -10,7 +10,7 @@ from tally.rollups.rollup_state import KEPT
 from tally.storage.database import open_database
 from tests.support.app import App
 from tests.support.cases import cases
-from tests.support.page_client import logged_in
+from tests.support.page_client import LINK, logged_in
 from tests.support.read_api import DAY, DAY_MS, Site, SyncApp, custom, ms, sync_app_at, view
 
 FUNNEL = "funnel?step=pathname:/&step=pathname:/pricing&step=event_name:signup"
@@ -47,6 +47,7 @@ def test_a_funnel(site: Site) -> None:
         "from": f"{DAY}T00:00:00.000+00:00",
         "to": "2026-11-18T00:00:00.000+00:00",
         "tz": "UTC",
+        "day_offset_minutes": 0,
         "filters": {},
     }
 
@@ -230,8 +231,8 @@ def test_etags_change_after_an_event(site: Site) -> None:
 async def test_permissions_of_sessions_and_share_links(app: App) -> None:
     owner = await logged_in(app)
     website = await app.website()
-    link = await owner("POST", f"/api/account/websites/{website}/share")
-    token = link.json["data"]["share"].removeprefix("/share/")
+    link = await owner("POST", f"/api/account/websites/{website}/share-links", LINK)
+    token = link.json["data"]["path"].removeprefix("/share/")
     for query in (FUNNEL, "event-data?event_name=signup"):
         assert (await owner("GET", f"/api/account/websites/{website}/{query}")).status == 200
         assert (await owner("GET", f"/api/share/{token}/{query}")).status == 404

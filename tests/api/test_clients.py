@@ -7,6 +7,7 @@ its recording proxy (tests/browser/customer_site.py) where a response has to be 
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -18,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tally_client import CollectClient, ReadClient, TallyError, Visitor
+from tally_client import CollectClient, ManageClient, ReadClient, TallyError, Visitor
 from tally_client.connection import VERSION
 
-from clients.generate import CLIENTS, FILES, operations, snake
+from clients.generate import CLIENTS, DOCUMENT, FILES, management, operations, snake
+from tally.accounts.api_keys import Grant
 from tests.browser.customer_site import RecordingProxy, Reply, age_s
 from tests.browser.test_compat_packages import package
-from tests.support.app import ROOT, SAFARI_IPHONE, App, MakeApp, ManualClock
+from tests.support.app import NOON_MS, ROOT, SAFARI_IPHONE, App, MakeApp, ManualClock
 from tests.support.endpoints import ENDPOINTS
 from tests.support.process import until
 
@@ -121,6 +123,15 @@ async def test_every_operation(app: App) -> None:
     ]
     answer = await app.collect({"events": [common | one for one in events]}, ip=GERMAN)
     assert (answer.status, answer.json["rejected"]) == (202, 1)
+    # On the day before more visitors, of another page.
+    old = {
+        "type": "pageview",
+        "website_id": website,
+        "url": "https://example.com/old",
+        "timestamp": NOON_MS - 86_400_000,
+    }
+    answer = await app.collect({"events": [old | {"session_id": f"session-{n}"} for n in range(40)]}, ip=GERMAN)
+    assert answer.status == 202, answer.text
     await app.node.tick()  # stores the count of rejected events
     assert {one["operationId"] for _, one in operations()} == set(CALLS)
     expected = {}
@@ -152,6 +163,71 @@ async def test_every_operation(app: App) -> None:
     """
     assert await asyncio.to_thread(by_python) == expected
     assert await node(by_node, address(app), key, website, CALLS) == expected
+
+
+CHANGES: dict[str, list[Any]] = {
+    "createAnnotation": [{"from": "2026-11-20", "text": "Launch"}],
+    "updateWebsite": [{"name": "Shop"}],
+    "createShareLink": [{"name": "Readers", "badges": True}],
+    "beginUpload": [{"name": "e.ndjson", "format": "tally", "size": 4}],
+    "removeUpload": [],
+}
+
+
+def test_every_other_operation_is_in_both_clients() -> None:
+    """Those of the management API and of imports."""
+    documented = {
+        one["operationId"]
+        for path, methods in DOCUMENT["paths"].items()
+        for method, one in methods.items()
+        if path.startswith("/api/v1/websites") and (method != "get" or one["operationId"] not in CALLS)
+    }
+    assert {one["operationId"] for _, _, one in management()} == documented
+    assert len(documented) > 20
+    assert {snake(name) for name in documented} <= set(dir(ManageClient))
+
+
+async def test_management(app: App) -> None:
+    """Both clients do the same, with bodies, with none, and with a part of a file."""
+    website, key = await app.website(), await app.key(grant=Grant(("manage", "import")))
+
+    def by_python() -> Any:
+        client = ManageClient(address(app), key)
+        answers = [getattr(client, snake(name))(website, *given) for name, given in CHANGES.items()]
+        client.begin_upload(website, {"name": "e.ndjson", "format": "tally", "size": 4})
+        answers.append(client.add_piece(website, 0, b"\x00{}\n")["data"]["upload"]["received"])
+        answers.append(client.remove_upload(website)["data"]["upload"])
+        try:
+            client.delete_website(website, {"domain": "other.example"})
+        except TallyError as error:
+            answers.append([error.status, error.code, error.field])
+        return answers
+
+    by_node = """
+        const [url, apiKey, website, changes] = given;
+        const manage = new client.ManageClient({ url, apiKey });
+        const answers = [];
+        for (const [name, own] of Object.entries(changes)) {
+          answers.push((await manage[name](website, ...own)) ?? null);
+        }
+        await manage.beginUpload(website, { name: "e.ndjson", format: "tally", size: 4 });
+        answers.push((await manage.addPiece(website, 0, new Uint8Array([0, 123, 125, 10]))).data.upload.received);
+        answers.push((await manage.removeUpload(website)).data.upload);
+        await manage.deleteWebsite(website, { domain: "other.example" }).catch((error) => {
+          answers.push([error.status, error.code, error.field]);
+        });
+        return answers;
+    """
+    answers = [await asyncio.to_thread(by_python), await node(by_node, address(app), key, website, CHANGES)]
+    for found in answers:
+        # Random values.
+        assert re.fullmatch("[0-9a-f]{16}", found[0]["data"].pop("id"))
+        # The second client's website has the link of the first.
+        del found[1]["data"]["share_links"]
+        assert found[2]["data"].pop("path").startswith("/share/")
+        assert re.fullmatch("[0-9a-f]{16}", found[2]["data"].pop("id"))
+        assert found[-3:] == [4, None, [400, "invalid_field", "domain"]]
+    assert answers[0] == answers[1]
 
 
 async def test_csv_and_times(app: App) -> None:
@@ -277,6 +353,35 @@ async def test_an_event_that_is_sent_again_counts_once(app: App, proxy: Recordin
     assert 0 <= age_s(event_id) < 3_600
     stored = await app.get(f"/api/v1/websites/{website}/events", key)
     assert [row["event_name"] for row in stored.json["data"]] == ["once"]
+
+
+@pytest.mark.parametrize("language", ["python", "javascript"])
+async def test_a_change_whose_response_is_lost_is_made_once(app: App, proxy: RecordingProxy, language: str) -> None:
+    """It may have been made, so that it is not sent again, as it is after 429."""
+    website, key = await app.website(), await app.key(grant=Grant(("manage",)))
+    url, sent = f"http://127.0.0.1:{proxy.port}", {"from": "2026-11-20", "text": "Launch"}
+
+    def by_python() -> Any:
+        try:
+            ManageClient(url, key).create_annotation(website, sent)
+        except TallyError as error:
+            return error.code
+        return "made"
+
+    by_node = """
+        const [url, apiKey, website, sent] = given;
+        const manage = new client.ManageClient({ url, apiKey });
+        return await manage.createAnnotation(website, sent).then(() => "made", (error) => error.code);
+    """
+    for replies, outcome in (([Reply(0, reaches=True)], "no_response"), ([Reply(429, {"Retry-After": "0"})], "made")):
+        proxy.replies = replies
+        if language == "python":
+            found = await asyncio.to_thread(by_python)
+        else:
+            found = await node(by_node, url, key, website, sent)
+        assert found == outcome
+    assert [one.status for one in proxy.posts] == [201, 429, 201]
+    assert app.sql("select count(*) from definition") == [(2,)]
 
 
 @SENDERS

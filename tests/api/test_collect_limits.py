@@ -56,7 +56,8 @@ def used(app: App) -> dict[tuple[str, int], int]:
     return {
         (email, month): events
         for email, month, events in app.sql(
-            "select email, month, events from account_usage join account on number = account where events > 0"
+            "select email, month, events from account_usage join membership using (account)"
+            " join person on number = person where role = 'owner' and events > 0"
         )
     }
 

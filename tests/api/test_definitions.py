@@ -157,7 +157,7 @@ async def test_times_of_annotations_are_stored_in_utc_and_dates_as_dates(owner: 
 async def test_share_links_have_annotations_only(app: App, owner: Owner) -> None:
     for path, sent in OF_KIND.items():
         assert (await owner("POST", path, sent)).status == 201
-    link = (await owner("POST", "share")).json["data"]["share"].removeprefix("/share/")
+    link = (await owner("POST", "share-links", {"name": "Readers"})).json["data"]["path"].removeprefix("/share/")
     guest = PageClient(app)
     shown = await guest("GET", f"/api/share/{link}/annotations")
     assert [{**one, "id": ""} for one in shown.json["data"]] == [{"id": "", **LAUNCH}]

@@ -49,7 +49,7 @@ SENT = [
     custom("09:20:00", "signup", "ann", event_data={"plan": "pro", "price": 9.5}),
     view("11:00:00", "/", "ann"),
     view("10:00:00", "/pricing", "bob"),
-    view("10:00:01", "/pricing", "cem"),
+    view("10:00:01", "/pricing", "cem") | {"title": "Prices"},
     view("12:00:00", "/blog", "cem"),
     event("vitals", "09:00:05", "ann", url="https://example.com/pricing", vitals={"lcp": 1_000}),
     event("heatmap", "09:00:06", "ann", url="https://example.com/pricing", viewport_width=1_200, points=[CLICK]),
@@ -122,6 +122,9 @@ class Contract:
         assert paths.unset == TopRow("", Stats(visitors=1, events=1))
         assert paths.rows == [TopRow("/pricing", Stats(3, 3)), TopRow("/", Stats(1, 2))]
         assert (paths.total, rest.rows) == (3, [TopRow("/blog", Stats(1, 1))])
+        by_conversions = TopQuery("pathname", 1, goal=SIGNUP, order="conversions", ascending=True)
+        (fewest,) = await self.reports.top(self.day, [by_conversions], REQUESTER)
+        assert [(row.value, row.conversions) for row in fewest.rows] == [("/pricing", Conversions())]
         # The source is that of the visit.
         (source,) = sources.rows
         assert (source.value, source.figures[:3], source.conversions) == ("news", (1, 2, 1), SIGNUPS)
@@ -129,13 +132,15 @@ class Contract:
     async def goals(self) -> None:
         assert await self.reports.goals(self.day, [SIGNUP], REQUESTER) == GoalFigures(3, [SIGNUPS])
 
-    async def event_names(self) -> None:
-        assert await self.reports.event_names(self.day, 5, REQUESTER) == [("signup", 1, 1)]
-
     async def visit_pages(self) -> None:
         entries = [Page("/", 2, 1, 3, 1_200_000), Page("/pricing", 2, 2, 2, 0), Page("/blog", 1, 1, 1, 0)]
-        assert await self.reports.visit_pages(self.day, "entry_page", 5, REQUESTER) == (0, entries)
+        assert await self.reports.visit_pages(self.day, "entry_page", 5, REQUESTER) == (0, entries, None)
         assert (await self.reports.visit_pages(self.day, "exit_page", 1, REQUESTER))[1][0].value == "/pricing"
+
+    async def page_titles(self) -> None:
+        pages = ["/", "/pricing", "/nowhere"]
+        assert await self.reports.page_titles(self.website, pages, REQUESTER) == {"/pricing": "Prices"}
+        assert await self.reports.page_titles(self.website + 1, pages, REQUESTER) == {}
 
     async def events(self) -> None:
         first = await self.reports.events(self.day, None, 2, True, REQUESTER)

@@ -13,7 +13,7 @@ from tally.api.goals import decimal
 from tally.rollups.goal_days import millionths
 from tests.support.app import NOON_MS, App
 from tests.support.cases import cases
-from tests.support.page_client import PageClient, logged_in
+from tests.support.page_client import LINK, PageClient, logged_in
 
 SIGNUP = {"name": "Signup", "type": "event", "match": ["filter_event_name=signup"], "value": "price", "currency": "EUR"}
 PRICING = {"name": "Pricing", "type": "page", "match": ["filter_pathname^=/pricing"]}
@@ -108,6 +108,51 @@ async def test_a_goal_adds_its_figures_to_key_figures_series_and_lists(shop: Sho
     assert added(next(row for row in pages["data"] if row["value"] == "/pricing/team")) == (1, 1, 100.0, None)
 
 
+async def test_lists_are_ordered_by_conversions_or_their_rate(shop: Shop) -> None:
+    """By number, then rate, then as other lists: before a list is cut, in one order or several lists at once."""
+    await shop.send("dan", "/docs/b", "signup")
+    await shop.send("eva", "/docs/b")
+    await shop.send("eva", "/docs/c", "signup")
+    goal = f"goal={shop.ids['Signup']}"
+
+    async def values(more: str) -> list[tuple[str, int, float]]:
+        answer = await shop.ask(f"top/pathname?{goal}&{more}")
+        lists = await shop.ask(f"top?fields=country,pathname&{goal}&{more}")
+        assert lists["data"][1]["data"] == answer["data"]
+        return [(row["value"], row["conversions"], row["conversion_rate"]) for row in answer["data"]]
+
+    # Two conversions each, of two of three visitors; of equal ones the value decides.
+    by_number = [
+        ("/docs/a", 2, 66.7),
+        ("/docs/b", 2, 66.7),
+        ("/docs/c", 1, 100.0),
+        ("/", 0, 0.0),
+        ("/pricing/team", 0, 0.0),
+    ]
+    assert await values("sort=conversions") == by_number
+    assert await values("sort=conversions&limit=2&offset=1") == by_number[1:3]
+    assert [row[0] for row in await values("sort=conversion_rate&limit=2")] == ["/docs/c", "/docs/a"]
+    assert [row[0] for row in await values("sort=conversions&order=asc&limit=3")] == ["/", "/pricing/team", "/docs/c"]
+    # Of as many conversions, those of fewer visitors come first.
+    await shop.send("fay", "/docs/a")
+    assert [row[0] for row in await values("sort=conversions&metrics=bounce_rate")][:2] == ["/docs/b", "/docs/a"]
+    # Conversions are counted, not who converted.
+    for _ in range(3):
+        await shop.send("gus", "/docs/d", "signup")
+    assert [row[:2] for row in await values("sort=conversions&limit=1")] == [("/docs/d", 3)]
+    compared = await shop.ask(f"top/pathname?{goal}&sort=conversions&compare=previous&limit=1")
+    assert [(row["value"], row["previous"]["conversions"]) for row in compared["data"]] == [("/docs/d", 0)]
+    assert compared["meta"]["sort"] == "conversions"
+
+
+async def test_an_order_by_conversions_needs_a_goal(shop: Shop) -> None:
+    for path in ("top/pathname?", "top?fields=pathname&"):
+        for order in ("conversions", "conversion_rate"):
+            error = (await shop.ask(f"{path}sort={order}", 400))["error"]
+            assert error["field"] == "sort"
+            assert error["message"].startswith(f"sort={order} needs goal")
+
+
 def added(row: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(row[name] for name in ("conversions", "converted_visitors", "conversion_rate", "conversion_value"))
 
@@ -116,7 +161,10 @@ async def test_figures_of_final_days_are_stored_and_stay_equal(shop: Shop) -> No
     """The server's rollup builder counts the goals that are saved; answers are then read from its rows."""
     day = "from=2026-11-17&to=2026-11-18"
     goal = f"goal={shop.ids['Signup']}&{day}"
-    questions = (f"goals/report?{day}", f"stats?{goal}", f"timeseries?{goal}", f"top/pathname?{goal}")
+    questions = (
+        *(f"goals/report?{day}", f"stats?{goal}", f"timeseries?{goal}", f"top/pathname?{goal}"),
+        f"top/pathname?{goal}&sort=conversions&limit=2",
+    )
     before = [await shop.ask(question) for question in questions]
     assert before[0]["data"][0]["conversions"] == 3
     shop.app.clock.advance(5 * 24 * 3_600)
@@ -188,8 +236,8 @@ async def test_ids_that_are_not_of_the_website_are_refused(shop: Shop) -> None:
 
 
 async def test_share_links_have_neither_goals_nor_segments(shop: Shop) -> None:
-    link = await shop.browser("POST", f"/api/account/websites/{shop.website}/share")
-    token = link.json["data"]["share"].removeprefix("/share/")
+    link = await shop.browser("POST", f"/api/account/websites/{shop.website}/share-links", LINK)
+    token = link.json["data"]["path"].removeprefix("/share/")
     for name, of in (("goal", "Signup"), ("filter_goal", "Signup"), ("segment", "Docs")):
         answer = await PageClient(shop.app)("GET", f"/api/share/{token}/stats?{name}={shop.ids[of]}")
         assert (answer.status, answer.json["error"]["field"]) == (400, name)

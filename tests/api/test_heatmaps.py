@@ -233,7 +233,7 @@ async def test_the_background_packs(server: HeatmapServer) -> None:
 
 
 async def test_a_range_is_widened_to_days(server: HeatmapServer) -> None:
-    """Points are stored by UTC day, so ranges are widened to days, which meta contains."""
+    """Points are stored by day of the website, so ranges are widened to days, which meta contains."""
     today = server.today()
     points = [Point(day, "/", 0, "click", 0.5, 5) for day in (today - 2, today - 1, today)]
     await server.send(*points)

@@ -11,7 +11,7 @@ import pytest
 from argon2 import PasswordHasher
 
 from tally.accounts import passwords
-from tally.accounts.logins import LASTS_MS, MAX_OF_ACCOUNT
+from tally.accounts.logins import LASTS_MS, MAX_OF_PERSON
 from tally.accounts.sign_in import BROWSER_TRIES
 from tally.api.auth import AUTH
 from tests.api.test_authorization import COLLECTING
@@ -43,6 +43,8 @@ async def test_the_right_password_logs_in(app: App) -> None:
         "logged_in": True,
         "needs_setup": False,
         "demo": False,
+        "password_login": True,
+        "refused": None,
     }
 
 
@@ -82,11 +84,11 @@ async def test_unknown_addresses_need_the_same_work(app: App) -> None:
 async def test_a_hash_with_other_parameters_is_renewed(app: App) -> None:
     await account(app)
     other = PasswordHasher(time_cost=1, memory_cost=1024, parallelism=1).hash(PASSWORD)
-    await app.admin(lambda connection: connection.execute("update account set password_hash = ?", (other,)))
+    await app.admin(lambda connection: connection.execute("update person set password_hash = ?", (other,)))
     assert (await PageClient(app).log_in(OWNER, WRONG)).status == 401
-    assert app.sql("select password_hash from account") == [(other,)]
+    assert app.sql("select password_hash from person") == [(other,)]
     assert (await PageClient(app).log_in()).status == 200
-    stored = app.sql("select password_hash from account")[0][0]
+    stored = app.sql("select password_hash from person")[0][0]
     assert stored != other
     assert not passwords.is_outdated(stored)
     assert (await PageClient(app).log_in()).status == 200
@@ -106,20 +108,30 @@ CHANGES = [
     ("POST", "/api/account/logout-everywhere"),
     ("PATCH", "/api/account"),
     ("POST", "/api/account/password"),
+    *(("POST", f"/api/account/second-factor/{step}") for step in ("begin", "confirm", "codes")),
+    ("DELETE", "/api/account/second-factor"),
     ("POST", "/api/account/keys"),
     ("DELETE", "/api/account/keys/1"),
     ("POST", "/api/account/websites"),
     ("PATCH", "/api/account/websites/x"),
     ("DELETE", "/api/account/websites/x"),
     ("PATCH", "/api/account/websites/x/exclusions"),
-    ("POST", "/api/account/websites/x/share"),
-    ("PATCH", "/api/account/websites/x/share"),
-    ("DELETE", "/api/account/websites/x/share"),
+    ("POST", "/api/account/websites/x/share-links"),
+    ("PATCH", "/api/account/websites/x/share-links/y"),
+    ("DELETE", "/api/account/websites/x/share-links/y"),
+    ("DELETE", "/api/account/share-links"),
+    ("DELETE", "/api/account/keys"),
     *(
         (method, f"/api/account/websites/x/{kind}{own}")
         for kind in ("annotations", "segments", "goals", "funnels")
         for method, own in (("POST", ""), ("PATCH", "/0000000000000000"), ("DELETE", "/0000000000000000"))
     ),
+    ("POST", "/api/account/login/link"),
+    ("POST", "/api/account/leave"),
+    ("POST", "/api/account/invitation"),
+    ("POST", "/api/account/invitations"),
+    ("DELETE", "/api/account/invitations/0000000000000000"),
+    *((method, "/api/account/people/1") for method in ("PATCH", "DELETE")),
     ("POST", "/api/account/websites/x/imports"),
     *((method, "/api/account/websites/x/imports/upload") for method in ("POST", "PATCH", "DELETE")),
     ("POST", "/api/account/websites/x/imports/1/undo"),
@@ -132,13 +144,25 @@ def test_every_change_is_in_the_table() -> None:
     from tally.web.routes import ROUTES
 
     def without_parameters(path: str) -> str:
-        values = {"{id}": "x", "{token}": "x", "{number}": "1", "{definition}": "0" * 16}
+        values = {
+            "{id}": "x",
+            "{token}": "x",
+            "{number}": "1",
+            "{definition}": "0" * 16,
+            "{invitation}": "0" * 16,
+            "{link}": "y",
+        }
         for name, value in values.items():
             path = path.replace(name, value)
         return path
 
     collecting = (*COLLECTING, "/count", "/count/{website}")
-    others = [route for route in ROUTES if route.method != "GET" and route.path not in collecting]
+    # Requests with an API key have no session.
+    others = [
+        route
+        for route in ROUTES
+        if route.method != "GET" and route.path not in collecting and not route.path.startswith(("/api/v1/", "/mcp"))
+    ]
     changing = {(route.method, without_parameters(route.path)) for route in others}
     assert changing == set(CHANGES)
 
@@ -324,14 +348,14 @@ async def test_a_session_lasts_30_days_from_its_last_use(app: App) -> None:
 async def test_the_oldest_sessions_are_removed(app: App) -> None:
     await account(app)
     browsers = []
-    for _ in range(MAX_OF_ACCOUNT + 2):
+    for _ in range(MAX_OF_PERSON + 2):
         app.clock.advance(1)
         browsers.append(PageClient(app))
         assert (await browsers[-1].log_in()).status == 200
-    assert app.sql("select count(*) from login") == [(MAX_OF_ACCOUNT,)]
-    assert app.sql("select count(*) from device_cookie") == [(MAX_OF_ACCOUNT,)]
+    assert app.sql("select count(*) from login") == [(MAX_OF_PERSON,)]
+    assert app.sql("select count(*) from device_cookie") == [(MAX_OF_PERSON,)]
     statuses = [(await browser("GET", "/api/account")).status for browser in browsers]
-    assert statuses == [401] * 2 + [200] * MAX_OF_ACCOUNT
+    assert statuses == [401] * 2 + [200] * MAX_OF_PERSON
 
 
 # --- logout
@@ -379,15 +403,15 @@ async def test_a_password_changed_during_a_login(app: App) -> None:
     """A login with the old password that finishes after the change must not create a session."""
     browser, late = await logged_in(app), PageClient(app)
     gate = app.application[AUTH]
-    log_in = gate.log_in
+    begin_session = gate.begin_session
 
     async def change_first(*what: Any) -> None:
-        gate.log_in = log_in
+        gate.begin_session = begin_session
         sent = {"current": PASSWORD, "new": "another password"}
         assert (await browser("POST", "/api/account/password", sent)).status == 204
-        await log_in(*what)
+        await begin_session(*what)
 
-    gate.log_in = change_first
+    gate.begin_session = change_first
     assert error(await late.log_in()) == (401, "wrong_credentials")
     assert late.cookies == {}
     assert app.sql("select count(*) from login") == [(1,)]

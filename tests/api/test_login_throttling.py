@@ -41,8 +41,8 @@ def outcome(answer: Any) -> tuple[int, str | None]:
 
 def version_of(app: App, email: str) -> bytes:
     """Return the password version under which attempts are counted, or b"" for an invented address."""
-    owners = app.registry.cache.owners.values()
-    return next((owner.password_version for owner in owners if owner.email == email), b"")
+    people = app.registry.cache.people.values()
+    return next((person.password_version for person in people if person.email == email), b"")
 
 
 def attempts(limits: SignInLimits, clock: ManualClock, email: str, addresses: range, version: bytes = b"") -> int:

@@ -1,6 +1,7 @@
 """Paths that do not exist: an HTML page for browsers, JSON for everything else."""
 
 from tests.support.app import App
+from tests.support.page_client import logged_in
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 
@@ -23,6 +24,19 @@ async def test_a_browser_gets_a_page(app: App) -> None:
     for accept in ("text/html", "TEXT/HTML; q=0.5", "application/json, text/html;level=1"):
         answer = await app.get("/nothing", headers={"Accept": accept})
         assert answer.headers["Content-Type"].startswith("text/html"), accept
+
+
+async def test_who_is_signed_in_gets_the_page_with_the_frame(app: App) -> None:
+    """The shell, which draws it; the same for every path, with the status of a page that there is not."""
+    owner = await logged_in(app)
+    shell = await owner("GET", "/")
+    for path in ("/nothing", "/websites/", "/a/b/c?x=<b>"):
+        answer = await owner("GET", path, headers={"Accept": BROWSER})
+        assert (answer.status, answer.body) == (404, shell.body), path
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.headers["Content-Security-Policy"] == shell.headers["Content-Security-Policy"]
+    owner.cookies.clear()
+    assert "<h1>Page not found</h1>" in (await owner("GET", "/nothing", headers={"Accept": BROWSER})).text
 
 
 async def test_everything_else_gets_json(app: App) -> None:

@@ -32,7 +32,7 @@ from schemathesis.specs.openapi.checks import (
 from clients.generate import DOCUMENT, read
 from tally import errors
 from tally.accounts.accounts import create_account, set_plan
-from tally.accounts.api_keys import create_api_key
+from tally.accounts.api_keys import Grant, create_api_key
 from tally.accounts.definitions import Kind, add_definition
 from tally.accounts.share_links import change_share_link, create_share_link
 from tally.accounts.websites import add_website
@@ -170,8 +170,8 @@ COLLECT_CODES = {
 }
 READ_CODES = {
     "400": {"invalid_parameter"},
-    "401": {"missing_api_key", "invalid_api_key"},
-    "403": {"plan_has_no_keys"},
+    "401": {"missing_api_key", "invalid_api_key", "key_expired"},
+    "403": {"plan_has_no_keys", "missing_scope"},
     "404": {"unknown_website"},
     "429": {"rate_limited"},
     "500": {"internal_error"},
@@ -187,6 +187,27 @@ BADGE_CODES = {
     "500": {"internal_error"},
     "503": {"storage_unavailable", "overloaded", "query_timeout"},
 }
+# The management API and imports; which of these codes an operation has follows from its method and its path.
+MANAGE_CODES = {
+    "400": {"invalid_field", "invalid_json", "invalid_body"},
+    "401": {"missing_api_key", "invalid_api_key", "key_expired"},
+    "403": {"plan_has_no_keys", "missing_scope"},
+    "404": {"unknown_website", "unknown_definition", "unknown_share_link", "unknown_import"},
+    "409": {"website_exists", "too_many_websites", "too_many_definitions", "too_many_share_links"},
+    "413": {"body_too_large"},
+    "415": {"unsupported_media_type", "unsupported_encoding"},
+    "429": {"rate_limited"},
+    "500": {"internal_error"},
+    "503": {"storage_unavailable", "overloaded"},
+}
+MANAGED = [
+    (method, path)
+    for path, item in DOCUMENT["paths"].items()
+    for method, operation in item.items()
+    if operation["tags"][0] in ("Manage", "Import")
+]
+# Last, since random requests to the others need the website.
+MANAGED.sort(key=("delete", "/api/v1/websites/{id}").__eq__)
 CODES = (
     [("post", path, COLLECT_CODES) for path in COLLECT_PATHS]
     + [("get", path, BADGE_CODES) for path in BADGE_PATHS]
@@ -207,6 +228,21 @@ def test_every_status_lists_its_codes(method: str, path: str, codes: dict[str, s
     }
 
     assert listed == codes
+
+
+@cases(("method", "path"), MANAGED)
+def test_codes_of_the_management_api(method: str, path: str) -> None:
+    operation = DOCUMENT["paths"][path][method]
+    listed = {
+        status: set(schema["properties"]["error"]["properties"]["code"]["enum"])
+        for status, answer in operation["responses"].items()
+        if status >= "400"
+        for schema in [resolved(answer)["content"]["application/json"]["schema"]]
+    }
+    assert listed.items() <= MANAGE_CODES.items()
+    assert listed.keys() >= {"401", "403", "429", "500", "503"} | ({"404"} if "{id}" in path else set())
+    assert ("400" in listed) is ("requestBody" in operation)
+    assert operation["security"] == [{"apiKey": []}]
 
 
 def test_codes_of_rejected_events() -> None:
@@ -320,6 +356,8 @@ def test_the_document_has_every_public_route() -> None:
         "tally.api.websites",
         # The formats of other systems, which docs/migrating-trackers.md describes.
         "tally.ingest.compat.endpoint",
+        # JSON-RPC, which docs/mcp.md describes.
+        "tally.mcp.endpoint",
     }
     public = [row for row in ROUTES if row.handler.__module__ not in pages]
     routed = {
@@ -358,7 +396,7 @@ def test_fields_of_the_context() -> None:
 # ---- the document and a server -----------------------------------------------------------------------------
 
 SCHEMA = schemathesis.openapi.from_dict(STRICT_DOCUMENT)
-GOAL, SEGMENT, SHARE_TOKEN = "1" * 16, "2" * 16, "a" * 24
+GOAL, SEGMENT, SHARE_LINK, SHARE_TOKEN = "1" * 16, "2" * 16, "3" * 16, "a" * 24
 # One definition of each kind.
 DEFINED: dict[Kind, dict[str, Any]] = {
     "annotation": {"from": "2026-11-20T10:00:00.000+00:00", "to": None, "text": "Launch"},
@@ -403,8 +441,8 @@ class Sites:
         self._folders = folders
         self._servers: list[Server] = []
 
-    def start(self, *options: str, plan: str = "business") -> Site:
-        """Start a server with these options, for an account on the plan."""
+    def start(self, *options: str, plan: str = "business", scopes: tuple[str, ...] = ("read",)) -> Site:
+        """Start a server with these options, for an account on the plan, with a key that has the scopes."""
         folder = self._folders.mktemp("site")
         db = folder / "analytics.db"
         now_ms = Clock().wall_ms()
@@ -412,14 +450,14 @@ class Sites:
             connection.execute("begin immediate")
             owner = create_account(connection, OWNER, "business", None, now_ms)
             website = add_website(connection, owner, "example.com", "Example", (), now_ms)
-            key = create_api_key(connection, owner, "", now_ms)
+            key = create_api_key(connection, owner, "", now_ms, Grant(scopes))
             ((number,),) = connection.execute("select number from website").fetchall()
             for kind, content in DEFINED.items():
                 id = add_definition(connection, number, kind, content, now_ms)
                 known = {"goal": GOAL, "segment": SEGMENT}.get(kind, id)
                 connection.execute("update definition set id = ? where id = ?", (known, id))
-            create_share_link(connection, number, SHARE_TOKEN, now_ms)
-            change_share_link(connection, number, {"shows_badges": True})
+            create_share_link(connection, number, SHARE_LINK, SHARE_TOKEN, now_ms)
+            change_share_link(connection, number, SHARE_LINK, {"shows_badges": True})
             set_plan(connection, OWNER, plan)
             connection.execute("commit")
         server = Server(db, options, {}, folder / "stderr.log", [])
@@ -448,6 +486,12 @@ def site(sites: Sites) -> Site:
     return started
 
 
+@pytest.fixture(scope="module")
+def managed(sites: Sites) -> Site:
+    """A site of its own, whose key manages and imports, for what changes it."""
+    return sites.start(*NO_RATE_LIMITS, scopes=("manage", "import"))
+
+
 def filled(value: Any, website: str) -> Any:
     """Return the value with WEBSITE replaced by the real id."""
     return json.loads(json.dumps(value).replace(WEBSITE, website))
@@ -469,7 +513,7 @@ def ask(
         path_parameters=filled(parameters, site.website),
         query=query or {},
         headers={"Authorization": f"Bearer {site.key}", **(headers or {})},
-        **({"body": filled(body, site.website), "media_type": media_type} if method == "POST" else {}),
+        **({} if body is None else {"body": filled(body, site.website), "media_type": media_type}),
     )
     return case.call_and_validate(base_url=site.url, checks=CHECKS)
 
@@ -736,6 +780,7 @@ LONGEST_QUERY = 8_000
 # How much of a random request is replaced by valid values: random ones have no valid id, key or time zone.
 AIMS = ("random", "with a key", "with a key and a website", "valid", "plain")
 OPERATIONS = [(method, path) for path, item in DOCUMENT["paths"].items() for method in item]
+BY_PAGES = [row for row in OPERATIONS if row not in MANAGED]
 WITHOUT_PARAMETERS = ("/api/v1/openapi.yaml", "/healthz", "/metrics")
 
 
@@ -748,7 +793,7 @@ def aimed(case: schemathesis.Case[Any], aim: str, site: Site) -> schemathesis.Ca
         return case
     if "id" in case.path_parameters:
         case.path_parameters = case.path_parameters | {"id": site.website}
-    if isinstance(case.body, dict):
+    if isinstance(case.body, dict) and case.operation.path in COLLECT_PATHS:
         case.body = case.body | {"website_id": site.website}
     if aim == "with a key and a website":
         return case
@@ -763,9 +808,18 @@ def aimed(case: schemathesis.Case[Any], aim: str, site: Site) -> schemathesis.Ca
         case.query = REQUIRED.get(case.operation.path.rpartition("/")[2], {})
     else:
         case.query = {k: v for k, v in (case.query or {}).items() if k not in seldom}
-    if case.operation.method == "post":
+    if case.operation.path in COLLECT_PATHS:
         case.body = aimed_body(case.body, aim, site)
+    elif aim == "plain" and (case.operation.method, case.operation.path) in MANAGED:
+        case.body = example_body(case)
     return case
+
+
+def example_body(case: schemathesis.Case[Any]) -> Any:
+    """Return the example of an operation's body, or the body as it is."""
+    operation = DOCUMENT["paths"][case.operation.path][case.operation.method]
+    content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    return content.get("example", case.body)
 
 
 def aimed_body(body: Any, aim: str, site: Site) -> Any:
@@ -780,8 +834,25 @@ def aimed_body(body: Any, aim: str, site: Site) -> Any:
 
 
 @pytest.mark.slow
-@cases(("method", "path"), OPERATIONS, ids=[path for _, path in OPERATIONS])
+@cases(("method", "path"), BY_PAGES, ids=[path for _, path in BY_PAGES])
 def test_responses_to_random_requests(site: Site, method: str, path: str) -> None:
+    # Requests have an X-Schemathesis-... header, which looks like a proxy's: /metrics then requires a token.
+    expected = 403 if path == "/metrics" else 202 if method == "post" else 200
+    assert expected in statuses_of_random_requests(site, method, path)
+
+
+@pytest.mark.slow
+@cases(("method", "path"), MANAGED, ids=[f"{method} {path}" for method, path in MANAGED])
+def test_responses_to_random_changes(managed: Site, method: str, path: str) -> None:
+    met = statuses_of_random_requests(managed, method, path)
+    # What is saved, imported and uploaded is not known to random requests.
+    is_known = not {"{definition}", "{link}"} & set(path.split("/")) and ("/imports" not in path or method == "get")
+    # The example adds a domain that the account has already.
+    assert not is_known or {200, 201, 202, 204, 409} & met
+
+
+def statuses_of_random_requests(site: Site, method: str, path: str) -> set[int]:
+    """Send requests of an operation, validate their responses, and return their statuses."""
     operation = SCHEMA[path][method]
     drawn = operation.as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
     if path not in WITHOUT_PARAMETERS:
@@ -804,6 +875,4 @@ def test_responses_to_random_requests(site: Site, method: str, path: str) -> Non
 
     for aim in AIMS:  # each by itself, so that every run sends plain requests too
         run(aim=aim)
-
-    # Requests have an X-Schemathesis-... header, which looks like a proxy's: /metrics then requires a token.
-    assert (403 if path == "/metrics" else 202 if method == "post" else 200) in met
+    return met

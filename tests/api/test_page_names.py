@@ -143,7 +143,7 @@ async def test_steps_and_heatmaps(own: Own) -> None:
 async def test_what_owners_save(own: Own) -> None:
     """Goals, segments and fixed filters of a share link."""
     await own.collect(view(PAGE), view("/other", session_id="session-2"))
-    path = (await own.account("POST", "share", {}))["share"]
+    link = await own.account("POST", "share-links", {"name": "Readers"})
     for n, spelling in enumerate(SPELLINGS):
         goal = {"name": f"Read {n}", "type": "page", "match": [f"filter_pathname={spelling}"]}
         id = (await own.account("POST", "goals", goal))["id"]
@@ -151,8 +151,8 @@ async def test_what_owners_save(own: Own) -> None:
         segment = {"name": f"Readers {n}", "filters": [f"filter_pathname={spelling}"]}
         id = (await own.account("POST", "segments", segment))["id"]
         assert (await own.report("stats", segment=id))["data"]["pageviews"] == 1
-        await own.account("PATCH", "share", {"filters": [f"filter_entry_page={spelling}"]})
-        shown = await own.app.get(f"/api{path}/stats")
+        await own.account("PATCH", f"share-links/{link['id']}", {"filters": [f"filter_entry_page={spelling}"]})
+        shown = await own.app.get(f"/api{link['path']}/stats")
         assert shown.json["data"]["pageviews"] == 1
 
 

@@ -124,6 +124,22 @@ def test_frame_sources(website: Website, sources: str) -> None:
     assert " ".join(found) == (f"{sources} http://localhost:3000" if website.origins else sources)
 
 
+@pytest.mark.parametrize(
+    ("domain", "any_port"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("192.0.2.7", False),
+        ("127.example", False),
+        ("localhost.example", False),
+    ],
+)
+def test_pages_of_this_computer_are_framed_on_any_port(domain: str, any_port: bool) -> None:
+    assert [one for one in pages.frames_of(site(domain)) if one.endswith(":*")] == (
+        [f"http://{domain}:*"] if any_port else []
+    )
+
+
 def test_the_shell_has_no_inline_code() -> None:
     """No inline script, style or event handler, and no resource of another origin."""
     shell = (STATIC / "app.html").read_text()

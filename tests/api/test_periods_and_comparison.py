@@ -7,7 +7,7 @@ import pytest
 from tests.support.app import NOON_MS, App
 from tests.support.cases import cases
 from tests.support.page_client import logged_in
-from tests.support.read_api import Site, SyncApp, custom, ms, view
+from tests.support.read_api import Site, SyncApp, custom, event, ms, view
 
 
 @pytest.fixture
@@ -228,3 +228,85 @@ async def test_settings_that_are_refused(app: App, field: str, value: Any) -> No
     id = (await browser("POST", "/api/account/websites", {"domain": "example.com", "again": True})).json["data"]["id"]
     answer = await browser("PATCH", f"/api/account/websites/{id}", {field: value})
     assert (answer.status, answer.json["error"]["field"]) == (400, field)
+
+
+@pytest.fixture
+def busy(site: Site) -> Site:
+    """A website with a goal, and visits on the 16th and the 17th."""
+
+    async def save() -> None:
+        browser = await logged_in(site.sync_app.app)
+        goal = {"name": "Signup", "type": "event", "match": ["filter_event_name=signup"], "value": "price"}
+        answer = await browser("POST", f"/api/account/websites/{site.id}/goals", goal)
+        assert answer.status == 201, answer.text
+
+    site.sync_app.run(save())
+    for day, visitors in (("2026-11-16", ("ann", "bob", "cat")), ("2026-11-17", ("dan", "eve"))):
+        for who in visitors:
+            site.send(view(f"{day}T08:00:00Z", "/", who), view(f"{day}T08:01:00Z", "/pricing", who))
+        site.send(custom(f"{day}T08:02:00Z", "signup", visitors[0], event_data={"price": 5}))
+        site.send(event("vitals", f"{day}T08:02:00Z", visitors[0], vitals={"lcp": 1000 * len(visitors)}))
+    site.send(view("2026-11-17T09:00:00Z", "/new", "eve"), custom("2026-11-17T09:01:00Z", "signup", "eve"))
+    return site
+
+
+@cases(
+    ("report", "names"),
+    [
+        ("event-names?", ("value",)),
+        ("entry-pages?", ("value",)),
+        ("exit-pages?", ("value",)),
+        ("goals/report?", ("id", "name", "type", "currency")),
+        ("funnel?step=pathname:/&step=event_name:signup&", ("field", "value")),
+        ("vitals?", ("metric", "unit")),
+    ],
+)
+@pytest.mark.parametrize("more", ["", "&filter_pathname!=/x"])
+def test_rows_have_the_figures_of_the_other_range(busy: Site, report: str, names: tuple[str, ...], more: str) -> None:
+    """Those which the report of that range alone has; of a value that is not in it, 0 and ratios that are null."""
+    one_day = [busy.json(f"{report}from={day}&to={day}{more}") for day in ("2026-11-17", "2026-11-16")]
+    both = busy.json(f"{report}from=2026-11-17&to=2026-11-17&compare=previous{more}")
+    alone, before = (answer["data"] for answer in one_day)
+    assert [{name: row[name] for name in alone[0]} for row in both["data"]] == alone
+    older = {tuple(row[name] for name in names): row for row in before}
+    for row in both["data"]:
+        found = older.get(tuple(row[name] for name in names))
+        expected = {name: found[name] if found else None for name in alone[0] if name not in names}
+        assert {name: value or None if not found else value for name, value in row["previous"].items()} == expected
+    assert any(row["previous"] != {name: row[name] for name in row["previous"]} for row in both["data"])
+    assert both["meta"]["previous_from"][:10] == "2026-11-16"
+    table = busy.get(f"{report}from=2026-11-17&to=2026-11-17&compare=previous{more}&format=csv").text.splitlines()
+    figures = [f"previous_{name}" for name in alone[0] if name not in names]
+    assert table[0].split(",")[len(alone[0]) :] == figures + ["p_value"] * report.startswith("funnel")
+
+
+def test_journeys_and_goals_have_the_visits_and_visitors_of_the_other_range(busy: Site) -> None:
+    query = "from=2026-11-17&to=2026-11-17&compare=previous"
+    meta = busy.json(f"journeys?start=pathname:/&{query}")["meta"]
+    assert (meta["visits"], meta["previous_visits"]) == (2, 3)
+    meta = busy.json(f"goals/report?{query}")["meta"]
+    assert (meta["visitors"], meta["previous_visitors"]) == (2, 3)
+    assert busy.invalid_field(f"vitals?by=day&{query}") == "compare"
+
+
+def test_funnels_of_two_values_are_compared(site: Site) -> None:
+    """In place of filters of the field; the p-value is that of two proportions, where both have enough."""
+    for device, visits, signups in (("desktop", 60, 40), ("mobile", 50, 12), ("tablet", 12, 3)):
+        for n in range(visits):
+            who = f"{device}-{n}"
+            site.send(view("2026-11-17T08:00:00Z", "/", who, device=device))
+            if n < signups:
+                site.send(custom("2026-11-17T08:01:00Z", "signup", who, device=device))
+    funnel = "funnel?from=2026-11-17&to=2026-11-17&step=pathname:/&step=event_name:signup"
+    for filters in ("&filter_device=desktop", "&filter_device=desktop&filter_device!=mobile"):
+        found = site.json(f"{funnel}{filters}&against=device:mobile")
+        assert [(row["visits"], row["previous"]["visits"]) for row in found["data"]] == [(60, 50), (40, 12)]
+        assert found["meta"]["against"] == "device:mobile"
+    assert found["data"][0]["p_value"] is None
+    # 40 of 60 and 12 of 50: by hand, z = 0.4267 / sqrt(0.4727 * 0.5273 * (1/60 + 1/50)) = 4.463.
+    assert found["data"][1]["p_value"] == pytest.approx(8.07e-6, rel=0.01)
+    few = site.data(f"{funnel}&filter_device=desktop&against=device:tablet")
+    assert few[1]["previous"]["visits"] == 3
+    assert few[1]["p_value"] is None
+    for wrong in ("against=mobile", "against=type:event", "against=device:mobile&compare=previous", "against=prop.a:1"):
+        assert site.invalid_field(f"{funnel}&{wrong}") == "against"

@@ -173,7 +173,7 @@ def test_websites_are_listed_oldest_first(sync_app: SyncApp) -> None:
     sync_app.clock.set_wall(NOON_MS)
     newest = sync_app.site("a.example.com", account)
     sync_app.site("d.example.com")
-    settings = {"time_zone": None, "week_start": "monday", "currency": None}
+    settings = {"time_zone": None, "day_offset_minutes": 0, "week_start": "monday", "currency": None}
     answer = sync_app.get("/api/v1/websites", middle.key)
     assert answer.json == {
         "data": [
@@ -199,6 +199,7 @@ RANGE = {
     "from": "2026-11-17T00:00:00.000+01:00",
     "to": "2026-11-18T00:00:00.000+01:00",
     "tz": "Europe/Berlin",
+    "day_offset_minutes": 0,
     "filters": {"os": ["Windows", ""], "browser": ["Chrome"]},
 }
 QUERY = f"{ALL_DAY}&tz=Europe/Berlin&filter_os=Windows&filter_browser=Chrome&filter_os="
@@ -594,7 +595,7 @@ INJECTIONS = (
     "' or '1'='1",
     "'; drop table event; --",
     '" or 1=1 --',
-    "1) union select email, password_hash, 1, 1 from account --",
+    "1) union select email, password_hash, 1, 1 from person --",
     "\\' or 1=1 /*",
     "%' or text like '%",
     "x'; attach database '/tmp/x' as y; --",

@@ -35,7 +35,7 @@ ALLOWED = {
     "timeseries": {"from", "to", "tz", "interval", "format", "compare"},
     "top/pathname": {"from", "to", "tz", "limit", "format", "compare"},
     "events": {"from", "to", "tz", "limit", "cursor", "format"},
-    **{name: {"from", "to", "tz", "limit", "format"} for name in LISTS},
+    **{name: {"from", "to", "tz", "limit", "format", "compare"} for name in LISTS},
     "realtime": set(),
 }
 

@@ -39,7 +39,7 @@ from tally.maintenance import deletion
 from tally.storage.database import connect_writer, open_database
 from tests.support.app import GOOGLEBOT, NOON_MS, ROOT, App, MakeApp, ManualClock
 from tests.support.cases import cases
-from tests.support.page_client import logged_in
+from tests.support.page_client import LINK, logged_in
 from tests.support.process import Serve, Server, until
 from tests.support.read_api import DAY_MS, HOUR_MS, MINUTE_MS, Site, SyncApp
 
@@ -150,6 +150,7 @@ CODES = (
     *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname"),
     *("without_referrer", "without_query", "without_language", "without_device", "without_browser", "without_os"),
     *("without_os_version", "without_platform", "without_app_version", "value_cut", "without_event_data"),
+    "without_title",
 )
 
 
@@ -508,6 +509,7 @@ def test_a_response(site: Site) -> None:
             "from": "2026-11-17T00:00:00.000+01:00",
             "to": "2026-11-19T00:00:00.000+01:00",
             "tz": "Europe/Berlin",
+            "day_offset_minutes": 0,
         },
     }  # fmt: skip
 
@@ -618,7 +620,7 @@ async def test_access(app: App) -> None:
     website = await app.website()
     await app.collect(bad(website_id=website, url="x"))
     await app.node.tick()
-    link = (await browser("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    link = (await browser("POST", f"/api/account/websites/{website}/share-links", LINK)).json["data"]["path"]
     by_key = await app.get(f"/api/v1/websites/{website}/rejected", key)
     by_login = await browser("GET", f"/api/account/websites/{website}/rejected")
     assert by_key.json == by_login.json

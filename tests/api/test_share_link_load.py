@@ -20,7 +20,7 @@ from tally.storage.connections import LINK_READERS, MAX_WAITING_OF_LINK, READERS
 from tests.robustness.test_disconnected_clients import DATE, ENDLESS, SHORT, RunningServer, lengthen, start
 from tests.support.aged_database import sql
 from tests.support.app import App, MakeApp
-from tests.support.page_client import PASSWORD, PASSWORD_HASH, PageClient, logged_in
+from tests.support.page_client import LINK, PASSWORD, PASSWORD_HASH, PageClient, logged_in
 from tests.support.process import until
 
 __all__ = ["start"]
@@ -42,11 +42,12 @@ def test_owners_do_not_wait_for_links(start: Callable[..., RunningServer], tmp_p
     db = tmp_path / "analytics.db"
     sql(
         db,
-        "insert into share_link (website, token, created_ms) select number, ?, 0 from website where number = 1",
+        "insert into share_link (website, id, name, token, created_ms)"
+        " select number, '0123456789abcdef', 'n', ?, 0 from website where number = 1",
         TOKEN,
     )
-    sql(db, "update account set password_hash = ?", PASSWORD_HASH)
-    email = sql(db, "select email from account")[0][0]
+    sql(db, "update person set password_hash = ?", PASSWORD_HASH)
+    email = sql(db, "select email from person")[0][0]
     own_page = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
     sent = {"email": email, "password": PASSWORD}
     entered = running.server.request("POST", "/api/account/login", sent, headers=own_page)
@@ -109,8 +110,8 @@ async def share_link(app: App) -> tuple[str, str]:
     """Return a website's id and the API path of its share link."""
     browser = await logged_in(app)
     website = await app.website()
-    answer = await browser("POST", f"/api/account/websites/{website}/share")
-    return website, f"/api{answer.json['data']['share']}"
+    answer = await browser("POST", f"/api/account/websites/{website}/share-links", LINK)
+    return website, f"/api{answer.json['data']['path']}"
 
 
 @pytest.mark.parametrize("question", [f"stats?{ALL_DAY}", f"top/pathname?{ALL_DAY}&format=csv", f"events?{ALL_DAY}"])

@@ -7,11 +7,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tally.accounts.share_links import MAX_LINKS
 from tally.api.badges import CounterParameters, counter_svg
 from tally.api.reports import REPORTS, Access, Report
 from tests.support.app import Answer, App, ManualClock
 from tests.support.cases import cases
-from tests.support.page_client import PageClient, logged_in
+from tests.support.page_client import LINK, PageClient, logged_in
 
 PASSWORD = "a password for the link"
 DAY = "from=2026-11-18&to=2026-11-18"
@@ -27,8 +28,9 @@ class Shared:
     async def fill(self) -> None:
         self.owner, self.guest = await logged_in(self.app), PageClient(self.app, ip="198.51.100.7")
         self.website = await self.app.website()
-        self.settings = f"/api/account/websites/{self.website}/share"
-        self.path = (await self.owner("POST", self.settings)).json["data"]["share"]
+        self.links = f"/api/account/websites/{self.website}/share-links"
+        made = (await self.owner("POST", self.links, LINK)).json["data"]
+        self.path, self.settings = made["path"], f"{self.links}/{made['id']}"
         self.api = f"/api{self.path}"
         for who, page in (("ann", "a"), ("ann", "a"), ("bob", "a"), ("cleo", "b")):
             sent = {"type": "pageview", "url": f"https://example.com/{page}", "session_id": f"session-of-{who}"}
@@ -63,11 +65,12 @@ def refused(answer: Answer, status: int, code: str, field: str | None = None) ->
 async def test_options_are_set_one_by_one_and_kept(shared: Shared) -> None:
     """PATCH changes what is sent; another token keeps the options, and a revoked link has none."""
     data = (await shared.change()).json["data"]
-    assert data == {"share": shared.path, "share_options": NO_OPTIONS}
+    assert data.items() >= ({"name": "Readers", "path": shared.path} | NO_OPTIONS).items()
     changes: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"origins": ["https://Partner.example:443"]}, {"origins": ["https://partner.example"]}),
         ({"filters": ["filter_country=DE", "filter_pathname^=/a"]}, {}),
         ({"hide_events": True}, {}),
+        ({"name": "Partners"}, {}),
         ({"badges": True}, {}),
         ({"password": PASSWORD}, {"password": None, "has_password": True}),
     ]
@@ -75,24 +78,57 @@ async def test_options_are_set_one_by_one_and_kept(shared: Shared) -> None:
     for sent, shown in changes:
         expected |= {name: value for name, value in (sent | shown).items() if name != "password"}
         answer = await shared.change(**sent)
-        assert answer.json["data"]["share_options"] == expected
+        assert answer.json["data"].items() >= expected.items()
         assert PASSWORD not in answer.text
     await shared.app.restart()
     website = (await shared.owner("GET", f"/api/account/websites/{shared.website}")).json["data"]
-    assert website["share_options"] == expected
-    again = (await shared.owner("POST", shared.settings)).json["data"]
-    assert again["share"] != shared.path
-    assert again["share_options"] == expected
+    assert website["share_links"][0].items() >= expected.items()
+    again = (await shared.change(new_address=True)).json["data"]
+    assert again == website["share_links"][0] | {"path": again["path"]}
+    assert again["path"] != shared.path
+    refused(await shared.read(""), 404, "unknown_share_link")
     await shared.owner("DELETE", shared.settings)
-    assert (await shared.owner("POST", shared.settings)).json["data"]["share_options"] == NO_OPTIONS
+    new = (await shared.owner("POST", shared.links, {"name": "Readers"})).json["data"]
+    assert new.items() >= (NO_OPTIONS | {"hide_events": True}).items()
+    assert new["path"] not in (shared.path, again["path"])
     stored = str(shared.app.sql("select * from share_link"))
     assert PASSWORD not in stored
 
 
-async def test_options_without_a_link(shared: Shared) -> None:
+async def test_links_have_options_of_their_own(shared: Shared) -> None:
+    """What one link fixes, hides or asks for is none of another link's; nor does its cookie open another one."""
+    await shared.set(password=PASSWORD, filters=["filter_pathname=/a"], hide_events=True)
+    other = (await shared.owner("POST", shared.links, {"name": "Team", "hide_events": False})).json["data"]
+    assert (await shared.guest("GET", f"/api{other['path']}/events?{DAY}")).status == 200
+    assert (await shared.guest("GET", f"/api{other['path']}/stats?{DAY}")).json["data"]["pageviews"] == 4
+    await shared.owner("PATCH", f"{shared.links}/{other['id']}", {"password": PASSWORD})
+    assert (await shared.guest("POST", f"{shared.api}/password", {"password": PASSWORD})).status == 204
+    assert (await shared.read(f"/stats?{DAY}")).json["data"]["pageviews"] == 3
+    refused(await shared.guest("GET", f"/api{other['path']}/stats"), 401, "share_password_required")
+    refused(await shared.read("/events"), 403, "not_shared")
+
+
+async def test_a_link_of_another_website_is_unknown(shared: Shared) -> None:
+    other = await shared.app.website("other.example")
+    id = shared.settings.rpartition("/")[2]
+    for path in (f"/api/account/websites/{other}/share-links/{id}", f"{shared.links}/{'0' * 16}"):
+        refused(await shared.owner("PATCH", path, {"badges": True}), 404, "unknown_share_link")
+        refused(await shared.owner("DELETE", path), 404, "unknown_share_link")
+    assert (await shared.change()).json["data"]["badges"] is False
+
+
+async def test_a_website_has_a_limited_number_of_links(shared: Shared) -> None:
+    for n in range(1, MAX_LINKS):
+        assert (await shared.owner("POST", shared.links, {"name": f"Link {n}"})).status == 201
+    full = await shared.owner("POST", shared.links, {"name": "One more"})
+    refused(full, 409, "too_many_share_links")
     await shared.owner("DELETE", shared.settings)
-    refused(await shared.change(badges=True), 404, "unknown_share_link")
-    assert shared.app.sql("select count(*) from share_link") == [(0,)]
+    assert (await shared.owner("POST", shared.links, {"name": "One more"})).status == 201
+
+
+async def test_null_hides_single_events(shared: Shared) -> None:
+    await shared.set(hide_events=False)
+    assert (await shared.change(hide_events=None)).json["data"]["hide_events"] is True
 
 
 @cases(
@@ -117,6 +153,11 @@ async def test_options_without_a_link(shared: Shared) -> None:
         ({"filters": ["filter_type=vitals"]}, "filters"),
         ({"filters": ["filter_country=DE"] * 21}, "filters"),
         ({"hide_events": "yes"}, "hide_events"),
+        ({"name": ""}, "name"),
+        ({"name": "x" * 101}, "name"),
+        ({"name": "a\nb"}, "name"),
+        ({"name": None}, "name"),
+        ({"new_address": 1}, "new_address"),
         ({"badges": 1}, "badges"),
         ({"colour": "red"}, "colour"),
     ],
@@ -124,7 +165,8 @@ async def test_options_without_a_link(shared: Shared) -> None:
 )
 async def test_invalid_options(shared: Shared, sent: dict[str, Any], field: str) -> None:
     refused(await shared.change(**sent), 400, "invalid_field", field)
-    assert (await shared.change()).json["data"]["share_options"] == NO_OPTIONS
+    data = (await shared.change()).json["data"]
+    assert data.items() >= ({"name": "Readers", "path": shared.path} | NO_OPTIONS).items()
 
 
 # --- frames
@@ -185,7 +227,7 @@ async def test_every_report_applies_fixed_filters_or_is_refused(shared: Shared, 
         if report.columns:
             csv = await shared.read(f"{query}{more}&format=csv")
             assert "/b" not in csv.text
-    if report.name != "event-names":  # there are none
+    if report.name not in ("event-names", "changes"):  # there are none
         assert filtered != unfiltered
     again = await shared.guest("GET", f"{shared.api}{query}", headers={"If-None-Match": tag})
     assert again.status == 200
@@ -268,7 +310,7 @@ async def test_another_password_or_token_ends_access(shared: Shared) -> None:
     refused(await shared.read("/stats"), 401, "share_password_required")
     await shared.guest("POST", f"{shared.api}/password", {"password": PASSWORD + "!"})
     assert (await shared.read("/stats")).status == 200
-    shared.api = f"/api{(await shared.owner('POST', shared.settings)).json['data']['share']}"
+    shared.api = f"/api{(await shared.change(new_address=True)).json['data']['path']}"
     refused(await shared.read("/stats"), 401, "share_password_required")
     await shared.set(password=None)
     assert (await shared.read("/stats", PageClient(shared.app))).status == 200

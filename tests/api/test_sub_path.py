@@ -73,7 +73,13 @@ async def shown_paths(app: App, base: str, headers: dict[str, str], prefix: str)
     assert all(f"; Path={prefix or '/'};" in line for line in owner.set_cookies)
     shown = (await owner("GET", f"{base}/api/account")).json["data"]
     shell = await owner("GET", f"{base}/login", headers={"Accept-Encoding": "identity"})
-    lost = await owner("GET", f"{base}/nothing", headers={"Accept": "text/html", "Accept-Encoding": "identity"})
+    # To who is signed in it is the shell, with the frame.
+    sent = {"Accept": "text/html", "Accept-Encoding": "identity"}
+    framed = await owner("GET", f"{base}/nothing", headers=sent)
+    assert (framed.status, framed.text) == (404, shell.text)
+    stranger = PageClient(app)
+    stranger.headers = OWN_PAGE | headers
+    lost = await stranger("GET", f"{base}/nothing", headers=sent)
     document = await owner("GET", f"{base}/api/v1/openapi.yaml")
     return {
         "cookie": cookie.partition("=")[0] + " " + cookie.partition("; ")[2].partition(";")[0],

@@ -1,4 +1,4 @@
-"""Limits on new values per website, field and UTC day (tally/storage/value_limits.py); others become `(other)`."""
+"""Limits on new values per website, field and day (tally/storage/value_limits.py); others become `(other)`."""
 
 import json
 import sqlite3
@@ -437,7 +437,7 @@ async def warned(app: App, website: str, events: Sequence[dict[str, Any]], ip: s
 
 
 async def test_events_beyond_the_limit_are_stored_without_event_data(make_app: MakeApp, clock: ManualClock) -> None:
-    """One client gets half, the website the whole of a UTC day; what is full stays full, also for short ones."""
+    """One client gets half, the website the whole of a day; what is full stays full, also for short ones."""
     app = await make_app(max_event_data=1)
     website, key = await app.website(), await app.key()
     assert await warned(app, website, [large(n) for n in range(130)]) == [125, 126, 127, 128, 129]

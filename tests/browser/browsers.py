@@ -89,13 +89,30 @@ def fail_and_recover(page: Any, address: str, requests: re.Pattern[str], words: 
     page.problems.discard("status of 503")
 
 
+def exported(page: Any) -> list[str]:
+    """Return the addresses of the CSV files of the menu Export, which stays open."""
+    page.get_by_role("button", name="Export").click()
+    # The dialog appears when its module has been loaded.
+    page.get_by_role("dialog", name="Export as CSV").wait_for()
+    return [one.evaluate("(link) => link.href") for one in page.locator("a.csv").all()]
+
+
+def exported_text(page: Any, name: str) -> str:
+    """Return the text of a CSV file of the menu Export, without its byte order mark."""
+    exported(page)
+    with page.expect_download() as download:
+        page.get_by_role("link", name=name, exact=True).click()
+    page.keyboard.press("Escape")
+    return str(download.value.path().read_text("utf-8-sig"))
+
+
 def show_as_printed(page: Any) -> None:
     """Show the page as it is printed on a sheet of Letter: charts keep the width that they were drawn for."""
     page.evaluate("window.uPlot = null")
     page.set_viewport_size({"width": 816, "height": 1056})
     page.emulate_media(media="print")
     assert page.evaluate("document.documentElement.scrollWidth") == 816
-    for control in (".csv", ".card-foot", ".tab-menu:not(.chosen)"):
+    for control in (".card-foot", ".tab-menu:not(.chosen)"):
         assert not any(one.is_visible() for one in page.locator(control).all()), control
 
 
@@ -133,6 +150,19 @@ def chromium() -> Iterator[Any]:
 
 # Options of a context that can be set on a page.
 OF_PAGE = ("color_scheme", "reduced_motion")
+
+
+@contextmanager
+def pages_with_refusals(browser: Any) -> Iterator[OpenPage]:
+    """Yield `pages_of` by size and scheme, in English, for tests that expect responses of 4xx, which Chromium logs."""
+
+    def open_page(size: str = "wide", scheme: str = "light", locale: str = "en-GB") -> Any:
+        page = opens(viewport=SIZES[size], color_scheme=scheme, locale=locale)
+        page.problems.ignore("Failed to load resource: the server responded with a status of 4")
+        return page
+
+    with pages_of(browser) as opens:
+        yield open_page
 
 
 @contextmanager

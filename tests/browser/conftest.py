@@ -147,7 +147,7 @@ class TrackedSite:
     _numbers = itertools.count(1)
 
     def __init__(self, server: Server, pages: Pages, domain: str = "example.test") -> None:
-        self.server, self.pages, self.domain = server, pages, domain
+        self.server, self.pages, self.domain, self.leaves = server, pages, domain, False
         pages.texts.clear()
         self.proxy = RecordingProxy(lambda: self.server.url)
         self.proxy.address = f"203.0.113.{next(self._numbers) % 250 + 1}"
@@ -168,8 +168,8 @@ class TrackedSite:
         self.proxy.close()
 
     def script(self, attributes: str = "", src: str = "/tracker.js", website: str = "") -> str:
-        """Return the snippet."""
-        own = f'data-website-id="{website or self.website}"'
+        """Return the snippet, without time on page unless `leaves`: a leave would be in each request."""
+        own = f'data-website-id="{website or self.website}"{"" if self.leaves else " data-no-leave"}'
         return f'<script defer src="{self.stats}{src}" {own} {attributes}></script>'
 
     def put(
@@ -210,13 +210,17 @@ class TrackedSite:
         ]
 
     def counted(self, *names: str) -> None:
-        """Wait until exactly these are counted, in any order."""
-        until(lambda: sorted(self.names()) == sorted(names) or self._too_many(len(names)))
-        assert sorted(self.names()) == sorted(names)
+        """Wait until exactly these are counted, in any order; what pages measure when they are left only if named."""
 
-    def _too_many(self, number: int) -> bool:
-        assert len(self.names()) <= number, self.names()
-        return False
+        def counted() -> list[str]:
+            return sorted(name for name in self.names() if name != "leave" or name in names)
+
+        def is_done() -> bool:
+            assert len(counted()) <= len(names), counted()
+            return counted() == sorted(names)
+
+        until(is_done)
+        assert counted() == sorted(names)
 
     def posted(self, number: int) -> list[Sent]:
         """Wait until the proxy has received so many collect requests; return all of them."""

@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.accessibility import violations
+from tests.browser.accessibility import violations, violations_in_each_scheme
 from tests.browser.browsers import OpenPage
 from tests.browser.history import SampleServer
+from tests.support.page_client import LINK
 
 Show = Callable[..., Any]
 
@@ -87,16 +90,76 @@ def test_an_annotation_is_added_by_the_keyboard_and_shared(site: SampleServer, s
 
     headers = {"Sec-Fetch-Site": "same-origin"}
     answer = page.request.post(
-        f"{site.url}/api/account/websites/{site.website}/share",
-        data="{}",
-        headers=headers | {"Content-Type": "application/json"},
+        f"{site.url}/api/account/websites/{site.website}/share-links",
+        data=LINK,
+        headers=headers,
     )
     guest = open_page()
-    guest.goto(site.url + answer.json()["data"]["share"] + "?period=30d")
+    guest.goto(site.url + answer.json()["data"]["path"] + "?period=30d")
     expect(guest.locator(".chart-mark")).to_have_count(1)
     expect(guest.get_by_role("button", name="Annotate")).to_have_count(0)
     guest.locator(".chart-mark").click()
     expect(guest.get_by_role("dialog")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("locale", "width", "words"),
+    [
+        ("en-GB", 1280, ["With times of day", "From", "To", "Save annotation"]),
+        ("de-DE", 390, ["Mit Uhrzeiten", "Von", "Bis", "Anmerkung speichern"]),
+        ("fr-FR", 1280, ["Avec l’heure", "Du", "Au", "Enregistrer l’annotation"]),
+        ("es-ES", 390, ["Con la hora", "Desde", "Hasta", "Guardar anotación"]),
+    ],
+)
+def test_dates_and_times_are_chosen(
+    site: SampleServer, open_page: OpenPage, locale: str, width: int, words: list[str]
+) -> None:
+    timed, begin, end, save = words
+    page = site.log_in(open_page(locale=locale, viewport={"width": width, "height": 900}))
+    path = f"{site.url}/api/account/websites/{site.website}/annotations"
+    headers = {"Sec-Fetch-Site": "same-origin"}
+    for one in site.ask("annotations")["data"]:
+        assert page.request.delete(f"{path}/{one['id']}", headers=headers | {"Content-Type": "application/json"}).ok
+    day = str(datetime.now(UTC).date() - timedelta(days=3))
+    made = page.request.post(path, data={"text": "Launch", "from": day, "to": None}, headers=headers).json()["data"][
+        "id"
+    ]
+    page.goto(f"{site.url}/websites/{site.website}?period=30d&tz=America/New_York")
+    mark = page.get_by_role("button", name=re.compile("aunch, "))
+    mark.press("Enter")
+    first, last = page.get_by_label(begin, exact=True), page.get_by_label(re.compile(f"^{end}( |$)"))
+    expect(first).to_have_attribute("type", "date")
+    expect(first).to_have_value(day)
+    page.get_by_role("checkbox", name=timed).press("Space")
+    expect(first).to_have_attribute("type", "datetime-local")
+    expect(first).to_have_value(f"{day}T00:00")
+    first.fill(f"{day}T12:30")
+    last.fill(f"{day}T14:00")
+    assert violations_in_each_scheme(page) == []
+    page.get_by_role("button", name=save).press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    (own,) = site.ask("annotations")["data"]
+    zone = ZoneInfo("America/New_York")
+    local = [datetime.fromisoformat(f"{day}T{time}").replace(tzinfo=zone) for time in ("12:30", "14:00")]
+    assert [datetime.fromisoformat(own[name]) for name in ("from", "to")] == local
+    # A time that is not changed keeps its seconds.
+    moment = f"{day}T15:00:07.500+00:00"
+    assert page.request.patch(f"{path}/{made}", data={"from": moment, "to": None}, headers=headers).ok
+    page.reload()
+    mark.press("Enter")
+    page.locator("[name=text]").fill("Relaunch")
+    page.get_by_role("button", name=save).press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    (own,) = site.ask("annotations")["data"]
+    assert (own["text"], datetime.fromisoformat(own["from"])) == ("Relaunch", datetime.fromisoformat(moment))
+    # A date again.
+    mark.press("Enter")
+    page.get_by_role("checkbox", name=timed).press("Space")
+    page.get_by_role("button", name=save).press("Enter")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    (own,) = site.ask("annotations")["data"]
+    assert (own["from"], own["to"]) == (day, None)
+    page.request.delete(f"{path}/{made}", headers=headers)
 
 
 def test_a_click_without_the_button_still_selects_a_day(show: Show) -> None:

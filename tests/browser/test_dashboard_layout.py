@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations, violations_in_each_scheme
-from tests.browser.browsers import OpenPage, query_of
+from tests.browser.browsers import OpenPage, exported, query_of
 from tests.browser.history import DAYS, SampleServer, run, sample_server
 
 Dashboard = Callable[..., Any]
@@ -37,7 +37,7 @@ def dashboard(site: SampleServer, open_page: OpenPage) -> Dashboard:
         page = site.log_in(open_page(**options))
         page.goto(f"{site.url}/websites/{site.website}?{query}")
         expect(page.locator("canvas")).to_have_count(1)
-        expect(page.locator(".list-card .card-foot .csv")).to_have_count(6)
+        expect(page.locator(".list-card .card-foot")).to_have_count(6)
         expect(page.locator("[aria-busy=true]")).to_have_count(0)
         return page
 
@@ -192,14 +192,37 @@ def test_recent_events_show_measurements_when_selected(site: SampleServer, dashb
     card = page.locator(".card-events")
     expect(card.locator("tbody tr")).to_have_count(12)
     assert "/measured" not in card.inner_text()
-    assert "filter_type=app_event" in card.locator(".csv").get_attribute("href")
+    assert any("/events?" in one and "filter_type=app_event" in one for one in exported(page))
+    page.keyboard.press("Escape")
     card.get_by_role("button", name="All types").click()
     expect(card.locator("tbody tr").first).to_contain_text("/measured")
     assert query_of(page)["recent"] == "all"
-    assert "filter_type" not in card.locator(".csv").get_attribute("href")
+    assert not any("filter_type" in one for one in exported(page))
+    page.keyboard.press("Escape")
     page.goto(f"{site.url}/websites/{site.website}?period=30d&filter_type=vitals")
     expect(card.locator("tbody tr")).to_have_count(1)
     expect(card.get_by_role("button", name="All types")).to_have_count(0)
+
+
+def test_a_card_opens_on_the_first_tab_that_has_values(site: SampleServer, dashboard: Dashboard) -> None:
+    """An app's events have no hostname; a tab that was opened stays open without values."""
+    site.send(
+        site.website, {"type": "screen_view", "name": "only-here", "platform": "ios", "session_id": "visitor-app"}
+    )
+    page = dashboard("period=30d&filter_platform=ios")
+    apps = page.locator(".card-apps")
+    chosen = apps.locator("[role=tab][aria-selected=true]")
+    expect(chosen).to_have_text("Platforms")
+    expect(apps.locator(".bar")).to_have_count(1)
+    assert not [name for name in query_of(page) if name.startswith("tab_")]
+    apps.get_by_role("tab", name="Hostnames").press("Enter")
+    page.wait_for_url("**tab_apps=hostname**")
+    expect(chosen).to_have_text("Hostnames")
+    expect(apps.locator(".bar")).to_contain_text("Not set")
+    # With values in each, the first.
+    page = dashboard("period=30d")
+    for card, name in (("pages", "Pages"), ("sources", "Channels"), ("places", "Countries"), ("browsers", "Browsers")):
+        expect(page.locator(f".card-{card} [role=tab][aria-selected=true]")).to_have_text(name)
 
 
 def test_all_values_are_sorted_by_any_figure(dashboard: Dashboard) -> None:

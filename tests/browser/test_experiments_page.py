@@ -13,7 +13,15 @@ from playwright.sync_api import expect
 
 from tally.reports.significance import wilson
 from tests.browser.accessibility import violations, violations_in_each_scheme
-from tests.browser.browsers import SIZES, ZONE, OpenPage, is_printed_in_colour, range_query, show_as_printed
+from tests.browser.browsers import (
+    SIZES,
+    ZONE,
+    OpenPage,
+    exported_text,
+    is_printed_in_colour,
+    range_query,
+    show_as_printed,
+)
 from tests.browser.history import IMG, SampleServer, late_times_ms, sample_server
 from tests.support.app import CHROME, SAFARI_IPHONE
 
@@ -320,8 +328,20 @@ def test_conclusions_of_each_experiment(shown: Shown) -> None:
         assert found == expected, name
     off = experiment_of(page, "lost half")
     expect(off.locator(".notice")).to_contain_text("results are not reliable")
-    # The warning directly follows the name.
-    assert off.evaluate("(card) => card.children[1].classList.contains('notice')")
+    # The decision directly follows the name, and the warning the decision.
+    assert off.evaluate("(card) => card.children[2].classList.contains('notice')")
+    decisions = {
+        "button": r"Ahead: \w+\. Decide by the goal that you chose before the experiment\. Significant difference",
+        "headline": "No decision yet|only if you planned|Ahead: ",
+        "lost half": r"Do not decide by these figures\. Uneven split",
+        f"new {IMG}": r"No decision yet\. Too few visitors",
+        "only one": r"No decision yet\. Only one variant",
+        "quiet": r"No decision yet\. No conversions yet",
+    }
+    for name, words in decisions.items():
+        card = experiment_of(page, name)
+        expect(card.locator(".decision")).to_have_text(re.compile(words))
+        assert card.evaluate("(card) => card.children[1].classList.contains('decision')"), name
     expect(experiment_of(page, "headline").locator(".experiment-notes")).to_contain_text("(Holm)")
     expect(experiment_of(page, "button").locator(".experiment-notes")).to_contain_text("There are 2 goals")
     expect(experiment_of(page, "only one")).to_contain_text("needs a second variant")
@@ -374,9 +394,7 @@ def test_range_zone_and_keys(site: SampleServer, shown: Shown) -> None:
 
 def test_csv(site: SampleServer, shown: Shown) -> None:
     page = shown()
-    with page.expect_download() as download:
-        page.get_by_role("link", name="CSV of all experiments").click()
-    lines = download.value.path().read_text("utf-8-sig").splitlines()
+    lines = exported_text(page, "CSV of all experiments").splitlines()
     assert lines[0].startswith("experiment,goal,variant,visitors,conversions")
     assert len(lines) == len(cells(page)) + 1
 
@@ -390,7 +408,7 @@ def test_no_experiments(site: SampleServer, shown: Shown) -> None:
     page.goto(f"{site.url}/websites/{site.second}/experiments")
     expect(page.get_by_role("heading", name="No experiments in this range")).to_be_visible()
     expect(page.get_by_label("Script")).to_contain_text("tally.convert(")
-    expect(page.locator(".nothing-yet")).to_contain_text("counted per day (UTC)")
+    expect(page.locator(".nothing-yet")).to_contain_text("counted per day of the website")
     assert violations(page) == []
     page.goto(f"{site.url}/websites/{site.website}/experiments?period=7d&filter_pathname=/nowhere")
     page.get_by_role("button", name="Remove the filters").click()

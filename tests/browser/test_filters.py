@@ -7,9 +7,10 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.accessibility import violations
+from tests.browser.accessibility import violations, violations_in_each_scheme
 from tests.browser.browsers import OpenPage
 from tests.browser.history import SampleServer
+from tests.support.page_client import LINK
 from tests.support.process import until
 
 pytestmark = pytest.mark.usefixtures("journeys")
@@ -75,6 +76,33 @@ def test_a_filter_with_an_operator_and_several_values(site: SampleServer, open_p
     shows(page, visitors(site, "filter_pathname^=/pricing"))
     page.get_by_role("button", name="Remove filter: Page begins with /pricing").press("Delete")
     expect(page.locator(".chip")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("locale", "width", "words"),
+    [
+        ("en-GB", 1280, "Remove the filters"),
+        ("de-DE", 390, "Filter entfernen"),
+        ("fr-FR", 1280, "Retirer les filtres"),
+        ("es-ES", 390, "Quitar los filtros"),
+    ],
+)
+def test_a_list_without_rows_offers_to_remove_the_filters(
+    site: SampleServer, open_page: OpenPage, locale: str, width: int, words: str
+) -> None:
+    page = opened(site, open_page, "&filter_pathname=/nowhere", locale=locale, viewport={"width": width, "height": 844})
+    button = page.locator(".card-browsers").get_by_role("button", name=words)
+    expect(button).to_be_visible()
+    expect(page.locator(".card-events").get_by_role("button", name=words)).to_be_visible()
+    expect(page.locator("[aria-busy=true]")).to_have_count(0)
+    assert violations_in_each_scheme(page) == []
+    button.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".card-browsers .bar").first).to_be_visible()
+    assert filters_of(page) == []
+    expect(page.get_by_role("main")).to_be_focused()
+    # Without a filter there is nothing to remove.
+    expect(page.get_by_role("main").get_by_role("button", name=words)).to_have_count(0)
 
 
 def test_a_filter_by_a_property(site: SampleServer, open_page: OpenPage) -> None:
@@ -225,7 +253,7 @@ def test_a_segment_is_saved_chosen_and_deleted(site: SampleServer, open_page: Op
     shows(page, counted)
     page.get_by_role("button", name="Segments", exact=True).click()
     dialog = page.get_by_role("dialog", name="Segments")
-    expect(dialog).to_contain_text("Page contains pric, Browser is not Firefox")
+    expect(dialog.locator(".chip")).to_have_text(["Page contains pric", "Browser is not Firefox"])
     dialog.get_by_role("button", name="Save as segment").click()
     expect(dialog.get_by_text("Enter a name.")).to_be_visible()
     dialog.get_by_label("Name").fill("Price readers")
@@ -247,7 +275,9 @@ def test_a_segment_is_saved_chosen_and_deleted(site: SampleServer, open_page: Op
 
     page.get_by_role("button", name="Segments", exact=True).click()
     dialog = page.get_by_role("dialog", name="Segments")
-    expect(dialog).to_contain_text("To save a segment, add filters first.")
+    dialog.get_by_label("Name").fill("Empty")
+    dialog.get_by_role("button", name="Save as segment").click()
+    expect(dialog.get_by_text("To save a segment, add filters first.")).to_be_visible()
     dialog.get_by_role("button", name="Price readers Page contains").click()
     expect(page.locator("dialog")).to_have_count(0)
     assert filters_of(page) == [("segment", saved["id"])]
@@ -260,12 +290,55 @@ def test_a_segment_is_saved_chosen_and_deleted(site: SampleServer, open_page: Op
     assert (site.ask("segments")["data"], filters_of(page)) == ([], [])
 
 
+@pytest.mark.parametrize(
+    ("locale", "width", "words"),
+    [
+        ("en-GB", 1280, ["Segments", "Edit Prices", "Filter", "Country is Germany", "Save segment"]),
+        ("de-DE", 390, ["Segmente", "Prices bearbeiten", "Filter", "Land ist Deutschland", "Segment speichern"]),
+        ("fr-FR", 390, ["Segments", "Modifier Prices", "Filtre", "Pays est Allemagne", "Enregistrer le segment"]),
+        ("es-ES", 1280, ["Segmentos", "Editar Prices", "Filtro", "País es Alemania", "Guardar segmento"]),
+    ],
+)
+def test_a_segment_is_changed_by_keyboard(
+    site: SampleServer, open_page: OpenPage, locale: str, width: int, words: list[str]
+) -> None:
+    segments, edit, add, chip, save = words
+    page = opened(site, open_page, locale=locale, viewport={"width": width, "height": 900})
+    path = f"{site.url}/api/account/websites/{site.website}/segments"
+    headers = {"Sec-Fetch-Site": "same-origin"}
+    sent = {"name": "Prices", "filters": ["filter_pathname=/pricing"]}
+    made = page.request.post(path, data=sent, headers=headers).json()["data"]["id"]
+    page.get_by_role("button", name=segments, exact=True).press("Enter")
+    page.get_by_role("button", name=edit, exact=True).press("Enter")
+    editor = page.get_by_role("dialog").last
+    expect(editor.locator("[name=name]")).to_be_focused()
+    editor.get_by_role("button", name=add, exact=True).press("Enter")
+    dialog = page.get_by_role("dialog").last
+    expect(dialog.locator("#filter-field")).to_be_focused()
+    # A segment has no goals, and properties of events.
+    expect(dialog.locator("#filter-field option[value=goal]")).to_have_count(0)
+    expect(dialog.locator("#filter-field option[value='prop.']")).to_have_count(1)
+    dialog.locator("#filter-field").select_option("country")
+    dialog.locator("#filter-value").fill("DE")
+    page.keyboard.press("Enter")
+    expect(editor.locator(".chip").last).to_have_text(chip)
+    assert violations_in_each_scheme(page) == []
+    editor.get_by_role("button", name=save).press("Enter")
+    expect(page.locator("dialog")).to_have_count(1)
+    expect(page.get_by_role("dialog")).to_contain_text(chip)
+    (saved,) = site.ask("segments")["data"]
+    assert saved["filters"] == ["filter_pathname=/pricing", "filter_country=DE"]
+    page.request.delete(f"{path}/{made}", headers=headers)
+
+
 def test_share_links_have_no_segments(site: SampleServer, open_page: OpenPage) -> None:
     page = opened(site, open_page)
     answer = page.request.post(
-        f"{site.url}/api/account/websites/{site.website}/share", data={}, headers={"Sec-Fetch-Site": "same-origin"}
+        f"{site.url}/api/account/websites/{site.website}/share-links",
+        data=LINK,
+        headers={"Sec-Fetch-Site": "same-origin"},
     )
-    page.goto(f"{site.url}{answer.json()['data']['share']}?period=7d&filter_pathname$=ing&filter_prop.plan=pro")
+    page.goto(f"{site.url}{answer.json()['data']['path']}?period=7d&filter_pathname$=ing&filter_prop.plan=pro")
     expect(page.locator(".chip")).to_have_text("Page ends with ing")
     shows(page, visitors(site, "filter_pathname$=ing"))
     expect(page.get_by_role("button", name="Segments", exact=True)).to_have_count(0)

@@ -62,12 +62,36 @@ def test_the_theme_is_applied_before_the_page_is_drawn(opened: Opened) -> None:
     page.problems.discard("ERR_FAILED")
 
 
-@pytest.mark.parametrize("path", ["/account/nope", "/account/websites", "/nope"])
-def test_an_unknown_address_shows_that_there_is_no_page(site: SampleServer, opened: Opened, path: str) -> None:
-    page = opened()
+@pytest.mark.parametrize(
+    ("path", "locale", "width", "title"),
+    [
+        ("/account/nope", "en-GB", 1280, "Page not found"),
+        ("/account/websites", "de-DE", 390, "Seite nicht gefunden"),
+        ("/nope", "fr-FR", 1280, "Page introuvable"),
+        ("/websites/nope/", "es-ES", 390, "Página no encontrada"),
+    ],
+)
+def test_an_unknown_address_shows_that_there_is_no_page(
+    site: SampleServer, opened: Opened, open_page: OpenPage, path: str, locale: str, width: int, title: str
+) -> None:
+    """In the frame for who is signed in, and alone for others."""
+    page = opened(locale=locale, viewport={"width": width, "height": 844})
     page.goto(site.url + path)
-    expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
-    page.problems.discard("status of 404")
+    expect(page.locator("main").get_by_role("heading", level=1)).to_have_text(title)
+    expect(page).to_have_title(f"{title} · Tally")
+    expect(page.locator(".sidebar .switcher")).to_have_count(1)
+    assert violations_in_each_scheme(page) == []
+    page.locator("main a").press("Enter")
+    expect(page).to_have_url(site.url + "/")
+    expect(page.locator(".website-card").first).to_be_visible()
+    page.go_back()
+    expect(page.locator("main").get_by_role("heading", level=1)).to_have_text(title)
+    guest = open_page(locale="en-GB")
+    guest.goto(site.url + path)
+    expect(guest.get_by_role("heading", level=1)).to_have_text("Page not found")
+    expect(guest.locator(".sidebar")).to_have_count(0)
+    for one in (page, guest):
+        one.problems.discard("status of 404")
 
 
 def test_print_has_the_light_theme(opened: Opened) -> None:

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations, violations_in_each_scheme
-from tests.browser.browsers import SIZES, ZONE, OpenPage, Problems
+from tests.browser.browsers import SIZES, ZONE, OpenPage, Problems, exported, exported_text
 from tests.browser.customer_site import Pages
 from tests.browser.history import EMAIL, PASSWORD, SampleServer, run
 from tests.support.process import Server, until
@@ -461,8 +461,8 @@ def test_parts_that_few_views_reach_are_dimmed(site: Site, shown: Shown) -> None
     assert [alpha / 255 for alpha in alphas] == pytest.approx([0.6 * one for one in thick], abs=0.005)
 
 
-def test_ranges_are_utc_days(site: Site, shown: Shown) -> None:
-    """The days of the picker are local; the page names the UTC days that are counted."""
+def test_ranges_are_whole_days_of_the_website(site: Site, shown: Shown) -> None:
+    """The days of the picker are local; the page names the website's days that are counted, here those of UTC."""
     page = shown("pathname=/")
     page.keyboard.press("1")
     page.wait_for_url("**period=today**")
@@ -476,13 +476,13 @@ def test_ranges_are_utc_days(site: Site, shown: Shown) -> None:
         }""",
         ZONE,
     )
-    expect(page.locator(".sheet-head")).to_contain_text(f"{days}, whole days (UTC).")
+    expect(page.locator(".sheet-head")).to_contain_text(f"{days}, whole days.")
     page.goto(page.url.replace(f"tz={ZONE}", "tz=UTC"))
     page.wait_for_url("**tz=UTC**")
     shown_days = page.locator(".when-days").inner_text()
     today = page.evaluate("new Intl.DateTimeFormat('en-US', { timeZone: 'UTC', dateStyle: 'medium' }).format()")
     assert today in shown_days
-    expect(page.locator(".sheet-head")).to_contain_text(f"{shown_days}, whole days (UTC).")
+    expect(page.locator(".sheet-head")).to_contain_text(f"{shown_days}, whole days.")
 
 
 # --- few and many points
@@ -492,7 +492,9 @@ def test_depths_without_clicks_and_clicks_without_depths(shown: Shown) -> None:
     page = shown("pathname=/read")
     expect(page.locator(".sheet-message")).to_have_text("No clicks on desktops in this range.")
     expect(page.locator(".depth-words")).to_contain_text("Half of 3 pageviews reach 800 px")
-    expect(page.locator(".places-card .csv")).to_have_count(0)
+    assert exported(page) == []
+    expect(page.get_by_role("dialog")).to_contain_text("There is nothing to export in this range.")
+    page.keyboard.press("Escape")
     page.locator(".pages-card .bar", has_text="/quick").click()
     page.wait_for_url("**&pathname=/quick")
     expect(page.locator(".sheet-message")).to_contain_text("No scroll depths in this range")
@@ -613,6 +615,35 @@ def test_a_page_that_forbids_framing(site: Site, shown: Shown, headers: dict[str
     expect(page.locator(".sheet-label.part")).not_to_have_count(0)
     page.problems.discard("Refused to display", "frame-ancestors", "Framing")
     site.pages.opened.clear()
+
+
+def test_the_port_of_a_website_of_this_computer_is_typed(site: Site, shown: Shown) -> None:
+    """Heatmaps have no ports: the frame shows the page on the one that is entered, which the address keeps."""
+    page = shown("pathname=/")
+    created = page.request.post(
+        f"{site.url}/api/account/websites", data={"domain": "localhost"}, headers={"Sec-Fetch-Site": "same-origin"}
+    )
+    website = created.json()["data"]["id"]
+    site.pages.put("/local", "<!doctype html><title>Local</title><p>local</p>")
+    points = [{"kind": "click", "x": 0.5, "y": 100}]
+    site.send(website, {"type": "heatmap", "url": "http://localhost/local", "viewport_width": 1280, "points": points})
+    page.goto(f"{site.url}/websites/{website}/heatmaps?period=today&pathname=/local&over=page&at=http://localhost")
+    port = page.get_by_label("Port of localhost")
+    expect(port).to_have_value("80")
+    port.fill(str(site.pages.port))
+    port.press("Enter")
+    expect(page.locator("iframe")).to_have_attribute("src", f"http://localhost:{site.pages.port}/local")
+    expect(page).to_have_url(re.compile(rf"at=http(:|%3A)//localhost(:|%3A){site.pages.port}"))
+    expect(page.frame_locator("iframe").locator("p")).to_have_text("local")
+    expect(port).to_have_value(str(site.pages.port))
+    assert violations(page) == []
+    found = page.evaluate(
+        """async () => { const { addressesOf } = await import("/assets/heatmaps/page_frame.js");
+          const at = ["http://localhost:3000", "http://localhost:3000/x", "http://evil.example:3000", "http://127.0.0.1:3000"];
+          return at.map((one) => addressesOf({ domain: "localhost", origins: [] }, [], one).includes(one)); }"""
+    )
+    assert found == [True, False, False, False]
+    page.problems.discard("ERR_CONNECTION_REFUSED", "chrome-error")
 
 
 def test_only_addresses_of_the_website_are_framed(site: Site, shown: Shown) -> None:
@@ -740,7 +771,7 @@ def test_all_controls_are_reached_by_tab(shown: Shown) -> None:
         )
     expected = {"period-30d", "page-/", "all-pages", "class-mobile", "scroll", "cells", "over", "address"}
     expected |= {"Is the page blank or different?", "Heatmap of /, desktops", "place-1", "all-places"}
-    expected |= {"CSV of all positions", "Table of this curve", "Keyboard shortcuts"}
+    expected |= {"export", "Table of this curve", "Keyboard shortcuts"}
     assert expected - reached == set()
     assert not [one for one in reached if one and "own page" in one]
     without_scripts(page)
@@ -748,9 +779,7 @@ def test_all_controls_are_reached_by_tab(shown: Shown) -> None:
 
 def test_csv(site: Site, shown: Shown) -> None:
     page = shown("pathname=/&device=mobile")
-    with page.expect_download() as download:
-        page.get_by_role("link", name="CSV of all positions").click()
-    lines = download.value.path().read_text("utf-8-sig").splitlines()
+    lines = exported_text(page, "CSV of all positions").splitlines()
     assert lines[0] == "x,y,count"
     sent = counted(site, "/", "mobile")
     assert Counter({(int(x), int(y)): int(count) for x, y, count in (line.split(",") for line in lines[1:])}) == sent

@@ -2,11 +2,13 @@
 
 import gzip
 import re
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.accessibility import violations
@@ -32,7 +34,7 @@ def test_a_file_is_imported_and_undone_on_the_page(serve: Serve, open_page: Open
     set_up(page, server)
     website = add_website(page, server)
     path = f"/api/account/websites/{website['id']}"
-    page.goto(f"{server.url}/websites/{website['id']}#settings")
+    page.goto(f"{server.url}/websites/{website['id']}/settings/data")
     card = page.locator(".imports-card")
     wrong = tmp_path / "wrong.csv"
     wrong.write_text("no,export\n1,2\n")
@@ -71,6 +73,55 @@ def test_a_file_is_imported_and_undone_on_the_page(serve: Serve, open_page: Open
     assert ask(page, server, "GET", f"{path}/stats?from=2024-11-01&to=2024-11-30")[1]["data"]["pageviews"] == 0
 
 
+@pytest.mark.parametrize("locale", ["en-GB", "de-DE"])
+def test_the_format_is_guessed_from_the_file(serve: Serve, open_page: OpenPage, tmp_path: Path, locale: str) -> None:
+    """None is selected before; one that was selected by hand stays."""
+    server = serve()
+    page = open_page(viewport=SIZES["narrow"], locale=locale)
+    set_up(page, server)
+    website = add_website(page, server)
+    page.goto(f"{server.url}/websites/{website['id']}/settings/data")
+    card = page.locator(".imports-card")
+    file, format = card.locator("input[type=file]"), card.locator("select")
+    expect(format).to_have_value("")
+    days = sums_files.days()
+    line = b'{"type": "pageview", "timestamp": "2026-01-02T12:00:00Z", "pathname": "/"}\n'
+    log = b'203.0.113.9 - - [18/Nov/2026:09:00:00 +0000] "GET / HTTP/1.1" 200 512 "-" "Mozilla/5.0"\n'
+    head = b"website_id,session_id,visit_id,event_id,created_at,url_path,event_type\n"
+    contents = {
+        "goatcounter": [
+            goatcounter_csv(30_000),
+            gzip.compress(goatcounter_csv(30_000)),
+            sums_files.goatcounter_archive(days),
+        ],
+        "plausible": [sums_files.plausible_archive(days), b"timestamp,name,user_id,pathname,hostname\n"],
+        "umami": [head, sums_files.archive({"website_event.csv": head}, zipfile.ZIP_DEFLATED)],
+        "matomo": [b'[{"idSite": "1", "idVisit": "7", "actionDetails": []}]'],
+        "ga4": [
+            *(sums_files.ga4_exploration(days).encode(), sums_files.ga4_snapshot(days).encode()),
+            b'{"event_date": "20261118", "event_timestamp": "1", "event_name": "page_view", "event_params": []}\n',
+        ],
+        "tally": [line, gzip.compress(line * 9)],
+        "access-log": [log, gzip.compress(log * 9), b"#Software: Microsoft IIS\n#Fields: date time\n"],
+    }
+    for name, files in contents.items():
+        for n, content in enumerate(files):
+            (tmp_path / f"{name}{n}").write_bytes(content)
+            file.set_input_files(tmp_path / f"{name}{n}")
+            expect(format).to_have_value(name)
+    expect(card.locator(".field-hint").last).not_to_be_empty()
+    assert violations(page) == []
+    (tmp_path / "unknown.csv").write_text("no,export\n1,2\n")
+    file.set_input_files(tmp_path / "unknown.csv")
+    expect(format).to_have_value("")
+    card.locator("button[type=submit]").click()
+    expect(format).to_be_focused()
+    format.select_option("matomo")
+    file.set_input_files(tmp_path / "umami0")
+    expect(card.locator(".field-hint").last).to_contain_text("Umami")
+    expect(format).to_have_value("matomo")
+
+
 def test_an_upload_continues_at_the_byte_reached(serve: Serve, open_page: OpenPage, tmp_path: Path) -> None:
     """The page was left in the middle: the same file, and no other, continues."""
     server = serve()
@@ -88,7 +139,7 @@ def test_an_upload_continues_at_the_byte_reached(serve: Serve, open_page: OpenPa
         headers={"Sec-Fetch-Site": "same-origin", "Content-Type": "application/octet-stream"},
     )
     assert sent.json()["data"]["upload"]["received"] == 1000
-    page.goto(f"{server.url}/websites/{website['id']}#settings")
+    page.goto(f"{server.url}/websites/{website['id']}/settings/data")
     card = page.locator(".imports-card")
     again = card.get_by_label("The same file again")
     (tmp_path / "other.csv.gz").write_bytes(content)
@@ -113,7 +164,7 @@ def test_imported_sums_are_marked_on_the_dashboard(serve: Serve, open_page: Open
     last = datetime.now(UTC).date() - timedelta(2)
     some = sums_files.days(last - timedelta(19), 20)
     path = f"/api/account/websites/{website['id']}"
-    page.goto(f"{server.url}/websites/{website['id']}#settings")
+    page.goto(f"{server.url}/websites/{website['id']}/settings/data")
     card = page.locator(".imports-card")
     export = tmp_path / "example.com.zip"
     export.write_bytes(sums_files.plausible_archive(some))

@@ -18,8 +18,8 @@ HTML = "html"
     [
         ("/login", ["Anmelden", "Passwort vergessen?"]),
         ("/websites/{website}?period=7d", ["Übersicht", "Besucher", "Absprungrate", "Tastenkürzel"]),
-        ("/websites/{website}#settings", ["Einstellungen", "Zugelassene Ursprünge", "Ziele"]),
-        ("/account/plan", ["Tarif und Nutzung", "Dieser Monat"]),
+        ("/websites/{website}/settings/tracking", ["Einstellungen", "Zugelassene Ursprünge", "Ziele"]),
+        ("/account/plan", ["Nutzung", "Dieser Monat"]),
     ],
 )
 def test_pages_follow_the_language_of_the_browser(
@@ -39,9 +39,10 @@ def test_the_dashboard_loads_only_the_texts_that_it_shows(site: SampleServer, op
     page = site.log_in(open_page(locale="es-MX"))
     page.goto(f"{site.url}/websites/{site.website}?period=7d")
     expect(page.locator("canvas")).to_have_count(1)
+    expect(page.locator(".changes-card h2")).to_be_visible()
     loaded = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => name)")
     texts = {found[1] for url in loaded if (found := re.search(r"/assets/messages/(.*)\.json$", url))}
-    assert texts - {"es/goals"} == {"es/shared", "es/dashboard"}
+    assert texts - {"es/goals"} == {"es/shared", "es/dashboard", "es/changes"}
 
 
 def test_numbers_durations_and_dates_are_written_as_in_the_language(site: SampleServer, open_page: OpenPage) -> None:
@@ -77,11 +78,11 @@ def test_a_language_is_chosen_with_the_keyboard_and_kept(site: SampleServer, ope
     expect(page.get_by_role("heading", name="Compte")).to_be_visible()
     expect(page.locator(HTML)).to_have_attribute("lang", "fr")
     page.goto(site.url + "/account/plan")
-    expect(page.get_by_role("heading", name="Forfait et utilisation")).to_be_visible()
+    expect(page.get_by_role("heading", name="Utilisation", exact=True)).to_be_visible()
     select = picker(page, "Langue")
     expect(select).to_have_value("fr")
     assert violations(page) == []
     # "" is the language of the browser.
     select.select_option("")
-    expect(page.get_by_role("heading", name="Plan and usage")).to_be_visible()
+    expect(page.get_by_role("heading", name="Usage")).to_be_visible()
     assert page.evaluate("localStorage.getItem('tally.language')") is None

@@ -65,7 +65,8 @@ def test_cards_and_totals_are_those_of_the_api_in_one_request(site: SampleServer
         expect(card.locator("dd").first).to_contain_text(f"{of['visitors']:,}")
         expect(card.locator("dd").nth(1)).to_contain_text(f"{of['pageviews']:,}")
         expect(card.locator(".website-now")).to_contain_text(f"{of['active_visitors']} now")
-        points = [row["visitors"] for row in of["series"]]
+        # Today is not over.
+        points = [row["visitors"] for row in of["series"][:-1]]
         label = card.locator("svg.website-line").get_attribute("aria-label")
         assert label == f"Visitors over time: {', '.join(map(str, points))}"
     visitors = sum(of["visitors"] for of in figures.values())
@@ -79,6 +80,9 @@ def test_period_and_order_are_in_the_address(site: SampleServer, opened: Opened)
     month = figures_of(page, site, "30d")[site.website]["visitors"]
     expect(page.locator(f"[data-id='{site.website}'] dd").first).to_contain_text(f"{month:,}")
     assert shown(page) == [site.website, site.second, site.empty]
+    # Its dashboard opens with the same period.
+    link = page.locator(f"[data-id='{site.website}'] a.stretched")
+    expect(link).to_have_attribute("href", f"/websites/{site.website}?period=30d")
     page.get_by_label("Sort by").select_option("Online now")
     page.wait_for_function("() => location.search === '?stats=30d&sort=now'")
     expect(page.locator(".website-card").first).to_have_attribute("data-id", site.second)
@@ -86,6 +90,26 @@ def test_period_and_order_are_in_the_address(site: SampleServer, opened: Opened)
     expect(page.locator(".website-card").first).to_have_attribute("data-id", site.website)
     page.goto(f"{site.url}/?sort=name")
     expect(page.locator(".website-card").first).to_have_attribute("data-id", site.empty)
+
+
+def test_the_period_is_kept(site: SampleServer, opened: Opened) -> None:
+    """In this browser, and in the address, so that a copied link shows the same and steps back keep their meaning."""
+    page = opened()
+    pressed = page.locator(".segment[aria-pressed=true]")
+    expect(pressed).to_have_text("7 d")
+    page.get_by_role("button", name="30 d").press("Enter")
+    expect(pressed).to_have_text("30 d")
+    page.go_back()
+    expect(pressed).to_have_text("7 d")
+    page.goto(f"{site.url}/websites/{site.website}/settings")
+    page.get_by_role("link", name="Tally").first.press("Enter")
+    expect(page).to_have_url(f"{site.url}/?stats=30d")
+    expect(pressed).to_have_text("30 d")
+    page.get_by_role("button", name="7 d", exact=True).press("Enter")
+    expect(page).to_have_url(f"{site.url}/?stats=7d")
+    expect(pressed).to_have_text("7 d")
+    page.goto(f"{site.url}/?stats=12mo")
+    expect(page.locator(".website-card a.stretched").first).to_have_attribute("href", re.compile("period=12mo$"))
 
 
 def test_websites_are_searched(site: SampleServer, opened: Opened) -> None:

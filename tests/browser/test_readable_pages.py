@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations_in_each_scheme
-from tests.browser.browsers import OpenPage, query_of
+from tests.browser.browsers import OpenPage, exported_text, query_of
 from tests.browser.history import SampleServer, sample_server
 
 ARABIC, PERSIAN = "/\u0633\u0644\u0627\u0645/\u062e\u0628\u0631", "/\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
@@ -104,7 +104,7 @@ def test_heatmaps_and_web_vitals(site: SampleServer, open_page: OpenPage) -> Non
 
 
 def test_exclusions_are_edited_readable(site: SampleServer, open_page: OpenPage) -> None:
-    page = opened(site, open_page, "#settings")
+    page = opened(site, open_page, "/settings/exclusions")
     pages = page.locator("[name=pages]")
     pages.fill("/\u0633\u0644\u0627\u0645/*\n/\u00fcber")
     page.locator("[name=hostnames]").fill("*.b\u00fccher.example")
@@ -122,9 +122,7 @@ def test_exclusions_are_edited_readable(site: SampleServer, open_page: OpenPage)
 
 def test_files_have_pages_as_stored(site: SampleServer, open_page: OpenPage) -> None:
     page = opened(site, open_page)
-    with page.expect_download() as started:
-        page.locator(".card-pages .csv").click()
-    text = started.value.path().read_text(encoding="utf-8-sig")
+    text = exported_text(page, "CSV of Pages")
     assert escaped(ARABIC) in text
     assert ARABIC not in unquote(text.replace(escaped(ARABIC), ""))
 

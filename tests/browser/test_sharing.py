@@ -1,15 +1,17 @@
-"""Share links in a real Chromium: options in the settings, the page in a frame of another site, the password form."""
+"""Share links in a real Chromium: links and their options, the page in a frame of another site, the password form."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.accessibility import violations
+from tests.browser.accessibility import violations, violations_in_each_scheme
 from tests.browser.browsers import OpenPage
 from tests.browser.customer_site import Pages
 from tests.browser.history import SampleServer, sample_server
+from tests.support.page_client import LINK
 
 PASSWORD = "a password for the link"
 # The frame is dark where the document of the page around it is, which supports both color schemes.
@@ -27,21 +29,21 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SampleServer]:
 
 
 class Link:
-    """The share link of the website, created anew with options."""
+    """A new share link of the website with options; those of before are revoked."""
 
     def __init__(self, site: SampleServer, owner: Any, **options: Any) -> None:
         self.site, self.owner = site, owner
-        self.settings = f"{site.url}/api/account/websites/{site.website}/share"
-        self._request("DELETE")
-        self.url = site.url + self._request("POST")["share"]
-        self.set(**options)
+        self._request("DELETE", f"{site.url}/api/account/share-links")
+        links = f"{site.url}/api/account/websites/{site.website}/share-links"
+        made = self._request("POST", links, LINK | options)
+        self.url, self.settings = site.url + made["path"], f"{links}/{made['id']}"
 
     def set(self, **options: Any) -> None:
-        self._request("PATCH", options)
+        self._request("PATCH", self.settings, options)
 
-    def _request(self, method: str, sent: Any = None) -> Any:
+    def _request(self, method: str, url: str, sent: Any = None) -> Any:
         headers = {"Sec-Fetch-Site": "same-origin"}
-        answer = self.owner.request.fetch(self.settings, method=method, data=sent or {}, headers=headers)
+        answer = self.owner.request.fetch(url, method=method, data=sent or {}, headers=headers)
         assert answer.ok, answer.text()
         return answer.json()["data"] if answer.status != 204 else None
 
@@ -139,35 +141,123 @@ def test_fixed_filters_and_hidden_events(site: SampleServer, open_page: OpenPage
     assert violations(page) == []
 
 
+PLACES = ["settings", "dialog"]
+
+
+def opened(site: SampleServer, page: Any, place: str) -> Any:
+    """Open the list of links, in the settings or in the dialog of the dashboard."""
+    page.request.delete(f"{site.url}/api/account/share-links", headers={"Sec-Fetch-Site": "same-origin"})
+    if place == "settings":
+        page.goto(f"{site.url}/websites/{site.website}/settings/sharing")
+        return page.get_by_role("main")
+    page.goto(f"{site.url}/websites/{site.website}?period=7d")
+    loaded(page)
+    page.get_by_role("button", name="Share", exact=True).click()
+    return page.get_by_role("dialog")
+
+
+@pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-def test_options_in_the_settings(site: SampleServer, open_page: OpenPage, scheme: str, width: int) -> None:
+def test_several_links_with_all_their_options(
+    site: SampleServer, open_page: OpenPage, scheme: str, width: int, place: str
+) -> None:
+    """The same list and form in both places; one button saves all options, and what is not private is said."""
     page = site.log_in(open_page(color_scheme=scheme, viewport={"width": width, "height": 900}))
-    Link(site, page)
-    page.goto(f"{site.url}/websites/{site.website}#settings")
-    origins, filters = page.get_by_label("Frame origins"), page.get_by_label("Fixed filters")
+    body = opened(site, page, place)
+    expect(body).to_contain_text("Annotations are public: every link shows them on the chart.")
+    for name in ("Customers", "Team"):
+        body.get_by_role("button", name="Create link").click()
+        body.get_by_label("Name", exact=True).fill(name)
+        body.get_by_role("button", name="Create link").click()
+        expect(body.get_by_role("button", name=f"Edit {name}")).to_be_focused()
+    expect(body.locator(".share-links > li")).to_have_text([re.compile("Customers"), re.compile("Team")])
+    assert violations(page) == []
+    body.get_by_role("button", name="Edit Customers").click()
+    expect(body.get_by_label("Show single events")).not_to_be_checked()
+    expect(body).to_contain_text("The images need no password, also where the link has one")
+    origins = body.get_by_label("Frame origins")
     origins.fill("partner.example")
-    page.get_by_role("button", name="Save options").click()
+    body.get_by_role("button", name="Save link").click()
     expect(origins).to_have_attribute("aria-invalid", "true")
+    expect(origins).to_be_focused()
     origins.fill("https://partner.example\nhttp://localhost:5173")
-    filters.fill("filter_country=DE")
-    page.get_by_label("Hide single events").check()
-    page.get_by_label("Show badge and counter images").check()
-    page.get_by_role("button", name="Save options").click()
-    expect(page.get_by_text("Options saved.")).to_be_visible()
+    body.get_by_label("Show single events").check()
+    body.get_by_label("Show badge and counter images").check()
+    body.get_by_label(re.compile("^Link password")).fill(PASSWORD)
+    assert violations(page) == []
+    body.get_by_role("button", name="Save link").click()
+    customers = body.locator(".share-links > li").filter(has_text="Customers")
+    expect(customers).to_contain_text("with a password · with single events · with badges · in frames of other pages")
+    expect(body.locator(".share-links > li").filter(has_text="Team")).to_contain_text("without a password")
+    customers.get_by_text("HTML to copy").click()
     expect(page.get_by_label("HTML: Frame", exact=True)).to_contain_text("<iframe src=")
     for alt in ("Visitors in the last 30 days", "Pageviews in total"):
         image = page.get_by_role("img", name=alt)
-        expect(image).to_be_visible()
         image.scroll_into_view_if_needed()
         assert image.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 0
-    page.get_by_label("Link password", exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Set password").click()
-    expect(page.get_by_text("Viewers enter a password.")).to_be_visible()
     assert violations(page) == []
-    page.reload()
-    expect(filters).to_have_value("filter_country=DE")
+    body.get_by_role("button", name="Edit Customers").click()
     expect(origins).to_have_value("https://partner.example\nhttp://localhost:5173")
-    expect(page.get_by_label("Hide single events")).to_be_checked()
-    page.get_by_role("button", name="Remove password").click()
-    expect(page.get_by_text("No password.")).to_be_visible()
+    body.get_by_label("Remove password").check()
+    body.get_by_role("button", name="Save link").click()
+    expect(customers).to_contain_text("without a password")
+    before = body.get_by_label("Address of Customers", exact=True).input_value()
+    body.get_by_role("button", name="Replace the address of Customers").click()
+    page.get_by_role("dialog").last.get_by_role("button", name="Replace address", exact=True).click()
+    expect(body.get_by_label("Address of Customers", exact=True)).not_to_have_value(before)
+    body.get_by_role("button", name="Revoke Customers").click()
+    page.get_by_role("dialog").last.get_by_role("button", name="Revoke", exact=True).click()
+    expect(customers).to_have_count(0)
+    expect(body.get_by_role("button", name="Create link")).to_be_focused()
+    if place == "dialog":
+        assert "period=7d" in body.get_by_label("Address of Team", exact=True).input_value()
     page.problems.discard("status of 400")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_filters_of_a_link_are_chosen_by_keyboard(site: SampleServer, open_page: OpenPage, place: str) -> None:
+    """In the dialog of filters, with what has arrived; over the dialog of the dashboard too."""
+    page = site.log_in(open_page())
+    body = opened(site, page, place)
+    body.get_by_role("button", name="Create link").focus()
+    page.keyboard.press("Enter")
+    expect(body.get_by_label("Name", exact=True)).to_be_focused()
+    page.keyboard.type("Germany")
+    for _ in range(2):
+        body.get_by_role("button", name="Filter", exact=True).focus()
+        page.keyboard.press("Enter")
+        dialog = page.get_by_role("dialog").last
+        expect(dialog.get_by_label("Field")).to_be_focused()
+        if not body.locator(".chip").count():
+            dialog.get_by_label("Field").select_option("country")
+            dialog.get_by_label("Value").fill("germ")
+            page.keyboard.press("Enter")
+            expect(body.locator(".chip")).to_have_text("Country is Germany")
+        else:
+            page.keyboard.press("Escape")
+    assert violations(page) == []
+    body.get_by_label("Name", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(body.locator(".share-links > li")).to_contain_text("Country is Germany")
+    guest = open_page(site.url + str(body.get_by_role("link", name="Open Germany").get_attribute("href")))
+    loaded(guest)
+    expect(guest.locator(".chip.fixed")).to_have_text("Always Country is Germany")
+    expect(guest.locator(".card-events")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("locale", "words"),
+    [
+        ("de-DE", ["Link erstellen", "Einzelne Ereignisse anzeigen", "Anmerkungen sind öffentlich"]),
+        ("fr-FR", ["Créer un lien", "Afficher les événements individuels", "Les annotations sont publiques"]),
+        ("es-ES", ["Crear enlace", "Mostrar eventos individuales", "Las anotaciones son públicas"]),
+    ],
+)
+def test_links_in_other_languages(site: SampleServer, open_page: OpenPage, locale: str, words: list[str]) -> None:
+    create, events, public = words
+    page = site.log_in(open_page(locale=locale, viewport={"width": 390, "height": 900}))
+    body = opened(site, page, "settings")
+    expect(body).to_contain_text(public)
+    body.get_by_role("button", name=create).click()
+    expect(body.get_by_label(events)).not_to_be_checked()
+    assert violations_in_each_scheme(page) == []

@@ -51,7 +51,7 @@ def test_a_view_is_one_plain_request(tracked: TrackedSite, visit: Visit) -> None
     assert sent.headers["origin"] == tracked.origin
     assert "cookie" not in sent.headers
     [event] = sent.events
-    assert event.keys() == {"type", "url", "referrer", "event_id"}
+    assert event.keys() == {"type", "url", "referrer", "event_id", "title"}
     assert 0 <= age_s(event["event_id"]) < 3_600
     assert sent.json.keys() == {"website_id", "context", "events"}
     assert "#" not in event["url"]

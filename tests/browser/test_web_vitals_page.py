@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations, violations_in_each_scheme
-from tests.browser.browsers import SIZES, ZONE, OpenPage, range_query, show_as_printed
+from tests.browser.browsers import SIZES, ZONE, OpenPage, exported_text, range_query, show_as_printed
 from tests.browser.history import SampleServer, late_times_ms, sample_server
 from tests.support.app import CHROME, SAFARI_IPHONE
 from tests.support.process import until
@@ -305,13 +305,11 @@ def test_csv(site: SampleServer, shown: Shown) -> None:
     page = shown("period=7d&metric=inp")
     for name, head, rows in (
         ("CSV of all metrics", "metric,unit,samples", 5),
-        ("INP by day", "time,samples", len(site.ask(vitals_path(more="&by=day&metric=inp"))["data"])),
-        ("by page", "value,events,samples", len(PATHS)),
-        ("by device", "value,events,samples", 2),
+        ("CSV of INP by day", "time,samples", len(site.ask(vitals_path(more="&by=day&metric=inp"))["data"])),
+        ("CSV of INP by page", "value,events,samples", len(PATHS)),
+        ("CSV of INP by device", "value,events,samples", 2),
     ):
-        with page.expect_download() as download:
-            page.get_by_role("link", name=name).click()
-        lines = download.value.path().read_text("utf-8-sig").splitlines()
+        lines = exported_text(page, name).splitlines()
         assert lines[0].startswith(head)
         assert len(lines) == rows + 1
 
@@ -401,4 +399,4 @@ def test_all_controls_are_reached_by_tab(shown: Shown) -> None:
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.dataset.key || document.activeElement.textContent.trim()"))
     wanted = {"period-30d", "add-filter", "metric-lcp", "metric-ttfb", "Table of this chart"}
-    assert wanted | {"pathname=/checkout", "device=mobile", "CSV of all metrics", "Keyboard shortcuts"} <= reached
+    assert wanted | {"pathname=/checkout", "device=mobile", "export", "Keyboard shortcuts"} <= reached

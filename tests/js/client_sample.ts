@@ -1,5 +1,5 @@
 // A program that uses the types of clients/js; tests/api/test_clients.py compiles it against the packed package.
-import { CollectClient, ReadClient, TallyError, type Event, type Filters } from "tally-analytics-client";
+import { CollectClient, ManageClient, ReadClient, TallyError, type Event, type Filters } from "tally-analytics-client";
 import { convert, load, track, variant } from "tally-analytics-client/browser";
 
 const url = "https://stats.example.com";
@@ -34,6 +34,12 @@ await read.getTop(websiteId, "colour");
 await read.getStats(websiteId, { filters: { colour: "red" } });
 // @ts-expect-error: it has no CSV.
 await read.csv("getStats", websiteId);
+
+const manage = new ManageClient({ url, apiKey: "key" });
+const id: string = (await manage.createAnnotation(websiteId, { from: "2026-11-20", text: "Launch" })).data.id;
+await manage.deleteAnnotation(websiteId, id);
+// @ts-expect-error: a goal has filters.
+await manage.createGoal(websiteId, { name: "Signup", type: "event" });
 
 try {
   await read.listWebsites();

@@ -603,6 +603,8 @@ class Goal:
         )
 
 
+# By what a goal orders a list, beside the key figures.
+GOAL_ORDERS = ("conversions", "conversion_rate")
 # What both websites of every scenario have, by id.
 GOALS = {
     "0" * 15 + "1": Goal(CUSTOM, {"event_name": ["signup"]}, "n"),
@@ -819,8 +821,8 @@ def parse_date(text: str) -> date | None:
 class Model:
     """Model of the server for some websites of one domain."""
 
-    def __init__(self, websites: Sequence[str], domain: str = "example.com") -> None:
-        self.websites = websites
+    def __init__(self, websites: Sequence[str], domain: str = "example.com", offset_ms: int = 0) -> None:
+        self.websites, self.offset_ms = websites, offset_ms
         self.domain = domain
         self.rows: list[Row] = []
         self.event_ids: dict[tuple[str, ...], int] = {}
@@ -880,9 +882,9 @@ class Model:
         return None
 
     def visitor(self, event: Mapping[str, Json], sender: Sender, at_ms: int) -> tuple[object, ...]:
-        """Return the visitor: website, UTC day of the event, and session_id or else address and User-Agent."""
+        """Return the visitor: website, its day of the event, and session_id or else address and User-Agent."""
         identity = (event["session_id"],) if "session_id" in event else (sender.address, sender.user_agent)
-        return (self.restarts, event["website_id"], at_ms // DAY_MS, *identity)
+        return (self.restarts, event["website_id"], (at_ms + self.offset_ms) // DAY_MS, *identity)
 
     def row(
         self,
@@ -914,7 +916,7 @@ class Model:
 
     def respond(self, query: Query, now_ms: int, website: str) -> Response:
         """Return the response to a query about one of the websites."""
-        return ReadModel([row for row in self.rows if row.website == website], now_ms).respond(query)
+        return ReadModel([row for row in self.rows if row.website == website], now_ms, self.offset_ms).respond(query)
 
 
 def shared(visit: Sequence[Row]) -> list[Row]:
@@ -932,8 +934,8 @@ def shared(visit: Sequence[Row]) -> list[Row]:
 class ReadModel:
     """Read API over the accepted events of one website."""
 
-    def __init__(self, rows: Sequence[Row], now_ms: int) -> None:
-        self.rows, self.now_ms = rows, now_ms
+    def __init__(self, rows: Sequence[Row], now_ms: int, offset_ms: int = 0) -> None:
+        self.rows, self.now_ms, self.offset_ms = rows, now_ms, offset_ms
         # Visits depend on times only; every event then has the acquisition and the pages of its visit.
         of_visit = {
             row.order: changed for visit in self.visits() for row, changed in zip(visit, shared(visit), strict=True)
@@ -1082,7 +1084,11 @@ class ReadModel:
             sort, order = query.get("sort", "visitors"), query.get("order", "desc")
             meta |= {"sort": sort, "order": order}
             values = [line["value"] for line in result_rows]
-            exact = {value: self.of_value(matching, begun, name, value)[1][sort] for value in values}
+            if sort in GOAL_ORDERS:
+                result_rows.sort(key=lambda line: -self.goal_orders(query, matching, name, line["value"])[sort][1])
+                exact = {value: self.goal_orders(query, matching, name, value)[sort][0] for value in values}
+            else:
+                exact = {value: self.of_value(matching, begun, name, value)[1][sort] for value in values}
             # The sort is stable. Values without the figure come last in both orders.
             result_rows.sort(key=lambda line: (exact[line["value"]] or 0) * (1 if order == "asc" else -1))
             result_rows.sort(key=lambda line: exact[line["value"]] is None)
@@ -1108,6 +1114,17 @@ class ReadModel:
         own = [row for row in matching if row.label(name) == value]
         orders = {row.order for row in own}
         return own, figures(own, [visit for visit in begun if any(row.order in orders for row in visit)])
+
+    @staticmethod
+    def goal_orders(
+        query: Query, matching: Sequence[Row], name: str, value: str | None
+    ) -> dict[str, tuple[Fraction, Fraction]]:
+        """Return the figures of a value by which a goal orders, each with the one that decides between equal ones."""
+        own = [row for row in matching if row.label(name) == value]
+        found = query.added(own)
+        conversions = Fraction(found["conversions"])
+        rate = Fraction(found["converted_visitors"], len({row.visitor for row in own}))
+        return {"conversions": (conversions, rate), "conversion_rate": (rate, conversions)}
 
     def list_row(
         self, query: Query, matching: Sequence[Row], begun: Sequence[Sequence[Row]], name: str, value: str | None
@@ -1295,8 +1312,10 @@ class ReadModel:
         return result_rows, {}
 
     def heatmap_events(self, query: Query, from_ms: int, to_ms: int) -> tuple[list[Row], dict[str, Json]]:
-        """Return the heatmap events of all UTC days in the range and of the filtered devices, and meta."""
-        first_ms, end_ms = from_ms // DAY_MS * DAY_MS, -(-to_ms // DAY_MS) * DAY_MS
+        """Return the heatmap events of all days of the website in the range and of the filtered devices, and meta."""
+        own_from_ms, own_to_ms = from_ms + self.offset_ms, to_ms + self.offset_ms
+        first_ms = own_from_ms // DAY_MS * DAY_MS - self.offset_ms
+        end_ms = -(-own_to_ms // DAY_MS) * DAY_MS - self.offset_ms
         rows = [row for row in self.rows if row.points is not None and first_ms <= row.at_ms < end_ms]
         devices = query.filters.get("device")
         edges = {"from": format_time(first_ms, query.zone), "to": format_time(end_ms, query.zone)}

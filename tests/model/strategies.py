@@ -28,6 +28,7 @@ from tests.model.reference import (
     ACTIVE_MS,
     DAY_MS,
     FIELDS,
+    GOAL_ORDERS,
     GOALS,
     HOUR_MS,
     MAX_AGE_MS,
@@ -714,7 +715,8 @@ def queries(draw: st.DrawFn, timeline: Timeline, paths: Sequence[str], max_filte
         metrics = draw(st.lists(st.sampled_from(KEY_FIGURES), min_size=1, unique=True))
         params.append(("metrics", ",".join(metrics)))
     if path.startswith("top/") and rng(draw, 3):
-        params.append(("sort", pick(draw, KEY_FIGURES)))
+        orders = (*KEY_FIGURES, *GOAL_ORDERS * 3) if "goal" in dict(params) else KEY_FIGURES
+        params.append(("sort", pick(draw, orders)))
         params += [("order", "asc")] if rng(draw, 2) else []
     query = Query(path, tuple(params))
     if path == "events":

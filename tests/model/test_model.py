@@ -75,6 +75,7 @@ EXAMPLES = int(os.environ.get("MODEL_EXAMPLES") or examples(70, default=4))  # o
 EXAMPLES_PER_FILE = 100  # a new website makes the server reload all websites of its database
 NO_LIMIT = 10**9  # requests per minute; rate limits have their own tests
 SENT_BETWEEN_PAGES = "sent-between-pages"
+OFFSETS = (0, -720, -480, -210, 330, 345, 570, 840)  # minutes from UTC to the time of the websites
 
 
 # --- the server against the model
@@ -127,11 +128,11 @@ class Server:
 class Example:
     """One scenario: two websites on the server and a model of them."""
 
-    def __init__(self, server: Server, websites: list[str], now_ms: int) -> None:
+    def __init__(self, server: Server, websites: list[str], now_ms: int, offset_minutes: int = 0) -> None:
         self.server = server
         self.app = server.app
         self.websites = websites
-        self.model = Model(websites, DOMAIN)
+        self.model = Model(websites, DOMAIN, offset_minutes * MINUTE_MS)
         self.now_ms = now_ms
         self.responses: dict[str, Any] = {}
 
@@ -411,13 +412,19 @@ def save_definitions(connection: sqlite3.Connection, websites: list[str]) -> Non
         )
 
 
-async def run_scenario(server: Server, scenario: Scenario) -> None:
+async def run_scenario(server: Server, scenario: Scenario, offset_minutes: int) -> None:
     """Run a scenario on the server and on the model."""
     await server.next()
     websites = [await server.app.website(domain=DOMAIN) for _ in range(2)]
     await server.app.admin(lambda connection: save_definitions(connection, websites))
+    await server.app.admin(
+        lambda connection: connection.execute(
+            f"update website set day_offset_minutes = ? where id in ({', '.join('?' * len(websites))})",
+            (offset_minutes, *websites),
+        )
+    )
     server.app.clock.begin_at(scenario.start_ms)
-    example = Example(server, websites, scenario.start_ms)
+    example = Example(server, websites, scenario.start_ms, offset_minutes)
     for step in scenario.steps:
         if isinstance(step, Delivery):
             await example.deliver(step)
@@ -463,7 +470,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @given(data=st.data())
 def test_every_response_equals_the_model(server: Server, subject: str, data: st.DataObject) -> None:
     """Every response of the server equals the model's."""
-    server.loop.run_until_complete(run_scenario(server, data.draw(scenarios(subject))))
+    offset_minutes = data.draw(st.sampled_from(OFFSETS))
+    server.loop.run_until_complete(run_scenario(server, data.draw(scenarios(subject)), offset_minutes))
 
 
 # --- the model against figures worked out by hand

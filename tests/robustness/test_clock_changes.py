@@ -260,7 +260,7 @@ async def test_clock_jumps_forward_and_back(running: RunningApp, jump_ms: int) -
     await running.send()
     await running.work()
     await running.check()
-    # One visitor per UTC day, also for the day that the clock jumped to.
+    # One visitor per day, also for the day that the clock jumped to.
     days = len({ts // DAY_MS for ts in running.taken})
     assert all_rows(running.app, "select count(distinct visitor) from event") == [(days,)]
     assert days == visitors + (abs(jump_ms) > DAY_MS)

@@ -23,7 +23,7 @@ from tally.api.auth import MAX_WAITING
 from tally.storage.database import open_database
 from tally.web.routes import ROUTES
 from tests.support.app import CHROME
-from tests.support.page_client import OWN_PAGE, PASSWORD, PASSWORD_HASH
+from tests.support.page_client import LINK, OWN_PAGE, PASSWORD, PASSWORD_HASH
 from tests.support.process import UNLIMITED, Serve, Server, until
 
 OWNER = "owner@example.com"
@@ -44,8 +44,8 @@ class RunningServer:
         answer = self.page("POST", "/api/account/login", {"email": OWNER, "password": PASSWORD})
         assert answer.status == 200, answer.text
         self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
-        made = self.page("POST", f"/api/account/websites/{self.website}/share")
-        self.token = made.json["data"]["share"].removeprefix("/share/")
+        made = self.page("POST", f"/api/account/websites/{self.website}/share-links", LINK)
+        self.token = made.json["data"]["path"].removeprefix("/share/")
 
     def page(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         """Send a request as the server's own pages do."""
@@ -136,8 +136,11 @@ BODIES: dict[str, Any] = {
     "POST /api/account/websites": {"domain": "new.example"},
     "PATCH /api/account/websites/{id}": {"name": "renamed"},
 }
-# Sent last, because they end the session or delete the website that the other requests need.
-LAST = ("logout", "logout-everywhere", "DELETE /api/account/websites/{id}")
+# Sent last, because they end the session, the key or the link, or delete the website that the other requests need.
+LAST = (
+    *("logout", "logout-everywhere", "DELETE /api/account/keys", "DELETE /api/account/share-links"),
+    "DELETE /api/account/websites/{id}",
+)
 
 
 def test_no_request_keeps_a_snapshot_open(running: RunningServer) -> None:
@@ -148,7 +151,8 @@ def test_no_request_keeps_a_snapshot_open(running: RunningServer) -> None:
     names.sort(key=lambda name: name.endswith(LAST))
     values = {"id": running.website, "field": "os", "number": 99, "token": running.token, "section": "keys"}
     values |= {"script": "script.js", "stem": "script", "website": running.website}
-    values |= {"path": "app.css", "part": "heatmap", "definition": "0000000000000000"}
+    values |= {"path": "app.css", "part": "heatmap", "definition": "0" * 16, "invitation": "0" * 16}
+    values |= {"link": "0" * 16}
     for name in names:
         method, _, path = name.partition(" ")
         url = path.format(**values) + ("?format=csv" if name.endswith("/events") else "")

@@ -105,9 +105,14 @@ class OldDays:
         for website in (2, 3):
             fill(db, website, self.days, 700)
         self.reader = connect_reader(db)
-        self.questions = [f"{what}from={iso(self.days[0] * DAY_MS)}&to={iso((self.days[-1] + 1) * DAY_MS)}" for what in
-                          ("stats?", "timeseries?interval=day&", "top/os?", "top/pathname?limit=30&")]  # fmt: skip
         self.want = {website: self._counted(website) for website in (2, 3)}
+
+    def questions(self, website: int) -> list[str]:
+        """Return the queries of all these days, which begin when the website's days begin."""
+        statement = "select day_offset_minutes * 60000 from website where number = ?"
+        ((offset_ms,),) = self.reader.execute(statement, (website,)).fetchall()
+        span = f"from={iso(self.days[0] * DAY_MS - offset_ms)}&to={iso((self.days[-1] + 1) * DAY_MS - offset_ms)}"
+        return [what + span for what in ("stats?", "timeseries?interval=day&", "top/os?", "top/pathname?limit=30&")]
 
     def _counted(self, website: int) -> list[Any]:
         """Return the figures counted from the raw rows, before any of them is deleted."""
@@ -129,7 +134,7 @@ class OldDays:
         """Check that the responses to queries of these websites have the expected figures."""
         for website in websites:
             got = []
-            for question, want in zip(self.questions, self.want[website], strict=True):
+            for question, want in zip(self.questions(website), self.want[website], strict=True):
                 path = f"/api/v1/websites/{self.ids[website - 1]}/{question}"
                 answer = server.request("GET", path, headers={"Authorization": f"Bearer {self.key}"})
                 assert answer.status == 200, answer.text

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
-from tally.accounts.accounts import create_account, set_password_hash
+from tally.accounts.accounts import create_account, find_person, set_password_hash
 from tally.accounts.api_keys import create_api_key
 from tally.accounts.websites import add_website
 from tally.storage.database import open_database, transaction
@@ -114,7 +114,7 @@ class Installation:
         self.case, db = case, folder / "analytics.db"
         with closing(open_database(db, create=True)) as connection, transaction(connection):
             owner = create_account(connection, OWNER, "business", None, 0)
-            set_password_hash(connection, owner.number, PASSWORD_HASH)
+            set_password_hash(connection, find_person(connection, OWNER).number, PASSWORD_HASH)
             self.website = add_website(connection, owner, "example.com", "example.com", (), 0)
             self.key = create_api_key(connection, owner, "", 0)
         options = (*NO_RATE_LIMITS, "--trusted-proxy", "127.0.0.1/32", *case.options)

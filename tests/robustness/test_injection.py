@@ -29,7 +29,7 @@ from tally.settings import BadSetting, settings_from
 from tests.api.test_response_headers import raw
 from tests.support.app import ROOT, Answer, App, MakeApp
 from tests.support.cases import cases
-from tests.support.page_client import PASSWORD, PageClient, logged_in
+from tests.support.page_client import LINK, PASSWORD, PageClient, logged_in
 from tests.support.process import Serve, Server, need_strace
 
 EVIL = "evil.example"
@@ -309,8 +309,10 @@ async def test_markup_in_names_of_websites_and_keys_is_data(app: App) -> None:
 SECRET = re.compile(r"(?:^|_)(?:token|secret|digest|hash|salt|cookie|seal|signature|password|setup)s?(?:_|$)")
 # Comparisons whose operands no client sends, and why.
 NOT_FROM_CLIENTS = {
-    "changes.py: password_hash_of(connection, account) != password_hash": "two hashes from the database",
-    "changes.py: password_hash_of(connection, account) != stored": "two hashes from the database",
+    "changes.py: password_hash_of(connection, person) != password_hash": "two hashes from the database",
+    "auth_header.py: settings.password_login == 'no'": "a setting that is yes or no",
+    "components.py: settings.password_login == 'yes'": "a setting that is yes or no",
+    "second_factor.py: secret_of(connection, person) != instead_of": "two secrets from the database",
     "accounts.py: getpass.getpass('Again: ') != password": "the same user types both",
     "backup.py: _salt(path) == salt": "two files of the owner's own",
     "importer.py: self._value(self._token_name) != self._token": "a token that an import stored in the database",
@@ -367,7 +369,7 @@ def use_everything(server: Server) -> None:
         view = {"type": "pageview", "website_id": website, "url": url, "referrer": "https://evil.example/"}
         assert server.request("POST", "/api/collect", view, web).status == 202
     server.request("GET", f"/pixel.gif?website_id={website}", None, web)
-    link_made = server.request("POST", f"/api/account/websites/{website}/share", {}, own).json["data"]["share"]
+    link_made = server.request("POST", f"/api/account/websites/{website}/share-links", LINK, own).json["data"]["path"]
     bearer = {"Authorization": f"Bearer {key}"}
     for what in ("stats", "timeseries", "top/country", "events", "realtime"):
         assert server.request("GET", f"/api/v1/websites/{website}/{what}", None, bearer).status == 200
@@ -434,8 +436,8 @@ async def test_a_share_link_opens_one_website_and_can_be_withdrawn(app: App) -> 
     website, and to nothing after it was revoked."""
     owner = await logged_in(app)
     website, other = await app.website(), await app.website("other.example")
-    link = (await owner("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
-    token = link.removeprefix("/share/")
+    link = (await owner("POST", f"/api/account/websites/{website}/share-links", LINK)).json["data"]
+    token = link["path"].removeprefix("/share/")
     assert len(token) == 24  # 144 bits
     visitor = PageClient(app)
     assert (await visitor("GET", f"/api/share/{token}/stats")).status == 200
@@ -443,7 +445,7 @@ async def test_a_share_link_opens_one_website_and_can_be_withdrawn(app: App) -> 
     for path in (f"/api/v1/websites/{website}/stats", f"/api/account/websites/{other}/stats", "/api/account/keys"):
         assert (await visitor("GET", path, headers=headers)).status == 401
     assert app.sql("select token from share_link") == [(token,)]
-    await owner("DELETE", f"/api/account/websites/{website}/share")
+    await owner("DELETE", f"/api/account/websites/{website}/share-links/{link['id']}")
     assert (await visitor("GET", f"/api/share/{token}/stats")).status == 404
     assert app.sql("select token from share_link") == []
     with pytest.raises(AccountError):

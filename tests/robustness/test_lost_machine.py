@@ -3,6 +3,7 @@
 Rules that do not depend on the kind of destination are in tests/unit/maintenance/test_offsite.py.
 """
 
+import json
 import signal
 import socket
 import sqlite3
@@ -15,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tally.offsite.destination import open_destination
+from tally.timestamps import iso
 from tests.support.ledgers import (
     Ledger,
     assert_empty,
@@ -37,7 +39,12 @@ def test_backup_restore_and_drill(
 ) -> None:
     """By the commands, encrypted; the program age reads what was uploaded."""
     file, recipient = identity
-    website = command("website", "add", "example.com").stdout.strip()
+    website = command("website", "add", "example.com", "--time-zone", "Asia/Kolkata").stdout.strip()
+    # In the last hour of a day of UTC, which is a later day of the website.
+    newest_ms = (int(time.time()) // 86_400 - 1) * 86_400_000 - 600_000
+    line = {"type": "pageview", "timestamp": newest_ms, "pathname": "/", "visitor": "1"}
+    (tmp_path / "lines.ndjson").write_text(json.dumps(line))
+    succeeded(command("import", "lines.ndjson", "--website", "example.com"))
     env = dict(storage.environment)
     there = ("--backup-to", storage.url)
     made = [
@@ -56,7 +63,7 @@ def test_backup_restore_and_drill(
     drill = command("doctor", "--quick", "--restore-drill", *there, "--identity", str(file), env=env)
     assert "2 backups and 0 increments, the newest backup 0 minutes old" in drill.stdout
     assert f"{made[-1]} is 0 minutes old, complete and undamaged" in drill.stdout
-    assert "it holds 1 website, 0 events, none" in drill.stdout
+    assert f"it holds 1 website, 1 event, the newest of {iso(newest_ms)}" in drill.stdout
     blind = command("doctor", "--quick", "--restore-drill", *there, env=env)
     refused_line = next(line for line in blind.stdout.splitlines() if "cannot be restored" in line)
     assert refused_line.startswith("FAULT")
@@ -71,6 +78,8 @@ def test_backup_restore_and_drill(
     succeeded(done)
     assert f"restored from {made[-1]}, checked" in done.stderr
     assert website in command("website", "list").stdout
+    exported = json.loads(command("export", "example.com", "-").stdout)
+    assert exported["timestamp"] == iso(newest_ms)
     split = urlsplit(storage.url)
     older = split._replace(path=f"{split.path}/{made[1]}").geturl()
     done = command("restore", "--from", older, "--identity", str(file), env=env)

@@ -24,7 +24,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from tally.accounts.accounts import create_account, set_password_hash
+from tally.accounts.accounts import create_account, find_person, set_password_hash
 from tally.accounts.websites import add_website
 from tally.storage.database import open_database, transaction
 from tests.support import proxies
@@ -234,7 +234,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with contextlib.closing(open_database(db, create=True)) as connection, transaction(connection):
         for email in ACCOUNTS:
             owner = create_account(connection, email, "business", None, now_ms)
-            set_password_hash(connection, owner.number, PASSWORD_HASH)
+            set_password_hash(connection, find_person(connection, email).number, PASSWORD_HASH)
         website = add_website(connection, owner, "example.com", "example.com", (), now_ms)
     limits = [f"--{name}-per-minute=1000000" for name in ("client", "website", "key")]
     server = Server(db, tuple(limits), {}, db.with_name("log"), [])

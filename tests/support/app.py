@@ -23,7 +23,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from analytics_server import build_app
 from tally.accounts.accounts import Account, AccountError, create_account, find_account
-from tally.accounts.api_keys import create_api_key
+from tally.accounts.api_keys import DEFAULT_GRANT, Grant, create_api_key
 from tally.accounts.websites import add_website
 from tally.api.context import READ_API
 from tally.api.reports import REPORTS, Report
@@ -89,7 +89,7 @@ class Answer:
     json: Any = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        if "json" in self.headers.get("Content-Type", "") and self.body:
+        if "/json" in self.headers.get("Content-Type", "") and self.body:
             self.json = json.loads(self.body)
 
     @property
@@ -194,11 +194,12 @@ class App:
 
         return str(await self.admin(add))
 
-    async def key(self, account: str = OWNER, plan: str = "business") -> str:
+    async def key(self, account: str = OWNER, plan: str = "business", grant: Grant = DEFAULT_GRANT) -> str:
         """Create an API key of the account and return it."""
 
         def create(connection: sqlite3.Connection) -> str:
-            return create_api_key(connection, self._owner(connection, account, plan), "", self.clock.wall_ms())
+            owner = self._owner(connection, account, plan)
+            return create_api_key(connection, owner, "", self.clock.wall_ms(), grant)
 
         return str(await self.admin(create))
 

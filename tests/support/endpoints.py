@@ -20,7 +20,7 @@ class Endpoint(NamedTuple):
     `query` has the required parameters. With `more` it is an example with parameters and filters of each kind.
     `arguments` are those of the path. `filters`: the names of filters beside dimensions, None where dimensions are no
     filters. `is_saved`: its content is what an owner saved. `is_shared`: share links show it, written out here, so that
-    a row in REPORTS alone does not publish another report.
+    a row in REPORTS alone does not publish another report. `scope`: the one that a key needs, written out likewise.
     """
 
     path: str
@@ -30,6 +30,7 @@ class Endpoint(NamedTuple):
     filters: tuple[str, ...] | None = None
     is_saved: bool = False
     is_shared: bool = False
+    scope: str = "reports"
 
     @property
     def template(self) -> str:
@@ -75,10 +76,11 @@ ENDPOINTS = (
     Endpoint("timeseries", more="period=today&interval=hour", filters=TRAFFIC, is_shared=True),
     Endpoint("top", "fields=pathname,browser", "metrics=visits,visitors&limit=5", filters=TRAFFIC, is_shared=True),
     Endpoint("top/{field}", more="tz=Europe/Berlin&limit=1", arguments=("pathname",), filters=TRAFFIC, is_shared=True),
+    Endpoint("changes", more="period=today&limit=3", filters=TRAFFIC, is_shared=True),
     Endpoint("event-names", more="limit=1", filters=TRAFFIC, is_shared=True),
     Endpoint("entry-pages", more="filter_country=DE", filters=TRAFFIC, is_shared=True),
     Endpoint("exit-pages", more="filter_pathname$=b", filters=TRAFFIC, is_shared=True),
-    Endpoint("events", more="limit=2&filter_type=pageview", filters=TRAFFIC, is_shared=True),
+    Endpoint("events", more="limit=2&filter_type=pageview", filters=TRAFFIC, is_shared=True, scope="read"),
     Endpoint("realtime", is_shared=True),
     Endpoint("vitals", more="by=pathname&metric=cls", filters=()),
     Endpoint("experiments", filters=()),

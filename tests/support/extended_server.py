@@ -24,9 +24,9 @@ CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
 if WHAT == "types":
     event_types.EVENT_TYPES += (
-        EventType(8, "purchase", ("referrer", "event_name", "event_data"), ("event_name",), is_traffic=True),
-        EventType(9, "story_view", ("referrer",), ("url",), is_traffic=True, is_pageview=True),
-        EventType(10, "note", ()),
+        EventType(9, "purchase", ("referrer", "event_name", "event_data"), ("event_name",), is_traffic=True),
+        EventType(10, "story_view", ("referrer",), ("url",), is_traffic=True, is_pageview=True),
+        EventType(11, "note", ()),
     )
 elif WHAT == "dimension":
     fields.DIMENSIONS += (

@@ -325,9 +325,12 @@ def differences_from_raw_rows(
     `rng` chooses one range or filter, for tests in which all of them would take long.
     """
     with closing(sqlite3.connect(db)) as connection:
-        ((number,),) = connection.execute("select number from website where id = ?", (website,)).fetchall()
+        statement = "select number, day_offset_minutes from website where id = ?"
+        ((number, offset_minutes),) = connection.execute(statement, (website,)).fetchall()
         reference = Reference(stored_facts(connection, number))
-    now_ms = Clock().wall_ms()
+    # Rows have the times of the website's days: scopes too, and the requests are shifted back.
+    offset_ms = offset_minutes * 60_000
+    now_ms = Clock().wall_ms() + offset_ms
     whole = (now_ms // DAY_MS * DAY_MS - 4 * DAY_MS, (now_ms // DAY_MS + 1) * DAY_MS)
     scopes = [
         Scope(number, *whole),
@@ -336,10 +339,10 @@ def differences_from_raw_rows(
     ]
     wrong = []
     for scope in [rng.choice(scopes)] if rng else scopes:
-        span = f"from={iso(scope.from_ms)}&to={iso(scope.to_ms)}" + "".join(
+        span = f"from={iso(scope.from_ms - offset_ms)}&to={iso(scope.to_ms - offset_ms)}" + "".join(
             f"&filter_{of.name}={value}" for of in scope.filters for value in of.values
         )
-        for query, want in queries(reference, scope):
+        for query, want in queries(reference, scope, offset_ms):
             path = f"/api/v1/websites/{website}/{query}{'&' if '?' in query else '?'}{span}"
             answer = server.request("GET", path, headers={"Authorization": f"Bearer {key}"})
             got = answer.json["data"] if answer.status == 200 else answer.text
@@ -348,11 +351,11 @@ def differences_from_raw_rows(
     return wrong
 
 
-def queries(reference: Reference, scope: Scope) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+def queries(reference: Reference, scope: Scope, offset_ms: int) -> Iterator[tuple[str, Callable[[Any], Any]]]:
     """Yield requests about a range with the expected data; a series is compared by the buckets of the response."""
     yield "stats", lambda got: key_figures(reference, scope)
-    yield "timeseries?interval=day", lambda got: series(reference, scope, got)
-    yield "timeseries?interval=hour&tz=Asia/Kathmandu", lambda got: series(reference, scope, got)
+    yield "timeseries?interval=day", lambda got: series(reference, scope, got, offset_ms)
+    yield "timeseries?interval=hour&tz=Asia/Kathmandu", lambda got: series(reference, scope, got, offset_ms)
     for name in ("pathname", "utm_source"):
         _, rows = reference.top(scope, name, 40)
         data = [dict(zip(("value", "visitors", "pageviews", "events"), row, strict=True)) for row in rows]
@@ -425,10 +428,10 @@ def rounded(value: Fraction, places: int) -> float:
     return int(value * 10**places + Fraction(1, 2)) / 10**places
 
 
-def series(reference: Reference, scope: Scope, got: Any) -> Any:
+def series(reference: Reference, scope: Scope, got: Any, offset_ms: int) -> Any:
     if not isinstance(got, list):
         return "a series"
-    begins = [round(datetime.fromisoformat(row["time"]).timestamp() * 1_000) for row in got]
+    begins = [round(datetime.fromisoformat(row["time"]).timestamp() * 1_000) + offset_ms for row in got]
     edges = [(max(begin, scope.from_ms), end) for begin, end in zip(begins, [*begins[1:], scope.to_ms], strict=True)]
     names = ("visitors", "visits", "pageviews", "events")
     rows = reference.series(scope, edges)
@@ -442,11 +445,22 @@ def iso(ms: int) -> str:
 # --- files
 
 
+# Zones without summer time: a day of the zone is the website's day, but mostly not a day of UTC.
+ZONES = ("UTC", "America/Phoenix", "Asia/Kolkata", "Australia/Darwin", "Etc/GMT+12", "Etc/GMT-14")
+
+
 def new_file(db: Path, websites: int = 1) -> tuple[str, list[str]]:
-    """Create a database with an owner and some websites; return a key and the ids of the websites."""
+    """Create a database with an owner and some websites; return a key and the ids of the websites.
+
+    TALLY_SEED chooses when the days of each website begin.
+    """
+    rng = random.Random(f"{SEED} zones")
     with closing(open_database(db, create=True)) as connection:
         owner = create_account(connection, OWNER, "business", None, 0)
-        ids = [add_website(connection, owner, "example.com", f"{n}", (), n) for n in range(websites)]
+        ids = [
+            add_website(connection, owner, "example.com", f"{n}", (), n, time_zone=rng.choice(ZONES))
+            for n in range(websites)
+        ]
         return create_api_key(connection, owner, "", 0), ids
 
 

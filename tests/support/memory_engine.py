@@ -46,6 +46,9 @@ class MemoryReports:
     async def top(self, scope: Scope, queries: Sequence[TopQuery], requester: Requester) -> list[Top]:
         return [self._top(scope, query) for query in queries]
 
+    async def page_titles(self, website: int, pages: Sequence[str], requester: Requester) -> dict[str, str]:
+        return {}
+
     def _top(self, scope: Scope, query: TopQuery) -> Top:
         unset, rows = self._values(scope, query.field)
         ranked = sorted(rows.items(), key=lambda row: (*(-figure for figure in row[1]), row[0]))

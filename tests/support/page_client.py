@@ -11,13 +11,22 @@ from http.cookies import SimpleCookie
 from typing import Any
 
 from tally.accounts import passwords
-from tally.accounts.accounts import AccountError, create_account, find_account, set_password_hash, set_plan
+from tally.accounts.accounts import (
+    AccountError,
+    create_account,
+    find_account,
+    find_person,
+    set_password_hash,
+    set_plan,
+)
 from tests.support.app import CHROME, OWNER, Answer, App
 
 PASSWORD = "correct horse battery"
 # Hashed once: 20 ms each.
 PASSWORD_HASH = passwords.hashed(PASSWORD)
 OWN_PAGE = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
+# A share link that shows all that a link can show.
+LINK = {"name": "Readers", "hide_events": False}
 
 
 @functools.cache
@@ -68,7 +77,7 @@ async def account(app: App, email: str = OWNER, plan: str = "business") -> int:
         password_hash = _password_hash(passwords.MEMORY_KIB)
         try:
             number = find_account(connection, email).number
-            set_password_hash(connection, number, password_hash)
+            set_password_hash(connection, find_person(connection, email).number, password_hash)
             set_plan(connection, email, plan)
             return number
         except AccountError:

@@ -572,10 +572,11 @@ class RollupHarness:
         return tuple(found.unset.figures[:3]), [(row.value, *row.figures[:3]) for row in found.rows]
 
     def names(self, scope: Scope, limit: int) -> list[tuple[str, int, int]]:
-        return self.query(lambda connection: top_report.names(connection, scope, limit, self.cache))
+        _, rows = self.top(scope, "event_name", limit)
+        return [(text, visitors, events) for text, visitors, _, events in rows]
 
     def pages(self, scope: Scope, side: str, limit: int) -> tuple[int, list[tuple[str, int, int, int, int]]]:
-        unset, found = self.query(lambda run: visit_pages.pages(run, scope, f"{side}_page", limit, self.cache))
+        unset, found, _ = self.query(lambda run: visit_pages.pages(run, scope, f"{side}_page", limit, self.cache))
         return unset, [tuple(page) for page in found]
 
     def days(self, website: int = 0) -> dict[int, rollup_state.Day]:

@@ -26,8 +26,9 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "ingest": ("storage", "http"),
     "sqlite": ("ingest", "maintenance"),
     "api": ("ingest", "transfer", "reports"),
+    "mcp": ("api",),
     "demo": ("ingest", "transfer"),
-    "web": ("api", "sqlite"),
+    "web": ("mcp", "sqlite"),
     "cli": ("demo", "web"),
     "analytics_server": ("cli",),
 }
@@ -45,7 +46,7 @@ MAY_IMPORT = {
         "transfer",
         "demo",
     },
-    "aiohttp": {"http", "ingest", "api", "web"},
+    "aiohttp": {"http", "ingest", "api", "mcp", "web"},
     "aiosqlite": {"storage.connections"},
 }
 SOURCES = [*sorted((ROOT / "tally").rglob("*.py")), ROOT / "analytics_server.py"]

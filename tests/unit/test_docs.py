@@ -7,6 +7,7 @@ import argparse
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 from clients.generate import DOCUMENT
 from tally import clock, errors, timeranges
@@ -34,6 +35,7 @@ from tally.web import runner
 from tally.web.routes import ROUTES
 from tests.support.app import ROOT
 from tests.support.cases import cases
+from tests.support.endpoints import ENDPOINTS
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -78,22 +80,30 @@ def test_every_setting_is_documented_with_its_default(setting: object) -> None:
 COMPAT = {form.path for form in FORMATS}
 
 
-def page_of(path: str) -> str:
+READ = {"/api/v1/websites", *(endpoint.template for endpoint in ENDPOINTS)}
+
+
+def page_of(method: str, path: str) -> str:
     """Return the page that documents a route."""
+    if path.startswith("/api/v1/websites") and (method != "GET" or path not in READ):
+        return "reference/management-api.md"
     if path.startswith(("/api/account", "/api/share")):
         return "reference/account-api.md"
     if path in COMPAT or path.startswith(("/script", "/js/", "/count")):
         return "migrating-trackers.md"
     if path.startswith("/api/") or path in ("/healthz", "/metrics"):
         return "reference/collect-api.md" if path.endswith("/collect") else "reference/read-api.md"
+    if path == "/mcp":
+        return "mcp.md"
     return "tracker.md" if path.startswith(("/tracker", "/pixel")) else "dashboard.md"
 
 
 @cases("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_every_route_is_documented(route: object) -> None:
     path = re.sub(r"{(\w+)}", r":\1", route.path)
-    text = page(page_of(route.path)).replace("/top/pathname", "/top/:field")
-    assert re.search(rf"{re.escape(path)}(?![\w/-])", text), f"docs/{page_of(route.path)} must describe {path}"
+    name = page_of(route.method, route.path)
+    text = page(name).replace("/top/pathname", "/top/:field")
+    assert re.search(rf"{re.escape(path)}(?![\w/-])", text), f"docs/{name} must describe {path}"
 
 
 def test_every_type_and_dimension_is_documented() -> None:
@@ -327,7 +337,7 @@ FIGURES = (
     ("sign-in.md", f"Passwords have {passwords.MIN_CHARACTERS} to {passwords.MAX_CHARACTERS} characters"),
     ("sign-in.md", f"({passwords.MEMORY_KIB // 1_024} MiB, {passwords.PASSES} passes, {passwords.LANES} lane:"),
     ("sign-in.md", f"more than {auth.MAX_WAITING} attempts waiting to be checked"),
-    ("sign-in.md", f"at most {logins.MAX_OF_ACCOUNT} sessions"),
+    ("sign-in.md", f"at most {logins.MAX_OF_PERSON} sessions"),
     ("sign-in.md", f"SameSite=Lax, {logins.LASTS_MS // DAY_MS} days from the last visit"),
 )
 
@@ -346,3 +356,15 @@ def test_pages_install_files() -> None:
     assert len(installed) > 10
     names = [word.strip("'\"") for words in installed for word in words.split(" && ")[0].split()]
     assert [name for name in names if re.match("(tally|@tally)", name)] == []
+
+
+def test_each_action_of_the_audit_log_has_words() -> None:
+    """On the page Activity, and in docs/audit.md."""
+    sources = "".join(path.read_text() for path in (ROOT / "tally").rglob("*.py"))
+    actions = {*re.findall(r'\bEntry\(\s*"(\w+)"', sources), "person_limited", "person_role_changed"}
+    assert len(actions) > 25
+    saved = {f"{kind}_{verb}" for kind in get_args(definitions.Kind) for verb in ("created", "changed", "deleted")}
+    page = (ROOT / "static/account/activity_section.js").read_text()
+    assert set(re.findall(r'^  (\w+): t\("did_', page, re.MULTILINE)) == actions | saved
+    documented = (ROOT / "docs/audit.md").read_text()
+    assert [action for action in sorted(actions) if f"`{action}`" not in documented] == []

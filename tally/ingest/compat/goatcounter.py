@@ -48,7 +48,13 @@ def translate(received: Received) -> Translation:
     if int(bot):
         return Translation(_NOTHING, _answer)
     website = received.path_website or _host(received)
-    hit = {"path": given["p"], "event": given["e"].lower() in _TRUE, "ref": given["r"], "query": given["q"]}
+    hit = {
+        "path": given["p"],
+        "event": given["e"].lower() in _TRUE,
+        "ref": given["r"],
+        "query": given["q"],
+        "title": given["t"],
+    }
     return Translation(Batch([_item(received, website, hit)], None, {}), _answer)
 
 
@@ -120,6 +126,7 @@ def _item(received: Received, website: str, hit: Mapping[str, Any]) -> dict[str,
         "type": "event" if is_event else "pageview",
         "url": _with_query(url, query) if host and path else None,
         "referrer": hit.get("ref"),
+        "title": hit.get("title") or None,
         "timestamp": hit.get("created_at"),
         "session_id": requests.session(hit.get("session")),
     }

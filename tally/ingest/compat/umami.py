@@ -109,7 +109,7 @@ def _item(received: Received, body: Any, payload: Mapping[str, Any]) -> Any:
     if kind != "event":
         return item | {"type": kind}
     if name is None or name == "":
-        return item | {"type": "pageview"}
+        return item | {"type": "pageview", "title": payload.get("title")}
     data = requests.scalars(payload.get("data"))
     tag = text(payload.get("tag"))
     return item | {"type": "event", "event_name": name, "event_data": ({"tag": tag} if tag else {}) | data}

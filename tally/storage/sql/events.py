@@ -14,7 +14,7 @@ import orjson
 
 from tally.engine.values import Place, Scope
 from tally.events.dimensions import FIELDS, PAGES, VISIT_FIELDS
-from tally.events.validation import METRICS, PAGEVIEWS, TRAFFIC, VITALS
+from tally.events.validation import LEAVE, MEASURES, PAGEVIEWS, TRAFFIC, VITALS
 from tally.storage.event_data import STORED
 from tally.storage.sql.filters import Query, conditions
 from tally.timestamps import DAY_MS, QUARTER_MS
@@ -92,7 +92,7 @@ def days(website: int, first: int, end: int) -> Query:
         "/* events.days */ select (quarter - ?) / 96, sum(iif((quarter - ?) % 96 < ?, last_seen, first_seen)),"
         " sum(visits),"
         " sum(pageviews), sum(events) from total_15m where website = ? and quarter >= ? and quarter < ? group by 1",
-        # So many quarters lie before the midnight UTC that is in it.
+        # So many quarters lie before the midnight that is in it.
         [first, first, -first % 96, website, first, end],
     )
 
@@ -100,7 +100,7 @@ def days(website: int, first: int, end: int) -> Query:
 def hours(website: int, first: int, end: int) -> Query:
     """A row (n, visitors, visits, pageviews, events) for each stretch of 4 quarters from `first` on to `end`.
 
-    Visitors of an hour that crosses midnight UTC: those before it, and those whose first event lies behind it.
+    Visitors of an hour that crosses midnight: those before it, and those whose first event lies behind it.
     """
     return (
         "/* events.hours */ select (quarter - ?) / 4, sum(iif((quarter - ?) % 4 = 0, hour_visitors,"
@@ -145,22 +145,24 @@ def first_event(website: int) -> Query:
     )
 
 
-_COLUMNS = ("visitor", "visit", "event_name", "event_data", "experiment", "variant", "goal", "value", *METRICS)
+_COLUMNS = ("visitor", "visit", "event_name", "event_data", "experiment", "variant", "goal", "value", *MEASURES)
 NO_TRAFFIC = dict.fromkeys(("event_name", *PAGES), "0") | {"event_data": "null"}
 """What stands for the fields that tables of measurements lack."""
+MEASURED_TYPE = f"iif(time_on_page is null, {VITALS}, {LEAVE})"
+"""The type of a row of table web_vitals: SQL."""
 # For each table of events: what stands for the columns that it lacks.
 _SOURCES: tuple[tuple[str, dict[str, str]], ...] = (
     (
         "event",
-        dict.fromkeys(("experiment", "variant", "goal", "value", *METRICS), "null")
+        dict.fromkeys(("experiment", "variant", "goal", "value", *MEASURES), "null")
         | {"event_data": STORED}
         | {field: of_visit(field) for field in VISIT_FIELDS},
     ),
     (
         "web_vitals",
-        dict.fromkeys(_COLUMNS[:8], "null") | {"type": str(VITALS)} | NO_TRAFFIC,
+        dict.fromkeys(_COLUMNS[:8], "null") | {"type": MEASURED_TYPE} | NO_TRAFFIC,
     ),
-    ("experiment_event", dict.fromkeys(("visit", "event_data", *METRICS), "null") | NO_TRAFFIC),
+    ("experiment_event", dict.fromkeys(("visit", "event_data", *MEASURES), "null") | NO_TRAFFIC),
 )
 
 
@@ -168,7 +170,7 @@ def events(scope: Scope, place: Place, limit: int, *, only_traffic: bool = False
     """Up to `limit` rows before `place`, newest first, of the three tables that hold events, or of traffic alone.
 
     Columns: id, type, ts, the dimensions as text, event_name as text, event_data, visitor, visit, experiment, variant,
-    goal as text, value, the 5 metrics.
+    goal as text, value, the 7 measures.
     """
     parts: list[str] = []
     parameters: list[Any] = []

@@ -2,11 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { DASHBOARD_STATE, NO_TABLE } from "../../../static/dashboard/dashboard_view.js";
 import { CARDS, listNamed } from "../../../static/dashboard/list_cards.js";
-import { changeOf, isNotable } from "../../../static/dashboard/key_figures.js";
+import { changeOf, figureNamed, isNotable } from "../../../static/dashboard/key_figures.js";
 import { sorted } from "../../../static/shared/list_dialog.js";
 import { axisTicks, bucketDays, bucketLabel, bucketLabels } from "../../../static/shared/buckets.js";
 import { FILTERS, fieldName, fieldTitle, valueText } from "../../../static/shared/fields.js";
-import { allZones, zoneLabel } from "../../../static/shared/time_zones.js";
+import { allZones, currentName, offsetLabel, zoneLabel, zoneOffsets } from "../../../static/shared/time_zones.js";
+import { withGoal } from "../../../static/shared/view_state.js";
 import { overviewPath, readOverview, totalsOf } from "../../../static/websites/overview.js";
 import { cases } from "./cases.js";
 
@@ -121,21 +122,40 @@ test("every list of the dashboard has a report, a title and an empty text", () =
     assert.ok(FILTERS.includes(list.field) && list.path && list.title && list.all && list.none, name);
   }
   assert.equal(listNamed("country").path, "top/country");
-  assert.equal(listNamed("utm_source").all, "All UTM source");
+  assert.equal(listNamed("utm_source").all, "All UTM sources");
   assert.equal(listNamed("entry").counts, "visits");
 });
 
 test("the dashboard's state keeps only what it knows", () => {
-  const read = (query) => DASHBOARD_STATE.read(new URLSearchParams(query));
+  const read = (query, fields = ["goal"]) => DASHBOARD_STATE.read(new URLSearchParams(query), fields);
   const view = read("figure=visits&tab_places=language&tab_pages=pathname&tab_sources=os");
-  assert.deepEqual(view, { ...NO_TABLE, figure: "visits", goal: "", recent: "", tabs: { places: "language" } });
+  assert.deepEqual(view, {
+    ...NO_TABLE,
+    figure: "visits",
+    goal: "",
+    recent: "",
+    tabs: { pages: "pathname", places: "language" },
+  });
   assert.deepEqual(DASHBOARD_STATE.write(view), [
     ["figure", "visits"],
+    ["tab_pages", "pathname"],
     ["tab_places", "language"],
   ]);
   assert.deepEqual(read("figure=bounce_rate"), {
     ...{ ...NO_TABLE, figure: "visitors", goal: "", recent: "", tabs: {} },
   });
+  // With a goal its conversions are the first figure; pages without goals ignore it.
+  const goal = "91be02d7c3f8a655";
+  assert.equal(read(`goal=${goal}`).figure, "conversions");
+  assert.deepEqual(DASHBOARD_STATE.write(read(`goal=${goal}`)), [["goal", goal]]);
+  assert.deepEqual(DASHBOARD_STATE.write(read(`goal=${goal}&figure=visitors`)), [
+    ["goal", goal],
+    ["figure", "visitors"],
+  ]);
+  assert.equal(read(`goal=${goal}&figure=events`).figure, "conversions");
+  assert.deepEqual(DASHBOARD_STATE.write(withGoal(read("figure=visits"), goal)), [["goal", goal]]);
+  assert.equal(read(`goal=${goal}`, ["country"]).goal, "");
+  assert.equal(read("figure=conversions").figure, "visitors");
   assert.equal(read("all=toString&sort=-visits").all, "");
   const table = read("all=entry&sort=-visits");
   assert.deepEqual(DASHBOARD_STATE.write(table), [
@@ -145,7 +165,10 @@ test("the dashboard's state keeps only what it knows", () => {
 });
 
 const COUNT = { name: "visitors", inSeries: true };
-const RATE = { name: "bounce_rate" };
+const AVERAGE = { name: "visit_duration" };
+const RATE = figureNamed("bounce_rate");
+const OF_VISITORS = { ...figureNamed("conversion_rate"), name: "bounce_rate" };
+const rateOf = (rate, visits, visitors = visits) => ({ bounce_rate: rate, visits, visitors });
 const statsOf = (visitors, visits = visitors) => ({ visitors, visits });
 cases("isNotable", isNotable, [
   // A tenth of many is more than chance, of few it is not.
@@ -156,8 +179,18 @@ cases("isNotable", isNotable, [
   [[COUNT, 100, statsOf(2), statsOf(1)], false],
   [[COUNT, 10, statsOf(1100), null], false],
   [[COUNT, null, statsOf(1100), statsOf(0)], false],
-  [[RATE, -20, statsOf(100), statsOf(100)], true],
-  [[RATE, -20, statsOf(100), statsOf(99)], false],
+  [[AVERAGE, -20, statsOf(100), statsOf(100)], true],
+  [[AVERAGE, -20, statsOf(100), statsOf(99)], false],
+  // Of 100 visits a fifth less is chance, of 1,000 it is not; 55 percent of 1,000 after 50 is.
+  [[RATE, -20, rateOf(40, 100), rateOf(50, 100)], false],
+  [[RATE, -20, rateOf(40, 1000), rateOf(50, 1000)], true],
+  [[RATE, 10, rateOf(55, 100_000), rateOf(50, 100_000)], true],
+  [[RATE, 9, rateOf(54.5, 100_000), rateOf(50, 100_000)], false],
+  // Fewer than ten of a kind say nothing.
+  [[RATE, 900, rateOf(10, 90), rateOf(1, 90)], false],
+  [[RATE, -50, rateOf(null, 0), rateOf(50, 1000)], false],
+  // A rate of visitors.
+  [[OF_VISITORS, -20, rateOf(40, 1000, 100), rateOf(50, 1000, 100)], false],
 ]);
 
 test("menus and optional lists are lists of their card", () => {
@@ -201,9 +234,47 @@ test("the figures of websites add up, without those that have none", () => {
   assert.equal(totalsOf([{ stats: null }]), null);
 });
 
-cases("overviewPath", (query) => overviewPath(readOverview(new URLSearchParams(query))), [
+const overviewAgain = (query, kept = null) => overviewPath(readOverview(new URLSearchParams(query), kept), kept);
+
+cases("overviewPath", overviewAgain, [
   [[""], "/"],
+  [["", "30d"], "/?stats=30d"],
+  [["sort=name", "12mo"], "/?stats=12mo&sort=name"],
+  [["stats=7d", "30d"], "/?stats=7d"],
+  [["", "7d"], "/"],
+  [["", "constructor"], "/"],
   [["stats=7d&sort=visitors"], "/"],
   [["stats=30d&sort=name"], "/?stats=30d&sort=name"],
   [["stats=all&sort=constructor"], "/"],
+]);
+
+cases("offsetLabel", offsetLabel, [
+  [[0], "UTC"],
+  [[330], "UTC+5:30"],
+  [[-480], "UTC\u22128"],
+  [[-210], "UTC\u22123:30"],
+]);
+const IN_2026 = Date.parse("2026-11-21T12:00:00Z");
+cases("zoneOffsets", zoneOffsets, [
+  [
+    ["Europe/Berlin", IN_2026],
+    [60, 120],
+  ],
+  // Summer is in January.
+  [
+    ["Pacific/Auckland", IN_2026],
+    [720, 780],
+  ],
+  [
+    ["Asia/Kathmandu", IN_2026],
+    [345, 345],
+  ],
+  [
+    ["America/St_Johns", IN_2026],
+    [-210, -150],
+  ],
+]);
+cases("currentName", currentName, [
+  [["Asia/Calcutta"], "Asia/Kolkata"],
+  [["Europe/Berlin"], "Europe/Berlin"],
 ]);

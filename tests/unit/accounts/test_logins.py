@@ -8,6 +8,7 @@ import pytest
 from argon2 import PasswordHasher, extract_parameters
 
 from tally.accounts import logins, passwords
+from tally.accounts.accounts import create_account
 from tally.accounts.api_keys import key_digest
 from tally.accounts.logins import DAY_MS, LASTS_MS, Login
 from tally.rate_limit import Buckets
@@ -80,30 +81,30 @@ def test_a_session_is_not_an_api_key() -> None:
     assert logins.digest_of("value", b"salt") != key_digest("value", b"salt")
 
 
-def test_sessions_of_an_account_are_listed_oldest_first() -> None:
+def test_sessions_of_a_person_are_listed_oldest_first() -> None:
     known = {bytes([n]): Login(account, NOW_MS - n, NOW_MS) for n, account in enumerate((1, 2, 1, 1))}
-    assert logins.of_account(known, 1) == [b"\3", b"\2", b"\0"]
-    assert logins.of_account(known, 3) == []
+    assert logins.of_person(known, 1) == [b"\3", b"\2", b"\0"]
+    assert logins.of_person(known, 3) == []
 
 
 def test_sessions_are_stored(tmp_path: Path) -> None:
     connection = new_database(tmp_path / "analytics.db")
     try:
-        connection.execute("insert into account values (1, 'a@b.c', 'pro', null, 0, null)")
         with transaction(connection):
+            create_account(connection, "a@b.c", "pro", None, 0)
             for number in range(3):
                 logins.store(connection, bytes([number]) * 32, Login(1, NOW_MS, NOW_MS + number))
-            logins.prolong(connection, b"\1" * 32, NOW_MS + 9)
-            logins.prolong(connection, b"\7" * 32, NOW_MS + 9)
+            logins.prolong(connection, b"\1" * 32, 1, NOW_MS + 9)
+            logins.prolong(connection, b"\7" * 32, 1, NOW_MS + 9)
             logins.delete(connection, [b"\0" * 32])
         assert logins.stored(connection) == {
             b"\1" * 32: Login(1, NOW_MS, NOW_MS + 9),
             b"\2" * 32: Login(1, NOW_MS, NOW_MS + 2),
         }
-        logins.delete_account(connection, 2)
-        logins.delete_account(connection, 1, but=b"\2" * 32)
+        logins.delete_of_person(connection, 2)
+        logins.delete_of_person(connection, 1, but=b"\2" * 32)
         assert list(logins.stored(connection)) == [b"\2" * 32]
-        logins.delete_account(connection, 1)
+        logins.delete_of_person(connection, 1)
         assert logins.stored(connection) == {}
     finally:
         connection.close()

@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import datetime, timedelta
 from hashlib import blake2b, md5, sha1, sha256, sha512
 from importlib.util import find_spec
 from pathlib import Path
@@ -117,14 +118,51 @@ def test_key_create_prints_the_key_alone_on_its_line(command: Command, website: 
 
 
 def test_key_list_is_tab_separated(command: Command, website: str) -> None:
-    """Columns: prefix, name, created, last use."""
+    """Columns: prefix, name, created, last use, scopes, websites, expiry."""
     key = succeeded(command("key", "create", "--name", "the wall screen")).strip()
-    prefix, name, created, used = succeeded(command("key", "list")).removesuffix("\n").split("\t")
+    prefix, name, created, used, *grant = succeeded(command("key", "list")).removesuffix("\n").split("\t")
     assert key.startswith(prefix)
     assert 8 <= len(prefix) <= len(key) // 2
     assert name == "the wall screen"
     assert re.fullmatch(TIME, created)
     assert used == "never"
+    assert grant == ["read", "all", "never"]
+
+
+def test_a_key_with_scopes_websites_and_an_expiry(command: Command, website: str) -> None:
+    second = succeeded(command("website", "add", "other.example.org")).strip()
+    words = ("--scope", "reports", "--scope", "import", "--website", "example.com", "--website", second)
+    succeeded(command("key", "create", *words, "--website", website, "--expires", "30"))
+    *_, created, _, scopes, websites, expires = succeeded(command("key", "list")).removesuffix("\n").split("\t")
+    assert (scopes, websites) == ("reports,import", f"{website},{second}")
+    lasts = datetime.fromisoformat(expires) - datetime.fromisoformat(created)
+    assert timedelta(days=30) <= lasts < timedelta(days=30, minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        (("--scope", "write"), 2, "reports, read, import, manage"),
+        (("--expires", "0"), 2, "1 to 3,650 days"),
+        (("--expires", "3651"), 2, "1 to 3,650 days"),
+        (("--expires", "1y"), 2, "no number of days"),
+        (("--website", "nowhere.example"), 1, "nowhere.example"),
+    ],
+)
+def test_a_key_with_invalid_options(
+    command: Command, website: str, words: Sequence[str], status: int, says: str
+) -> None:
+    refused(command("key", "create", *words), status, says)
+    assert succeeded(command("key", "list")) == ""
+
+
+def test_a_key_is_not_limited_to_a_website_of_another_account(here: Command) -> None:
+    for email in ("a@example.com", "b@example.com"):
+        account(here, email)
+    succeeded(here("website", "add", "b.example", "--account", "b@example.com"))
+    refused(
+        here("key", "create", "--account", "a@example.com", "--website", "b.example"), 1, "b.example", "a@example.com"
+    )
 
 
 def test_the_last_use_is_shown(command: Command, serve: Serve, website: str) -> None:
@@ -133,7 +171,7 @@ def test_the_last_use_is_shown(command: Command, serve: Serve, website: str) -> 
     response = until(lambda: (a := server.request("GET", "/api/v1/websites", None, bearer(key))).status == 200 and a)
     assert [row["id"] for row in response.json["data"]] == [website]
     assert server.terminate() == 0
-    *_, used = succeeded(command("key", "list")).removesuffix("\n").split("\t")
+    used = succeeded(command("key", "list")).split("\t")[3]
     assert re.fullmatch(TIME, used)
 
 
@@ -289,7 +327,7 @@ def test_the_first_website_creates_an_account(here: Command, db: Path) -> None:
     done = here("website", "add", "example.com")
     succeeded(done)
     assert "account" in done.stderr
-    assert rows(db, "select plan, password_hash from account") == [("business", None)]
+    assert rows(db, "select plan, password_hash from account, person") == [("business", None)]
 
 
 def test_the_second_website_creates_no_account(here: Command, a_website: str, db: Path) -> None:
@@ -314,7 +352,7 @@ def test_one_account_need_not_be_named(here: Command, db: Path) -> None:
     account(here, "a@example.com")
     succeeded(here("website", "add", "example.com"))
     succeeded(here("key", "create"))
-    assert rows(db, "select email from account") == [("a@example.com",)]
+    assert rows(db, "select email from person") == [("a@example.com",)]
 
 
 @pytest.mark.parametrize("words", [("website", "add", "example.com"), ("key", "create")], ids=" ".join)
@@ -324,7 +362,7 @@ def test_of_two_accounts_one_must_be_named(words: Sequence[str], here: Command, 
     refused(here(*words), 1, "--account")
     succeeded(here(*words, "--account", "B@Example.com"))
     table = "website" if words[0] == "website" else "api_key"
-    assert rows(db, f"select email from {table} t join account a on a.number = t.account") == [("b@example.com",)]
+    assert rows(db, f"select a.name from {table} t join account a on a.number = t.account") == [("b@example.com",)]
 
 
 @pytest.mark.parametrize("words", [("website", "add", "x.example"), ("key", "create"), ("key", "list")], ids=" ".join)
@@ -544,7 +582,7 @@ def test_account_create(plan: str | None, here: Command, db: Path) -> None:
     more = ("--plan", plan) if plan else ()
     done = here("account", "create", "a@example.com", *more, "--password-stdin", stdin=PASSWORD + "\n")
     assert succeeded(done) == ""
-    ((email, kept, hashed),) = rows(db, "select email, plan, password_hash from account")
+    ((email, kept, hashed),) = rows(db, "select email, plan, password_hash from account, person")
     assert (email, kept) == ("a@example.com", plan or "business")
     assert hashed.startswith("$argon2id$")
     assert PasswordHasher().verify(hashed, PASSWORD)
@@ -558,7 +596,7 @@ def test_account_create(plan: str | None, here: Command, db: Path) -> None:
 )
 def test_password_from_standard_input(given: str, kept: str, here: Command, db: Path) -> None:
     succeeded(here("account", "create", "a@example.com", "--password-stdin", stdin=given))
-    assert PasswordHasher().verify(rows(db, "select password_hash from account")[0][0], kept)
+    assert PasswordHasher().verify(rows(db, "select password_hash from person")[0][0], kept)
 
 
 @pytest.mark.parametrize(
@@ -575,9 +613,9 @@ def test_account_password_replaces_the_password(here: Command, db: Path) -> None
     account(here, "a@example.com")
     done = here("account", "password", "A@example.com", "--password-stdin", stdin="another one\n")
     assert succeeded(done) == ""
-    assert PasswordHasher().verify(rows(db, "select password_hash from account")[0][0], "another one")
+    assert PasswordHasher().verify(rows(db, "select password_hash from person")[0][0], "another one")
     assert "another one" not in done.stderr
-    refused(here("account", "password", "b@example.com", "--password-stdin", stdin=PASSWORD), 1, "no account")
+    refused(here("account", "password", "b@example.com", "--password-stdin", stdin=PASSWORD), 1, "no person")
 
 
 @pytest.mark.parametrize("email", ["nobody", "a@", "@b", "a b@example.com", "a@b\n", "", "a@b@c"])
@@ -631,7 +669,7 @@ def test_the_password_is_asked_for_at_a_terminal(tmp_path: Path, db: Path) -> No
     status, shown = at_a_terminal(tmp_path, ("account", "create", "a@example.com"), (PASSWORD, PASSWORD))
     assert status == 0, shown
     assert PASSWORD not in shown
-    assert PasswordHasher().verify(rows(db, "select password_hash from account")[0][0], PASSWORD)
+    assert PasswordHasher().verify(rows(db, "select password_hash from person")[0][0], PASSWORD)
 
 
 def test_passwords_that_differ_are_refused(tmp_path: Path) -> None:
@@ -902,6 +940,15 @@ WRONG_USAGE = (
     ("serve --port", "expected one argument"),
     ("serve --port x", PORTS),
     ("--port 80.0", PORTS),
+    ("audit --since yesterday", "is no time"),
+    ("person list --account x", "is not an email address"),
+    ("person invite a@example.com", "the following arguments are required: --role"),
+    ("person invite a@example.com --role king", "invalid choice: 'king'"),
+    ("person role a@example.com king", "invalid choice: 'king'"),
+    ("person remove x", "is not an email address"),
+    ("person password x", "is not an email address"),
+    ("person link x", "is not an email address"),
+    ("person second-factor a@example.com", "the following arguments are required: --off"),
     ("upgrade --dry-run", "there is no option --dry-run"),
     ("upgrade --upgrade-backup maybe", "--upgrade-backup must be one of yes, no (got 'maybe')"),
     ("demo --until x", "--until: must be a date or time such as 2026-11-21T10:00:00Z (got 'x')"),

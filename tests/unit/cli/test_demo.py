@@ -19,6 +19,7 @@ from tally.demo.sites import SITES, Site
 from tally.demo.traffic import DAYS, heat_points, lines, rejected
 from tally.events.dimensions import EVENT_FIELDS, FIELDS, VISIT_FIELDS
 from tally.storage.meta import demo_until
+from tally.timeranges import standard_offset_minutes
 from tally.timestamps import DAY_MS
 from tests.support.app import ROOT, Answer
 from tests.support.page_client import OWN_PAGE
@@ -27,6 +28,11 @@ from tests.support.process import Command, Server, accept_interrupts, clean_envi
 UNTIL_MS = 1_795_258_800_000  # 2026-11-21T11:00:00Z
 UNTIL = "2026-11-21T11:00:00Z"
 FEW = ("--events", "4000")
+
+
+def offset_ms(site: Site) -> int:
+    """Return what the website's time has more than UTC."""
+    return standard_offset_minutes(site.time_zone, UNTIL_MS) * 60_000
 
 
 def stored(db: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -115,7 +121,8 @@ def test_the_same_call_gives_the_same_figures(folder: Path, command: Command) ->
     assert one == two
     assert [name for name, rows in one.items() if not rows] == []
     assert 3_400 < len(one["events"]) + len(one["vitals"]) + len(one["ab"]) < 4_600
-    times = [row[1] for row in one["events"]]
+    # Websites have the numbers 1 to 3; times in the file are website time.
+    times = [row[1] - offset_ms(SITES[row[0] - 1]) for row in one["events"]]
     assert UNTIL_MS - 300_000 < max(times) <= UNTIL_MS
     assert min(times) < UNTIL_MS - (DAYS - 2) * DAY_MS
     assert [path.name for path in folder.glob("*unfinished*")] == []
@@ -126,6 +133,8 @@ def test_every_page_has_data(demo: Demo) -> None:
     """Every response used by a page of the dashboard, over 30 days or more."""
     websites = {website["name"]: website for website in demo.get("/api/account/websites")["data"]}
     assert list(websites) == ["Coffee shop", "Travel blog", "Habit app"]
+    offsets = {website["time_zone"]: website["day_offset_minutes"] for website in websites.values()}
+    assert offsets == {"Europe/Berlin": 60, "America/Los_Angeles": -480, "Asia/Kolkata": 330}
     day = datetime.fromtimestamp(datetime.now(UTC).timestamp() - 179 * 86_400, UTC).date()
     shop, _, app = (f"/api/account/websites/{website['id']}" for website in websites.values())
     for base in (shop, app):
@@ -186,11 +195,13 @@ def test_goals_segments_funnels_and_annotations_are_saved(demo: Demo) -> None:
 
 
 def test_the_pages_are_marked_as_a_demo(demo: Demo) -> None:
-    assert demo.get("/api/account/state")["data"] == {"logged_in": True, "needs_setup": False, "demo": True}
+    state = demo.get("/api/account/state")["data"]
+    assert (state["logged_in"], state["needs_setup"], state["demo"]) == (True, False, True)
     assert demo.get("/api/account")["data"]["demo"] is True
     website = demo.get("/api/account/websites")["data"][0]["id"]
-    made = request(demo.url, "POST", f"/api/account/websites/{website}/share", cookie=demo.cookie)
-    shared = request(demo.url, "GET", f"/api{made.json['data']['share']}")
+    path = f"/api/account/websites/{website}/share-links"
+    made = request(demo.url, "POST", path, {"name": "Readers"}, cookie=demo.cookie)
+    shared = request(demo.url, "GET", f"/api{made.json['data']['path']}")
     assert (shared.json["data"]["demo"], shared.json["data"]["name"]) == (True, "Coffee shop")
 
 
@@ -298,18 +309,22 @@ def test_tests_in_the_background_can_interrupt_commands() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("site", SITES, ids=lambda site: site.domain)
 def test_traffic_grows_and_has_a_rhythm(site: Any) -> None:
+    """By days, hours and weekdays of the website's time zone: it is quiet before the morning there."""
     views: Counter[int] = Counter()
     hours: Counter[int] = Counter()
     weekdays: Counter[int] = Counter()
     for line in lines(site, UNTIL_MS, 0.15):
         if line["type"] in ("pageview", "screen_view"):
-            views[line["timestamp"] // DAY_MS] += 1
-            hours[line["timestamp"] // 3_600_000 % 24] += 1
-            weekdays[datetime.fromtimestamp(line["timestamp"] / 1_000, UTC).weekday()] += 1
+            local_ms = line["timestamp"] + offset_ms(site)
+            views[local_ms // DAY_MS] += 1
+            hours[local_ms // 3_600_000 % 24] += 1
+            weekdays[datetime.fromtimestamp(local_ms / 1_000, UTC).weekday()] += 1
     days = [views[day] for day in sorted(views)]
     assert len(days) == DAYS
     assert sum(days[-29:-1]) > 1.3 * sum(days[:28])
     assert max(hours.values()) > 2 * min(hours.values())
+    assert min(hours, key=lambda hour: hours[hour]) in range(1, 7)
+    assert max(hours, key=lambda hour: hours[hour]) in range(9, 23)
     assert max(weekdays.values()) > 1.1 * min(weekdays.values())
 
 

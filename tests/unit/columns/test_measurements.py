@@ -24,7 +24,7 @@ from tally.events.dimensions import FIELDS, GOAL, VARIANT
 from tally.events.filters import Filter
 from tally.events.validation import AB_ASSIGN, AB_CONVERT, METRICS
 from tally.maintenance import deletion, repair, retention, verify
-from tally.reports import event_list, experiments, web_vitals
+from tally.reports import event_list, experiments, page_leaves, web_vitals
 from tally.reports.cache import ResultCache
 from tally.rollups import experiments as experiment_rollups
 from tally.storage.bulk_insert import insert
@@ -51,12 +51,12 @@ def lines(rng: random.Random, count: int, days: int = DAYS) -> list[dict[str, An
     """Return lines of an import: web vitals, experiments, heatmap events, and some traffic, in any order."""
     found: list[dict[str, Any]] = []
     for _ in range(count):
-        kind = rng.choice(("vitals", "vitals", "ab_assign", "ab_assign", "ab_convert", "heatmap", "pageview"))
+        kind = rng.choice(("vitals", "vitals", "leave", "ab_assign", "ab_assign", "ab_convert", "heatmap", "pageview"))
         line = {
             "type": kind,
             # Several events of the same millisecond.
             "timestamp": (TODAY - rng.randrange(5, 5 + days)) * DAY_MS + rng.choice((0, rng.randrange(DAY_MS), 5)),
-            "pathname": rng.choice(PATHS[:3] if kind == "pageview" else PATHS),
+            "pathname": rng.choice(PATHS[:3] if kind in ("pageview", "leave") else PATHS),
             "device": rng.choice(DEVICES),
             "country": rng.choice(COUNTRIES),
             "referrer": rng.choice(("", "", f"{rng.randrange(20)}.example")),
@@ -66,6 +66,8 @@ def lines(rng: random.Random, count: int, days: int = DAYS) -> list[dict[str, An
             values |= {name: rng.uniform(0, 9_000) for name in ("inp", "fcp", "ttfb") if rng.random() < 0.6}
             values |= {"cls": rng.choice((0, 0.1, rng.random()))} if rng.random() < 0.5 else {}
             line["vitals"] = values
+        elif kind == "leave":
+            line["vitals"] = {"time_on_page": rng.randrange(1_801), "scroll_depth": rng.choice((0, 70, 75, 100))}
         elif kind != "heatmap":
             line["visitor"] = f"{rng.randrange(6)}"
         if kind.startswith("ab_"):
@@ -132,6 +134,7 @@ FILTERS: tuple[tuple[Filter, ...], ...] = (
     (Filter("entry_page", "=", ("/a",)),),
     (Filter("type", "=", ("vitals", "ab_convert")),),
     (Filter("type", "!=", ("vitals",)),),
+    (Filter("type", "=", ("leave",)),),
     (Filter("prop.plan", "!=", ("pro",)),),
     (Filter("prop.plan", "=", ("pro",)),),
 )
@@ -206,6 +209,9 @@ def reported(path: Path, scopes: Sequence[Scope]) -> Iterator[Any]:
                 continue
             with snapshot(connection):
                 yield web_vitals.overall(connection, scope, cache)
+                for field in ("pathname", "device"):
+                    left = page_leaves.by_label(connection, scope, field, cache)
+                    yield left and left.counts.tolist()
                 for metric in METRICS:
                     yield web_vitals.by_day(connection, scope, metric, cache)
                     for field in ("pathname", "device"):
@@ -278,7 +284,11 @@ def collected(path: Path, seed: float) -> None:
         places = [(1, ts, id_ + n) for n, ts in enumerate(times)]
         fields = [[rng.choice(used.get(field, [0])) for field, _ in enumerate(FIELDS)] for _ in places]
         vitals = [
-            (*place, *own, rng.randrange(9_000), None, 5, None, 0)
+            (
+                *place,
+                *own,
+                *rng.choice(([rng.randrange(9_000), None, 5, None, 0, None, None], [*[None] * 5, 9_000, 75_000])),
+            )
             for place, own in zip(places[:8], fields[:8], strict=True)
         ]
         insert(connection, "test", "web_vitals", vitals)

@@ -200,7 +200,7 @@ def test_visitor_numbers_are_random() -> None:
 
 
 def test_visitor_numbers_begin_with_the_time() -> None:
-    """They are ordered by the first event's time within its UTC day; those of one millisecond differ."""
+    """They are ordered by the first event's time within its day; those of one millisecond differ."""
     sessions = Sessions(500_000)
     times = [MIDNIGHT_MS, *[NOON_MS] * 400_000, NOON_MS + 1, MIDNIGHT_MS + DAY_MS - 1]
     numbers = [sessions.touch(b"%d" % n, ts, True).visitor for n, ts in enumerate(times)]
@@ -317,14 +317,29 @@ SWEEPS = [
 
 
 @cases(("commits", "known"), [s[1:] for s in SWEEPS], ids=[s[0] for s in SWEEPS])
-def test_kept_72_hours_past_the_end_of_their_day(commits: list[int], known: bool) -> None:
-    """Identities expire 72 hours after the end of their day."""
+@cases("offset_ms", [0, -12 * HOUR_MS, 14 * HOUR_MS])
+def test_kept_72_hours_past_the_end_of_their_day(commits: list[int], known: bool, offset_ms: int) -> None:
+    """Identities expire 72 hours after the end of their day, which is one of their website."""
     sessions = Sessions(10)
-    sessions.touch(b"a", NOON_MS, True)
-    sessions.keep(NOON_MS)
+    sessions.touch(b"a", NOON_MS, True, offset_ms=offset_ms)
+    sessions.visitor(b"b", NOON_MS + 90 * DAY_MS)
+    sessions.keep(NOON_MS - offset_ms)
     for moment_ms in commits:
-        sessions.keep(moment_ms)
-    assert len(sessions) == known
+        sessions.keep(moment_ms - offset_ms)
+    assert len(sessions) == known + 1
+
+
+def test_each_day_expires_at_its_own_end() -> None:
+    """Identities of websites whose days end at different times expire one after another."""
+    sessions = Sessions(10)
+    offsets = [14 * HOUR_MS, 0, -12 * HOUR_MS]
+    for number, offset_ms in enumerate(offsets):
+        sessions.touch(b"%d" % number, NOON_MS, True, offset_ms=offset_ms)
+    for left, offset_ms in zip((2, 1, 0), offsets, strict=True):
+        sessions.keep(END_MS - offset_ms - 1)
+        assert len(sessions) == left + 1
+        sessions.keep(END_MS - offset_ms)
+        assert len(sessions) == left
 
 
 # ---------------------------------------------------------------- salts

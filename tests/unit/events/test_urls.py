@@ -430,7 +430,7 @@ def test_registrable_domain(text: str, domain: str, noted: list[str]) -> None:
     got, notes = registrable_domain(text)
     assert got == domain
     assert len(notes) == len(noted)
-    assert all(words in note for words, note in zip(noted, notes, strict=True))
+    assert all(words in note.message for words, note in zip(noted, notes, strict=True))
 
 
 @cases(

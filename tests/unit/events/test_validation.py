@@ -25,6 +25,7 @@ MINIMAL: dict[str, dict[str, Any]] = {
     "heatmap": {"points": [{"x": 0.5, "y": 10, "kind": "click"}], "viewport_width": 390},
     "ab_assign": {"experiment": "button", "variant": "red"},
     "ab_convert": {"experiment": "button"},
+    "leave": {"url": "https://example.com/", "event_id": "v", "time_on_page": 12, "scroll_depth": 80},
 }
 ABSENT = object()
 
@@ -245,7 +246,7 @@ def test_types(kind: str) -> None:
     assert event.ts_ms == NOW_MS
 
 
-def test_there_are_eight_types() -> None:
+def test_there_are_nine_types() -> None:
     """There are no other types."""
     assert set(TYPES) == set(MINIMAL)
 
@@ -374,9 +375,12 @@ def test_event_id(kind: str) -> None:
         kept[value] = event.event_id
     assert len(set(kept.values())) == len(kept)
     assert read(kind, event_id="a") == read(kind, event_id="a")
-    for value in ("", "a" * 65, ASTRAL * 65, "a\0", 1, 0, True, False, 1.5, [], {}, 2**64):
+    # A leave needs it.
+    empty = "missing_field" if kind == "leave" else "invalid_field"
+    assert error_of(read(kind, event_id="")) == (empty, "event_id")
+    for value in ("a" * 65, ASTRAL * 65, "a\0", 1, 0, True, False, 1.5, [], {}, 2**64):
         assert error_of(read(kind, event_id=value)) == ("invalid_field", "event_id"), value
-    assert read(kind, event_id=None) == read(kind)
+    assert kind == "leave" or read(kind, event_id=None) == read(kind)
 
 
 FOREIGN = [
@@ -814,7 +818,7 @@ def test_vitals(vitals: Any, kept: tuple[float | None, ...]) -> None:
     """vitals: flat object of numbers, at least one of lcp, inp, fcp, ttfb (0 to 3,600,000), cls (0 to 100)."""
     event = read("vitals", vitals=vitals)
     assert isinstance(event, Event)
-    assert event.vitals == kept
+    assert event.vitals == (*kept, None, None)
 
 
 BAD_VITALS: list[tuple[str, Any]] = [

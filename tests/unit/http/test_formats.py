@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tally.http.formats import csv_text, table_response
+from tally.http.formats import csv_response, csv_text, records
 from tests.support.cases import cases
 
 
@@ -98,28 +98,23 @@ def test_lines_end_with_crlf_and_an_empty_list_has_a_header() -> None:
     assert csv_text(("a", "b"), [(1, 2), (3, None)]) == "a,b\r\n1,2\r\n3,\r\n"
 
 
-def test_as_json() -> None:
-    """`{"data": ..., "meta": ...}`, keys in the order of the columns, texts unchanged."""
-    response = table_response(("b", "a"), [("=1", None), ("x", orjson.Fragment("[1]"))], {"limit": 2}, as_csv=False)
-    assert (response.status, response.content_type) == (200, "application/json")
-    assert isinstance(response.body, bytes)
-    body = json.loads(response.body)
-    assert list(body) == ["data", "meta"]
-    assert body == {"data": [{"b": "=1", "a": None}, {"b": "x", "a": [1]}], "meta": {"limit": 2}}
-    assert list(body["data"][0]) == ["b", "a"]
+def test_records() -> None:
+    """Keys in the order of the columns, texts unchanged."""
+    found = records(("b", "a"), [("=1", None), ("x", orjson.Fragment("[1]"))])
+    assert json.loads(orjson.dumps(found)) == [{"b": "=1", "a": None}, {"b": "x", "a": [1]}]
+    assert list(found[0]) == ["b", "a"]
 
 
 def test_as_csv() -> None:
     """text/csv in UTF-8."""
-    response = table_response(("a",), [("é",), ("=1",)], {"limit": 2}, as_csv=True)
+    response = csv_response(("a",), [("é",), ("=1",)])
     assert (response.status, response.headers["Content-Type"]) == (200, "text/csv; charset=utf-8")
     assert response.body == "a\r\né\r\n'=1\r\n".encode()
-    marked = table_response(("a",), [("é",), ("=1",)], {"limit": 2}, as_csv=True, has_mark=True)
+    marked = csv_response(("a",), [("é",), ("=1",)], has_mark=True)
     assert marked.body == b"\xef\xbb\xbf" + response.body
-    assert table_response(("a",), [], {}, as_csv=False, has_mark=True).body == b'{"data":[],"meta":{}}'
 
 
 def test_a_row_of_another_length_raises() -> None:
     """Otherwise its cells would be in the wrong columns."""
     with pytest.raises(ValueError, match="argument 2"):
-        table_response(("a", "b"), [(1,)], {}, as_csv=False)
+        records(("a", "b"), [(1,)])

@@ -57,7 +57,7 @@ async def test_decisions_without_rows(app: App, tmp_path: Path, clock: ManualClo
     def decided(rows: Sequence[PreparedEvent]) -> tuple[list[Any], list[str]]:
         with transaction(connection):
             decision = decider.decide(connection, [WriteRequest(rows, clock.wall_ms())])
-            decision.store(connection)
+            decision.store(connection, ())
         decider.keep(decision)
         return decision.outcomes[0], [row.dimensions[0] for row in decision.kept]
 

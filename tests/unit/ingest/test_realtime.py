@@ -47,6 +47,7 @@ MIDNIGHT_MS = 20_775 * DAY_MS  # 2026-11-18
 NOON_MS = MIDNIGHT_MS + DAY_MS // 2
 W, OTHER = 1, 2
 SITES = {n: Website(n, f"site-{n}", "example.com", "", 0, 1, "business", frozenset()) for n in range(1, 9)}
+NO_OFFSETS = dict.fromkeys(SITES, 0)
 PAGEVIEW, CUSTOM = 0, 2
 
 Answer = tuple[int, list[tuple[str, int]]]
@@ -112,7 +113,7 @@ class RealtimeDatabase:
 
     def publish(self) -> None:
         while self.unpublished:
-            self.live.hand_over(self.unpublished.popleft())
+            self.live.hand_over(self.unpublished.popleft(), NO_OFFSETS)
 
     def send(self, *events: Sent) -> None:
         self.commit(*events)
@@ -460,7 +461,9 @@ def test_bytes_of_a_visitor() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for n in range(visitors):
             end_ms = NOON_MS + n * 15
-            live.hand_over({(W, (1 << 61) + n, 0): Visit(0, end_ms, end_ms, 1, 0, exit_page=1000 + n % 3000)})
+            live.hand_over(
+                {(W, (1 << 61) + n, 0): Visit(0, end_ms, end_ms, 1, 0, exit_page=1000 + n % 3000)}, NO_OFFSETS
+            )
         held = tracemalloc.get_traced_memory()[0] - before
         assert live.visitors == visitors
         assert held < 240 * visitors

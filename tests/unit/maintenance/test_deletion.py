@@ -36,10 +36,10 @@ from tally.transfer.files import BadFile, open_source
 from tally.transfer.importer import import_events
 from tests.support.aged_database import DAY_MS, Killed, build, built_database, import_lines, writing_connection
 from tests.support.app import NOON_MS, OWNER, App, ManualClock
-from tests.support.page_client import PASSWORD, logged_in
+from tests.support.page_client import LINK, PASSWORD, logged_in
 from tests.support.process import Command, Serve, until
 
-GO_WITH_THE_WEBSITE = {"allowed_origin", "definition", "exclusion", "share_link"}
+GO_WITH_THE_WEBSITE = {"allowed_origin", "definition", "exclusion", "membership_website", "share_link"}
 LATER_MS = NOON_MS + LATE_MS
 
 
@@ -140,7 +140,10 @@ def db(tmp_path: Path) -> Path:
                     {"event_data": '{"canary-data": 1}'} if table == "event" else {}
                 )
                 connection.execute(f"insert into {table} values ({', '.join('?' * len(row))})", list(row.values()))
-        connection.execute("insert into event_id values (1, 0, zeroblob(16), 0), (2, 0, zeroblob(16), 0)")
+        connection.execute(
+            "insert into event_id (website, minute_ms, digest, arrived_ms)"
+            " values (1, 0, zeroblob(16), 0), (2, 0, zeroblob(16), 0)"
+        )
         connection.execute("insert into import_id values (1, 0, 5, 1), (2, 0, 5, 1)")
         connection.execute("insert into import_range values (1, 1000000, 1000001, 1), (2, 1000001, 1000002, 1)")
         of_import = "'canary-format', 'canary-digest', 'canary-file', 'complete', 0, 0, 0, 0, 0, 0, '{}'"
@@ -165,8 +168,10 @@ def db(tmp_path: Path) -> Path:
             " (2, '0123456789abcdef', 'goal', 0, '{}')"
         )
         connection.execute(
-            "insert into share_link (website, token, created_ms) values (1, 'canary-token-24-letters!', 0)"
+            "insert into share_link (website, id, name, token, created_ms)"
+            " values (1, '0123456789abcdef', 'n', 'canary-token-24-letters!', 0)"
         )
+        connection.execute("insert into membership_website select account, person, 1 from membership")
         connection.execute("update website set domain = 'canary-domain.example', name = 'canary-name' where number = 1")
     connection.close()
     return path
@@ -189,7 +194,7 @@ def test_all_tables_are_cleared(db: Path) -> None:
     finally:
         connection.close()
     assert {
-        name: key[1:] for name, key in keys.items() if name not in GO_WITH_THE_WEBSITE | {"deleted_website"}
+        name: key[1:] for name, key in keys.items() if name not in GO_WITH_THE_WEBSITE | {"audit", "deleted_website"}
     } == dict(TABLES)
 
 
@@ -495,7 +500,7 @@ async def test_a_deleted_website_disappears_at_once(app: App) -> None:
     owner = await logged_in(app)
     website, other = await app.website("example.com"), await app.website("other.example")
     key = await app.key()
-    link = (await owner("POST", f"/api/account/websites/{website}/share")).json["data"]["share"]
+    link = (await owner("POST", f"/api/account/websites/{website}/share-links", LINK)).json["data"]["path"]
     assert (await app.collect(PAGE | {"website_id": website})).status == 202
     for path in (f"/api/v1/websites/{website}/stats", f"/api/v1/websites/{website}/realtime"):
         assert (await app.get(path, key)).status == 200
@@ -539,10 +544,13 @@ async def test_a_concurrent_read_does_not_restore_the_website(app: App, looks_fi
 
 
 async def test_a_server_deletes_the_data_in_the_background(app: App) -> None:
-    """A minute after the deletion no byte of the events is in the database or its log."""
+    """A minute after the deletion no byte of the events is in the database or its log.
+
+    The audit log keeps the name of the website.
+    """
     owner = await logged_in(app)
-    website, other = await app.website("canary-domain.example"), await app.website("other.example")
-    url = "https://canary-domain.example/canary-path?utm_source=canary-source"
+    website, other = await app.website("closed.example"), await app.website("other.example")
+    url = "https://closed.example/canary-path?utm_source=canary-source"
     events = [
         {"type": "pageview", "url": url, "referrer": "https://canary-referrer.example/"},
         {"type": "event", "event_name": "canary-name", "event_data": {"canary-key": "canary-value"}, "url": url},
@@ -556,9 +564,7 @@ async def test_a_server_deletes_the_data_in_the_background(app: App) -> None:
         await app.collect({"type": "pageview", "website_id": other, "url": "https://other.example/b"})
     ).status == 202
     await app.background_work.builder.work()
-    assert (
-        await owner("DELETE", f"/api/account/websites/{website}", {"domain": "canary-domain.example"})
-    ).status == 202
+    assert (await owner("DELETE", f"/api/account/websites/{website}", {"domain": "closed.example"})).status == 202
     app.clock.advance(LATE_MS / 1000)
     while sql(app.db, "select is_complete from deleted_website") == [(0,)]:
         await app.background_work.deletion_worker.work()

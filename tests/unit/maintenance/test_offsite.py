@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from tally.accounts.websites import delete_website
+from tally.accounts.websites import WebsiteSettings, delete_website, update_settings
 from tally.maintenance import increment_stream, offsite_restore
 from tally.maintenance.backup import BackupError, make_backup
 from tally.maintenance.increment_stream import IncrementStream
@@ -27,7 +27,7 @@ from tally.transfer.increments import Restored
 from tests.support.app import NOON_MS, OWNER, ManualClock
 from tests.support.foreign_schema import FOREIGN
 from tests.support.process import by_root
-from tests.support.read_api import Site, SyncApp, custom, sync_app_at, view
+from tests.support.read_api import Site, SyncApp, custom, ms, sync_app_at, view
 
 HOUR_S = 3600
 
@@ -184,7 +184,7 @@ def test_what_increments_restore(sender: Sender, folder: Folder, tmp_path: Path)
         assert rows(got.path, f"select count(*) from {table}") != [(0,)]
     for table in ("import", "import_range", "import_id"):
         assert rows(got.path, f"select count(*) from {table}") == [(0,)], "they are no import that can be undone"
-    assert rows(got.path, "select email from account") == [(OWNER,)]
+    assert rows(got.path, "select email from person") == [(OWNER,)]
 
 
 @pytest.mark.parametrize("words", ["the table 'more' is not part of Tally", "the table account is another"])
@@ -405,6 +405,30 @@ def test_imports_and_deleted_websites_are_not_in_increments(sender: Sender, fold
     sender.pass_time()
     got = fetched(folder, tmp_path / "elsewhere")
     assert (got.restored.events, [row[5] for row in rows(got.path, EVENTS)]) == (1, ["/", "/own"])
+
+
+@pytest.mark.parametrize("is_older", [True, False], ids=["website-in-the-backup", "website-after-it"])
+def test_increments_keep_when_the_days_of_a_website_begin(
+    sender: Sender, folder: Folder, tmp_path: Path, is_older: bool
+) -> None:
+    """A visit over midnight UTC is one visit after a restore, also where the zone was set after the backup."""
+    sync_app = sender.sync_app
+    sync_app.site("first.example").send(view("10:00"))
+    site = sync_app.site() if is_older else None
+    sender.pass_time()
+    site = site or sync_app.site()
+    zone = WebsiteSettings("Asia/Kolkata", "monday", None)
+    sync_app.run(sync_app.app.admin(lambda connection: update_settings(connection, 2, zone, NOON_MS)))
+    site.send(view("2026-11-16T23:50:00Z"), view("2026-11-17T00:10:00Z"))
+    sender.pass_time()
+    assert folder.stored.increments
+    got = fetched(folder, tmp_path / "elsewhere")
+    assert rows(got.path, "select day_offset_minutes, time_zone from website order by number") == [
+        (0, None),
+        (330, "Asia/Kolkata"),
+    ]
+    times = "select start_ms, duration_ms, pageviews from visit where website = 2"
+    assert rows(got.path, times) == rows(sync_app.app.db, times) == [(ms("2026-11-17T05:20:00Z"), 1_200_000, 2)]
 
 
 def test_what_a_destination_returns_is_checked(sender: Sender, folder: Folder, tmp_path: Path) -> None:

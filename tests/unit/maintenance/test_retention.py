@@ -1,9 +1,9 @@
 """Retention of raw events: which rows are deleted, in which order, which figures stay, which queries are refused.
 
 docs/backup.md, Retention: "Older raw events are deleted while the server runs. Their rollups stay: unfiltered figures
-of whole UTC days; all but top lists also of whole hours and local days". "From then on the rollups are the data":
-"`backup` includes them", "Nothing deletes them". "A query that needs expired events (most filters, a range that cuts an
-hour, `/events`) is 400 `beyond_retention`, with the time from which it can be answered."
+of whole days of the website; all but top lists also of whole hours and local days". "From then on the rollups are the
+data": "`backup` includes them", "Nothing deletes them". "A query that needs expired events (most filters, a range that
+cuts an hour, `/events`) is 400 `beyond_retention`, with the time from which it can be answered."
 
 Most tests set the time to the day TODAY (tests/support/aged_database.py). The command uses the system clock, and a
 database (`aged`) whose result does not depend on the time of the test.
@@ -372,7 +372,7 @@ def asked_of_whole_days() -> Iterator[str]:
 
 
 def asked_of_quarters() -> Iterator[str]:
-    """Yield queries of ranges that begin or end within a UTC day, at a quarter hour."""
+    """Yield queries of ranges that begin or end within a day, at a quarter hour."""
     kept = DAYS - 3
     for begin, end in (("20:00", "04:00"), ("00:00", "10:00"), ("23:45", "00:15")):
         next_day = kept if end == "10:00" else kept - 1
@@ -479,12 +479,12 @@ FUNNEL = "funnel?step=pathname:/&step=pathname:/pricing"
 @cases(
     ("question", "also_helps"),
     [
-        (f"stats?{BACK}&filter_browser=Chrome", "without filters for whole UTC days."),
-        (f"top/pathname?from={day(DAYS - 3)}T10:00&to={day(0)}", "without filters for whole UTC days."),
+        (f"stats?{BACK}&filter_browser=Chrome", "without filters for whole days of the website."),
+        (f"top/pathname?from={day(DAYS - 3)}T10:00&to={day(0)}", "without filters for whole days of the website."),
         (f"events?{BACK}", ""),
         (f"{FUNNEL}&{BACK}", ""),
         (f"event-data?event_name=signup&{BACK}", ""),
-        *((f"{name}?{BACK}&filter_browser=Chrome", "without filters for whole UTC days.") for name in LISTS),
+        *((f"{name}?{BACK}&filter_browser=Chrome", "without filters for whole days of the website.") for name in LISTS),
     ],
 )
 def test_the_error_names_the_fix(two: Two, question: str, also_helps: str) -> None:

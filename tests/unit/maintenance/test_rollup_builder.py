@@ -238,7 +238,7 @@ def test_a_day_that_changes_once_a_block_above_it_is_begun(start: Start) -> None
 
 # What one transaction may write, by step. A day has 96 quarters.
 MAX_ROWS = {
-    "_websites": 0,
+    "day_offsets_ms": 0,
     "unfinished": 0,
     "_expire": 0,
     "end_days": 4,  # a row for each day that is not final
@@ -396,5 +396,5 @@ def is_built(connection: sqlite3.Connection, website: int) -> bool:
 
 
 def iso_day(day: int) -> str:
-    """Return a UTC day as a date."""
+    """Return a day as a date."""
     return next(iter(sqlite3.connect(":memory:").execute("select date(?, 'unixepoch')", (day * 86_400,))))[0]

@@ -404,7 +404,7 @@ def test_ties_are_sorted_by_text(harness: RollupHarness, limit: int) -> None:
     assert [row[0] for row in harness.top(scope, "pathname", 5)[1]] == ["b", "a", "\uffff", "\U0001f600"]
 
 
-# --- inside one UTC day
+# --- inside one day
 
 
 @pytest.mark.slow
@@ -458,7 +458,7 @@ GONE_EDGES = [-5, 0, 1, 2, 3, 4, 7, 20, 21, 22]
 def test_unfiltered_figures_of_whole_utc_days_are_kept(
     after_retention: tuple[RollupHarness, Reference], first: int, last: int
 ) -> None:
-    """Unfiltered figures of whole past UTC days stay exact after retention."""
+    """Unfiltered figures of whole past days stay exact after retention."""
     harness, reference = after_retention
     scope = harness.scope(DAY_0_MS + first * DAY_MS, DAY_0_MS + last * DAY_MS)
     assert harness.stats(scope) == reference.stats(scope)

@@ -27,8 +27,10 @@ from tally.rollups.rollup_state import BLOCK_LEVEL, FINAL, KEPT, OPEN, STALE
 from tally.rollups.value_blocks import decoded, encoded
 from tally.storage.database import connect_reader, transaction
 from tally.timestamps import iso
+from tally.transfer import undo
 from tests.support.aged_database import (
     DAY_MS,
+    NOON_MS,
     QUIET,
     TODAY,
     Output,
@@ -555,3 +557,23 @@ def test_verify_while_a_server_runs(serve: Serve, command: Command, tmp_path: Pa
     assert command("verify", "--repair").returncode == 0
     until(lambda: "skipped" not in (done := command("verify")).stderr and done.returncode == 0)
     assert server.terminate() == 0
+
+
+def test_a_block_of_expired_days_without_events(tmp_path: Path) -> None:
+    """Days whose events were taken back, and which then expired, make no block wrong."""
+    day = ((TODAY >> BLOCK_LEVEL) - 1 << BLOCK_LEVEL) + 3
+    line = {"type": "pageview", "timestamp": day * DAY_MS, "visitor": "a", "pathname": "/"}
+    path = make(tmp_path / "analytics.db", [line])
+    with closing(writing_connection(path)) as connection:
+        with transaction(connection):
+            undo.begin(connection, 1, 1, NOON_MS)
+        is_left = True
+        while is_left:
+            with transaction(connection):
+                is_left = undo.step(connection, 1, 1)
+    assert build(path)
+    keep(path)
+    assert build(path)
+    assert rollup_states(path)[day] == KEPT
+    assert sql(path, "select state from rollup_state where level = ?", BLOCK_LEVEL) == [(FINAL,)]
+    assert found(path) == []

@@ -21,10 +21,10 @@ from tally.columns.statements import WEB_VITALS
 from tally.engine.values import THRESHOLDS, VITALS_PERCENTILES, BeyondRetention, Scope, Summary
 from tally.events.dimensions import FIELDS
 from tally.events.filters import Filter
-from tally.events.validation import MAX_OF_METRIC, METRICS
+from tally.events.validation import MAX_OF_METRIC, MEASURES, METRICS
 from tally.maintenance import deletion, retention
 from tally.maintenance.verify import LOST_HISTOGRAMS, Verdict, verdicts
-from tally.reports import measurement_columns, vital_values, web_vitals
+from tally.reports import measurement_columns, page_leaves, vital_values, web_vitals
 from tally.reports.cache import ResultCache
 from tally.reports.ordered_values import ordered, summary
 from tally.rollups import vitals_histogram
@@ -121,7 +121,7 @@ def test_percentiles_of_kept_values_and_others(kept: list[int], known: list[int]
 @given(st.sampled_from(METRICS), st.floats(0, 100))
 def test_precision_of_stored_values(name: str, value: float) -> None:
     """Values are stored to a millionth of a second, and of cls."""
-    sent = values_of_vitals.stored([value if metric == name else None for metric in METRICS])
+    sent = values_of_vitals.stored([value if metric == name else None for metric in MEASURES])
     found = values_of_vitals.from_stored(sent)
     assert found.keys() == {name}
     assert abs(found[name] - value) <= (0.5e-6 if name == "cls" else 0.5e-3) * 1.000_001
@@ -163,15 +163,20 @@ class VitalsDatabase:
                     )
                     for name, (good, poor) in THRESHOLDS.items()
                     if rng.random() < share
+                }
+                if share < 1
+                else {
+                    "time_on_page": float(rng.choice((0, 10, 1_800, rng.randrange(1_801)))),
+                    "scroll_depth": float(rng.choice((0, 70, 75, 100))),
                 },
             )
-            for n, share in enumerate(rng.choices((0.8, 0), (15, 1), k=count))
+            for n, share in enumerate(rng.choices((0.8, 0, 1), (15, 1, 4), k=count))
         ]
 
     def row(self, one: Sent) -> tuple[Any, ...]:
         labels = dict.fromkeys(FIELDS, 0)
         labels |= {name: self.number[getattr(one, name)] for name in ("pathname", "device", "country")}
-        return (*one[:3], *labels.values(), *values_of_vitals.stored([one.values.get(metric) for metric in METRICS]))
+        return (*one[:3], *labels.values(), *values_of_vitals.stored([one.values.get(metric) for metric in MEASURES]))
 
     def add(self, more: list[Sent]) -> None:
         with transaction(self.connection):
@@ -225,6 +230,24 @@ def assert_summary(found: Summary, sent: list[Sent], metric: str, error: float =
         assert percentile == right or abs(percentile - right) <= error * right
 
 
+def assert_leaves(database: VitalsDatabase, scope: Scope, field: str, sent: list[Sent], error: float) -> None:
+    """Compare the figures of pages that were left with these events."""
+    left = page_leaves.by_label(database.connection, scope, field, database.cache)
+    assert left is not None
+    values: dict[int, list[tuple[float, float]]] = {}
+    for one in sent:
+        if "time_on_page" in one.values:
+            label = database.number[getattr(one, field)]
+            values.setdefault(label, []).append((one.values["time_on_page"], one.values["scroll_depth"]))
+    assert {label: (samples, reached) for label, samples, _, reached in left} == {
+        label: (len(own), sum(depth >= 75 for _, depth in own)) for label, own in values.items()
+    }
+    for label, _, median_ms, _ in left:
+        times = sorted(seconds for seconds, _ in values[label])
+        right = times[math.ceil(len(times) / 2) - 1]
+        assert median_ms == 1_000 * right or abs(median_ms - 1_000 * right) <= error * 1_000 * right
+
+
 def scopes(rng: random.Random, count: int = 60) -> Iterator[Scope]:
     """Yield ranges of whole days and of milliseconds, with filters."""
     filters: list[tuple[Filter, ...]] = [
@@ -268,7 +291,8 @@ def compare_scope(database: VitalsDatabase, scope: Scope, error: float) -> None:
             continue
         limit = database.rng.choice((1, 3, 100))
         rows = web_vitals.by_value(run, scope, field, metric, limit, database.cache)
-        measured = [one for one in inside if one.values and getattr(one, field)]
+        assert_leaves(database, scope, field, inside, error)
+        measured = [one for one in inside if not one.values.keys().isdisjoint(METRICS) and getattr(one, field)]
         own = {
             value: matching(measured, scope, **{field: value}) for value in {getattr(one, field) for one in measured}
         }

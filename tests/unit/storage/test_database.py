@@ -500,6 +500,10 @@ def test_processes_that_migrate_at_once(path: Path) -> None:
 # Constraints
 
 
+ACCOUNT = "account (number, name, plan, created_ms)"
+PERSON = "person (number, email, password_hash, time_zone, created_ms, last_seen_day)"
+EVENT_ID = "event_id (website, minute_ms, digest, arrived_ms)"
+KEY = "api_key (number, account, name, prefix, digest, created_ms, last_used_ms)"
 WEBSITE = "website (number, id, account, domain, name, created_ms)"
 
 
@@ -507,19 +511,27 @@ WEBSITE = "website (number, id, account, domain, name, created_ms)"
 def filled(path: Path) -> Path:
     """Return a database with an account and a website."""
     with closing(open_database(path, create=True)) as connection:
-        connection.execute("insert into account values (1, 'a@example.com', 'pro', null, 0, null)")
+        connection.execute(f"insert into {ACCOUNT} values (1, 'a@example.com', 'pro', 0)")
+        connection.execute(f"insert into {PERSON} values (1, 'a@example.com', null, null, 0, null)")
+        connection.execute("insert into membership values (1, 1, 'owner', 0, 0)")
         connection.execute(f"insert into {WEBSITE} values (1, '{'1' * 36}', 1, 'example.com', 'Example', 0)")
     return path
 
 
 ZEROS = ", ".join("0" * len(FIELDS))
+NULLS = ", ".join(["null"] * 6)
 OF_EVENT = ", ".join("0" * len(EVENT_FIELDS))
 OF_VISIT = ", ".join("0" * (len(VISIT_FIELDS) + 3))
 VIOLATIONS = {
-    "account: unknown plan": "insert into account values (2, 'b@example.com', 'gold', null, 0, null)",
-    "account: address taken": "insert into account values (2, 'A@Example.COM', 'pro', null, 0, null)",
-    "account: no address": "insert into account values (2, null, 'pro', null, 0, null)",
-    "account: text as time": "insert into account values (2, 'b@example.com', 'pro', null, 'now', null)",
+    "account: unknown plan": f"insert into {ACCOUNT} values (2, 'b@example.com', 'gold', 0)",
+    "account: name taken": f"insert into {ACCOUNT} values (2, 'A@Example.COM', 'pro', 0)",
+    "account: no name": f"insert into {ACCOUNT} values (2, null, 'pro', 0)",
+    "account: text as time": f"insert into {ACCOUNT} values (2, 'b@example.com', 'pro', 'now')",
+    "person: address taken": f"insert into {PERSON} values (2, 'A@Example.COM', null, null, 0, null)",
+    "membership: unknown role": "update membership set role = 'king'",
+    "membership: a limited owner": "update membership set is_limited = 1",
+    "membership: no such person": "insert into membership values (1, 2, 'viewer', 0, 0)",
+    "limit: no such member": "insert into membership_website values (1, 2, 1)",
     "website: id too short": f"insert into {WEBSITE} values (2, 'abc', 1, 'example.com', 'Example', 0)",
     "website: id taken": f"insert into {WEBSITE} values (2, '{'1' * 36}', 1, 'example.com', 'Example', 0)",
     "website: no such account": f"insert into {WEBSITE} values (2, '{'2' * 36}', 99, 'example.com', 'Example', 0)",
@@ -528,11 +540,13 @@ VIOLATIONS = {
     "definition: no such website": "insert into definition values (99, '0123456789abcdef', 'goal', 0, '{}')",
     "definition: unknown kind": "insert into definition values (1, '0123456789abcdef', 'wish', 0, '{}')",
     "definition: no object": "insert into definition values (1, '0123456789abcdef', 'goal', 0, '[]')",
-    "key: digest too short": "insert into api_key values (1, 1, '', 'tly_', x'00', 0, null)",
-    "key: digest as text": f"insert into api_key values (1, 1, '', 'tly_', '{'0' * 32}', 0, null)",
-    "key: no such account": "insert into api_key values (1, 99, '', 'tly_', zeroblob(32), 0, null)",
-    "event_id: digest too long": "insert into event_id values (1, 0, zeroblob(17), 0)",
-    "event_id: twice": "insert into event_id values (1, 0, zeroblob(16), 0), (1, 0, zeroblob(16), 1)",
+    "key: digest too short": f"insert into {KEY} values (1, 1, '', 'tly_', x'00', 0, null)",
+    "key: digest as text": f"insert into {KEY} values (1, 1, '', 'tly_', '{'0' * 32}', 0, null)",
+    "key: no such account": f"insert into {KEY} values (1, 99, '', 'tly_', zeroblob(32), 0, null)",
+    "key: no list of scopes": f"insert into {KEY[:-1]}, scopes) values (1, 1, '', '', zeroblob(32), 0, null, 'read')",
+    "key: no list of websites": f"insert into {KEY[:-1]}, websites) values (1, 1, '', '', zeroblob(32), 0, null, '[]')",
+    "event_id: digest too long": f"insert into {EVENT_ID} values (1, 0, zeroblob(17), 0)",
+    "event_id: twice": f"insert into {EVENT_ID} values (1, 0, zeroblob(16), 0), (1, 0, zeroblob(16), 1)",
     "import_id: twice": "insert into import_id values (1, 0, 5, 1), (1, 0, 5, 2)",
     "label: twice": "insert into label (text) values ('')",
     "event: type below 0": f"insert into event values (1, 0, 1, -1, 0, 0, {OF_EVENT}, 0, null)",
@@ -542,7 +556,7 @@ VIOLATIONS = {
     "event: a text for a label": f"insert into event values (1, 0, 1, 0, 0, 0, '/path', {OF_EVENT[3:]}, 0, null)",
     "visit: ends before it begins": f"insert into visit values (1, 0, 1, 0, 0, -1, 1, 0, {OF_VISIT})",
     "visit: longer than a day": f"insert into visit values (1, 0, 1, 0, 0, 86400001, 1, 0, {OF_VISIT})",
-    "web_vitals: text as value": f"insert into web_vitals values (1, 0, 1, {ZEROS}, 'fast', null, null, null, null)",
+    "web_vitals: text as value": f"insert into web_vitals values (1, 0, 1, {ZEROS}, 'fast', {NULLS})",
     "experiment_event: type below 0": f"insert into experiment_event values (1, 0, 1, -1, 0, {ZEROS}, 0, 0, 0, null)",
     "heatmap_block: band": "insert into heatmap_block values (1, 0, 201, 0, 0, x'', x'', x'')",
     "heatmap_block: level": "insert into heatmap_block values (1, 0, 0, 1, 0, x'', x'', x'')",
@@ -555,13 +569,13 @@ VALID_ROWS = {
     "event": f"insert into event values (1, 0, 1, 3, 0, 0, {OF_EVENT}, 0, '{'x' * 4096}')",
     "event_data of two-byte letters": f"insert into event values (1, 0, 1, 3, 0, 0, {OF_EVENT}, 0, '{'é' * 2048}')",
     "visit": f"insert into visit values (1, 0, 1, 0, 0, 86400000, 1, 0, {OF_VISIT})",
-    "web_vitals": f"insert into web_vitals values (1, 0, 1, {ZEROS}, 1, null, null, null, 100000000)",
+    "web_vitals": f"insert into web_vitals values (1, 0, 1, {ZEROS}, 1, null, null, null, 100000000, null, null)",
     "experiment_event": f"insert into experiment_event values (1, 0, 1, 7, 0, {ZEROS}, 0, 0, 0, null)",
     "heatmap_block": "insert into heatmap_block values (1, 0, 200, 6, 0, x'', x'', x'')",
     "heatmap_count": "insert into heatmap_count values (1, 8, 0, 0, 0, 0, 0, 0, 0, 0)",
     "heatmap_point": "insert into heatmap_point values (1, 0, 0, 2, 1, 0, 0, 1)",
-    "key": "insert into api_key values (1, 1, '', 'tly_', zeroblob(32), 0, null)",
-    "event_id": "insert into event_id values (1, 0, zeroblob(16), 0)",
+    "key": f"insert into {KEY} values (1, 1, '', 'tly_', zeroblob(32), 0, null)",
+    "event_id": f"insert into {EVENT_ID} values (1, 0, zeroblob(16), 0)",
     "import_id": "insert into import_id values (1, 0, -9223372036854775808, 1)",
 }
 

@@ -21,8 +21,8 @@ import orjson
 import pytest
 
 import tally
-from tally.accounts import logins
-from tally.accounts.accounts import create_account, has_account, set_email, set_plan
+from tally.accounts import audit, logins, people, second_factor
+from tally.accounts.accounts import create_account, has_account, set_email, set_plan, set_requires_second_factor
 from tally.accounts.api_keys import create_api_key, key_salt, record_key_use, revoke_api_key
 from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import add_website, all_exclusions, all_websites, set_exclusions
@@ -62,7 +62,7 @@ from tally.transfer.importer import import_events
 from tally.transfer.increments import Collection, write_increment
 from tests.support.app import NOON_MS, App, ManualClock
 from tests.support.cases import cases
-from tests.support.page_client import PASSWORD, logged_in
+from tests.support.page_client import LINK, PASSWORD, logged_in
 from tests.support.read_api import DAY, DAY_MS, custom, event, view
 
 SOURCES = sorted(Path(tally.__file__).parent.rglob("*.py"))
@@ -79,6 +79,8 @@ HOUSEKEEPING = re.compile(
 GROWING = {
     "event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "visit": r"PRIMARY KEY \(website=\? AND day[<>=]",
+    "page_title": r"PRIMARY KEY \(website=\? AND pathname=\?"
+    r"|(?:COVERING )?INDEX page_title_by_time \(website=\? AND ts<",
     "goal_day": r"PRIMARY KEY \(website=\? AND saved_goal(?:>\?|=\?(?: AND field=\? AND day=\?(?: AND value=\?)?)?)\)",
     "total_15m": r"PRIMARY KEY \(website=\? AND quarter[>=]",
     "rollup_block": r"(?:COVERING )?INDEX sqlite_autoindex_rollup_block_1 \(website=\? AND field=\? AND level=\?"
@@ -124,6 +126,7 @@ FULL_SCANS = {
     "traffic.total",
     # On a restored file, before a server uses it.
     "import_records.forget",
+    "websites.has_data",  # reads one row of each table
     # A website's ranges of ids, a few for each import, while one is undone.
     "undo.own_ids",
     *("deletion.last_label", "deletion.newest_label"),  # read one row, which EXPLAIN does not show
@@ -361,7 +364,7 @@ def traffic() -> list[dict[str, Any]]:
     """Return events of every type, with event_ids, two visits that are joined and one that begins earlier."""
     lone = [event("app_event", NOON_MS, "ann"), view(NOON_MS, who="cat"), custom(NOON_MS, who="dan")]
     return [
-        view("10:00:00", "/a", event_id="1"),
+        view("10:00:00", "/a", event_id="1", title="A"),
         view("10:50:00", "/b", event_id="2"),
         custom("10:25:00", event_id="3", event_data={"a": 1, "long": "x" * 600}),
         view("09:40:00", "/c"),
@@ -372,7 +375,7 @@ def traffic() -> list[dict[str, Any]]:
         event("ab_convert", "10:00:00", "bob", experiment="e"),
         *lone,
         *(view("11:00:00", f"/{n}", f"{n}", event_id=f"many-{n}") for n in range(37)),
-        view("11:20:00", "/late", "late"),
+        view("11:20:00", "/late", "late", title=""),
     ]
 
 
@@ -392,7 +395,9 @@ async def run_product(app: App, statement_log: StatementLog) -> None:
     """Run every endpoint, all types of events, the periodic tasks, and the rollups from the first day to retention."""
     # A plan with a limit, so that the account's usage is counted.
     key, website = await app.key(OWNER, "pro"), await app.website(account=OWNER)
-    for batch in (traffic(), traffic()[:1], traffic()[4:5]):
+    page = {"type": "leave", "event_id": "1", "url": "https://example.com/a", "scroll_depth": 50}
+    leaves = [[page | {"time_on_page": seconds}] for seconds in (5, 9)]
+    for batch in (traffic(), traffic()[:1], traffic()[4:5], *leaves):
         answer = await app.collect({"website_id": website, "events": batch})
         assert answer.json == {"ok": True, "accepted": len(batch), "rejected": 0}
     # An assignment before the first one, and a conversion whose assignment is not in memory.
@@ -524,9 +529,6 @@ async def run_rollups(app: App, key: str, website: str, statement_log: Statement
     await send_queries(app, key, website, (f"stats?from={DAY}&to={DAY}&filter_type=event",), 400)
 
 
-_REVOKED = {"revoke_keys": True, "revoke_share_links": True}
-
-
 async def run_account_api(app: App) -> None:
     """Use the account API, including the deletion of a website."""
     browser = await logged_in(app, OWNER)
@@ -534,13 +536,15 @@ async def run_account_api(app: App) -> None:
     key = await browser("POST", "/api/account/keys", {"name": "k"})
     await browser("DELETE", f"/api/account/keys/{key.json['data']['id']}")
     await browser("PATCH", "/api/account", {"time_zone": "UTC"})
-    await browser("POST", "/api/account/password", {"current": PASSWORD, "new": "another password"} | _REVOKED)
+    await browser("POST", "/api/account/password", {"current": PASSWORD, "new": "another password"})
+    await browser("DELETE", "/api/account/keys")
+    await browser("DELETE", "/api/account/share-links")
     website = (await browser("POST", "/api/account/websites", {"domain": "gone.example"})).json["data"]["id"]
     path = f"/api/account/websites/{website}"
-    await browser("PATCH", path, {"name": "n", "origins": ["app://x"]})
-    await browser("POST", f"{path}/share")
-    await browser("PATCH", f"{path}/share", {"badges": True})
-    await browser("DELETE", f"{path}/share")
+    await browser("PATCH", path, {"name": "n", "origins": ["app://x"], "time_zone": "Asia/Kolkata"})
+    link = (await browser("POST", f"{path}/share-links", LINK)).json["data"]["id"]
+    await browser("PATCH", f"{path}/share-links/{link}", {"badges": True})
+    await browser("DELETE", f"{path}/share-links/{link}")
     await browser("GET", "/api/account/websites")
     for name in ("/first", "/last"):
         answer = await app.collect(
@@ -554,14 +558,46 @@ async def run_account_api(app: App) -> None:
     await browser("POST", "/api/account/logout")
 
 
+def run_people(connection: sqlite3.Connection, account: int) -> None:
+    """Run the functions of memberships, invitations and links to sign in."""
+    digest = bytes(range(32))
+    for number, email in enumerate(("ann@example.com", "bob@example.com")):
+        new = people.Invitation(f"{number:016x}", account, email, "editor", (1,), None, NOON_MS, NOON_MS + 9)
+        people.invite(connection, new, digest)
+        if number == 0:
+            person = people.accept_invitation(connection, digest, None, None, NOON_MS)
+    people.change_member(connection, account, person, "viewer", None, None)
+    people.revoke_invitation(connection, account, f"{1:016x}", None)
+    members = people.all_memberships(connection).values()
+    owner = next(one.person for one in members if (one.account, one.role) == (account, "owner"))
+    people.change_member(connection, account, person, "owner", None, None)
+    people.change_member(connection, account, person, "viewer", None, owner)
+    people.invite(connection, people.new_invitation(account, "eve@example.com", "viewer", None, None, NOON_MS), digest)
+    assert people.join_by_address(connection, "eve@example.com", None, NOON_MS) is not None
+    people.create_sign_in_link(connection, person, digest, NOON_MS)
+    people.use_sign_in_link(connection, digest, NOON_MS)
+    secret, codes = bytes(20), [digest]
+    second_factor.set_up(connection, person, secret, 0, None, codes, b"")
+    second_factor.use(connection, person, second_factor.code_of(secret, NOON_MS // 30_000), NOON_MS, bytes(16))
+    with pytest.raises(second_factor.WrongCode):
+        second_factor.use(connection, person, "aaaaa-aaaaa", NOON_MS, bytes(16))
+    second_factor.remove(connection, person)
+    set_requires_second_factor(connection, account, False)
+    people.remove_member(connection, account, person, None)
+    people.delete_if_alone(connection, person)
+
+
 def run_commands(connection: sqlite3.Connection) -> None:
     """Run the functions of the commands."""
     owner = create_account(connection, "more@example.com", "pro", None, NOON_MS)
-    set_plan(connection, owner.email, "business")
+    set_plan(connection, owner.name, "business")
     set_email(connection, owner.number, "other@example.com")
     add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
     set_exclusions(connection, 1, {"pages": ["/admin/*"]})
     all_exclusions(connection)
+    audit.expire(connection, 0)
+    run_people(connection, owner.number)
+    assert [line.entry.action for line in audit.lines(connection, owner.number)] == ["person_joined"]
     value = create_api_key(connection, owner, "", NOON_MS)
     record_key_use(connection, [(NOON_MS, 1)])
     revoke_api_key(connection, value)

@@ -157,15 +157,15 @@ def test_totals(quarters: sqlite3.Connection, first: int, end: int, midnight: in
     [
         pytest.param(0, 192, [(0, 333, 666, 111, 222), (1, 33_000, 66_000, 11_000, 22_000)], id="UTC"),
         pytest.param(192, 288, [(0, 3 * 10**5, 6 * 10**5, 10**5, 2 * 10**5)], id="another day"),
-        # Half of the local day lies before midnight UTC, where last_seen is added; after it first_seen is.
+        # Half of the local day lies before midnight, where last_seen is added; after it first_seen is.
         pytest.param(48, 144, [(0, 33_444, 66_666, 11_111, 22_222)], id="12 hours off"),
-        # One quarter of the day lies before midnight UTC.
+        # One quarter of the day lies before midnight.
         pytest.param(95, 191, [(0, 33_400, 66_600, 11_100, 22_200)], id="a quarter off"),
         pytest.param(98, 194, [(0, 3 * 10**5, 6 * 10**5, 10**5, 2 * 10**5)], id="the next midnight"),
     ],
 )
 def test_days(quarters: sqlite3.Connection, first: int, end: int, expected: list[tuple[int, ...]]) -> None:
-    """Each local day is the end of one UTC day and the beginning of the next."""
+    """Each local day is the end of one day and the beginning of the next."""
     assert run(quarters, sql.days(W, first, end)) == expected
 
 
@@ -180,7 +180,7 @@ def test_days(quarters: sqlite3.Connection, first: int, end: int, expected: list
     ],
 )
 def test_hours(quarters: sqlite3.Connection, first: int, end: int, expected: list[tuple[int, ...]]) -> None:
-    """An hour across midnight UTC: visitors seen before midnight, and those whose first event lies after it."""
+    """An hour across midnight: visitors seen before midnight, and those whose first event lies after it."""
     assert run(quarters, sql.hours(W, first, end)) == expected
 
 
@@ -274,7 +274,7 @@ def test_columns_of_events(measured: sqlite3.Connection) -> None:
     """The columns of /events, null where they do not apply; labels are returned as texts."""
     rows = {row[0]: row[1:] for row in run(measured, sql.events(Scope(W, 0, 10_000), Place(FIRST, FIRST, 9), 100))}
     unset = ("",) * (len(FIELDS) - 1)
-    nothing = (None,) * 5
+    nothing = (None,) * 7
     assert rows[3] == (2, 2_000, "/b", "button", *unset[1:], "signup", None, 1, 0, None, None, None, None, *nothing)
     assert rows[7] == (4, 2_000, "/a", *unset, "", None, None, None, None, None, None, None, 1_500, *nothing[1:])
     assert rows[9] == (7, 2_001, "", *unset, "", None, 1, None, "button", "red", "buy", -1.0, *nothing)

@@ -40,6 +40,7 @@ READING = Reading(
     origins=frozenset(),
     secret=b"",
     keeps_visitors=False,
+    offset_ms=0,
 )
 AT = {"timestamp": NOON_MS, "visitor": "ann", "id": 1}
 KINDS: list[Any] = [

@@ -293,7 +293,7 @@ def test_which_lines_may_be_exported_rows(line: dict[str, Any], row: tuple[int, 
 
 
 def test_visitors_are_counted_per_utc_day() -> None:
-    """A visitor is the pair of the file's visitor and the UTC day."""
+    """A visitor is the pair of the file's visitor and the day."""
     late = MIDNIGHT_MS - 1
     ann = read(line_with(timestamp=MIDNIGHT_MS)).visitor
     others = [

@@ -1,7 +1,7 @@
-"""Client of Tally, a self-hosted analytics server: sends events, reads statistics."""
+"""Client of Tally, a self-hosted analytics server: sends events, reads statistics, manages websites."""
 
 from tally_client.collect import CollectClient, Visitor
 from tally_client.connection import Filters, Moment, TallyError
-from tally_client.read import ReadClient
+from tally_client.read import ManageClient, ReadClient
 
-__all__ = ["CollectClient", "Filters", "Moment", "ReadClient", "TallyError", "Visitor"]
+__all__ = ["CollectClient", "Filters", "ManageClient", "Moment", "ReadClient", "TallyError", "Visitor"]

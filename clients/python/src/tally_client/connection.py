@@ -63,20 +63,26 @@ class Connection:
         self._url = url.rstrip("/")
         self._timeout_s, self._retries, self._max_wait_s = timeout_s, retries, max_wait_s
 
-    def _send(self, address: str, headers: Mapping[str, str], body: bytes | None = None) -> str:
-        """Return the text of a response; sends the request again where that can help."""
+    def _send(
+        self, address: str, headers: Mapping[str, str], body: bytes | None = None, method: str | None = None
+    ) -> str:
+        """Return the text of a response; sends the request again where that can help.
+
+        A `method` that changes something is sent again after 429 alone: after no response or 5xx it may have been done.
+        """
         for attempt in range(self._retries + 1):
             try:
-                return self._send_once(address, headers, body)
+                return self._send_once(address, headers, body, method)
             except TallyError as error:
                 wait_s = 0.5 * 2**attempt if error.retry_after_s is None else error.retry_after_s
-                if not error.is_temporary or attempt == self._retries or wait_s > self._max_wait_s:
+                can_help = error.is_temporary if method in (None, "GET") else error.status == 429
+                if not can_help or attempt == self._retries or wait_s > self._max_wait_s:
                     raise
                 time.sleep(wait_s)
         raise AssertionError("unreachable")
 
-    def _send_once(self, address: str, headers: Mapping[str, str], body: bytes | None) -> str:
-        request = Request(self._url + address, body, {"User-Agent": USER_AGENT} | dict(headers))
+    def _send_once(self, address: str, headers: Mapping[str, str], body: bytes | None, method: str | None) -> str:
+        request = Request(self._url + address, body, {"User-Agent": USER_AGENT} | dict(headers), method=method)
         try:
             with urlopen(request, timeout=self._timeout_s) as response:
                 return str(response.read().decode())
@@ -112,9 +118,28 @@ class Reader(Connection):
         return text if self._is_csv else json.loads(text)
 
 
-def path(pattern: str, **values: str) -> str:
+class Manager(Connection):
+    """The part of ManageClient that is not generated."""
+
+    def __init__(
+        self, url: str, api_key: str, *, timeout_s: float = 30, retries: int = 3, max_wait_s: float = 60
+    ) -> None:
+        super().__init__(url, timeout_s=timeout_s, retries=retries, max_wait_s=max_wait_s)
+        self._api_key = api_key
+
+    def _request(self, method: str, address: str, body: object = None) -> Any:
+        """Return the JSON of a response, None where it has no content. A body is JSON unless it is bytes."""
+        headers = {"Authorization": f"Bearer {self._api_key}"}
+        if body is not None:
+            headers["Content-Type"] = "application/octet-stream" if isinstance(body, bytes) else "application/json"
+        sent = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        text = self._send(address, headers, sent, method)
+        return json.loads(text) if text else None
+
+
+def path(pattern: str, **values: str | int) -> str:
     """Return a path with its parameters filled in."""
-    return pattern.format(**{name: quote(value, safe="") for name, value in values.items()})
+    return pattern.format(**{name: quote(str(value), safe="") for name, value in values.items()})
 
 
 def joined(values: Sequence[str] | None) -> str | None:

@@ -23,7 +23,9 @@ class Context(TypedDict):
 # One event. Optional fields that are null or an empty string count as absent, but for session_id and
 # event_id: those are null, absent, or long enough. Unknown fields are ignored. No string may contain the NUL
 # character. Lengths are in Unicode code points.
-Event: TypeAlias = "Pageview | CustomEvent | ScreenView | AppEvent | VitalsEvent | HeatmapEvent | AbAssign | AbConvert"
+Event: TypeAlias = (
+    "Pageview | CustomEvent | ScreenView | AppEvent | VitalsEvent | HeatmapEvent | AbAssign | AbConvert | LeaveEvent"
+)
 
 
 class EventFields(TypedDict):
@@ -60,6 +62,7 @@ class Pageview(EventFields):
     url: str
     name: NotRequired[str | None]
     referrer: NotRequired[str | None]
+    title: NotRequired[str | None]
 
 
 class CustomEvent(EventFields):
@@ -114,6 +117,23 @@ class VitalsEvent(EventFields):
     name: NotRequired[str | None]
 
 
+class LeaveEvent(EventFields):
+    """How long a page was used until it was left, and how far it was scrolled. Belongs to the pageview with the
+    same `event_id` and `url`, which has to arrive before it and within 72 hours; otherwise it is accepted and
+    not stored. Of several for one pageview the greatest values count, once. It counts neither as an event of
+    the plan nor in any figure but `time_on_page`, `scroll_depth` and `samples` of lists of pages.
+    """
+
+    type: Literal["leave"]
+    url: str
+    name: NotRequired[str | None]
+    # Seconds, stored as whole ones. Required, or in `vitals`.
+    time_on_page: NotRequired[float | None]
+    # Percent of the height of the page, stored as whole ones. Required, or in `vitals`.
+    scroll_depth: NotRequired[float | None]
+    vitals: NotRequired[PageMeasures]
+
+
 class HeatmapEvent(EventFields):
     """Where a page was clicked and how far it was scrolled: `points`, or one point as `x`, `y` and `kind`. Without
     a point or without `viewport_width` it is stored, shown in /events, and counts in no statistic.
@@ -160,6 +180,13 @@ class AbConvert(EventFields):
 
 
 Device: TypeAlias = Literal["desktop", "mobile", "tablet", "tv", "console", "other"] | None
+
+
+class PageMeasures(TypedDict):
+    """Both values of a leave, as exports have them. Those at the top level take precedence."""
+
+    time_on_page: float
+    scroll_depth: float
 
 
 class Vitals(TypedDict):
@@ -223,6 +250,7 @@ EventWarningCode: TypeAlias = Literal[
     "without_app_version",
     "value_cut",
     "without_event_data",
+    "without_title",
 ]
 
 
@@ -267,19 +295,346 @@ EventErrorCode: TypeAlias = Literal[
 ]
 
 
+# The fields of an annotation.
+NewAnnotation = TypedDict(
+    "NewAnnotation",
+    {
+        # A date, or a time with an offset (ISO 8601).
+        "from": "str",
+        # The end of a range; included.
+        "to": "NotRequired[str | None]",
+        "text": "str",
+    },
+)
+
+
+# The fields of an annotation that change.
+AnnotationChanges = TypedDict(
+    "AnnotationChanges",
+    {
+        # A date, or a time with an offset (ISO 8601).
+        "from": "NotRequired[str]",
+        # The end of a range; included.
+        "to": "NotRequired[str | None]",
+        "text": "NotRequired[str]",
+    },
+)
+
+
+class AnnotationSaved(TypedDict):
+    data: Annotation
+
+
+class NewSegment(TypedDict):
+    """The fields of a segment."""
+
+    name: str
+    # Filters as in a query.
+    filters: list[str]
+
+
+class SegmentChanges(TypedDict):
+    """The fields of a segment that change."""
+
+    name: NotRequired[str]
+    # Filters as in a query.
+    filters: NotRequired[list[str]]
+
+
+class SegmentSaved(TypedDict):
+    data: Segment
+
+
+class NewGoal(TypedDict):
+    """The fields of a goal."""
+
+    name: str
+    type: Literal["event", "page"]
+    # Filters as in a query.
+    match: list[str]
+    # The property of event_data that holds the value of a conversion.
+    value: NotRequired[str | None]
+    # A code of ISO 4217.
+    currency: NotRequired[str | None]
+
+
+class GoalChanges(TypedDict):
+    """The fields of a goal that change."""
+
+    name: NotRequired[str]
+    type: NotRequired[Literal["event", "page"]]
+    # Filters as in a query.
+    match: NotRequired[list[str]]
+    # The property of event_data that holds the value of a conversion.
+    value: NotRequired[str | None]
+    # A code of ISO 4217.
+    currency: NotRequired[str | None]
+
+
+class GoalSaved(TypedDict):
+    data: Goal
+
+
+class NewFunnel(TypedDict):
+    """The fields of a funnel."""
+
+    name: str
+    # Steps as `step` takes them.
+    steps: list[str]
+
+
+class FunnelChanges(TypedDict):
+    """The fields of a funnel that change."""
+
+    name: NotRequired[str]
+    # Steps as `step` takes them.
+    steps: NotRequired[list[str]]
+
+
+class FunnelSaved(TypedDict):
+    data: SavedFunnel
+
+
+class NewWebsite(TypedDict):
+    """A website. The name is that of the domain by default."""
+
+    # A host; of a URL its host.
+    domain: str
+    name: NotRequired[str]
+    # Exact origins that may send events beside the domain.
+    origins: NotRequired[list[str]]
+    # Whether another website may have the domain.
+    again: NotRequired[bool]
+    # In which its days begin; null is UTC.
+    time_zone: NotRequired[str | None]
+
+
+class WebsiteChanges(TypedDict):
+    """The fields of a website that change."""
+
+    name: NotRequired[str]
+    domain: NotRequired[str]
+    # Exact origins that may send events beside the domain.
+    origins: NotRequired[list[str]]
+    # Whether another website may have the domain.
+    again: NotRequired[bool]
+    # Of queries without `tz`; null is UTC.
+    time_zone: NotRequired[str | None]
+    week_start: NotRequired[Literal["monday", "sunday"]]
+    # A code of ISO 4217.
+    currency: NotRequired[str | None]
+
+
+class WebsiteDeletion(TypedDict):
+    # The domain of the website.
+    domain: str
+
+
+class WebsiteDeletedData(TypedDict):
+    id: str
+
+
+class WebsiteDeleted(TypedDict):
+    data: WebsiteDeletedData
+
+
+class ManagedWebsite(TypedDict):
+    """A website as its owner sees it."""
+
+    id: str
+    name: str
+    domain: str
+    created_at: str
+    origins: list[str]
+    time_zone: str | None
+    day_offset_minutes: int
+    week_start: Literal["monday", "sunday"]
+    currency: str | None
+    share_links: list[ShareLink]
+    events: int
+    # False: there are at least so many events.
+    events_exact: bool
+    refused_origins: NotRequired[list[RefusedOrigin]]
+
+
+class RefusedOrigin(TypedDict):
+    """Events of an origin that the website does not allow."""
+
+    origin: str
+    events: int
+    last_at: str
+
+
+class ManagedWebsiteAnswerMeta(TypedDict):
+    notes: list[str]
+
+
+class ManagedWebsiteAnswer(TypedDict):
+    data: ManagedWebsite
+    meta: NotRequired[ManagedWebsiteAnswerMeta]
+
+
+class ShareLinkChanges(TypedDict):
+    """What changes of a share link."""
+
+    name: NotRequired[str]
+    # True: the link gets another address, and the one of before stops working.
+    new_address: NotRequired[bool | None]
+    # null removes it.
+    password: NotRequired[str | None]
+    # Origins whose pages may show the link in a frame.
+    origins: NotRequired[list[str]]
+    # Filters of every response to the link.
+    filters: NotRequired[list[str]]
+    # No single events.
+    hide_events: NotRequired[bool | None]
+    # Badges are shown; they need no password.
+    badges: NotRequired[bool | None]
+
+
+class NewShareLink(TypedDict):
+    """A new share link."""
+
+    name: str
+    # null removes it.
+    password: NotRequired[str | None]
+    # Origins whose pages may show the link in a frame.
+    origins: NotRequired[list[str]]
+    # Filters of every response to the link.
+    filters: NotRequired[list[str]]
+    # No single events.
+    hide_events: NotRequired[bool | None]
+    # Badges are shown; they need no password.
+    badges: NotRequired[bool | None]
+
+
+class ShareLink(TypedDict):
+    """A share link: its path on this server, and its options."""
+
+    id: str
+    name: str
+    path: str
+    created_at: str
+    has_password: bool
+    origins: list[str]
+    filters: list[str]
+    hide_events: bool
+    badges: bool
+
+
+class ShareLinkAnswer(TypedDict):
+    data: ShareLink
+
+
+class ShareLinksAnswer(TypedDict):
+    data: list[ShareLink]
+
+
+class Exclusions(TypedDict):
+    """Lists of what is not counted."""
+
+    addresses: list[str]
+    countries: list[str]
+    pages: list[str]
+    hostnames: list[str]
+    your_address: str
+
+
+class ExclusionChanges(TypedDict):
+    """The lists that are replaced."""
+
+    addresses: NotRequired[list[str]]
+    countries: NotRequired[list[str]]
+    pages: NotRequired[list[str]]
+    hostnames: NotRequired[list[str]]
+
+
+class ExclusionsAnswer(TypedDict):
+    data: Exclusions
+
+
+class NewUpload(TypedDict):
+    name: str
+    # One of `formats`.
+    format: str
+    # The bytes of the file.
+    size: int
+
+
+class Upload(TypedDict):
+    """A file that is being uploaded, checked or imported."""
+
+    name: str
+    format: str
+    size: int
+    received: int
+    state: Literal["receiving", "waiting", "checking", "checked", "importing", "interrupted", "failed"]
+    position: int
+    # What an import would store.
+    preview: dict[str, Any] | None
+    messages: list[str]
+    error: str
+
+
+class Import(TypedDict):
+    """An import. Days are those of its events."""
+
+    number: int
+    format: str
+    file: str
+    state: str
+    begun_at: str
+    events: int
+    sums: int
+    duplicates: int
+    rejected: int
+    skipped: dict[str, int]
+    first_day: str | None
+    last_day: str | None
+
+
+class Imports(TypedDict):
+    imports: list[Import]
+    upload: Upload | None
+    formats: list[str]
+    max_bytes: int
+    piece_bytes: int
+
+
+class ImportsAnswer(TypedDict):
+    data: Imports
+
+
+class UploadAnswerData(TypedDict):
+    upload: Upload
+
+
+class UploadAnswer(TypedDict):
+    data: UploadAnswerData
+
+
 ErrorCode: TypeAlias = Literal[
     "invalid_json",
     "invalid_body",
     "too_many_events",
     "no_valid_event",
+    "invalid_field",
     "invalid_parameter",
     "beyond_retention",
     "missing_api_key",
     "invalid_api_key",
+    "key_expired",
     "origin_not_allowed",
     "plan_has_no_keys",
+    "missing_scope",
     "forbidden",
     "unknown_website",
+    "unknown_definition",
+    "unknown_import",
+    "website_exists",
+    "too_many_websites",
+    "too_many_share_links",
+    "too_many_definitions",
     "not_shared",
     "unknown_share_link",
     "bad_request",
@@ -287,6 +642,7 @@ ErrorCode: TypeAlias = Literal[
     "method_not_allowed",
     "body_too_large",
     "unsupported_encoding",
+    "unsupported_media_type",
     "rate_limited",
     "monthly_limit_reached",
     "internal_error",
@@ -340,6 +696,7 @@ class Website(TypedDict):
     created_at: str
     # Of queries without `tz`; null is UTC.
     time_zone: str | None
+    day_offset_minutes: int
     week_start: Literal["monday", "sunday"]
     # A code of ISO 4217.
     currency: str | None
@@ -445,6 +802,7 @@ StatsMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "imported": "NotRequired[ImportedDays]",
         "previous_imported": "NotRequired[ImportedDays]",
@@ -510,6 +868,7 @@ TimeseriesMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "interval": "Literal['minute', 'hour', 'day', 'week', 'month']",
         # With `interval=week`.
         "week_start": "NotRequired[Literal['monday', 'sunday']]",
@@ -546,9 +905,21 @@ class VitalsRow(TypedDict):
     good: float | None
     needs_improvement: float | None
     poor: float | None
+    # With `compare`, the figures in the other range.
+    previous: NotRequired[VitalsFigures]
 
 
 Metric: TypeAlias = Literal["lcp", "inp", "fcp", "ttfb", "cls"]
+
+
+class VitalsFigures(TypedDict):
+    samples: int
+    p50: float | None
+    p75: float | None
+    p95: float | None
+    good: float | None
+    needs_improvement: float | None
+    poor: float | None
 
 
 class VitalsMetaThresholds(TypedDict):
@@ -565,8 +936,13 @@ VitalsMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "segment": "NotRequired[str]",
+        "compare": "NotRequired[Literal['previous', 'year', 'custom']]",
+        "previous_from": "NotRequired[str]",
+        "previous_to": "NotRequired[str]",
+        "match_weekday": "NotRequired[Literal[True]]",
         "by": "Literal['pathname', 'device', 'day'] | None",
         "metric": "Literal['lcp', 'inp', 'fcp', 'ttfb', 'cls'] | None",
         "limit": "int | None",
@@ -639,6 +1015,7 @@ ExperimentsMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "segment": "NotRequired[str]",
         "visitor": "str",
@@ -679,6 +1056,7 @@ HeatmapMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "segment": "NotRequired[str]",
         # Whether the range is wider than requested.
@@ -715,6 +1093,7 @@ HeatmapPagesMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "segment": "NotRequired[str]",
         # Whether the range is wider than requested.
@@ -742,6 +1121,22 @@ class FunnelStep(TypedDict):
     of_previous: float | None
     # From the previous step, over the visits that reached this one; one decimal; null for the first.
     mean_seconds: float | None
+    # With `compare`, the figures in the other range.
+    previous: NotRequired[FunnelStepFigures]
+    # With `compare` or `against`: of equal parts of the first step's visits (pooled z-test); null with fewer than
+    # 10 visits that reached the step, or did not, in either.
+    p_value: NotRequired[float | None]
+
+
+class FunnelStepFigures(TypedDict):
+    visits: int
+    visitors: int
+    # Of the visits of the first step.
+    of_first: float | None
+    # Of the visits of the step before; null for the first.
+    of_previous: float | None
+    # From the previous step, over the visits that reached this one; one decimal; null for the first.
+    mean_seconds: float | None
 
 
 FunnelMeta = TypedDict(
@@ -751,8 +1146,14 @@ FunnelMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "segment": "NotRequired[str]",
+        "compare": "NotRequired[Literal['previous', 'year', 'custom']]",
+        "previous_from": "NotRequired[str]",
+        "previous_to": "NotRequired[str]",
+        "match_weekday": "NotRequired[Literal[True]]",
+        "against": "NotRequired[str]",
     },
 )
 
@@ -782,8 +1183,15 @@ JourneysMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "segment": "NotRequired[str]",
+        "compare": "NotRequired[Literal['previous', 'year', 'custom']]",
+        "previous_from": "NotRequired[str]",
+        "previous_to": "NotRequired[str]",
+        "match_weekday": "NotRequired[Literal[True]]",
+        # With `compare`, those of the other range.
+        "previous_visits": "NotRequired[int]",
         "start": "str",
         "direction": "Literal['next', 'previous']",
         "steps": "int",
@@ -839,6 +1247,7 @@ EventDataMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "segment": "NotRequired[str]",
         "event_name": "str",
@@ -875,7 +1284,32 @@ class TopListOfField(TypedDict):
 
 
 KeyFigure: TypeAlias = Literal[
-    "visitors", "visits", "pageviews", "events", "bounce_rate", "views_per_visit", "visit_duration"
+    "visitors",
+    "visits",
+    "pageviews",
+    "events",
+    "bounce_rate",
+    "views_per_visit",
+    "visit_duration",
+    "time_on_page",
+    "scroll_depth",
+    "samples",
+]
+
+
+# A key figure, a figure of pages, or a figure of `goal`.
+ListOrder: TypeAlias = Literal[
+    "visitors",
+    "visits",
+    "pageviews",
+    "events",
+    "bounce_rate",
+    "views_per_visit",
+    "visit_duration",
+    "time_on_page",
+    "scroll_depth",
+    "conversions",
+    "conversion_rate",
 ]
 
 
@@ -883,6 +1317,7 @@ class TopRow(TypedDict):
     """The key figures of `metrics`, and with `goal` its figures."""
 
     value: str
+    title: NotRequired[str]
     visitors: NotRequired[int]
     visits: NotRequired[int]
     pageviews: NotRequired[int]
@@ -890,6 +1325,9 @@ class TopRow(TypedDict):
     bounce_rate: NotRequired[float | None]
     views_per_visit: NotRequired[float | None]
     visit_duration: NotRequired[int | None]
+    time_on_page: NotRequired[int | None]
+    scroll_depth: NotRequired[float | None]
+    samples: NotRequired[int | None]
     conversions: NotRequired[int]
     converted_visitors: NotRequired[int]
     conversion_rate: NotRequired[float | None]
@@ -906,6 +1344,9 @@ class TopFigures(TypedDict):
     bounce_rate: NotRequired[float | None]
     views_per_visit: NotRequired[float | None]
     visit_duration: NotRequired[int | None]
+    time_on_page: NotRequired[int | None]
+    scroll_depth: NotRequired[float | None]
+    samples: NotRequired[int | None]
     conversions: NotRequired[int]
     converted_visitors: NotRequired[int]
     conversion_rate: NotRequired[float | None]
@@ -919,6 +1360,7 @@ TopMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "imported": "NotRequired[ImportedDays]",
         "previous_imported": "NotRequired[ImportedDays]",
@@ -948,6 +1390,7 @@ TopListsMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "imported": "NotRequired[ImportedDays]",
         "previous_imported": "NotRequired[ImportedDays]",
@@ -976,11 +1419,102 @@ class Unset(TypedDict):
     bounce_rate: NotRequired[float | None]
     views_per_visit: NotRequired[float | None]
     visit_duration: NotRequired[int | None]
+    time_on_page: NotRequired[int | None]
+    scroll_depth: NotRequired[float | None]
+    samples: NotRequired[int | None]
     conversions: NotRequired[int]
     converted_visitors: NotRequired[int]
     conversion_rate: NotRequired[float | None]
     conversion_value: NotRequired[str | None]
     previous: NotRequired[TopFigures]
+
+
+class ChangesAnswer(TypedDict):
+    data: list[ChangedValue]
+    meta: ChangesMeta
+
+
+# A field to list, or `event_name`.
+ChangedField: TypeAlias = Literal[
+    "pathname",
+    "referrer",
+    "country",
+    "browser",
+    "os",
+    "device",
+    "language",
+    "hostname",
+    "utm_source",
+    "utm_medium",
+    "utm_campaign",
+    "platform",
+    "app_version",
+    "os_version",
+    "browser_version",
+    "region",
+    "city",
+    "utm_content",
+    "utm_term",
+    "channel",
+    "entry_page",
+    "exit_page",
+    "event_name",
+]
+
+
+class ChangedValue(TypedDict):
+    field: ChangedField
+    value: str
+    visitors: int
+    conversions: NotRequired[int]
+    converted_visitors: NotRequired[int]
+    conversion_rate: NotRequired[float | None]
+    conversion_value: NotRequired[str | None]
+    # The same figures of the value in the other range.
+    previous: TopFigures
+    # Corrected for all rows that were tested.
+    p_value: float
+    # The value of another field which has most of the change, among the visitors of the row; `null` where none
+    # has.
+    explained_by: ChangeCause | None
+
+
+class ChangeCause(TypedDict):
+    field: ChangedField
+    value: str
+    visitors: int
+    conversions: NotRequired[int]
+    converted_visitors: NotRequired[int]
+    conversion_rate: NotRequired[float | None]
+    conversion_value: NotRequired[str | None]
+    previous: TopFigures
+
+
+ChangesMeta = TypedDict(
+    "ChangesMeta",
+    {
+        "website_id": "str",
+        "from": "str",
+        "to": "str",
+        "tz": "str",
+        "day_offset_minutes": "int",
+        "filters": "dict[str, list[str]]",
+        "imported": "NotRequired[ImportedDays]",
+        "previous_imported": "NotRequired[ImportedDays]",
+        "segment": "NotRequired[str]",
+        "compare": "Literal['previous', 'year', 'custom']",
+        "previous_from": "str",
+        "previous_to": "str",
+        "match_weekday": "NotRequired[Literal[True]]",
+        "metric": "Literal['visitors', 'converted_visitors', 'conversion_rate']",
+        "limit": "int",
+        # Rows have a smaller p-value.
+        "max_p_value": "float",
+        # The number of rows that had enough visitors for a test.
+        "tested": "int",
+        "goal": "NotRequired[GoalMeta]",
+    },
+)
 
 
 class EventNamesAnswer(TypedDict):
@@ -995,9 +1529,15 @@ EventNamesMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "imported": "NotRequired[ImportedDays]",
         "segment": "NotRequired[str]",
+        "previous_imported": "NotRequired[ImportedDays]",
+        "compare": "NotRequired[Literal['previous', 'year', 'custom']]",
+        "previous_from": "NotRequired[str]",
+        "previous_to": "NotRequired[str]",
+        "match_weekday": "NotRequired[Literal[True]]",
         "limit": "int",
     },
 )
@@ -1007,6 +1547,8 @@ class EventNamesRow(TypedDict):
     value: str
     visitors: int
     events: int
+    # With `compare`, the figures of the name in the other range.
+    previous: NotRequired[TopFigures]
 
 
 class VisitPagesAnswer(TypedDict):
@@ -1027,9 +1569,15 @@ VisitPagesMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "imported": "NotRequired[ImportedDays]",
         "segment": "NotRequired[str]",
+        "previous_imported": "NotRequired[ImportedDays]",
+        "compare": "NotRequired[Literal['previous', 'year', 'custom']]",
+        "previous_from": "NotRequired[str]",
+        "previous_to": "NotRequired[str]",
+        "match_weekday": "NotRequired[Literal[True]]",
         "limit": "int",
         # The number of visits without a pageview.
         "unset": "VisitPagesMetaUnset",
@@ -1039,11 +1587,14 @@ VisitPagesMeta = TypedDict(
 
 class VisitPagesRow(TypedDict):
     value: str
+    title: NotRequired[str]
     visits: int
     bounce_rate: float
     views_per_visit: float
     # The mean, in seconds.
     visit_duration: int
+    # With `compare`, the figures of the page in the other range.
+    previous: NotRequired[TopFigures]
 
 
 class EventsAnswer(TypedDict):
@@ -1053,7 +1604,9 @@ class EventsAnswer(TypedDict):
 
 class StoredEvent(TypedDict):
     id: int
-    type: Literal["pageview", "event", "screen_view", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert"]
+    type: Literal[
+        "pageview", "event", "screen_view", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert", "leave"
+    ]
     # The time of the event, in `tz`.
     timestamp: str
     pathname: str | None
@@ -1095,6 +1648,7 @@ EventsMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "segment": "NotRequired[str]",
         "limit": "int",
@@ -1134,6 +1688,19 @@ class GoalsReportRow(TypedDict):
     currency: str | None
     # Conversions that have no value; null for a goal without values.
     without_value: int | None
+    # With `compare`, the figures in the other range.
+    previous: NotRequired[GoalFigures]
+
+
+class GoalFigures(TypedDict):
+    conversions: int
+    # Those who converted.
+    visitors: int
+    # Of all visitors; null without any.
+    conversion_rate: float | None
+    value: str | None
+    # Conversions that have no value; null for a goal without values.
+    without_value: int | None
 
 
 GoalsReportMeta = TypedDict(
@@ -1143,8 +1710,14 @@ GoalsReportMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
         "filters": "dict[str, list[str]]",
         "segment": "NotRequired[str]",
+        "compare": "NotRequired[Literal['previous', 'year', 'custom']]",
+        "previous_from": "NotRequired[str]",
+        "previous_to": "NotRequired[str]",
+        "match_weekday": "NotRequired[Literal[True]]",
+        "previous_visitors": "NotRequired[int]",
         "visitors": "int",
     },
 )
@@ -1262,7 +1835,7 @@ class RejectedEvents(TypedDict):
 
 
 class FoldedField(TypedDict):
-    # The UTC day of arrival.
+    # The day of arrival, of the website.
     day: str
     field: Literal[
         "pathname",
@@ -1341,6 +1914,7 @@ RejectedCode: TypeAlias = Literal[
     "without_app_version",
     "value_cut",
     "without_event_data",
+    "without_title",
 ]
 
 
@@ -1359,7 +1933,10 @@ class RejectedSample(TypedDict):
     code: RejectedCode
     # The event's type; null if it was missing or unknown.
     type: (
-        Literal["pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert"] | None
+        Literal[
+            "pageview", "screen_view", "event", "app_event", "vitals", "heatmap", "ab_assign", "ab_convert", "leave"
+        ]
+        | None
     )
     # The field at fault, if there is one.
     field: str | None
@@ -1376,5 +1953,6 @@ RejectedMeta = TypedDict(
         "from": "str",
         "to": "str",
         "tz": "str",
+        "day_offset_minutes": "int",
     },
 )

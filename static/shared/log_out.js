@@ -1,0 +1,29 @@
+// Logging out: of this server, and of the proxy that signs the person in.
+
+import { send } from "./api.js";
+import { notify } from "./dialog.js";
+
+/**
+ * Returns whether logging out has an effect: a proxy that signs the person in does so again, unless it has an address
+ * for it.
+ *
+ * @param {Account} account
+ */
+export function canLogOut(account) {
+  return account.signed_in_by !== "header" || account.logout_url !== null;
+}
+
+/**
+ * Ends this session, or by another path all of them, and shows the login or the page of the proxy. On pages without an
+ * account no proxy signs in.
+ *
+ * @param {Context} context
+ * @param {Account | null} [account]
+ * @param {string} [path]
+ */
+export async function logOut(context, account = null, path = "/api/account/logout") {
+  const left = await send("POST", path);
+  if (!left.ok && left.status !== 401) return notify(left.error.message);
+  if (account?.signed_in_by === "header" && account.logout_url) return location.assign(account.logout_url);
+  context.signedOut();
+}
