@@ -233,6 +233,7 @@ create table notice (
 ) strict;
 
 create index notice_of_channel on notice (channel, number);
+create index notice_of_account on notice (account, number);
 create index notice_due on notice (channel, due_ms) where state = 'waiting';
 
 -- What people and commands have changed (tally/accounts/audit.py): no IP address, no browser, no secret. A line is

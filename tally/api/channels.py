@@ -41,6 +41,7 @@ async def listed(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     session = await auth.session(request)
     number = auth.account(request, session, "define").number
+    await request.app[NOTICES].ready()
     rows = [_shown(auth, session, one) for one in request.app[NOTICES].channels_of(number)]
     return json_response({"data": rows})
 
@@ -133,6 +134,7 @@ def feed_path(token: str) -> str:
 async def _in_path(request: web.Request, session: Session) -> Channel:
     """Return the channel in the path, if the session may change it. Raises ApiError 403, 404."""
     number = request.app[AUTH].account(request, session, "configure").number
+    await request.app[NOTICES].ready()
     channel = request.app[NOTICES].channels.get(request.match_info["channel"].lower())
     if channel is None or channel.account != number:
         raise ApiError(errors.UNKNOWN_CHANNEL)

@@ -8,6 +8,7 @@ look-up that hangs would otherwise hold a thread of the event loop.
 
 import asyncio
 import socket
+import ssl
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,7 @@ class Delivery:
 
     def __init__(self, networks: Sequence[Network]) -> None:
         self._networks = networks
+        self._context: ssl.SSLContext | None = None
         self._resolver = _Resolver(ThreadPoolExecutor(_THREADS, "notice names"))
 
     def close(self) -> None:
@@ -58,8 +60,12 @@ class Delivery:
 
     async def _exchange(self, request: Request) -> Outcome:
         is_https = urlsplit(request.url).scheme == "https"
+        if is_https and self._context is None:
+            # That of aiohttp has no certificates in a server (tally/cli/start.py); reading them takes 50 ms.
+            self._context = await asyncio.to_thread(ssl.create_default_context)
         connector = aiohttp.TCPConnector(
             socket_factory=guard(self._networks, is_public_allowed=is_https),
+            ssl=self._context or True,
             resolver=self._resolver,
             use_dns_cache=False,
             force_close=True,

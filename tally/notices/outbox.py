@@ -338,8 +338,9 @@ def notices(
     limit: int = 100,
 ) -> list[Notice]:
     """Return notices of an account, or of all for None, newest first; of a state or a channel alone."""
+    own = "?1 is null" if account is None else "account = ?1"
     rows = connection.execute(
-        f"/* outbox.notices */ select {_COLUMNS} from notice where (?1 is null or account = ?1)"
+        f"/* outbox.notices */ select {_COLUMNS} from notice where {own}"
         " and (?2 is null or state = ?2) and (?3 is null or channel = ?3) order by number desc limit ?4",
         (account, state, channel, limit),
     )

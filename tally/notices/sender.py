@@ -55,13 +55,13 @@ class Sender:
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._delivery: Delivery | None = None
         self._delete_ms = 0
+        # Whether the channels were read, and what an earlier process was sending is sent again.
+        self._is_read = self._has_resumed = False
 
-    async def open(self) -> None:
-        """Read the channels, and have what an earlier process was sending sent again. Raises sqlite3.Error."""
-        if channels := await self._database.writer.run(all_channels):
-            self.channels = channels
-            await self._database.write(outbox.resume)
-            self._next_ms = 0
+    async def ready(self) -> None:
+        """Read the channels, unless that has been done: the server listens before. Raises ApiError 503."""
+        if not self._is_read:
+            await self.refresh()
 
     async def close(self) -> None:
         """End what is being sent; the next start sends it again."""
@@ -75,6 +75,7 @@ class Sender:
     async def refresh(self) -> None:
         """Read the channels again, after a change of them, and look for what is due. Raises ApiError 503."""
         self.channels = await self._database.read(all_channels)
+        self._is_read = True
         self.wake()
 
     def wake(self) -> None:
@@ -109,24 +110,30 @@ class Sender:
 
     # --- what is due
 
-    def each_second(self, now_ms: int) -> None:
+    def each_second(self, _: int) -> None:
         """Begin to look for what is due."""
-        is_due = self._next_ms is not None and self._next_ms <= self._clock.monotonic_wall_ms()
-        is_old = bool(self.channels) and self._delete_ms <= self._clock.monotonic_wall_ms()
-        if (is_due or is_old) and self._looking is None and self._database.health.is_writable:
+        now_ms = self._clock.monotonic_wall_ms()
+        is_due = self._next_ms is not None and self._next_ms <= now_ms
+        is_old = bool(self.channels) and self._delete_ms <= now_ms
+        if (is_due or is_old or not self._has_resumed) and self._looking is None and self._database.health.is_writable:
             self._looking = asyncio.create_task(self._look())
 
     async def _look(self) -> None:
         """Begin to send what is due, as far as more may be sent at once, and delete what is old."""
         now_ms = self._clock.monotonic_wall_ms()
         try:
-            if self._delete_ms <= now_ms:
+            await self.ready()
+            if not self._has_resumed:
+                if self.channels:
+                    await self._write(outbox.resume)
+                self._has_resumed = True
+            if self.channels and self._delete_ms <= now_ms:
                 await self._delete_old()
                 self._delete_ms = now_ms + HOUR_MS
             if self._next_ms is not None and self._next_ms <= now_ms:
                 self._next_ms = None
-                waiting = await self._database.read(partial(outbox.due, now_ms=now_ms))
-                self._begin(waiting, now_ms)
+                if self.channels:
+                    self._begin(await self._database.read(partial(outbox.due, now_ms=now_ms)), now_ms)
         except (ApiError, sqlite3.Error):
             # The database reports its own failures.
             self._next_ms = now_ms + SECOND_MS

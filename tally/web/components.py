@@ -88,7 +88,6 @@ async def components(
             node.database, clock, public_url(settings.base_url, settings.base_path), notified
         )
         app[TESTS] = Buckets(TESTS_PER_MINUTE)
-        await sender.open()
         node.each_second.append(sender.each_second)
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)

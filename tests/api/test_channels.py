@@ -3,6 +3,7 @@
 from typing import Any
 
 from tally.accounts.api_keys import Grant
+from tally.notices.outbox import Content, New
 from tally.timestamps import DAY_MS
 from tests.support.app import App, MakeApp
 from tests.support.cases import cases
@@ -173,18 +174,16 @@ async def test_a_test_answers_how_it_ended(make_app: MakeApp) -> None:
 
 
 async def test_a_failed_notice_is_listed_and_sent_again(make_app: MakeApp) -> None:
-    from tally.notices.outbox import Content, New
-
     app = await make_app(notify_networks=LOOPBACK)
     browser = await logged_in(app)
     async with receiving() as receiver:
         made = await add(browser, HOOK | {"url": receiver.url})
         receiver.status = 500
-        expires_ms = app.clock.wall_ms() + 2 * DAY_MS
+        expires_ms = app.clock.wall_ms() + 4 * DAY_MS
         assert await sender_of(app).add(New(1, "server.problem", "f", Content("Title", "Text"), expires_ms)) == 1
-        for _ in range(7):
+        for _ in range(9):
             await settle(app)
-            app.clock.advance(12 * 3600 / 1.1 / 2)
+            app.clock.advance(6 * 3600)
         await settle(app)
         (row,) = (await browser("GET", "/api/account/notices?state=failed")).json["data"]
         assert (row["channel"], row["attempts"], row["last_error"]) == (made["id"], 7, "HTTP 500")

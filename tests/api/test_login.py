@@ -127,6 +127,10 @@ CHANGES = [
         for method, own in (("POST", ""), ("PATCH", "/0000000000000000"), ("DELETE", "/0000000000000000"))
     ),
     ("POST", "/api/account/login/link"),
+    ("POST", "/api/account/channels"),
+    *((method, "/api/account/channels/y") for method in ("PATCH", "DELETE")),
+    *(("POST", f"/api/account/channels/y/{step}") for step in ("test", "secret")),
+    ("POST", "/api/account/notices/1/send"),
     ("POST", "/api/account/leave"),
     ("POST", "/api/account/invitation"),
     ("POST", "/api/account/invitations"),
@@ -151,6 +155,7 @@ def test_every_change_is_in_the_table() -> None:
             "{definition}": "0" * 16,
             "{invitation}": "0" * 16,
             "{link}": "y",
+            "{channel}": "y",
         }
         for name, value in values.items():
             path = path.replace(name, value)

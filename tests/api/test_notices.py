@@ -155,6 +155,7 @@ async def test_a_fact_is_sent_once(owner: Owner) -> None:
 async def test_without_channels_nothing_is_stored_and_nothing_runs(owner: Owner) -> None:
     assert await owner.raise_notice("a") == 0
     await owner.app.restart()
+    await settle(owner.app)
     sender: Any = sender_of(owner.app)
     sender.each_second(0)
     assert (sender._looking, sender._next_ms, sender._delivery) == (None, None, None)
