@@ -168,6 +168,7 @@ FIXED_ROUTES = (
     Route("DELETE", "/api/account/share-links", sharing.unshare_all),
     *notice_routes("/api/account"),
     *notice_routes("/api/v1", lambda handler: by_key_alone(handler, "manage")),
+    Route("GET", "/feeds/{token}.xml", channels.feed),
     Route("GET", "/api/account/audit", audit.audit),
     Route("POST", "/api/account/login/link", people.sign_in_by_link),
     Route("GET", "/api/account/people", people.members),

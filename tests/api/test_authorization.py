@@ -125,6 +125,7 @@ TABLE = (
     Row("DELETE /api/account/keys", (401, 401, 401, 204, 204, 401)),
     Row("DELETE /api/account/keys/{number}", (401, 401, 401, 404, 204, 401)),
     *notice_rows(),
+    Row("GET /feeds/{token}.xml", (404,) * 6),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),
