@@ -10,11 +10,13 @@ credentials, and other methods are refused.
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import pytest
 
 from analytics_server import build_app
 from tally.accounts.api_keys import revoke_api_key
+from tally.accounts.assistants import new_client
 from tally.api.auth import AUTH
 from tally.api.definitions import GOALS, KINDS
 from tally.settings import Settings
@@ -48,6 +50,14 @@ CONTENTS: dict[str, dict[str, Any]] = {
     "segments": {"name": "Germany", "filters": ["filter_country=DE"]},
     "goals": {"name": "Signup", "type": "event", "match": ["filter_event_name=signup"]},
     "funnels": {"name": "Checkout", "steps": ["pathname:/pricing", "event_name:signup"]},
+}
+# What a program asks for, as it sends a person's browser.
+PROGRAM = {
+    "response_type": "code",
+    "client_id": new_client("Assistant", ["https://assistant.example/back"]).id,
+    "redirect_uri": "https://assistant.example/back",
+    "code_challenge": "x" * 43,
+    "code_challenge_method": "S256",
 }
 LOGIN = {"email": OTHER, "password": "not the password"}
 
@@ -108,9 +118,8 @@ TABLE = (
     Row("DELETE /api/account/keys/{number}", (401, 401, 401, 404, 204, 401)),
     Row("GET /api/account/assistants", OWNERS),
     Row("DELETE /api/account/assistants/{number}", (401, 401, 401, 404, 404, 401)),
-    # Without what a program sends along.
-    Row("GET /api/account/authorization", (401, 401, 401, 400, 400, 401)),
-    Row("POST /api/account/authorization", (401, 401, 401, 400, 400, 401), {}),
+    Row("GET /api/account/authorization", OWNERS, query=f"?{urlencode(PROGRAM)}"),
+    Row("POST /api/account/authorization", OWNERS, PROGRAM),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),
