@@ -216,6 +216,7 @@ interface TopRow {
 
 /** A single event as the API lists it. */
 interface EventRow {
+  id: number;
   type: string;
   timestamp: string;
   pathname: string | null;
