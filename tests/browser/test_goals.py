@@ -128,19 +128,19 @@ def test_mistakes_in_a_goal_are_shown_at_their_fields(site: SampleServer, open_p
     [
         (
             "en-GB",
-            ["A currency is a code", "The name of a property has", "The filters are not valid", "has at most 100 goals"],
+            ["A currency is a code", "The name of a property", "The filters are not valid", "has at most 100 goals"],
         ),
         (
             "de-DE",
-            ["Eine Währung ist ein Code", "Der Name einer Eigenschaft hat", "Die Filter sind nicht", "höchstens 100 Ziele"],
+            ["Eine Währung ist ein", "Der Name einer Eigenschaft", "Die Filter sind nicht", "höchstens 100 Ziele"],
         ),
         (
             "fr-FR",
-            ["Une devise est un code", "Le nom d’une propriété a", "Les filtres ne sont pas", "a au plus 100 objectifs"],
+            ["Une devise est un code", "Le nom d’une propriété", "Les filtres ne sont pas", "a au plus 100 objectifs"],
         ),
         (
             "es-ES",
-            ["Una moneda es un código", "El nombre de una propiedad", "Los filtros no son", "como máximo 100 objetivos"],
+            ["Una moneda es un", "El nombre de una propiedad", "Los filtros no son", "como máximo 100 objetivos"],
         ),
     ],
 )

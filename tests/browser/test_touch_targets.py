@@ -102,7 +102,7 @@ def test_dialogs(site: SampleServer, open_page: OpenPage, end: str) -> None:
     assert violations_in_each_scheme(page) == []
 
 
-@pytest.mark.parametrize("name", ["Filter", "Export", "Share", "Other ranges"])
+@pytest.mark.parametrize("name", ["Filter", "Export", "Share", "More"])
 def test_dialogs_of_the_dashboard(site: SampleServer, open_page: OpenPage, name: str) -> None:
     page = shown(site, open_page, f"/websites/{site.website}?filter_device=desktop", ".card-places .bar")
     page.get_by_role("button", name=name, exact=True).first.click()
