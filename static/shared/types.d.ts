@@ -350,6 +350,7 @@ type Cell = [x: number, y: number, clicks: number];
 
 /** The clicks and scroll depths of a page in one width class. `scroll`: percent of the pageviews that reached each row. */
 interface Heatmap {
+  texts: [column: number, row: number, text: string][];
   bins_x: number;
   bin_height: number;
   clicks: number;
