@@ -189,7 +189,12 @@ create table api_key (
   scopes        text    not null default '["read"]' check (scopes like '["%"]'),
   websites      text    check (websites like '["%"]'),                -- their ids; null: all of the account
   expires_ms    integer,                                              -- null: never
-  created_by    integer                                               -- a person, who may have left; null: a command
+  created_by    integer,                                              -- a person, who may have left; null: a command
+  -- Of an assistant that a person has connected (tally/accounts/assistants.py): the id that it has registered, and the
+  -- refresh token before the one of `digest`. Null: a key.
+  client           text,
+  previous_digest  blob    unique check (length(previous_digest) = 32),
+  renewed_ms       integer
 ) strict;
 
 -- What people and commands have changed (tally/accounts/audit.py): no IP address, no browser, no secret. A line is

@@ -32,6 +32,7 @@ const ROUTES = [
   [/^\/login$/, "login", false],
   [/^\/setup$/, "setup", false],
   [/^\/invitation$/, "invitation", false],
+  [/^\/oauth\/authorize$/, "authorize", false],
   [/^\/second-factor$/, "second_factor", false],
   [/^\/websites\/(?<id>[0-9a-f-]{36})$/, "dashboard", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/live$/, "live", true],

@@ -176,6 +176,8 @@ interface ApiKey {
   expires_at: string | null;
   /** An address, or `former member N`; null: the command line. */
   created_by: string | null;
+  /** Whether it stands for an assistant that a person has connected. */
+  is_assistant: boolean;
   /** The key itself; only in the answer that creates it. */
   value: string;
 }

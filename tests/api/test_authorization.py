@@ -106,6 +106,11 @@ TABLE = (
     Row("POST /api/account/keys", (401, 401, 401, 201, 201, 401), {"name": "new"}),
     Row("DELETE /api/account/keys", (401, 401, 401, 204, 204, 401)),
     Row("DELETE /api/account/keys/{number}", (401, 401, 401, 404, 204, 401)),
+    Row("GET /api/account/assistants", OWNERS),
+    Row("DELETE /api/account/assistants/{number}", (401, 401, 401, 404, 404, 401)),
+    # Without what a program sends along.
+    Row("GET /api/account/authorization", (401, 401, 401, 400, 400, 401)),
+    Row("POST /api/account/authorization", (401, 401, 401, 400, 400, 401), {}),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),
@@ -150,6 +155,13 @@ TABLE = (
     Row("GET /api/share/{token}/counter.svg", (404, 404, 404, 404, 404, 200)),
     # Each key reads its own account's websites.
     Row("POST /mcp", (401, 200, 200, 401, 401, 401), {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
+    Row("GET /.well-known/oauth-protected-resource", OPEN),
+    Row("GET /.well-known/oauth-protected-resource/mcp", OPEN),
+    Row("GET /.well-known/oauth-authorization-server", OPEN),
+    Row("POST /oauth/register", (201,) * 6, {"redirect_uris": ["https://assistant.example/back"]}),
+    # The body is no form.
+    Row("POST /oauth/token", (415,) * 6, {}),
+    Row("GET /oauth/authorize", OPEN),
     Row("GET /", OPEN),
     Row("GET /login", OPEN),
     Row("GET /setup", OPEN),

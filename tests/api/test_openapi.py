@@ -356,8 +356,9 @@ def test_the_document_has_every_public_route() -> None:
         "tally.api.websites",
         # The formats of other systems, which docs/migrating-trackers.md describes.
         "tally.ingest.compat.endpoint",
-        # JSON-RPC, which docs/mcp.md describes.
+        # JSON-RPC, and OAuth for it, which docs/mcp.md describes.
         "tally.mcp.endpoint",
+        "tally.api.oauth",
     }
     public = [row for row in ROUTES if row.handler.__module__ not in pages]
     routed = {

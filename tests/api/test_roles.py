@@ -43,6 +43,11 @@ LEAST_OF_ROUTE: dict[str, Role | None] = {
     "DELETE /api/account/keys": "admin",
     "DELETE /api/account/keys/{number}": "admin",
     "DELETE /api/account/share-links": "admin",
+    # Whatever the role: an assistant sees what its person sees.
+    "GET /api/account/assistants": "viewer",
+    "DELETE /api/account/assistants/{number}": "viewer",
+    "GET /api/account/authorization": "viewer",
+    "POST /api/account/authorization": "viewer",
     "GET /api/account/audit": "admin",
     "GET /api/account/people": "admin",
     "PATCH /api/account/people/{number}": "admin",

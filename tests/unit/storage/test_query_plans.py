@@ -21,8 +21,15 @@ import orjson
 import pytest
 
 import tally
-from tally.accounts import audit, logins, people, second_factor
-from tally.accounts.accounts import create_account, has_account, set_email, set_plan, set_requires_second_factor
+from tally.accounts import assistants, audit, logins, people, second_factor
+from tally.accounts.accounts import (
+    all_accounts,
+    create_account,
+    has_account,
+    set_email,
+    set_plan,
+    set_requires_second_factor,
+)
 from tally.accounts.api_keys import create_api_key, key_salt, record_key_use, revoke_api_key
 from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import add_website, all_exclusions, all_websites, set_exclusions
@@ -584,6 +591,12 @@ def run_people(connection: sqlite3.Connection, account: int) -> None:
         second_factor.use(connection, person, "aaaaa-aaaaa", NOON_MS, bytes(16))
     second_factor.remove(connection, person)
     set_requires_second_factor(connection, account, False)
+    owner_account = all_accounts(connection)[account]
+    client = assistants.new_client("Assistant", ["https://assistant.example"]).id
+    consent = assistants.Consent(account, person, client, "https://assistant.example", "", None)
+    connected = assistants.connect(connection, owner_account, consent, NOON_MS)
+    assistants.renew(connection, connected.refresh_token, client, NOON_MS)
+    assistants.disconnect(connection, connected.prefix)
     people.remove_member(connection, account, person, None)
     people.delete_if_alone(connection, person)
 
