@@ -676,6 +676,18 @@ create table heatmap_block (
   primary key (website, pathname, band, level, block)
 ) strict, without rowid;
 
+-- The text of the element that was clicked last in a cell, where the page allows it (tally/storage/heatmap_texts.py).
+create table heatmap_text (
+  website   integer not null,
+  pathname  integer not null,
+  viewport  integer not null check (viewport between 0 and 2),  -- as in heatmap_point
+  bin_y     integer not null check (bin_y between 0 and 50000),
+  bin_x     integer not null check (bin_x between 0 and 49),
+  text      text    not null check (length(text) between 1 and 80),
+  ts        integer not null,  -- of the event with the click, in UTC
+  primary key (website, pathname, viewport, bin_y, bin_x)
+) strict, without rowid;
+
 -- Number of packed points of each page, for the list of pages that have heatmaps.
 create table heatmap_count (
   website          integer not null,

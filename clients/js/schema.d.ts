@@ -170,6 +170,8 @@ export interface Point {
   /** CSS pixels from the page's top. */
   y: number;
   kind: "click" | "scroll";
+  /** Of a click, the text of the element; at most 80 characters of it are kept. */
+  text?: string | null;
 }
 
 export interface CollectAnswer {
@@ -860,6 +862,8 @@ export interface Heatmap {
   clicks: number;
   /** In percent with one decimal, how many of the samples reached at least i times `bin_height` pixels down; ends before the first 0. */
   scroll: number[];
+  /** Column, row and text of the cells in which an element was clicked whose text the page sends, of all days: the text of the newest click. */
+  texts: (number | string)[][];
 }
 
 export interface HeatmapMeta {

@@ -218,6 +218,7 @@ interface TopRow {
 
 /** A single event as the API lists it. */
 interface EventRow {
+  id: number;
   type: string;
   timestamp: string;
   pathname: string | null;
@@ -351,6 +352,7 @@ type Cell = [x: number, y: number, clicks: number];
 
 /** The clicks and scroll depths of a page in one width class. `scroll`: percent of the pageviews that reached each row. */
 interface Heatmap {
+  texts: [column: number, row: number, text: string][];
   bins_x: number;
   bin_height: number;
   clicks: number;

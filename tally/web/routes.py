@@ -195,6 +195,7 @@ FIXED_ROUTES = (
     Route("GET", "/invitation", pages.page),
     Route("GET", "/second-factor", pages.page),
     Route("GET", "/websites/{id}", pages.page),
+    Route("GET", "/websites/{id}/live", pages.page),
     Route("GET", "/websites/{id}/events", pages.page),
     Route("GET", "/websites/{id}/funnels", pages.page),
     Route("GET", "/websites/{id}/journeys", pages.page),

@@ -180,6 +180,7 @@ TABLE = (
     Row("GET /websites/{id}/events", OPEN),
     Row("GET /websites/{id}/funnels", OPEN),
     Row("GET /websites/{id}/journeys", OPEN),
+    Row("GET /websites/{id}/live", OPEN),
     Row("GET /websites/{id}/vitals", OPEN),
     Row("GET /websites/{id}/heatmaps", OPEN),
     Row("GET /websites/{id}/experiments", OPEN),

@@ -100,6 +100,7 @@ GROWING = {
     "experiment_event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "heatmap_point": r"PRIMARY KEY \(website=\? AND day[<>=]",
     "heatmap_block": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND band(?:>\?|=\? AND level=\?))",
+    "heatmap_text": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND viewport=\?)",
     "heatmap_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
     "event_id": r"PRIMARY KEY \(website=\? AND minute_ms(?:=\? AND digest=\?|>\? AND minute_ms<\?)\)"
     r"|(?:COVERING )?INDEX event_id_without_time \(arrived_ms<\?\)",
@@ -144,7 +145,7 @@ STEP = re.compile(r"(SCAN|SEARCH) (?:TABLE )?(\w+)(?: AS \w+)?(?: USING (.*))?")
 ALIASED = re.compile(r"\b(?:from|join|update|into)\s+(\w+)(?:\s+(?:as\s+)?(\w+))?", re.IGNORECASE)
 SHAPES = re.compile(r"\*/ (?:create|alter) ")
 OWNER = "plans@example.com"
-
+CLICK = {"x": 0, "y": 0, "kind": "click", "text": "Buy"}
 
 # --- the names in the sources
 
@@ -377,7 +378,7 @@ def traffic() -> list[dict[str, Any]]:
         view("09:40:00", "/c"),
         event("screen_view", "10:00:00", "bob", name="Home"),
         event("vitals", "10:00:00", "bob", vitals={"lcp": 1}),
-        event("heatmap", "10:00:00", "bob", points=[{"x": 0, "y": 0, "kind": "click"}], viewport_width=800),
+        event("heatmap", "10:00:00", "bob", points=[CLICK], viewport_width=800),
         event("ab_assign", "10:00:00", "bob", experiment="e", variant="v"),
         event("ab_convert", "10:00:00", "bob", experiment="e"),
         *lone,

@@ -212,6 +212,8 @@ class Point(TypedDict):
     # CSS pixels from the page's top.
     y: float
     kind: Literal["click", "scroll"]
+    # Of a click, the text of the element; at most 80 characters of it are kept.
+    text: NotRequired[str | None]
 
 
 class CollectAnswer(TypedDict):
@@ -1047,6 +1049,9 @@ class Heatmap(TypedDict):
     # In percent with one decimal, how many of the samples reached at least i times `bin_height` pixels down; ends
     # before the first 0.
     scroll: list[float]
+    # Column, row and text of the cells in which an element was clicked whose text the page sends, of all days:
+    # the text of the newest click.
+    texts: list[list[int | str]]
 
 
 HeatmapMeta = TypedDict(
