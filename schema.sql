@@ -201,11 +201,11 @@ create table api_key (
 -- written in the transaction of its change.
 create table audit (
   number   integer primary key,
-  account  integer not null,
+  account  integer,           -- null: what concerns the whole server
   ms       integer not null,
   person   integer references person (number) on delete set null,
-  actor    text    not null,  -- email address at that time, `command line`, or of a deleted person `former member N`
-  via      text    not null check (via in ('session', 'header', 'key', 'cli')),
+  actor    text    not null,  -- email address at that time, `command line`, `server`, or of a deleted person `former member N`
+  via      text    not null check (via in ('session', 'header', 'key', 'cli', 'system')),
   action   text    not null,
   website  text,              -- id, also of a deleted website
   target   text    not null,  -- name of what was changed

@@ -66,6 +66,9 @@ const ACTIONS = {
   import_started: t("did_start_import"),
   import_undone: t("did_undo_import"),
   retention_changed: t("did_change_retention"),
+  events_exported: t("did_export_events"),
+  key_expired: t("did_expire_key"),
+  more_changes: t("did_more"),
 };
 
 /**
@@ -210,6 +213,7 @@ function row({ context, websites }, line) {
  */
 function actor({ actor: name, via }) {
   if (via === "cli") return t("command_line");
+  if (via === "system") return t("by_server");
   return via === "key" ? t("by_key", { name }) : personName(name);
 }
 

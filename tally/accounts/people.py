@@ -129,7 +129,7 @@ def by_members(
     return checked
 
 
-def is_member(connection: sqlite3.Connection, account: int, person: int) -> bool:
+def is_member(connection: sqlite3.Connection, account: int | None, person: int) -> bool:
     """Return whether a person is a member of an account."""
     statement = "/* people.is_member */ select 1 from membership where account = ? and person = ?"
     return connection.execute(statement, (account, person)).fetchone() is not None

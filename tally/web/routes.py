@@ -56,13 +56,18 @@ def _authorise(access: Access, report: Report[Any]) -> Authorise:
     return websites.by_session if access is Access.SESSION else sharing.by_link
 
 
+def _handler(access: Access, report: Report[Any]) -> Handler:
+    handler = endpoint(report, _authorise(access, report))
+    return websites.with_export_line(handler) if access is Access.SESSION and report.lists_events else handler
+
+
 def report_routes(reports: Iterable[Report[Any]]) -> tuple[Route, ...]:
     """Return the routes of reports: for each report one for each way in which it may be authorised."""
     return tuple(
         Route(
             "GET",
             f"{access.value}/{report.path}",
-            endpoint(report, _authorise(access, report)),
+            _handler(access, report),
             read.preflight if access is Access.KEY else None,
         )
         for access in Access
