@@ -236,7 +236,8 @@ export type EventErrorCode =
   | "excluded_address"
   | "excluded_country"
   | "excluded_page"
-  | "excluded_hostname";
+  | "excluded_hostname"
+  | "referrer_spam";
 
 /** The fields of an annotation. */
 export interface NewAnnotation {
@@ -450,6 +451,10 @@ export interface Exclusions {
   countries: string[];
   pages: string[];
   hostnames: string[];
+  referrers: string[];
+  not_spam: string[];
+  /** Whether the hosts of the list of referrer spam are excluded. */
+  referrer_spam: boolean;
   your_address: string;
 }
 
@@ -459,6 +464,10 @@ export interface ExclusionChanges {
   countries?: string[];
   pages?: string[];
   hostnames?: string[];
+  referrers?: string[];
+  not_spam?: string[];
+  /** Whether the hosts of the list of referrer spam are excluded. */
+  referrer_spam?: boolean;
 }
 
 export interface ExclusionsAnswer {
@@ -1612,6 +1621,7 @@ export type RejectedCode =
   | "excluded_country"
   | "excluded_page"
   | "excluded_hostname"
+  | "referrer_spam"
   | "without_referrer"
   | "without_query"
   | "without_language"

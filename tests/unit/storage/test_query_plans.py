@@ -593,7 +593,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     set_plan(connection, owner.name, "business")
     set_email(connection, owner.number, "other@example.com")
     add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
-    set_exclusions(connection, 1, {"pages": ["/admin/*"]})
+    set_exclusions(connection, 1, {"pages": ["/admin/*"]}, counts_listed=True)
     all_exclusions(connection)
     audit.expire(connection, 0)
     run_people(connection, owner.number)
