@@ -125,7 +125,8 @@ create table website (
   currency    text    check (length(currency) = 3),  -- ISO 4217, of values without one; null: not chosen
   -- Minutes from UTC to website time: a day of the website begins at midnight of it (docs/architecture.md)
   day_offset_minutes  integer not null default 0
-    check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0)
+    check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0),
+  counts_referrer_spam  integer not null default 0 check (counts_referrer_spam in (0, 1))  -- of the bundled list
 ) strict;
 
 -- Origins allowed besides the website's domain, for apps built on web views, such as capacitor://localhost.
@@ -135,11 +136,11 @@ create table allowed_origin (
   primary key (website, origin)
 ) strict, without rowid;
 
--- Events that are not counted (tally/accounts/exclusions.py): excluded addresses, networks, countries and pages, and the
--- hosts whose pages count.
+-- Events that are not counted (tally/accounts/exclusions.py): excluded addresses, networks, countries, pages and
+-- referrers, the hosts whose pages count, and the referrers that count although they are in the list of referrer spam.
 create table exclusion (
   website  integer not null references website (number) on delete cascade,
-  kind     text    not null check (kind in ('addresses', 'countries', 'pages', 'hostnames')),
+  kind     text    not null check (kind in ('addresses', 'countries', 'pages', 'hostnames', 'referrers', 'not_spam')),
   value    text    not null,
   primary key (website, kind, value)
 ) strict, without rowid;

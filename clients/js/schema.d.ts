@@ -238,7 +238,8 @@ export type EventErrorCode =
   | "excluded_address"
   | "excluded_country"
   | "excluded_page"
-  | "excluded_hostname";
+  | "excluded_hostname"
+  | "referrer_spam";
 
 /** The fields of an annotation. */
 export interface NewAnnotation {
@@ -452,6 +453,10 @@ export interface Exclusions {
   countries: string[];
   pages: string[];
   hostnames: string[];
+  referrers: string[];
+  not_spam: string[];
+  /** Whether the hosts of the list of referrer spam are excluded. */
+  referrer_spam: boolean;
   your_address: string;
 }
 
@@ -461,6 +466,10 @@ export interface ExclusionChanges {
   countries?: string[];
   pages?: string[];
   hostnames?: string[];
+  referrers?: string[];
+  not_spam?: string[];
+  /** Whether the hosts of the list of referrer spam are excluded. */
+  referrer_spam?: boolean;
 }
 
 export interface ExclusionsAnswer {
@@ -1616,6 +1625,7 @@ export type RejectedCode =
   | "excluded_country"
   | "excluded_page"
   | "excluded_hostname"
+  | "referrer_spam"
   | "without_referrer"
   | "without_query"
   | "without_language"

@@ -161,6 +161,10 @@ interface Exclusions {
   countries: string[];
   pages: string[];
   hostnames: string[];
+  referrers: string[];
+  not_spam: string[];
+  /** Whether visits from the hosts of the list of referrer spam are excluded. */
+  referrer_spam: boolean;
   your_address: string;
 }
 

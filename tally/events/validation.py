@@ -88,11 +88,12 @@ class BadBody(ValueError):
 
 
 class Rejection(NamedTuple):
-    """Why one event is rejected."""
+    """Why one event is rejected. `detail`: what a sample shows, the host of a referrer; no response has it."""
 
     code: str
     message: str
     field: str = ""
+    detail: str = ""
 
 
 class Fault(ValueError):

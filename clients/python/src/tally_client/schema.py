@@ -294,6 +294,7 @@ EventErrorCode: TypeAlias = Literal[
     "excluded_country",
     "excluded_page",
     "excluded_hostname",
+    "referrer_spam",
 ]
 
 
@@ -539,6 +540,10 @@ class Exclusions(TypedDict):
     countries: list[str]
     pages: list[str]
     hostnames: list[str]
+    referrers: list[str]
+    not_spam: list[str]
+    # Whether the hosts of the list of referrer spam are excluded.
+    referrer_spam: bool
     your_address: str
 
 
@@ -549,6 +554,10 @@ class ExclusionChanges(TypedDict):
     countries: NotRequired[list[str]]
     pages: NotRequired[list[str]]
     hostnames: NotRequired[list[str]]
+    referrers: NotRequired[list[str]]
+    not_spam: NotRequired[list[str]]
+    # Whether the hosts of the list of referrer spam are excluded.
+    referrer_spam: NotRequired[bool]
 
 
 class ExclusionsAnswer(TypedDict):
@@ -1908,6 +1917,7 @@ RejectedCode: TypeAlias = Literal[
     "excluded_country",
     "excluded_page",
     "excluded_hostname",
+    "referrer_spam",
     "without_referrer",
     "without_query",
     "without_language",
