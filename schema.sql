@@ -198,6 +198,50 @@ create table api_key (
   renewed_ms       integer
 ) strict;
 
+-- Where an account's notices go (tally/notices/channels.py). `config` and the secrets are as they are sent: a URL of
+-- others' servers, which often contains a secret, and tokens.
+create table channel (
+  id          text    not null primary key check (length(id) = 16),  -- random, hex
+  account     integer not null references account (number) on delete cascade,
+  kind        text    not null check (kind in ('webhook', 'ntfy', 'slack', 'discord', 'apprise', 'feed')),
+  name        text    not null,
+  config      text    not null check (config like '{%}'),  -- url, topic, token
+  quiet       text    check (quiet like '[%]'),            -- minutes from and to, time zone; null: none
+  secret      text,                                        -- signing key of a webhook, token of a feed
+  old_secret  text,                                        -- the one before it, which signs too until:
+  old_secret_until_ms  integer,
+  created_ms  integer not null,
+  failing_since_ms  integer,                               -- null: the last attempt succeeded
+  failures    integer not null default 0,                  -- notices that failed in a row
+  last_error  text,
+  paused_ms   integer                                      -- null: notices are sent
+) strict, without rowid;
+
+create index channel_of_account on channel (account);
+
+-- The outbox (tally/notices/outbox.py): a row for each channel of a notice. Rows are deleted by age.
+create table notice (
+  number      integer primary key,
+  key         text    not null unique,  -- what happened, and the channel: a second row of it is not stored
+  account     integer not null,
+  channel     text    not null references channel (id) on delete cascade,
+  kind        text    not null,         -- such as server.problem
+  priority    text    not null check (priority in ('normal', 'urgent')),
+  created_ms  integer not null,
+  due_ms      integer not null,
+  expires_ms  integer not null,
+  payload     text    not null check (payload like '{%}'),  -- title, text, path of a page, data
+  message     integer,                  -- number of the first notice of the request with which it is sent
+  attempts    integer not null default 0,
+  state       text    not null check (state in ('waiting', 'sending', 'sent', 'failed', 'expired')),
+  last_error  text,
+  sent_ms     integer
+) strict;
+
+create index notice_of_channel on notice (channel, number);
+create index notice_of_account on notice (account, number);
+create index notice_due on notice (channel, due_ms) where state = 'waiting';
+
 -- What people and commands have changed (tally/accounts/audit.py): no IP address, no browser, no secret. A line is
 -- written in the transaction of its change.
 create table audit (

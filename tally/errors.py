@@ -99,6 +99,11 @@ TOO_MANY_SHARE_LINKS = Kind(
 )
 TOO_MANY_WEBSITES = Kind(409, "too_many_websites", "The account has as many websites as it may have: delete one first.")
 WEBSITE_EXISTS = Kind(409, "website_exists", "There is already a website for this domain.")
+TOO_MANY_CHANNELS = Kind(409, "too_many_channels", "The account has as many channels as it may have: delete one first.")
+CHANNEL_REFUSED = Kind(422, "channel_refused", "The server does not send notices to this address.")
+UNKNOWN_CHANNEL = Kind(404, "unknown_channel", "The account has no channel with this id: it may have been deleted.")
+NO_SECRET = Kind(409, "no_secret", "Only webhooks and feeds have a secret that is replaced.")
+UNKNOWN_NOTICE = Kind(404, "unknown_notice", "The account has no failed or expired notice of this number.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body is invalid.")
 UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "The Content-Type must be application/json.")
 FORBIDDEN = Kind(

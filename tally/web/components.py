@@ -14,11 +14,13 @@ from aiohttp import web
 
 from tally.accounts import audit
 from tally.api.auth import AUTH, Auth
+from tally.api.channels import NOTICES, TESTS, TESTS_PER_MINUTE
 from tally.api.context import READ_API, ReadApi
 from tally.api.imports import UPLOADS
 from tally.api.params import goals_of
 from tally.api.reports import Report
 from tally.api.uploads import Uploads
+from tally.base_path import public_url
 from tally.clock import Clock
 from tally.engine.engine import Engine
 from tally.events.client import parse_proxies
@@ -33,6 +35,8 @@ from tally.maintenance.background_work import PAUSE_S
 from tally.maintenance.housekeeping import Housekeeping
 from tally.maintenance.server_audit import record_expired_keys, record_start
 from tally.maintenance.upgrade import copy_first
+from tally.notices.addresses import allowed_networks
+from tally.notices.sender import Sender
 from tally.rate_limit import Buckets
 from tally.settings import Settings
 from tally.sqlite.engine import SqliteEngine
@@ -57,7 +61,7 @@ async def components(
     app: web.Application, *, settings: Settings, clock: Clock, engine: EngineFactory, reports: Sequence[Report[Any]]
 ) -> AsyncIterator[None]:
     """Open the database, the engine and what uses them while the application runs (a cleanup context of aiohttp)."""
-    trusted = parse_proxies(settings.trusted_proxy)
+    trusted, notified = parse_proxies(settings.trusted_proxy), allowed_networks(settings.notify_networks)
     # An error in a configured file is reported before a database is created.
     places: PlaceDatabase = _configured_places(settings.geoip_db) if settings.geoip_db else DeferredPlaces()
     agents = Agents()
@@ -81,6 +85,11 @@ async def components(
             has_passwords=settings.password_login == "yes",
             logout_url=settings.auth_logout_url,
         )
+        sender = app[NOTICES] = Sender(
+            node.database, clock, public_url(settings.base_url, settings.base_path), notified
+        )
+        app[TESTS] = Buckets(TESTS_PER_MINUTE)
+        node.each_second.append(sender.each_second)
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
         node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
@@ -93,6 +102,7 @@ async def components(
         yield
         app[AUTH].close()
         await uploads.close()
+        await sender.close()
     places.close()
 
 

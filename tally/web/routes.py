@@ -7,7 +7,7 @@ docs/reference, openapi.yaml and the tests of authorisation are checked against 
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -17,6 +17,7 @@ from tally.api import (
     account,
     audit,
     badges,
+    channels,
     definitions,
     exclusions,
     imports,
@@ -112,6 +113,23 @@ def management_routes() -> Iterator[Route]:
         yield Route(method, f"{READ_PATHS}{website}/imports{path}", by_key_alone(handler, "import"))
 
 
+def notice_routes(root: str, authorised: Callable[[Handler], Handler] = lambda handler: handler) -> Iterator[Route]:
+    """Yield the routes of channels and notices below a path."""
+    channel = f"{root}/channels/{{channel}}"
+    rows: list[tuple[str, str, Handler]] = [
+        ("GET", f"{root}/channels", channels.listed),
+        ("POST", f"{root}/channels", channels.add),
+        ("PATCH", channel, channels.change),
+        ("DELETE", channel, channels.delete),
+        ("POST", f"{channel}/test", channels.test),
+        ("POST", f"{channel}/secret", channels.replace_secret),
+        ("GET", f"{root}/notices", channels.notices),
+        ("POST", f"{root}/notices/{{number}}/send", channels.send_again),
+    ]
+    for method, path, handler in rows:
+        yield Route(method, path, authorised(handler))
+
+
 _IMPORTS = (
     ("GET", "", imports.imports),
     ("POST", "", imports.run_import),
@@ -158,6 +176,8 @@ FIXED_ROUTES = (
     Route("DELETE", "/api/account/assistants/{number}", oauth.disconnect),
     Route("GET", "/api/account/authorization", oauth.authorization),
     Route("POST", "/api/account/authorization", oauth.authorize),
+    *notice_routes("/api/account"),
+    *notice_routes("/api/v1", lambda handler: by_key_alone(handler, "manage")),
     Route("GET", "/api/account/audit", audit.audit),
     Route("POST", "/api/account/login/link", people.sign_in_by_link),
     Route("GET", "/api/account/people", people.members),

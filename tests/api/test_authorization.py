@@ -82,6 +82,24 @@ def definition_rows() -> Iterator[Row]:
         yield Row(f"DELETE {path}/{{definition}}", (401, 401, 401, 404, own[1], 401))
 
 
+def notice_rows() -> Iterator[Row]:
+    """Yield the rows of channels and notices; `{channel}` is a feed of the owner."""
+    hook = {"kind": "webhook", "name": "Ops", "url": "https://hooks.example.com/"}
+    for row in (
+        Row("GET /channels", OWNERS),
+        Row("POST /channels", (401, 401, 401, 201, 201, 401), hook),
+        Row("PATCH /channels/{channel}", (401, 401, 401, 404, 200, 401), {"name": "Reader"}),
+        Row("DELETE /channels/{channel}", (401, 401, 401, 404, 204, 401)),
+        Row("POST /channels/{channel}/test", (401, 401, 401, 404, 200, 401)),
+        Row("POST /channels/{channel}/secret", (401, 401, 401, 404, 200, 401)),
+        Row("GET /notices", OWNERS),
+        Row("POST /notices/{number}/send", (401, 401, 401, 404, 404, 401)),
+    ):
+        yield row._replace(route=row.route.replace(" ", " /api/account", 1))
+        # A key needs the scope manage, which a key has not by default.
+        yield row._replace(route=row.route.replace(" ", " /api/v1", 1), statuses=(401, 403, 403, 401, 401, 401))
+
+
 TABLE = (
     *report_rows(),
     Row("POST /api/collect", (202,) * 6, PAGE),
@@ -120,6 +138,7 @@ TABLE = (
     Row("DELETE /api/account/assistants/{number}", (401, 401, 401, 404, 404, 401)),
     Row("GET /api/account/authorization", OWNERS, query=f"?{urlencode(PROGRAM)}"),
     Row("POST /api/account/authorization", OWNERS, PROGRAM),
+    *notice_rows(),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),
@@ -273,6 +292,8 @@ class Scenario:
         goal = await self.owner("POST", f"/api/account/websites/{self.website}/goals", CONTENTS["goals"])
         self.definition = goal.json["data"]["id"]
         sent = {"email": "invited@example.com", "role": "editor"}
+        feed = await self.owner("POST", "/api/account/channels", {"kind": "feed", "name": "Reader"})
+        self.channel = feed.json["data"]["id"]
         self.invitation = (await self.owner("POST", "/api/account/invitations", sent)).json["data"]["id"]
         await app.collect(PAGE | {"website_id": self.website})
 
@@ -289,6 +310,7 @@ class Scenario:
         values = {"id": self.website, "number": self.number, "token": token, "field": "os", "section": "keys"}
         values |= {
             "invitation": self.invitation,
+            "channel": self.channel,
             "definition": self.definition,
             "website": self.website,
             "script": "script.js",
@@ -428,6 +450,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
     method, _, path = name.partition(" ")
     values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
     values |= {"definition": scenario.definition, "invitation": scenario.invitation, "link": scenario.link}
+    values |= {"channel": scenario.channel}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         headers |= {"Access-Control-Request-Method": method} if verb == "OPTIONS" else {}

@@ -129,6 +129,10 @@ CHANGES = [
     ("DELETE", "/api/account/assistants/1"),
     ("POST", "/api/account/authorization"),
     ("POST", "/api/account/login/link"),
+    ("POST", "/api/account/channels"),
+    *((method, "/api/account/channels/y") for method in ("PATCH", "DELETE")),
+    *(("POST", f"/api/account/channels/y/{step}") for step in ("test", "secret")),
+    ("POST", "/api/account/notices/1/send"),
     ("POST", "/api/account/leave"),
     ("POST", "/api/account/invitation"),
     ("POST", "/api/account/invitations"),
@@ -153,6 +157,7 @@ def test_every_change_is_in_the_table() -> None:
             "{definition}": "0" * 16,
             "{invitation}": "0" * 16,
             "{link}": "y",
+            "{channel}": "y",
         }
         for name, value in values.items():
             path = path.replace(name, value)
