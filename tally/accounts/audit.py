@@ -12,6 +12,8 @@ from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# By which authorisation a change was made.
+Via = Literal["session", "header", "oidc", "key", "cli"]
 # Expired lines that one transaction deletes, so that changes do not wait for it.
 _MAX_DELETED = 1_000
 MAX_LINES = 1_000
@@ -23,7 +25,7 @@ class Actor(NamedTuple):
 
     account: int
     name: str
-    via: Literal["session", "header", "key", "cli"]
+    via: Via
     person: int | None = None
 
 

@@ -18,6 +18,7 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "offsite": ("tally",),
     "storage": ("accounts", "engine"),
     "http": ("events",),
+    "oidc": ("tally",),
     "columns": ("storage",),
     "rollups": ("columns",),
     "reports": ("rollups",),
@@ -25,7 +26,7 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "maintenance": ("transfer", "offsite", "reports"),
     "ingest": ("storage", "http"),
     "sqlite": ("ingest", "maintenance"),
-    "api": ("ingest", "transfer", "reports"),
+    "api": ("ingest", "transfer", "reports", "oidc"),
     "mcp": ("api",),
     "demo": ("ingest", "transfer"),
     "web": ("mcp", "sqlite"),
@@ -46,7 +47,7 @@ MAY_IMPORT = {
         "transfer",
         "demo",
     },
-    "aiohttp": {"http", "ingest", "api", "mcp", "web"},
+    "aiohttp": {"http", "ingest", "oidc", "api", "mcp", "web"},
     "aiosqlite": {"storage.connections"},
 }
 SOURCES = [*sorted((ROOT / "tally").rglob("*.py")), ROOT / "analytics_server.py"]
