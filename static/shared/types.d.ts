@@ -617,7 +617,7 @@ interface PageDefinition {
   /** Whether its figures are compared with those of another range. */
   compares?: boolean;
   state?: ViewState;
-  shortcuts?: [key: string, words: string, act: (board: Board) => void][];
+  shortcuts?: [key: string, words: string, act: ((board: Board) => void) | null][];
   foot?: string | ((site: Site) => string);
   /** A line more at the head of the printed page. */
   printLine?(board: Board): string;
