@@ -1,4 +1,5 @@
-// The section Sign-in: the second factor of the person, its recovery codes, and sign-ins that a wrong code has refused.
+// The section Sign-in: the second factor of the person, its recovery codes, passkeys, and sign-ins that a wrong code has
+// refused.
 
 import { failureNotice, notify } from "../shared/dialog.js";
 import { fill, h, icon } from "../shared/dom.js";
@@ -6,7 +7,9 @@ import { get, send } from "../shared/api.js";
 import { form } from "../shared/forms.js";
 import { dateTime, displayZone } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
+import { withPasskey } from "../shared/passkeys.js";
 import { sectionCard } from "./card.js";
+import { passkeysCard } from "./passkeys_card.js";
 import { explained, proofFields, setUpFactor, showCodes } from "./second_factor.js";
 
 const t = await texts("account");
@@ -26,11 +29,13 @@ export async function signInSection(parts, context) {
   const redraw = () => signInSection(parts, context);
   if (!answer.ok) return void fill(parts, failureNotice(t("account_failed"), answer.error, redraw));
   const { is_set: isSet, recovery_codes: left, refused } = answer.data;
+  const keys = await passkeysCard(context, isSet);
+  if (context.signal.aborted) return;
   const body = h("div", { class: "stack" });
   const card = sectionCard(t("second_factor"), body);
   const state = () => fill(body, isSet ? present(body, context, left, redraw, state) : absent(body, context, redraw));
   state();
-  fill(parts, refused.length ? refusals(context, refused) : null, card);
+  fill(parts, refused.length ? refusals(context, refused) : null, card, keys);
 }
 
 /**
@@ -101,7 +106,7 @@ function changeForm({ action, method, path, danger = false, email, cancel, done 
     busy: shared("saving"),
     beside: cancelButton(cancel),
     submit: async (values) => {
-      const answer = await send(method, `/api/account/second-factor${path}`, values);
+      const answer = await withPasskey((sent) => send(method, `/api/account/second-factor${path}`, sent), values);
       if (!answer.ok) return explained(answer);
       await done(answer.data);
       return null;

@@ -1,4 +1,4 @@
-// The login page: email and password, then a redirect to ?next=..., or to #next=... where the path has a secret in its
+// The login page: email and password, or a passkey, then a redirect to ?next=..., or to #next=... where the path has a secret in its
 // hash, which no request may contain.
 
 import { notify } from "../shared/dialog.js";
@@ -8,6 +8,7 @@ import { get, send } from "../shared/api.js";
 import { clockTime } from "../shared/formats.js";
 import { field, form, passwordField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
+import { HAS_PASSKEYS, logInByPasskey } from "../shared/passkeys.js";
 import { at } from "../shared/paths.js";
 
 const t = await texts("account");
@@ -39,7 +40,9 @@ export async function show(root, context) {
       ? elsewhere(state.data)
       : loginForm(context, next, card);
   if (failed !== CODE_ASKED) {
-    fill(card, h("h1", null, t("log_in")), failed ? h("p", { class: "notice bad" }, failed) : null, login.element);
+    const passkey = state.data?.passkeys && HAS_PASSKEYS ? passkeyButton(context, next) : null;
+    const notice = failed ? h("p", { class: "notice bad" }, failed) : null;
+    fill(card, h("h1", null, t("log_in")), notice, login.element, passkey);
   }
   fill(root, entrance(card, { after: state.data?.demo ? demo() : login.focus ? forgotten() : null }));
   if (failed !== CODE_ASKED) login.focus?.();
@@ -121,12 +124,40 @@ function loginForm(context, next, card) {
         });
         return null;
       }
+      if (answer.error.code === "passkey_required") {
+        const lead = h("p", { class: "soft" }, t("passkey_required_lead"));
+        const own = passkeyButton(context, next);
+        fill(card, h("h1", null, t("second_factor")), lead, own);
+        own.querySelector("button")?.focus();
+        return null;
+      }
       if (answer.error.code === "wrong_credentials") answer.error.field = "password";
       if (answer.status === 429) waitOut(made.button, answer.error, context.signal);
       return answer;
     },
   });
   return made;
+}
+
+/**
+ * Returns the button that logs in by a passkey, with its errors below it.
+ *
+ * @param {Context} context
+ * @param {string} next
+ */
+function passkeyButton(context, next) {
+  const failed = h("div", { role: "alert" });
+  const button = h("button", { class: "button wide", type: "button" }, t("use_passkey"));
+  button.addEventListener("click", async () => {
+    if (button.ariaDisabled === "true") return;
+    button.ariaDisabled = "true";
+    fill(failed);
+    const answer = await logInByPasskey();
+    button.ariaDisabled = null;
+    if (answer.ok) return entered(context, answer.data, next);
+    fill(failed, h("p", { class: "notice bad" }, answer.error.message));
+  });
+  return h("div", { class: "stack" }, button, failed);
 }
 
 /**

@@ -50,6 +50,7 @@ async def test_setup_creates_the_first_account(app: App) -> None:
         "needs_setup": True,
         "demo": False,
         "password_login": True,
+        "passkeys": False,
         "refused": None,
     }
     answer = await browser("GET", "/api/account/setup", headers=setup_header(token(app)))
@@ -63,6 +64,7 @@ async def test_setup_creates_the_first_account(app: App) -> None:
         "needs_setup": False,
         "demo": False,
         "password_login": True,
+        "passkeys": False,
         "refused": None,
     }
     assert (await PageClient(app).log_in("ann@example.com")).status == 200
@@ -214,6 +216,7 @@ async def test_the_account(make_app: MakeApp) -> None:
         "logout_url": None,
         "requires_second_factor": False,
         "second_factor": None,
+        "passkeys": 0,
         "password_login": True,
     }
 

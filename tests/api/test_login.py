@@ -44,6 +44,7 @@ async def test_the_right_password_logs_in(app: App) -> None:
         "needs_setup": False,
         "demo": False,
         "password_login": True,
+        "passkeys": False,
         "refused": None,
     }
 
@@ -110,6 +111,8 @@ CHANGES = [
     ("POST", "/api/account/password"),
     *(("POST", f"/api/account/second-factor/{step}") for step in ("begin", "confirm", "codes")),
     ("DELETE", "/api/account/second-factor"),
+    *(("POST", f"/api/account/{of}/{step}") for of in ("passkeys", "login/passkey") for step in ("begin", "finish")),
+    ("DELETE", "/api/account/passkeys/AA"),
     ("POST", "/api/account/keys"),
     ("DELETE", "/api/account/keys/1"),
     ("POST", "/api/account/websites"),
