@@ -138,7 +138,8 @@ create table website (
   currency    text    check (length(currency) = 3),  -- ISO 4217, of values without one; null: not chosen
   -- Minutes from UTC to website time: a day of the website begins at midnight of it (docs/architecture.md)
   day_offset_minutes  integer not null default 0
-    check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0)
+    check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0),
+  counts_referrer_spam  integer not null default 0 check (counts_referrer_spam in (0, 1))  -- of the bundled list
 ) strict;
 
 -- Origins allowed besides the website's domain, for apps built on web views, such as capacitor://localhost.
@@ -148,11 +149,11 @@ create table allowed_origin (
   primary key (website, origin)
 ) strict, without rowid;
 
--- Events that are not counted (tally/accounts/exclusions.py): excluded addresses, networks, countries and pages, and the
--- hosts whose pages count.
+-- Events that are not counted (tally/accounts/exclusions.py): excluded addresses, networks, countries, pages and
+-- referrers, the hosts whose pages count, and the referrers that count although they are in the list of referrer spam.
 create table exclusion (
   website  integer not null references website (number) on delete cascade,
-  kind     text    not null check (kind in ('addresses', 'countries', 'pages', 'hostnames')),
+  kind     text    not null check (kind in ('addresses', 'countries', 'pages', 'hostnames', 'referrers', 'not_spam')),
   value    text    not null,
   primary key (website, kind, value)
 ) strict, without rowid;
@@ -202,7 +203,12 @@ create table api_key (
   scopes        text    not null default '["read"]' check (scopes like '["%"]'),
   websites      text    check (websites like '["%"]'),                -- their ids; null: all of the account
   expires_ms    integer,                                              -- null: never
-  created_by    integer                                               -- a person, who may have left; null: a command
+  created_by    integer,                                              -- a person, who may have left; null: a command
+  -- Of an assistant that a person has connected (tally/accounts/assistants.py): the id that it has registered, and the
+  -- refresh token before the one of `digest`. Null: a key.
+  client           text,
+  previous_digest  blob    unique check (length(previous_digest) = 32),
+  renewed_ms       integer
 ) strict;
 
 -- What people and commands have changed (tally/accounts/audit.py): no IP address, no browser, no secret. A line is
@@ -682,6 +688,18 @@ create table heatmap_block (
   tablet    blob    not null,
   desktop   blob    not null,
   primary key (website, pathname, band, level, block)
+) strict, without rowid;
+
+-- The text of the element that was clicked last in a cell, where the page allows it (tally/storage/heatmap_texts.py).
+create table heatmap_text (
+  website   integer not null,
+  pathname  integer not null,
+  viewport  integer not null check (viewport between 0 and 2),  -- as in heatmap_point
+  bin_y     integer not null check (bin_y between 0 and 50000),
+  bin_x     integer not null check (bin_x between 0 and 49),
+  text      text    not null check (length(text) between 1 and 80),
+  ts        integer not null,  -- of the event with the click, in UTC
+  primary key (website, pathname, viewport, bin_y, bin_x)
 ) strict, without rowid;
 
 -- Number of packed points of each page, for the list of pages that have heatmaps.

@@ -96,6 +96,7 @@ SHARE_PASSWORD_REQUIRED = Kind(401, "share_password_required", "This share link 
 WRONG_SHARE_PASSWORD = Kind(401, "wrong_share_password", "Incorrect password.")
 NOT_SHARED = Kind(403, "not_shared", "This share link does not show this.")
 UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have been revoked.")
+BAD_AUTHORIZATION = Kind(400, "bad_authorization", "The program asks for something that this server does not grant.")
 UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with this id: it may have been deleted.")
 UNKNOWN_IMPORT = Kind(404, "unknown_import", "The website has no import of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")
@@ -126,7 +127,7 @@ OF_PAGES = (
     *(CROSS_SITE, NOT_ALLOWED, UNKNOWN_ACCOUNT, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK),
     *(SECOND_FACTOR_REQUIRED, SECOND_FACTOR_DUE, WRONG_CODE, NO_SECOND_FACTOR),
     *(PASSKEY_REQUIRED, WRONG_PASSKEY, UNKNOWN_PASSKEY, TOO_MANY_PASSKEYS, NO_PASSKEYS),
-    *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD, UNKNOWN_KEY, TOO_MANY_KEYS),
+    *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD, UNKNOWN_KEY, TOO_MANY_KEYS, BAD_AUTHORIZATION),
 )
 """Errors of the account API only."""
 

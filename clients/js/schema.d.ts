@@ -170,6 +170,8 @@ export interface Point {
   /** CSS pixels from the page's top. */
   y: number;
   kind: "click" | "scroll";
+  /** Of a click, the text of the element; at most 80 characters of it are kept. */
+  text?: string | null;
 }
 
 export interface CollectAnswer {
@@ -236,7 +238,8 @@ export type EventErrorCode =
   | "excluded_address"
   | "excluded_country"
   | "excluded_page"
-  | "excluded_hostname";
+  | "excluded_hostname"
+  | "referrer_spam";
 
 /** The fields of an annotation. */
 export interface NewAnnotation {
@@ -450,6 +453,10 @@ export interface Exclusions {
   countries: string[];
   pages: string[];
   hostnames: string[];
+  referrers: string[];
+  not_spam: string[];
+  /** Whether the hosts of the list of referrer spam are excluded. */
+  referrer_spam: boolean;
   your_address: string;
 }
 
@@ -459,6 +466,10 @@ export interface ExclusionChanges {
   countries?: string[];
   pages?: string[];
   hostnames?: string[];
+  referrers?: string[];
+  not_spam?: string[];
+  /** Whether the hosts of the list of referrer spam are excluded. */
+  referrer_spam?: boolean;
 }
 
 export interface ExclusionsAnswer {
@@ -860,6 +871,8 @@ export interface Heatmap {
   clicks: number;
   /** In percent with one decimal, how many of the samples reached at least i times `bin_height` pixels down; ends before the first 0. */
   scroll: number[];
+  /** Column, row and text of the cells in which an element was clicked whose text the page sends, of all days: the text of the newest click. */
+  texts: (number | string)[][];
 }
 
 export interface HeatmapMeta {
@@ -1612,6 +1625,7 @@ export type RejectedCode =
   | "excluded_country"
   | "excluded_page"
   | "excluded_hostname"
+  | "referrer_spam"
   | "without_referrer"
   | "without_query"
   | "without_language"

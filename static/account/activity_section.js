@@ -45,6 +45,8 @@ const ACTIONS = {
   key_created: t("did_create_key"),
   key_revoked: t("did_revoke_key"),
   keys_revoked: t("did_revoke_keys"),
+  assistant_connected: t("did_connect_assistant"),
+  assistant_disconnected: t("did_disconnect_assistant"),
   website_added: t("did_add_website"),
   website_changed: t("did_change_website"),
   website_deleted: t("did_delete_website"),

@@ -1,5 +1,5 @@
-// The section Sign-in: the second factor of the person, its recovery codes, passkeys, and sign-ins that a wrong code has
-// refused.
+// The section Sign-in: the second factor of the person, its recovery codes, passkeys, sign-ins that a wrong code has
+// refused, and connected assistants.
 
 import { failureNotice, notify } from "../shared/dialog.js";
 import { fill, h, icon } from "../shared/dom.js";
@@ -9,6 +9,7 @@ import { dateTime, displayZone } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { withPasskey } from "../shared/passkeys.js";
 import { sectionCard } from "./card.js";
+import { connectedAssistants } from "./assistants.js";
 import { passkeysCard } from "./passkeys_card.js";
 import { explained, proofFields, setUpFactor, showCodes } from "./second_factor.js";
 
@@ -35,7 +36,9 @@ export async function signInSection(parts, context) {
   const card = sectionCard(t("second_factor"), body);
   const state = () => fill(body, isSet ? present(body, context, left, redraw, state) : absent(body, context, redraw));
   state();
-  fill(parts, refused.length ? refusals(context, refused) : null, card, keys);
+  const assistants = h("div");
+  fill(parts, refused.length ? refusals(context, refused) : null, card, keys, assistants);
+  await connectedAssistants(assistants, context);
 }
 
 /**

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from hashlib import blake2b
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from tally.accounts import audit
+from tally.accounts import assistants, audit
 from tally.accounts.accounts import AccountError, create_person
 from tally.accounts.roles import LIMITED_ROLES, Membership, Role, may_grant
 from tally.timestamps import DAY_MS
@@ -201,6 +201,7 @@ def remove_member(connection: sqlite3.Connection, account: int, person: int, by:
     if before.role == "owner":
         _check_owner_left(connection, account, person)
     _revoke_invitations_by(connection, account, person)
+    assistants.disconnect_all(connection, account, person)
     connection.execute("/* people.remove */ delete from membership where account = ? and person = ?", (account, person))
 
 

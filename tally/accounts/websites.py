@@ -245,11 +245,23 @@ def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
     statement = "/* websites.exclusions */ select website, kind, value from exclusion order by website, kind, value"
     for website, kind, value in connection.execute(statement):
         lists[website][kind].append(value)
-    return {website: Exclusions(own) for website, own in lists.items()}
+    statement = "/* websites.counting_spam */ select number from website where counts_referrer_spam = 1"
+    counting = {website for (website,) in connection.execute(statement)}
+    return {one: Exclusions(lists[one], counts_listed=one in counting) for one in lists.keys() | counting}
 
 
-def set_exclusions(connection: sqlite3.Connection, website: int, lists: Mapping[str, Iterable[str]]) -> None:
-    """Replace the given lists of a website."""
+def set_exclusions(
+    connection: sqlite3.Connection,
+    website: int,
+    lists: Mapping[str, Iterable[str]],
+    counts_listed: bool | None = None,
+) -> None:
+    """Replace the given lists of a website, and unless None whether the hosts of the list of referrer spam count."""
+    if counts_listed is not None:
+        connection.execute(
+            "/* websites.count_spam */ update website set counts_referrer_spam = ? where number = ?",
+            (counts_listed, website),
+        )
     for kind, values in lists.items():
         connection.execute(
             "/* websites.clear_exclusions */ delete from exclusion where website = ? and kind = ?", (website, kind)

@@ -19,7 +19,7 @@ from tally.accounts.changes import WebsiteDeleted
 from tally.api.auth import AUTH, Auth, invalid
 from tally.errors import ApiError
 from tally.events.client import unmapped
-from tally.events.exclusions import ADDRESSES, COUNTRIES, HOSTNAMES, KINDS, PAGES
+from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, KINDS, NOT_SPAM, PAGES, REFERRERS
 from tally.events.urls import BadHost, normal_host, normal_path
 from tally.http.responses import json_response
 from tally.ingest.collector import COLLECTOR
@@ -27,6 +27,8 @@ from tally.ingest.collector import COLLECTOR
 # Of each list; an event is compared with all of them.
 MAX_VALUES = 100
 MAX_CHARACTERS = 500
+# Whether visits from the hosts of the list of referrer spam are excluded.
+SPAM_SWITCH = "referrer_spam"
 
 
 async def exclusions(request: web.Request) -> web.Response:
@@ -40,13 +42,18 @@ async def exclusions(request: web.Request) -> web.Response:
 async def change(request: web.Request) -> web.Response:
     """PATCH: replace the lists that are sent."""
     auth = request.app[AUTH]
-    session, sent = await auth.session_and_body(request, KINDS)
+    session, sent = await auth.session_and_body(request, (*KINDS, SPAM_SWITCH))
     website = await auth.website(request, session, "configure")
-    lists = {kind: _values(kind, given) for kind, given in sent.items()}
+    excludes_listed = sent.get(SPAM_SWITCH)
+    if SPAM_SWITCH in sent and not isinstance(excludes_listed, bool):
+        raise invalid(SPAM_SWITCH, f"{SPAM_SWITCH} must be true or false.")
+    counts_listed = None if excludes_listed is None else not excludes_listed
+    lists = {kind: _values(kind, given) for kind, given in sent.items() if kind != SPAM_SWITCH}
     try:
         # Without the values: excluded addresses are personal data.
-        entry = Entry("exclusions_changed", website.id, website.domain, {"lists": sorted(lists)})
-        await auth.change(session, website.account, entry, changes.change_exclusions, website.number, lists)
+        entry = Entry("exclusions_changed", website.id, website.domain, {"lists": sorted(sent)})
+        step = changes.change_exclusions
+        await auth.change(session, website.account, entry, step, website.number, lists, counts_listed)
     except WebsiteDeleted:
         raise ApiError(errors.UNKNOWN_WEBSITE) from None
     return _shown(request, auth, website.id)
@@ -56,11 +63,12 @@ def _shown(request: web.Request, auth: Auth, id: str) -> web.Response:
     website = auth.registry.website(id)
     if website is None:
         raise ApiError(errors.UNKNOWN_WEBSITE)
-    lists = website.exclusions.lists if website.exclusions else {kind: [] for kind in KINDS}
+    exclusions = website.exclusions or DEFAULT
     address = request.app[COLLECTOR].sender(request).client.address
     # A browser's IPv6 address changes within its network.
     own = address if address.version == 4 else ip_interface(f"{address}/64").network
-    return json_response({"data": lists | {"your_address": str(own)}})
+    switch = {SPAM_SWITCH: not exclusions.counts_listed}
+    return json_response({"data": exclusions.lists | switch | {"your_address": str(own)}})
 
 
 def _values(kind: str, given: Any) -> list[str]:
@@ -115,9 +123,19 @@ def _hostname(text: str) -> str:
         raise ValueError(f"{text} is no host: write it alone, such as www.example.com or *.example.com.") from None
 
 
+def _referrer(text: str) -> str:
+    """Return the host of a referrer as it is stored, without `www.`. Raises ValueError."""
+    try:
+        return normal_host(text).removeprefix("www.")
+    except BadHost:
+        raise ValueError(f"{text} is no host: write it alone, such as example.com.") from None
+
+
 _CHECKS: dict[str, Callable[[str], str]] = {
     ADDRESSES: _address,
     COUNTRIES: _country,
     PAGES: _page,
     HOSTNAMES: _hostname,
+    REFERRERS: _referrer,
+    NOT_SPAM: _referrer,
 }

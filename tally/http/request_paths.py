@@ -31,6 +31,8 @@ READ_PATHS = "/api/v1/websites"
 ACCOUNT_PATHS = ("/api/account", "/api/share")
 API_PATHS = "/api/"
 MCP_PATH = "/mcp"
+# Where programs connect to it (tally/api/oauth.py).
+OAUTH_PATHS = ("/oauth/register", "/oauth/token")
 
 
 def local_path(request: web.BaseRequest) -> str:
@@ -42,7 +44,7 @@ def local_path(request: web.BaseRequest) -> str:
 
 def is_private(path: str) -> bool:
     """Return whether no page of another origin may read the responses of a path, and nobody may store them."""
-    return path == MCP_PATH or path.startswith(ACCOUNT_PATHS)
+    return path in (MCP_PATH, *OAUTH_PATHS) or path.startswith(ACCOUNT_PATHS)
 
 
 def public_prefix(request: web.Request) -> str:

@@ -44,7 +44,7 @@ from tally.engine.ingest import (
 from tally.errors import ApiError
 from tally.events.client import PageOrigin, allows
 from tally.events.dimensions import FIELDS, dimensions, first_language
-from tally.events.exclusions import ADDRESSES, COUNTRIES, HOSTNAMES, PAGES
+from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, PAGES
 from tally.events.identity import Salts
 from tally.events.request_context import RequestContext
 from tally.events.sender import ClientResolver, Sender
@@ -77,7 +77,10 @@ _EXCLUDED = {
     PAGES: Rejection("excluded_page", "The website's owner excludes this page."),
     HOSTNAMES: Rejection("excluded_hostname", "The website's owner counts pages of other hosts only."),
 }
-_COUNTRY, _PATHNAME, _HOSTNAME = (FIELDS.index(name) for name in ("country", "pathname", "hostname"))
+_SPAM = Rejection("referrer_spam", "The referrer is a site that sends invented visits.")
+_COUNTRY, _PATHNAME, _HOSTNAME, _REFERRER = (
+    FIELDS.index(name) for name in ("country", "pathname", "hostname", "referrer")
+)
 _NO_WEBSITE = Rejection("missing_field", "website_id says which website the event belongs to.", "website_id")
 _BAD_WEBSITE = Rejection("invalid_website_id", "website_id is a UUID, as `website list` shows it.", "website_id")
 _UNKNOWN_WEBSITE = Rejection("unknown_website", errors.UNKNOWN_WEBSITE.message, "website_id")
@@ -134,11 +137,12 @@ class Claim(NamedTuple):
 
 
 class RejectedItem(NamedTuple):
-    """An item that is not stored: where it belongs, and the code and field that it counts under."""
+    """An item that is not stored: where it belongs, its code and field, and what a sample shows."""
 
     source: Source
     code: str
     field: str = ""
+    detail: str = ""
 
 
 class Refusal(ApiError):
@@ -379,6 +383,9 @@ class Collector:
             kind = place.exclusions.excluding(address, values[_COUNTRY], values[_PATHNAME], values[_HOSTNAME])
             if kind:
                 return _EXCLUDED[kind]
+        referrer = values[_REFERRER]
+        if referrer and (place.exclusions or DEFAULT).is_spam(referrer):
+            return _SPAM._replace(detail=referrer)
         identity = self._identity(place, event, visitor.sender)
         return _make(PreparedEvent, (place, event, values, identity))
 
@@ -503,10 +510,10 @@ class Collector:
     def _count_items(
         self, sender: Sender, arrived_ms: int, items: Sequence[RejectedItem], *, are_own_faults: bool
     ) -> None:
-        for source, code, field in items:
+        for source, code, field, detail in items:
             if are_own_faults:
                 self.rejected[code] += 1
-            self.rejected_events.note(source, code, field, sender, arrived_ms)
+            self.rejected_events.note(source, code, field, sender, arrived_ms, detail)
 
 
 COLLECTOR = web.AppKey("collector", Collector)
@@ -630,7 +637,7 @@ def _rejected_items(claim: Claim, verdicts: Sequence[object]) -> list[RejectedIt
         if isinstance(verdict, Rejection):
             judged = claim.verdicts[index]
             source = claim.sources[index] if isinstance(judged, Rejection) else (judged.website, judged.event.type)
-            items.append(RejectedItem(source, verdict.code, verdict.field))
+            items.append(RejectedItem(source, verdict.code, verdict.field, verdict.detail))
     return items
 
 

@@ -10,11 +10,13 @@ credentials, and other methods are refused.
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import pytest
 
 from analytics_server import build_app
 from tally.accounts.api_keys import revoke_api_key
+from tally.accounts.assistants import new_client
 from tally.api.auth import AUTH
 from tally.api.definitions import GOALS, KINDS
 from tally.settings import Settings
@@ -48,6 +50,14 @@ CONTENTS: dict[str, dict[str, Any]] = {
     "segments": {"name": "Germany", "filters": ["filter_country=DE"]},
     "goals": {"name": "Signup", "type": "event", "match": ["filter_event_name=signup"]},
     "funnels": {"name": "Checkout", "steps": ["pathname:/pricing", "event_name:signup"]},
+}
+# What a program asks for, as it sends a person's browser.
+PROGRAM = {
+    "response_type": "code",
+    "client_id": new_client("Assistant", ["https://assistant.example/back"]).id,
+    "redirect_uri": "https://assistant.example/back",
+    "code_challenge": "x" * 43,
+    "code_challenge_method": "S256",
 }
 LOGIN = {"email": OTHER, "password": "not the password"}
 
@@ -113,6 +123,10 @@ TABLE = (
     Row("POST /api/account/keys", (401, 401, 401, 201, 201, 401), {"name": "new"}),
     Row("DELETE /api/account/keys", (401, 401, 401, 204, 204, 401)),
     Row("DELETE /api/account/keys/{number}", (401, 401, 401, 404, 204, 401)),
+    Row("GET /api/account/assistants", OWNERS),
+    Row("DELETE /api/account/assistants/{number}", (401, 401, 401, 404, 404, 401)),
+    Row("GET /api/account/authorization", OWNERS, query=f"?{urlencode(PROGRAM)}"),
+    Row("POST /api/account/authorization", OWNERS, PROGRAM),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),
@@ -157,6 +171,13 @@ TABLE = (
     Row("GET /api/share/{token}/counter.svg", (404, 404, 404, 404, 404, 200)),
     # Each key reads its own account's websites.
     Row("POST /mcp", (401, 200, 200, 401, 401, 401), {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
+    Row("GET /.well-known/oauth-protected-resource", OPEN),
+    Row("GET /.well-known/oauth-protected-resource/mcp", OPEN),
+    Row("GET /.well-known/oauth-authorization-server", OPEN),
+    Row("POST /oauth/register", (201,) * 6, {"redirect_uris": ["https://assistant.example/back"]}),
+    # The body is no form.
+    Row("POST /oauth/token", (415,) * 6, {}),
+    Row("GET /oauth/authorize", OPEN),
     Row("GET /", OPEN),
     Row("GET /login", OPEN),
     Row("GET /setup", OPEN),
@@ -166,6 +187,7 @@ TABLE = (
     Row("GET /websites/{id}/events", OPEN),
     Row("GET /websites/{id}/funnels", OPEN),
     Row("GET /websites/{id}/journeys", OPEN),
+    Row("GET /websites/{id}/live", OPEN),
     Row("GET /websites/{id}/vitals", OPEN),
     Row("GET /websites/{id}/heatmaps", OPEN),
     Row("GET /websites/{id}/experiments", OPEN),

@@ -251,7 +251,7 @@ def test_codes_of_rejected_events() -> None:
         *("invalid_type", "invalid_website_id", "unknown_website", "origin_not_allowed", "missing_field"),
         *("invalid_field", "invalid_url", "invalid_event_data", "event_data_too_large", "timestamp_too_old"),
         *("timestamp_in_future", "monthly_limit_reached", "no_assignment", "crawler"),
-        *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname"),
+        *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname", "referrer_spam"),
     ]
 
 
@@ -356,8 +356,9 @@ def test_the_document_has_every_public_route() -> None:
         "tally.api.websites",
         # The formats of other systems, which docs/migrating-trackers.md describes.
         "tally.ingest.compat.endpoint",
-        # JSON-RPC, which docs/mcp.md describes.
+        # JSON-RPC, and OAuth for it, which docs/mcp.md describes.
         "tally.mcp.endpoint",
+        "tally.api.oauth",
     }
     public = [row for row in ROUTES if row.handler.__module__ not in pages]
     routed = {

@@ -21,8 +21,15 @@ import orjson
 import pytest
 
 import tally
-from tally.accounts import audit, logins, passkeys, people, second_factor
-from tally.accounts.accounts import create_account, has_account, set_email, set_plan, set_requires_second_factor
+from tally.accounts import assistants, audit, logins, passkeys, people, second_factor
+from tally.accounts.accounts import (
+    all_accounts,
+    create_account,
+    has_account,
+    set_email,
+    set_plan,
+    set_requires_second_factor,
+)
 from tally.accounts.api_keys import create_api_key, key_salt, record_key_use, revoke_api_key
 from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import add_website, all_exclusions, all_websites, set_exclusions
@@ -93,6 +100,7 @@ GROWING = {
     "experiment_event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "heatmap_point": r"PRIMARY KEY \(website=\? AND day[<>=]",
     "heatmap_block": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND band(?:>\?|=\? AND level=\?))",
+    "heatmap_text": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND viewport=\?)",
     "heatmap_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
     "event_id": r"PRIMARY KEY \(website=\? AND minute_ms(?:=\? AND digest=\?|>\? AND minute_ms<\?)\)"
     r"|(?:COVERING )?INDEX event_id_without_time \(arrived_ms<\?\)",
@@ -137,7 +145,7 @@ STEP = re.compile(r"(SCAN|SEARCH) (?:TABLE )?(\w+)(?: AS \w+)?(?: USING (.*))?")
 ALIASED = re.compile(r"\b(?:from|join|update|into)\s+(\w+)(?:\s+(?:as\s+)?(\w+))?", re.IGNORECASE)
 SHAPES = re.compile(r"\*/ (?:create|alter) ")
 OWNER = "plans@example.com"
-
+CLICK = {"x": 0, "y": 0, "kind": "click", "text": "Buy"}
 
 # --- the names in the sources
 
@@ -370,7 +378,7 @@ def traffic() -> list[dict[str, Any]]:
         view("09:40:00", "/c"),
         event("screen_view", "10:00:00", "bob", name="Home"),
         event("vitals", "10:00:00", "bob", vitals={"lcp": 1}),
-        event("heatmap", "10:00:00", "bob", points=[{"x": 0, "y": 0, "kind": "click"}], viewport_width=800),
+        event("heatmap", "10:00:00", "bob", points=[CLICK], viewport_width=800),
         event("ab_assign", "10:00:00", "bob", experiment="e", variant="v"),
         event("ab_convert", "10:00:00", "bob", experiment="e"),
         *lone,
@@ -591,6 +599,12 @@ def run_people(connection: sqlite3.Connection, account: int) -> None:
     passkeys.remove(connection, person, b"a", b"")
     passkeys.remove_all(connection, person)
     set_requires_second_factor(connection, account, False)
+    owner_account = all_accounts(connection)[account]
+    client = assistants.new_client("Assistant", ["https://assistant.example"]).id
+    consent = assistants.Consent(account, person, client, "https://assistant.example", "", None)
+    connected = assistants.connect(connection, owner_account, consent, NOON_MS)
+    assistants.renew(connection, connected.refresh_token, client, NOON_MS)
+    assistants.disconnect(connection, connected.prefix)
     people.remove_member(connection, account, person, None)
     people.delete_if_alone(connection, person)
 
@@ -601,7 +615,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     set_plan(connection, owner.name, "business")
     set_email(connection, owner.number, "other@example.com")
     add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
-    set_exclusions(connection, 1, {"pages": ["/admin/*"]})
+    set_exclusions(connection, 1, {"pages": ["/admin/*"]}, counts_listed=True)
     all_exclusions(connection)
     for _ in range(audit.MAX_SINGLY + 2):
         audit.record(connection, audit.by_server(), audit.Entry("settings_changed"), 0)

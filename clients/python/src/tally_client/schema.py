@@ -212,6 +212,8 @@ class Point(TypedDict):
     # CSS pixels from the page's top.
     y: float
     kind: Literal["click", "scroll"]
+    # Of a click, the text of the element; at most 80 characters of it are kept.
+    text: NotRequired[str | None]
 
 
 class CollectAnswer(TypedDict):
@@ -292,6 +294,7 @@ EventErrorCode: TypeAlias = Literal[
     "excluded_country",
     "excluded_page",
     "excluded_hostname",
+    "referrer_spam",
 ]
 
 
@@ -537,6 +540,10 @@ class Exclusions(TypedDict):
     countries: list[str]
     pages: list[str]
     hostnames: list[str]
+    referrers: list[str]
+    not_spam: list[str]
+    # Whether the hosts of the list of referrer spam are excluded.
+    referrer_spam: bool
     your_address: str
 
 
@@ -547,6 +554,10 @@ class ExclusionChanges(TypedDict):
     countries: NotRequired[list[str]]
     pages: NotRequired[list[str]]
     hostnames: NotRequired[list[str]]
+    referrers: NotRequired[list[str]]
+    not_spam: NotRequired[list[str]]
+    # Whether the hosts of the list of referrer spam are excluded.
+    referrer_spam: NotRequired[bool]
 
 
 class ExclusionsAnswer(TypedDict):
@@ -1047,6 +1058,9 @@ class Heatmap(TypedDict):
     # In percent with one decimal, how many of the samples reached at least i times `bin_height` pixels down; ends
     # before the first 0.
     scroll: list[float]
+    # Column, row and text of the cells in which an element was clicked whose text the page sends, of all days:
+    # the text of the newest click.
+    texts: list[list[int | str]]
 
 
 HeatmapMeta = TypedDict(
@@ -1903,6 +1917,7 @@ RejectedCode: TypeAlias = Literal[
     "excluded_country",
     "excluded_page",
     "excluded_hostname",
+    "referrer_spam",
     "without_referrer",
     "without_query",
     "without_language",
