@@ -301,7 +301,7 @@ class Scenario:
             "script": "script.js",
             "stem": "script.hash",
         }
-        values |= {"path": "app.css", "part": "heatmap", "link": self.link}
+        values |= {"path": "app.css", "part": "heatmap", "link": self.link, "passkey": "AA"}
         browser = {"owner": self.owner, "other": self.other}.get(client, PageClient(self.app))
         keys = {"key": key or self.key, "other_key": self.other_key}
         headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[client]}"} if client in keys else {}
