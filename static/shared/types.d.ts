@@ -68,6 +68,8 @@ interface Account {
   requires_second_factor: boolean;
   /** Null without one. */
   second_factor: { recovery_codes: number } | null;
+  /** How many the person has. */
+  passkeys: number;
 }
 
 interface Person {

@@ -4,6 +4,7 @@ Settings, clock, rate limits, the database and the engine are objects that are p
 keeps any.
 """
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
@@ -96,10 +97,13 @@ async def components(
         if node.engine.archive is not None:
             housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
-        await node.database.writer.run(partial(record_start, settings=settings, now_ms=clock.wall_ms()))
+        # Listening does not wait for it.
+        start = partial(record_start, settings=settings, now_ms=clock.wall_ms())
+        recorded = asyncio.create_task(node.database.writer.run(start))
         lines = partial(_audit_lines, node.database, clock, settings.audit_days)
         node.repeat("lines of the audit log", lines, node.database.health.failed, AUDIT_PAUSE_S)
         yield
+        await asyncio.wait({recorded})
         app[AUTH].close()
         await uploads.close()
         await sender.close()

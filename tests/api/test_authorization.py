@@ -130,6 +130,13 @@ TABLE = (
     Row("POST /api/account/second-factor/confirm", (401, 401, 401, 409, 409, 401), {"code": "123456"}),
     Row("POST /api/account/second-factor/codes", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
     Row("DELETE /api/account/second-factor", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
+    Row("GET /api/account/passkeys", OWNERS),
+    # Without a base URL, and a passkey that nobody has.
+    Row("POST /api/account/passkeys/begin", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
+    Row("POST /api/account/passkeys/finish", (401, 401, 401, 409, 409, 401), {"name": "Laptop", "credential": {}}),
+    Row("DELETE /api/account/passkeys/{passkey}", (401, 401, 401, 404, 404, 401), {"password": PASSWORD}),
+    Row("POST /api/account/login/passkey/begin", (409,) * 6),
+    Row("POST /api/account/login/passkey/finish", (409,) * 6, {"credential": {}}),
     Row("GET /api/account/keys", OWNERS),
     Row("POST /api/account/keys", (401, 401, 401, 201, 201, 401), {"name": "new"}),
     Row("DELETE /api/account/keys", (401, 401, 401, 204, 204, 401)),
@@ -320,7 +327,7 @@ class Scenario:
             "script": "script.js",
             "stem": "script.hash",
         }
-        values |= {"path": "app.css", "part": "heatmap", "link": self.link}
+        values |= {"path": "app.css", "part": "heatmap", "link": self.link, "passkey": "AA"}
         browser = {"owner": self.owner, "other": self.other}.get(client, PageClient(self.app))
         keys = {"key": key or self.key, "other_key": self.other_key}
         headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[client]}"} if client in keys else {}

@@ -20,7 +20,7 @@ from tests.support.page_client import LINK, PageClient, logged_in
 PERMISSIONS = (
     "accelerometer=(), autoplay=(), camera=(), display-capture=(), encrypted-media=(), fullscreen=(), geolocation=(),"
     " gyroscope=(), magnetometer=(), microphone=(), midi=(), payment=(), picture-in-picture=(),"
-    " publickey-credentials-get=(), screen-wake-lock=(), usb=(), xr-spatial-tracking=()"
+    " screen-wake-lock=(), usb=(), xr-spatial-tracking=()"
 )
 NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"
 BASE = {
@@ -74,6 +74,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/api/account/second-factor(/(begin|confirm|codes))?": ACCOUNT,
     r"/api/account/(assistants|keys|people)(/{number})?|/api/account/invitations(/{invitation})?": ACCOUNT,
     r"/api/(account|v1)/(channels(/{channel}(/(test|secret))?)?|notices(/{number}/send)?)": ACCOUNT,
+    r"/api/account/passkeys(/(begin|finish|{passkey}))?|/api/account/login/passkey/(begin|finish)": ACCOUNT,
     r"/api/account/websites(/{id}(/(exclusions|share-links(/{link})?))?)?": ACCOUNT,
     r"/api/account/websites/{id}/imports(/(upload|{number}/undo))?": ACCOUNT,
     r"/api/share/{token}/(badge|counter)\.svg": BADGE,

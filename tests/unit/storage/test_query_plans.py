@@ -21,7 +21,7 @@ import orjson
 import pytest
 
 import tally
-from tally.accounts import assistants, audit, logins, people, second_factor
+from tally.accounts import assistants, audit, logins, passkeys, people, second_factor
 from tally.accounts.accounts import (
     all_accounts,
     create_account,
@@ -593,10 +593,18 @@ def run_people(connection: sqlite3.Connection, account: int) -> None:
     people.use_sign_in_link(connection, digest, NOON_MS)
     secret, codes = bytes(20), [digest]
     second_factor.set_up(connection, person, secret, 0, None, codes, b"")
-    second_factor.use(connection, person, second_factor.code_of(secret, NOON_MS // 30_000), NOON_MS, bytes(16))
+    code = second_factor.code_of(secret, NOON_MS // 30_000)
+    second_factor.use(connection, person, second_factor.Proof(code), NOON_MS, bytes(16))
     with pytest.raises(second_factor.WrongCode):
-        second_factor.use(connection, person, "aaaaa-aaaaa", NOON_MS, bytes(16))
+        second_factor.use(connection, person, second_factor.Proof("aaaaa-aaaaa"), NOON_MS, bytes(16))
     second_factor.remove(connection, person)
+    for id in (b"a", b"b"):
+        passkeys.add(connection, passkeys.Passkey(id, person, b"", 0, "", NOON_MS, None), b"")
+    passkeys.use(connection, passkeys.Assertion(b"a", person, 1), 1)
+    with pytest.raises(second_factor.FactorRequired):
+        second_factor.use(connection, person, second_factor.Proof(is_change=True), NOON_MS, bytes(16))
+    passkeys.remove(connection, person, b"a", b"")
+    passkeys.remove_all(connection, person)
     set_requires_second_factor(connection, account, False)
     owner_account = all_accounts(connection)[account]
     client = assistants.new_client("Assistant", ["https://assistant.example"]).id
