@@ -191,18 +191,67 @@ create table api_key (
   scopes        text    not null default '["read"]' check (scopes like '["%"]'),
   websites      text    check (websites like '["%"]'),                -- their ids; null: all of the account
   expires_ms    integer,                                              -- null: never
-  created_by    integer                                               -- a person, who may have left; null: a command
+  created_by    integer,                                              -- a person, who may have left; null: a command
+  -- Of an assistant that a person has connected (tally/accounts/assistants.py): the id that it has registered, and the
+  -- refresh token before the one of `digest`. Null: a key.
+  client           text,
+  previous_digest  blob    unique check (length(previous_digest) = 32),
+  renewed_ms       integer
 ) strict;
+
+-- Where an account's notices go (tally/notices/channels.py). `config` and the secrets are as they are sent: a URL of
+-- others' servers, which often contains a secret, and tokens.
+create table channel (
+  id          text    not null primary key check (length(id) = 16),  -- random, hex
+  account     integer not null references account (number) on delete cascade,
+  kind        text    not null check (kind in ('webhook', 'ntfy', 'slack', 'discord', 'apprise', 'feed')),
+  name        text    not null,
+  config      text    not null check (config like '{%}'),  -- url, topic, token
+  quiet       text    check (quiet like '[%]'),            -- minutes from and to, time zone; null: none
+  secret      text,                                        -- signing key of a webhook, token of a feed
+  old_secret  text,                                        -- the one before it, which signs too until:
+  old_secret_until_ms  integer,
+  created_ms  integer not null,
+  failing_since_ms  integer,                               -- null: the last attempt succeeded
+  failures    integer not null default 0,                  -- notices that failed in a row
+  last_error  text,
+  paused_ms   integer                                      -- null: notices are sent
+) strict, without rowid;
+
+create index channel_of_account on channel (account);
+
+-- The outbox (tally/notices/outbox.py): a row for each channel of a notice. Rows are deleted by age.
+create table notice (
+  number      integer primary key,
+  key         text    not null unique,  -- what happened, and the channel: a second row of it is not stored
+  account     integer not null,
+  channel     text    not null references channel (id) on delete cascade,
+  kind        text    not null,         -- such as server.problem
+  priority    text    not null check (priority in ('normal', 'urgent')),
+  created_ms  integer not null,
+  due_ms      integer not null,
+  expires_ms  integer not null,
+  payload     text    not null check (payload like '{%}'),  -- title, text, path of a page, data
+  message     integer,                  -- number of the first notice of the request with which it is sent
+  attempts    integer not null default 0,
+  state       text    not null check (state in ('waiting', 'sending', 'sent', 'failed', 'expired')),
+  last_error  text,
+  sent_ms     integer
+) strict;
+
+create index notice_of_channel on notice (channel, number);
+create index notice_of_account on notice (account, number);
+create index notice_due on notice (channel, due_ms) where state = 'waiting';
 
 -- What people and commands have changed (tally/accounts/audit.py): no IP address, no browser, no secret. A line is
 -- written in the transaction of its change.
 create table audit (
   number   integer primary key,
-  account  integer not null,
+  account  integer,           -- null: what concerns the whole server
   ms       integer not null,
   person   integer references person (number) on delete set null,
-  actor    text    not null,  -- email address at that time, `command line`, or of a deleted person `former member N`
-  via      text    not null check (via in ('session', 'header', 'key', 'cli')),
+  actor    text    not null,  -- email address at that time, `command line`, `server`, or of a deleted person `former member N`
+  via      text    not null check (via in ('session', 'header', 'key', 'cli', 'system')),
   action   text    not null,
   website  text,              -- id, also of a deleted website
   target   text    not null,  -- name of what was changed
@@ -671,6 +720,18 @@ create table heatmap_block (
   tablet    blob    not null,
   desktop   blob    not null,
   primary key (website, pathname, band, level, block)
+) strict, without rowid;
+
+-- The text of the element that was clicked last in a cell, where the page allows it (tally/storage/heatmap_texts.py).
+create table heatmap_text (
+  website   integer not null,
+  pathname  integer not null,
+  viewport  integer not null check (viewport between 0 and 2),  -- as in heatmap_point
+  bin_y     integer not null check (bin_y between 0 and 50000),
+  bin_x     integer not null check (bin_x between 0 and 49),
+  text      text    not null check (length(text) between 1 and 80),
+  ts        integer not null,  -- of the event with the click, in UTC
+  primary key (website, pathname, viewport, bin_y, bin_x)
 ) strict, without rowid;
 
 -- Number of packed points of each page, for the list of pages that have heatmaps.

@@ -89,6 +89,7 @@ SHARE_PASSWORD_REQUIRED = Kind(401, "share_password_required", "This share link 
 WRONG_SHARE_PASSWORD = Kind(401, "wrong_share_password", "Incorrect password.")
 NOT_SHARED = Kind(403, "not_shared", "This share link does not show this.")
 UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have been revoked.")
+BAD_AUTHORIZATION = Kind(400, "bad_authorization", "The program asks for something that this server does not grant.")
 UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with this id: it may have been deleted.")
 UNKNOWN_IMPORT = Kind(404, "unknown_import", "The website has no import of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")
@@ -98,6 +99,11 @@ TOO_MANY_SHARE_LINKS = Kind(
 )
 TOO_MANY_WEBSITES = Kind(409, "too_many_websites", "The account has as many websites as it may have: delete one first.")
 WEBSITE_EXISTS = Kind(409, "website_exists", "There is already a website for this domain.")
+TOO_MANY_CHANNELS = Kind(409, "too_many_channels", "The account has as many channels as it may have: delete one first.")
+CHANNEL_REFUSED = Kind(422, "channel_refused", "The server does not send notices to this address.")
+UNKNOWN_CHANNEL = Kind(404, "unknown_channel", "The account has no channel with this id: it may have been deleted.")
+NO_SECRET = Kind(409, "no_secret", "Only webhooks and feeds have a secret that is replaced.")
+UNKNOWN_NOTICE = Kind(404, "unknown_notice", "The account has no failed or expired notice of this number.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body is invalid.")
 UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "The Content-Type must be application/json.")
 FORBIDDEN = Kind(
@@ -118,7 +124,7 @@ OF_PAGES = (
     *(LAST_OWNER, ALREADY_MEMBER, TOO_MANY_PEOPLE),
     *(CROSS_SITE, NOT_ALLOWED, UNKNOWN_ACCOUNT, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK),
     *(SECOND_FACTOR_REQUIRED, SECOND_FACTOR_DUE, WRONG_CODE, NO_SECOND_FACTOR),
-    *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD, UNKNOWN_KEY, TOO_MANY_KEYS),
+    *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD, UNKNOWN_KEY, TOO_MANY_KEYS, BAD_AUTHORIZATION),
 )
 """Errors of the account API only."""
 

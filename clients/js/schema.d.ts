@@ -170,6 +170,8 @@ export interface Point {
   /** CSS pixels from the page's top. */
   y: number;
   kind: "click" | "scroll";
+  /** Of a click, the text of the element; at most 80 characters of it are kept. */
+  text?: string | null;
 }
 
 export interface CollectAnswer {
@@ -445,6 +447,105 @@ export interface ShareLinksAnswer {
   data: ShareLink[];
 }
 
+/** Hours in which notices wait, but for urgent ones. */
+export interface Quiet {
+  from: string;
+  to: string;
+  /** Name of an IANA time zone. */
+  time_zone: string;
+}
+
+export type ChannelKind = "webhook" | "ntfy" | "slack" | "discord" | "apprise" | "feed";
+
+/** A new channel; which fields it takes depends on its kind. */
+export interface NewChannel {
+  kind: ChannelKind;
+  name: string;
+  /** Of all kinds but feed. */
+  url?: string;
+  /** Of ntfy. */
+  topic?: string;
+  /** An access token of ntfy. */
+  token?: string;
+  quiet?: Quiet | null;
+}
+
+/** Fields to change. */
+export interface ChannelChanges {
+  name?: string;
+  url?: string;
+  topic?: string;
+  token?: string;
+  quiet?: Quiet | null;
+  /** true pauses the channel, false resumes it. */
+  paused?: boolean;
+}
+
+/** A channel, without its URL and its secrets. */
+export interface Channel {
+  id: string;
+  kind: ChannelKind;
+  name: string;
+  paused_at: string | null;
+  quiet: Quiet | null;
+  created_at: string;
+  failing_since: string | null;
+  last_error: string | null;
+  /** Shown to owners on the pages alone. */
+  host: string | null;
+  /** The signing key of a webhook, in the answer that creates it alone. */
+  secret?: string;
+  /** The path of a feed, in the answer that creates it alone. */
+  path?: string;
+}
+
+export interface ChannelAnswer {
+  data: Channel;
+}
+
+export interface ChannelsAnswer {
+  data: Channel[];
+}
+
+/** A secret, which no other answer has. */
+export interface ChannelSecret {
+  /** The signing key of a webhook. */
+  secret?: string;
+  /** The path of a feed. */
+  path?: string;
+}
+
+export interface ChannelSecretAnswer {
+  data: ChannelSecret;
+}
+
+export interface ChannelTestAnswer {
+  data: { ok: boolean; /** Status of the answer. */ status: number | null; error: string | null };
+}
+
+export type NoticeState = "waiting" | "sending" | "sent" | "failed" | "expired";
+
+/** A notice to a channel. */
+export interface Notice {
+  number: number;
+  /** Id of the channel. */
+  channel: string;
+  kind: string;
+  title: string;
+  text: string;
+  priority: "normal" | "urgent";
+  created_at: string;
+  state: NoticeState;
+  attempts: number;
+  next_attempt_at: string | null;
+  last_error: string | null;
+  sent_at: string | null;
+}
+
+export interface NoticesAnswer {
+  data: Notice[];
+}
+
 /** Lists of what is not counted. */
 export interface Exclusions {
   addresses: string[];
@@ -550,6 +651,11 @@ export type ErrorCode =
   | "unknown_website"
   | "unknown_definition"
   | "unknown_import"
+  | "unknown_channel"
+  | "unknown_notice"
+  | "channel_refused"
+  | "no_secret"
+  | "too_many_channels"
   | "website_exists"
   | "too_many_websites"
   | "too_many_share_links"
@@ -873,6 +979,8 @@ export interface Heatmap {
   clicks: number;
   /** In percent with one decimal, how many of the samples reached at least i times `bin_height` pixels down; ends before the first 0. */
   scroll: number[];
+  /** Column, row and text of the cells in which an element was clicked whose text the page sends, of all days: the text of the newest click. */
+  texts: (number | string)[][];
 }
 
 export interface HeatmapMeta {
@@ -2295,6 +2403,22 @@ export interface ManageOperations {
   updateFunnel(websiteId: string, definition: string, body: FunnelChanges): Promise<FunnelSaved>;
   /** Delete a funnel.  */
   deleteFunnel(websiteId: string, definition: string): Promise<void>;
+  /** The channels.  */
+  listChannels(): Promise<ChannelsAnswer>;
+  /** Add a channel. The `secret` of a webhook and the `path` of a feed are in this answer alone. An account has at most 50 channels. */
+  createChannel(body: NewChannel): Promise<ChannelAnswer>;
+  /** Change a channel. Sets what is sent. `paused: false` sends what waits. */
+  updateChannel(channel: string, body: ChannelChanges): Promise<ChannelAnswer>;
+  /** Delete a channel.  */
+  deleteChannel(channel: string): Promise<void>;
+  /** Send a test. Sends a test now, which takes at most 15 seconds. At most 10 a minute of an account. */
+  testChannel(channel: string): Promise<ChannelTestAnswer>;
+  /** Replace the secret. A webhook is signed by both keys for 24 hours; the path of a feed is replaced at once. */
+  replaceChannelSecret(channel: string): Promise<ChannelSecretAnswer>;
+  /** The newest notices.  */
+  listNotices(): Promise<NoticesAnswer>;
+  /** Send a notice again.  */
+  sendNotice(number: number): Promise<void>;
   /** The share links.  */
   listShareLinks(websiteId: string): Promise<ShareLinksAnswer>;
   /** Create a share link. Single events are hidden unless `hide_events` is false. A website has at most 50 links. */

@@ -1,4 +1,5 @@
-// The section Sign-in: the second factor of the person, its recovery codes, and sign-ins that a wrong code has refused.
+// The section Sign-in: the second factor of the person, its recovery codes, sign-ins that a wrong code has refused, and
+// connected assistants.
 
 import { failureNotice, notify } from "../shared/dialog.js";
 import { fill, h, icon } from "../shared/dom.js";
@@ -7,6 +8,7 @@ import { form } from "../shared/forms.js";
 import { dateTime, displayZone } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { sectionCard } from "./card.js";
+import { connectedAssistants } from "./assistants.js";
 import { explained, proofFields, setUpFactor, showCodes } from "./second_factor.js";
 
 const t = await texts("account");
@@ -30,7 +32,9 @@ export async function signInSection(parts, context) {
   const card = sectionCard(t("second_factor"), body);
   const state = () => fill(body, isSet ? present(body, context, left, redraw, state) : absent(body, context, redraw));
   state();
-  fill(parts, refused.length ? refusals(context, refused) : null, card);
+  const assistants = h("div");
+  fill(parts, refused.length ? refusals(context, refused) : null, card, assistants);
+  await connectedAssistants(assistants, context);
 }
 
 /**

@@ -16,6 +16,7 @@ const t = await texts("shared");
 const PAGES = [
   [
     ["", t("nav_overview"), "chart"],
+    ["/live", t("nav_live"), "live"],
     ["/events", t("nav_events"), "event"],
     ["/funnels", t("nav_funnels"), "funnel"],
     ["/journeys", t("nav_journeys"), "journey"],

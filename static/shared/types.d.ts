@@ -181,6 +181,8 @@ interface ApiKey {
   expires_at: string | null;
   /** An address, or `former member N`; null: the command line. */
   created_by: string | null;
+  /** Whether it stands for an assistant that a person has connected. */
+  is_assistant: boolean;
   /** The key itself; only in the answer that creates it. */
   value: string;
 }
@@ -221,6 +223,7 @@ interface TopRow {
 
 /** A single event as the API lists it. */
 interface EventRow {
+  id: number;
   type: string;
   timestamp: string;
   pathname: string | null;
@@ -354,6 +357,7 @@ type Cell = [x: number, y: number, clicks: number];
 
 /** The clicks and scroll depths of a page in one width class. `scroll`: percent of the pageviews that reached each row. */
 interface Heatmap {
+  texts: [column: number, row: number, text: string][];
   bins_x: number;
   bin_height: number;
   clicks: number;

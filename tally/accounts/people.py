@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from hashlib import blake2b
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from tally.accounts import audit
+from tally.accounts import assistants, audit
 from tally.accounts.accounts import AccountError, create_person
 from tally.accounts.roles import LIMITED_ROLES, Membership, Role, may_grant
 from tally.timestamps import DAY_MS
@@ -129,7 +129,7 @@ def by_members(
     return checked
 
 
-def is_member(connection: sqlite3.Connection, account: int, person: int) -> bool:
+def is_member(connection: sqlite3.Connection, account: int | None, person: int) -> bool:
     """Return whether a person is a member of an account."""
     statement = "/* people.is_member */ select 1 from membership where account = ? and person = ?"
     return connection.execute(statement, (account, person)).fetchone() is not None
@@ -200,6 +200,7 @@ def remove_member(connection: sqlite3.Connection, account: int, person: int, by:
     if before.role == "owner":
         _check_owner_left(connection, account, person)
     _revoke_invitations_by(connection, account, person)
+    assistants.disconnect_all(connection, account, person)
     connection.execute("/* people.remove */ delete from membership where account = ? and person = ?", (account, person))
 
 

@@ -316,6 +316,8 @@ def _key(auth: Auth, key: ApiKey) -> dict[str, Any]:
         "websites": key.grant.websites,
         "expires_at": None if key.grant.expires_ms is None else iso(key.grant.expires_ms),
         "created_by": _creator(auth, key),
+        # A key that stands for what a person has connected (tally/api/oauth.py).
+        "is_assistant": key.client is not None,
     }
 
 

@@ -29,6 +29,7 @@ from tally import errors
 from tally.accounts import audit, changes, logins, people
 from tally.accounts.accounts import Account, Person
 from tally.accounts.api_keys import ApiKey
+from tally.accounts.assistants import Codes
 from tally.accounts.audit import Actor, Entry
 from tally.accounts.changes import NewSession
 from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MAX_OF_PERSON, Login
@@ -37,6 +38,7 @@ from tally.accounts.second_factor import Setups
 from tally.accounts.share_links import ShareLink
 from tally.accounts.sign_in import CodeLimits, SignInLimits, TooManyTries, Try
 from tally.api.context import READ_API
+from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.events.client import Network, is_proxy, wider_networks
 from tally.events.json_text import read_json
@@ -114,7 +116,7 @@ class Auth:
         self.people, self.viewers = Buckets(per_minute), Buckets(per_minute)
         # Of people, and of share links, which do not keep a person from signing in.
         self._sign_in, self._link_tries, self._codes = SignInLimits(), SignInLimits(), CodeLimits()
-        self.setups = Setups()
+        self.setups, self.codes = Setups(), Codes()
         self._trusted = trusted
         self._thread = ThreadPoolExecutor(1, "passwords")
         # The turn to use the thread. Known browsers (True) and others wait in queues of their own.
@@ -236,6 +238,12 @@ class Auth:
             return True
         public = urlsplit(self.base_url)
         return public.scheme == "https" and (is_proxied or request.host.lower() == public.netloc.lower())
+
+    def own_url(self, request: web.Request) -> str:
+        """Return the address of this server with its prefix: the base URL, or that of the request."""
+        prefix = public_prefix(request)
+        scheme = "https" if self.is_secure(request) else "http"
+        return public_url(self.base_url or f"{scheme}://{request.host}", prefix)
 
     def check_site(self, request: web.Request) -> None:
         """Raise ApiError 403 for a request of another site's page.

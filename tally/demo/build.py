@@ -111,7 +111,7 @@ def _fill(
         summary = import_events(
             connection, number, source, now_ms=until_ms, strict=False, report=report, progress=progress
         )
-        stored += summary.accepted
+        stored += summary.accepted - feed.leaves
         with transaction(connection):
             _add_saved(connection, number, site, until_ms)
             _add_usage(connection, owner, feed.months)
@@ -128,14 +128,18 @@ class _Feed(io.RawIOBase):
     """The lines of a website as a file that is generated while it is read."""
 
     def __init__(self, site: Site, until_ms: int, scale: float) -> None:
-        self.count = 0
+        self.count = self.leaves = 0
         self.months: Counter[int] = Counter()
         self._lines, self._rest = self._written(site, until_ms, scale), b""
 
     def _written(self, site: Site, until_ms: int, scale: float) -> Iterator[bytes]:
         for line in lines(site, until_ms, scale):
-            self.count += 1
-            self.months[month_of(line["timestamp"])] += 1
+            if line["type"] == "leave":
+                # No event of the plan.
+                self.leaves += 1
+            else:
+                self.count += 1
+                self.months[month_of(line["timestamp"])] += 1
             yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
     def readable(self) -> bool:

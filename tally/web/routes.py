@@ -7,7 +7,7 @@ docs/reference, openapi.yaml and the tests of authorisation are checked against 
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -17,9 +17,11 @@ from tally.api import (
     account,
     audit,
     badges,
+    channels,
     definitions,
     exclusions,
     imports,
+    oauth,
     people,
     read,
     second_factor,
@@ -55,13 +57,18 @@ def _authorise(access: Access, report: Report[Any]) -> Authorise:
     return websites.by_session if access is Access.SESSION else sharing.by_link
 
 
+def _handler(access: Access, report: Report[Any]) -> Handler:
+    handler = endpoint(report, _authorise(access, report))
+    return websites.with_export_line(handler) if access is Access.SESSION and report.lists_events else handler
+
+
 def report_routes(reports: Iterable[Report[Any]]) -> tuple[Route, ...]:
     """Return the routes of reports: for each report one for each way in which it may be authorised."""
     return tuple(
         Route(
             "GET",
             f"{access.value}/{report.path}",
-            endpoint(report, _authorise(access, report)),
+            _handler(access, report),
             read.preflight if access is Access.KEY else None,
         )
         for access in Access
@@ -106,6 +113,23 @@ def management_routes() -> Iterator[Route]:
         yield Route(method, f"{READ_PATHS}{website}/imports{path}", by_key_alone(handler, "import"))
 
 
+def notice_routes(root: str, authorised: Callable[[Handler], Handler] = lambda handler: handler) -> Iterator[Route]:
+    """Yield the routes of channels and notices below a path."""
+    channel = f"{root}/channels/{{channel}}"
+    rows: list[tuple[str, str, Handler]] = [
+        ("GET", f"{root}/channels", channels.listed),
+        ("POST", f"{root}/channels", channels.add),
+        ("PATCH", channel, channels.change),
+        ("DELETE", channel, channels.delete),
+        ("POST", f"{channel}/test", channels.test),
+        ("POST", f"{channel}/secret", channels.replace_secret),
+        ("GET", f"{root}/notices", channels.notices),
+        ("POST", f"{root}/notices/{{number}}/send", channels.send_again),
+    ]
+    for method, path, handler in rows:
+        yield Route(method, path, authorised(handler))
+
+
 _IMPORTS = (
     ("GET", "", imports.imports),
     ("POST", "", imports.run_import),
@@ -148,6 +172,12 @@ FIXED_ROUTES = (
     Route("DELETE", "/api/account/keys", account.revoke_keys),
     Route("DELETE", "/api/account/keys/{number}", account.revoke_key),
     Route("DELETE", "/api/account/share-links", sharing.unshare_all),
+    Route("GET", "/api/account/assistants", oauth.list_connected),
+    Route("DELETE", "/api/account/assistants/{number}", oauth.disconnect),
+    Route("GET", "/api/account/authorization", oauth.authorization),
+    Route("POST", "/api/account/authorization", oauth.authorize),
+    *notice_routes("/api/account"),
+    *notice_routes("/api/v1", lambda handler: by_key_alone(handler, "manage")),
     Route("GET", "/api/account/audit", audit.audit),
     Route("POST", "/api/account/login/link", people.sign_in_by_link),
     Route("GET", "/api/account/people", people.members),
@@ -177,12 +207,20 @@ FIXED_ROUTES = (
     Route("GET", "/api/share/{token}/badge.svg", badges.badge),
     Route("GET", "/api/share/{token}/counter.svg", badges.counter),
     Route("POST", MCP_PATH, mcp.handle),
+    # A program asks for the metadata of the path of a resource first.
+    Route("GET", oauth.METADATA_PATH, oauth.resource_metadata),
+    Route("GET", f"{oauth.METADATA_PATH}{MCP_PATH}", oauth.resource_metadata),
+    Route("GET", oauth.SERVER_METADATA_PATH, oauth.server_metadata),
+    Route("POST", "/oauth/register", oauth.register),
+    Route("POST", "/oauth/token", oauth.token),
+    Route("GET", "/oauth/authorize", pages.page),
     Route("GET", "/", pages.page),
     Route("GET", "/login", pages.page),
     Route("GET", "/setup", pages.page),
     Route("GET", "/invitation", pages.page),
     Route("GET", "/second-factor", pages.page),
     Route("GET", "/websites/{id}", pages.page),
+    Route("GET", "/websites/{id}/live", pages.page),
     Route("GET", "/websites/{id}/events", pages.page),
     Route("GET", "/websites/{id}/funnels", pages.page),
     Route("GET", "/websites/{id}/journeys", pages.page),

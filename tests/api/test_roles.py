@@ -43,6 +43,19 @@ LEAST_OF_ROUTE: dict[str, Role | None] = {
     "DELETE /api/account/keys": "admin",
     "DELETE /api/account/keys/{number}": "admin",
     "DELETE /api/account/share-links": "admin",
+    # Whatever the role: an assistant sees what its person sees.
+    "GET /api/account/assistants": "viewer",
+    "DELETE /api/account/assistants/{number}": "viewer",
+    "GET /api/account/authorization": "viewer",
+    "POST /api/account/authorization": "viewer",
+    "GET /api/account/channels": "editor",
+    "POST /api/account/channels": "admin",
+    "PATCH /api/account/channels/{channel}": "admin",
+    "DELETE /api/account/channels/{channel}": "admin",
+    "POST /api/account/channels/{channel}/test": "admin",
+    "POST /api/account/channels/{channel}/secret": "admin",
+    "GET /api/account/notices": "admin",
+    "POST /api/account/notices/{number}/send": "admin",
     "GET /api/account/audit": "admin",
     "GET /api/account/people": "admin",
     "PATCH /api/account/people/{number}": "admin",
@@ -202,7 +215,7 @@ async def test_a_role_applies_to_the_next_request(people: People) -> None:
 
 # What a person may request while the account requires a second factor that the person does not have.
 OPEN_WITHOUT_FACTOR = {
-    *(name for name in ACCOUNT_ROUTES if "/second-factor" in name),
+    *(name for name in ACCOUNT_ROUTES if "/second-factor" in name or "/assistants" in name),
     "GET /api/account/changelog",
     "POST /api/account/password",
 }

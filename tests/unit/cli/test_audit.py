@@ -50,7 +50,7 @@ def test_each_command_that_changes_something_writes_a_line(here: Command) -> Non
     assert key not in json.dumps(lines(here))
 
 
-def test_imports_and_retention_write_a_line(here: Command, tmp_path: Path) -> None:
+def test_imports_exports_restores_and_retention_write_a_line(here: Command, tmp_path: Path) -> None:
     """A preview, and showing what would be deleted, write none; of a file only the name is stored."""
     website = printed(here, "website", "add", "example.com").strip()
     event = {"id": "1", "type": "pageview", "timestamp": "2026-01-02T03:04:05Z"}
@@ -60,12 +60,17 @@ def test_imports_and_retention_write_a_line(here: Command, tmp_path: Path) -> No
     printed(here, "import", "--website", website, "--dry-run", str(file))
     printed(here, "import", "--website", website, str(file))
     printed(here, "import", "--website", website, "--undo", "1")
+    printed(here, "export", website, str(tmp_path / "copy.ndjson"))
+    printed(here, "backup", str(tmp_path / "backup.db"))
+    printed(here, "restore", str(tmp_path / "backup.db"))
     printed(here, "retention", website, "30")
     printed(here, "retention", website, "30", "--yes")
     found = [(line["action"], line["target"], line["detail"]) for line in lines(here)][::-1]
     assert found[1:] == [
         ("import_started", "example.com", {"format": "tally", "file": "events.ndjson"}),
         ("import_undone", "example.com", {"import": 1}),
+        ("events_exported", "example.com", {"format": "jsonl"}),
+        ("database_restored", "backup.db", {}),
         ("retention_changed", "example.com", {"days": [0, 30]}),
     ]
     assert {(line["actor"], line["via"]) for line in lines(here)} == {("command line", "cli")}

@@ -14,6 +14,11 @@ from tally_client.schema import (
     AnnotationsAnswer,
     AnnotationSaved,
     ChangesAnswer,
+    ChannelAnswer,
+    ChannelChanges,
+    ChannelsAnswer,
+    ChannelSecretAnswer,
+    ChannelTestAnswer,
     CrawlerPurpose,
     CrawlersAnswer,
     EventDataAnswer,
@@ -39,12 +44,14 @@ from tally_client.schema import (
     ListOrder,
     ManagedWebsiteAnswer,
     NewAnnotation,
+    NewChannel,
     NewFunnel,
     NewGoal,
     NewSegment,
     NewShareLink,
     NewUpload,
     NewWebsite,
+    NoticesAnswer,
     RealtimeAnswer,
     RejectedAnswer,
     SegmentChanges,
@@ -1045,6 +1052,57 @@ class ManageClient(Manager):
         self._request(
             "DELETE", path("/api/v1/websites/{id}/funnels/{definition}", id=website_id, definition=definition)
         )
+
+    def list_channels(
+        self,
+    ) -> ChannelsAnswer:
+        """The channels."""
+        return cast(ChannelsAnswer, self._request("GET", "/api/v1/channels"))
+
+    def create_channel(self, body: NewChannel) -> ChannelAnswer:
+        """Add a channel.
+
+        The `secret` of a webhook and the `path` of a feed are in this answer alone. An account has at most 50
+        channels.
+        """
+        return cast(ChannelAnswer, self._request("POST", "/api/v1/channels", body))
+
+    def update_channel(self, channel: str, body: ChannelChanges) -> ChannelAnswer:
+        """Change a channel.
+
+        Sets what is sent. `paused: false` sends what waits.
+        """
+        return cast(ChannelAnswer, self._request("PATCH", path("/api/v1/channels/{channel}", channel=channel), body))
+
+    def delete_channel(self, channel: str) -> None:
+        """Delete a channel."""
+        self._request("DELETE", path("/api/v1/channels/{channel}", channel=channel))
+
+    def test_channel(self, channel: str) -> ChannelTestAnswer:
+        """Send a test.
+
+        Sends a test now, which takes at most 15 seconds. At most 10 a minute of an account.
+        """
+        return cast(ChannelTestAnswer, self._request("POST", path("/api/v1/channels/{channel}/test", channel=channel)))
+
+    def replace_channel_secret(self, channel: str) -> ChannelSecretAnswer:
+        """Replace the secret.
+
+        A webhook is signed by both keys for 24 hours; the path of a feed is replaced at once.
+        """
+        return cast(
+            ChannelSecretAnswer, self._request("POST", path("/api/v1/channels/{channel}/secret", channel=channel))
+        )
+
+    def list_notices(
+        self,
+    ) -> NoticesAnswer:
+        """The newest notices."""
+        return cast(NoticesAnswer, self._request("GET", "/api/v1/notices"))
+
+    def send_notice(self, number: int) -> None:
+        """Send a notice again."""
+        self._request("POST", path("/api/v1/notices/{number}/send", number=number))
 
     def list_share_links(self, website_id: str) -> ShareLinksAnswer:
         """The share links."""

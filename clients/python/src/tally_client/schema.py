@@ -212,6 +212,8 @@ class Point(TypedDict):
     # CSS pixels from the page's top.
     y: float
     kind: Literal["click", "scroll"]
+    # Of a click, the text of the element; at most 80 characters of it are kept.
+    text: NotRequired[str | None]
 
 
 class CollectAnswer(TypedDict):
@@ -531,6 +533,123 @@ class ShareLinksAnswer(TypedDict):
     data: list[ShareLink]
 
 
+# Hours in which notices wait, but for urgent ones.
+Quiet = TypedDict(
+    "Quiet",
+    {
+        "from": "str",
+        "to": "str",
+        # Name of an IANA time zone.
+        "time_zone": "str",
+    },
+)
+
+
+ChannelKind: TypeAlias = Literal["webhook", "ntfy", "slack", "discord", "apprise", "feed"]
+
+
+class NewChannel(TypedDict):
+    """A new channel; which fields it takes depends on its kind."""
+
+    kind: ChannelKind
+    name: str
+    # Of all kinds but feed.
+    url: NotRequired[str]
+    # Of ntfy.
+    topic: NotRequired[str]
+    # An access token of ntfy.
+    token: NotRequired[str]
+    quiet: NotRequired[Quiet | None]
+
+
+class ChannelChanges(TypedDict):
+    """Fields to change."""
+
+    name: NotRequired[str]
+    url: NotRequired[str]
+    topic: NotRequired[str]
+    token: NotRequired[str]
+    quiet: NotRequired[Quiet | None]
+    # true pauses the channel, false resumes it.
+    paused: NotRequired[bool]
+
+
+class Channel(TypedDict):
+    """A channel, without its URL and its secrets."""
+
+    id: str
+    kind: ChannelKind
+    name: str
+    paused_at: str | None
+    quiet: Quiet | None
+    created_at: str
+    failing_since: str | None
+    last_error: str | None
+    # Shown to owners on the pages alone.
+    host: str | None
+    # The signing key of a webhook, in the answer that creates it alone.
+    secret: NotRequired[str]
+    # The path of a feed, in the answer that creates it alone.
+    path: NotRequired[str]
+
+
+class ChannelAnswer(TypedDict):
+    data: Channel
+
+
+class ChannelsAnswer(TypedDict):
+    data: list[Channel]
+
+
+class ChannelSecret(TypedDict):
+    """A secret, which no other answer has."""
+
+    # The signing key of a webhook.
+    secret: NotRequired[str]
+    # The path of a feed.
+    path: NotRequired[str]
+
+
+class ChannelSecretAnswer(TypedDict):
+    data: ChannelSecret
+
+
+class ChannelTestAnswerData(TypedDict):
+    ok: bool
+    # Status of the answer.
+    status: int | None
+    error: str | None
+
+
+class ChannelTestAnswer(TypedDict):
+    data: ChannelTestAnswerData
+
+
+NoticeState: TypeAlias = Literal["waiting", "sending", "sent", "failed", "expired"]
+
+
+class Notice(TypedDict):
+    """A notice to a channel."""
+
+    number: int
+    # Id of the channel.
+    channel: str
+    kind: str
+    title: str
+    text: str
+    priority: Literal["normal", "urgent"]
+    created_at: str
+    state: NoticeState
+    attempts: int
+    next_attempt_at: str | None
+    last_error: str | None
+    sent_at: str | None
+
+
+class NoticesAnswer(TypedDict):
+    data: list[Notice]
+
+
 class Exclusions(TypedDict):
     """Lists of what is not counted."""
 
@@ -644,6 +763,11 @@ ErrorCode: TypeAlias = Literal[
     "unknown_website",
     "unknown_definition",
     "unknown_import",
+    "unknown_channel",
+    "unknown_notice",
+    "channel_refused",
+    "no_secret",
+    "too_many_channels",
     "website_exists",
     "too_many_websites",
     "too_many_share_links",
@@ -1060,6 +1184,9 @@ class Heatmap(TypedDict):
     # In percent with one decimal, how many of the samples reached at least i times `bin_height` pixels down; ends
     # before the first 0.
     scroll: list[float]
+    # Column, row and text of the cells in which an element was clicked whose text the page sends, of all days:
+    # the text of the newest click.
+    texts: list[list[int | str]]
 
 
 HeatmapMeta = TypedDict(
