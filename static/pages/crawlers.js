@@ -239,8 +239,8 @@ const byPurpose = (purposes) => Object.entries(purposes).sort(([, one], [, other
 function tableCard(id, title, heads, rows) {
   const head = heads.map(([words, isNumber]) => h("th", { scope: "col", class: isNumber ? "num" : null }, words));
   return h(
-    "section",
-    { class: "card", "aria-labelledby": id },
+    "div",
+    { class: "card" },
     h("div", { class: "card-head" }, h("h2", { id, class: "card-title" }, title)),
     h(
       "div",
