@@ -150,7 +150,8 @@ create table website (
   -- Minutes from UTC to website time: a day of the website begins at midnight of it (docs/architecture.md)
   day_offset_minutes  integer not null default 0
     check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0),
-  counts_referrer_spam  integer not null default 0 check (counts_referrer_spam in (0, 1))  -- of the bundled list
+  counts_referrer_spam  integer not null default 0 check (counts_referrer_spam in (0, 1)),  -- of the bundled list
+  counts_crawlers       integer not null default 0 check (counts_crawlers in (0, 1))
 ) strict;
 
 -- Origins allowed besides the website's domain, for apps built on web views, such as capacitor://localhost.
@@ -794,6 +795,17 @@ create table rejected_sample (
   field       text    not null,                                -- name of the field at fault, or ''
   detail      text    not null check (length(detail) <= 253),  -- host of a refused page, name of a crawler, or ''
   primary key (website, reason, id)
+) strict, without rowid;
+
+-- Pages that crawlers requested, by day of the website (tally/storage/crawler_days.py). Expires after 400 days.
+create table crawler_day (
+  website   integer not null,
+  day       integer not null,
+  crawler   integer not null,                                -- its name in the list; 0: it has none
+  pathname  integer not null,
+  source    integer not null check (source between 0 and 3),  -- 0 event, 1 pixel, 2 access log, 3 API
+  requests  integer not null check (requests > 0),
+  primary key (website, day, crawler, pathname, source)
 ) strict, without rowid;
 
 -- Every value that a website has used in a field. A value without a row here is new (tally/storage/value_limits.py).

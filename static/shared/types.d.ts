@@ -169,6 +169,7 @@ interface Exclusions {
   not_spam: string[];
   /** Whether visits from the hosts of the list of referrer spam are excluded. */
   referrer_spam: boolean;
+  crawlers: "reject" | "count";
   your_address: string;
 }
 
@@ -401,6 +402,31 @@ interface FoldedValues {
   field: string;
   new_values: number;
   events: number;
+}
+
+interface CrawlersReport {
+  requests: number;
+  previous_requests: number;
+  /** Visits of people from AI assistants; null: their events are no longer kept. */
+  assistant_visits: number | null;
+  purposes: { purpose: string; requests: number; previous_requests: number }[];
+  crawlers: {
+    name: string;
+    operator: string;
+    purpose: string;
+    requests: number;
+    previous_requests: number;
+    pages: number;
+    last_day: string | null;
+  }[];
+  days: { date: string; requests: number; purposes: Record<string, number> }[];
+  pages: {
+    pathname: string;
+    requests: number;
+    purposes: Record<string, number>;
+    assistant_visits: number | null;
+    pageviews: number | null;
+  }[];
 }
 
 interface RejectedEvents {

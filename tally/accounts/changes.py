@@ -174,11 +174,11 @@ def change_website(
 
 
 def change_exclusions(
-    connection: sqlite3.Connection, number: int, lists: Mapping[str, Sequence[str]], counts_listed: bool | None
+    connection: sqlite3.Connection, number: int, lists: Mapping[str, Sequence[str]], switches: Mapping[str, bool]
 ) -> None:
     """Change a website's exclusions, as `websites.set_exclusions`. Raises WebsiteDeleted."""
     _check_exists(connection, number)
-    set_exclusions(connection, number, lists, counts_listed)
+    set_exclusions(connection, number, lists, switches)
 
 
 def add_share_link(

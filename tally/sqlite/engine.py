@@ -152,6 +152,7 @@ class SqliteEngine:
         self.changes.committed({event.website.number for one in requests for event in one.events}, written.last_id)
         for call in self.on_committed:
             call(written.kept)
-        self._node.rejected_events.have_changed(written.folded)
+        crawled = {crawl.website for one in requests for crawl in one.crawls}
+        self._node.rejected_events.have_changed(written.folded | crawled)
         self._node.registry.count_usage(written.used)
         self.live.hand_over(written.visits, written.offsets)

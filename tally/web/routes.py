@@ -242,6 +242,7 @@ FIXED_ROUTES = (
     Route("GET", "/websites/{id}/vitals", pages.page),
     Route("GET", "/websites/{id}/heatmaps", pages.heatmap_page),
     Route("GET", "/websites/{id}/experiments", pages.page),
+    Route("GET", "/websites/{id}/crawlers", pages.page),
     Route("GET", "/websites/{id}/rejected", pages.page),
     Route("GET", "/websites/{id}/settings", pages.page),
     Route("GET", "/websites/{id}/settings/{section}", pages.page),

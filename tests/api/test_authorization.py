@@ -214,6 +214,7 @@ TABLE = (
     Row("GET /websites/{id}/vitals", OPEN),
     Row("GET /websites/{id}/heatmaps", OPEN),
     Row("GET /websites/{id}/experiments", OPEN),
+    Row("GET /websites/{id}/crawlers", OPEN),
     Row("GET /websites/{id}/rejected", OPEN),
     Row("GET /websites/{id}/settings", OPEN),
     Row("GET /websites/{id}/settings/{section}", OPEN),

@@ -36,6 +36,7 @@ from tally.accounts.websites import add_website, all_exclusions, all_websites, s
 from tally.columns import column_days, deleted_rows
 from tally.demo import build
 from tally.demo.sites import SITES
+from tally.engine.ingest import Crawl
 from tally.engine.values import Goal
 from tally.events.dimensions import ACQUISITION, ENTRY_PAGE, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
@@ -58,9 +59,10 @@ from tally.rollups import (
 from tally.rollups.traffic import traffic_of
 from tally.settings import Settings
 from tally.sqlite.event_ids import delete_expired
-from tally.storage import import_records, meta, schema_check
+from tally.storage import crawler_days, import_records, meta, schema_check
 from tally.storage.database import open_database, snapshot
 from tally.storage.health import FAILING
+from tally.storage.labels import Labels
 from tally.storage.sql import goals as goals_sql
 from tally.timestamps import iso
 from tally.transfer import undo
@@ -652,7 +654,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     set_plan(connection, owner.name, "business")
     set_email(connection, owner.number, "other@example.com")
     add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
-    set_exclusions(connection, 1, {"pages": ["/admin/*"]}, counts_listed=True)
+    set_exclusions(connection, 1, {"pages": ["/admin/*"]}, {"counts_referrer_spam": True})
     all_exclusions(connection)
     for _ in range(audit.MAX_SINGLY + 2):
         audit.record(connection, audit.by_server(), audit.Entry("settings_changed"), 0)
@@ -673,6 +675,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     assert schema_check.differences(connection) == ""
     list(column_days.damaged(connection))
     build._add_usage(connection, owner, Counter({202611: 1}))
+    run_crawlers(connection)
     build._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
     delete_expired(connection, NOON_MS + 4 * DAY_MS)
     number = all_websites(connection)[0].number
@@ -680,6 +683,16 @@ def run_commands(connection: sqlite3.Connection) -> None:
     retention.set_keep_days(connection, number, 10)
     retention.plan(connection, number, retention.keep_days_of(connection, number, 0), NOON_MS)
     run_undo(connection)
+
+
+def run_crawlers(connection: sqlite3.Connection) -> None:
+    """Count a page that a crawler requested twice, and read it."""
+    day = NOON_MS // DAY_MS
+    for _ in range(2):
+        crawler_days.add(connection, Labels(), [Crawl(1, NOON_MS, "GPTBot", "/crawled", crawler_days.API)])
+    days, before = range(day - 1, day + 2), range(day - 4, day - 1)
+    crawls = crawler_days.read(connection, 1, days, before, lambda name, crawler: True, 5)
+    assert [(page.crawler, page.requests) for page in crawls.pages if page.pathname == "/crawled"] == [("GPTBot", 2)]
 
 
 def run_undo(connection: sqlite3.Connection) -> None:

@@ -661,6 +661,8 @@ class Exclusions(TypedDict):
     not_spam: list[str]
     # Whether the hosts of the list of referrer spam are excluded.
     referrer_spam: bool
+    # Whether crawlers are rejected or count as visitors.
+    crawlers: Literal["reject", "count"]
     your_address: str
 
 
@@ -675,6 +677,8 @@ class ExclusionChanges(TypedDict):
     not_spam: NotRequired[list[str]]
     # Whether the hosts of the list of referrer spam are excluded.
     referrer_spam: NotRequired[bool]
+    # Whether crawlers are rejected or count as visitors.
+    crawlers: NotRequired[Literal["reject", "count"]]
 
 
 class ExclusionsAnswer(TypedDict):
@@ -1940,6 +1944,102 @@ class RealtimeMeta(TypedDict):
     website_id: str
     # The end of the window.
     time: str
+
+
+class CrawlersAnswer(TypedDict):
+    data: Crawlers
+    meta: CrawlersMeta
+
+
+CrawlerPurpose: TypeAlias = Literal[
+    "ai_training",
+    "ai_search",
+    "ai_assistant",
+    "search",
+    "preview",
+    "seo",
+    "monitoring",
+    "feed",
+    "archive",
+    "security",
+    "research",
+    "advertising",
+    "other",
+]
+
+
+class CrawlersPurposes(TypedDict):
+    purpose: CrawlerPurpose
+    requests: int
+    previous_requests: int
+
+
+class CrawlersCrawlers(TypedDict):
+    # Empty for crawlers that are not in the list.
+    name: str
+    # Empty where it is not known.
+    operator: str
+    purpose: CrawlerPurpose
+    requests: int
+    previous_requests: int
+    # Different pages.
+    pages: int
+    last_day: str | None
+
+
+class CrawlersDays(TypedDict):
+    date: str
+    requests: int
+    purposes: dict[str, int]
+
+
+class CrawlersPages(TypedDict):
+    pathname: str
+    requests: int
+    purposes: dict[str, int]
+    # Visits of people that began on the page and came from an AI assistant.
+    assistant_visits: int | None
+    # By people.
+    pageviews: int | None
+
+
+class CrawlersSources(TypedDict):
+    """Where requests are known from."""
+
+    event: int
+    pixel: int
+    access_log: int
+    api: int
+
+
+class Crawlers(TypedDict):
+    requests: int
+    # Of as many days before the range.
+    previous_requests: int
+    # Visits of people from AI assistants; null where their events are no longer kept.
+    assistant_visits: int | None
+    purposes: list[CrawlersPurposes]
+    # Those with the most requests first.
+    crawlers: list[CrawlersCrawlers]
+    # One entry per day, in order, without gaps.
+    days: list[CrawlersDays]
+    # Those with the most requests first, at most `limit`.
+    pages: list[CrawlersPages]
+    # Where requests are known from.
+    sources: CrawlersSources
+
+
+CrawlersMeta = TypedDict(
+    "CrawlersMeta",
+    {
+        "website_id": "str",
+        "from": "str",
+        "to": "str",
+        "tz": "str",
+        "day_offset_minutes": "int",
+        "limit": "int",
+    },
+)
 
 
 class RejectedAnswer(TypedDict):
