@@ -189,6 +189,7 @@ FIXED_ROUTES = (
     Route("POST", "/api/account/authorization", oauth.authorize),
     *notice_routes("/api/account"),
     *notice_routes("/api/v1", lambda handler: by_key_alone(handler, "manage")),
+    Route("GET", "/feeds/{token}.xml", channels.feed),
     Route("GET", "/api/account/audit", audit.audit),
     Route("POST", "/api/account/login/link", people.sign_in_by_link),
     Route("GET", "/api/account/people", people.members),

@@ -146,6 +146,7 @@ TABLE = (
     Row("GET /api/account/authorization", OWNERS, query=f"?{urlencode(PROGRAM)}"),
     Row("POST /api/account/authorization", OWNERS, PROGRAM),
     *notice_rows(),
+    Row("GET /feeds/{token}.xml", (404,) * 6),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),

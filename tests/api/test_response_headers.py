@@ -87,7 +87,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/assets/{path}": FILE,
     r"/(tracker|script|count|js/site)(/{part})?\.js|/js/{script}|/js/{stem}/{part}\.js": TRACKER,
     r"/pixel\.gif": TRACKER,
-    r"/api/v1/openapi\.yaml|/healthz|/metrics|/sign-in/oidc(/(callback|logout))?": ALWAYS,
+    r"/api/v1/openapi\.yaml|/feeds/{token}\.xml|/healthz|/metrics|/sign-in/oidc(/(callback|logout))?": ALWAYS,
 }
 # By an API key that changes something, which no page of another origin may read.
 MANAGED = {route for route, row in BY_ROUTE.items() if row.statuses == NOT_BY_DEFAULT}
@@ -96,7 +96,7 @@ CONTENT_HEADERS = frozenset(
     (
         *("content-type", "content-length", "content-encoding", "transfer-encoding", "date", "connection", "allow"),
         *("x-goatcounter", "etag", "cache-control", "vary", "link", "set-cookie", "www-authenticate"),
-        *("retry-after", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"),
+        *("retry-after", "x-robots-tag", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"),
     )
 )
 PREFLIGHT = frozenset(("Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age"))

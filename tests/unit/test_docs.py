@@ -96,6 +96,8 @@ def page_of(method: str, path: str) -> str:
         return "migrating-trackers.md"
     if path.startswith("/api/") or path in ("/healthz", "/metrics"):
         return "reference/collect-api.md" if path.endswith("/collect") else "reference/read-api.md"
+    if path.startswith("/feeds/"):
+        return "notifications.md"
     if path == "/mcp" or "oauth" in path:
         return "mcp.md"
     return "tracker.md" if path.startswith(("/tracker", "/pixel")) else "dashboard.md"

@@ -626,6 +626,7 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     for fact in ("first", "second"):
         content = outbox.Content("Title", "Text")
         assert outbox.add(connection, outbox.New(account, "test", fact, content, NOON_MS + DAY_MS), NOON_MS) == 1
+    outbox.add(connection, outbox.New(account, "test", "first", content, NOON_MS + DAY_MS), NOON_MS, ["no channel"])
     outbox.resume(connection)
     assert outbox.due(connection, NOON_MS) == [("0" * 16, NOON_MS)]
     for at_ms, outcome in ((NOON_MS, outbox.Outcome("HTTP 429", 429, wait_ms=1)), (NOON_MS + 7_000, outbox.Outcome())):
