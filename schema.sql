@@ -56,6 +56,19 @@ create table recovery_code (
   primary key (person, digest)
 ) strict, without rowid;
 
+-- Public keys of passkeys (WebAuthn), each of which signs in alone.
+create table passkey (
+  id             blob    not null primary key check (length(id) between 1 and 1023),  -- of the credential
+  person         integer not null references person (number) on delete cascade,
+  public_key     blob    not null,  -- COSE
+  sign_count     integer not null,  -- signatures that it has made; 0: the authenticator does not count
+  name           text    not null,
+  created_ms     integer not null,
+  last_used_day  integer            -- UTC days since 1970
+) strict, without rowid;
+
+create index passkey_of_person on passkey (person);
+
 create table membership (
   account     integer not null references account (number) on delete cascade,
   person      integer not null references person (number) on delete cascade,
@@ -94,13 +107,24 @@ create table sign_in_link (
   expires_ms  integer not null
 ) strict, without rowid;
 
+-- Who a person is at an OpenID provider (tally/accounts/identities.py).
+create table identity (
+  issuer      text    not null,
+  subject     text    not null,
+  person      integer not null references person (number) on delete cascade,
+  created_ms  integer not null,
+  primary key (issuer, subject),
+  unique (person, issuer)
+) strict, without rowid;
+
 -- Sessions of the pages, one row a browser. A row contains nothing about the browser or its address
 -- (tally/accounts/logins.py).
 create table login (
   digest      blob    not null primary key check (length(digest) = 32),  -- keyed, of the cookie's value
   person      integer not null references person (number) on delete cascade,
   created_ms  integer not null,
-  expires_ms  integer not null  -- extended while the session is used
+  expires_ms  integer not null,  -- extended while the session is used, unless an OpenID provider has begun it
+  via         text    not null check (via in ('session', 'oidc'))
 ) strict, without rowid;
 
 -- Device cookies: browsers in which a person has logged in before. Their login attempts are limited separately
@@ -125,7 +149,9 @@ create table website (
   currency    text    check (length(currency) = 3),  -- ISO 4217, of values without one; null: not chosen
   -- Minutes from UTC to website time: a day of the website begins at midnight of it (docs/architecture.md)
   day_offset_minutes  integer not null default 0
-    check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0)
+    check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0),
+  counts_referrer_spam  integer not null default 0 check (counts_referrer_spam in (0, 1)),  -- of the bundled list
+  counts_crawlers       integer not null default 0 check (counts_crawlers in (0, 1))
 ) strict;
 
 -- Origins allowed besides the website's domain, for apps built on web views, such as capacitor://localhost.
@@ -135,11 +161,11 @@ create table allowed_origin (
   primary key (website, origin)
 ) strict, without rowid;
 
--- Events that are not counted (tally/accounts/exclusions.py): excluded addresses, networks, countries and pages, and the
--- hosts whose pages count.
+-- Events that are not counted (tally/accounts/exclusions.py): excluded addresses, networks, countries, pages and
+-- referrers, the hosts whose pages count, and the referrers that count although they are in the list of referrer spam.
 create table exclusion (
   website  integer not null references website (number) on delete cascade,
-  kind     text    not null check (kind in ('addresses', 'countries', 'pages', 'hostnames')),
+  kind     text    not null check (kind in ('addresses', 'countries', 'pages', 'hostnames', 'referrers', 'not_spam')),
   value    text    not null,
   primary key (website, kind, value)
 ) strict, without rowid;
@@ -189,7 +215,12 @@ create table api_key (
   scopes        text    not null default '["read"]' check (scopes like '["%"]'),
   websites      text    check (websites like '["%"]'),                -- their ids; null: all of the account
   expires_ms    integer,                                              -- null: never
-  created_by    integer                                               -- a person, who may have left; null: a command
+  created_by    integer,                                              -- a person, who may have left; null: a command
+  -- Of an assistant that a person has connected (tally/accounts/assistants.py): the id that it has registered, and the
+  -- refresh token before the one of `digest`. Null: a key.
+  client           text,
+  previous_digest  blob    unique check (length(previous_digest) = 32),
+  renewed_ms       integer
 ) strict;
 
 -- Where an account's notices go (tally/notices/channels.py). `config` and the secrets are as they are sent: a URL of
@@ -240,11 +271,11 @@ create index notice_due on notice (channel, due_ms) where state = 'waiting';
 -- written in the transaction of its change.
 create table audit (
   number   integer primary key,
-  account  integer not null,
+  account  integer,           -- null: what concerns the whole server
   ms       integer not null,
   person   integer references person (number) on delete set null,
-  actor    text    not null,  -- email address at that time, `command line`, or of a deleted person `former member N`
-  via      text    not null check (via in ('session', 'header', 'key', 'cli')),
+  actor    text    not null,  -- email address at that time, `command line`, `server`, or of a deleted person `former member N`
+  via      text    not null check (via in ('session', 'header', 'oidc', 'key', 'cli', 'system')),
   action   text    not null,
   website  text,              -- id, also of a deleted website
   target   text    not null,  -- name of what was changed
@@ -715,6 +746,18 @@ create table heatmap_block (
   primary key (website, pathname, band, level, block)
 ) strict, without rowid;
 
+-- The text of the element that was clicked last in a cell, where the page allows it (tally/storage/heatmap_texts.py).
+create table heatmap_text (
+  website   integer not null,
+  pathname  integer not null,
+  viewport  integer not null check (viewport between 0 and 2),  -- as in heatmap_point
+  bin_y     integer not null check (bin_y between 0 and 50000),
+  bin_x     integer not null check (bin_x between 0 and 49),
+  text      text    not null check (length(text) between 1 and 80),
+  ts        integer not null,  -- of the event with the click, in UTC
+  primary key (website, pathname, viewport, bin_y, bin_x)
+) strict, without rowid;
+
 -- Number of packed points of each page, for the list of pages that have heatmaps.
 create table heatmap_count (
   website          integer not null,
@@ -752,6 +795,17 @@ create table rejected_sample (
   field       text    not null,                                -- name of the field at fault, or ''
   detail      text    not null check (length(detail) <= 253),  -- host of a refused page, name of a crawler, or ''
   primary key (website, reason, id)
+) strict, without rowid;
+
+-- Pages that crawlers requested, by day of the website (tally/storage/crawler_days.py). Expires after 400 days.
+create table crawler_day (
+  website   integer not null,
+  day       integer not null,
+  crawler   integer not null,                                -- its name in the list; 0: it has none
+  pathname  integer not null,
+  source    integer not null check (source between 0 and 3),  -- 0 event, 1 pixel, 2 access log, 3 API
+  requests  integer not null check (requests > 0),
+  primary key (website, day, crawler, pathname, source)
 ) strict, without rowid;
 
 -- Every value that a website has used in a field. A value without a row here is new (tally/storage/value_limits.py).

@@ -70,6 +70,9 @@ ALREADY_MEMBER = Kind(409, "already_member", "This person is a member of the acc
 TOO_MANY_PEOPLE = Kind(409, "too_many_people", "The account has as many people or open invitations as it may have.")
 BAD_AUTH_HEADER = Kind(403, "bad_auth_header", "The proxy must send one email address in its header.")
 NOT_INVITED = Kind(403, "not_invited", "This address has no access to this server: ask an administrator for it.")
+LAST_SIGN_IN = Kind(409, "last_sign_in", "Without single sign-on you could not sign in: set a password first.")
+NOTHING_TO_CONNECT = Kind(409, "nothing_to_connect", "The connection has expired: begin single sign-on again.")
+PROVIDER_UNAVAILABLE = Kind(503, "provider_unavailable", "The single sign-on provider does not answer: retry later.")
 NOT_LOGGED_IN = Kind(401, "not_logged_in", "Log in first.")
 WRONG_CREDENTIALS = Kind(401, "wrong_credentials", "Incorrect email or password.")
 SECOND_FACTOR_REQUIRED = Kind(
@@ -78,6 +81,13 @@ SECOND_FACTOR_REQUIRED = Kind(
 WRONG_CODE = Kind(401, "wrong_code", "This code is wrong, has expired or was used before: wait for the next one.")
 SECOND_FACTOR_DUE = Kind(
     403, "second_factor_due", "This account requires a second factor: set up yours under Account > Sign-in."
+)
+PASSKEY_REQUIRED = Kind(401, "passkey_required", "A password alone is not enough for you: use your passkey.")
+WRONG_PASSKEY = Kind(401, "wrong_passkey", "This passkey is unknown here, or its answer is invalid: try again.")
+UNKNOWN_PASSKEY = Kind(404, "unknown_passkey", "There is no such passkey: it may have been removed.")
+TOO_MANY_PASSKEYS = Kind(409, "too_many_passkeys", "You have as many passkeys as a person may have: remove one first.")
+NO_PASSKEYS = Kind(
+    409, "no_passkeys", "This server has no passkeys: they need --base-url with https and the extra `passkeys`."
 )
 NO_SECOND_FACTOR = Kind(409, "no_second_factor", "There is no second factor: set one up first.")
 WRONG_PASSWORD = Kind(403, "wrong_password", "The current password is incorrect.")
@@ -89,6 +99,7 @@ SHARE_PASSWORD_REQUIRED = Kind(401, "share_password_required", "This share link 
 WRONG_SHARE_PASSWORD = Kind(401, "wrong_share_password", "Incorrect password.")
 NOT_SHARED = Kind(403, "not_shared", "This share link does not show this.")
 UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have been revoked.")
+BAD_AUTHORIZATION = Kind(400, "bad_authorization", "The program asks for something that this server does not grant.")
 UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with this id: it may have been deleted.")
 UNKNOWN_IMPORT = Kind(404, "unknown_import", "The website has no import of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")
@@ -121,9 +132,11 @@ OVERLOADED = Kind(503, "overloaded", "The server is overloaded: retry later.")
 OF_PAGES = (
     *(OTHER_PERSON, UNKNOWN_PERSON, UNKNOWN_INVITATION, UNKNOWN_SIGN_IN_LINK, BAD_AUTH_HEADER, NOT_INVITED),
     *(LAST_OWNER, ALREADY_MEMBER, TOO_MANY_PEOPLE),
+    *(LAST_SIGN_IN, NOTHING_TO_CONNECT, PROVIDER_UNAVAILABLE),
     *(CROSS_SITE, NOT_ALLOWED, UNKNOWN_ACCOUNT, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK),
     *(SECOND_FACTOR_REQUIRED, SECOND_FACTOR_DUE, WRONG_CODE, NO_SECOND_FACTOR),
-    *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD, UNKNOWN_KEY, TOO_MANY_KEYS),
+    *(PASSKEY_REQUIRED, WRONG_PASSKEY, UNKNOWN_PASSKEY, TOO_MANY_PASSKEYS, NO_PASSKEYS),
+    *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD, UNKNOWN_KEY, TOO_MANY_KEYS, BAD_AUTHORIZATION),
 )
 """Errors of the account API only."""
 

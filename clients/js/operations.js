@@ -19,6 +19,7 @@ export const OPERATIONS = {
   getFunnel: "/api/v1/websites/{id}/funnel",
   getJourneys: "/api/v1/websites/{id}/journeys",
   getEventData: "/api/v1/websites/{id}/event-data",
+  getCrawlers: "/api/v1/websites/{id}/crawlers",
   getRejectedEvents: "/api/v1/websites/{id}/rejected",
   getAnnotations: "/api/v1/websites/{id}/annotations",
   getSegments: "/api/v1/websites/{id}/segments",

@@ -23,11 +23,17 @@ const ACTIONS = {
   sign_out_everywhere: t("did_sign_out_everywhere"),
   sign_in_link_created: t("did_create_sign_in_link"),
   password_changed: t("did_change_password"),
+  single_sign_on_connected: t("did_connect_single_sign_on"),
+  single_sign_on_disconnected: t("did_disconnect_single_sign_on"),
   second_factor_set: t("did_set_factor"),
   second_factor_removed: t("did_remove_factor"),
   recovery_codes_created: t("did_create_recovery_codes"),
   recovery_code_used: t("did_use_recovery_code"),
   sign_in_refused: t("did_fail_code"),
+  passkey_added: t("did_add_passkey"),
+  passkey_removed: t("did_remove_passkey"),
+  passkeys_removed: t("did_remove_passkeys"),
+  passkey_refused: t("did_refuse_passkey"),
   sign_in_policy_changed: t("did_change_sign_in_policy"),
   person_invited: t("did_invite_person"),
   invitation_revoked: t("did_revoke_invitation"),
@@ -41,6 +47,8 @@ const ACTIONS = {
   key_created: t("did_create_key"),
   key_revoked: t("did_revoke_key"),
   keys_revoked: t("did_revoke_keys"),
+  assistant_connected: t("did_connect_assistant"),
+  assistant_disconnected: t("did_disconnect_assistant"),
   channel_added: t("did_add_channel"),
   channel_changed: t("did_change_channel"),
   channel_deleted: t("did_delete_channel"),
@@ -69,6 +77,9 @@ const ACTIONS = {
   import_started: t("did_start_import"),
   import_undone: t("did_undo_import"),
   retention_changed: t("did_change_retention"),
+  events_exported: t("did_export_events"),
+  key_expired: t("did_expire_key"),
+  more_changes: t("did_more"),
 };
 
 /**
@@ -213,6 +224,7 @@ function row({ context, websites }, line) {
  */
 function actor({ actor: name, via }) {
   if (via === "cli") return t("command_line");
+  if (via === "system") return t("by_server");
   return via === "key" ? t("by_key", { name }) : personName(name);
 }
 

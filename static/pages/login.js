@@ -1,6 +1,7 @@
-// The login page: email and password, then a redirect to ?next=..., or to #next=... where the path has a secret in its
-// hash, which no request may contain.
+// The login page: email and password, or a passkey, then a redirect to ?next=..., or to #next=... where the path has a
+// secret in its hash, which no request may contain.
 
+import { problemNotice, providerAction } from "../account/sign_in_problems.js";
 import { notify } from "../shared/dialog.js";
 import { fill, h, icon, loadStylesheet } from "../shared/dom.js";
 import { entrance } from "../shared/entrance.js";
@@ -8,6 +9,7 @@ import { get, send } from "../shared/api.js";
 import { clockTime } from "../shared/formats.js";
 import { field, form, passwordField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
+import { HAS_PASSKEYS, logInByPasskey } from "../shared/passkeys.js";
 import { at } from "../shared/paths.js";
 
 const t = await texts("account");
@@ -34,12 +36,25 @@ export async function show(root, context) {
   const failed = context.hash && !secretNext ? await byLink(context, card) : null;
   if (failed === "") return void context.go("/", { replace: true });
   if (state.ok && state.data.logged_in) return void context.go(next, { replace: true });
+  const provider = state.data?.single_sign_on;
+  // The address of a person with a password: it connects single sign-on.
+  const connects = context.query.get("problem") === "password";
   const login =
     state.ok && (state.data.refused || !state.data.password_login)
-      ? elsewhere(state.data)
-      : loginForm(context, next, card);
+      ? elsewhere(state.data, Boolean(provider))
+      : loginForm(context, next, card, connects);
   if (failed !== CODE_ASKED) {
-    fill(card, h("h1", null, t("log_in")), failed ? h("p", { class: "notice bad" }, failed) : null, login.element);
+    const passkey = state.data?.passkeys && HAS_PASSKEYS ? passkeyButton(context, next) : null;
+    fill(
+      card,
+      h("h1", null, t("log_in")),
+      failed ? h("p", { class: "notice bad" }, failed) : problemNotice(context),
+      connects ? h("p", { class: "notice" }, t("oidc_password")) : null,
+      login.element,
+      connects ? null : passkey,
+      // A secret path stays out of the request.
+      provider && !secretNext && !connects ? providerLink(provider, next, !login.focus) : null,
+    );
   }
   fill(root, entrance(card, { after: state.data?.demo ? demo() : login.focus ? forgotten() : null }));
   if (failed !== CODE_ASKED) login.focus?.();
@@ -87,11 +102,22 @@ function nextOf(path) {
 }
 
 /**
+ * @param {{ name: string }} provider
+ * @param {string} next
+ * @param {boolean} isOnly
+ */
+function providerLink(provider, next, isOnly) {
+  const href = `/sign-in/oidc?next=${encodeURIComponent(next)}`;
+  return h("a", { class: `button wide ${isOnly ? "primary" : ""}`, href }, providerAction(provider));
+}
+
+/**
  * @param {Context} context
  * @param {string} next
  * @param {HTMLElement} card
+ * @param {boolean} connects
  */
-function loginForm(context, next, card) {
+function loginForm(context, next, card, connects) {
   const email = field({
     label: t("email"),
     name: "email",
@@ -111,14 +137,22 @@ function loginForm(context, next, card) {
     action: t("log_in"),
     busy: t("logging_in"),
     wide: true,
-    submit: async (values) => {
+    submit: async (entered) => {
+      const values = connects ? { ...entered, connect: true } : entered;
       const answer = await send("POST", "/api/account/login", values);
-      if (answer.ok) return entered(context, answer.data, next);
+      if (answer.ok) return goOn(context, answer.data, next);
       if (answer.error.code === "second_factor_required") {
         askForCode(context, card, async (code) => {
           const again = await send("POST", "/api/account/login", { ...values, code });
-          return again.ok ? entered(context, again.data, next) : again;
+          return again.ok ? goOn(context, again.data, next) : again;
         });
+        return null;
+      }
+      if (answer.error.code === "passkey_required") {
+        const lead = h("p", { class: "soft" }, t("passkey_required_lead"));
+        const own = passkeyButton(context, next);
+        fill(card, h("h1", null, t("second_factor")), lead, own);
+        own.querySelector("button")?.focus();
         return null;
       }
       if (answer.error.code === "wrong_credentials") answer.error.field = "password";
@@ -130,11 +164,35 @@ function loginForm(context, next, card) {
 }
 
 /**
- * Returns what stands for the form where a proxy signs people in: why it does not, and a button to try again.
+ * Returns the button that logs in by a passkey, with its errors below it.
+ *
+ * @param {Context} context
+ * @param {string} next
+ */
+function passkeyButton(context, next) {
+  const failed = h("div", { role: "alert" });
+  const button = h("button", { class: "button wide", type: "button" }, t("use_passkey"));
+  button.addEventListener("click", async () => {
+    if (button.ariaDisabled === "true") return;
+    button.ariaDisabled = "true";
+    fill(failed);
+    const answer = await logInByPasskey();
+    button.ariaDisabled = null;
+    if (answer.ok) return goOn(context, answer.data, next);
+    fill(failed, h("p", { class: "notice bad" }, answer.error.message));
+  });
+  return h("div", { class: "stack" }, button, failed);
+}
+
+/**
+ * Returns what stands for the form where a proxy or a provider signs people in: why it does not, and a button to try
+ * again.
  *
  * @param {{ refused: { code: string, email: string | null } | null }} state
+ * @param {boolean} hasProvider
  */
-function elsewhere({ refused }) {
+function elsewhere({ refused }, hasProvider) {
+  if (!refused && hasProvider) return { element: null, focus: null };
   const again = h("button", { class: "button", type: "button", onclick: () => location.reload() }, shared("try_again"));
   const why = !refused ? "" : refused.email ? t("not_invited", { email: refused.email }) : t("bad_auth_header");
   const element = h(
@@ -152,7 +210,7 @@ function elsewhere({ refused }) {
  * @param {{ second_factor?: { recovery_codes: number } | null, second_factor_due?: boolean }} account
  * @param {string} next
  */
-function entered(context, { second_factor: factor, second_factor_due: due }, next) {
+function goOn(context, { second_factor: factor, second_factor_due: due }, next) {
   if (due) return context.go("/second-factor", { replace: true });
   if (factor && factor.recovery_codes <= FEW_CODES) notify(t("few_codes_left", { count: factor.recovery_codes }));
   return context.go(next, { replace: true });

@@ -45,6 +45,7 @@ from tally.accounts.changes import PasswordChanged
 from tally.accounts.usage import USAGE_WARNINGS, month_ends_in_s
 from tally.api.auth import AUTH, Auth, body, flag, invalid, text
 from tally.api.auth_header import AUTH_HEADER
+from tally.api.oidc import connecting, logout_path, single_sign_on
 from tally.api.sign_in import begin_with_new_password, checked_password, sent_code, sign_in
 from tally.base_path import public_url
 from tally.errors import ApiError
@@ -72,6 +73,9 @@ async def state(request: web.Request) -> web.Response:
         "needs_setup": needs_setup,
         "demo": auth.is_demo,
         "password_login": auth.has_passwords,
+        "single_sign_on": single_sign_on(request),
+        # Where nobody has one, the login shows nothing of them.
+        "passkeys": auth.passkeys is not None and any(one.passkeys for one in auth.registry.cache.people.values()),
         "refused": refused,
     }
     return _data(shown)
@@ -154,18 +158,26 @@ async def log_in(request: web.Request) -> web.Response:
     """POST /api/account/login: check a password, and the code of a second factor, and begin a session."""
     auth = _with_passwords(request)
     auth.check_site(request)
-    sent = await body(request, ("email", "password", "code"))
+    sent = await body(request, ("email", "password", "code", "connect"))
     email, password, code = text(sent, "email").strip(), text(sent, "password"), sent_code(sent)
     person = with_address(auth.registry.cache.people.values(), email)
     attempt = auth.take_try(request, email, person)
     number, password_hash = await checked_password(auth, attempt, email, password)
     if password_hash is None:
         raise ApiError(errors.WRONG_CREDENTIALS)
-    check = partial(changes.check_password_hash, person=number, password_hash=password_hash)
+    check: Any = partial(changes.check_password_hash, person=number, password_hash=password_hash)
+    if flag(sent, "connect"):
+        check = connecting(request, number, email, check)
     try:
         await sign_in(request, number, check, "password", code)
     except PasswordChanged:
         raise ApiError(errors.WRONG_CREDENTIALS) from None
+    return entered(request, number)
+
+
+def entered(request: web.Request, number: int) -> web.Response:
+    """Return the response to a sign-in: the account, or that a second factor is due."""
+    auth = request.app[AUTH]
     if all(one.is_due for one in auth.registry.cache.memberships_of(number)):
         return _data({"email": auth.registry.cache.people[number].email, "second_factor_due": True})
     return _data(_account(request, auth, number))
@@ -208,7 +220,7 @@ async def change(request: web.Request) -> web.Response:
     number = session.person.number
     owner = auth.account(request, session, "own" if "requires_second_factor" in sent else "read")
     is_required = flag(sent, "requires_second_factor")
-    if is_required and session.person.recovery_codes is None:
+    if is_required and not session.person.has_factor:
         # The owner would be the first one whom it keeps out.
         raise ApiError(errors.SECOND_FACTOR_DUE, "Set up your own second factor first, under Account > Sign-in.")
     if "time_zone" in sent:
@@ -273,6 +285,7 @@ def _account(request: web.Request, auth: Auth, number: int, via: str = "session"
         "time_zone": person.time_zone,
         "requires_second_factor": owner.requires_second_factor,
         "second_factor": None if person.recovery_codes is None else {"recovery_codes": person.recovery_codes},
+        "passkeys": person.passkeys,
         "events_this_month": used,
         "events_limit": limit,
         "usage_warning": _usage_warning(used, limit),
@@ -285,8 +298,9 @@ def _account(request: web.Request, auth: Auth, number: int, via: str = "session"
         "demo": auth.is_demo,
         # A person whom a proxy signs in is signed out there.
         "signed_in_by": via,
-        "logout_url": auth.logout_url or None,
+        "logout_url": (auth.logout_url or None) if via == "header" else logout_path(request, via),
         "password_login": auth.has_passwords,
+        "single_sign_on": single_sign_on(request),
     }
 
 
@@ -316,6 +330,8 @@ def _key(auth: Auth, key: ApiKey) -> dict[str, Any]:
         "websites": key.grant.websites,
         "expires_at": None if key.grant.expires_ms is None else iso(key.grant.expires_ms),
         "created_by": _creator(auth, key),
+        # A key that stands for what a person has connected (tally/api/oauth.py).
+        "is_assistant": key.client is not None,
     }
 
 

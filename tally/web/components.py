@@ -4,6 +4,7 @@ Settings, clock, rate limits, the database and the engine are objects that are p
 keeps any.
 """
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
@@ -31,6 +32,7 @@ from tally.ingest.collector import COLLECTOR, Collector
 from tally.ingest.node import EngineFactory, Node, opened
 from tally.maintenance.background_work import PAUSE_S
 from tally.maintenance.housekeeping import Housekeeping
+from tally.maintenance.server_audit import record_expired_keys, record_start
 from tally.maintenance.upgrade import copy_first
 from tally.notices.addresses import allowed_networks
 from tally.rate_limit import Buckets
@@ -89,19 +91,26 @@ async def components(
         if node.engine.archive is not None:
             housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
-        if settings.audit_days:
-            expiry = partial(_expire_audit_lines, node.database, clock, settings.audit_days)
-            node.repeat("expiry of the audit log", expiry, node.database.health.failed, AUDIT_PAUSE_S)
+        # Listening does not wait for it.
+        start = partial(record_start, settings=settings, now_ms=clock.wall_ms())
+        recorded = asyncio.create_task(node.database.writer.run(start))
+        lines = partial(_audit_lines, node.database, clock, settings.audit_days)
+        node.repeat("lines of the audit log", lines, node.database.health.failed, AUDIT_PAUSE_S)
         yield
+        await asyncio.wait({recorded})
         app[AUTH].close()
         await uploads.close()
         await sender.close()
     places.close()
 
 
-async def _expire_audit_lines(database: NodeDatabase, clock: Clock, days: int) -> None:
+async def _audit_lines(database: NodeDatabase, clock: Clock, days: int) -> None:
+    """Write lines about keys that have expired, and delete lines that are older than so many days; 0 keeps them."""
+    if database.health.takes_events:
+        await database.write(partial(record_expired_keys, now_ms=clock.wall_ms()))
     kept_from_ms = clock.deletion_time_ms() - days * DAY_MS
-    while database.health.takes_events and await database.write(partial(audit.expire, kept_from_ms=kept_from_ms)):
+    expire = partial(audit.expire, kept_from_ms=kept_from_ms)
+    while days and database.health.takes_events and await database.write(expire):
         pass
 
 

@@ -21,6 +21,9 @@ from tally.api import (
     definitions,
     exclusions,
     imports,
+    oauth,
+    oidc,
+    passkeys,
     people,
     read,
     second_factor,
@@ -56,13 +59,18 @@ def _authorise(access: Access, report: Report[Any]) -> Authorise:
     return websites.by_session if access is Access.SESSION else sharing.by_link
 
 
+def _handler(access: Access, report: Report[Any]) -> Handler:
+    handler = endpoint(report, _authorise(access, report))
+    return websites.with_export_line(handler) if access is Access.SESSION and report.lists_events else handler
+
+
 def report_routes(reports: Iterable[Report[Any]]) -> tuple[Route, ...]:
     """Return the routes of reports: for each report one for each way in which it may be authorised."""
     return tuple(
         Route(
             "GET",
             f"{access.value}/{report.path}",
-            endpoint(report, _authorise(access, report)),
+            _handler(access, report),
             read.preflight if access is Access.KEY else None,
         )
         for access in Access
@@ -161,11 +169,24 @@ FIXED_ROUTES = (
     Route("POST", "/api/account/second-factor/confirm", second_factor.confirm),
     Route("POST", "/api/account/second-factor/codes", second_factor.new_codes),
     Route("DELETE", "/api/account/second-factor", second_factor.remove),
+    Route("GET", "/api/account/oidc", oidc.state),
+    Route("POST", "/api/account/oidc", oidc.connect),
+    Route("DELETE", "/api/account/oidc", oidc.disconnect),
+    Route("GET", "/api/account/passkeys", passkeys.listed),
+    Route("POST", "/api/account/passkeys/begin", passkeys.begin),
+    Route("POST", "/api/account/passkeys/finish", passkeys.finish),
+    Route("DELETE", "/api/account/passkeys/{passkey}", passkeys.remove),
+    Route("POST", "/api/account/login/passkey/begin", passkeys.begin_sign_in),
+    Route("POST", "/api/account/login/passkey/finish", passkeys.sign_in),
     Route("GET", "/api/account/keys", account.keys),
     Route("POST", "/api/account/keys", account.create_key),
     Route("DELETE", "/api/account/keys", account.revoke_keys),
     Route("DELETE", "/api/account/keys/{number}", account.revoke_key),
     Route("DELETE", "/api/account/share-links", sharing.unshare_all),
+    Route("GET", "/api/account/assistants", oauth.list_connected),
+    Route("DELETE", "/api/account/assistants/{number}", oauth.disconnect),
+    Route("GET", "/api/account/authorization", oauth.authorization),
+    Route("POST", "/api/account/authorization", oauth.authorize),
     *notice_routes("/api/account"),
     *notice_routes("/api/v1", lambda handler: by_key_alone(handler, "manage")),
     Route("GET", "/feeds/{token}.xml", channels.feed),
@@ -180,6 +201,7 @@ FIXED_ROUTES = (
     Route("POST", "/api/account/leave", people.leave),
     Route("GET", "/api/account/invitation", people.invitation),
     Route("POST", "/api/account/invitation", people.accept),
+    Route("POST", "/api/account/invitation/oidc", oidc.accept),
     Route("GET", "/api/account/websites", websites.websites),
     Route("POST", "/api/account/websites", websites.add),
     Route("GET", "/api/account/websites/{id}", websites.website),
@@ -198,18 +220,30 @@ FIXED_ROUTES = (
     Route("GET", "/api/share/{token}/badge.svg", badges.badge),
     Route("GET", "/api/share/{token}/counter.svg", badges.counter),
     Route("POST", MCP_PATH, mcp.handle),
+    # A program asks for the metadata of the path of a resource first.
+    Route("GET", oauth.METADATA_PATH, oauth.resource_metadata),
+    Route("GET", f"{oauth.METADATA_PATH}{MCP_PATH}", oauth.resource_metadata),
+    Route("GET", oauth.SERVER_METADATA_PATH, oauth.server_metadata),
+    Route("POST", "/oauth/register", oauth.register),
+    Route("POST", "/oauth/token", oauth.token),
+    Route("GET", "/oauth/authorize", pages.page),
     Route("GET", "/", pages.page),
     Route("GET", "/login", pages.page),
     Route("GET", "/setup", pages.page),
     Route("GET", "/invitation", pages.page),
     Route("GET", "/second-factor", pages.page),
+    Route("GET", "/sign-in/oidc", oidc.begin),
+    Route("GET", "/sign-in/oidc/callback", oidc.callback),
+    Route("GET", "/sign-in/oidc/logout", oidc.end_session),
     Route("GET", "/websites/{id}", pages.page),
+    Route("GET", "/websites/{id}/live", pages.page),
     Route("GET", "/websites/{id}/events", pages.page),
     Route("GET", "/websites/{id}/funnels", pages.page),
     Route("GET", "/websites/{id}/journeys", pages.page),
     Route("GET", "/websites/{id}/vitals", pages.page),
     Route("GET", "/websites/{id}/heatmaps", pages.heatmap_page),
     Route("GET", "/websites/{id}/experiments", pages.page),
+    Route("GET", "/websites/{id}/crawlers", pages.page),
     Route("GET", "/websites/{id}/rejected", pages.page),
     Route("GET", "/websites/{id}/settings", pages.page),
     Route("GET", "/websites/{id}/settings/{section}", pages.page),

@@ -10,11 +10,13 @@ credentials, and other methods are refused.
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import pytest
 
 from analytics_server import build_app
 from tally.accounts.api_keys import revoke_api_key
+from tally.accounts.assistants import new_client
 from tally.api.auth import AUTH
 from tally.api.definitions import GOALS, KINDS
 from tally.settings import Settings
@@ -48,6 +50,14 @@ CONTENTS: dict[str, dict[str, Any]] = {
     "segments": {"name": "Germany", "filters": ["filter_country=DE"]},
     "goals": {"name": "Signup", "type": "event", "match": ["filter_event_name=signup"]},
     "funnels": {"name": "Checkout", "steps": ["pathname:/pricing", "event_name:signup"]},
+}
+# What a program asks for, as it sends a person's browser.
+PROGRAM = {
+    "response_type": "code",
+    "client_id": new_client("Assistant", ["https://assistant.example/back"]).id,
+    "redirect_uri": "https://assistant.example/back",
+    "code_challenge": "x" * 43,
+    "code_challenge_method": "S256",
 }
 LOGIN = {"email": OTHER, "password": "not the password"}
 
@@ -120,10 +130,21 @@ TABLE = (
     Row("POST /api/account/second-factor/confirm", (401, 401, 401, 409, 409, 401), {"code": "123456"}),
     Row("POST /api/account/second-factor/codes", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
     Row("DELETE /api/account/second-factor", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
+    Row("GET /api/account/passkeys", OWNERS),
+    # Without a base URL, and a passkey that nobody has.
+    Row("POST /api/account/passkeys/begin", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
+    Row("POST /api/account/passkeys/finish", (401, 401, 401, 409, 409, 401), {"name": "Laptop", "credential": {}}),
+    Row("DELETE /api/account/passkeys/{passkey}", (401, 401, 401, 404, 404, 401), {"password": PASSWORD}),
+    Row("POST /api/account/login/passkey/begin", (409,) * 6),
+    Row("POST /api/account/login/passkey/finish", (409,) * 6, {"credential": {}}),
     Row("GET /api/account/keys", OWNERS),
     Row("POST /api/account/keys", (401, 401, 401, 201, 201, 401), {"name": "new"}),
     Row("DELETE /api/account/keys", (401, 401, 401, 204, 204, 401)),
     Row("DELETE /api/account/keys/{number}", (401, 401, 401, 404, 204, 401)),
+    Row("GET /api/account/assistants", OWNERS),
+    Row("DELETE /api/account/assistants/{number}", (401, 401, 401, 404, 404, 401)),
+    Row("GET /api/account/authorization", OWNERS, query=f"?{urlencode(PROGRAM)}"),
+    Row("POST /api/account/authorization", OWNERS, PROGRAM),
     *notice_rows(),
     Row("GET /feeds/{token}.xml", (404,) * 6),
     Row("GET /api/account/audit", OWNERS),
@@ -140,6 +161,10 @@ TABLE = (
     # Without the token of an invitation.
     Row("GET /api/account/invitation", (404,) * 6),
     Row("POST /api/account/invitation", (404,) * 6, {"password": PASSWORD}),
+    Row("POST /api/account/invitation/oidc", (404,) * 6, {}),
+    # Without --oidc-issuer there is no single sign-on.
+    *(Row(f"{method} /api/account/oidc", (404,) * 6) for method in ("GET", "POST", "DELETE")),
+    *(Row(f"GET /sign-in/oidc{path}", (404,) * 6) for path in ("", "/callback", "/logout")),
     Row("GET /api/account/websites", OWNERS),
     Row("POST /api/account/websites", (401, 401, 401, 201, 201, 401), {"domain": "new.example"}),
     Row("GET /api/account/websites/{id}", OWN_WEBSITE),
@@ -170,6 +195,13 @@ TABLE = (
     Row("GET /api/share/{token}/counter.svg", (404, 404, 404, 404, 404, 200)),
     # Each key reads its own account's websites.
     Row("POST /mcp", (401, 200, 200, 401, 401, 401), {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
+    Row("GET /.well-known/oauth-protected-resource", OPEN),
+    Row("GET /.well-known/oauth-protected-resource/mcp", OPEN),
+    Row("GET /.well-known/oauth-authorization-server", OPEN),
+    Row("POST /oauth/register", (201,) * 6, {"redirect_uris": ["https://assistant.example/back"]}),
+    # The body is no form.
+    Row("POST /oauth/token", (415,) * 6, {}),
+    Row("GET /oauth/authorize", OPEN),
     Row("GET /", OPEN),
     Row("GET /login", OPEN),
     Row("GET /setup", OPEN),
@@ -179,9 +211,11 @@ TABLE = (
     Row("GET /websites/{id}/events", OPEN),
     Row("GET /websites/{id}/funnels", OPEN),
     Row("GET /websites/{id}/journeys", OPEN),
+    Row("GET /websites/{id}/live", OPEN),
     Row("GET /websites/{id}/vitals", OPEN),
     Row("GET /websites/{id}/heatmaps", OPEN),
     Row("GET /websites/{id}/experiments", OPEN),
+    Row("GET /websites/{id}/crawlers", OPEN),
     Row("GET /websites/{id}/rejected", OPEN),
     Row("GET /websites/{id}/settings", OPEN),
     Row("GET /websites/{id}/settings/{section}", OPEN),
@@ -295,7 +329,7 @@ class Scenario:
             "script": "script.js",
             "stem": "script.hash",
         }
-        values |= {"path": "app.css", "part": "heatmap", "link": self.link}
+        values |= {"path": "app.css", "part": "heatmap", "link": self.link, "passkey": "AA"}
         browser = {"owner": self.owner, "other": self.other}.get(client, PageClient(self.app))
         keys = {"key": key or self.key, "other_key": self.other_key}
         headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[client]}"} if client in keys else {}

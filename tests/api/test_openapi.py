@@ -258,7 +258,7 @@ def test_codes_of_rejected_events() -> None:
         *("invalid_type", "invalid_website_id", "unknown_website", "origin_not_allowed", "missing_field"),
         *("invalid_field", "invalid_url", "invalid_event_data", "event_data_too_large", "timestamp_too_old"),
         *("timestamp_in_future", "monthly_limit_reached", "no_assignment", "crawler"),
-        *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname"),
+        *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname", "referrer_spam"),
     ]
 
 
@@ -363,8 +363,9 @@ def test_the_document_has_every_public_route() -> None:
         "tally.api.websites",
         # The formats of other systems, which docs/migrating-trackers.md describes.
         "tally.ingest.compat.endpoint",
-        # JSON-RPC, which docs/mcp.md describes.
+        # JSON-RPC, and OAuth for it, which docs/mcp.md describes.
         "tally.mcp.endpoint",
+        "tally.api.oauth",
     }
     public = [row for row in ROUTES if row.handler.__module__ not in pages]
     routed = {
@@ -601,6 +602,9 @@ READ_CASES = [
     pytest.param(f"{SITE}/event-data", REQUIRED["event-data"], {}, 200, id="event_data"),
     pytest.param(f"{SITE}/event-data", REQUIRED["event-data"] | {"format": "csv"}, {}, 200, id="event_data as csv"),
     pytest.param(f"{SITE}/event-data", {}, {}, 400, id="event_data without event_name"),
+    pytest.param(f"{SITE}/crawlers", {"purpose": "search"}, {}, 200, id="crawlers"),
+    pytest.param(f"{SITE}/crawlers", {"format": "csv"}, {}, 200, id="crawlers as csv"),
+    pytest.param(f"{SITE}/crawlers", {"purpose": "x"}, {}, 400, id="crawlers of an unknown purpose"),
     pytest.param(f"{SITE}/rejected", {}, {}, 200, id="rejected"),
     pytest.param(f"{SITE}/rejected", {"tz": "Asia/Kolkata", "format": "csv"}, {}, 200, id="rejected as csv"),
     pytest.param(f"{SITE}/rejected", {"from": "2026-11-01T10:00"}, {}, 400, id="rejected with a time of day"),

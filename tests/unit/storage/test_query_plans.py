@@ -21,14 +21,22 @@ import orjson
 import pytest
 
 import tally
-from tally.accounts import audit, logins, people, second_factor
-from tally.accounts.accounts import create_account, has_account, set_email, set_plan, set_requires_second_factor
+from tally.accounts import assistants, audit, logins, passkeys, people, second_factor
+from tally.accounts.accounts import (
+    all_accounts,
+    create_account,
+    has_account,
+    set_email,
+    set_plan,
+    set_requires_second_factor,
+)
 from tally.accounts.api_keys import create_api_key, key_salt, record_key_use, revoke_api_key
 from tally.accounts.usage import usage_of_month
 from tally.accounts.websites import add_website, all_exclusions, all_websites, set_exclusions
 from tally.columns import column_days, deleted_rows
 from tally.demo import build
 from tally.demo.sites import SITES
+from tally.engine.ingest import Crawl
 from tally.engine.values import Goal
 from tally.events.dimensions import ACQUISITION, ENTRY_PAGE, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
@@ -51,9 +59,10 @@ from tally.rollups import (
 from tally.rollups.traffic import traffic_of
 from tally.settings import Settings
 from tally.sqlite.event_ids import delete_expired
-from tally.storage import import_records, meta, schema_check
+from tally.storage import crawler_days, import_records, meta, schema_check
 from tally.storage.database import open_database, snapshot
 from tally.storage.health import FAILING
+from tally.storage.labels import Labels
 from tally.storage.sql import goals as goals_sql
 from tally.timestamps import iso
 from tally.transfer import undo
@@ -95,6 +104,7 @@ GROWING = {
     "experiment_event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "heatmap_point": r"PRIMARY KEY \(website=\? AND day[<>=]",
     "heatmap_block": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND band(?:>\?|=\? AND level=\?))",
+    "heatmap_text": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND viewport=\?)",
     "heatmap_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
     "event_id": r"PRIMARY KEY \(website=\? AND minute_ms(?:=\? AND digest=\?|>\? AND minute_ms<\?)\)"
     r"|(?:COVERING )?INDEX event_id_without_time \(arrived_ms<\?\)",
@@ -144,7 +154,7 @@ STEP = re.compile(r"(SCAN|SEARCH) (?:TABLE )?(\w+)(?: AS \w+)?(?: USING (.*))?")
 ALIASED = re.compile(r"\b(?:from|join|update|into)\s+(\w+)(?:\s+(?:as\s+)?(\w+))?", re.IGNORECASE)
 SHAPES = re.compile(r"\*/ (?:create|alter) ")
 OWNER = "plans@example.com"
-
+CLICK = {"x": 0, "y": 0, "kind": "click", "text": "Buy"}
 
 # --- the names in the sources
 
@@ -377,7 +387,7 @@ def traffic() -> list[dict[str, Any]]:
         view("09:40:00", "/c"),
         event("screen_view", "10:00:00", "bob", name="Home"),
         event("vitals", "10:00:00", "bob", vitals={"lcp": 1}),
-        event("heatmap", "10:00:00", "bob", points=[{"x": 0, "y": 0, "kind": "click"}], viewport_width=800),
+        event("heatmap", "10:00:00", "bob", points=[CLICK], viewport_width=800),
         event("ab_assign", "10:00:00", "bob", experiment="e", variant="v"),
         event("ab_convert", "10:00:00", "bob", experiment="e"),
         *lone,
@@ -585,11 +595,25 @@ def run_people(connection: sqlite3.Connection, account: int) -> None:
     people.use_sign_in_link(connection, digest, NOON_MS)
     secret, codes = bytes(20), [digest]
     second_factor.set_up(connection, person, secret, 0, None, codes, b"")
-    second_factor.use(connection, person, second_factor.code_of(secret, NOON_MS // 30_000), NOON_MS, bytes(16))
+    code = second_factor.code_of(secret, NOON_MS // 30_000)
+    second_factor.use(connection, person, second_factor.Proof(code), NOON_MS, bytes(16))
     with pytest.raises(second_factor.WrongCode):
-        second_factor.use(connection, person, "aaaaa-aaaaa", NOON_MS, bytes(16))
+        second_factor.use(connection, person, second_factor.Proof("aaaaa-aaaaa"), NOON_MS, bytes(16))
     second_factor.remove(connection, person)
+    for id in (b"a", b"b"):
+        passkeys.add(connection, passkeys.Passkey(id, person, b"", 0, "", NOON_MS, None), b"")
+    passkeys.use(connection, passkeys.Assertion(b"a", person, 1), 1)
+    with pytest.raises(second_factor.FactorRequired):
+        second_factor.use(connection, person, second_factor.Proof(is_change=True), NOON_MS, bytes(16))
+    passkeys.remove(connection, person, b"a", b"")
+    passkeys.remove_all(connection, person)
     set_requires_second_factor(connection, account, False)
+    owner_account = all_accounts(connection)[account]
+    client = assistants.new_client("Assistant", ["https://assistant.example"]).id
+    consent = assistants.Consent(account, person, client, "https://assistant.example", "", None)
+    connected = assistants.connect(connection, owner_account, consent, NOON_MS)
+    assistants.renew(connection, connected.refresh_token, client, NOON_MS)
+    assistants.disconnect(connection, connected.prefix)
     people.remove_member(connection, account, person, None)
     people.delete_if_alone(connection, person)
 
@@ -631,9 +655,11 @@ def run_commands(connection: sqlite3.Connection) -> None:
     set_plan(connection, owner.name, "business")
     set_email(connection, owner.number, "other@example.com")
     add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
-    set_exclusions(connection, 1, {"pages": ["/admin/*"]})
+    set_exclusions(connection, 1, {"pages": ["/admin/*"]}, {"counts_referrer_spam": True})
     all_exclusions(connection)
-    audit.expire(connection, 0)
+    for _ in range(audit.MAX_SINGLY + 2):
+        audit.record(connection, audit.by_server(), audit.Entry("settings_changed"), 0)
+    audit.expire(connection, 1)
     run_people(connection, owner.number)
     run_notices(connection, owner.number)
     assert [line.entry.action for line in audit.lines(connection, owner.number)] == ["person_joined"]
@@ -650,6 +676,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     assert schema_check.differences(connection) == ""
     list(column_days.damaged(connection))
     build._add_usage(connection, owner, Counter({202611: 1}))
+    run_crawlers(connection)
     build._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
     delete_expired(connection, NOON_MS + 4 * DAY_MS)
     number = all_websites(connection)[0].number
@@ -657,6 +684,16 @@ def run_commands(connection: sqlite3.Connection) -> None:
     retention.set_keep_days(connection, number, 10)
     retention.plan(connection, number, retention.keep_days_of(connection, number, 0), NOON_MS)
     run_undo(connection)
+
+
+def run_crawlers(connection: sqlite3.Connection) -> None:
+    """Count a page that a crawler requested twice, and read it."""
+    day = NOON_MS // DAY_MS
+    for _ in range(2):
+        crawler_days.add(connection, Labels(), [Crawl(1, NOON_MS, "GPTBot", "/crawled", crawler_days.API)])
+    days, before = range(day - 1, day + 2), range(day - 4, day - 1)
+    crawls = crawler_days.read(connection, 1, days, before, lambda name, crawler: True, 5)
+    assert [(page.crawler, page.requests) for page in crawls.pages if page.pathname == "/crawled"] == [("GPTBot", 2)]
 
 
 def run_undo(connection: sqlite3.Connection) -> None:

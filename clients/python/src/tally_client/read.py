@@ -19,6 +19,8 @@ from tally_client.schema import (
     ChannelsAnswer,
     ChannelSecretAnswer,
     ChannelTestAnswer,
+    CrawlerPurpose,
+    CrawlersAnswer,
     EventDataAnswer,
     EventNamesAnswer,
     EventsAnswer,
@@ -789,6 +791,42 @@ class ReadClient(Reader):
                     "segment": segment,
                 },
                 filters,
+            ),
+        )
+
+    def get_crawlers(
+        self,
+        website_id: str,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        tz: str | None = None,
+        period: Literal["today", "yesterday", "7d", "28d", "30d", "90d", "6mo", "12mo", "month", "year", "all"]
+        | None = None,
+        purpose: CrawlerPurpose | None = None,
+        crawler: str | None = None,
+        limit: int | None = None,
+    ) -> CrawlersAnswer:
+        """Crawlers.
+
+        Which crawlers requested pages, by purpose and operator, and how many people came from AI assistants. A
+        crawler is what its User-Agent names, which anyone can send. Requests are counted by days of the website;
+        a day of another time zone is that date of the website. By default `to` is today and `from` six days
+        before it. Days are kept for 400 days. As CSV, a row for each crawler.
+        """
+        return cast(
+            CrawlersAnswer,
+            self._read(
+                path("/api/v1/websites/{id}/crawlers", id=website_id),
+                {
+                    "from": from_,
+                    "to": to,
+                    "tz": tz,
+                    "period": period,
+                    "purpose": purpose,
+                    "crawler": crawler,
+                    "limit": limit,
+                },
             ),
         )
 
