@@ -5,6 +5,7 @@ alone, and its URL to nobody: it often contains a secret. A secret is in the ans
 Programs use the same handlers with an API key (tally/api/keys.py).
 """
 
+import secrets
 from hashlib import blake2b
 from typing import Any
 
@@ -210,7 +211,9 @@ async def feed(request: web.Request) -> web.Response:
     # Tokens are too long to be guessed; this bounds the work.
     auth.count(auth.viewers, auth.client(request))
     await sender.ready()
-    channel = next((one for one in sender.channels.values() if one.kind == "feed" and one.secret == token), None)
+    sent = token.encode("utf-8", "surrogatepass")
+    feeds = [one for one in sender.channels.values() if one.kind == "feed"]
+    channel = next((one for one in feeds if secrets.compare_digest(sent, (one.secret or "").encode())), None)
     if channel is None:
         raise ApiError(errors.NOT_FOUND)
     found = await auth.registry.lookup(outbox.notices, channel.account, channel=channel.id, limit=MAX_ENTRIES)
