@@ -157,6 +157,7 @@ async def owner_session(make_app: MakeApp) -> OwnerSession:
         "part": "heatmap",
         "link": link["id"],
         "invitation": "2" * 16,
+        "passkey": "AA",
         "definition": "1" * 16,
         "website": website,
         "script": "script.js",
