@@ -107,13 +107,24 @@ create table sign_in_link (
   expires_ms  integer not null
 ) strict, without rowid;
 
+-- Who a person is at an OpenID provider (tally/accounts/identities.py).
+create table identity (
+  issuer      text    not null,
+  subject     text    not null,
+  person      integer not null references person (number) on delete cascade,
+  created_ms  integer not null,
+  primary key (issuer, subject),
+  unique (person, issuer)
+) strict, without rowid;
+
 -- Sessions of the pages, one row a browser. A row contains nothing about the browser or its address
 -- (tally/accounts/logins.py).
 create table login (
   digest      blob    not null primary key check (length(digest) = 32),  -- keyed, of the cookie's value
   person      integer not null references person (number) on delete cascade,
   created_ms  integer not null,
-  expires_ms  integer not null  -- extended while the session is used
+  expires_ms  integer not null,  -- extended while the session is used, unless an OpenID provider has begun it
+  via         text    not null check (via in ('session', 'oidc'))
 ) strict, without rowid;
 
 -- Device cookies: browsers in which a person has logged in before. Their login attempts are limited separately
@@ -139,7 +150,8 @@ create table website (
   -- Minutes from UTC to website time: a day of the website begins at midnight of it (docs/architecture.md)
   day_offset_minutes  integer not null default 0
     check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0),
-  counts_referrer_spam  integer not null default 0 check (counts_referrer_spam in (0, 1))  -- of the bundled list
+  counts_referrer_spam  integer not null default 0 check (counts_referrer_spam in (0, 1)),  -- of the bundled list
+  counts_crawlers       integer not null default 0 check (counts_crawlers in (0, 1))
 ) strict;
 
 -- Origins allowed besides the website's domain, for apps built on web views, such as capacitor://localhost.
@@ -211,6 +223,50 @@ create table api_key (
   renewed_ms       integer
 ) strict;
 
+-- Where an account's notices go (tally/notices/channels.py). `config` and the secrets are as they are sent: a URL of
+-- others' servers, which often contains a secret, and tokens.
+create table channel (
+  id          text    not null primary key check (length(id) = 16),  -- random, hex
+  account     integer not null references account (number) on delete cascade,
+  kind        text    not null check (kind in ('webhook', 'ntfy', 'slack', 'discord', 'apprise', 'feed')),
+  name        text    not null,
+  config      text    not null check (config like '{%}'),  -- url, topic, token
+  quiet       text    check (quiet like '[%]'),            -- minutes from and to, time zone; null: none
+  secret      text,                                        -- signing key of a webhook, token of a feed
+  old_secret  text,                                        -- the one before it, which signs too until:
+  old_secret_until_ms  integer,
+  created_ms  integer not null,
+  failing_since_ms  integer,                               -- null: the last attempt succeeded
+  failures    integer not null default 0,                  -- notices that failed in a row
+  last_error  text,
+  paused_ms   integer                                      -- null: notices are sent
+) strict, without rowid;
+
+create index channel_of_account on channel (account);
+
+-- The outbox (tally/notices/outbox.py): a row for each channel of a notice. Rows are deleted by age.
+create table notice (
+  number      integer primary key,
+  key         text    not null unique,  -- what happened, and the channel: a second row of it is not stored
+  account     integer not null,
+  channel     text    not null references channel (id) on delete cascade,
+  kind        text    not null,         -- such as server.problem
+  priority    text    not null check (priority in ('normal', 'urgent')),
+  created_ms  integer not null,
+  due_ms      integer not null,
+  expires_ms  integer not null,
+  payload     text    not null check (payload like '{%}'),  -- title, text, path of a page, data
+  message     integer,                  -- number of the first notice of the request with which it is sent
+  attempts    integer not null default 0,
+  state       text    not null check (state in ('waiting', 'sending', 'sent', 'failed', 'expired')),
+  last_error  text,
+  sent_ms     integer
+) strict;
+
+create index notice_of_channel on notice (channel, number);
+create index notice_of_account on notice (account, number);
+create index notice_due on notice (channel, due_ms) where state = 'waiting';
+
 -- What people and commands have changed (tally/accounts/audit.py): no IP address, no browser, no secret. A line is
 -- written in the transaction of its change.
 create table audit (
@@ -219,7 +275,7 @@ create table audit (
   ms       integer not null,
   person   integer references person (number) on delete set null,
   actor    text    not null,  -- email address at that time, `command line`, `server`, or of a deleted person `former member N`
-  via      text    not null check (via in ('session', 'header', 'key', 'cli', 'system')),
+  via      text    not null check (via in ('session', 'header', 'oidc', 'key', 'cli', 'system')),
   action   text    not null,
   website  text,              -- id, also of a deleted website
   target   text    not null,  -- name of what was changed
@@ -739,6 +795,17 @@ create table rejected_sample (
   field       text    not null,                                -- name of the field at fault, or ''
   detail      text    not null check (length(detail) <= 253),  -- host of a refused page, name of a crawler, or ''
   primary key (website, reason, id)
+) strict, without rowid;
+
+-- Pages that crawlers requested, by day of the website (tally/storage/crawler_days.py). Expires after 400 days.
+create table crawler_day (
+  website   integer not null,
+  day       integer not null,
+  crawler   integer not null,                                -- its name in the list; 0: it has none
+  pathname  integer not null,
+  source    integer not null check (source between 0 and 3),  -- 0 event, 1 pixel, 2 access log, 3 API
+  requests  integer not null check (requests > 0),
+  primary key (website, day, crawler, pathname, source)
 ) strict, without rowid;
 
 -- Every value that a website has used in a field. A value without a row here is new (tally/storage/value_limits.py).

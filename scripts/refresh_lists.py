@@ -141,12 +141,93 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "SSL Labs$": ("SSL Labs",),
 }
 
-# Common crawlers that neither list has by their name: operator and purpose.
+# Crawlers that neither list has by their name: operator and purpose. Each name is from its operator's documentation.
 ADDED = {
-    "coccocbot": ("Coc Coc", "search"),
-    "Pinterestbot": ("Pinterest", "preview"),
-    "SeekportBot": ("Seekport", "search"),
-    "YandexBot": ("Yandex", "search"),
+    ("Google", "advertising"): (
+        "Google-Ads-Qualify",
+        "Google-Adwords-DisplayAds-WebRender",
+        "Google-HotelAdsVerifier",
+        "Google-Publisher-Plugin",
+        "GoogleAdSenseInfeed",
+    ),
+    ("Google", "monitoring"): (
+        "Google Page Speed Insights",
+        "Google PageSpeed Insights",
+        "Google-PageSpeed",
+        "google_partner_monitoring",
+        "Lighthouse",
+    ),
+    ("Google", "search"): (
+        "DuplexWeb-Google",
+        "Google Search Console",
+        "Google-AMPHTML",
+        "Google-Assess",
+        "Google-BusinessLinkVerification",
+        "Google-PageRenderer",
+        "Google-Sites-Thumbnails",
+        "Google-Youtube-Links",
+    ),
+    ("Yandex", "search"): (
+        "YandexBlogs",
+        "YandexBot",
+        "YandexCalendar",
+        "YandexDirect",
+        "YandexDirectDyn",
+        "YandexFavicons",
+        "YandexImageResizer",
+        "YandexImages",
+        "YandexMedia",
+        "YandexMetrika",
+        "YandexNews",
+        "YandexPagechecker",
+        "YandexRenderResources",
+        "YandexScreenshot",
+        "YandexVideo",
+        "YandexWebmaster",
+    ),
+    ("Coc Coc", "search"): ("coccocbot",),
+    ("Seekport", "search"): ("SeekportBot",),
+    ("Bluesky", "preview"): ("Bluesky Cardyb",),
+    ("Pinterest", "preview"): (
+        "^Pinterest/",
+        "Pinterestbot",
+    ),
+    ("", "monitoring"): (
+        "Better Uptime",
+        "CloudflareDiagnostics",
+        "CloudflareObservatory",
+        "DebugBear",
+        "DejaClick",
+        "Freshping",
+        "GomezAgent",
+        "GotSiteMonitor",
+        "iplabel",
+        "NewRelicPinger",
+        "notifyninja",
+        "SplunkSynthetics",
+        "SyntheticsAgent",
+        "YottaaMonitor",
+    ),
+    ("", "seo"): (
+        "Morningscore",
+        "Siteimprove",
+        "WhatCMS",
+        "XaxisSemanticsClassifier",
+    ),
+    ("", "archive"): ("HTTrack",),
+    ("", "security"): ("CybaaAgent",),
+    ("", "other"): (
+        "CookieHub",
+        "Cypress",
+        "Functionize",
+        "HeadlessEdg",
+        "jsdom",
+        "Prerender",
+        "Rendertron",
+        "SlimerJS",
+        "TagInspector",
+        "wechatdevtools",
+    ),
 }
 
 # Names of either list that are not matched, by reason.
@@ -351,9 +432,11 @@ def write_crawlers(given: argparse.Namespace) -> None:
     """Write the crawlers."""
     crawlers, wheel = read_crawler_user_agents(given.wheel)
     add_ai_robots(crawlers, given.robots)
-    for name, (operator, purpose) in ADDED.items():
-        new = {"name": name, "operator": operator, "purpose": purpose, "patterns": [name.lower()]}
-        crawlers.setdefault(name.casefold(), new)
+    for (operator, purpose), names in ADDED.items():
+        for text in names:
+            name = text.strip("^/")
+            new = {"name": name, "operator": operator, "purpose": purpose, "patterns": [text.lower()]}
+            crawlers.setdefault(name.casefold(), new)
     robots = source(
         "ai.robots.txt", given.commit, given.date, "https://github.com/ai-robots-txt/ai.robots.txt", given.robots
     )

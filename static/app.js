@@ -42,6 +42,7 @@ const ROUTES = [
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/vitals$/, "vitals", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/heatmaps$/, "heatmaps", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/experiments$/, "experiments", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/crawlers$/, "crawlers", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/rejected$/, "rejected", true],
   [
     /^\/websites\/(?<id>[0-9a-f-]{36})\/settings(?:\/(?<section>tracking|goals|sharing|exclusions|data|danger))?$/,
@@ -340,7 +341,8 @@ document.addEventListener("click", (event) => {
     path === null ||
     link.target ||
     link.hasAttribute("download") ||
-    path.startsWith("/api/")
+    path.startsWith("/api/") ||
+    path.startsWith("/sign-in/")
   ) {
     return;
   }

@@ -70,6 +70,9 @@ ALREADY_MEMBER = Kind(409, "already_member", "This person is a member of the acc
 TOO_MANY_PEOPLE = Kind(409, "too_many_people", "The account has as many people or open invitations as it may have.")
 BAD_AUTH_HEADER = Kind(403, "bad_auth_header", "The proxy must send one email address in its header.")
 NOT_INVITED = Kind(403, "not_invited", "This address has no access to this server: ask an administrator for it.")
+LAST_SIGN_IN = Kind(409, "last_sign_in", "Without single sign-on you could not sign in: set a password first.")
+NOTHING_TO_CONNECT = Kind(409, "nothing_to_connect", "The connection has expired: begin single sign-on again.")
+PROVIDER_UNAVAILABLE = Kind(503, "provider_unavailable", "The single sign-on provider does not answer: retry later.")
 NOT_LOGGED_IN = Kind(401, "not_logged_in", "Log in first.")
 WRONG_CREDENTIALS = Kind(401, "wrong_credentials", "Incorrect email or password.")
 SECOND_FACTOR_REQUIRED = Kind(
@@ -106,6 +109,11 @@ TOO_MANY_SHARE_LINKS = Kind(
 )
 TOO_MANY_WEBSITES = Kind(409, "too_many_websites", "The account has as many websites as it may have: delete one first.")
 WEBSITE_EXISTS = Kind(409, "website_exists", "There is already a website for this domain.")
+TOO_MANY_CHANNELS = Kind(409, "too_many_channels", "The account has as many channels as it may have: delete one first.")
+CHANNEL_REFUSED = Kind(422, "channel_refused", "The server does not send notices to this address.")
+UNKNOWN_CHANNEL = Kind(404, "unknown_channel", "The account has no channel with this id: it may have been deleted.")
+NO_SECRET = Kind(409, "no_secret", "Only webhooks and feeds have a secret that is replaced.")
+UNKNOWN_NOTICE = Kind(404, "unknown_notice", "The account has no failed or expired notice of this number.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body is invalid.")
 UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "The Content-Type must be application/json.")
 FORBIDDEN = Kind(
@@ -124,6 +132,7 @@ OVERLOADED = Kind(503, "overloaded", "The server is overloaded: retry later.")
 OF_PAGES = (
     *(OTHER_PERSON, UNKNOWN_PERSON, UNKNOWN_INVITATION, UNKNOWN_SIGN_IN_LINK, BAD_AUTH_HEADER, NOT_INVITED),
     *(LAST_OWNER, ALREADY_MEMBER, TOO_MANY_PEOPLE),
+    *(LAST_SIGN_IN, NOTHING_TO_CONNECT, PROVIDER_UNAVAILABLE),
     *(CROSS_SITE, NOT_ALLOWED, UNKNOWN_ACCOUNT, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK),
     *(SECOND_FACTOR_REQUIRED, SECOND_FACTOR_DUE, WRONG_CODE, NO_SECOND_FACTOR),
     *(PASSKEY_REQUIRED, WRONG_PASSKEY, UNKNOWN_PASSKEY, TOO_MANY_PASSKEYS, NO_PASSKEYS),

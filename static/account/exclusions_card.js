@@ -77,6 +77,8 @@ function listsForm(path, data) {
   spam.input.checked = data.referrer_spam;
   const referrers = hostsField("referrers", t("excluded_referrers"), data.referrers);
   const notSpam = hostsField("not_spam", t("referrers_to_count"), data.not_spam);
+  const crawlers = checkbox({ label: t("count_crawlers"), name: "crawlers", hint: t("count_crawlers_hint") });
+  crawlers.input.checked = data.crawlers === "count";
   const lists = { addresses, countries, pages, hostnames, referrers, not_spam: notSpam };
   const own = h("button", { class: "button small", type: "button" });
   fill(own, t("add_own_address", { address: data.your_address }));
@@ -87,11 +89,11 @@ function listsForm(path, data) {
   });
   addresses.element.append(h("div", null, own));
   return form({
-    fields: [addresses, countries, pages, hostnames, spam, referrers, notSpam],
+    fields: [addresses, countries, pages, hostnames, spam, referrers, notSpam, crawlers],
     action: t("save_exclusions"),
     busy: shared("saving"),
     submit: async (values) => {
-      const answer = await send("PATCH", path, values);
+      const answer = await send("PATCH", path, { ...values, crawlers: values.crawlers ? "count" : "reject" });
       if (!answer.ok) return answer;
       // As they are stored: in one form, sorted, each once.
       const shown = { ...answer.data, pages: answer.data.pages.map(readablePath) };

@@ -27,6 +27,7 @@ const PAGES = [
     ["/experiments", t("nav_experiments"), "split"],
   ],
   [
+    ["/crawlers", t("nav_crawlers"), "crawler"],
     ["/rejected", t("nav_rejected"), "reject"],
     ["/settings", t("nav_settings"), "settings"],
   ],

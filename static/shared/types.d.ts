@@ -58,11 +58,13 @@ interface Account {
   version: string;
   demo: boolean;
   disk_is_low: boolean;
-  /** "header": a proxy signs the person in. */
-  signed_in_by: "session" | "header";
-  /** Where the pages go after logging out of that proxy. */
+  /** "header": a proxy signs the person in; "oidc": an OpenID provider has begun the session. */
+  signed_in_by: "session" | "header" | "oidc";
+  /** Where the pages go after logging out, to end the session of that proxy or provider. */
   logout_url: string | null;
   password_login: boolean;
+  /** The text of the button of single sign-on, empty for that of the pages; null without. */
+  single_sign_on: { name: string } | null;
   requires_second_factor: boolean;
   /** Null without one. */
   second_factor: { recovery_codes: number } | null;
@@ -167,6 +169,7 @@ interface Exclusions {
   not_spam: string[];
   /** Whether visits from the hosts of the list of referrer spam are excluded. */
   referrer_spam: boolean;
+  crawlers: "reject" | "count";
   your_address: string;
 }
 
@@ -401,6 +404,31 @@ interface FoldedValues {
   events: number;
 }
 
+interface CrawlersReport {
+  requests: number;
+  previous_requests: number;
+  /** Visits of people from AI assistants; null: their events are no longer kept. */
+  assistant_visits: number | null;
+  purposes: { purpose: string; requests: number; previous_requests: number }[];
+  crawlers: {
+    name: string;
+    operator: string;
+    purpose: string;
+    requests: number;
+    previous_requests: number;
+    pages: number;
+    last_day: string | null;
+  }[];
+  days: { date: string; requests: number; purposes: Record<string, number> }[];
+  pages: {
+    pathname: string;
+    requests: number;
+    purposes: Record<string, number>;
+    assistant_visits: number | null;
+    pageviews: number | null;
+  }[];
+}
+
 interface RejectedEvents {
   events: number;
   reasons: { reason: string; code: string; events: number }[];
@@ -617,7 +645,7 @@ interface PageDefinition {
   /** Whether its figures are compared with those of another range. */
   compares?: boolean;
   state?: ViewState;
-  shortcuts?: [key: string, words: string, act: (board: Board) => void][];
+  shortcuts?: [key: string, words: string, act: ((board: Board) => void) | null][];
   foot?: string | ((site: Site) => string);
   /** A line more at the head of the printed page. */
   printLine?(board: Board): string;

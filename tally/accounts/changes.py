@@ -92,9 +92,7 @@ def accept_invitation(
     Raises as people.accept_invitation.
     """
     person = people.accept_invitation(connection, digest, person, password_hash, now_ms)
-    actor = Actor(invitation.account, invitation.email, "session", person)
-    entry = Entry("person_joined", target=invitation.email, detail={"role": invitation.role})
-    record(connection, actor, entry, now_ms)
+    people.record_joined(connection, invitation, person, "session", now_ms)
     return person
 
 
@@ -176,11 +174,11 @@ def change_website(
 
 
 def change_exclusions(
-    connection: sqlite3.Connection, number: int, lists: Mapping[str, Sequence[str]], counts_listed: bool | None
+    connection: sqlite3.Connection, number: int, lists: Mapping[str, Sequence[str]], switches: Mapping[str, bool]
 ) -> None:
     """Change a website's exclusions, as `websites.set_exclusions`. Raises WebsiteDeleted."""
     _check_exists(connection, number)
-    set_exclusions(connection, number, lists, counts_listed)
+    set_exclusions(connection, number, lists, switches)
 
 
 def add_share_link(

@@ -26,7 +26,7 @@ MAX_WEBSITES = 1_000
 # One of these has a row as soon as anything is stored that has a day.
 _WITH_DAYS = (
     *("event", "web_vitals", "experiment_event", "heatmap_point", "heatmap_count", "rollup_state", "packed_day"),
-    *("web_vitals_histogram", "experiment_total", "imported_field", "import"),
+    *("web_vitals_histogram", "experiment_total", "imported_field", "import", "crawler_day"),
 )
 
 
@@ -54,13 +54,21 @@ def all_websites(connection: sqlite3.Connection) -> list[Website]:
     exclusions = all_exclusions(connection)
     rows = connection.execute(
         "/* websites.all */ select w.number, w.id, w.domain, w.name, w.created_ms, w.account, a.plan,"
-        " w.time_zone, w.week_start, w.currency, w.day_offset_minutes,"
+        " w.time_zone, w.week_start, w.currency, w.day_offset_minutes, w.counts_crawlers,"
         " exists (select 1 from imported_field as own where own.website = w.number)"
         " from website w join account a on a.number = w.account order by w.created_ms, w.number"
     )
     return [
         Website._make(
-            (*row[:7], frozenset(origins.get(row[0], ())), *row[7:10], bool(row[11]), exclusions.get(row[0]), row[10])
+            (
+                *row[:7],
+                frozenset(origins.get(row[0], ())),
+                *row[7:10],
+                bool(row[12]),
+                exclusions.get(row[0]),
+                row[10],
+                bool(row[11]),
+            )
         )
         for row in rows
     ]
@@ -251,17 +259,11 @@ def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
 
 
 def set_exclusions(
-    connection: sqlite3.Connection,
-    website: int,
-    lists: Mapping[str, Iterable[str]],
-    counts_listed: bool | None = None,
+    connection: sqlite3.Connection, website: int, lists: Mapping[str, Iterable[str]], switches: Mapping[str, bool]
 ) -> None:
-    """Replace the given lists of a website, and unless None whether the hosts of the list of referrer spam count."""
-    if counts_listed is not None:
-        connection.execute(
-            "/* websites.count_spam */ update website set counts_referrer_spam = ? where number = ?",
-            (counts_listed, website),
-        )
+    """Replace the given lists of a website, and set the given columns: counts_referrer_spam, counts_crawlers."""
+    for column, value in switches.items():
+        connection.execute(f"/* websites.switch */ update website set {column} = ? where number = ?", (value, website))
     for kind, values in lists.items():
         connection.execute(
             "/* websites.clear_exclusions */ delete from exclusion where website = ? and kind = ?", (website, kind)

@@ -4,6 +4,7 @@ The lists are those of tally/events/exclusions.py. A change applies to events th
 stored is not changed.
 """
 
+import json
 import re
 from collections.abc import Callable
 from ipaddress import ip_interface
@@ -27,8 +28,12 @@ from tally.ingest.collector import COLLECTOR
 # Of each list; an event is compared with all of them.
 MAX_VALUES = 100
 MAX_CHARACTERS = 500
-# Whether visits from the hosts of the list of referrer spam are excluded.
-SPAM_SWITCH = "referrer_spam"
+REFERRER_SPAM, CRAWLERS = "referrer_spam", "crawlers"
+# Fields beside the lists: the column of a website, and the two values, that for 0 first.
+_SWITCHES: dict[str, tuple[str, tuple[Any, Any]]] = {
+    REFERRER_SPAM: ("counts_referrer_spam", (True, False)),
+    CRAWLERS: ("counts_crawlers", ("reject", "count")),
+}
 
 
 async def exclusions(request: web.Request) -> web.Response:
@@ -42,18 +47,15 @@ async def exclusions(request: web.Request) -> web.Response:
 async def change(request: web.Request) -> web.Response:
     """PATCH: replace the lists that are sent."""
     auth = request.app[AUTH]
-    session, sent = await auth.session_and_body(request, (*KINDS, SPAM_SWITCH))
+    session, sent = await auth.session_and_body(request, (*KINDS, *_SWITCHES))
     website = await auth.website(request, session, "configure")
-    excludes_listed = sent.get(SPAM_SWITCH)
-    if SPAM_SWITCH in sent and not isinstance(excludes_listed, bool):
-        raise invalid(SPAM_SWITCH, f"{SPAM_SWITCH} must be true or false.")
-    counts_listed = None if excludes_listed is None else not excludes_listed
-    lists = {kind: _values(kind, given) for kind, given in sent.items() if kind != SPAM_SWITCH}
+    switches = {_SWITCHES[name][0]: _switch(name, given) for name, given in sent.items() if name in _SWITCHES}
+    lists = {kind: _values(kind, given) for kind, given in sent.items() if kind in KINDS}
     try:
         # Without the values: excluded addresses are personal data.
         entry = Entry("exclusions_changed", website.id, website.domain, {"lists": sorted(sent)})
         step = changes.change_exclusions
-        await auth.change(session, website.account, entry, step, website.number, lists, counts_listed)
+        await auth.change(session, website.account, entry, step, website.number, lists, switches)
     except WebsiteDeleted:
         raise ApiError(errors.UNKNOWN_WEBSITE) from None
     return _shown(request, auth, website.id)
@@ -67,8 +69,17 @@ def _shown(request: web.Request, auth: Auth, id: str) -> web.Response:
     address = request.app[COLLECTOR].sender(request).client.address
     # A browser's IPv6 address changes within its network.
     own = address if address.version == 4 else ip_interface(f"{address}/64").network
-    switch = {SPAM_SWITCH: not exclusions.counts_listed}
-    return json_response({"data": exclusions.lists | switch | {"your_address": str(own)}})
+    switched = {REFERRER_SPAM: exclusions.counts_listed, CRAWLERS: website.counts_crawlers}
+    switches = {name: _SWITCHES[name][1][on] for name, on in switched.items()}
+    return json_response({"data": exclusions.lists | switches | {"your_address": str(own)}})
+
+
+def _switch(name: str, given: Any) -> bool:
+    """Return the value of a switch's column. Raises ApiError 400."""
+    values = _SWITCHES[name][1]
+    if type(given) is not type(values[0]) or given not in values:
+        raise invalid(name, f"{name} must be {' or '.join(json.dumps(value) for value in values)}.")
+    return values.index(given) == 1
 
 
 def _values(kind: str, given: Any) -> list[str]:

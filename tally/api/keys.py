@@ -61,7 +61,9 @@ async def authorised_key(request: web.Request, scope: Scope, *, takes_tokens: bo
         raise ApiError(errors.MISSING_SCOPE, message, headers=insufficient_scope(scope))
     website = request.match_info.get("id")
     if website is None and scope == "manage" and key.grant.websites is not None:
-        message = "This key is limited to websites, so that it cannot add one."
+        message = (
+            "This key is limited to websites: it cannot add one, and not change what is of the account as a whole."
+        )
         raise ApiError(errors.MISSING_SCOPE, message, headers=insufficient_scope(scope))
     if website is not None and not key.grant.covers(website.lower()):
         raise ApiError(errors.UNKNOWN_WEBSITE)

@@ -25,11 +25,11 @@ from tally.accounts.definitions import add_definition
 from tally.accounts.usage import month_of
 from tally.accounts.websites import add_website, all_websites
 from tally.demo.sites import SITES, Site
-from tally.demo.traffic import DAYS, USUAL_EVENTS, heat_points, lines, rejected
+from tally.demo.traffic import DAYS, USUAL_EVENTS, crawls, heat_points, lines, rejected
 from tally.ingest import rejected_events
 from tally.ingest.rejected_events import NUMBER_OF, Pending, Sample
 from tally.rollups.heatmap_grid import bin_of, width_of
-from tally.storage import meta
+from tally.storage import crawler_days, meta
 from tally.storage.database import BadDatabase, open_database, transaction
 from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS, iso
@@ -117,6 +117,8 @@ def _fill(
             _add_usage(connection, owner, feed.months)
             _add_heat(connection, number, site, until_ms, scale)
             _add_rejected(connection, number, site, until_ms, scale)
+            keys = Counter((number, *request, crawler_days.EVENT) for request in crawls(site, until_ms, scale))
+            crawler_days.add_counts(connection, Labels(), keys)
     with transaction(connection):
         meta.write(connection, meta.DEMO, iso(until_ms))
     return stored

@@ -351,6 +351,24 @@ def rejected(site: Site, until_ms: int, scale: float) -> Counter[tuple[int, str]
     return found
 
 
+_CRAWLERS = (
+    *(("Googlebot", 9.0), ("bingbot", 4.0), ("GPTBot", 7.0), ("ClaudeBot", 5.0), ("ChatGPT-User", 2.5)),
+    *(("OAI-SearchBot", 2.0), ("PerplexityBot", 1.5), ("Bytespider", 1.2), ("AhrefsBot", 3.0), ("Slackbot", 0.6)),
+)
+
+
+def crawls(site: Site, until_ms: int, scale: float) -> Iterator[tuple[int, str, str]]:
+    """Yield (day of the website, crawler, path) of each request of a crawler. Those for AI grow over the time."""
+    draw = _Draw(site.domain, "crawlers")
+    paths = list(site.pages)
+    for age in reversed(range(DAYS)):
+        growth = 0.4 + 1.2 * (DAYS - age) / DAYS
+        for name, mean in _CRAWLERS if not site.is_app else ():
+            of_ai = name not in ("Googlebot", "bingbot", "AhrefsBot", "Slackbot")
+            for _ in range(draw.count(mean * max(scale, 0.05) * (growth if of_ai else 1))):
+                yield _last_day(site, until_ms) - age, name, draw.random.choice(paths)
+
+
 def span(until_ms: int) -> Sequence[str]:
     """Return the first and the last day, as dates."""
     return [iso(ms)[:10] for ms in (until_ms - (DAYS - 1) * DAY_MS, until_ms)]

@@ -48,7 +48,7 @@ class Exclusions:
 
     def is_spam(self, referrer: str) -> bool:
         """Return whether the host of a referrer excludes an event."""
-        if referrer_spam.covers(self._referrers, referrer):
+        if self._referrers and referrer_spam.covers(self._referrers, referrer):
             return True
         is_listed = not self.counts_listed and referrer_spam.is_listed(referrer)
         return is_listed and not referrer_spam.covers(self._not_spam, referrer)

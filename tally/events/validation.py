@@ -127,6 +127,7 @@ class Batch(NamedTuple):
 
     `visitors` has the sender of each item where a server sends for visitors, and is empty where the sender is one.
     `takes_domains`: a website_id may be the website's domain or a host below it, as in formats of other systems.
+    `source`: where requests of crawlers are known from (tally/storage/crawler_days.py).
     """
 
     items: list[Any]
@@ -134,6 +135,7 @@ class Batch(NamedTuple):
     context: dict[str, Any]
     visitors: "tuple[Sender, ...]" = ()
     takes_domains: bool = False
+    source: int = 0
 
 
 class Point(NamedTuple):
@@ -188,7 +190,7 @@ def parse_body(body: bytes) -> Batch:
     if not (context is None or isinstance(context, dict)):
         raise BadBody("invalid_body")
     if "events" not in value:
-        return tuple.__new__(Batch, ([value], None, context or {}, (), False))
+        return tuple.__new__(Batch, ([value], None, context or {}, (), False, 0))
     items = value["events"]
     if not isinstance(items, list) or not items:
         raise BadBody("invalid_body")

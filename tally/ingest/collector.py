@@ -25,6 +25,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,6 +37,7 @@ from tally.engine.ingest import (
     DUPLICATE,
     MONTH_FULL,
     NO_ASSIGNMENT,
+    Crawl,
     OnWritten,
     Outcomes,
     PreparedEvent,
@@ -43,7 +45,7 @@ from tally.engine.ingest import (
 )
 from tally.errors import ApiError
 from tally.events.client import PageOrigin, allows
-from tally.events.dimensions import FIELDS, dimensions, first_language
+from tally.events.dimensions import FIELDS, dimensions, first_language, pathname_of
 from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, PAGES
 from tally.events.identity import Salts
 from tally.events.request_context import RequestContext
@@ -51,6 +53,7 @@ from tally.events.sender import ClientResolver, Sender
 from tally.events.urls import MAX_HOST_CHARACTERS, BadHost, TooManyLabels, a_labels, normal_host
 from tally.events.user_agent import Agents
 from tally.events.validation import (
+    PAGEVIEWS,
     WITH_VISITOR,
     BadBody,
     Batch,
@@ -298,16 +301,17 @@ class Collector:
         visitors: Sequence[Visitor | Sender] = batch.visitors or (own,) * len(places)
         verdicts: list[PreparedEvent | Rejection] = []
         events: list[PreparedEvent] = []
+        crawls: list[Crawl] = []
         has_warnings = False
         for item, place, visitor in zip(batch.items, places, visitors, strict=True):
-            verdict = self._judge(item, place, batch, visitor, now_ms, large_skew_ms)
+            verdict = self._judge(item, place, batch, visitor, now_ms, large_skew_ms, crawls)
             verdicts.append(verdict)
             if type(verdict) is PreparedEvent:
                 events.append(verdict)
                 if verdict.event.warnings:
                     has_warnings = True
         sources = [] if len(events) == len(verdicts) else _sources(given, batch)
-        request = _make(WriteRequest, (events, now_ms, client))
+        request = _make(WriteRequest, (events, now_ms, client, crawls))
         claim = _make(Claim, (sender, websites, bucket_keys, verdicts, request, now_ns, sources, has_warnings))
         if not events and not _has_rejected_without_fault(verdicts) and (batch.visitors or not own.is_crawler):
             raise _no_valid_event(claim, verdicts)
@@ -361,8 +365,12 @@ class Collector:
         visitor: Visitor | Sender,
         now_ms: int,
         large_skew_ms: int,
+        crawls: list[Crawl],
     ) -> PreparedEvent | Rejection:
-        """Check 7 for one item: its first fault, or the event with its dimensions and identity."""
+        """Check 7 for one item: its first fault, or the event with its dimensions and identity.
+
+        A page that a crawler requests is added to `crawls`.
+        """
         type_ = type_of(item)
         if isinstance(type_, Rejection):
             return type_
@@ -375,9 +383,15 @@ class Collector:
             # Not before the event is known to be valid: a new User-Agent takes longer than all other checks, and a
             # request without a valid event takes no token.
             visitor = self._visitor(visitor, True)
+        context = visitor.context
         if visitor.is_crawler:
-            return _CRAWLER
-        values = dimensions(event, visitor.context, place.domain, place.origins)
+            name = context.agent.crawler_name
+            if event.type in PAGEVIEWS:
+                crawls.append(Crawl(place.number, event.ts_ms, name, pathname_of(event), batch.source))
+            if not place.counts_crawlers:
+                return _CRAWLER._replace(detail=name)
+            context = context._replace(agent=replace(context.agent, browser=name or "Crawler", browser_version=""))
+        values = dimensions(event, context, place.domain, place.origins)
         if place.exclusions is not None:
             address = visitor.sender.client.address
             kind = place.exclusions.excluding(address, values[_COUNTRY], values[_PATHNAME], values[_HOSTNAME])
@@ -402,7 +416,7 @@ class Collector:
 
     def submit(self, claim: Claim, on_written: OnWritten) -> None:
         """Queue the events of an admitted request and take its tokens. Raises Refusal (503); then nothing was taken."""
-        if not claim.request.events:
+        if not claim.request.size:
             on_written([])
         else:
             try:

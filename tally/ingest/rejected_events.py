@@ -28,11 +28,10 @@ from tally.clock import Clock
 from tally.engine.values import Span
 from tally.events.sender import Sender
 from tally.events.urls import UTM_FIELDS
-from tally.events.user_agent import crawler_name
 from tally.events.validation import FLAT, RULES, TYPE_NAMES
 from tally.events.website import Website
 from tally.ingest.refused_origins import RefusedOrigins
-from tally.storage import value_limits
+from tally.storage import crawler_days, value_limits
 from tally.storage.connections import Thread
 from tally.storage.database import transaction
 from tally.timestamps import DAY_MS, QUARTER_MS
@@ -256,8 +255,6 @@ class RejectedEvents:
 def _sample(type_: int | None, code: str, field: str, sender: Sender, detail: str = "") -> Sample:
     if code == "origin_not_allowed":
         detail = _shown_host(sender.page.host if sender.page else "")
-    elif code == "crawler":
-        detail = crawler_name(sender.user_agent)
     return Sample(type_, field if field in _FIELDS else "", detail)
 
 
@@ -333,6 +330,7 @@ def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int) -> set
         left -= len(old)
         today = (deletion_time_ms + offset_ms) // DAY_MS
         samples += value_limits.delete_expired(connection, website, today - KEPT_DAYS)
+        samples += crawler_days.delete_expired(connection, website, today - crawler_days.KEPT_DAYS)
         if old or samples:
             changed.add(website)
     return changed

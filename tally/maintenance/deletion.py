@@ -62,6 +62,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("import", ("number",)),
     ("rejected_event", ("quarter", "reason")),
     ("rejected_sample", ("reason", "id")),
+    ("crawler_day", ("day", "crawler", "pathname", "source")),
     ("field_value", ("field", "value")),
     ("new_value", ("day", "field")),
     ("website_usage", ("month",)),
@@ -83,6 +84,7 @@ _LABELS = (
     ("heatmap_point", ("pathname",)),
     ("heatmap_count", ("pathname",)),  # and with it those of heatmap_block and heatmap_text
     ("goal_day", ("value",)),
+    ("crawler_day", ("crawler", "pathname")),
     ("field_value", ("value",)),
 )
 """Where numbers of labels are; a table that rows are moved from stands before those they move to."""

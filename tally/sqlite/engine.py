@@ -116,7 +116,8 @@ class SqliteEngine:
 
     def health(self) -> Health:
         """Return how many events wait; whether the file accepts them is the state of the database."""
-        return Health("", self.ingest.queue)
+        backups = (self.backup, self.offsite, self.increments)
+        return Health("", self.ingest.queue, any(one is not None and one.is_failing for one in backups))
 
     def metrics(self) -> "Iterable[Metric]":
         """Yield the families of writing, visitors in memory and backups."""
@@ -152,6 +153,7 @@ class SqliteEngine:
         self.changes.committed({event.website.number for one in requests for event in one.events}, written.last_id)
         for call in self.on_committed:
             call(written.kept)
-        self._node.rejected_events.have_changed(written.folded)
+        crawled = {crawl.website for one in requests for crawl in one.crawls}
+        self._node.rejected_events.have_changed(written.folded | crawled)
         self._node.registry.count_usage(written.used)
         self.live.hand_over(written.visits, written.offsets)

@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from tally.api.auth_header import AUTH_HEADER, auth_header
+from tally.api.oidc import OIDC, oidc
 from tally.api.reports import REPORTS, Report
 from tally.clock import Clock
 from tally.events.client import is_proxy, parse_proxies
@@ -23,6 +24,7 @@ from tally.http.middleware import ACTIVE_REQUESTS, ERROR_COUNTS, NOT_FOUND_PAGE,
 from tally.http.request_paths import BASE_PATH, COLLECT_PATH, IS_PROXY
 from tally.ingest.collector import COLLECTOR
 from tally.ingest.node import EngineFactory
+from tally.notices.addresses import allowed_networks
 from tally.resources import asset
 from tally.settings import Settings
 from tally.timeranges import zone
@@ -46,6 +48,7 @@ def build_app(
     """
     clock = clock or Clock()
     trusted = parse_proxies(settings.trusted_proxy)
+    allowed_networks(settings.notify_networks)  # raises ValueError before anything is opened
     zone("UTC")  # raises ZoneDataError at the start where the time zone data is damaged
     app = web.Application(middlewares=_MIDDLEWARES, client_max_size=MAX_BODY_BYTES)
     app[ACTIVE_REQUESTS] = set()
@@ -63,7 +66,7 @@ def build_app(
     app[status.METRICS_TOKEN] = settings.metrics_token
     context = partial(components, settings=settings, clock=clock, engine=engine, reports=reports)
     app.cleanup_ctx.append(context)
-    app[AUTH_HEADER] = auth_header(settings)
+    app[AUTH_HEADER], app[OIDC] = auth_header(settings), oidc(settings, clock)
     add_routes(app, settings, (*FIXED_ROUTES, *report_routes(reports)))
     return app
 

@@ -34,12 +34,14 @@ from tally.maintenance.background_work import PAUSE_S
 from tally.maintenance.housekeeping import Housekeeping
 from tally.maintenance.server_audit import record_expired_keys, record_start
 from tally.maintenance.upgrade import copy_first
+from tally.notices.addresses import allowed_networks
 from tally.rate_limit import Buckets
 from tally.settings import Settings
 from tally.sqlite.engine import SqliteEngine
 from tally.storage.health import begin_check
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS
+from tally.web.notices import open_notices
 
 AUDIT_PAUSE_S = 3_600.0
 DAMAGE_CHECK = web.AppKey[Callable[[], None]]("damage_check")
@@ -58,7 +60,7 @@ async def components(
     app: web.Application, *, settings: Settings, clock: Clock, engine: EngineFactory, reports: Sequence[Report[Any]]
 ) -> AsyncIterator[None]:
     """Open the database, the engine and what uses them while the application runs (a cleanup context of aiohttp)."""
-    trusted = parse_proxies(settings.trusted_proxy)
+    trusted, notified = parse_proxies(settings.trusted_proxy), allowed_networks(settings.notify_networks)
     # An error in a configured file is reported before a database is created.
     places: PlaceDatabase = _configured_places(settings.geoip_db) if settings.geoip_db else DeferredPlaces()
     agents = Agents()
@@ -82,6 +84,7 @@ async def components(
             has_passwords=settings.password_login == "yes",
             logout_url=settings.auth_logout_url,
         )
+        sender = open_notices(app, node, notified)
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
         node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
@@ -97,6 +100,7 @@ async def components(
         await asyncio.wait({recorded})
         app[AUTH].close()
         await uploads.close()
+        await sender.close()
     places.close()
 
 

@@ -7,7 +7,7 @@ docs/reference, openapi.yaml and the tests of authorisation are checked against 
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -17,10 +17,12 @@ from tally.api import (
     account,
     audit,
     badges,
+    channels,
     definitions,
     exclusions,
     imports,
     oauth,
+    oidc,
     passkeys,
     people,
     read,
@@ -113,6 +115,23 @@ def management_routes() -> Iterator[Route]:
         yield Route(method, f"{READ_PATHS}{website}/imports{path}", by_key_alone(handler, "import"))
 
 
+def notice_routes(root: str, authorised: Callable[[Handler], Handler] = lambda handler: handler) -> Iterator[Route]:
+    """Yield the routes of channels and notices below a path."""
+    channel = f"{root}/channels/{{channel}}"
+    rows: list[tuple[str, str, Handler]] = [
+        ("GET", f"{root}/channels", channels.listed),
+        ("POST", f"{root}/channels", channels.add),
+        ("PATCH", channel, channels.change),
+        ("DELETE", channel, channels.delete),
+        ("POST", f"{channel}/test", channels.test),
+        ("POST", f"{channel}/secret", channels.replace_secret),
+        ("GET", f"{root}/notices", channels.notices),
+        ("POST", f"{root}/notices/{{number}}/send", channels.send_again),
+    ]
+    for method, path, handler in rows:
+        yield Route(method, path, authorised(handler))
+
+
 _IMPORTS = (
     ("GET", "", imports.imports),
     ("POST", "", imports.run_import),
@@ -150,6 +169,9 @@ FIXED_ROUTES = (
     Route("POST", "/api/account/second-factor/confirm", second_factor.confirm),
     Route("POST", "/api/account/second-factor/codes", second_factor.new_codes),
     Route("DELETE", "/api/account/second-factor", second_factor.remove),
+    Route("GET", "/api/account/oidc", oidc.state),
+    Route("POST", "/api/account/oidc", oidc.connect),
+    Route("DELETE", "/api/account/oidc", oidc.disconnect),
     Route("GET", "/api/account/passkeys", passkeys.listed),
     Route("POST", "/api/account/passkeys/begin", passkeys.begin),
     Route("POST", "/api/account/passkeys/finish", passkeys.finish),
@@ -165,6 +187,9 @@ FIXED_ROUTES = (
     Route("DELETE", "/api/account/assistants/{number}", oauth.disconnect),
     Route("GET", "/api/account/authorization", oauth.authorization),
     Route("POST", "/api/account/authorization", oauth.authorize),
+    *notice_routes("/api/account"),
+    *notice_routes("/api/v1", lambda handler: by_key_alone(handler, "manage")),
+    Route("GET", "/feeds/{token}.xml", channels.feed),
     Route("GET", "/api/account/audit", audit.audit),
     Route("POST", "/api/account/login/link", people.sign_in_by_link),
     Route("GET", "/api/account/people", people.members),
@@ -176,6 +201,7 @@ FIXED_ROUTES = (
     Route("POST", "/api/account/leave", people.leave),
     Route("GET", "/api/account/invitation", people.invitation),
     Route("POST", "/api/account/invitation", people.accept),
+    Route("POST", "/api/account/invitation/oidc", oidc.accept),
     Route("GET", "/api/account/websites", websites.websites),
     Route("POST", "/api/account/websites", websites.add),
     Route("GET", "/api/account/websites/{id}", websites.website),
@@ -206,6 +232,9 @@ FIXED_ROUTES = (
     Route("GET", "/setup", pages.page),
     Route("GET", "/invitation", pages.page),
     Route("GET", "/second-factor", pages.page),
+    Route("GET", "/sign-in/oidc", oidc.begin),
+    Route("GET", "/sign-in/oidc/callback", oidc.callback),
+    Route("GET", "/sign-in/oidc/logout", oidc.end_session),
     Route("GET", "/websites/{id}", pages.page),
     Route("GET", "/websites/{id}/live", pages.page),
     Route("GET", "/websites/{id}/events", pages.page),
@@ -214,6 +243,7 @@ FIXED_ROUTES = (
     Route("GET", "/websites/{id}/vitals", pages.page),
     Route("GET", "/websites/{id}/heatmaps", pages.heatmap_page),
     Route("GET", "/websites/{id}/experiments", pages.page),
+    Route("GET", "/websites/{id}/crawlers", pages.page),
     Route("GET", "/websites/{id}/rejected", pages.page),
     Route("GET", "/websites/{id}/settings", pages.page),
     Route("GET", "/websites/{id}/settings/{section}", pages.page),

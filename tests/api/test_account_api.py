@@ -50,6 +50,7 @@ async def test_setup_creates_the_first_account(app: App) -> None:
         "needs_setup": True,
         "demo": False,
         "password_login": True,
+        "single_sign_on": None,
         "passkeys": False,
         "refused": None,
     }
@@ -64,6 +65,7 @@ async def test_setup_creates_the_first_account(app: App) -> None:
         "needs_setup": False,
         "demo": False,
         "password_login": True,
+        "single_sign_on": None,
         "passkeys": False,
         "refused": None,
     }
@@ -214,6 +216,7 @@ async def test_the_account(make_app: MakeApp) -> None:
         "demo": False,
         "signed_in_by": "session",
         "logout_url": None,
+        "single_sign_on": None,
         "requires_second_factor": False,
         "second_factor": None,
         "passkeys": 0,

@@ -82,6 +82,24 @@ def definition_rows() -> Iterator[Row]:
         yield Row(f"DELETE {path}/{{definition}}", (401, 401, 401, 404, own[1], 401))
 
 
+def notice_rows() -> Iterator[Row]:
+    """Yield the rows of channels and notices; `{channel}` is a feed of the owner."""
+    hook = {"kind": "webhook", "name": "Ops", "url": "https://hooks.example.com/"}
+    for row in (
+        Row("GET /channels", OWNERS),
+        Row("POST /channels", (401, 401, 401, 201, 201, 401), hook),
+        Row("PATCH /channels/{channel}", (401, 401, 401, 404, 200, 401), {"name": "Reader"}),
+        Row("DELETE /channels/{channel}", (401, 401, 401, 404, 204, 401)),
+        Row("POST /channels/{channel}/test", (401, 401, 401, 404, 200, 401)),
+        Row("POST /channels/{channel}/secret", (401, 401, 401, 404, 200, 401)),
+        Row("GET /notices", OWNERS),
+        Row("POST /notices/{number}/send", (401, 401, 401, 404, 404, 401)),
+    ):
+        yield row._replace(route=row.route.replace(" ", " /api/account", 1))
+        # A key needs the scope manage, which a key has not by default.
+        yield row._replace(route=row.route.replace(" ", " /api/v1", 1), statuses=(401, 403, 403, 401, 401, 401))
+
+
 TABLE = (
     *report_rows(),
     Row("POST /api/collect", (202,) * 6, PAGE),
@@ -127,6 +145,8 @@ TABLE = (
     Row("DELETE /api/account/assistants/{number}", (401, 401, 401, 404, 404, 401)),
     Row("GET /api/account/authorization", OWNERS, query=f"?{urlencode(PROGRAM)}"),
     Row("POST /api/account/authorization", OWNERS, PROGRAM),
+    *notice_rows(),
+    Row("GET /feeds/{token}.xml", (404,) * 6),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),
@@ -141,6 +161,10 @@ TABLE = (
     # Without the token of an invitation.
     Row("GET /api/account/invitation", (404,) * 6),
     Row("POST /api/account/invitation", (404,) * 6, {"password": PASSWORD}),
+    Row("POST /api/account/invitation/oidc", (404,) * 6, {}),
+    # Without --oidc-issuer there is no single sign-on.
+    *(Row(f"{method} /api/account/oidc", (404,) * 6) for method in ("GET", "POST", "DELETE")),
+    *(Row(f"GET /sign-in/oidc{path}", (404,) * 6) for path in ("", "/callback", "/logout")),
     Row("GET /api/account/websites", OWNERS),
     Row("POST /api/account/websites", (401, 401, 401, 201, 201, 401), {"domain": "new.example"}),
     Row("GET /api/account/websites/{id}", OWN_WEBSITE),
@@ -191,6 +215,7 @@ TABLE = (
     Row("GET /websites/{id}/vitals", OPEN),
     Row("GET /websites/{id}/heatmaps", OPEN),
     Row("GET /websites/{id}/experiments", OPEN),
+    Row("GET /websites/{id}/crawlers", OPEN),
     Row("GET /websites/{id}/rejected", OPEN),
     Row("GET /websites/{id}/settings", OPEN),
     Row("GET /websites/{id}/settings/{section}", OPEN),
@@ -280,6 +305,8 @@ class Scenario:
         goal = await self.owner("POST", f"/api/account/websites/{self.website}/goals", CONTENTS["goals"])
         self.definition = goal.json["data"]["id"]
         sent = {"email": "invited@example.com", "role": "editor"}
+        feed = await self.owner("POST", "/api/account/channels", {"kind": "feed", "name": "Reader"})
+        self.channel = feed.json["data"]["id"]
         self.invitation = (await self.owner("POST", "/api/account/invitations", sent)).json["data"]["id"]
         await app.collect(PAGE | {"website_id": self.website})
 
@@ -296,6 +323,7 @@ class Scenario:
         values = {"id": self.website, "number": self.number, "token": token, "field": "os", "section": "keys"}
         values |= {
             "invitation": self.invitation,
+            "channel": self.channel,
             "definition": self.definition,
             "website": self.website,
             "script": "script.js",
@@ -436,6 +464,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
     values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
     values |= {"definition": scenario.definition, "invitation": scenario.invitation, "link": scenario.link}
     values["passkey"] = "AA"
+    values |= {"channel": scenario.channel}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         headers |= {"Access-Control-Request-Method": method} if verb == "OPTIONS" else {}

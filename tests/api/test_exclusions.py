@@ -14,7 +14,7 @@ from tests.support.app import GOOGLEBOT, Answer, App
 from tests.support.cases import cases
 from tests.support.page_client import PageClient, logged_in
 
-EMPTY: dict[str, Any] = {kind: [] for kind in KINDS} | {"referrer_spam": True}
+EMPTY: dict[str, Any] = {kind: [] for kind in KINDS} | {"referrer_spam": True, "crawlers": "reject"}
 GERMAN, AMERICAN = "85.214.132.117", "8.8.8.8"
 
 

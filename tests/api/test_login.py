@@ -44,6 +44,7 @@ async def test_the_right_password_logs_in(app: App) -> None:
         "needs_setup": False,
         "demo": False,
         "password_login": True,
+        "single_sign_on": None,
         "passkeys": False,
         "refused": None,
     }
@@ -132,8 +133,14 @@ CHANGES = [
     ("DELETE", "/api/account/assistants/1"),
     ("POST", "/api/account/authorization"),
     ("POST", "/api/account/login/link"),
+    ("POST", "/api/account/channels"),
+    *((method, "/api/account/channels/y") for method in ("PATCH", "DELETE")),
+    *(("POST", f"/api/account/channels/y/{step}") for step in ("test", "secret")),
+    ("POST", "/api/account/notices/1/send"),
     ("POST", "/api/account/leave"),
     ("POST", "/api/account/invitation"),
+    ("POST", "/api/account/invitation/oidc"),
+    *((method, "/api/account/oidc") for method in ("POST", "DELETE")),
     ("POST", "/api/account/invitations"),
     ("DELETE", "/api/account/invitations/0000000000000000"),
     *((method, "/api/account/people/1") for method in ("PATCH", "DELETE")),
@@ -157,6 +164,7 @@ def test_every_change_is_in_the_table() -> None:
             "{invitation}": "0" * 16,
             "{link}": "y",
             "{passkey}": "AA",
+            "{channel}": "y",
         }
         for name, value in values.items():
             path = path.replace(name, value)

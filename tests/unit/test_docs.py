@@ -86,6 +86,8 @@ READ = {"/api/v1/websites", *(endpoint.template for endpoint in ENDPOINTS)}
 
 def page_of(method: str, path: str) -> str:
     """Return the page that documents a route."""
+    if path.startswith(("/api/v1/channels", "/api/v1/notices")):
+        return "reference/management-api.md"
     if path.startswith("/api/v1/websites") and (method != "GET" or path not in READ):
         return "reference/management-api.md"
     if path.startswith(("/api/account", "/api/share")):
@@ -94,6 +96,8 @@ def page_of(method: str, path: str) -> str:
         return "migrating-trackers.md"
     if path.startswith("/api/") or path in ("/healthz", "/metrics"):
         return "reference/collect-api.md" if path.endswith("/collect") else "reference/read-api.md"
+    if path.startswith("/feeds/"):
+        return "notifications.md"
     if path == "/mcp" or "oauth" in path:
         return "mcp.md"
     return "tracker.md" if path.startswith(("/tracker", "/pixel")) else "dashboard.md"

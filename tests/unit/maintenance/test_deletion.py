@@ -132,6 +132,7 @@ def db(tmp_path: Path) -> Path:
                     "pageviews": 1,
                     "type": 6 if table == "experiment_event" else 0,
                     "points": 1,
+                    "requests": 1,
                     "conversions": 1,
                     "visitors": 1,
                     "cells": b"",
@@ -201,7 +202,7 @@ def test_all_tables_are_cleared(db: Path) -> None:
 
 def test_all_columns_of_texts_are_checked(db: Path) -> None:
     """A text is deleted if no row has its number; every column with such numbers is checked."""
-    known = {*FIELDS, *VISIT_FIELDS, "event_name", "experiment", "variant", "goal"}
+    known = {*FIELDS, *VISIT_FIELDS, "event_name", "experiment", "variant", "goal", "crawler"}
     tables = ("field_value", "goal_day", "imported_sum")
     others = dict.fromkeys(tables, ("value",))
     connection = open_database(db, create=False)

@@ -36,6 +36,7 @@ from tally.accounts.websites import add_website, all_exclusions, all_websites, s
 from tally.columns import column_days, deleted_rows
 from tally.demo import build
 from tally.demo.sites import SITES
+from tally.engine.ingest import Crawl
 from tally.engine.values import Goal
 from tally.events.dimensions import ACQUISITION, ENTRY_PAGE, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
@@ -43,6 +44,8 @@ from tally.ingest import rejected_events
 from tally.maintenance import background_work, backup, doctor_database, retention
 from tally.maintenance.doctor_offsite import content_of
 from tally.maintenance.verify import verdicts
+from tally.notices import channels, outbox
+from tally.notices.channels import Channel
 from tally.reports import experiments, goals
 from tally.rollups import experiments as experiment_rollups
 from tally.rollups import (
@@ -56,9 +59,10 @@ from tally.rollups import (
 from tally.rollups.traffic import traffic_of
 from tally.settings import Settings
 from tally.sqlite.event_ids import delete_expired
-from tally.storage import import_records, meta, schema_check
+from tally.storage import crawler_days, import_records, meta, schema_check
 from tally.storage.database import open_database, snapshot
 from tally.storage.health import FAILING
+from tally.storage.labels import Labels
 from tally.storage.sql import goals as goals_sql
 from tally.timestamps import iso
 from tally.transfer import undo
@@ -124,6 +128,9 @@ GROWING = {
     # A filter by substrings reads all values of a field, once for each query.
     "field_value": r"PRIMARY KEY \(website=\? AND field=\?",
     "new_value": r"PRIMARY KEY \(website=\? AND day(?:[<>]|=\? AND field=\?)",
+    "notice": r"INTEGER PRIMARY KEY \(rowid[=<]\?|(?:COVERING )?INDEX notice_of_channel \(channel=\?"
+    r"|(?:COVERING )?INDEX notice_due"
+    r"|INDEX notice_of_account \(account=\?\)|(?:COVERING )?INDEX sqlite_autoindex_notice_1 \(key=\?\)",
     "account_usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
 }
 # Statements that read everything: background work on a deleted website or on unused labels, in steps or on a read-only
@@ -131,6 +138,8 @@ GROWING = {
 FULL_SCANS = {
     *("deletion.rows", "deletion.used", "deletion.kept_values", "deletion.labels", "deletion.marks"),
     "statements.labels_of",
+    # Once at the start; those that wait, of which there are few; the oldest ones up to a number.
+    *("outbox.resume", "outbox.due", "outbox.delete_old"),
     "traffic.total",
     # On a restored file, before a server uses it.
     "import_records.forget",
@@ -609,18 +618,50 @@ def run_people(connection: sqlite3.Connection, account: int) -> None:
     people.delete_if_alone(connection, person)
 
 
+def run_notices(connection: sqlite3.Connection, account: int) -> None:
+    """Add a channel, send notices to it and change it."""
+    row = ("0" * 16, account, "ntfy", "Phone", {"url": "https://ntfy.example.com", "topic": "t"})
+    quiet = channels.Quiet(0, 1, "UTC")
+    channels.add_channel(connection, Channel._make((*row, quiet, None, None, None, NOON_MS, None, 0, None, None)))
+    for fact in ("first", "second"):
+        content = outbox.Content("Title", "Text")
+        assert outbox.add(connection, outbox.New(account, "test", fact, content, NOON_MS + DAY_MS), NOON_MS) == 1
+    outbox.add(connection, outbox.New(account, "test", "first", content, NOON_MS + DAY_MS), NOON_MS, ["no channel"])
+    outbox.resume(connection)
+    assert outbox.due(connection, NOON_MS) == [("0" * 16, NOON_MS)]
+    for at_ms, outcome in ((NOON_MS, outbox.Outcome("HTTP 429", 429, wait_ms=1)), (NOON_MS + 7_000, outbox.Outcome())):
+        message = outbox.claim(connection, "0" * 16, at_ms).message
+        assert message is not None
+        outbox.finish(connection, message, outcome, at_ms)
+    # In quiet hours, and after the most messages of an hour.
+    outbox.add(connection, outbox.New(account, "test", "third", content, NOON_MS + 2 * DAY_MS), NOON_MS)
+    assert outbox.claim(connection, "0" * 16, NOON_MS + DAY_MS // 2).message is None
+    outbox.send_again(connection, account, 1, NOON_MS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outbox, "MAX_HOURLY", 0)
+        outbox.add(connection, outbox.New(account, "test", "fourth", content, NOON_MS + DAY_MS), NOON_MS)
+        assert outbox.claim(connection, "0" * 16, NOON_MS).message is None
+    outbox.notices(connection, account)
+    outbox.delete_old(connection, NOON_MS + DAY_MS)
+    channels.all_channels(connection)
+    channels.change_channel(connection, "0" * 16, "Phone", {}, None, None)
+    channels.replace_secret(connection, "0" * 16, "secret", NOON_MS)
+    channels.delete_channel(connection, "0" * 16)
+
+
 def run_commands(connection: sqlite3.Connection) -> None:
     """Run the functions of the commands."""
     owner = create_account(connection, "more@example.com", "pro", None, NOON_MS)
     set_plan(connection, owner.name, "business")
     set_email(connection, owner.number, "other@example.com")
     add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
-    set_exclusions(connection, 1, {"pages": ["/admin/*"]}, counts_listed=True)
+    set_exclusions(connection, 1, {"pages": ["/admin/*"]}, {"counts_referrer_spam": True})
     all_exclusions(connection)
     for _ in range(audit.MAX_SINGLY + 2):
         audit.record(connection, audit.by_server(), audit.Entry("settings_changed"), 0)
     audit.expire(connection, 1)
     run_people(connection, owner.number)
+    run_notices(connection, owner.number)
     assert [line.entry.action for line in audit.lines(connection, owner.number)] == ["person_joined"]
     value = create_api_key(connection, owner, "", NOON_MS)
     record_key_use(connection, [(NOON_MS, 1)])
@@ -635,6 +676,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     assert schema_check.differences(connection) == ""
     list(column_days.damaged(connection))
     build._add_usage(connection, owner, Counter({202611: 1}))
+    run_crawlers(connection)
     build._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
     delete_expired(connection, NOON_MS + 4 * DAY_MS)
     number = all_websites(connection)[0].number
@@ -642,6 +684,16 @@ def run_commands(connection: sqlite3.Connection) -> None:
     retention.set_keep_days(connection, number, 10)
     retention.plan(connection, number, retention.keep_days_of(connection, number, 0), NOON_MS)
     run_undo(connection)
+
+
+def run_crawlers(connection: sqlite3.Connection) -> None:
+    """Count a page that a crawler requested twice, and read it."""
+    day = NOON_MS // DAY_MS
+    for _ in range(2):
+        crawler_days.add(connection, Labels(), [Crawl(1, NOON_MS, "GPTBot", "/crawled", crawler_days.API)])
+    days, before = range(day - 1, day + 2), range(day - 4, day - 1)
+    crawls = crawler_days.read(connection, 1, days, before, lambda name, crawler: True, 5)
+    assert [(page.crawler, page.requests) for page in crawls.pages if page.pathname == "/crawled"] == [("GPTBot", 2)]
 
 
 def run_undo(connection: sqlite3.Connection) -> None:
