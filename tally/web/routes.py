@@ -293,5 +293,7 @@ def _pattern(path: str) -> str:
     pattern = pattern.replace("{stem:[^/]+}", r"{stem:(?:script|plausible|pa-)[\w.-]*}")
     # /count/links.js is a part of /count.js.
     pattern = pattern.replace("{website:[^/]+}", r"{website:(?!.*\.js$)[^/]+}")
+    # Two steps of adding a passkey, and no ids.
+    pattern = pattern.replace("{passkey:[^/]+}", "{passkey:(?!(?:begin|finish)$)[^/]+}")
     # goals/report is no definition: other methods than GET are answered 405 there.
     return pattern.replace("{definition:[^/]+}", "{definition:(?!report$)[^/]+}")

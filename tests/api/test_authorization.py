@@ -135,7 +135,7 @@ TABLE = (
     Row("POST /api/account/passkeys/begin", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
     Row("POST /api/account/passkeys/finish", (401, 401, 401, 409, 409, 401), {"name": "Laptop", "credential": {}}),
     Row("DELETE /api/account/passkeys/{passkey}", (401, 401, 401, 404, 404, 401), {"password": PASSWORD}),
-    Row("POST /api/account/login/passkey/begin", (409,) * 6),
+    Row("POST /api/account/login/passkey/begin", (409,) * 6, {}),
     Row("POST /api/account/login/passkey/finish", (409,) * 6, {"credential": {}}),
     Row("GET /api/account/keys", OWNERS),
     Row("POST /api/account/keys", (401, 401, 401, 201, 201, 401), {"name": "new"}),
@@ -463,6 +463,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
     method, _, path = name.partition(" ")
     values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
     values |= {"definition": scenario.definition, "invitation": scenario.invitation, "link": scenario.link}
+    values["passkey"] = "AA"
     values |= {"channel": scenario.channel}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}

@@ -159,6 +159,7 @@ async def owner_session(make_app: MakeApp) -> OwnerSession:
         "part": "heatmap",
         "link": link["id"],
         "invitation": "2" * 16,
+        "passkey": "AA",
         "channel": "3" * 16,
         "definition": "1" * 16,
         "website": website,
