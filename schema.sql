@@ -94,13 +94,24 @@ create table sign_in_link (
   expires_ms  integer not null
 ) strict, without rowid;
 
+-- Who a person is at an OpenID provider (tally/accounts/identities.py).
+create table identity (
+  issuer      text    not null,
+  subject     text    not null,
+  person      integer not null references person (number) on delete cascade,
+  created_ms  integer not null,
+  primary key (issuer, subject),
+  unique (person, issuer)
+) strict, without rowid;
+
 -- Sessions of the pages, one row a browser. A row contains nothing about the browser or its address
 -- (tally/accounts/logins.py).
 create table login (
   digest      blob    not null primary key check (length(digest) = 32),  -- keyed, of the cookie's value
   person      integer not null references person (number) on delete cascade,
   created_ms  integer not null,
-  expires_ms  integer not null  -- extended while the session is used
+  expires_ms  integer not null,  -- extended while the session is used, unless an OpenID provider has begun it
+  via         text    not null check (via in ('session', 'oidc'))
 ) strict, without rowid;
 
 -- Device cookies: browsers in which a person has logged in before. Their login attempts are limited separately
@@ -251,7 +262,7 @@ create table audit (
   ms       integer not null,
   person   integer references person (number) on delete set null,
   actor    text    not null,  -- email address at that time, `command line`, `server`, or of a deleted person `former member N`
-  via      text    not null check (via in ('session', 'header', 'key', 'cli', 'system')),
+  via      text    not null check (via in ('session', 'header', 'oidc', 'key', 'cli', 'system')),
   action   text    not null,
   website  text,              -- id, also of a deleted website
   target   text    not null,  -- name of what was changed

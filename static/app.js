@@ -341,7 +341,8 @@ document.addEventListener("click", (event) => {
     path === null ||
     link.target ||
     link.hasAttribute("download") ||
-    path.startsWith("/api/")
+    path.startsWith("/api/") ||
+    path.startsWith("/sign-in/")
   ) {
     return;
   }

@@ -70,6 +70,9 @@ ALREADY_MEMBER = Kind(409, "already_member", "This person is a member of the acc
 TOO_MANY_PEOPLE = Kind(409, "too_many_people", "The account has as many people or open invitations as it may have.")
 BAD_AUTH_HEADER = Kind(403, "bad_auth_header", "The proxy must send one email address in its header.")
 NOT_INVITED = Kind(403, "not_invited", "This address has no access to this server: ask an administrator for it.")
+LAST_SIGN_IN = Kind(409, "last_sign_in", "Without single sign-on you could not sign in: set a password first.")
+NOTHING_TO_CONNECT = Kind(409, "nothing_to_connect", "The connection has expired: begin single sign-on again.")
+PROVIDER_UNAVAILABLE = Kind(503, "provider_unavailable", "The single sign-on provider does not answer: retry later.")
 NOT_LOGGED_IN = Kind(401, "not_logged_in", "Log in first.")
 WRONG_CREDENTIALS = Kind(401, "wrong_credentials", "Incorrect email or password.")
 SECOND_FACTOR_REQUIRED = Kind(
@@ -122,6 +125,7 @@ OVERLOADED = Kind(503, "overloaded", "The server is overloaded: retry later.")
 OF_PAGES = (
     *(OTHER_PERSON, UNKNOWN_PERSON, UNKNOWN_INVITATION, UNKNOWN_SIGN_IN_LINK, BAD_AUTH_HEADER, NOT_INVITED),
     *(LAST_OWNER, ALREADY_MEMBER, TOO_MANY_PEOPLE),
+    *(LAST_SIGN_IN, NOTHING_TO_CONNECT, PROVIDER_UNAVAILABLE),
     *(CROSS_SITE, NOT_ALLOWED, UNKNOWN_ACCOUNT, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK),
     *(SECOND_FACTOR_REQUIRED, SECOND_FACTOR_DUE, WRONG_CODE, NO_SECOND_FACTOR),
     *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD, UNKNOWN_KEY, TOO_MANY_KEYS, BAD_AUTHORIZATION),

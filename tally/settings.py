@@ -210,6 +210,45 @@ def _web_url(value: str) -> str:
     return value
 
 
+def _printable(value: str) -> str:
+    if not value.isprintable() or len(value) > 200:
+        raise BadSetting("must be at most 200 characters on one line")
+    return value.strip()
+
+
+def _issuer(value: str) -> str:
+    if not value:
+        return value
+    try:
+        url = urlsplit(value)
+        is_here = url.scheme == "http" and url.hostname in ("localhost", "127.0.0.1", "::1")
+        is_valid = (url.scheme == "https" or is_here) and bool(url.hostname) and url.port != 0 and "@" not in url.netloc
+    except ValueError:
+        is_valid = False
+    if not is_valid or not re.fullmatch(r"[\x21-\x7e]{1,500}", value) or "?" in value or "#" in value:
+        raise BadSetting("must be a URL such as https://id.example.com, or with http of this machine")
+    if re.fullmatch(
+        r"https://login\.(?:[a-z.]*)microsoftonline\.[a-z]+/(?:common|organizations|consumers)(?:/.*)?", value
+    ):
+        raise BadSetting("must name one tenant: the tokens of common, organizations and consumers have other issuers")
+    return value
+
+
+def _group_roles(value: str) -> tuple[str, ...]:
+    pairs = tuple(part.strip() for part in value.split(",") if part.strip())
+    for pair in pairs:
+        group, _, role = pair.rpartition("=")
+        if not group or not pair.isprintable() or role not in ("viewer", "editor", "admin"):
+            raise BadSetting("must be GROUP=ROLE with a role of viewer, editor or admin")
+    return pairs
+
+
+def _session_hours(value: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,4}", value) or not 1 <= int(value) <= 8_760:
+        raise BadSetting("must be a whole number of hours between 1 and 8760")
+    return int(value)
+
+
 def _base_url(value: str) -> str:
     # Appears in headers, links and the log: no characters with a meaning there, and no line break.
     if value and not _BASE_URL.fullmatch(value):
@@ -284,7 +323,43 @@ class Settings:
         "", "where the pages go after logging out of the proxy of --auth-header", _web_url, "URL"
     )
     password_login: str = _setting(
-        "yes", "sign-in by password: yes, or no where --auth-header is the only way", _one_of("yes", "no")
+        "yes",
+        "sign-in by password: yes, or no where --auth-header or --oidc-issuer is the only way",
+        _one_of("yes", "no"),
+    )
+    oidc_issuer: str = _setting(
+        "", "issuer of the OpenID provider that signs people in, such as https://id.example.com", _issuer, "URL"
+    )
+    oidc_client_id: str = _setting("", "id of this server at the provider", _printable, "id")
+    oidc_client_secret_file: Path | None = _setting(
+        None, "file with the client's secret; a public client has none", _optional_path, "file"
+    )
+    oidc_name: str = _setting("", "name of the provider, for the button of the login page", _printable, "text")
+    oidc_scopes: str = _setting("openid email profile", "scopes that are requested", _printable, "scopes")
+    oidc_create: str = _setting(
+        "none",
+        "role of people whom the provider signs in and who have no invitation: none (they are refused), viewer, editor"
+        " or admin",
+        _one_of("none", "viewer", "editor", "admin"),
+    )
+    oidc_role: tuple[str, ...] = _setting(
+        (),
+        "role of a group of the provider, which people then have from sign-in to sign-in; owners keep theirs;"
+        " repeatable",
+        _group_roles,
+        "group=role",
+    )
+    oidc_groups_claim: str = _setting("groups", "claim that holds the groups of --oidc-role", _printable, "claim")
+    oidc_trust_email: str = _setting(
+        "no",
+        "take every address of the provider for verified: yes only where people cannot set theirs",
+        _one_of("yes", "no"),
+    )
+    oidc_session_hours: int = _setting(
+        24, "time after which a session of single sign-on ends and the provider decides again", _session_hours, "hours"
+    )
+    oidc_logout: str = _setting(
+        "no", "end the provider's session too when a person logs out: yes or no", _one_of("yes", "no")
     )
     tls_cert: Path | None = _setting(
         None,

@@ -16,6 +16,8 @@ import { zoneOptions } from "./zone_options.js";
 const t = await texts("account");
 const shared = await texts("shared");
 
+const SESSIONS = { session: t("session_expires"), header: t("signed_in_by_proxy"), oidc: t("signed_in_by_provider") };
+
 /**
  * Draws the section into `parts`.
  *
@@ -134,7 +136,7 @@ function sessions(context) {
   return h(
     "div",
     { class: "stack" },
-    h("p", { class: "soft" }, account.signed_in_by === "header" ? t("signed_in_by_proxy") : t("session_expires")),
+    h("p", { class: "soft" }, SESSIONS[account.signed_in_by]),
     h("div", { class: "row" }, canLogOut(account) ? here : null, everywhere),
   );
 }

@@ -23,6 +23,8 @@ const ACTIONS = {
   sign_out_everywhere: t("did_sign_out_everywhere"),
   sign_in_link_created: t("did_create_sign_in_link"),
   password_changed: t("did_change_password"),
+  single_sign_on_connected: t("did_connect_single_sign_on"),
+  single_sign_on_disconnected: t("did_disconnect_single_sign_on"),
   second_factor_set: t("did_set_factor"),
   second_factor_removed: t("did_remove_factor"),
   recovery_codes_created: t("did_create_recovery_codes"),

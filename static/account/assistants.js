@@ -34,7 +34,7 @@ export async function connectedAssistants(root, context) {
  */
 function row(context, { id, name, created_at: created, last_used_at: used }, redraw) {
   const label = t("disconnect_named", { name });
-  const button = h("button", { class: "button small", type: "button", "aria-label": label }, t("disconnect"));
+  const button = h("button", { class: "button small", type: "button", "aria-label": label }, t("assistant_disconnect"));
   button.addEventListener("click", async () => {
     const answer = await send("DELETE", `/api/account/assistants/${id}`);
     if (!answer.ok && answer.status !== 404) return notify(answer.error.message);

@@ -1,7 +1,7 @@
-// The section Sign-in: the second factor of the person, its recovery codes, sign-ins that a wrong code has refused, and
-// connected assistants.
+// The section Sign-in: single sign-on, the second factor of the person, its recovery codes, sign-ins that a wrong code has
+// refused, and connected assistants.
 
-import { failureNotice, notify } from "../shared/dialog.js";
+import { confirmDialog, failureNotice, notify } from "../shared/dialog.js";
 import { fill, h, icon } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
 import { form } from "../shared/forms.js";
@@ -9,6 +9,7 @@ import { dateTime, displayZone } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
 import { sectionCard } from "./card.js";
 import { connectedAssistants } from "./assistants.js";
+import { problemNotice, providerAction } from "./sign_in_problems.js";
 import { explained, proofFields, setUpFactor, showCodes } from "./second_factor.js";
 
 const t = await texts("account");
@@ -23,18 +24,74 @@ const FEW_CODES = 3;
  * @param {Context} context
  */
 export async function signInSection(parts, context) {
-  const answer = await get("/api/account/second-factor", { signal: context.signal });
+  const provider = context.account.single_sign_on;
+  const [answer, identity] = await Promise.all([
+    get("/api/account/second-factor", { signal: context.signal }),
+    provider ? get("/api/account/oidc", { signal: context.signal }) : null,
+  ]);
   if (context.signal.aborted) return;
   const redraw = () => signInSection(parts, context);
-  if (!answer.ok) return void fill(parts, failureNotice(t("account_failed"), answer.error, redraw));
+  const error = answer.error || identity?.error;
+  if (error) return void fill(parts, failureNotice(t("account_failed"), error, redraw));
   const { is_set: isSet, recovery_codes: left, refused } = answer.data;
   const body = h("div", { class: "stack" });
   const card = sectionCard(t("second_factor"), body);
   const state = () => fill(body, isSet ? present(body, context, left, redraw, state) : absent(body, context, redraw));
   state();
   const assistants = h("div");
-  fill(parts, refused.length ? refusals(context, refused) : null, card, assistants);
+  fill(
+    parts,
+    problemNotice(context),
+    refused.length ? refusals(context, refused) : null,
+    provider && identity
+      ? sectionCard(t("single_sign_on"), connection(context, provider, identity.data, redraw))
+      : null,
+    card,
+    assistants,
+  );
   await connectedAssistants(assistants, context);
+}
+
+/**
+ * Returns whether the person is connected with the provider, and the button that changes it.
+ *
+ * @param {Context} context
+ * @param {{ name: string }} provider
+ * @param {{ is_connected: boolean, can_disconnect: boolean }} identity
+ * @param {() => any} redraw
+ */
+function connection(context, provider, { is_connected: isConnected, can_disconnect: canDisconnect }, redraw) {
+  if (!isConnected) {
+    const connect = h("button", { class: "button primary", type: "button" }, t("connect"));
+    connect.addEventListener("click", async () => {
+      const begun = await send("POST", "/api/account/oidc");
+      if (!begun.ok) return notify(begun.error.message);
+      location.assign(begun.data.location);
+    });
+    const words = h("p", { class: "soft" }, t("connect_lead", { action: providerAction(provider) }));
+    // A proxy signs the person in at each request.
+    const isPossible = context.account.signed_in_by !== "header";
+    return h("div", { class: "stack" }, words, isPossible ? h("div", { class: "row" }, connect) : null);
+  }
+  const disconnect = h("button", { class: "button warning", type: "button" }, t("disconnect"));
+  disconnect.addEventListener("click", async () => {
+    const agreed = await confirmDialog({
+      title: t("disconnect_question"),
+      words: t("disconnect_effect"),
+      action: t("disconnect"),
+    });
+    if (!agreed) return;
+    const answer = await send("DELETE", "/api/account/oidc");
+    if (!answer.ok) return notify(answer.error.message);
+    notify(t("disconnected"));
+    await redraw();
+  });
+  return h(
+    "div",
+    { class: "stack" },
+    h("div", { class: "notice good" }, icon("check"), h("strong", null, t("connected"))),
+    canDisconnect ? h("div", { class: "row" }, disconnect) : h("p", { class: "soft" }, t("only_single_sign_on")),
+  );
 }
 
 /**

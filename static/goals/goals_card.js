@@ -204,7 +204,7 @@ async function suggestInto(list, of, board) {
  */
 function messageOf({ code, field: name, message }) {
   if (code === "too_many_definitions") return t("too_many_goals", { count: MAX_GOALS });
-  return (code === "invalid_parameter" && name && INVALID[name]) || message;
+  return (code === "invalid_field" && name && INVALID[name]) || message;
 }
 
 /**

@@ -46,7 +46,7 @@ function asked(context, { name, place, account, websites }) {
   refuse.addEventListener("click", () => answered(false));
   const made = form({
     fields: websites.length > 1 ? [boxes] : [],
-    action: t("connect"),
+    action: t("assistant_connect"),
     busy: t("connecting"),
     beside: refuse,
     submit: () => answered(true),
@@ -54,7 +54,7 @@ function asked(context, { name, place, account, websites }) {
   const bold = h("strong", null, h("bdi", null, place));
   return [
     h("h1", null, t("connect_named", { name })),
-    h("p", { class: "lead" }, t("connect_lead", { account })),
+    h("p", { class: "lead" }, t("assistant_lead", { account })),
     h("div", { class: "notice warn" }, icon("warning"), h("p", null, t.rich("connect_place", { place: bold }))),
     h("p", { class: "soft" }, t("connect_effect")),
     made.element,

@@ -28,8 +28,8 @@ const PAGE = {
   compares: true,
   shortcuts: [
     ["a", t("choose_start"), (board) => chooseStart(board, board.view().start)],
-    ["← → ↑ ↓", t("keys_move"), () => {}],
-    ["Enter", t("keys_continue"), () => {}],
+    ["← → ↑ ↓", t("keys_move"), null],
+    ["Enter", t("keys_continue"), null],
   ],
   foot: t("foot"),
   build,

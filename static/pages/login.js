@@ -1,6 +1,7 @@
 // The login page: email and password, then a redirect to ?next=..., or to #next=... where the path has a secret in its
 // hash, which no request may contain.
 
+import { problemNotice, providerAction } from "../account/sign_in_problems.js";
 import { notify } from "../shared/dialog.js";
 import { fill, h, icon, loadStylesheet } from "../shared/dom.js";
 import { entrance } from "../shared/entrance.js";
@@ -34,12 +35,23 @@ export async function show(root, context) {
   const failed = context.hash && !secretNext ? await byLink(context, card) : null;
   if (failed === "") return void context.go("/", { replace: true });
   if (state.ok && state.data.logged_in) return void context.go(next, { replace: true });
+  const provider = state.data?.single_sign_on;
+  // The address of a person with a password: it connects single sign-on.
+  const connects = context.query.get("problem") === "password";
   const login =
     state.ok && (state.data.refused || !state.data.password_login)
-      ? elsewhere(state.data)
-      : loginForm(context, next, card);
+      ? elsewhere(state.data, Boolean(provider))
+      : loginForm(context, next, card, connects);
   if (failed !== CODE_ASKED) {
-    fill(card, h("h1", null, t("log_in")), failed ? h("p", { class: "notice bad" }, failed) : null, login.element);
+    fill(
+      card,
+      h("h1", null, t("log_in")),
+      failed ? h("p", { class: "notice bad" }, failed) : problemNotice(context),
+      connects ? h("p", { class: "notice" }, t("oidc_password")) : null,
+      login.element,
+      // A secret path stays out of the request.
+      provider && !secretNext && !connects ? providerLink(provider, next, !login.focus) : null,
+    );
   }
   fill(root, entrance(card, { after: state.data?.demo ? demo() : login.focus ? forgotten() : null }));
   if (failed !== CODE_ASKED) login.focus?.();
@@ -87,11 +99,22 @@ function nextOf(path) {
 }
 
 /**
+ * @param {{ name: string }} provider
+ * @param {string} next
+ * @param {boolean} isOnly
+ */
+function providerLink(provider, next, isOnly) {
+  const href = `/sign-in/oidc?next=${encodeURIComponent(next)}`;
+  return h("a", { class: `button wide ${isOnly ? "primary" : ""}`, href }, providerAction(provider));
+}
+
+/**
  * @param {Context} context
  * @param {string} next
  * @param {HTMLElement} card
+ * @param {boolean} connects
  */
-function loginForm(context, next, card) {
+function loginForm(context, next, card, connects) {
   const email = field({
     label: t("email"),
     name: "email",
@@ -111,13 +134,14 @@ function loginForm(context, next, card) {
     action: t("log_in"),
     busy: t("logging_in"),
     wide: true,
-    submit: async (values) => {
+    submit: async (entered) => {
+      const values = connects ? { ...entered, connect: true } : entered;
       const answer = await send("POST", "/api/account/login", values);
-      if (answer.ok) return entered(context, answer.data, next);
+      if (answer.ok) return goOn(context, answer.data, next);
       if (answer.error.code === "second_factor_required") {
         askForCode(context, card, async (code) => {
           const again = await send("POST", "/api/account/login", { ...values, code });
-          return again.ok ? entered(context, again.data, next) : again;
+          return again.ok ? goOn(context, again.data, next) : again;
         });
         return null;
       }
@@ -130,11 +154,14 @@ function loginForm(context, next, card) {
 }
 
 /**
- * Returns what stands for the form where a proxy signs people in: why it does not, and a button to try again.
+ * Returns what stands for the form where a proxy or a provider signs people in: why it does not, and a button to try
+ * again.
  *
  * @param {{ refused: { code: string, email: string | null } | null }} state
+ * @param {boolean} hasProvider
  */
-function elsewhere({ refused }) {
+function elsewhere({ refused }, hasProvider) {
+  if (!refused && hasProvider) return { element: null, focus: null };
   const again = h("button", { class: "button", type: "button", onclick: () => location.reload() }, shared("try_again"));
   const why = !refused ? "" : refused.email ? t("not_invited", { email: refused.email }) : t("bad_auth_header");
   const element = h(
@@ -152,7 +179,7 @@ function elsewhere({ refused }) {
  * @param {{ second_factor?: { recovery_codes: number } | null, second_factor_due?: boolean }} account
  * @param {string} next
  */
-function entered(context, { second_factor: factor, second_factor_due: due }, next) {
+function goOn(context, { second_factor: factor, second_factor_due: due }, next) {
   if (due) return context.go("/second-factor", { replace: true });
   if (factor && factor.recovery_codes <= FEW_CODES) notify(t("few_codes_left", { count: factor.recovery_codes }));
   return context.go(next, { replace: true });

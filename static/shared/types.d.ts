@@ -58,11 +58,13 @@ interface Account {
   version: string;
   demo: boolean;
   disk_is_low: boolean;
-  /** "header": a proxy signs the person in. */
-  signed_in_by: "session" | "header";
-  /** Where the pages go after logging out of that proxy. */
+  /** "header": a proxy signs the person in; "oidc": an OpenID provider has begun the session. */
+  signed_in_by: "session" | "header" | "oidc";
+  /** Where the pages go after logging out, to end the session of that proxy or provider. */
   logout_url: string | null;
   password_login: boolean;
+  /** The text of the button of single sign-on, empty for that of the pages; null without. */
+  single_sign_on: { name: string } | null;
   requires_second_factor: boolean;
   /** Null without one. */
   second_factor: { recovery_codes: number } | null;
@@ -641,7 +643,7 @@ interface PageDefinition {
   /** Whether its figures are compared with those of another range. */
   compares?: boolean;
   state?: ViewState;
-  shortcuts?: [key: string, words: string, act: (board: Board) => void][];
+  shortcuts?: [key: string, words: string, act: ((board: Board) => void) | null][];
   foot?: string | ((site: Site) => string);
   /** A line more at the head of the printed page. */
   printLine?(board: Board): string;

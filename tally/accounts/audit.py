@@ -15,6 +15,8 @@ from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+# By which authorisation a change was made.
+Via = Literal["session", "header", "oidc", "key", "cli", "system"]
 # Expired lines that one transaction deletes, so that changes do not wait for it.
 _MAX_DELETED = 1_000
 MAX_LINES = 1_000
@@ -29,7 +31,7 @@ class Actor(NamedTuple):
 
     account: int | None
     name: str
-    via: Literal["session", "header", "key", "cli", "system"]
+    via: Via
     person: int | None = None
 
 

@@ -92,9 +92,7 @@ def accept_invitation(
     Raises as people.accept_invitation.
     """
     person = people.accept_invitation(connection, digest, person, password_hash, now_ms)
-    actor = Actor(invitation.account, invitation.email, "session", person)
-    entry = Entry("person_joined", target=invitation.email, detail={"role": invitation.role})
-    record(connection, actor, entry, now_ms)
+    people.record_joined(connection, invitation, person, "session", now_ms)
     return person
 
 

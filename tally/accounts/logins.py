@@ -17,7 +17,7 @@ import secrets
 import sqlite3
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tally.timestamps import DAY_MS
 
@@ -32,15 +32,19 @@ DEVICE_LASTS_MS = 365 * DAY_MS
 
 
 class Login(NamedTuple):
-    """A session or a device cookie."""
+    """A session or a device cookie. `via`: what has begun the session, as the audit log has it.
+
+    The expiry of a session that an OpenID provider has begun is absolute: the provider decides again then.
+    """
 
     person: int
     created_ms: int
     ends_ms: int
+    via: Literal["session", "oidc"] = "session"
 
     def is_worn(self, now_ms: int) -> bool:
         """Return whether the expiry should be updated."""
-        return self.ends_ms - now_ms < LASTS_MS - DAY_MS
+        return self.via == "session" and self.ends_ms - now_ms < LASTS_MS - DAY_MS
 
 
 def new_value() -> str:
@@ -72,14 +76,17 @@ def of_person(known: Mapping[bytes, Login], person: int) -> list[bytes]:
 
 def stored(connection: sqlite3.Connection) -> dict[bytes, Login]:
     """Every session in the file."""
-    rows = connection.execute("/* logins.all */ select digest, person, created_ms, expires_ms from login").fetchall()
+    rows = connection.execute(
+        "/* logins.all */ select digest, person, created_ms, expires_ms, via from login"
+    ).fetchall()
     return {digest: Login(*rest) for digest, *rest in rows}
 
 
 def store(connection: sqlite3.Connection, digest: bytes, login: Login) -> None:
     """A session begins, or goes on for longer."""
     connection.execute(
-        "/* logins.store */ insert or replace into login (digest, person, created_ms, expires_ms) values (?, ?, ?, ?)",
+        "/* logins.store */ insert or replace into login (digest, person, created_ms, expires_ms, via)"
+        " values (?, ?, ?, ?, ?)",
         (digest, *login),
     )
     record_seen(connection, login.person, login.created_ms // DAY_MS)
@@ -120,7 +127,7 @@ def store_device(connection: sqlite3.Connection, digest: bytes, device: Login) -
     connection.execute(
         "/* logins.store_device */ insert or replace into device_cookie (digest, person, created_ms, expires_ms)"
         " values (?, ?, ?, ?)",
-        (digest, *device),
+        (digest, *device[:3]),
     )
 
 

@@ -317,31 +317,50 @@ def accept_invitation(
     return _join(connection, find_invitation(connection, digest, now_ms), person, password_hash, now_ms)
 
 
-def join_by_address(connection: sqlite3.Connection, email: str, create: Role | None, now_ms: int) -> int | None:
+def with_email(connection: sqlite3.Connection, email: str) -> int | None:
+    """Return the number of the person with an address; None without."""
+    row = connection.execute(
+        "/* people.of_address */ select number from person where email = ? collate nocase", (email,)
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def invitations_of(connection: sqlite3.Connection, email: str, now_ms: int) -> list[Invitation]:
+    """Return the open invitations of an address in all accounts, oldest first."""
+    rows = connection.execute(
+        f"/* people.invitations_of */ select {_INVITATION} from invitation where email = ? collate nocase"
+        " and expires_ms > ? order by created_ms, id",
+        (email, now_ms),
+    )
+    return [_invitation(row) for row in rows]
+
+
+def record_joined(
+    connection: sqlite3.Connection, invitation: Invitation, person: int, via: audit.Via, now_ms: int
+) -> None:
+    """Write the line of the audit log about a person who has joined."""
+    entry = audit.Entry("person_joined", target=invitation.email, detail={"role": invitation.role})
+    audit.record(connection, audit.Actor(invitation.account, invitation.email, via, person), entry, now_ms)
+
+
+def join_by_address(
+    connection: sqlite3.Connection, email: str, create: Role | None, now_ms: int, via: audit.Via
+) -> int | None:
     """Return the number of the person of an address that was proved otherwise than by a link of ours; None without.
 
     An address without a person accepts its open invitations; without one it becomes a member of the only account with
     the role `create`. Each has a line of the audit log. Raises TooManyPeople.
     """
-    row = connection.execute(
-        "/* people.of_address */ select number from person where email = ? collate nocase", (email,)
-    ).fetchone()
-    if row is not None:
-        return int(row[0])
-    rows = connection.execute(
-        f"/* people.invitations_of */ select {_INVITATION} from invitation where email = ? collate nocase"
-        " and expires_ms > ? order by created_ms, id",
-        (email, now_ms),
-    ).fetchall()
-    offers = [_invitation(row) for row in rows]
+    person = with_email(connection, email)
+    if person is not None:
+        return person
+    offers = invitations_of(connection, email, now_ms)
     accounts = connection.execute("/* people.accounts */ select number from account limit 2").fetchall()
     if not offers and create is not None and len(accounts) == 1:
         offers = [new_invitation(accounts[0][0], email, create, None, None, now_ms)]
-    person = None
     for invitation in offers:
         person = _join(connection, invitation, person, None, now_ms)
-        entry = audit.Entry("person_joined", target=email, detail={"role": invitation.role})
-        audit.record(connection, audit.Actor(invitation.account, email, "header", person), entry, now_ms)
+        record_joined(connection, invitation._replace(email=email), person, via, now_ms)
     return person
 
 

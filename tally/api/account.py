@@ -45,6 +45,7 @@ from tally.accounts.changes import PasswordChanged
 from tally.accounts.usage import USAGE_WARNINGS, month_ends_in_s
 from tally.api.auth import AUTH, Auth, body, flag, invalid, text
 from tally.api.auth_header import AUTH_HEADER
+from tally.api.oidc import connecting, logout_path, single_sign_on
 from tally.api.sign_in import begin_with_new_password, checked_password, sent_code, sign_in
 from tally.base_path import public_url
 from tally.errors import ApiError
@@ -72,6 +73,7 @@ async def state(request: web.Request) -> web.Response:
         "needs_setup": needs_setup,
         "demo": auth.is_demo,
         "password_login": auth.has_passwords,
+        "single_sign_on": single_sign_on(request),
         "refused": refused,
     }
     return _data(shown)
@@ -154,14 +156,16 @@ async def log_in(request: web.Request) -> web.Response:
     """POST /api/account/login: check a password, and the code of a second factor, and begin a session."""
     auth = _with_passwords(request)
     auth.check_site(request)
-    sent = await body(request, ("email", "password", "code"))
+    sent = await body(request, ("email", "password", "code", "connect"))
     email, password, code = text(sent, "email").strip(), text(sent, "password"), sent_code(sent)
     person = with_address(auth.registry.cache.people.values(), email)
     attempt = auth.take_try(request, email, person)
     number, password_hash = await checked_password(auth, attempt, email, password)
     if password_hash is None:
         raise ApiError(errors.WRONG_CREDENTIALS)
-    check = partial(changes.check_password_hash, person=number, password_hash=password_hash)
+    check: Any = partial(changes.check_password_hash, person=number, password_hash=password_hash)
+    if flag(sent, "connect"):
+        check = connecting(request, number, email, check)
     try:
         await sign_in(request, number, check, "password", code)
     except PasswordChanged:
@@ -285,8 +289,9 @@ def _account(request: web.Request, auth: Auth, number: int, via: str = "session"
         "demo": auth.is_demo,
         # A person whom a proxy signs in is signed out there.
         "signed_in_by": via,
-        "logout_url": auth.logout_url or None,
+        "logout_url": (auth.logout_url or None) if via == "header" else logout_path(request, via),
         "password_login": auth.has_passwords,
+        "single_sign_on": single_sign_on(request),
     }
 
 

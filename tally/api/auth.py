@@ -20,7 +20,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
-from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -30,7 +30,7 @@ from tally.accounts import audit, changes, logins, people
 from tally.accounts.accounts import Account, Person
 from tally.accounts.api_keys import ApiKey
 from tally.accounts.assistants import Codes
-from tally.accounts.audit import Actor, Entry
+from tally.accounts.audit import Actor, Entry, Via
 from tally.accounts.changes import NewSession
 from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MAX_OF_PERSON, Login
 from tally.accounts.roles import Action, Membership, may
@@ -58,6 +58,8 @@ COOKIE, DEVICE_COOKIE = "tally", "tally-device"
 # At 25 ms each no request waits longer than two seconds, in either queue.
 MAX_WAITING = 32
 _SAFE_METHODS = frozenset(("GET", "HEAD"))
+# What has signed the person in and asked for a second factor, where one is required.
+_ELSEWHERE = frozenset(("header", "oidc"))
 _OWN_PAGES = frozenset(("same-origin", "none"))
 
 
@@ -81,11 +83,11 @@ class Session(NamedTuple):
     key: ApiKey | None = None
 
     @property
-    def via(self) -> Literal["session", "header", "key"]:
+    def via(self) -> Via:
         """By which authorisation the request came, as the audit log has it."""
         if self.key is not None:
             return "key"
-        return "session" if self.login is not None else "header"
+        return self.login.via if self.login is not None else "header"
 
     @property
     def person(self) -> Person:
@@ -180,9 +182,9 @@ class Auth:
         return next((one for one in members if one.account == account), None)
 
     def memberships(self, person: int, via: str) -> list[Membership]:
-        """Return the memberships of a person; where a proxy's header signs in, the proxy asks for a second factor."""
+        """Return the memberships of a person; a proxy or a provider that signs in asks for the second factor."""
         members = self.registry.cache.memberships_of(person)
-        return [one._replace(is_due=False) for one in members] if via == "header" else members
+        return [one._replace(is_due=False) for one in members] if via in _ELSEWHERE else members
 
     async def website(self, request: web.Request, session: Session, action: Action) -> Website:
         """Return the website in the path, if the session may do something with it.
@@ -278,7 +280,7 @@ class Auth:
         self.check_site(request)
         found, now_ms = self._found(request), self.clock.monotonic_wall_ms()
         if found.login is not None and found.login.is_worn(now_ms):
-            self._set_cookie(request, COOKIE, request.cookies[self._cookie_name(request)], LASTS_MS)
+            self.set_cookie(request, COOKIE, request.cookies[self._cookie_name(request)], LASTS_MS)
             # On a full disk the session is not renewed, and the page is shown nevertheless.
             with contextlib.suppress(ApiError):
                 await self.registry.change(logins.prolong, found.digest, found.login.person, now_ms + LASTS_MS)
@@ -306,7 +308,7 @@ class Auth:
         if HEADER_PERSON in request:
             person = registry.people.get(request[HEADER_PERSON])
             return None if person is None else Session(person, self._header_digest(person), None)
-        value = request.cookies.get(self._cookie_name(request))
+        value = self.cookie(request, COOKIE)
         if not value:
             return None
         digest = logins.digest_of(value, self.registry.key_salt)
@@ -331,11 +333,13 @@ class Auth:
         number: int,
         check: Callable[[Any], T],
         entry: Entry | Callable[[T], list[Entry]],
+        *,
+        oidc_lasts_ms: int = 0,
     ) -> None:
         """Begin a session and make the browser known, each under a new value; those that the browser had end.
 
         `check` raises, in the transaction, where what was shown for the session does not hold any more; `entry`: what
-        the lines of the audit log say.
+        the lines of the audit log say; `oidc_lasts_ms`: how long the session lasts where an OpenID provider begins it.
         """
         if number not in self.registry.cache.people:
             # Another process has just created the person.
@@ -346,17 +350,19 @@ class Auth:
         now_ms, value = self.clock.monotonic_wall_ms(), logins.new_value()
         device_value = logins.new_value()
         before, salt, registry = self.found(request), self.registry.key_salt, self.registry.cache
+        lasts_ms = oidc_lasts_ms or LASTS_MS
+        login = Login(number, now_ms, now_ms + lasts_ms, "oidc" if oidc_lasts_ms else "session")
         new = NewSession(
             logins.digest_of(value, salt),
-            Login(number, now_ms, now_ms + LASTS_MS),
+            login,
             logins.device_digest_of(device_value, salt),
             Login(number, now_ms, now_ms + DEVICE_LASTS_MS),
             ended=self._ended(registry.logins, number, before and before.digest),
             ended_devices=self._ended(registry.devices, number, self._device(request)),
         )
-        await self.change(person, None, entry, changes.begin_session, check, new)
-        self._set_cookie(request, COOKIE, value, LASTS_MS)
-        self._set_cookie(request, DEVICE_COOKIE, device_value, DEVICE_LASTS_MS)
+        await self.change(Session(person, new.digest, login), None, entry, changes.begin_session, check, new)
+        self.set_cookie(request, COOKIE, value, lasts_ms)
+        self.set_cookie(request, DEVICE_COOKIE, device_value, DEVICE_LASTS_MS)
 
     def _ended(self, known: Mapping[bytes, Login], person: int, before: bytes | None) -> list[bytes]:
         """Return the sessions or devices that end with a new one: expired, this browser's, the person's oldest."""
@@ -368,7 +374,7 @@ class Auth:
 
     def _device(self, request: web.Request) -> bytes | None:
         """Return the digest of the browser's device cookie, if it is stored."""
-        value = request.cookies.get(self._cookie_name(request, DEVICE_COOKIE))
+        value = self.cookie(request, DEVICE_COOKIE)
         digest = logins.device_digest_of(value, self.registry.key_salt) if value else b""
         device = self.registry.cache.devices.get(digest)
         return digest if device is not None and device.ends_ms > self.clock.monotonic_wall_ms() else None
@@ -386,9 +392,13 @@ class Auth:
 
     def _remove_cookies(self, request: web.Request) -> None:
         """Remove the browser's session cookie, and its device cookie where that is no longer stored."""
-        self._set_cookie(request, COOKIE, "", 0)
+        self.set_cookie(request, COOKIE, "", 0)
         if self._cookie_name(request, DEVICE_COOKIE) in request.cookies and self._device(request) is None:
-            self._set_cookie(request, DEVICE_COOKIE, "", 0)
+            self.set_cookie(request, DEVICE_COOKIE, "", 0)
+
+    def cookie(self, request: web.Request, name: str) -> str | None:
+        """Return the value of a cookie that `set_cookie` has set; None without."""
+        return request.cookies.get(self._cookie_name(request, name))
 
     def _cookie_name(self, request: web.Request, name: str = COOKIE) -> str:
         """Return a cookie's name: below a prefix another one, so that it differs from that of a server at the root.
@@ -401,7 +411,7 @@ class Auth:
             return own
         return f"__Secure-{own}" if prefix else f"__Host-{own}"
 
-    def _set_cookie(self, request: web.Request, name: str, value: str, lasts_ms: int) -> None:
+    def set_cookie(self, request: web.Request, name: str, value: str, lasts_ms: int) -> None:
         """Set a cookie in the response, or remove it where `lasts_ms` is 0."""
         name, secure = self._cookie_name(request, name), "; Secure" if self.is_secure(request) else ""
         path = public_prefix(request) or "/"

@@ -111,7 +111,9 @@ class AuthHeader:
     async def _join(self, auth: Auth, email: str) -> Person:
         """Return the person of an address that was not known. Raises ApiError 403."""
         try:
-            number = await auth.registry.change(people.join_by_address, email, self._create, auth.clock.wall_ms())
+            number = await auth.registry.change(
+                people.join_by_address, email, self._create, auth.clock.wall_ms(), "header"
+            )
         except people.TooManyPeople as full:
             raise ApiError(errors.NOT_INVITED, f"{email} has no access to this server: {full}") from None
         person = None if number is None else auth.registry.cache.people.get(number)
@@ -145,10 +147,11 @@ def auth_header(settings: Settings) -> AuthHeader | None:
         for name, is_set in (
             ("--auth-header-create", settings.auth_header_create != "none"),
             ("--auth-logout-url", bool(settings.auth_logout_url)),
-            ("--password-login no", settings.password_login == "no"),
         ):
             if is_set:
                 raise BadSetting(f"{name} needs --auth-header: set it, or unset {name.partition(' ')[0]}")
+        if settings.password_login == "no" and not settings.oidc_issuer:
+            raise BadSetting("--password-login no needs --auth-header or --oidc-issuer: set one, or unset it")
         return None
     create: Any = None if settings.auth_header_create == "none" else settings.auth_header_create
     return AuthHeader(settings.auth_header, settings.auth_header_from, create)

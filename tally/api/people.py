@@ -239,7 +239,7 @@ def _websites(auth: Auth, account: Account, sent: dict[str, Any], role: Role) ->
 async def invitation(request: web.Request) -> web.Response:
     """GET /api/account/invitation: what the invitation of the header Invitation-Token offers."""
     auth = request.app[AUTH]
-    found = await _found(auth, request)
+    found = await open_invitation(auth, request)
     session = auth.found(request)
     shown = {
         "account": auth.registry.cache.accounts[found.account].name,
@@ -257,8 +257,8 @@ async def accept(request: web.Request) -> web.Response:
     auth = request.app[AUTH]
     auth.check_site(request)
     sent = await body(request, ("password",))
-    found, session = await _found(auth, request), auth.found(request)
-    digest, now_ms = _digest(auth, request), auth.clock.wall_ms()
+    found, session = await open_invitation(auth, request), auth.found(request)
+    digest, now_ms = invitation_digest(auth, request), auth.clock.wall_ms()
     if session is not None:
         if session.person.email.lower() != found.email.lower():
             raise ApiError(errors.OTHER_PERSON, f"This invitation is for {found.email}: log in as that person.")
@@ -304,18 +304,20 @@ async def sign_in_by_link(request: web.Request) -> web.Response:
     return web.Response(status=204)
 
 
-def _digest(auth: Auth, request: web.Request) -> bytes:
+def invitation_digest(auth: Auth, request: web.Request) -> bytes:
     """Return the stored form of the token in the header."""
     return token_digest(request.headers.get("Invitation-Token", ""), auth.registry.key_salt)
 
 
-async def _found(auth: Auth, request: web.Request) -> Invitation:
+async def open_invitation(auth: Auth, request: web.Request) -> Invitation:
     """Return the open invitation of the token in the header. Raises ApiError 404, 429."""
     # Tokens are too long to be guessed; this bounds the work.
     auth.count(auth.viewers, auth.client(request))
     # The command line may have made it.
     await auth.registry.read_changes()
     try:
-        return await auth.registry.lookup(people.find_invitation, _digest(auth, request), auth.clock.wall_ms())
+        return await auth.registry.lookup(
+            people.find_invitation, invitation_digest(auth, request), auth.clock.wall_ms()
+        )
     except AccountError as failure:
         raise _refusal(failure) from None

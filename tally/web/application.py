@@ -13,6 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from tally.api.auth_header import AUTH_HEADER, auth_header
+from tally.api.oidc import OIDC, oidc
 from tally.api.reports import REPORTS, Report
 from tally.clock import Clock
 from tally.events.client import is_proxy, parse_proxies
@@ -65,7 +66,7 @@ def build_app(
     app[status.METRICS_TOKEN] = settings.metrics_token
     context = partial(components, settings=settings, clock=clock, engine=engine, reports=reports)
     app.cleanup_ctx.append(context)
-    app[AUTH_HEADER] = auth_header(settings)
+    app[AUTH_HEADER], app[OIDC] = auth_header(settings), oidc(settings, clock)
     add_routes(app, settings, (*FIXED_ROUTES, *report_routes(reports)))
     return app
 

@@ -50,6 +50,7 @@ async def test_setup_creates_the_first_account(app: App) -> None:
         "needs_setup": True,
         "demo": False,
         "password_login": True,
+        "single_sign_on": None,
         "refused": None,
     }
     answer = await browser("GET", "/api/account/setup", headers=setup_header(token(app)))
@@ -63,6 +64,7 @@ async def test_setup_creates_the_first_account(app: App) -> None:
         "needs_setup": False,
         "demo": False,
         "password_login": True,
+        "single_sign_on": None,
         "refused": None,
     }
     assert (await PageClient(app).log_in("ann@example.com")).status == 200
@@ -212,6 +214,7 @@ async def test_the_account(make_app: MakeApp) -> None:
         "demo": False,
         "signed_in_by": "session",
         "logout_url": None,
+        "single_sign_on": None,
         "requires_second_factor": False,
         "second_factor": None,
         "password_login": True,

@@ -153,6 +153,10 @@ TABLE = (
     # Without the token of an invitation.
     Row("GET /api/account/invitation", (404,) * 6),
     Row("POST /api/account/invitation", (404,) * 6, {"password": PASSWORD}),
+    Row("POST /api/account/invitation/oidc", (404,) * 6, {}),
+    # Without --oidc-issuer there is no single sign-on.
+    *(Row(f"{method} /api/account/oidc", (404,) * 6) for method in ("GET", "POST", "DELETE")),
+    *(Row(f"GET /sign-in/oidc{path}", (404,) * 6) for path in ("", "/callback", "/logout")),
     Row("GET /api/account/websites", OWNERS),
     Row("POST /api/account/websites", (401, 401, 401, 201, 201, 401), {"domain": "new.example"}),
     Row("GET /api/account/websites/{id}", OWN_WEBSITE),

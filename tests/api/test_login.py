@@ -44,6 +44,7 @@ async def test_the_right_password_logs_in(app: App) -> None:
         "needs_setup": False,
         "demo": False,
         "password_login": True,
+        "single_sign_on": None,
         "refused": None,
     }
 
@@ -135,6 +136,8 @@ CHANGES = [
     ("POST", "/api/account/notices/1/send"),
     ("POST", "/api/account/leave"),
     ("POST", "/api/account/invitation"),
+    ("POST", "/api/account/invitation/oidc"),
+    *((method, "/api/account/oidc") for method in ("POST", "DELETE")),
     ("POST", "/api/account/invitations"),
     ("DELETE", "/api/account/invitations/0000000000000000"),
     *((method, "/api/account/people/1") for method in ("PATCH", "DELETE")),

@@ -70,7 +70,8 @@ TABLE: dict[str, Mapping[str, str]] = {
     rf"/api/account/websites/{{id}}/({REPORTS}|({'|'.join(SAVED)})/{{definition}})": ACCOUNT,
     rf"/api/share/{{token}}/({REPORTS})": ACCOUNT,
     r"/api/account(/(state|setup|login(/link)?|logout(-everywhere)?|password|changelog))?": ACCOUNT,
-    r"/api/account/(audit|authorization|leave|invitation|share-links|second-factor(/(begin|confirm|codes))?)": ACCOUNT,
+    r"/api/account/(audit|authorization|leave|invitation(/oidc)?|oidc|share-links)": ACCOUNT,
+    r"/api/account/second-factor(/(begin|confirm|codes))?": ACCOUNT,
     r"/api/account/(assistants|keys|people)(/{number})?|/api/account/invitations(/{invitation})?": ACCOUNT,
     r"/api/(account|v1)/(channels(/{channel}(/(test|secret))?)?|notices(/{number}/send)?)": ACCOUNT,
     r"/api/account/websites(/{id}(/(exclusions|share-links(/{link})?))?)?": ACCOUNT,
@@ -85,7 +86,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/assets/{path}": FILE,
     r"/(tracker|script|count|js/site)(/{part})?\.js|/js/{script}|/js/{stem}/{part}\.js": TRACKER,
     r"/pixel\.gif": TRACKER,
-    r"/api/v1/openapi\.yaml|/healthz|/metrics": ALWAYS,
+    r"/api/v1/openapi\.yaml|/healthz|/metrics|/sign-in/oidc(/(callback|logout))?": ALWAYS,
 }
 # By an API key that changes something, which no page of another origin may read.
 MANAGED = {route for route, row in BY_ROUTE.items() if row.statuses == NOT_BY_DEFAULT}

@@ -66,6 +66,11 @@ LEAST_OF_ROUTE: dict[str, Role | None] = {
     "POST /api/account/leave": "viewer",
     "GET /api/account/invitation": None,
     "POST /api/account/invitation": None,
+    # 404 without --oidc-issuer; each person's own (tests/api/test_oidc.py).
+    "POST /api/account/invitation/oidc": None,
+    "GET /api/account/oidc": None,
+    "POST /api/account/oidc": None,
+    "DELETE /api/account/oidc": None,
     "GET /api/account/websites": "viewer",
     "POST /api/account/websites": "admin",
     f"GET {WEBSITE}": "viewer",

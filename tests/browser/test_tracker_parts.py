@@ -107,7 +107,7 @@ TEXTS = """
 <a href="#plans" id="link">  See   <b id="inner">the plans</b></a>
 <button type="button" id="long">{long}</button>
 <p id="words">Words</p>
-<div id="around"><p>Some</p><p>text</p></div>
+<div id="around" style="padding: 10px"><p>Some</p></div>
 <label id="label">Card <input id="typed" value="4111 1111"></label>
 <div id="edited" contenteditable>Typed by hand</div>
 <section data-heatmap-text="off"><button type="button" id="private">Pay as Ann</button></section>

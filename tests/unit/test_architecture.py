@@ -18,6 +18,7 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "offsite": ("tally",),
     "storage": ("accounts", "engine"),
     "http": ("events",),
+    "oidc": ("tally",),
     "columns": ("storage",),
     "notices": ("storage",),
     "rollups": ("columns",),
@@ -26,7 +27,7 @@ IMPORTS: dict[str, tuple[str, ...]] = {
     "maintenance": ("transfer", "offsite", "reports"),
     "ingest": ("storage", "http"),
     "sqlite": ("ingest", "maintenance"),
-    "api": ("ingest", "transfer", "reports", "notices"),
+    "api": ("ingest", "transfer", "reports", "notices", "oidc"),
     "mcp": ("api",),
     "demo": ("ingest", "transfer"),
     "web": ("mcp", "sqlite"),
@@ -48,7 +49,7 @@ MAY_IMPORT = {
         "demo",
         "notices",
     },
-    "aiohttp": {"http", "ingest", "api", "mcp", "web", "notices.delivery"},
+    "aiohttp": {"http", "ingest", "oidc", "api", "mcp", "web", "notices.delivery"},
     "aiosqlite": {"storage.connections"},
 }
 SOURCES = [*sorted((ROOT / "tally").rglob("*.py")), ROOT / "analytics_server.py"]
