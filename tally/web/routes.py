@@ -18,6 +18,7 @@ from tally.api import (
     audit,
     badges,
     channels,
+    crawlers,
     definitions,
     exclusions,
     imports,
@@ -111,6 +112,7 @@ def management_routes() -> Iterator[Route]:
         ]
     for method, path, handler in rows:
         yield Route(method, f"{READ_PATHS}{path}", by_key_alone(handler, "manage"))
+    yield Route("POST", f"{READ_PATHS}{website}/crawls", by_key_alone(crawlers.take_crawls, "import"))
     for method, path, handler in _IMPORTS:
         yield Route(method, f"{READ_PATHS}{website}/imports{path}", by_key_alone(handler, "import"))
 

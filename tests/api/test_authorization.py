@@ -254,6 +254,8 @@ def management_rows() -> Iterator[Row]:
         yield Row(f"{method} /api/v1/websites{path}", NOT_BY_DEFAULT, row.body, row.query)
     # The pages read them with the website.
     yield Row("GET /api/v1/websites/{id}/share-links", NOT_BY_DEFAULT)
+    crawl = {"user_agent": "GPTBot/1.2", "url": "https://example.com/a"}
+    yield Row("POST /api/v1/websites/{id}/crawls", NOT_BY_DEFAULT, {"crawls": [crawl]})
 
 
 TABLE = (*TABLE, *management_rows())

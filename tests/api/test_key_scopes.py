@@ -46,6 +46,7 @@ SCOPE_OF = {
     **{f"{method} {SITE}/imports": "import" for method in ("GET", "POST")},
     **{f"{method} {SITE}/imports/upload": "import" for method in ("POST", "PATCH", "DELETE")},
     f"POST {SITE}/imports/{{number}}/undo": "import",
+    f"POST {SITE}/crawls": "import",
     **{f"{method} /api/v1/channels": "manage" for method in ("GET", "POST")},
     **{f"{method} /api/v1/channels/{{channel}}": "manage" for method in ("PATCH", "DELETE")},
     **{f"POST /api/v1/channels/{{channel}}/{path}": "manage" for path in ("test", "secret")},
