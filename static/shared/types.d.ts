@@ -95,6 +95,36 @@ interface PeopleSection {
   rest: HTMLElement;
 }
 
+interface Channel {
+  id: string;
+  kind: string;
+  name: string;
+  paused_at: string | null;
+  failing_since: string | null;
+  last_error: string | null;
+  /** Shown to owners alone. */
+  host: string | null;
+  quiet: { from: string; to: string; time_zone: string } | null;
+  /** The key of a webhook, and the path of a feed; only in the answer that makes it. */
+  secret?: string;
+  path?: string;
+}
+
+interface Notice {
+  number: number;
+  channel: string;
+  title: string;
+  created_at: string;
+  state: string;
+  last_error: string | null;
+}
+
+interface NotificationsSection {
+  context: Context;
+  made: HTMLElement;
+  rest: HTMLElement;
+}
+
 interface RefusedOrigin {
   origin: string;
   events: number;

@@ -85,7 +85,7 @@ async def add(request: web.Request) -> web.Response:
     except AccountFull as full:
         raise ApiError(errors.TOO_MANY_CHANNELS, str(full)) from None
     await sender.refresh()
-    return json_response({"data": _shown(auth, session, new) | _secret(request, new)}, 201)
+    return json_response({"data": _shown(auth, session, new) | _secret(new)}, 201)
 
 
 def _kind(sent: dict[str, Any]) -> Kind:
@@ -120,18 +120,13 @@ def _fields(
         raise ApiError(errors.CHANNEL_REFUSED, str(refused), field="url") from None
 
 
-def _secret(request: web.Request, channel: Channel) -> dict[str, str]:
+def _secret(channel: Channel) -> dict[str, str]:
     """Return a new secret as it is shown once: the key of a webhook, or the path of a feed."""
     if channel.secret is None:
         return {}
     if channel.kind == "feed":
-        return {"path": f"{public_prefix(request)}{feed_path(channel.secret)}"}
+        return {"path": f"/feeds/{channel.secret}.xml"}
     return {"secret": channel.secret}
-
-
-def feed_path(token: str) -> str:
-    """Return the path of a feed."""
-    return f"/feeds/{token}.xml"
 
 
 async def _in_path(request: web.Request, session: Session) -> Channel:
@@ -204,7 +199,7 @@ async def replace_secret(request: web.Request) -> web.Response:
     if not await auth.change(session, channel.account, entry, step, channel.id, secret, now_ms):
         raise ApiError(errors.UNKNOWN_CHANNEL)
     await request.app[NOTICES].refresh()
-    return json_response({"data": _secret(request, channel._replace(secret=secret))})
+    return json_response({"data": _secret(channel._replace(secret=secret))})
 
 
 async def feed(request: web.Request) -> web.Response:

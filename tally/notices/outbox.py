@@ -335,8 +335,9 @@ def send_again(connection: sqlite3.Connection, account: int, number: int, now_ms
     The request has the id of before, so that a receiver that has it can recognise it.
     """
     done = connection.execute(
-        "/* outbox.send_again */ update notice set state = 'waiting', attempts = 0, message = null, due_ms = ?1,"
-        " expires_ms = max(expires_ms, ?1 + ?2) where number = ?3 and account = ?4 and state in ('failed', 'expired')",
+        "/* outbox.send_again */ update notice set state = 'waiting', attempts = 0, message = null, last_error = null,"
+        " due_ms = ?1, expires_ms = max(expires_ms, ?1 + ?2) where number = ?3 and account = ?4"
+        " and state in ('failed', 'expired')",
         (now_ms, DAY_MS, number, account),
     )
     return done.rowcount == 1
