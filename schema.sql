@@ -56,6 +56,19 @@ create table recovery_code (
   primary key (person, digest)
 ) strict, without rowid;
 
+-- Public keys of passkeys (WebAuthn), each of which signs in alone.
+create table passkey (
+  id             blob    not null primary key check (length(id) between 1 and 1023),  -- of the credential
+  person         integer not null references person (number) on delete cascade,
+  public_key     blob    not null,  -- COSE
+  sign_count     integer not null,  -- signatures that it has made; 0: the authenticator does not count
+  name           text    not null,
+  created_ms     integer not null,
+  last_used_day  integer            -- UTC days since 1970
+) strict, without rowid;
+
+create index passkey_of_person on passkey (person);
+
 create table membership (
   account     integer not null references account (number) on delete cascade,
   person      integer not null references person (number) on delete cascade,
@@ -136,7 +149,9 @@ create table website (
   currency    text    check (length(currency) = 3),  -- ISO 4217, of values without one; null: not chosen
   -- Minutes from UTC to website time: a day of the website begins at midnight of it (docs/architecture.md)
   day_offset_minutes  integer not null default 0
-    check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0)
+    check (day_offset_minutes between -720 and 840 and day_offset_minutes % 15 = 0),
+  counts_referrer_spam  integer not null default 0 check (counts_referrer_spam in (0, 1)),  -- of the bundled list
+  counts_crawlers       integer not null default 0 check (counts_crawlers in (0, 1))
 ) strict;
 
 -- Origins allowed besides the website's domain, for apps built on web views, such as capacitor://localhost.
@@ -146,11 +161,11 @@ create table allowed_origin (
   primary key (website, origin)
 ) strict, without rowid;
 
--- Events that are not counted (tally/accounts/exclusions.py): excluded addresses, networks, countries and pages, and the
--- hosts whose pages count.
+-- Events that are not counted (tally/accounts/exclusions.py): excluded addresses, networks, countries, pages and
+-- referrers, the hosts whose pages count, and the referrers that count although they are in the list of referrer spam.
 create table exclusion (
   website  integer not null references website (number) on delete cascade,
-  kind     text    not null check (kind in ('addresses', 'countries', 'pages', 'hostnames')),
+  kind     text    not null check (kind in ('addresses', 'countries', 'pages', 'hostnames', 'referrers', 'not_spam')),
   value    text    not null,
   primary key (website, kind, value)
 ) strict, without rowid;
@@ -200,18 +215,67 @@ create table api_key (
   scopes        text    not null default '["read"]' check (scopes like '["%"]'),
   websites      text    check (websites like '["%"]'),                -- their ids; null: all of the account
   expires_ms    integer,                                              -- null: never
-  created_by    integer                                               -- a person, who may have left; null: a command
+  created_by    integer,                                              -- a person, who may have left; null: a command
+  -- Of an assistant that a person has connected (tally/accounts/assistants.py): the id that it has registered, and the
+  -- refresh token before the one of `digest`. Null: a key.
+  client           text,
+  previous_digest  blob    unique check (length(previous_digest) = 32),
+  renewed_ms       integer
 ) strict;
+
+-- Where an account's notices go (tally/notices/channels.py). `config` and the secrets are as they are sent: a URL of
+-- others' servers, which often contains a secret, and tokens.
+create table channel (
+  id          text    not null primary key check (length(id) = 16),  -- random, hex
+  account     integer not null references account (number) on delete cascade,
+  kind        text    not null check (kind in ('webhook', 'ntfy', 'slack', 'discord', 'apprise', 'feed')),
+  name        text    not null,
+  config      text    not null check (config like '{%}'),  -- url, topic, token
+  quiet       text    check (quiet like '[%]'),            -- minutes from and to, time zone; null: none
+  secret      text,                                        -- signing key of a webhook, token of a feed
+  old_secret  text,                                        -- the one before it, which signs too until:
+  old_secret_until_ms  integer,
+  created_ms  integer not null,
+  failing_since_ms  integer,                               -- null: the last attempt succeeded
+  failures    integer not null default 0,                  -- notices that failed in a row
+  last_error  text,
+  paused_ms   integer                                      -- null: notices are sent
+) strict, without rowid;
+
+create index channel_of_account on channel (account);
+
+-- The outbox (tally/notices/outbox.py): a row for each channel of a notice. Rows are deleted by age.
+create table notice (
+  number      integer primary key,
+  key         text    not null unique,  -- what happened, and the channel: a second row of it is not stored
+  account     integer not null,
+  channel     text    not null references channel (id) on delete cascade,
+  kind        text    not null,         -- such as server.problem
+  priority    text    not null check (priority in ('normal', 'urgent')),
+  created_ms  integer not null,
+  due_ms      integer not null,
+  expires_ms  integer not null,
+  payload     text    not null check (payload like '{%}'),  -- title, text, path of a page, data
+  message     integer,                  -- number of the first notice of the request with which it is sent
+  attempts    integer not null default 0,
+  state       text    not null check (state in ('waiting', 'sending', 'sent', 'failed', 'expired')),
+  last_error  text,
+  sent_ms     integer
+) strict;
+
+create index notice_of_channel on notice (channel, number);
+create index notice_of_account on notice (account, number);
+create index notice_due on notice (channel, due_ms) where state = 'waiting';
 
 -- What people and commands have changed (tally/accounts/audit.py): no IP address, no browser, no secret. A line is
 -- written in the transaction of its change.
 create table audit (
   number   integer primary key,
-  account  integer not null,
+  account  integer,           -- null: what concerns the whole server
   ms       integer not null,
   person   integer references person (number) on delete set null,
-  actor    text    not null,  -- email address at that time, `command line`, or of a deleted person `former member N`
-  via      text    not null check (via in ('session', 'header', 'oidc', 'key', 'cli')),
+  actor    text    not null,  -- email address at that time, `command line`, `server`, or of a deleted person `former member N`
+  via      text    not null check (via in ('session', 'header', 'oidc', 'key', 'cli', 'system')),
   action   text    not null,
   website  text,              -- id, also of a deleted website
   target   text    not null,  -- name of what was changed
@@ -682,6 +746,18 @@ create table heatmap_block (
   primary key (website, pathname, band, level, block)
 ) strict, without rowid;
 
+-- The text of the element that was clicked last in a cell, where the page allows it (tally/storage/heatmap_texts.py).
+create table heatmap_text (
+  website   integer not null,
+  pathname  integer not null,
+  viewport  integer not null check (viewport between 0 and 2),  -- as in heatmap_point
+  bin_y     integer not null check (bin_y between 0 and 50000),
+  bin_x     integer not null check (bin_x between 0 and 49),
+  text      text    not null check (length(text) between 1 and 80),
+  ts        integer not null,  -- of the event with the click, in UTC
+  primary key (website, pathname, viewport, bin_y, bin_x)
+) strict, without rowid;
+
 -- Number of packed points of each page, for the list of pages that have heatmaps.
 create table heatmap_count (
   website          integer not null,
@@ -719,6 +795,17 @@ create table rejected_sample (
   field       text    not null,                                -- name of the field at fault, or ''
   detail      text    not null check (length(detail) <= 253),  -- host of a refused page, name of a crawler, or ''
   primary key (website, reason, id)
+) strict, without rowid;
+
+-- Pages that crawlers requested, by day of the website (tally/storage/crawler_days.py). Expires after 400 days.
+create table crawler_day (
+  website   integer not null,
+  day       integer not null,
+  crawler   integer not null,                                -- its name in the list; 0: it has none
+  pathname  integer not null,
+  source    integer not null check (source between 0 and 3),  -- 0 event, 1 pixel, 2 access log, 3 API
+  requests  integer not null check (requests > 0),
+  primary key (website, day, crawler, pathname, source)
 ) strict, without rowid;
 
 -- Every value that a website has used in a field. A value without a row here is new (tally/storage/value_limits.py).

@@ -220,7 +220,8 @@ def _write_day(
     )
     # As if every event had an event_id.
     connection.executemany(
-        "/* dataset.event_id */ insert into event_id values (?, ?, randomblob(16), ?)",
+        "/* dataset.event_id */ insert into event_id (website, minute_ms, digest, arrived_ms)"
+        " values (?, ?, randomblob(16), ?)",
         ((website, minute_of(ms), ms) for ms, *_ in events if ms >= end_ms - EVENT_ID_MS),  # type: ignore[arg-type,operator]
     )
     connection.execute("/* dataset.ids */ update meta set value = ? where name = 'next_id'", (next_id + len(events),))

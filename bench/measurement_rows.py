@@ -123,7 +123,9 @@ class MeasurementRows:
                     medians, self._of_metric, [int(rand() * _TABLE_SIZE) for _ in medians], strict=True
                 )
             ]
-            rows.append((ts, page, *fields, *(values if any(values) else (*values[:3], 450_000, None))))
+            vitals = values if any(values) else (*values[:3], 450_000, None)
+            # No time on page and depth: these come in rows of their own.
+            rows.append((ts, page, *fields, *vitals, None, None))
         return rows
 
     def experiments(self, day: int, count: int, from_ms: int, to_ms: int) -> Iterator[Row]:

@@ -58,9 +58,14 @@ def called_by_key() -> list[tuple[str, str, Schema]]:
 
 def parameters(operation: Schema) -> list[Schema]:
     """Return the parameters of an operation without its filters and OWN_PARAMETERS, those that are required first."""
-    found = [resolved(one) for one in operation["parameters"]]
+    found = [resolved(one) for one in operation.get("parameters", ())]
     kept = [one for one in found if not one["name"].startswith("filter_") and one["name"] not in OWN_PARAMETERS]
     return sorted(kept, key=lambda one: (one["in"] != "path", not one.get("required", False)))
+
+
+def required_parameters(operation: Schema) -> list[Schema]:
+    """Return those that an operation of the management API is called with."""
+    return [one for one in parameters(operation) if one.get("required", False)]
 
 
 def has_filters(operation: Schema) -> bool:
@@ -226,7 +231,7 @@ def typescript_management() -> list[str]:
     """Return the lines of the interface of the management API and of imports."""
     lines = ["", "/** The operations of the management API and of imports. */", "export interface ManageOperations {"]
     for _, _, operation in management():
-        given = [f"{argument(one)}: {typescript(one['schema'])}" for one in parameters(operation)]
+        given = [f"{argument(one)}: {typescript(one['schema'])}" for one in required_parameters(operation)]
         body = body_of(operation)
         given += [f"{'piece' if body == 'bytes' else 'body'}: {body.replace('bytes', 'BodyInit')}"] if body else []
         lines += [f"/** {operation['summary']}. {summary(operation)} */"]
@@ -255,7 +260,9 @@ def operations_file() -> str:
     ]
     rows = []
     for path, method, one in management():
-        query = "".join(f"?{other['name']}={{{other['name']}}}" for other in parameters(one) if other["in"] == "query")
+        query = "".join(
+            f"?{other['name']}={{{other['name']}}}" for other in required_parameters(one) if other["in"] == "query"
+        )
         kind = "empty" if takes_empty_body(one) else {"": "", "bytes": "bytes"}.get(body_of(one), "json")
         rows.append(f"  {one['operationId']}: {json.dumps([method.upper(), path + query, kind])},")
     return formatted("\n".join([*head, "export const MANAGEMENT = {", *rows, "};"]), "operations.js")
@@ -418,9 +425,11 @@ def python_management() -> tuple[str, set[str]]:
     """Return the class for the management API and imports, and the names of its types."""
     methods, names = list[str](), set[str]()
     for address, method, operation in management():
-        given = [f"{snake(argument(one))}: {python_parameter(one)}" for one in parameters(operation)]
-        values = ", ".join(f"{one['name']}={snake(argument(one))}" for one in parameters(operation))
-        query = "".join(f"?{one['name']}={{{one['name']}}}" for one in parameters(operation) if one["in"] == "query")
+        given = [f"{snake(argument(one))}: {python_parameter(one)}" for one in required_parameters(operation)]
+        values = ", ".join(f"{one['name']}={snake(argument(one))}" for one in required_parameters(operation))
+        query = "".join(
+            f"?{one['name']}={{{one['name']}}}" for one in required_parameters(operation) if one["in"] == "query"
+        )
         sent = f"path({address + query!r}, {values})" if values else repr(address)
         body, answer = body_of(operation), answer_of(operation)
         name = "piece" if body == "bytes" else "body"

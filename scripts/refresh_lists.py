@@ -1,10 +1,19 @@
-"""Build tally/data/crawlers.json: names of crawlers with operator, purpose and the texts by which they are recognized.
+"""Build the lists in tally/data from maintained ones, which are read from local files.
 
-Two maintained lists (MIT licence, their texts are in tally/data/CRAWLERS-LICENSES) are read from local files:
+`crawlers` writes crawlers.json: names of crawlers with operator, purpose and the texts by which they are recognized.
+Its two sources have the MIT licence, whose texts are in tally/data/CRAWLERS-LICENSES:
 
     pip download --no-deps crawler-user-agents      # the wheel
     git clone https://github.com/ai-robots-txt/ai.robots.txt     # robots.json; its commit and date are arguments
-    python scripts/refresh_lists.py crawler_user_agents-1.67.0-py3-none-any.whl robots.json 738c80d 2026-08-22
+    python scripts/refresh_lists.py crawlers crawler_user_agents-1.67.0-py3-none-any.whl robots.json 738c80d 2026-08-22
+
+`referrer-spam` writes referrer_spam.txt: hosts whose visits are referrer spam. Its source is CC0 (public domain):
+
+    git clone https://github.com/matomo-org/referrer-spam-list   # spammers.txt; its commit and date are arguments
+    python scripts/refresh_lists.py referrer-spam spammers.txt b1c66b3 2026-08-20
+
+An entry covers its subdomains. The script fails where a line is no host, is a public suffix, or covers a host of
+tally/data/referrer_hosts.txt, whose visits are no spam.
 
 A pattern is a text in lower case that counts as in tally/events/crawlers.py. Of crawlers whose User-Agents never begin
 as a browser's it begins with `^`: the same word later in a browser's User-Agent is a person in that company's app.
@@ -25,6 +34,7 @@ from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "tally/data/crawlers.json"
+SPAM = ROOT / "tally/data/referrer_spam.txt"
 
 # Tags of crawler-user-agents. An entry with http-library is omitted.
 TAGS = {
@@ -131,12 +141,93 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     "SSL Labs$": ("SSL Labs",),
 }
 
-# Common crawlers that neither list has by their name: operator and purpose.
+# Crawlers that neither list has by their name: operator and purpose. Each name is from its operator's documentation.
 ADDED = {
-    "coccocbot": ("Coc Coc", "search"),
-    "Pinterestbot": ("Pinterest", "preview"),
-    "SeekportBot": ("Seekport", "search"),
-    "YandexBot": ("Yandex", "search"),
+    ("Google", "advertising"): (
+        "Google-Ads-Qualify",
+        "Google-Adwords-DisplayAds-WebRender",
+        "Google-HotelAdsVerifier",
+        "Google-Publisher-Plugin",
+        "GoogleAdSenseInfeed",
+    ),
+    ("Google", "monitoring"): (
+        "Google Page Speed Insights",
+        "Google PageSpeed Insights",
+        "Google-PageSpeed",
+        "google_partner_monitoring",
+        "Lighthouse",
+    ),
+    ("Google", "search"): (
+        "DuplexWeb-Google",
+        "Google Search Console",
+        "Google-AMPHTML",
+        "Google-Assess",
+        "Google-BusinessLinkVerification",
+        "Google-PageRenderer",
+        "Google-Sites-Thumbnails",
+        "Google-Youtube-Links",
+    ),
+    ("Yandex", "search"): (
+        "YandexBlogs",
+        "YandexBot",
+        "YandexCalendar",
+        "YandexDirect",
+        "YandexDirectDyn",
+        "YandexFavicons",
+        "YandexImageResizer",
+        "YandexImages",
+        "YandexMedia",
+        "YandexMetrika",
+        "YandexNews",
+        "YandexPagechecker",
+        "YandexRenderResources",
+        "YandexScreenshot",
+        "YandexVideo",
+        "YandexWebmaster",
+    ),
+    ("Coc Coc", "search"): ("coccocbot",),
+    ("Seekport", "search"): ("SeekportBot",),
+    ("Bluesky", "preview"): ("Bluesky Cardyb",),
+    ("Pinterest", "preview"): (
+        "^Pinterest/",
+        "Pinterestbot",
+    ),
+    ("", "monitoring"): (
+        "Better Uptime",
+        "CloudflareDiagnostics",
+        "CloudflareObservatory",
+        "DebugBear",
+        "DejaClick",
+        "Freshping",
+        "GomezAgent",
+        "GotSiteMonitor",
+        "iplabel",
+        "NewRelicPinger",
+        "notifyninja",
+        "SplunkSynthetics",
+        "SyntheticsAgent",
+        "YottaaMonitor",
+    ),
+    ("", "seo"): (
+        "Morningscore",
+        "Siteimprove",
+        "WhatCMS",
+        "XaxisSemanticsClassifier",
+    ),
+    ("", "archive"): ("HTTrack",),
+    ("", "security"): ("CybaaAgent",),
+    ("", "other"): (
+        "CookieHub",
+        "Cypress",
+        "Functionize",
+        "HeadlessEdg",
+        "jsdom",
+        "Prerender",
+        "Rendertron",
+        "SlimerJS",
+        "TagInspector",
+        "wechatdevtools",
+    ),
 }
 
 # Names of either list that are not matched, by reason.
@@ -158,6 +249,8 @@ EXCLUDED = {name.casefold() for names in NOT_TAKEN.values() for name in names}
 # Hosts of pages about crawlers, which are not their operators.
 NO_OPERATORS = ("github.com", "gitlab.com", "wikipedia.org", "knownagents.com", "darkvisitors.com", "web.archive.org")
 MAX_OPERATOR = 40
+# Lines of referrer-spam-list that are not taken: public suffixes, below which others own domains.
+NO_SPAM = ("kharkov.ua",)
 
 
 class Problem(SystemExit):
@@ -280,19 +373,70 @@ def check_people() -> None:
         raise Problem(f"these are no crawlers; add the names to NOT_TAKEN:\n{lines}")
 
 
+def write_referrer_spam(given: argparse.Namespace) -> None:
+    """Write the hosts of referrer spam."""
+    sys.path.insert(0, str(ROOT))
+    from publicsuffixlist import PublicSuffixList
+
+    from tally.events.referrer_spam import covers
+    from tally.events.urls import BadHost, normal_host
+
+    content = given.spammers.read_bytes()
+    suffixes, hosts = PublicSuffixList(accept_unknown=False), set()
+    for number, line in enumerate(content.decode("utf-8").splitlines(), start=1):
+        text = line.strip()
+        if not text or text in NO_SPAM:
+            continue
+        try:
+            host = normal_host(text)
+        except BadHost:
+            raise Problem(f"line {number} is no host: {text!r}") from None
+        if "." not in host or suffixes.is_public(host):
+            raise Problem(f"line {number} is a public suffix: {text!r}")
+        hosts.add(host)
+    known = (ROOT / "tally/data/referrer_hosts.txt").read_text("utf-8").splitlines()
+    wrong = [text for text in known if "." in text and not text.startswith("#") and covers(hosts, text)]
+    if wrong:
+        raise Problem(f"these hosts of referrer_hosts.txt would be spam: {wrong}")
+    # An entry below another one adds nothing.
+    hosts = {host for host in hosts if not covers(hosts, host.partition(".")[2])}
+    head = (
+        f"# Hosts of referrer spam (tally/events/referrer_spam.py): matomo-org/referrer-spam-list, CC0-1.0\n"
+        f"# source: https://github.com/matomo-org/referrer-spam-list\n"
+        f"# version: {given.commit}\n# date: {given.date}\n# sha256: {hashlib.sha256(content).hexdigest()}\n"
+    )
+    SPAM.write_text(head + "".join(f"{host}\n" for host in sorted(hosts)), encoding="utf-8")
+    print(f"{SPAM.relative_to(ROOT)}: {len(hosts)} hosts")
+
+
 def main() -> None:
-    """Write the list, then check it."""
+    """Write a list, then check it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wheel", type=Path, help="of crawler-user-agents")
-    parser.add_argument("robots", type=Path, help="robots.json of ai.robots.txt")
-    parser.add_argument("commit", help="of ai.robots.txt")
-    parser.add_argument("date", help="of that commit")
+    lists = parser.add_subparsers(required=True)
+    crawlers = lists.add_parser("crawlers")
+    crawlers.add_argument("wheel", type=Path, help="of crawler-user-agents")
+    crawlers.add_argument("robots", type=Path, help="robots.json of ai.robots.txt")
+    crawlers.add_argument("commit", help="of ai.robots.txt")
+    crawlers.add_argument("date", help="of that commit")
+    crawlers.set_defaults(write=write_crawlers)
+    spam = lists.add_parser("referrer-spam")
+    spam.add_argument("spammers", type=Path, help="spammers.txt of referrer-spam-list")
+    spam.add_argument("commit", help="of referrer-spam-list")
+    spam.add_argument("date", help="of that commit")
+    spam.set_defaults(write=write_referrer_spam)
     given = parser.parse_args()
+    given.write(given)
+
+
+def write_crawlers(given: argparse.Namespace) -> None:
+    """Write the crawlers."""
     crawlers, wheel = read_crawler_user_agents(given.wheel)
     add_ai_robots(crawlers, given.robots)
-    for name, (operator, purpose) in ADDED.items():
-        new = {"name": name, "operator": operator, "purpose": purpose, "patterns": [name.lower()]}
-        crawlers.setdefault(name.casefold(), new)
+    for (operator, purpose), names in ADDED.items():
+        for text in names:
+            name = text.strip("^/")
+            new = {"name": name, "operator": operator, "purpose": purpose, "patterns": [text.lower()]}
+            crawlers.setdefault(name.casefold(), new)
     robots = source(
         "ai.robots.txt", given.commit, given.date, "https://github.com/ai-robots-txt/ai.robots.txt", given.robots
     )

@@ -32,14 +32,17 @@ const ROUTES = [
   [/^\/login$/, "login", false],
   [/^\/setup$/, "setup", false],
   [/^\/invitation$/, "invitation", false],
+  [/^\/oauth\/authorize$/, "authorize", false],
   [/^\/second-factor$/, "second_factor", false],
   [/^\/websites\/(?<id>[0-9a-f-]{36})$/, "dashboard", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/live$/, "live", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/events$/, "events", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/funnels$/, "funnels", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/journeys$/, "journeys", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/vitals$/, "vitals", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/heatmaps$/, "heatmaps", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/experiments$/, "experiments", true],
+  [/^\/websites\/(?<id>[0-9a-f-]{36})\/crawlers$/, "crawlers", true],
   [/^\/websites\/(?<id>[0-9a-f-]{36})\/rejected$/, "rejected", true],
   [
     /^\/websites\/(?<id>[0-9a-f-]{36})\/settings(?:\/(?<section>tracking|goals|sharing|exclusions|data|danger))?$/,
@@ -149,8 +152,11 @@ function draw() {
 
 async function drawPage() {
   const mine = ++drawCount;
-  // The address of the settings in bookmarks of before.
+  // Addresses in bookmarks of before: of the settings, and of events of all types on the dashboard.
   if (location.hash === "#settings") history.replaceState(null, "", at(`${here()}/settings${location.search}`));
+  if (/^\/websites\/[^/]+$/.test(here()) && new URLSearchParams(location.search).has("recent")) {
+    history.replaceState(null, "", at(`${here()}/live${location.search}`));
+  }
   const found = route() || (await noRoute());
   if (mine !== drawCount) return;
   if (policyOf(found) !== policy) return location.reload();

@@ -82,6 +82,13 @@ WRONG_CODE = Kind(401, "wrong_code", "This code is wrong, has expired or was use
 SECOND_FACTOR_DUE = Kind(
     403, "second_factor_due", "This account requires a second factor: set up yours under Account > Sign-in."
 )
+PASSKEY_REQUIRED = Kind(401, "passkey_required", "A password alone is not enough for you: use your passkey.")
+WRONG_PASSKEY = Kind(401, "wrong_passkey", "This passkey is unknown here, or its answer is invalid: try again.")
+UNKNOWN_PASSKEY = Kind(404, "unknown_passkey", "There is no such passkey: it may have been removed.")
+TOO_MANY_PASSKEYS = Kind(409, "too_many_passkeys", "You have as many passkeys as a person may have: remove one first.")
+NO_PASSKEYS = Kind(
+    409, "no_passkeys", "This server has no passkeys: they need --base-url with https and the extra `passkeys`."
+)
 NO_SECOND_FACTOR = Kind(409, "no_second_factor", "There is no second factor: set one up first.")
 WRONG_PASSWORD = Kind(403, "wrong_password", "The current password is incorrect.")
 UNKNOWN_SETUP_LINK = Kind(
@@ -92,6 +99,7 @@ SHARE_PASSWORD_REQUIRED = Kind(401, "share_password_required", "This share link 
 WRONG_SHARE_PASSWORD = Kind(401, "wrong_share_password", "Incorrect password.")
 NOT_SHARED = Kind(403, "not_shared", "This share link does not show this.")
 UNKNOWN_KEY = Kind(404, "unknown_key", "There is no such API key: it may have been revoked.")
+BAD_AUTHORIZATION = Kind(400, "bad_authorization", "The program asks for something that this server does not grant.")
 UNKNOWN_DEFINITION = Kind(404, "unknown_definition", "The website has none with this id: it may have been deleted.")
 UNKNOWN_IMPORT = Kind(404, "unknown_import", "The website has no import of this number.")
 TOO_MANY_DEFINITIONS = Kind(409, "too_many_definitions", "The website has as many as it may have: delete one first.")
@@ -101,6 +109,11 @@ TOO_MANY_SHARE_LINKS = Kind(
 )
 TOO_MANY_WEBSITES = Kind(409, "too_many_websites", "The account has as many websites as it may have: delete one first.")
 WEBSITE_EXISTS = Kind(409, "website_exists", "There is already a website for this domain.")
+TOO_MANY_CHANNELS = Kind(409, "too_many_channels", "The account has as many channels as it may have: delete one first.")
+CHANNEL_REFUSED = Kind(422, "channel_refused", "The server does not send notices to this address.")
+UNKNOWN_CHANNEL = Kind(404, "unknown_channel", "The account has no channel with this id: it may have been deleted.")
+NO_SECRET = Kind(409, "no_secret", "Only webhooks and feeds have a secret that is replaced.")
+UNKNOWN_NOTICE = Kind(404, "unknown_notice", "The account has no failed or expired notice of this number.")
 INVALID_FIELD = Kind(400, "invalid_field", "A field of the body is invalid.")
 UNSUPPORTED_MEDIA_TYPE = Kind(415, "unsupported_media_type", "The Content-Type must be application/json.")
 FORBIDDEN = Kind(
@@ -122,7 +135,8 @@ OF_PAGES = (
     *(LAST_SIGN_IN, NOTHING_TO_CONNECT, PROVIDER_UNAVAILABLE),
     *(CROSS_SITE, NOT_ALLOWED, UNKNOWN_ACCOUNT, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK),
     *(SECOND_FACTOR_REQUIRED, SECOND_FACTOR_DUE, WRONG_CODE, NO_SECOND_FACTOR),
-    *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD, UNKNOWN_KEY, TOO_MANY_KEYS),
+    *(PASSKEY_REQUIRED, WRONG_PASSKEY, UNKNOWN_PASSKEY, TOO_MANY_PASSKEYS, NO_PASSKEYS),
+    *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD, UNKNOWN_KEY, TOO_MANY_KEYS, BAD_AUTHORIZATION),
 )
 """Errors of the account API only."""
 

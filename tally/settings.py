@@ -478,6 +478,13 @@ class Settings:
         "days",
     )
     audit_days: int = _setting(400, "days for which lines of the audit log are kept; 0 is unlimited", _days, "days")
+    notify_networks: tuple[str, ...] = _setting(
+        (),
+        "network that is not public to which notices may be sent, such as that of a ntfy server, also by http;"
+        " repeatable; none",
+        _networks,
+        "network",
+    )
     log_format: str = _setting("logfmt", "format of the log: logfmt or json", _one_of("logfmt", "json"))
     log_level: str = _setting(
         "info",

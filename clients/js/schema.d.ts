@@ -170,6 +170,8 @@ export interface Point {
   /** CSS pixels from the page's top. */
   y: number;
   kind: "click" | "scroll";
+  /** Of a click, the text of the element; at most 80 characters of it are kept. */
+  text?: string | null;
 }
 
 export interface CollectAnswer {
@@ -236,7 +238,8 @@ export type EventErrorCode =
   | "excluded_address"
   | "excluded_country"
   | "excluded_page"
-  | "excluded_hostname";
+  | "excluded_hostname"
+  | "referrer_spam";
 
 /** The fields of an annotation. */
 export interface NewAnnotation {
@@ -444,12 +447,117 @@ export interface ShareLinksAnswer {
   data: ShareLink[];
 }
 
+/** Hours in which notices wait, but for urgent ones. */
+export interface Quiet {
+  from: string;
+  to: string;
+  /** Name of an IANA time zone. */
+  time_zone: string;
+}
+
+export type ChannelKind = "webhook" | "ntfy" | "slack" | "discord" | "apprise" | "feed";
+
+/** A new channel; which fields it takes depends on its kind. */
+export interface NewChannel {
+  kind: ChannelKind;
+  name: string;
+  /** Of all kinds but feed. */
+  url?: string;
+  /** Of ntfy. */
+  topic?: string;
+  /** An access token of ntfy. */
+  token?: string;
+  quiet?: Quiet | null;
+}
+
+/** Fields to change. */
+export interface ChannelChanges {
+  name?: string;
+  url?: string;
+  topic?: string;
+  token?: string;
+  quiet?: Quiet | null;
+  /** true pauses the channel, false resumes it. */
+  paused?: boolean;
+}
+
+/** A channel, without its URL and its secrets. */
+export interface Channel {
+  id: string;
+  kind: ChannelKind;
+  name: string;
+  paused_at: string | null;
+  quiet: Quiet | null;
+  created_at: string;
+  failing_since: string | null;
+  last_error: string | null;
+  /** Shown to owners on the pages alone. */
+  host: string | null;
+  /** The signing key of a webhook, in the answer that creates it alone. */
+  secret?: string;
+  /** The path of a feed, in the answer that creates it alone. */
+  path?: string;
+}
+
+export interface ChannelAnswer {
+  data: Channel;
+}
+
+export interface ChannelsAnswer {
+  data: Channel[];
+}
+
+/** A secret, which no other answer has. */
+export interface ChannelSecret {
+  /** The signing key of a webhook. */
+  secret?: string;
+  /** The path of a feed. */
+  path?: string;
+}
+
+export interface ChannelSecretAnswer {
+  data: ChannelSecret;
+}
+
+export interface ChannelTestAnswer {
+  data: { ok: boolean; /** Status of the answer. */ status: number | null; error: string | null };
+}
+
+export type NoticeState = "waiting" | "sending" | "sent" | "failed" | "expired";
+
+/** A notice to a channel. */
+export interface Notice {
+  number: number;
+  /** Id of the channel. */
+  channel: string;
+  kind: string;
+  title: string;
+  text: string;
+  priority: "normal" | "urgent";
+  created_at: string;
+  state: NoticeState;
+  attempts: number;
+  next_attempt_at: string | null;
+  last_error: string | null;
+  sent_at: string | null;
+}
+
+export interface NoticesAnswer {
+  data: Notice[];
+}
+
 /** Lists of what is not counted. */
 export interface Exclusions {
   addresses: string[];
   countries: string[];
   pages: string[];
   hostnames: string[];
+  referrers: string[];
+  not_spam: string[];
+  /** Whether the hosts of the list of referrer spam are excluded. */
+  referrer_spam: boolean;
+  /** Whether crawlers are rejected or count as visitors. */
+  crawlers: "reject" | "count";
   your_address: string;
 }
 
@@ -459,6 +567,12 @@ export interface ExclusionChanges {
   countries?: string[];
   pages?: string[];
   hostnames?: string[];
+  referrers?: string[];
+  not_spam?: string[];
+  /** Whether the hosts of the list of referrer spam are excluded. */
+  referrer_spam?: boolean;
+  /** Whether crawlers are rejected or count as visitors. */
+  crawlers?: "reject" | "count";
 }
 
 export interface ExclusionsAnswer {
@@ -537,6 +651,11 @@ export type ErrorCode =
   | "unknown_website"
   | "unknown_definition"
   | "unknown_import"
+  | "unknown_channel"
+  | "unknown_notice"
+  | "channel_refused"
+  | "no_secret"
+  | "too_many_channels"
   | "website_exists"
   | "too_many_websites"
   | "too_many_share_links"
@@ -860,6 +979,8 @@ export interface Heatmap {
   clicks: number;
   /** In percent with one decimal, how many of the samples reached at least i times `bin_height` pixels down; ends before the first 0. */
   scroll: number[];
+  /** Column, row and text of the cells in which an element was clicked whose text the page sends, of all days: the text of the newest click. */
+  texts: (number | string)[][];
 }
 
 export interface HeatmapMeta {
@@ -1527,6 +1648,66 @@ export interface RealtimeMeta {
   time: string;
 }
 
+export interface CrawlersAnswer {
+  data: Crawlers;
+  meta: CrawlersMeta;
+}
+
+export type CrawlerPurpose =
+  | "ai_training"
+  | "ai_search"
+  | "ai_assistant"
+  | "search"
+  | "preview"
+  | "seo"
+  | "monitoring"
+  | "feed"
+  | "archive"
+  | "security"
+  | "research"
+  | "advertising"
+  | "other";
+
+export interface Crawlers {
+  requests: number;
+  /** Of as many days before the range. */
+  previous_requests: number;
+  /** Visits of people from AI assistants; null where their events are no longer kept. */
+  assistant_visits: number | null;
+  purposes: { purpose: CrawlerPurpose; requests: number; previous_requests: number }[];
+  /** Those with the most requests first. */
+  crawlers: {
+    /** Empty for crawlers that are not in the list. */ name: string;
+    /** Empty where it is not known. */ operator: string;
+    purpose: CrawlerPurpose;
+    requests: number;
+    previous_requests: number;
+    /** Different pages. */ pages: number;
+    last_day: string | null;
+  }[];
+  /** One entry per day, in order, without gaps. */
+  days: { date: string; requests: number; purposes: Record<string, number> }[];
+  /** Those with the most requests first, at most `limit`. */
+  pages: {
+    pathname: string;
+    requests: number;
+    purposes: Record<string, number>;
+    /** Visits of people that began on the page and came from an AI assistant. */ assistant_visits: number | null;
+    /** By people. */ pageviews: number | null;
+  }[];
+  /** Where requests are known from. */
+  sources: { event: number; pixel: number; access_log: number; api: number };
+}
+
+export interface CrawlersMeta {
+  website_id: string;
+  from: string;
+  to: string;
+  tz: string;
+  day_offset_minutes: number;
+  limit: number;
+}
+
 export interface RejectedAnswer {
   data: RejectedEvents;
   meta: RejectedMeta;
@@ -1612,6 +1793,7 @@ export type RejectedCode =
   | "excluded_country"
   | "excluded_page"
   | "excluded_hostname"
+  | "referrer_spam"
   | "without_referrer"
   | "without_query"
   | "without_language"
@@ -2063,6 +2245,23 @@ export interface GetEventDataParameters {
   filters?: Filters;
 }
 
+export interface GetCrawlersParameters {
+  /** The first day. Years 1970 to 2100. */
+  from?: string;
+  /** The last day, included. Must not lie before `from`. */
+  to?: string;
+  /** An IANA time zone name. Determines how `from` and `to` are read, where days begin, and how times are written. Default: the time zone of the website, UTC where none is set. */
+  tz?: string;
+  /** Local days in place of `from` and `to`, which cannot be sent with it. All but `yesterday` end with today: `7d` is today and the 6 days before, `6mo` this month and the 5 before, `all` begins with the first event. */
+  period?: "today" | "yesterday" | "7d" | "28d" | "30d" | "90d" | "6mo" | "12mo" | "month" | "year" | "all";
+  /** Only crawlers with this purpose. */
+  purpose?: CrawlerPurpose;
+  /** Only the crawler with this name; empty for those that are not in the list. */
+  crawler?: string;
+  /** The maximum number of pages. */
+  limit?: number;
+}
+
 export interface GetRejectedEventsParameters {
   /** The first day. Years 1970 to 2100. */
   from?: string;
@@ -2134,6 +2333,8 @@ export interface ReadOperations {
   getJourneys(websiteId: string, parameters: GetJourneysParameters): Promise<JourneysAnswer>;
   /** Properties of event_data. The properties of `event_data` of the events with one name: how many events have each, how many distinct values, the most frequent values, and for numbers sum, mean and percentiles (nearest rank). Values are compared as JSON: the text "1", the number 1 and true differ; 1 and 1.0 are equal. The first 50 properties by events are returned, or the one that is named. All of it is exact while the distinct values of the range take less than 16 MB: about 48,000 values of 36 characters, over all properties (over one if `property` is given). Beyond that the properties with the most values lose the rarest ones and are marked `exact: false`: `events`, samples, sum, mean, min and max are still exact, `distinct` and the counts of `values` are lower bounds, and p50 and p95 are null. If there are too many properties, those with the fewest events are dropped, and `meta.properties` is a lower bound. A dropped property that occurs again is counted from then on: all properties then have `exact: false`, and one that was dropped meanwhile lacks events in all its figures, also in sum, mean, min and max. `property` selects one property and drops none. */
   getEventData(websiteId: string, parameters: GetEventDataParameters): Promise<EventDataAnswer>;
+  /** Crawlers. Which crawlers requested pages, by purpose and operator, and how many people came from AI assistants. A crawler is what its User-Agent names, which anyone can send. Requests are counted by days of the website; a day of another time zone is that date of the website. By default `to` is today and `from` six days before it. Days are kept for 400 days. As CSV, a row for each crawler. */
+  getCrawlers(websiteId: string, parameters?: GetCrawlersParameters): Promise<CrawlersAnswer>;
   /** Rejected events. Events that named this website and were not accepted: how many by day and reason, and up to ten recent samples of each code that differ, without data of the sender. An event counts on the day of its arrival, each time that it is sent; if a whole request was refused, each of its events counts. Duplicates are accepted events and are not counted here. Events without a known website (an unknown id, a body that is not JSON) are in `/metrics`. Counts are stored once a second; a killed server loses at most that second. Days are kept for 400 days, samples for 30. Days are whole days in `tz`; by default `to` is today and `from` six days before it. */
   getRejectedEvents(websiteId: string, parameters?: GetRejectedEventsParameters): Promise<RejectedAnswer>;
   /** Annotations. Dates and times with a text that the owner has saved, oldest first. Takes no parameters. */
@@ -2164,6 +2365,7 @@ export type CsvOperation =
   | "getFunnel"
   | "getJourneys"
   | "getEventData"
+  | "getCrawlers"
   | "getRejectedEvents"
   | "getGoalsReport";
 
@@ -2201,6 +2403,22 @@ export interface ManageOperations {
   updateFunnel(websiteId: string, definition: string, body: FunnelChanges): Promise<FunnelSaved>;
   /** Delete a funnel.  */
   deleteFunnel(websiteId: string, definition: string): Promise<void>;
+  /** The channels.  */
+  listChannels(): Promise<ChannelsAnswer>;
+  /** Add a channel. The `secret` of a webhook and the `path` of a feed are in this answer alone. An account has at most 50 channels. */
+  createChannel(body: NewChannel): Promise<ChannelAnswer>;
+  /** Change a channel. Sets what is sent. `paused: false` sends what waits. */
+  updateChannel(channel: string, body: ChannelChanges): Promise<ChannelAnswer>;
+  /** Delete a channel.  */
+  deleteChannel(channel: string): Promise<void>;
+  /** Send a test. Sends a test now, which takes at most 15 seconds. At most 10 a minute of an account. */
+  testChannel(channel: string): Promise<ChannelTestAnswer>;
+  /** Replace the secret. A webhook is signed by both keys for 24 hours; the path of a feed is replaced at once. */
+  replaceChannelSecret(channel: string): Promise<ChannelSecretAnswer>;
+  /** The newest notices.  */
+  listNotices(): Promise<NoticesAnswer>;
+  /** Send a notice again.  */
+  sendNotice(number: number): Promise<void>;
   /** The share links.  */
   listShareLinks(websiteId: string): Promise<ShareLinksAnswer>;
   /** Create a share link. Single events are hidden unless `hide_events` is false. A website has at most 50 links. */

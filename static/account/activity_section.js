@@ -30,6 +30,10 @@ const ACTIONS = {
   recovery_codes_created: t("did_create_recovery_codes"),
   recovery_code_used: t("did_use_recovery_code"),
   sign_in_refused: t("did_fail_code"),
+  passkey_added: t("did_add_passkey"),
+  passkey_removed: t("did_remove_passkey"),
+  passkeys_removed: t("did_remove_passkeys"),
+  passkey_refused: t("did_refuse_passkey"),
   sign_in_policy_changed: t("did_change_sign_in_policy"),
   person_invited: t("did_invite_person"),
   invitation_revoked: t("did_revoke_invitation"),
@@ -43,6 +47,13 @@ const ACTIONS = {
   key_created: t("did_create_key"),
   key_revoked: t("did_revoke_key"),
   keys_revoked: t("did_revoke_keys"),
+  assistant_connected: t("did_connect_assistant"),
+  assistant_disconnected: t("did_disconnect_assistant"),
+  channel_added: t("did_add_channel"),
+  channel_changed: t("did_change_channel"),
+  channel_deleted: t("did_delete_channel"),
+  channel_secret_replaced: t("did_replace_channel_secret"),
+  notice_sent_again: t("did_send_notice_again"),
   website_added: t("did_add_website"),
   website_changed: t("did_change_website"),
   website_deleted: t("did_delete_website"),
@@ -66,6 +77,9 @@ const ACTIONS = {
   import_started: t("did_start_import"),
   import_undone: t("did_undo_import"),
   retention_changed: t("did_change_retention"),
+  events_exported: t("did_export_events"),
+  key_expired: t("did_expire_key"),
+  more_changes: t("did_more"),
 };
 
 /**
@@ -210,6 +224,7 @@ function row({ context, websites }, line) {
  */
 function actor({ actor: name, via }) {
   if (via === "cli") return t("command_line");
+  if (via === "system") return t("by_server");
   return via === "key" ? t("by_key", { name }) : personName(name);
 }
 

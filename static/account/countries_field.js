@@ -1,6 +1,6 @@
 // A field of a form whose value is a list of countries, chosen by name.
 
-import { h, icon, refill } from "../shared/dom.js";
+import { fill, h, icon, refill } from "../shared/dom.js";
 import { valueNode, valueText } from "../shared/fields.js";
 import { fixedValues } from "../shared/fixed_values.js";
 import { texts } from "../shared/messages.js";
@@ -16,7 +16,12 @@ export function countriesField({ label, name, countries }) {
   let codes = countries;
   const chips = h("div", { class: "chips" });
   const choice = h("select", { "aria-label": t("choose_country"), autocomplete: "off" });
-  const add = h("button", { class: "button", type: "button", onclick: () => show([...codes, choice.value]) });
+  const add = h("button", { class: "button", type: "button" });
+  add.addEventListener("click", () => {
+    // Until one is chosen, there is nothing to add.
+    if (choice.value) show([...codes, choice.value]);
+    else choice.focus();
+  });
   const error = h("p", { class: "field-error", role: "alert", hidden: true });
   const settle = () => void (error.hidden = true);
   const nameOf = (/** @type {string} */ code) => valueText("country", code);
@@ -29,7 +34,8 @@ export function countriesField({ label, name, countries }) {
     const others = (fixedValues("country") || []).filter((code) => !codes.includes(code));
     const named = others.map((code) => ({ code, words: nameOf(code) }));
     named.sort((one, other) => one.words.localeCompare(other.words));
-    choice.replaceChildren(...named.map(({ code, words }) => h("option", { value: code }, words)));
+    const options = named.map(({ code, words }) => h("option", { value: code }, words));
+    fill(choice, h("option", { value: "" }, t("no_country_chosen")), options);
   }
 
   function chip(/** @type {string} */ code) {

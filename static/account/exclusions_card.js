@@ -1,9 +1,10 @@
-// The exclusions of a website in its settings: which events are not counted, by address, country, page and host.
+// The exclusions of a website in its settings: which events are not counted, by address, country, page, host
+// and referrer.
 
 import { failureNotice, notify } from "../shared/dialog.js";
 import { fill, h } from "../shared/dom.js";
 import { get, send } from "../shared/api.js";
-import { form, linesField } from "../shared/forms.js";
+import { checkbox, form, linesField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
 import { readableHost, readablePath } from "../shared/readable.js";
 import { sectionCard } from "./card.js";
@@ -68,7 +69,17 @@ function listsForm(path, data) {
       examples: "www.example.com, *.example.com",
     }),
   });
-  const fields = { addresses, countries, pages, hostnames };
+  const spam = checkbox({
+    label: t("exclude_referrer_spam"),
+    name: "referrer_spam",
+    hint: t("exclude_referrer_spam_hint"),
+  });
+  spam.input.checked = data.referrer_spam;
+  const referrers = hostsField("referrers", t("excluded_referrers"), data.referrers);
+  const notSpam = hostsField("not_spam", t("referrers_to_count"), data.not_spam);
+  const crawlers = checkbox({ label: t("count_crawlers"), name: "crawlers", hint: t("count_crawlers_hint") });
+  crawlers.input.checked = data.crawlers === "count";
+  const lists = { addresses, countries, pages, hostnames, referrers, not_spam: notSpam };
   const own = h("button", { class: "button small", type: "button" });
   fill(own, t("add_own_address", { address: data.your_address }));
   own.addEventListener("click", () => {
@@ -78,18 +89,30 @@ function listsForm(path, data) {
   });
   addresses.element.append(h("div", null, own));
   return form({
-    fields: Object.values(fields),
+    fields: [addresses, countries, pages, hostnames, spam, referrers, notSpam, crawlers],
     action: t("save_exclusions"),
     busy: shared("saving"),
     submit: async (values) => {
-      const answer = await send("PATCH", path, values);
+      const answer = await send("PATCH", path, { ...values, crawlers: values.crawlers ? "count" : "reject" });
       if (!answer.ok) return answer;
       // As they are stored: in one form, sorted, each once.
       const shown = { ...answer.data, pages: answer.data.pages.map(readablePath) };
-      shown.hostnames = shown.hostnames.map(readableHost);
-      for (const one of Object.values(fields)) one.show(shown[one.name]);
+      for (const name of ["hostnames", "referrers", "not_spam"]) shown[name] = shown[name].map(readableHost);
+      for (const one of Object.values(lists)) one.show(shown[one.name]);
       notify(t("exclusions_saved"));
       return null;
     },
   }).element;
+}
+
+/**
+ * Returns a field for hosts of referrers.
+ *
+ * @param {string} name
+ * @param {string} label
+ * @param {string[]} hosts
+ */
+function hostsField(name, label, hosts) {
+  const hint = t("referrers_hint", { examples: "spam.example" });
+  return linesField({ label, name, lines: hosts.map(readableHost), hint });
 }

@@ -29,20 +29,17 @@ const SCOPES = {
 export function keyOptions(websites) {
   const scope = select(Object.entries(SCOPES));
   const expiry = select([...DAYS.map((days) => [String(days), t("days", { count: days })]), ["", t("never_expires")]]);
-  const boxes = websites.map((one) => ({
-    id: one.id,
-    ...checkbox({ label: one.name || one.domain, name: `website-${one.id}` }),
-  }));
-  const chosen = () => boxes.filter((one) => one.value()).map((one) => one.id);
+  const boxes = websiteBoxes(websites.map(({ id, name, domain }) => ({ id, name: name || domain })));
   const summary = h("span");
   const describe = () => {
-    const within = chosen().length ? websitesChosen(chosen().length) : shared("all_websites");
+    const count = boxes.chosen()?.length;
+    const within = count ? t("websites_chosen", { count }) : shared("all_websites");
     const words = [SCOPES[scope.value], within, expiry.selectedOptions[0].text];
     summary.textContent = t("key_options", { options: words.join(" · ") });
   };
   const reset = () => {
     [scope.value, expiry.value] = [DEFAULT_SCOPE, String(DEFAULT_DAYS)];
-    for (const one of boxes) one.input.checked = false;
+    boxes.reset();
     describe();
   };
   const element = h(
@@ -53,7 +50,7 @@ export function keyOptions(websites) {
       "div",
       { class: "form" },
       field({ label: t("key_scope"), name: "scopes", input: scope }).element,
-      boxes.length > 1 ? websiteBoxes(boxes.map((one) => one.element)) : null,
+      websites.length > 1 ? boxes.element : null,
       field({ label: t("key_expiry"), name: "expires_days", input: expiry }).element,
     ),
   );
@@ -61,7 +58,7 @@ export function keyOptions(websites) {
   reset();
   const values = () => ({
     scopes: [scope.value],
-    websites: chosen().length ? chosen() : null,
+    websites: boxes.chosen(),
     expires_days: expiry.value ? Number(expiry.value) : null,
   });
   return { element, values, reset };
@@ -79,23 +76,31 @@ function select(options) {
 }
 
 /**
- * @param {HTMLElement[]} boxes
+ * Returns a choice of websites: { element, chosen(), reset() }; chosen is null where none is, which means all.
+ *
+ * @param {{ id: string, name: string }[]} websites
  */
-function websiteBoxes(boxes) {
-  return h(
+export function websiteBoxes(websites) {
+  const boxes = websites.map(({ id, name }) => ({ id, ...checkbox({ label: name, name: `website-${id}` }) }));
+  const element = h(
     "fieldset",
     { class: "key-websites" },
     h("legend", null, t("key_websites")),
-    h("div", { class: "key-website-list" }, boxes),
+    h(
+      "div",
+      { class: "key-website-list" },
+      boxes.map((one) => one.element),
+    ),
     h("p", { class: "field-hint" }, t("key_websites_hint")),
   );
-}
-
-/**
- * @param {number} count
- */
-function websitesChosen(count) {
-  return t("websites_chosen", { count });
+  const chosen = () => {
+    const ids = boxes.filter((one) => one.value()).map((one) => one.id);
+    return ids.length ? ids : null;
+  };
+  const reset = () => {
+    for (const one of boxes) one.input.checked = false;
+  };
+  return { element, chosen, reset };
 }
 
 /**
@@ -106,14 +111,16 @@ function websitesChosen(count) {
  */
 export function keyLimits(key, context) {
   const parts = [];
-  if (key.scopes.join() !== DEFAULT_SCOPE) parts.push(key.scopes.map((one) => SCOPES[one] || one).join(", "));
+  if (key.is_assistant) parts.push(t("connected_assistant"));
+  else if (key.scopes.join() !== DEFAULT_SCOPE) parts.push(key.scopes.map((one) => SCOPES[one] || one).join(", "));
   if (key.websites) {
     const names = context.websites.filter((one) => key.websites?.includes(one.id)).map((one) => one.name || one.domain);
-    parts.push(names.length > 3 || !names.length ? websitesChosen(names.length) : names.join(", "));
+    parts.push(names.length > 3 || !names.length ? t("websites_chosen", { count: names.length }) : names.join(", "));
   }
   return [
     parts.length ? h("span", { class: "key-limits soft" }, parts.join(" · ")) : null,
-    key.expires_at ? expiryOf(key.expires_at, displayZone(context.account.time_zone)) : null,
+    // That of an assistant moves with each use.
+    key.expires_at && !key.is_assistant ? expiryOf(key.expires_at, displayZone(context.account.time_zone)) : null,
   ];
 }
 

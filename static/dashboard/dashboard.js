@@ -1,4 +1,4 @@
-// The dashboard of a website: key figures, chart, top lists, visitors now, recent events. The owner's page and the shared
+// The dashboard of a website: key figures, chart, top lists, visitors now. The owner's page and the shared
 // page show the same; their `site` has the path of the reports and the parts of the frame.
 
 import { isWithinDay } from "../shared/buckets.js";
@@ -18,8 +18,7 @@ import { goalCards } from "./goal_cards.js";
 import { comparedUntil, drawFigures, figureNamed, figuresOf, requestCompared } from "./key_figures.js";
 import { CARDS } from "./list_cards.js";
 import { profileRequest, projected } from "./projection.js";
-import { realtimePanel } from "./realtime.js";
-import { recentEvents } from "./recent_events.js";
+import { visitorsNow } from "./realtime.js";
 import { rejectedLink } from "./rejected_link.js";
 import { drawFigureSparks } from "./sparklines.js";
 import { timeSeriesChart } from "./time_series.js";
@@ -103,9 +102,9 @@ function build(given) {
     cards: h("div", { class: "cards" }),
   };
   const rejected = board.site.rejected ? rejectedLink(board, board.site.rejected) : null;
-  // A share link may fix filters, which visitors now do not have, and hide single events.
+  // A share link may fix filters, which visitors now do not have.
   const isFiltered = Object.keys(board.site.filters || {}).length > 0;
-  const realtime = isFiltered ? null : realtimePanel(board);
+  const realtime = isFiltered ? null : visitorsNow(board);
   // Share links show no goals.
   const goals = board.site.website ? goalCards(board) : null;
   const changes = changesPlace(board);
@@ -125,10 +124,10 @@ function build(given) {
   const chartNodes = [...nodes.chart.childNodes];
   const map = worldMap(board);
   const cards = CARDS.map((card) => listCard(card, board, card.name === "places" ? map : null));
-  const recent = board.site.hidesEvents ? null : recentEvents(board);
   const week = weekPlace(board);
-  const belowLists = [week.element, realtime?.card, recent?.element].filter((card) => card !== undefined);
-  nodes.cards.append(...cards.map((card) => card.element), ...belowLists);
+  nodes.cards.append(...cards.map((card) => card.element), week.element);
+  // The owner's pages have a page for it.
+  const live = board.site.website || (isFiltered && board.site.hidesEvents) ? null : livePlace(board);
   board.search = () => void cards[0].openAll();
 
   // Which count of some figures holds conversions.
@@ -202,11 +201,10 @@ function build(given) {
       loadChart(options),
       goals?.load(options),
       changes.load(options),
-      recent?.load(options),
       ...cards.map((card) => card.load(options)),
     ];
     allLoaded = Promise.all([figuresLoaded, ...loads]);
-    await Promise.all([allLoaded, week.load(options)]);
+    await Promise.all([allLoaded, week.load(options), live?.load(options)]);
   }
 
   /** Draws what the page's own state changed: the figure on the chart, its buckets, an open tab. */
@@ -216,7 +214,6 @@ function build(given) {
       chart.redraw(view);
     }
     if (last.interval !== view.interval) loadChart();
-    if (last.recent !== view.recent) recent?.load({ quietly: false });
     for (const [i, { name }] of CARDS.entries()) if (last.tabs[name] !== view.tabs[name]) cards[i].load();
   }
 
@@ -227,8 +224,9 @@ function build(given) {
       changes.element,
       ...(goals ? [goals.element] : []),
       nodes.cards,
+      ...(live ? [live.element] : []),
     ],
-    nameAside: realtime?.badge,
+    nameAside: realtime || undefined,
     footLinks: [
       rejected?.element,
       h("a", { href: "https://db-ip.com", target: "_blank", rel: "noopener" }, t("geolocation_source")),
@@ -238,7 +236,6 @@ function build(given) {
     redraw() {
       drawInterval(interval, board);
       rejected?.redraw();
-      realtime?.redraw();
       goals?.redraw();
     },
     load({ quietly, last }) {
@@ -249,7 +246,6 @@ function build(given) {
       return loading;
     },
     leave() {
-      realtime?.end();
       chart.end();
       rejected?.end();
       for (const card of cards) card.end();
@@ -293,15 +289,7 @@ function weekPlace(board) {
     const load = await card;
     await load(options);
   }
-  const near = new IntersectionObserver(
-    (entries) => {
-      if (!entries.some((entry) => entry.isIntersecting)) return;
-      near.disconnect();
-      void draw({});
-    },
-    { rootMargin: NEAR },
-  );
-  board.signal.addEventListener("abort", () => near.disconnect());
+  const near = whenNear(board, () => void draw({}));
   return {
     element,
     async load(/** @type {LoadOptions} */ options = {}) {
@@ -312,6 +300,48 @@ function weekPlace(board) {
       else void board.allLoaded().then(() => (card ? undefined : near.observe(element)));
     },
   };
+}
+
+/**
+ * Returns { element, load(options) } of what happens now, for pages without a menu; it loads when it comes near the visible
+ * area.
+ *
+ * @param {DashboardBoard} board
+ */
+function livePlace(board) {
+  const element = h("div", { id: "live", tabindex: "-1" });
+  /** @type {Promise<ReturnType<typeof import("../live/live_view.js").liveView>> | null} */
+  let view = null;
+  const near = whenNear(board, () => {
+    view = import("../live/live_view.js").then(({ liveView }) => liveView(board));
+    void view.then((made) => element.append(made.element));
+  });
+  return {
+    element,
+    async load(/** @type {LoadOptions} */ options) {
+      if (view) await (await view).load(options);
+      else void board.allLoaded().then(() => (view ? undefined : near.observe(element)));
+    },
+  };
+}
+
+/**
+ * Returns an observer that calls `act` once, when what it observes comes near the visible area.
+ *
+ * @param {Board} board
+ * @param {() => void} act
+ */
+function whenNear(board, act) {
+  const near = new IntersectionObserver(
+    (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      near.disconnect();
+      act();
+    },
+    { rootMargin: NEAR },
+  );
+  board.signal.addEventListener("abort", () => near.disconnect());
+  return near;
 }
 
 /**

@@ -1,6 +1,5 @@
 // The dashboard's own part of the address: the figure on the chart, and
 //   tabs      { card: list } of the tabs that were opened; else the first one with values is
-//   recent    "all" where recent events of all types are shown; ""
 //   goal      the id of the goal whose conversions are shown and order the lists; "". Share links have none
 //   all       the list whose table of all values is open; ""
 //   sort      the column that the table is sorted by, after "-" in descending order; ""
@@ -25,18 +24,16 @@ export const DASHBOARD_STATE = {
       const open = query.get(`tab_${name}`) || "";
       if (fields.includes(open)) tabs[name] = open;
     }
-    const recent = query.get("recent") === "all" ? "all" : "";
     const all = query.get("all") || "";
     const table = isList(all) ? { all, sort: query.get("sort") || "" } : NO_TABLE;
     return {
-      ...{ recent, figure: figure.name, tabs, goal },
+      ...{ figure: figure.name, tabs, goal },
       ...table,
     };
   },
-  write: ({ figure, tabs, goal = "", recent, all, sort }) => [
+  write: ({ figure, tabs, goal = "", all, sort }) => [
     ...(all ? [["all", all]] : []),
     ...(all && sort ? [["sort", sort]] : []),
-    ...(recent ? [["recent", recent]] : []),
     ...(goal ? [["goal", goal]] : []),
     ...(figure && figure !== figuresOf(goal && "conversions")[0].name ? [["figure", figure]] : []),
     ...Object.entries(tabs).map(([card, field]) => [`tab_${card}`, field]),

@@ -2,8 +2,8 @@
 
 import { texts } from "../shared/messages.js";
 import { comparisonOf, goalOf, reportQuery } from "../shared/view_state.js";
+import { MAX_FILE_ROWS, eventsPath } from "../live/recent_events.js";
 import { CARDS } from "./list_cards.js";
-import { eventsPath } from "./recent_events.js";
 import { MAX_ROWS, listOf, listQuery } from "./top_lists.js";
 import { daysOf } from "./week_card.js";
 
@@ -33,9 +33,9 @@ export function files(board, isCompared, hasGoals) {
     [isCompared, t("csv_of_changes"), path("changes", { ...compared, ...goal }), "changes.csv"],
     [span.days >= 7, t("csv_of_hours"), path("timeseries", { interval: "hour", ...goal }, daysOf(span)), "hours.csv"],
     [
-      !board.site.hidesEvents,
-      t("csv_of_events", { count: MAX_ROWS }),
-      eventsPath(board, { limit: MAX_ROWS, format: "csv" }),
+      !board.site.website && !board.site.hidesEvents,
+      t("csv_of_events", { count: MAX_FILE_ROWS }),
+      eventsPath(board, { limit: MAX_FILE_ROWS, format: "csv" }),
       "events.csv",
     ],
   ];

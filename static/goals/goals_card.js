@@ -13,6 +13,15 @@ import { OPERATORS, conditionsText, fieldOf, matchOf, partsOf } from "./conditio
 
 const t = await texts("goals");
 const shared = await texts("shared");
+// What the server allows.
+const MAX_GOALS = 100;
+/** @type {Record<string, string>} */
+const INVALID = {
+  name: t("name_invalid", { count: 100 }),
+  match: t("filters_invalid", { count: 20, characters: 8_192 }),
+  value: t("value_invalid", { count: 200 }),
+  currency: t("currency_invalid"),
+};
 /** @type {[string, string][]} */
 const TYPES = [
   ["event", t("event")],
@@ -135,7 +144,7 @@ function goalDialog(website, path, goal, changed) {
       };
       if (!body.match.length) return { error: { code: "", field: "text", message: t("enter_name_or_path") } };
       const answer = await send(goal ? "PATCH" : "POST", goal ? `${path}/${goal.id}` : path, body);
-      if (!answer.ok) return { error: { ...answer.error, message: ofPage(answer.error.message) } };
+      if (!answer.ok) return { error: { ...answer.error, message: messageOf(answer.error) } };
       finish(goal ? t("goal_saved") : t("goal_added"));
       return null;
     },
@@ -189,12 +198,13 @@ async function suggestInto(list, of, board) {
 }
 
 /**
- * Returns a message of the server without the name that the API has for More filters.
+ * Returns the message for an error of the server in the page's language, by its code and field.
  *
- * @param {string} message
+ * @param {ApiError} error
  */
-function ofPage(message) {
-  return message.replace(/^match(: )?/, (_, colon) => (colon ? "" : t("more_filters")));
+function messageOf({ code, field: name, message }) {
+  if (code === "too_many_definitions") return t("too_many_goals", { count: MAX_GOALS });
+  return (code === "invalid_field" && name && INVALID[name]) || message;
 }
 
 /**

@@ -129,6 +129,23 @@ export function hotSpots(map, kind) {
 }
 
 /**
+ * Returns the text of the element that was clicked in an area: that of its cell with the most clicks of those that have a
+ * text; "" where none has.
+ *
+ * @param {Area} area
+ * @param {Heatmap} map
+ */
+export function textOf({ left, right, top, bottom }, map) {
+  const clicks = new Map(map.grid.map(([x, y, count]) => [y * map.bins_x + x, count]));
+  let [most, text] = [0, ""];
+  for (const [x, y, own] of map.texts) {
+    const count = clicks.get(y * map.bins_x + x) || 0;
+    if (x >= left && x < right && y >= top && y < bottom && count > most) [most, text] = [count, own];
+  }
+  return text;
+}
+
+/**
  * Returns the share of pageviews, in percent, that reached the top of a row of cells; null without scroll data.
  *
  * @param {Heatmap} map

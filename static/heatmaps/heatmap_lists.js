@@ -7,7 +7,7 @@ import { number, percentOf } from "../shared/formats.js";
 import { barList } from "../shared/bar_list.js";
 import { listDialog } from "../shared/list_dialog.js";
 import { texts } from "../shared/messages.js";
-import { areaWords, hotSpots, placeWords } from "./heatmap_grid.js";
+import { areaWords, hotSpots, placeWords, textOf } from "./heatmap_grid.js";
 
 const t = await texts("heatmaps");
 const shared = await texts("shared");
@@ -83,13 +83,14 @@ function weight(page) {
 export function placesCard(map, kind, show) {
   const all = hotSpots(map, kind).map((spot, i) => ({
     ...{ spot, rank: i + 1, name: placeWords(spot, map, kind), exact: areaWords(spot, map) },
+    text: textOf(spot, map),
   }));
   const openAll = () => {
     const dialog = listDialog({
       title: t("positions_by_clicks"),
       load: async () => ({ rows: all }),
       draw: (some) => placesTable(some, map, (spot) => (dialog.close(), show(spot)), true),
-      matches: ({ name, exact }, text) => `${name} ${exact}`.toLowerCase().includes(text),
+      matches: ({ name, exact, text: own }, text) => `${own} ${name} ${exact}`.toLowerCase().includes(text),
       failed: () => null,
     });
   };
@@ -107,13 +108,13 @@ export function placesCard(map, kind, show) {
 }
 
 /**
- * @param {{ spot: Area, rank: number, name: string, exact: string }[]} spots
+ * @param {{ spot: Area, rank: number, name: string, exact: string, text: string }[]} spots
  * @param {Heatmap} map
  * @param {(spot: Area) => void} show
  * @param {boolean} [hasExact]  whether the exact positions are shown; else they are the hints of the rows
  */
 function placesTable(spots, map, show, hasExact = false) {
-  const row = (/** @type {typeof spots[0]} */ { spot, rank, name, exact }) =>
+  const row = (/** @type {typeof spots[0]} */ { spot, rank, name, exact, text }) =>
     h(
       "tr",
       null,
@@ -130,8 +131,9 @@ function placesTable(spots, map, show, hasExact = false) {
             dataset: { key: `place-${rank}` },
             onclick: () => show(spot),
           },
-          name,
+          text ? h("bdi", { class: "spot-text" }, text) : name,
         ),
+        text ? h("span", { class: "soft small-text spot-exact" }, name) : null,
         hasExact ? h("span", { class: "soft small-text spot-exact" }, exact) : null,
       ),
       h("td", { class: "num" }, h("strong", null, number(spot.count))),

@@ -27,8 +27,8 @@ const PAGE = {
   state: STEPS_STATE,
   shortcuts: [
     ["a", t("add_step"), (board) => add(board)],
-    [t("keys_move"), t("keys_move_does"), () => {}],
-    [t("keys_remove"), t("keys_remove_does"), () => {}],
+    [t("keys_move"), t("keys_move_does"), null],
+    [t("keys_remove"), t("keys_remove_does"), null],
   ],
   foot: t("foot"),
   build,

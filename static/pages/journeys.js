@@ -7,6 +7,7 @@ import { beforeNode, comparedUntil, requestCompared, rowChangeNode } from "../da
 import { noSnippetYet } from "../events/no_snippet.js";
 import { stepDialog } from "../funnels/step_dialog.js";
 import { KINDS, stepText } from "../funnels/steps.js";
+import { journeyLists } from "../journeys/journey_list.js";
 import { drawJourneys, journeyTable } from "../journeys/journey_diagram.js";
 import { DIRECTIONS, JOURNEY_STATE, LIMITS, MAX_STEPS } from "../journeys/journey_graph.js";
 import { fill, h, refill } from "../shared/dom.js";
@@ -27,8 +28,8 @@ const PAGE = {
   compares: true,
   shortcuts: [
     ["a", t("choose_start"), (board) => chooseStart(board, board.view().start)],
-    ["← → ↑ ↓", t("keys_move"), () => {}],
-    ["Enter", t("keys_continue"), () => {}],
+    ["← → ↑ ↓", t("keys_move"), null],
+    ["Enter", t("keys_continue"), null],
   ],
   foot: t("foot"),
   build,
@@ -73,6 +74,8 @@ function build(board) {
     controls: h("div", { class: "row journey-controls" }),
     summary: h("p", { class: "sum" }),
     diagram: h("div", { class: "journey-scroll", role: "region", "aria-label": t("diagram"), tabindex: "0" }),
+    // In place of the diagram on narrow screens.
+    lists: h("div", { class: "journey-lists" }),
     table: h("div", { class: "table-scroll" }),
   };
   const answer = h(
@@ -80,6 +83,7 @@ function build(board) {
     null,
     nodes.summary,
     nodes.diagram,
+    nodes.lists,
     h("details", { class: "series-table" }, h("summary", null, t("table_of_diagram")), nodes.table),
   );
   const place = h("div", { class: "journey-place" });
@@ -120,6 +124,7 @@ function build(board) {
       board.announce(own.field === "pathname" ? t("visits_with_page", values) : t("visits_with_event", values));
       const choose = (/** @type {FunnelStep} */ start) => board.go({ ...board.view(), start });
       drawJourneys(nodes.diagram, { rows: data, start: own, visits: meta.visits, direction, choose });
+      refill(nodes.lists, journeyLists(data, { direction, choose }));
       fill(nodes.table, journeyTable(data, meta.visits, direction));
     },
   });

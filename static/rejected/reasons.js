@@ -39,6 +39,7 @@ const CODES = {
   excluded_country: { title: t("excluded_country"), means: t("excluded_country_means"), todo: excludedTodo },
   excluded_page: { title: t("excluded_page"), means: t("excluded_page_means"), todo: excludedTodo },
   excluded_hostname: { title: t("excluded_hostname"), means: t("excluded_hostname_means"), todo: excludedTodo },
+  referrer_spam: { title: t("referrer_spam"), means: t("referrer_spam_means"), todo: excludedTodo },
   rate_limited: {
     title: t("rate_limited"),
     means: t("rate_limited_means"),
@@ -131,6 +132,7 @@ export function explanation(name, website) {
  */
 export function exampleDetail(sample) {
   if (sample.code === "origin_not_allowed") return pageWords(sample.host);
+  if (sample.code === "referrer_spam") return readableHost(sample.host || "");
   if (sample.code === "crawler") return sample.crawler || t("unnamed_crawler");
   return sample.field ? code(sample.field) : "";
 }

@@ -16,6 +16,7 @@ const t = await texts("shared");
 const PAGES = [
   [
     ["", t("nav_overview"), "chart"],
+    ["/live", t("nav_live"), "live"],
     ["/events", t("nav_events"), "event"],
     ["/funnels", t("nav_funnels"), "funnel"],
     ["/journeys", t("nav_journeys"), "journey"],
@@ -26,6 +27,7 @@ const PAGES = [
     ["/experiments", t("nav_experiments"), "split"],
   ],
   [
+    ["/crawlers", t("nav_crawlers"), "crawler"],
     ["/rejected", t("nav_rejected"), "reject"],
     ["/settings", t("nav_settings"), "settings"],
   ],

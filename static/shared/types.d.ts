@@ -68,6 +68,8 @@ interface Account {
   requires_second_factor: boolean;
   /** Null without one. */
   second_factor: { recovery_codes: number } | null;
+  /** How many the person has. */
+  passkeys: number;
 }
 
 interface Person {
@@ -163,6 +165,11 @@ interface Exclusions {
   countries: string[];
   pages: string[];
   hostnames: string[];
+  referrers: string[];
+  not_spam: string[];
+  /** Whether visits from the hosts of the list of referrer spam are excluded. */
+  referrer_spam: boolean;
+  crawlers: "reject" | "count";
   your_address: string;
 }
 
@@ -178,6 +185,8 @@ interface ApiKey {
   expires_at: string | null;
   /** An address, or `former member N`; null: the command line. */
   created_by: string | null;
+  /** Whether it stands for an assistant that a person has connected. */
+  is_assistant: boolean;
   /** The key itself; only in the answer that creates it. */
   value: string;
 }
@@ -218,6 +227,7 @@ interface TopRow {
 
 /** A single event as the API lists it. */
 interface EventRow {
+  id: number;
   type: string;
   timestamp: string;
   pathname: string | null;
@@ -351,6 +361,7 @@ type Cell = [x: number, y: number, clicks: number];
 
 /** The clicks and scroll depths of a page in one width class. `scroll`: percent of the pageviews that reached each row. */
 interface Heatmap {
+  texts: [column: number, row: number, text: string][];
   bins_x: number;
   bin_height: number;
   clicks: number;
@@ -391,6 +402,31 @@ interface FoldedValues {
   field: string;
   new_values: number;
   events: number;
+}
+
+interface CrawlersReport {
+  requests: number;
+  previous_requests: number;
+  /** Visits of people from AI assistants; null: their events are no longer kept. */
+  assistant_visits: number | null;
+  purposes: { purpose: string; requests: number; previous_requests: number }[];
+  crawlers: {
+    name: string;
+    operator: string;
+    purpose: string;
+    requests: number;
+    previous_requests: number;
+    pages: number;
+    last_day: string | null;
+  }[];
+  days: { date: string; requests: number; purposes: Record<string, number> }[];
+  pages: {
+    pathname: string;
+    requests: number;
+    purposes: Record<string, number>;
+    assistant_visits: number | null;
+    pageviews: number | null;
+  }[];
 }
 
 interface RejectedEvents {
@@ -609,7 +645,7 @@ interface PageDefinition {
   /** Whether its figures are compared with those of another range. */
   compares?: boolean;
   state?: ViewState;
-  shortcuts?: [key: string, words: string, act: (board: Board) => void][];
+  shortcuts?: [key: string, words: string, act: ((board: Board) => void) | null][];
   foot?: string | ((site: Site) => string);
   /** A line more at the head of the printed page. */
   printLine?(board: Board): string;

@@ -8,7 +8,7 @@
 //   compares      whether figures are compared with those of another range
 //   fields        the fields the page can be filtered by; [] for none; default: all, on the owner's pages OWN_FILTERS
 //   state         what the page adds to the address: { read(query), write(view) }, see view_state.js
-//   shortcuts     [[key, description, (board) => ...], ...] of its own
+//   shortcuts     [[key, description, (board) => ... or null], ...] of its own
 //   foot          a sentence for the footer, or a function of the website that returns it; optional
 //   build(board)  creates the page's own part once and returns { element, load, redraw, leave, nameAside, footLinks }:
 //     load({ quietly, last })   fetches and draws. `last` is the previous view where the address has changed, else null;
@@ -301,7 +301,8 @@ function printHead(/** @type {PageDefinition} */ page, /** @type {Board} */ boar
  * @returns {Record<string, () => void>}
  */
 function shortcutActions(page, board) {
-  const own = (page.shortcuts || []).map(([key, , act]) => [key, () => act(board)]);
+  // Without an action the key is that of an element of the page.
+  const own = (page.shortcuts || []).flatMap(([key, , act]) => (act ? [[key, () => act(board)]] : []));
   const filter = board.fields.length ? [["f", () => filterDialog(board)]] : [];
   return Object.fromEntries([...filter, ...own, ["?", () => openShortcuts(page, Boolean(board.site.website))]]);
 }

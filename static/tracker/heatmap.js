@@ -1,5 +1,17 @@
 // data-heatmap="0.1": clicks and scroll depths of a sample of pageviews.
 const MAX_POINTS = 100; // the server's limit of an event
+const MAX_TEXT = 80; // the server keeps no more
+const CONTROLS = "a,button,summary,label,[role=button],[role=link],[role=tab],[role=menuitem]";
+
+// The text of what was clicked, where the page allows it: of the control, or of an element without further elements. Never
+// of what a visitor has typed.
+const textOf = (target) => {
+  if (!target?.closest || target.closest("[data-heatmap-text]")?.dataset.heatmapText !== "") return;
+  const control = target.closest(CONTROLS) || target;
+  if (control.closest("input,select,textarea") || control.isContentEditable) return;
+  if (control.querySelector(control.matches(CONTROLS) ? "input,select,textarea,[contenteditable]" : "*")) return;
+  return control.textContent.trim().replace(/\s+/g, " ").slice(0, MAX_TEXT) || undefined;
+};
 
 export default (push, flush, { heatmap }, here) => {
   if (Math.random() >= (heatmap ? Number(heatmap) : 0.1)) return;
@@ -30,7 +42,8 @@ export default (push, flush, { heatmap }, here) => {
     deepest = Math.min(Math.max(deepest, Math.round(bottom)), 1e6);
   };
 
-  const click = ({ pageX, pageY, detail }) => {
+  const click = (event) => {
+    const { pageX, pageY, detail } = event;
     turn();
     // detail 0: a key or a script clicked, without a position.
     if (!detail || ++clicks > MAX_POINTS) return;
@@ -40,7 +53,7 @@ export default (push, flush, { heatmap }, here) => {
     // Repeated clicks at one position count once.
     const before = points[points.length - 1];
     if (before && before.x === x && before.y === y) return;
-    points.push({ kind: "click", x, y });
+    points.push({ kind: "click", x, y, text: textOf(event.composedPath()[0]) });
     if (points.length > MAX_POINTS - 2) send();
   };
 

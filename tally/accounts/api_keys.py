@@ -57,7 +57,10 @@ DEFAULT_GRANT = Grant()
 
 
 class ApiKey(NamedTuple):
-    """An API key without its value. `created_by`: number of a person, who may have left; None is the command line."""
+    """An API key without its value. `created_by`: number of a person, who may have left; None is the command line.
+
+    `client`: the id of an assistant that the person has connected (tally/accounts/assistants.py), None for a key.
+    """
 
     number: int
     account: int
@@ -68,6 +71,7 @@ class ApiKey(NamedTuple):
     last_used_ms: int | None
     created_by: int | None
     grant: Grant
+    client: str | None = None
 
     @property
     def label(self) -> str:
@@ -79,10 +83,10 @@ def all_api_keys(connection: sqlite3.Connection) -> dict[bytes, ApiKey]:
     """Return every API key by its digest."""
     rows = connection.execute(
         "/* api_keys.all */ select k.digest, k.number, k.account, a.plan, k.name, k.prefix, k.created_ms,"
-        " k.last_used_ms, k.created_by, k.scopes, k.websites, k.expires_ms"
+        " k.last_used_ms, k.created_by, k.scopes, k.websites, k.expires_ms, k.client"
         " from api_key k join account a on a.number = k.account order by k.number"
     )
-    return {row[0]: ApiKey._make((*row[1:9], _grant(*row[9:]))) for row in rows}
+    return {row[0]: ApiKey._make((*row[1:9], _grant(*row[9:12]), row[12])) for row in rows}
 
 
 def _grant(scopes: str, websites: str | None, expires_ms: int | None) -> Grant:
@@ -97,7 +101,7 @@ def key_salt(connection: sqlite3.Connection) -> bytes:
 
 
 def key_digest(value: str, salt: bytes) -> bytes:
-    """Return the 32 bytes that are stored in place of an API key."""
+    """Return the 32 bytes that are stored in place of an API key, or of a refresh token."""
     return blake2b(value.encode("utf-8", "surrogateescape"), digest_size=32, key=salt).digest()
 
 
@@ -108,8 +112,11 @@ def create_api_key(
     now_ms: int,
     grant: Grant = DEFAULT_GRANT,
     created_by: int | None = None,
+    client: str | None = None,
 ) -> str:
     """Create an API key and return its value, which is not stored. `created_by`: number of a person.
+
+    `client`: of an assistant, whose refresh token the value is.
 
     Raises AccountError on a plan without keys, AccountFull where the account has MAX_KEYS.
     """
@@ -124,13 +131,14 @@ def create_api_key(
     value = KEY_START + secrets.token_urlsafe(32)
     connection.execute(
         "/* api_keys.create */ insert into api_key (account, name, prefix, digest, created_ms, scopes, websites,"
-        " expires_ms, created_by) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " expires_ms, created_by, client) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(owner.number, name, value[:PREFIX_LENGTH], key_digest(value, key_salt(connection)), now_ms),
             json.dumps(grant.scopes),
             None if grant.websites is None else json.dumps(grant.websites),
             grant.expires_ms,
             created_by,
+            client,
         ),
     )
     return value

@@ -3,6 +3,9 @@
 A line has the email address of the account at that time, or `command line`; no IP address, no browser and no secret.
 `audited` returns a step for one transaction that makes a change and writes its line, so that there is no change without
 a line and no line without a change. Lines are deleted by age alone: `--audit-days`, `expire`.
+
+A program that changes much does not fill the log: MAX_SINGLY lines of an actor in a second are stored singly, and the
+rest of the second as one line, which counts them by action.
 """
 
 import json
@@ -13,17 +16,20 @@ from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 # By which authorisation a change was made.
-Via = Literal["session", "header", "oidc", "key", "cli"]
+Via = Literal["session", "header", "oidc", "key", "cli", "system"]
 # Expired lines that one transaction deletes, so that changes do not wait for it.
 _MAX_DELETED = 1_000
 MAX_LINES = 1_000
+# Lines of an actor in one second, and how many of the newest lines are read for it: more than people act in a second.
+MAX_SINGLY, _SEEN = 20, 200
+MORE = "more_changes"
 
 
 class Actor(NamedTuple):
-    """Who acts: the account that is changed, the email address of a person, an API key or `command line`, by which
-    authorisation, and the person's number."""
+    """Who acts: the account that is changed (None: the whole server), the email address of a person, an API key,
+    `command line` or `server`, by which authorisation, and the person's number."""
 
-    account: int
+    account: int | None
     name: str
     via: Via
     person: int | None = None
@@ -47,13 +53,33 @@ class Line(NamedTuple):
     entry: Entry
 
 
-def by_command(account: int) -> Actor:
-    """Return the actor of a command that changes an account."""
+def by_command(account: int | None) -> Actor:
+    """Return the actor of a command that changes an account; None for the whole server."""
     return Actor(account, "command line", "cli")
 
 
+def by_server(account: int | None = None) -> Actor:
+    """Return the actor of what the server does by itself."""
+    return Actor(account, "server", "system")
+
+
 def record(connection: sqlite3.Connection, actor: Actor, entry: Entry, now_ms: int) -> None:
-    """Write a line."""
+    """Write a line, or count it in the last one of a second in which the actor has MAX_SINGLY lines."""
+    newest = connection.execute(
+        "/* audit.of_second */ select number, action, detail from"
+        " (select * from audit where account is ? order by number desc limit ?)"
+        " where actor = ? and via = ? and ms / 1000 = ? / 1000 order by number desc",
+        (actor.account, _SEEN, actor.name, actor.via, now_ms),
+    ).fetchmany(MAX_SINGLY)
+    if newest and newest[0][1] == MORE:
+        counts = json.loads(newest[0][2])
+        counts[entry.action] = counts.get(entry.action, 0) + 1
+        connection.execute(
+            "/* audit.count */ update audit set detail = ? where number = ?", (json.dumps(counts), newest[0][0])
+        )
+        return
+    if len(newest) == MAX_SINGLY:
+        entry = Entry(MORE, detail={entry.action: 1})
     connection.execute(
         "/* audit.record */ insert into audit (account, actor, via, person, ms, action, website, target, detail)"
         " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",

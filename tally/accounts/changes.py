@@ -173,10 +173,12 @@ def change_website(
     websites.update_settings(connection, website.number, settings, now_ms)
 
 
-def change_exclusions(connection: sqlite3.Connection, number: int, lists: Mapping[str, Sequence[str]]) -> None:
-    """Replace the given lists of a website's exclusions. Raises WebsiteDeleted."""
+def change_exclusions(
+    connection: sqlite3.Connection, number: int, lists: Mapping[str, Sequence[str]], switches: Mapping[str, bool]
+) -> None:
+    """Change a website's exclusions, as `websites.set_exclusions`. Raises WebsiteDeleted."""
     _check_exists(connection, number)
-    set_exclusions(connection, number, lists)
+    set_exclusions(connection, number, lists, switches)
 
 
 def add_share_link(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from hashlib import blake2b
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
-from tally.accounts import audit
+from tally.accounts import assistants, audit
 from tally.accounts.accounts import AccountError, create_person
 from tally.accounts.roles import LIMITED_ROLES, Membership, Role, may_grant
 from tally.timestamps import DAY_MS
@@ -91,7 +91,8 @@ def all_memberships(connection: sqlite3.Connection) -> dict[tuple[int, int], Mem
         limits.setdefault((account, person), set()).add(website)
     rows = connection.execute(
         "/* people.members */ select account, person, role, is_limited, m.created_ms,"
-        " requires_second_factor and totp_secret is null from membership m"
+        " requires_second_factor and totp_secret is null"
+        " and not exists (select 1 from passkey where passkey.person = m.person) from membership m"
         " join account a on a.number = account join person p on p.number = person order by m.created_ms, person"
     )
     return {
@@ -129,7 +130,7 @@ def by_members(
     return checked
 
 
-def is_member(connection: sqlite3.Connection, account: int, person: int) -> bool:
+def is_member(connection: sqlite3.Connection, account: int | None, person: int) -> bool:
     """Return whether a person is a member of an account."""
     statement = "/* people.is_member */ select 1 from membership where account = ? and person = ?"
     return connection.execute(statement, (account, person)).fetchone() is not None
@@ -200,6 +201,7 @@ def remove_member(connection: sqlite3.Connection, account: int, person: int, by:
     if before.role == "owner":
         _check_owner_left(connection, account, person)
     _revoke_invitations_by(connection, account, person)
+    assistants.disconnect_all(connection, account, person)
     connection.execute("/* people.remove */ delete from membership where account = ? and person = ?", (account, person))
 
 

@@ -26,7 +26,7 @@ MAX_WEBSITES = 1_000
 # One of these has a row as soon as anything is stored that has a day.
 _WITH_DAYS = (
     *("event", "web_vitals", "experiment_event", "heatmap_point", "heatmap_count", "rollup_state", "packed_day"),
-    *("web_vitals_histogram", "experiment_total", "imported_field", "import"),
+    *("web_vitals_histogram", "experiment_total", "imported_field", "import", "crawler_day"),
 )
 
 
@@ -54,13 +54,21 @@ def all_websites(connection: sqlite3.Connection) -> list[Website]:
     exclusions = all_exclusions(connection)
     rows = connection.execute(
         "/* websites.all */ select w.number, w.id, w.domain, w.name, w.created_ms, w.account, a.plan,"
-        " w.time_zone, w.week_start, w.currency, w.day_offset_minutes,"
+        " w.time_zone, w.week_start, w.currency, w.day_offset_minutes, w.counts_crawlers,"
         " exists (select 1 from imported_field as own where own.website = w.number)"
         " from website w join account a on a.number = w.account order by w.created_ms, w.number"
     )
     return [
         Website._make(
-            (*row[:7], frozenset(origins.get(row[0], ())), *row[7:10], bool(row[11]), exclusions.get(row[0]), row[10])
+            (
+                *row[:7],
+                frozenset(origins.get(row[0], ())),
+                *row[7:10],
+                bool(row[12]),
+                exclusions.get(row[0]),
+                row[10],
+                bool(row[11]),
+            )
         )
         for row in rows
     ]
@@ -245,11 +253,17 @@ def all_exclusions(connection: sqlite3.Connection) -> dict[int, Exclusions]:
     statement = "/* websites.exclusions */ select website, kind, value from exclusion order by website, kind, value"
     for website, kind, value in connection.execute(statement):
         lists[website][kind].append(value)
-    return {website: Exclusions(own) for website, own in lists.items()}
+    statement = "/* websites.counting_spam */ select number from website where counts_referrer_spam = 1"
+    counting = {website for (website,) in connection.execute(statement)}
+    return {one: Exclusions(lists[one], counts_listed=one in counting) for one in lists.keys() | counting}
 
 
-def set_exclusions(connection: sqlite3.Connection, website: int, lists: Mapping[str, Iterable[str]]) -> None:
-    """Replace the given lists of a website."""
+def set_exclusions(
+    connection: sqlite3.Connection, website: int, lists: Mapping[str, Iterable[str]], switches: Mapping[str, bool]
+) -> None:
+    """Replace the given lists of a website, and set the given columns: counts_referrer_spam, counts_crawlers."""
+    for column, value in switches.items():
+        connection.execute(f"/* websites.switch */ update website set {column} = ? where number = ?", (value, website))
     for kind, values in lists.items():
         connection.execute(
             "/* websites.clear_exclusions */ delete from exclusion where website = ? and kind = ?", (website, kind)

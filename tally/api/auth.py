@@ -26,17 +26,20 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from tally import errors
-from tally.accounts import audit, changes, logins, people
+from tally.accounts import audit, changes, logins, people, webauthn
 from tally.accounts.accounts import Account, Person
 from tally.accounts.api_keys import ApiKey
+from tally.accounts.assistants import Codes
 from tally.accounts.audit import Actor, Entry, Via
 from tally.accounts.changes import NewSession
 from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MAX_OF_PERSON, Login
+from tally.accounts.passkeys import Challenges
 from tally.accounts.roles import Action, Membership, may
 from tally.accounts.second_factor import Setups
 from tally.accounts.share_links import ShareLink
 from tally.accounts.sign_in import CodeLimits, SignInLimits, TooManyTries, Try
 from tally.api.context import READ_API
+from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.events.client import Network, is_proxy, wider_networks
 from tally.events.json_text import read_json
@@ -55,6 +58,8 @@ T = TypeVar("T")
 COOKIE, DEVICE_COOKIE = "tally", "tally-device"
 # At 25 ms each no request waits longer than two seconds, in either queue.
 MAX_WAITING = 32
+# Of one address: fewer than MAX_CHALLENGES while one lasts, so that it does not displace those of others.
+CHALLENGES_A_MINUTE = 60
 _SAFE_METHODS = frozenset(("GET", "HEAD"))
 # What has signed the person in and asked for a second factor, where one is required.
 _ELSEWHERE = frozenset(("header", "oidc"))
@@ -116,7 +121,12 @@ class Auth:
         self.people, self.viewers = Buckets(per_minute), Buckets(per_minute)
         # Of people, and of share links, which do not keep a person from signing in.
         self._sign_in, self._link_tries, self._codes = SignInLimits(), SignInLimits(), CodeLimits()
-        self.setups = Setups()
+        self.setups, self.codes = Setups(), Codes()
+        # Where there can be passkeys; challenges of sign-ins, and those of sessions, which sign-ins do not displace.
+        self.no_passkeys = webauthn.unavailable(base_url)
+        self.passkeys = None if self.no_passkeys else webauthn.relying_party(base_url)
+        self.challenges, self.session_challenges = Challenges(), Challenges()
+        self.challenge_clients = Buckets(CHALLENGES_A_MINUTE)
         self._trusted = trusted
         self._thread = ThreadPoolExecutor(1, "passwords")
         # The turn to use the thread. Known browsers (True) and others wait in queues of their own.
@@ -238,6 +248,12 @@ class Auth:
             return True
         public = urlsplit(self.base_url)
         return public.scheme == "https" and (is_proxied or request.host.lower() == public.netloc.lower())
+
+    def own_url(self, request: web.Request) -> str:
+        """Return the address of this server with its prefix: the base URL, or that of the request."""
+        prefix = public_prefix(request)
+        scheme = "https" if self.is_secure(request) else "http"
+        return public_url(self.base_url or f"{scheme}://{request.host}", prefix)
 
     def check_site(self, request: web.Request) -> None:
         """Raise ApiError 403 for a request of another site's page.

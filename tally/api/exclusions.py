@@ -4,6 +4,7 @@ The lists are those of tally/events/exclusions.py. A change applies to events th
 stored is not changed.
 """
 
+import json
 import re
 from collections.abc import Callable
 from ipaddress import ip_interface
@@ -19,7 +20,7 @@ from tally.accounts.changes import WebsiteDeleted
 from tally.api.auth import AUTH, Auth, invalid
 from tally.errors import ApiError
 from tally.events.client import unmapped
-from tally.events.exclusions import ADDRESSES, COUNTRIES, HOSTNAMES, KINDS, PAGES
+from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, KINDS, NOT_SPAM, PAGES, REFERRERS
 from tally.events.urls import BadHost, normal_host, normal_path
 from tally.http.responses import json_response
 from tally.ingest.collector import COLLECTOR
@@ -27,6 +28,12 @@ from tally.ingest.collector import COLLECTOR
 # Of each list; an event is compared with all of them.
 MAX_VALUES = 100
 MAX_CHARACTERS = 500
+REFERRER_SPAM, CRAWLERS = "referrer_spam", "crawlers"
+# Fields beside the lists: the column of a website, and the two values, that for 0 first.
+_SWITCHES: dict[str, tuple[str, tuple[Any, Any]]] = {
+    REFERRER_SPAM: ("counts_referrer_spam", (True, False)),
+    CRAWLERS: ("counts_crawlers", ("reject", "count")),
+}
 
 
 async def exclusions(request: web.Request) -> web.Response:
@@ -40,13 +47,15 @@ async def exclusions(request: web.Request) -> web.Response:
 async def change(request: web.Request) -> web.Response:
     """PATCH: replace the lists that are sent."""
     auth = request.app[AUTH]
-    session, sent = await auth.session_and_body(request, KINDS)
+    session, sent = await auth.session_and_body(request, (*KINDS, *_SWITCHES))
     website = await auth.website(request, session, "configure")
-    lists = {kind: _values(kind, given) for kind, given in sent.items()}
+    switches = {_SWITCHES[name][0]: _switch(name, given) for name, given in sent.items() if name in _SWITCHES}
+    lists = {kind: _values(kind, given) for kind, given in sent.items() if kind in KINDS}
     try:
         # Without the values: excluded addresses are personal data.
-        entry = Entry("exclusions_changed", website.id, website.domain, {"lists": sorted(lists)})
-        await auth.change(session, website.account, entry, changes.change_exclusions, website.number, lists)
+        entry = Entry("exclusions_changed", website.id, website.domain, {"lists": sorted(sent)})
+        step = changes.change_exclusions
+        await auth.change(session, website.account, entry, step, website.number, lists, switches)
     except WebsiteDeleted:
         raise ApiError(errors.UNKNOWN_WEBSITE) from None
     return _shown(request, auth, website.id)
@@ -56,11 +65,21 @@ def _shown(request: web.Request, auth: Auth, id: str) -> web.Response:
     website = auth.registry.website(id)
     if website is None:
         raise ApiError(errors.UNKNOWN_WEBSITE)
-    lists = website.exclusions.lists if website.exclusions else {kind: [] for kind in KINDS}
+    exclusions = website.exclusions or DEFAULT
     address = request.app[COLLECTOR].sender(request).client.address
     # A browser's IPv6 address changes within its network.
     own = address if address.version == 4 else ip_interface(f"{address}/64").network
-    return json_response({"data": lists | {"your_address": str(own)}})
+    switched = {REFERRER_SPAM: exclusions.counts_listed, CRAWLERS: website.counts_crawlers}
+    switches = {name: _SWITCHES[name][1][on] for name, on in switched.items()}
+    return json_response({"data": exclusions.lists | switches | {"your_address": str(own)}})
+
+
+def _switch(name: str, given: Any) -> bool:
+    """Return the value of a switch's column. Raises ApiError 400."""
+    values = _SWITCHES[name][1]
+    if type(given) is not type(values[0]) or given not in values:
+        raise invalid(name, f"{name} must be {' or '.join(json.dumps(value) for value in values)}.")
+    return values.index(given) == 1
 
 
 def _values(kind: str, given: Any) -> list[str]:
@@ -115,9 +134,19 @@ def _hostname(text: str) -> str:
         raise ValueError(f"{text} is no host: write it alone, such as www.example.com or *.example.com.") from None
 
 
+def _referrer(text: str) -> str:
+    """Return the host of a referrer as it is stored, without `www.`. Raises ValueError."""
+    try:
+        return normal_host(text).removeprefix("www.")
+    except BadHost:
+        raise ValueError(f"{text} is no host: write it alone, such as example.com.") from None
+
+
 _CHECKS: dict[str, Callable[[str], str]] = {
     ADDRESSES: _address,
     COUNTRIES: _country,
     PAGES: _page,
     HOSTNAMES: _hostname,
+    REFERRERS: _referrer,
+    NOT_SPAM: _referrer,
 }

@@ -214,6 +214,7 @@ async def heatmap(api: ReadApi, request: ReportRequest[HeatmapParameters]) -> An
         "samples": found.samples,
         "clicks": found.clicks,
         "scroll": found.scroll,
+        "texts": found.texts,
     }
     meta = _day_meta(request) | {"pathname": own.pathname, "cells": found.cells}
     return Answer(meta, found.grid, data)

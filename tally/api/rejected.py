@@ -3,8 +3,8 @@
 Events that are stored without a field are not rejected: they are listed as warnings, and in CSV with their reason.
 
 Events are counted by whole days of the requested time zone. An example has time, type, reason and which field; of a
-foreign origin the host, of a crawler the name. Nothing in it identifies a visitor. Error codes belong to a reason each
-(tally/ingest/rejected_events.py), by which the page groups them.
+foreign origin and of referrer spam the host, of a crawler the name. Nothing in it identifies a visitor. Error codes
+belong to a reason each (tally/ingest/rejected_events.py), by which the page groups them.
 """
 
 from collections import Counter
@@ -24,6 +24,7 @@ from tally.timestamps import iso
 
 REJECTED_COLUMNS = ("time", "reason", "code", "events")
 _REASON_OF = dict(REASONS)
+_WITH_HOST = ("origin_not_allowed", "referrer_spam")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,6 @@ def _example(of: RejectedExample, tz: tzinfo) -> dict[str, Any]:
         **_named(of.code),
         "type": of.type,
         "field": of.field or None,
-        "host": of.detail or None if of.code == "origin_not_allowed" else None,
+        "host": of.detail or None if of.code in _WITH_HOST else None,
         "crawler": of.detail or None if of.code == "crawler" else None,
     }

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from tally.accounts.api_keys import Scope
-from tally.api import behaviour, changes, definitions, events, goals, measurements, params, rejected, traffic
+from tally.api import behaviour, changes, crawlers, definitions, events, goals, measurements, params, rejected, traffic
 from tally.api.context import Compute, ReadApi
 
 P = TypeVar("P")
@@ -43,6 +43,10 @@ def _no_version(api: ReadApi, website: int) -> Hashable:
 
 def _rejected_version(api: ReadApi, website: int) -> Hashable:
     return api.node.rejected_events.version_of(website)
+
+
+def _crawlers_version(api: ReadApi, website: int) -> Hashable:
+    return _version(api, website), _rejected_version(api, website)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,13 @@ REPORTS: tuple[Report[Any], ...] = (
         rejected.rejected,
         rejected.REJECTED_COLUMNS,
         version=_rejected_version,
+    ),
+    Report(
+        "crawlers",
+        crawlers.CrawlersParameters,
+        crawlers.crawlers,
+        crawlers.CRAWLER_COLUMNS,
+        version=_crawlers_version,
     ),
     Report("goals/report", goals.GoalsParameters, goals.report, goals.GOAL_COLUMNS),
     *(

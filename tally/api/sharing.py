@@ -57,7 +57,7 @@ async def share(request: web.Request) -> web.Response:
     """POST .../share-links: create a share link, with the name and the options that are sent, in one transaction."""
     auth, (session, website, sent) = request.app[AUTH], await _own(request, ("name", *_OPTIONS))
     changed, id, now_ms = await _changed(auth, {"name": None} | sent), secrets.token_hex(8), auth.clock.wall_ms()
-    entry, values = Entry("share_link_created", website.id, website.domain), (id, _new_token(), changed, now_ms)
+    entry, values = Entry("share_link_created", website.id, changed["name"]), (id, _new_token(), changed, now_ms)
     try:
         await auth.change(session, website.account, entry, changes.add_share_link, website.number, *values)
     except WebsiteDeleted:
@@ -73,7 +73,7 @@ async def change(request: web.Request) -> web.Response:
     changed, id = await _changed(auth, sent), request.match_info["link"]
     if "new_address" in sent and flag(sent, "new_address"):
         changed["token"] = _new_token()
-    entry = if_done(Entry("share_link_changed", website.id, website.domain, {"options": sorted(sent)}))
+    entry = if_done(Entry("share_link_changed", website.id, _name(auth, website, id), {"options": sorted(sent)}))
     if not await auth.change(session, website.account, entry, change_share_link, website.number, id, changed):
         raise ApiError(errors.UNKNOWN_SHARE_LINK, "The website has no share link with this id.")
     return _shown(auth, website, id)
@@ -82,7 +82,8 @@ async def change(request: web.Request) -> web.Response:
 async def unshare(request: web.Request) -> web.Response:
     """DELETE .../share-links/{link}: revoke a share link."""
     auth, (session, website, _) = request.app[AUTH], await _own(request)
-    entry, id = if_done(Entry("share_link_revoked", website.id, website.domain)), request.match_info["link"]
+    id = request.match_info["link"]
+    entry = if_done(Entry("share_link_revoked", website.id, _name(auth, website, id)))
     if not await auth.change(session, website.account, entry, revoke_share_link, website.number, id):
         raise ApiError(errors.UNKNOWN_SHARE_LINK, "The website has no share link with this id.")
     return web.Response(status=204)
@@ -106,6 +107,12 @@ async def _own(request: web.Request, fields: tuple[str, ...] | None = None) -> t
     else:
         session, sent = await auth.session_and_body(request, fields)
     return session, await auth.website(request, session, "define"), sent
+
+
+def _name(auth: Auth, website: Website, id: str) -> str:
+    """Return the name of a website's share link; "" where it has none with this id."""
+    links = auth.registry.cache.shares.values()
+    return next((one.name for one in links if one.website == website.id and one.id == id), "")
 
 
 def _new_token() -> str:

@@ -26,6 +26,7 @@ from tally.accounts.websites import DomainTaken, WebsiteSettings, check_currency
 from tally.api import params
 from tally.api.auth import AUTH, CALLING_KEY, Auth, Session, invalid, text
 from tally.api.context import READ_API, View
+from tally.api.endpoints import Handler
 from tally.api.overview import PageOverviewParameters, overview
 from tally.api.params import Sent
 from tally.engine.values import SERVER, Claim, Requester
@@ -309,6 +310,22 @@ def _is_short(value: Any) -> bool:
 
 
 # --- authorising reports
+
+
+def with_export_line(handler: Handler) -> Handler:
+    """Return a handler that writes a line of the audit log before a person gets single events as CSV."""
+
+    async def handle(request: web.Request) -> web.Response:
+        response = await handler(request)
+        if response.status == 200 and response.content_type == "text/csv":
+            auth = request.app[AUTH]
+            session = await auth.session(request)
+            website = await auth.website(request, session, "read")
+            entry = Entry("events_exported", website.id, website.domain, {"format": "csv"})
+            await auth.change(session, website.account, entry, changes.no_change)
+        return response
+
+    return handle
 
 
 async def by_session(request: web.Request) -> View:

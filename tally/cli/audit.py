@@ -36,7 +36,7 @@ def _show_audit(given: argparse.Namespace, settings: Settings) -> None:
         found = lines(connection, account, since_ms=given.since or 0, limit=MAX_LINES)
     for line in found:
         actor, entry = line.actor, line.entry
-        name = names.get(actor.account, "")
+        name = names.get(actor.account, "") if actor.account is not None else ""
         if given.json:
             shown = {"number": line.number, "at": iso(line.ms), "account": name, "actor": actor.name, "via": actor.via}
             shown |= {"action": entry.action, "website_id": entry.website, "target": entry.target}

@@ -216,7 +216,8 @@ def _restore_offsite(given: argparse.Namespace, settings: Settings) -> tuple[lis
                 say("find the cause, such as the clock, before you start a server: its next backup deletes increments")
             for after, to in fetched.gaps:
                 say(f"an increment is missing: events with ids from {after + 1} to {to} may be lost")
-            return restore_module.restore(fetched.path, settings.db, now_ms()), fetched.backup.name
+            kept = restore_module.restore(fetched.path, settings.db, now_ms(), fetched.backup.name)
+            return kept, fetched.backup.name
     except DestinationError as failure:
         raise Failure(str(failure)) from None
 

@@ -52,6 +52,7 @@ GROUPS = (
             Command("website", "websites", "add, list, rename and remove websites"),
             Command("key", "api_keys", "create, list and revoke API keys"),
             Command("person", "people", "list, invite and remove people, and print links to sign in"),
+            Command("notify", "notify", "list notices and test the channels by which they are sent"),
             Command("audit", "audit", "show who changed what, and when"),
         ),
     ),

@@ -9,6 +9,7 @@ import argparse
 import re
 import sys
 import time
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -109,10 +110,13 @@ def _file_name(text: str) -> str:
 def _export(given: argparse.Namespace, settings: Settings) -> None:
     say(f"database: {settings.db.resolve()}")
     # Distinguishes a path without a database from a damaged one.
-    open_database(settings.db, create=False).close()
+    with closing(open_database(settings.db, create=False)) as connection:
+        website = find_website(connection, given.website)
+        entry = Entry("events_exported", website.id, website.domain, {"format": given.format})
+        with transaction(connection):
+            record(connection, by_command(website.account), entry, now_ms())
     reader = connect_reader(settings.db)
     try:
-        website = find_website(reader, given.website)
         progress = Progress("events", count_events(reader, website.number) if sys.stderr.isatty() else 0)
         format = parquet if given.format == "parquet" else json_lines
         if given.format == "parquet" and given.file.endswith(".gz"):

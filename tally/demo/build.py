@@ -25,11 +25,11 @@ from tally.accounts.definitions import add_definition
 from tally.accounts.usage import month_of
 from tally.accounts.websites import add_website, all_websites
 from tally.demo.sites import SITES, Site
-from tally.demo.traffic import DAYS, USUAL_EVENTS, heat_points, lines, rejected
+from tally.demo.traffic import DAYS, USUAL_EVENTS, crawls, heat_points, lines, rejected
 from tally.ingest import rejected_events
 from tally.ingest.rejected_events import NUMBER_OF, Pending, Sample
 from tally.rollups.heatmap_grid import bin_of, width_of
-from tally.storage import meta
+from tally.storage import crawler_days, meta
 from tally.storage.database import BadDatabase, open_database, transaction
 from tally.storage.labels import Labels
 from tally.timestamps import DAY_MS, iso
@@ -111,12 +111,14 @@ def _fill(
         summary = import_events(
             connection, number, source, now_ms=until_ms, strict=False, report=report, progress=progress
         )
-        stored += summary.accepted
+        stored += summary.accepted - feed.leaves
         with transaction(connection):
             _add_saved(connection, number, site, until_ms)
             _add_usage(connection, owner, feed.months)
             _add_heat(connection, number, site, until_ms, scale)
             _add_rejected(connection, number, site, until_ms, scale)
+            keys = Counter((number, *request, crawler_days.EVENT) for request in crawls(site, until_ms, scale))
+            crawler_days.add_counts(connection, Labels(), keys)
     with transaction(connection):
         meta.write(connection, meta.DEMO, iso(until_ms))
     return stored
@@ -126,14 +128,18 @@ class _Feed(io.RawIOBase):
     """The lines of a website as a file that is generated while it is read."""
 
     def __init__(self, site: Site, until_ms: int, scale: float) -> None:
-        self.count = 0
+        self.count = self.leaves = 0
         self.months: Counter[int] = Counter()
         self._lines, self._rest = self._written(site, until_ms, scale), b""
 
     def _written(self, site: Site, until_ms: int, scale: float) -> Iterator[bytes]:
         for line in lines(site, until_ms, scale):
-            self.count += 1
-            self.months[month_of(line["timestamp"])] += 1
+            if line["type"] == "leave":
+                # No event of the plan.
+                self.leaves += 1
+            else:
+                self.count += 1
+                self.months[month_of(line["timestamp"])] += 1
             yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
     def readable(self) -> bool:

@@ -48,6 +48,8 @@ _NOW_MS = 270_000
 _NOW_VISITS = 9
 _HEAT_DAYS = 60
 _VITALS_SHARE = 0.14
+# Of page views; the others are those of visitors whose browser closed without a word.
+_LEAVE_SHARE = 0.88
 # How many of a website's visits come again on the same day, after more than 30 minutes: a second visit of a visitor.
 _AGAIN = 0.09
 # Of the country in which a website is at home: about twice that of all others.
@@ -93,19 +95,21 @@ def lines(site: Site, until_ms: int, scale: float) -> Iterator[Line]:
 def _day(site: Site, day: int, age: int, until_ms: int, scale: float) -> list[Line]:
     """Return the events of a day, by time."""
     draw, offset_ms = _Draw(site.domain, age), _offset_ms(site, until_ms)
+    # Of its own, so that the other draws stay as they are.
+    leaving = _Draw(site.domain, age, "leaves")
     begin_ms = day * DAY_MS - offset_ms
     found: list[Line] = []
     for number in range(draw.count(_visits(site, day, age, draw) * scale)):
         who = _who(site, draw, f"{age}-{number}")
         begin = begin_ms + _moment(site, draw, who, offset_ms)
         is_spike = site.spike is not None and age in (site.spike[0], site.spike[0] - 1)
-        found += _visit(site, draw, who, begin, age, is_spike)
+        found += _visit(site, draw, who, begin, age, is_spike, leaving)
         if draw.random.random() < _AGAIN:
-            found += _visit(site, draw, who, begin + draw.random.randrange(2, 6) * HOUR_MS, age, False)
+            found += _visit(site, draw, who, begin + draw.random.randrange(2, 6) * HOUR_MS, age, False, leaving)
     if not age:
         for number in range(_NOW_VISITS):
             who = _who(site, draw, f"now-{number}")
-            found += _visit(site, draw, who, until_ms - draw.random.randrange(_NOW_MS), 0, False)
+            found += _visit(site, draw, who, until_ms - draw.random.randrange(_NOW_MS), 0, False, leaving)
     # A visit that passes midnight would have another visitor there: it ends with the day.
     end = min(begin_ms + DAY_MS - 1, until_ms)
     kept = [line for line in found if begin_ms <= line["timestamp"] <= end]
@@ -153,8 +157,10 @@ def _last_day(site: Site, until_ms: int) -> int:
     return (until_ms + _offset_ms(site, until_ms)) // DAY_MS
 
 
-def _visit(site: Site, draw: _Draw, who: _Who, begin: int, age: int, is_spike: bool) -> list[Line]:
-    """Return the events of a visit."""
+def _visit(
+    site: Site, draw: _Draw, who: _Who, begin: int, age: int, is_spike: bool, leaving: _Draw | None = None
+) -> list[Line]:
+    """Return the events of a visit, with leaves where these are drawn."""
     chance = draw.random.random
     source = _source(site, draw, age, is_spike)
     page = draw.of(source.landing or site.landing)
@@ -168,6 +174,8 @@ def _visit(site: Site, draw: _Draw, who: _Who, begin: int, age: int, is_spike: b
         if not site.is_app and chance() < _VITALS_SHARE:
             found.append(_vitals(site, draw, own, page, now, age))
         stay = 1_000 * min(draw.random.expovariate(1 / site.pages[page].seconds) + 4, 1_500)
+        if leaving and not site.is_app and leaving.random.random() < _LEAVE_SHARE:
+            found.append(_leave(leaving, own, page, now, stay / (4 if bounces else 1)))
         if not bounces:
             found += _events(site, draw, own, page, now, stay)
             for trial in site.trials:
@@ -302,6 +310,15 @@ def _vitals(site: Site, draw: _Draw, own: Line, page: str, now: float, age: int)
     return {"type": "vitals", "timestamp": int(now) + 900, "pathname": page, "vitals": measured, **without}
 
 
+def _leave(draw: _Draw, own: Line, page: str, now: float, stay: float) -> Line:
+    """Return what a page view measured when it was left: the longer it was read, the further down."""
+    seconds = max(1, round(stay / 1_000 * draw.random.uniform(0.6, 1)))
+    depth = min(1.0, draw.random.betavariate(2, 2) * (0.55 + seconds / 90))
+    measured = {"time_on_page": seconds, "scroll_depth": max(5, round(depth * 20) * 5)}
+    without = {name: value for name, value in own.items() if name != "visitor"}
+    return {"type": "leave", "timestamp": int(now), "pathname": page, "vitals": measured, **without}
+
+
 def heat_points(site: Site, until_ms: int, scale: float) -> Iterator[HeatRow]:
     """Return the clicks (kind 0) and scroll depths (kind 1) of the last weeks."""
     for path, (height, clicks, places) in HOT.get(site.domain, {}).items():
@@ -332,6 +349,24 @@ def rejected(site: Site, until_ms: int, scale: float) -> Counter[tuple[int, str]
                 if ms <= until_ms:
                     found[ms // 900_000, code] += 1
     return found
+
+
+_CRAWLERS = (
+    *(("Googlebot", 9.0), ("bingbot", 4.0), ("GPTBot", 7.0), ("ClaudeBot", 5.0), ("ChatGPT-User", 2.5)),
+    *(("OAI-SearchBot", 2.0), ("PerplexityBot", 1.5), ("Bytespider", 1.2), ("AhrefsBot", 3.0), ("Slackbot", 0.6)),
+)
+
+
+def crawls(site: Site, until_ms: int, scale: float) -> Iterator[tuple[int, str, str]]:
+    """Yield (day of the website, crawler, path) of each request of a crawler. Those for AI grow over the time."""
+    draw = _Draw(site.domain, "crawlers")
+    paths = list(site.pages)
+    for age in reversed(range(DAYS)):
+        growth = 0.4 + 1.2 * (DAYS - age) / DAYS
+        for name, mean in _CRAWLERS if not site.is_app else ():
+            of_ai = name not in ("Googlebot", "bingbot", "AhrefsBot", "Slackbot")
+            for _ in range(draw.count(mean * max(scale, 0.05) * (growth if of_ai else 1))):
+                yield _last_day(site, until_ms) - age, name, draw.random.choice(paths)
 
 
 def span(until_ms: int) -> Sequence[str]:

@@ -29,12 +29,30 @@ class PreparedEvent(NamedTuple):
     identity: bytes
 
 
+class Crawl(NamedTuple):
+    """A page that a crawler requested: the website's number, the crawler's name in the list, "" for one without, and
+    where the request is known from: a position in SOURCES of tally/storage/crawler_days.py."""
+
+    website: int
+    ts_ms: int
+    crawler: str
+    pathname: str
+    source: int
+
+
 class WriteRequest(NamedTuple):
-    """The valid events of one request, when it arrived, and its client's rate limit key, which is not stored."""
+    """The valid events of one request, when it arrived, its client's rate limit key, which is not stored, and the
+    pages that a crawler requested, which count in the same transaction."""
 
     events: Sequence[PreparedEvent]
     arrived_ms: int
     client_key: bytes = b""
+    crawls: Sequence[Crawl] = ()
+
+    @property
+    def size(self) -> int:
+        """The number of events and requests of crawlers."""
+        return len(self.events) + len(self.crawls)
 
 
 DUPLICATE: Literal[False] = False

@@ -4,7 +4,7 @@ Plain values: texts, integers, floats, dates in milliseconds. No connection, row
 an engine on another database needs nothing but this package and `tally/events`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -431,7 +431,8 @@ class Heatmap(NamedTuple):
     """The clicks of a page, ordered by row and column.
 
     `cells` and `clicks` count all of them; `samples` is the number of pageviews with a scroll depth, and `scroll` the
-    percentage of these that reached at least each row.
+    percentage of these that reached at least each row. `texts` has (column, row, text) of cells whose element's text is
+    known, by row and column.
     """
 
     grid: list[Spot]
@@ -439,6 +440,7 @@ class Heatmap(NamedTuple):
     clicks: int
     samples: int
     scroll: list[float]
+    texts: Sequence[tuple[int, int, str]] = ()
 
 
 class HeatmapPages(NamedTuple):

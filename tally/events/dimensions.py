@@ -63,7 +63,7 @@ def dimensions(
     # A page of an app's own web view, which is accepted from an allowed origin only.
     referrer = "" if "://" in event.referrer else external_referrer(event.referrer, domain, origins)
     values = (
-        _pathname(event),
+        pathname_of(event),
         referrer,
         place.country,
         event.browser or agent.browser,
@@ -88,7 +88,8 @@ def dimensions(
     return values + tuple(value(event, context) for value in _OTHERS) if _OTHERS else values
 
 
-def _pathname(event: Event) -> str:
+def pathname_of(event: Event) -> str:
+    """Return the path of the page or the screen of an event, "" where it has neither."""
     if event.url is not None and event.type != SCREEN_VIEW:
         return event.url.path
     return normal_path(f"/{event.name}") if event.name else ""

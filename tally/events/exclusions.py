@@ -1,4 +1,5 @@
-"""Exclusions of a website: the events that its owner does not want to count, by address, country, page and host.
+"""Exclusions of a website: the events that its owner does not want to count, by address, country, page, host and
+referrer.
 
 Each list is configuration. Nothing of a request is stored to apply it: addresses of clients are compared in memory.
 
@@ -7,6 +8,9 @@ Each list is configuration. Nothing of a request is stored to apply it: addresse
 - `pages`: patterns of `pathname`, in which `*` stands for any characters.
 - `hostnames`: where there are any, the only hosts whose pages count. `*.example.com` stands for all subdomains. Events
   without a URL have no host and count.
+- `referrers`: hosts of referrers, with their subdomains, besides those of the list of referrer spam
+  (tally/events/referrer_spam.py), which a website may switch off.
+- `not_spam`: hosts of that list that count, with their subdomains.
 
 The texts are checked where they are entered (tally/api/exclusions.py); what is stored is in its shortest form.
 """
@@ -15,15 +19,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_network
 
-KINDS = ("addresses", "countries", "pages", "hostnames")
+from tally.events import referrer_spam
+
+KINDS = ("addresses", "countries", "pages", "hostnames", "referrers", "not_spam")
 """The lists, by their names in the API and in the database, in the order in which they are compared."""
-ADDRESSES, COUNTRIES, PAGES, HOSTNAMES = KINDS
+ADDRESSES, COUNTRIES, PAGES, HOSTNAMES, REFERRERS, NOT_SPAM = KINDS
 
 
 class Exclusions:
-    """The lists of one website, prepared for comparing. An event takes 1 to 50 µs, the latter with 100 pages."""
+    """The lists of one website, prepared for comparing. An event takes 1 to 50 µs, the latter with 100 pages.
 
-    def __init__(self, lists: Mapping[str, Sequence[str]]) -> None:
+    `counts_listed`: whether events from the hosts of the list of referrer spam count.
+    """
+
+    def __init__(self, lists: Mapping[str, Sequence[str]], *, counts_listed: bool = False) -> None:
         self.lists = {kind: list(lists.get(kind, ())) for kind in KINDS}
         # Networks of equal length are one search: (version, bits of the host) -> the numbers of networks.
         networks: dict[tuple[int, int], set[int]] = defaultdict(set)
@@ -34,9 +43,21 @@ class Exclusions:
         self._countries = frozenset(self.lists[COUNTRIES])
         self._pages = [page.split("*") for page in self.lists[PAGES]]
         self._hostnames = [hostname.split("*") for hostname in self.lists[HOSTNAMES]]
+        self._referrers, self._not_spam = frozenset(self.lists[REFERRERS]), frozenset(self.lists[NOT_SPAM])
+        self.counts_listed = counts_listed
+
+    def is_spam(self, referrer: str) -> bool:
+        """Return whether the host of a referrer excludes an event."""
+        if self._referrers and referrer_spam.covers(self._referrers, referrer):
+            return True
+        is_listed = not self.counts_listed and referrer_spam.is_listed(referrer)
+        return is_listed and not referrer_spam.covers(self._not_spam, referrer)
 
     def excluding(self, address: IPv4Address | IPv6Address, country: str, pathname: str, hostname: str) -> str:
-        """Return the first of KINDS that excludes an event, "" where none does; unset texts are ""."""
+        """Return the first of KINDS, without those of referrers, that excludes an event, "" where none does.
+
+        Unset texts are "".
+        """
         if any(self._has(address, *of) for of in self._networks):
             return ADDRESSES
         if country in self._countries:
@@ -51,6 +72,10 @@ class Exclusions:
     def _has(address: IPv4Address | IPv6Address, of: tuple[int, int], networks: set[int]) -> bool:
         version, host_bits = of
         return address.version == version and int(address) >> host_bits in networks
+
+
+DEFAULT = Exclusions({})
+"""Of a website that has none of its own."""
 
 
 def _matches(parts: Sequence[str], text: str) -> bool:

@@ -23,6 +23,8 @@ class Agent:
     os_version: str
     device: str
     crawler: bool
+    # Its name in the list of crawlers (tally/events/crawlers.py), '' where it has none.
+    crawler_name: str = ""
 
 
 class Place(NamedTuple):

@@ -321,6 +321,7 @@ class Agents:
             os_version=_version(text, system, parsed.os),
             device=device,
             crawler=crawler,
+            crawler_name=listed_name(text) if crawler else "",
         )
         return _with_hints(agent, read_hints(client_hints)) if any(client_hints) else agent
 

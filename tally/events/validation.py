@@ -44,6 +44,7 @@ MAX_EVENT_DATA_BYTES = 4_096
 MAX_URL_CHARACTERS = 8_192
 MAX_LABEL_CHARACTERS = 100
 MAX_TITLE_CHARACTERS = 200
+MAX_POINT_TEXT_CHARACTERS = 80
 OLDEST_MS = 72 * 3_600_000
 # docs/reference/collect-api.md: a timestamp up to 5 minutes in the future counts as now.
 AHEAD_MS = 5 * 60_000
@@ -87,11 +88,12 @@ class BadBody(ValueError):
 
 
 class Rejection(NamedTuple):
-    """Why one event is rejected."""
+    """Why one event is rejected. `detail`: what a sample shows, the host of a referrer; no response has it."""
 
     code: str
     message: str
     field: str = ""
+    detail: str = ""
 
 
 class Fault(ValueError):
@@ -125,6 +127,7 @@ class Batch(NamedTuple):
 
     `visitors` has the sender of each item where a server sends for visitors, and is empty where the sender is one.
     `takes_domains`: a website_id may be the website's domain or a host below it, as in formats of other systems.
+    `source`: where requests of crawlers are known from (tally/storage/crawler_days.py).
     """
 
     items: list[Any]
@@ -132,6 +135,7 @@ class Batch(NamedTuple):
     context: dict[str, Any]
     visitors: "tuple[Sender, ...]" = ()
     takes_domains: bool = False
+    source: int = 0
 
 
 class Point(NamedTuple):
@@ -140,6 +144,8 @@ class Point(NamedTuple):
     kind: int
     x: float
     y: float
+    # Of the clicked element; "" where the page does not allow it.
+    text: str = ""
 
 
 class Event(NamedTuple):
@@ -184,7 +190,7 @@ def parse_body(body: bytes) -> Batch:
     if not (context is None or isinstance(context, dict)):
         raise BadBody("invalid_body")
     if "events" not in value:
-        return tuple.__new__(Batch, ([value], None, context or {}, (), False))
+        return tuple.__new__(Batch, ([value], None, context or {}, (), False, 0))
     items = value["events"]
     if not isinstance(items, list) or not items:
         raise BadBody("invalid_body")
@@ -509,7 +515,12 @@ def _point(value: Any) -> Point:
     if not isinstance(value, dict) or value.get("kind") not in _POINT_KINDS:
         raise Fault("invalid_field", "A point is {x, y, kind}, kind click or scroll.")
     x, y = _number(value.get("x"), 0, 1, "x"), _number(value.get("y"), 0, 1_000_000, "y")
-    return Point(_POINT_KINDS.index(value["kind"]), x, y)
+    text = value.get("text")
+    if text is not None and not (isinstance(text, str) and "\0" not in text):
+        raise Fault("invalid_field", "text is the text of the element that was clicked.")
+    # Cut first: a body may consist of white space.
+    words = " ".join((text or "")[:MAX_URL_CHARACTERS].split())[:MAX_POINT_TEXT_CHARACTERS]
+    return Point(_POINT_KINDS.index(value["kind"]), x, y, words.rstrip())
 
 
 def _viewport_width(value: Any) -> float:

@@ -18,6 +18,7 @@ class Website(NamedTuple):
 
     has_sums: whether it has imported sums of days without events.
     day_offset_minutes: from UTC to website time, in which its days begin at midnight.
+    counts_crawlers: whether crawlers count as visitors.
     """
 
     number: int
@@ -34,6 +35,7 @@ class Website(NamedTuple):
     has_sums: bool = False
     exclusions: Exclusions | None = None
     day_offset_minutes: int = 0
+    counts_crawlers: bool = False
 
     @property
     def day_offset_ms(self) -> int:

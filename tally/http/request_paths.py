@@ -29,8 +29,12 @@ COLLECT_PATH = web.AppKey("collect_path", str)
 READ_PATHS = "/api/v1/websites"
 # The API of the pages.
 ACCOUNT_PATHS = ("/api/account", "/api/share")
+# Of the management API, where no page reads; READ_PATHS has the rest of it.
+MANAGED_PATHS = ("/api/v1/channels", "/api/v1/notices")
 API_PATHS = "/api/"
 MCP_PATH = "/mcp"
+# Where programs connect to it (tally/api/oauth.py).
+OAUTH_PATHS = ("/oauth/register", "/oauth/token")
 
 
 def local_path(request: web.BaseRequest) -> str:
@@ -42,7 +46,7 @@ def local_path(request: web.BaseRequest) -> str:
 
 def is_private(path: str) -> bool:
     """Return whether no page of another origin may read the responses of a path, and nobody may store them."""
-    return path == MCP_PATH or path.startswith(ACCOUNT_PATHS)
+    return path in (MCP_PATH, *OAUTH_PATHS) or path.startswith((*ACCOUNT_PATHS, *MANAGED_PATHS))
 
 
 def public_prefix(request: web.Request) -> str:

@@ -25,6 +25,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -36,6 +37,7 @@ from tally.engine.ingest import (
     DUPLICATE,
     MONTH_FULL,
     NO_ASSIGNMENT,
+    Crawl,
     OnWritten,
     Outcomes,
     PreparedEvent,
@@ -43,14 +45,15 @@ from tally.engine.ingest import (
 )
 from tally.errors import ApiError
 from tally.events.client import PageOrigin, allows
-from tally.events.dimensions import FIELDS, dimensions, first_language
-from tally.events.exclusions import ADDRESSES, COUNTRIES, HOSTNAMES, PAGES
+from tally.events.dimensions import FIELDS, dimensions, first_language, pathname_of
+from tally.events.exclusions import ADDRESSES, COUNTRIES, DEFAULT, HOSTNAMES, PAGES
 from tally.events.identity import Salts
 from tally.events.request_context import RequestContext
 from tally.events.sender import ClientResolver, Sender
 from tally.events.urls import MAX_HOST_CHARACTERS, BadHost, TooManyLabels, a_labels, normal_host
 from tally.events.user_agent import Agents
 from tally.events.validation import (
+    PAGEVIEWS,
     WITH_VISITOR,
     BadBody,
     Batch,
@@ -77,7 +80,10 @@ _EXCLUDED = {
     PAGES: Rejection("excluded_page", "The website's owner excludes this page."),
     HOSTNAMES: Rejection("excluded_hostname", "The website's owner counts pages of other hosts only."),
 }
-_COUNTRY, _PATHNAME, _HOSTNAME = (FIELDS.index(name) for name in ("country", "pathname", "hostname"))
+_SPAM = Rejection("referrer_spam", "The referrer is a site that sends invented visits.")
+_COUNTRY, _PATHNAME, _HOSTNAME, _REFERRER = (
+    FIELDS.index(name) for name in ("country", "pathname", "hostname", "referrer")
+)
 _NO_WEBSITE = Rejection("missing_field", "website_id says which website the event belongs to.", "website_id")
 _BAD_WEBSITE = Rejection("invalid_website_id", "website_id is a UUID, as `website list` shows it.", "website_id")
 _UNKNOWN_WEBSITE = Rejection("unknown_website", errors.UNKNOWN_WEBSITE.message, "website_id")
@@ -134,11 +140,12 @@ class Claim(NamedTuple):
 
 
 class RejectedItem(NamedTuple):
-    """An item that is not stored: where it belongs, and the code and field that it counts under."""
+    """An item that is not stored: where it belongs, its code and field, and what a sample shows."""
 
     source: Source
     code: str
     field: str = ""
+    detail: str = ""
 
 
 class Refusal(ApiError):
@@ -294,16 +301,17 @@ class Collector:
         visitors: Sequence[Visitor | Sender] = batch.visitors or (own,) * len(places)
         verdicts: list[PreparedEvent | Rejection] = []
         events: list[PreparedEvent] = []
+        crawls: list[Crawl] = []
         has_warnings = False
         for item, place, visitor in zip(batch.items, places, visitors, strict=True):
-            verdict = self._judge(item, place, batch, visitor, now_ms, large_skew_ms)
+            verdict = self._judge(item, place, batch, visitor, now_ms, large_skew_ms, crawls)
             verdicts.append(verdict)
             if type(verdict) is PreparedEvent:
                 events.append(verdict)
                 if verdict.event.warnings:
                     has_warnings = True
         sources = [] if len(events) == len(verdicts) else _sources(given, batch)
-        request = _make(WriteRequest, (events, now_ms, client))
+        request = _make(WriteRequest, (events, now_ms, client, crawls))
         claim = _make(Claim, (sender, websites, bucket_keys, verdicts, request, now_ns, sources, has_warnings))
         if not events and not _has_rejected_without_fault(verdicts) and (batch.visitors or not own.is_crawler):
             raise _no_valid_event(claim, verdicts)
@@ -357,8 +365,12 @@ class Collector:
         visitor: Visitor | Sender,
         now_ms: int,
         large_skew_ms: int,
+        crawls: list[Crawl],
     ) -> PreparedEvent | Rejection:
-        """Check 7 for one item: its first fault, or the event with its dimensions and identity."""
+        """Check 7 for one item: its first fault, or the event with its dimensions and identity.
+
+        A page that a crawler requests is added to `crawls`.
+        """
         type_ = type_of(item)
         if isinstance(type_, Rejection):
             return type_
@@ -371,14 +383,23 @@ class Collector:
             # Not before the event is known to be valid: a new User-Agent takes longer than all other checks, and a
             # request without a valid event takes no token.
             visitor = self._visitor(visitor, True)
+        context = visitor.context
         if visitor.is_crawler:
-            return _CRAWLER
-        values = dimensions(event, visitor.context, place.domain, place.origins)
+            name = context.agent.crawler_name
+            if event.type in PAGEVIEWS:
+                crawls.append(Crawl(place.number, event.ts_ms, name, pathname_of(event), batch.source))
+            if not place.counts_crawlers:
+                return _CRAWLER._replace(detail=name)
+            context = context._replace(agent=replace(context.agent, browser=name or "Crawler", browser_version=""))
+        values = dimensions(event, context, place.domain, place.origins)
         if place.exclusions is not None:
             address = visitor.sender.client.address
             kind = place.exclusions.excluding(address, values[_COUNTRY], values[_PATHNAME], values[_HOSTNAME])
             if kind:
                 return _EXCLUDED[kind]
+        referrer = values[_REFERRER]
+        if referrer and (place.exclusions or DEFAULT).is_spam(referrer):
+            return _SPAM._replace(detail=referrer)
         identity = self._identity(place, event, visitor.sender)
         return _make(PreparedEvent, (place, event, values, identity))
 
@@ -395,7 +416,7 @@ class Collector:
 
     def submit(self, claim: Claim, on_written: OnWritten) -> None:
         """Queue the events of an admitted request and take its tokens. Raises Refusal (503); then nothing was taken."""
-        if not claim.request.events:
+        if not claim.request.size:
             on_written([])
         else:
             try:
@@ -503,10 +524,10 @@ class Collector:
     def _count_items(
         self, sender: Sender, arrived_ms: int, items: Sequence[RejectedItem], *, are_own_faults: bool
     ) -> None:
-        for source, code, field in items:
+        for source, code, field, detail in items:
             if are_own_faults:
                 self.rejected[code] += 1
-            self.rejected_events.note(source, code, field, sender, arrived_ms)
+            self.rejected_events.note(source, code, field, sender, arrived_ms, detail)
 
 
 COLLECTOR = web.AppKey("collector", Collector)
@@ -630,7 +651,7 @@ def _rejected_items(claim: Claim, verdicts: Sequence[object]) -> list[RejectedIt
         if isinstance(verdict, Rejection):
             judged = claim.verdicts[index]
             source = claim.sources[index] if isinstance(judged, Rejection) else (judged.website, judged.event.type)
-            items.append(RejectedItem(source, verdict.code, verdict.field))
+            items.append(RejectedItem(source, verdict.code, verdict.field, verdict.detail))
     return items
 
 

@@ -10,9 +10,9 @@ The event loop counts in a dict. Once a second the writer adds the counts to the
 If the process is killed, the counts of about a second are lost; a normal shutdown writes them. While the database
 cannot be written, counts stay in memory. If a commit fails on disk, the counts of that second may be added twice.
 
-Random website ids and hosts add no rows. A sample has the time to the second, type, field, the host of a refused page,
-and the crawler's name from a fixed list; never an address, a User-Agent, a session_id, a path or a value. The newest
-ten different samples of each website and reason are kept for 30 days, counts for 400 days.
+Random website ids and hosts add no rows. A sample has the time to the second, type, field, the host of a refused page
+or referrer, and the crawler's name from a fixed list; never an address, a User-Agent, a session_id, a path or a value.
+The newest ten different samples of each website and reason are kept for 30 days, counts for 400 days.
 """
 
 import asyncio
@@ -28,11 +28,10 @@ from tally.clock import Clock
 from tally.engine.values import Span
 from tally.events.sender import Sender
 from tally.events.urls import UTM_FIELDS
-from tally.events.user_agent import crawler_name
 from tally.events.validation import FLAT, RULES, TYPE_NAMES
 from tally.events.website import Website
 from tally.ingest.refused_origins import RefusedOrigins
-from tally.storage import value_limits
+from tally.storage import crawler_days, value_limits
 from tally.storage.connections import Thread
 from tally.storage.database import transaction
 from tally.timestamps import DAY_MS, QUARTER_MS
@@ -72,6 +71,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("value_cut", "incomplete"),
     ("without_event_data", "incomplete"),
     ("without_title", "incomplete"),
+    ("referrer_spam", "excluded"),
 )
 """Code in the response, and the reason that it belongs to. The place is its number in the database, so new ones go to
 the end."""
@@ -105,7 +105,8 @@ Source = tuple[Website | None, int | None]
 
 
 class RejectedExample(NamedTuple):
-    """A rejected event without personal data. `detail`: the page's host or the crawler's name; "" where unset."""
+    """A rejected event without personal data. `detail`: the host of the page or the referrer, or the crawler's name; ""
+    where unset."""
 
     code: str
     time_ms: int
@@ -132,8 +133,8 @@ class Rejected(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A sample: the number of the type (None where unknown), the field at fault or "", and the refused page's host, the
-    crawler's name or ""."""
+    """A sample: the number of the type (None where unknown), the field at fault or "", and the host of the refused page
+    or referrer, the crawler's name or ""."""
 
     type: int | None
     field: str
@@ -170,8 +171,11 @@ class RejectedEvents:
         """Return another value after every change of a website's stored counts."""
         return self._versions.get(website, 0)
 
-    def note(self, source: Source, code: str, field: str, sender: Sender, now_ms: int) -> None:
-        """Count a rejected event or a warning; without a website, or with a code that is not in REASONS, neither."""
+    def note(self, source: Source, code: str, field: str, sender: Sender, now_ms: int, detail: str = "") -> None:
+        """Count a rejected event or a warning; without a website, or with a code that is not in REASONS, neither.
+
+        `detail`: of the sample, where it does not follow from the sender.
+        """
         website, type_ = source
         reason = NUMBER_OF.get(code)
         if reason is None or website is None:
@@ -190,7 +194,7 @@ class RejectedEvents:
         looks = self._looks[place]
         if looks < MAX_CANDIDATES and (looks or len(self._looks) < MAX_STEP_SAMPLES // SAMPLES_KEPT):
             self._looks[place] += 1
-            self._keep(place, _sample(type_, code, field, sender), now_ms)
+            self._keep(place, _sample(type_, code, field, sender, detail), now_ms)
 
     def _keep(self, place: tuple[int, int], sample: Sample, now_ms: int) -> None:
         kept = self._samples.setdefault(place, {})
@@ -248,12 +252,9 @@ class RejectedEvents:
             self._versions[website] = self._versions.get(website, 0) + 1
 
 
-def _sample(type_: int | None, code: str, field: str, sender: Sender) -> Sample:
-    detail = ""
+def _sample(type_: int | None, code: str, field: str, sender: Sender, detail: str = "") -> Sample:
     if code == "origin_not_allowed":
         detail = _shown_host(sender.page.host if sender.page else "")
-    elif code == "crawler":
-        detail = crawler_name(sender.user_agent)
     return Sample(type_, field if field in _FIELDS else "", detail)
 
 
@@ -329,6 +330,7 @@ def delete_expired(connection: sqlite3.Connection, deletion_time_ms: int) -> set
         left -= len(old)
         today = (deletion_time_ms + offset_ms) // DAY_MS
         samples += value_limits.delete_expired(connection, website, today - KEPT_DAYS)
+        samples += crawler_days.delete_expired(connection, website, today - crawler_days.KEPT_DAYS)
         if old or samples:
             changed.add(website)
     return changed

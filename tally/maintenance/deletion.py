@@ -52,6 +52,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("heatmap_point", ("day", "pathname", "viewport", "kind", "bin_y", "bin_x")),
     ("heatmap_block", ("pathname", "band", "level", "block")),
     ("heatmap_count", ("level", "block", "pathname")),
+    ("heatmap_text", ("pathname", "viewport", "bin_y", "bin_x")),
     ("event_id", ("minute_ms", "digest")),
     ("import_id", ("ts", "digest")),
     ("import_visit", ("day", "visitor", "import", "visit")),
@@ -61,6 +62,7 @@ TABLES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("import", ("number",)),
     ("rejected_event", ("quarter", "reason")),
     ("rejected_sample", ("reason", "id")),
+    ("crawler_day", ("day", "crawler", "pathname", "source")),
     ("field_value", ("field", "value")),
     ("new_value", ("day", "field")),
     ("website_usage", ("month",)),
@@ -80,8 +82,9 @@ _LABELS = (
     ("experiment_conversion", ("experiment", "goal")),
     ("experiment_total", ("experiment", "variant", "goal")),
     ("heatmap_point", ("pathname",)),
-    ("heatmap_count", ("pathname",)),  # and with it those of heatmap_block
+    ("heatmap_count", ("pathname",)),  # and with it those of heatmap_block and heatmap_text
     ("goal_day", ("value",)),
+    ("crawler_day", ("crawler", "pathname")),
     ("field_value", ("value",)),
 )
 """Where numbers of labels are; a table that rows are moved from stands before those they move to."""

@@ -18,6 +18,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from tally.accounts.audit import Entry, by_command, record
 from tally.maintenance.backup import (
     BackupError,
     check,
@@ -32,7 +33,7 @@ from tally.maintenance.backup import (
 )
 from tally.resources import UPLOAD_ENDINGS, uploads_directory
 from tally.storage import meta
-from tally.storage.database import REPLACED, RESTORING, VERSION, known_version, open_database, with_schema
+from tally.storage.database import REPLACED, RESTORING, VERSION, known_version, open_database, transaction, with_schema
 from tally.storage.file_lock import set_owner
 from tally.timestamps import SECOND_MS
 
@@ -41,9 +42,9 @@ _LOGS = ("-wal", "-journal")
 _HINT = "choose another backup"
 
 
-def restore(file: Path, db: Path, now_ms: int) -> list[Path]:
+def restore(file: Path, db: Path, now_ms: int, name: str = "") -> list[Path]:
     """Replace the database at `db` with a checked copy of `file`; return the paths of the previous one, if any, and of
-    its log and journal, where these could not be written into it.
+    its log and journal, where these could not be written into it. `name`: that of the backup, if it is not the file's.
 
     The caller holds the server's lock. Raises BackupError, OSError, sqlite3.Error.
     """
@@ -62,7 +63,7 @@ def restore(file: Path, db: Path, now_ms: int) -> list[Path]:
             open_database(copy, create=False, before_migration=lambda version: None).close()
             check(copy, file, _HINT)
         check_schema(copy, file, _HINT)
-        _end_series(copy)
+        _prepare(copy, name or file.name, now_ms)
         _give_and_sync(copy, db)
         kept = _replace(copy, db, now_ms)
         _delete_uploads(db)
@@ -97,11 +98,13 @@ def _copy_backup(file: Path, copy: Path) -> None:
         os.close(descriptor)
 
 
-def _end_series(copy: Path) -> None:
-    """Have the next backup to another machine begin a new series: ids of events will be assigned again."""
-    with closing(with_schema(sqlite3.connect(copy, isolation_level=None))) as connection:
+def _prepare(copy: Path, name: str, now_ms: int) -> None:
+    """Have the next backup to another machine begin a new series, since ids of events will be assigned again; write the
+    line of the audit log."""
+    with closing(with_schema(sqlite3.connect(copy, isolation_level=None))) as connection, transaction(connection):
         if meta.read(connection, meta.BACKUP_SERIES) is not None:
             meta.delete(connection, meta.BACKUP_SERIES)
+        record(connection, by_command(None), Entry("database_restored", target=name), now_ms)
 
 
 def _open_backup(file: Path) -> sqlite3.Connection:

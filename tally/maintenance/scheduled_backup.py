@@ -51,9 +51,16 @@ class Nightly(ABC):
     def __init__(self, db: Path, hour: int, clock: Clock) -> None:
         self._db, self._hour, self._clock = db, hour, clock
         self.last_ms = self.made = self.failed = self.bytes = self.took_ns = 0
+        # Whether it has failed, for the first time in a row, since this was set to False.
+        self.has_failed = False
         self._thread: threading.Thread | None = None
         self._retry_ns = self._failures = 0
         self._is_cancelled = threading.Event()
+
+    @property
+    def is_failing(self) -> bool:
+        """Return whether the last attempt failed."""
+        return self._failures > 0
 
     @abstractmethod
     def newest_ms(self, now_ms: int) -> int:
@@ -101,6 +108,7 @@ class Nightly(ABC):
         except Exception as failure:
             self.failed += 1
             self._failures += 1
+            self.has_failed |= self._failures == 1
             pause_ns = self.pause_ns(self._failures)
             self._retry_ns = begun_ns + pause_ns
             error = failure if isinstance(failure, self.known) else where_it_failed(failure)

@@ -13,6 +13,7 @@ from multidict import MultiDict
 from tally.api import params
 from tally.api.overview import OVERVIEW_PERIODS
 from tally.engine.values import MAX_JOURNEY_STEPS, MAX_STEPS, MIN_STEPS
+from tally.events.crawlers import PURPOSES
 from tally.events.dimensions import FIELDS, PAGES
 from tally.events.filters import OPERATORS
 from tally.events.validation import METRICS
@@ -57,6 +58,8 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
     "steps": {"type": "integer", "maximum": MAX_JOURNEY_STEPS},
     "event_name": _TEXT,
     "property": _TEXT,
+    "purpose": {"enum": PURPOSES},
+    "crawler": _TEXT,
     "by": {"enum": ("pathname", "device", "day")},
     "metric": {"enum": METRICS},
     "cursor": _TEXT,

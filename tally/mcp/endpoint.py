@@ -12,6 +12,7 @@ from aiohttp import web
 
 from tally import errors
 from tally.accounts.api_keys import ApiKey
+from tally.api import oauth
 from tally.api.auth import AUTH, json_body
 from tally.api.keys import authorised_key
 from tally.errors import ApiError
@@ -36,7 +37,10 @@ _TOOLS_ONLY: dict[str, Any] = {"tools": {}}
 async def handle(request: web.Request) -> web.Response:
     """Answer a message: 202 without a body for a notification. Raises ApiError."""
     _check_origin(request)
-    key = await authorised_key(request, "reports")
+    try:
+        key = await authorised_key(request, "reports", takes_tokens=True)
+    except ApiError as refused:
+        raise oauth.with_metadata(request, refused) from None
     try:
         message = protocol.read_message(await json_body(request))
     except ValueError:

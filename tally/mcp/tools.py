@@ -107,6 +107,13 @@ TOOLS = (
     Tool("get_web_vitals", "Loading and response times.", "vitals", ("by", "metric", *_FILTERED), limit=_ROWS),
     Tool("get_experiments", "Results of A/B tests.", "experiments", _FILTERED),
     Tool("get_realtime", "Visitors of the last minutes.", "realtime"),
+    Tool(
+        "get_crawlers",
+        "Crawlers that read the pages, by purpose such as AI training; visits of people from AI assistants.",
+        "crawlers",
+        (*_RANGE, "purpose", "crawler"),
+        limit=_ROWS,
+    ),
     Tool("get_data_quality", "Events that were rejected, crawlers among them, and why.", "rejected", _RANGE),
     Tool(
         "list_single_events",

@@ -15,6 +15,7 @@ from tally.engine.values import BINS_X, Heatmap, Spot
 from tally.engine.values import HeatmapPages as Pages
 from tally.rollups import heatmaps as rollup
 from tally.rollups.heatmap_grid import BAND_ROWS, COLUMNS, shares
+from tally.storage import heatmap_texts
 from tally.storage.sql import measurements as sql
 
 # More than a page of 20,000 pixels with clicks everywhere has; a response of 700 KB.
@@ -26,8 +27,10 @@ def heatmap(connection: sqlite3.Connection, website: int, pathname: str, days: r
     row = connection.execute(*sql.labels([pathname])).fetchone()
     grid: list[Spot] = []
     depths: dict[int, int] = {}
+    texts: list[heatmap_texts.Text] = []
     cells = clicks = 0
     if row is not None:
+        texts = heatmap_texts.texts_of(connection, website, row[0], widths)
         for band, found in rollup.cells(connection, website, row[0], days.start, days.stop, widths):
             own: list[Spot] = []
             for cell in sorted(found):
@@ -41,7 +44,7 @@ def heatmap(connection: sqlite3.Connection, website: int, pathname: str, days: r
             grid += own
             if len(grid) > 4 * MAX_CELLS:
                 grid = _hottest(grid)
-    return Heatmap(_hottest(grid), cells, clicks, sum(depths.values()), shares(depths))
+    return Heatmap(_hottest(grid), cells, clicks, sum(depths.values()), shares(depths), texts)
 
 
 def _hottest(grid: list[Spot]) -> list[Spot]:

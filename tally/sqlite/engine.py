@@ -7,6 +7,7 @@ runs in the background; with another engine none of it exists.
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tally.engine.engine import Health, OnCommitted
@@ -16,6 +17,7 @@ from tally.events.sessions import Sessions
 from tally.ingest.node import Node
 from tally.maintenance.background_work import BackgroundWork
 from tally.maintenance.scheduled_backup import ScheduledBackup
+from tally.maintenance.server_audit import record_failed_backup
 from tally.sqlite.changes import Changes
 from tally.sqlite.group_commit import GroupCommit
 from tally.sqlite.realtime import Realtime
@@ -103,6 +105,9 @@ class SqliteEngine:
         self.reports.cache.sweep(now_ms)
         for backup in (self.backup, self.offsite):
             if backup is not None:
+                if backup.has_failed and self._node.database.health.takes_events:
+                    backup.has_failed = False
+                    await self._node.database.write(partial(record_failed_backup, title=backup.title, now_ms=now_ms))
                 backup.start_if_due(now_ms)
         if self.increments is not None:
             self.increments.start_if_due(self.changes.last_id, now_ms)
@@ -111,7 +116,8 @@ class SqliteEngine:
 
     def health(self) -> Health:
         """Return how many events wait; whether the file accepts them is the state of the database."""
-        return Health("", self.ingest.queue)
+        backups = (self.backup, self.offsite, self.increments)
+        return Health("", self.ingest.queue, any(one is not None and one.is_failing for one in backups))
 
     def metrics(self) -> "Iterable[Metric]":
         """Yield the families of writing, visitors in memory and backups."""
@@ -147,6 +153,7 @@ class SqliteEngine:
         self.changes.committed({event.website.number for one in requests for event in one.events}, written.last_id)
         for call in self.on_committed:
             call(written.kept)
-        self._node.rejected_events.have_changed(written.folded)
+        crawled = {crawl.website for one in requests for crawl in one.crawls}
+        self._node.rejected_events.have_changed(written.folded | crawled)
         self._node.registry.count_usage(written.used)
         self.live.hand_over(written.visits, written.offsets)

@@ -89,7 +89,7 @@ class GroupCommit:
         if self.is_full:
             raise ApiError(OVERLOADED, retry_after_s=1)
         self._waiting.append((request, on_written))
-        self.queue += len(request.events)
+        self.queue += request.size
         if self._is_idle.is_set():
             self._is_idle.clear()
             # After all else that the loop has to do now: requests that arrive together are committed together.
@@ -118,12 +118,12 @@ class GroupCommit:
             self._is_idle.set()
             return
         group = [self._waiting.popleft()]
-        events = len(group[0][0].events)
+        events = group[0][0].size
         is_alone = self._alone > 0
         self._alone -= is_alone
         while self._waiting and events < MAX_GROUP_EVENTS and not is_alone:
             group.append(self._waiting.popleft())
-            events += len(group[-1][0].events)
+            events += group[-1][0].size
         if not self._health.takes_events:
             self._refuse(group, events)
             return
@@ -171,7 +171,7 @@ class GroupCommit:
             self._health.failed(failure)
         if len(group) > 1 and not in_the_file:
             self._waiting.extendleft(reversed(group))
-            self.queue += sum(len(request.events) for request, _ in group)
+            self.queue += sum(request.size for request, _ in group)
             self._alone += len(group)
         else:
             if not in_the_file:

@@ -37,7 +37,7 @@ from tally.rollups import (
     web_vitals,
 )
 from tally.sqlite.decision import Decider
-from tally.storage import event_data, page_titles, visit_rows
+from tally.storage import event_data, heatmap_texts, page_titles, visit_rows
 from tally.storage.bulk_insert import insert
 from tally.storage.value_limits import OTHER
 from tally.storage.visit_rows import Join
@@ -69,6 +69,7 @@ class Rows:
         self._events: list[tuple[Any, ...]] = []
         self._parts: list[event_data.Part] = []
         self._vitals: list[tuple[object, ...]] = []
+        self._texts_of_cells: dict[heatmap_texts.Cell, tuple[int, str]] = {}
         self.leaves: list[tuple[int, int]] = []
         self._ab: list[tuple[object, ...]] = []
         self._heat: dict[tuple[int, ...], int] = {}
@@ -118,6 +119,8 @@ class Rows:
                 " on conflict do update set points = points + excluded.points",
                 [(*bin, points) for bin, points in self._heat.items()],
             )
+        if self._texts_of_cells:
+            heatmap_texts.store(run, self._texts_of_cells)
         if self._titles:
             page_titles.store(run, self._titles)
         experiments.assign(run, self._assigned)
@@ -192,6 +195,10 @@ class Rows:
         for point in event.points:
             bin = (*page, point.kind, *heatmap_grid.bin_of(point.x, point.y, point.kind))
             self._heat[bin] = self._heat.get(bin, 0) + 1
+            if point.text and point.kind == heatmap_grid.CLICK and row.dimensions[0] != OTHER:
+                cell = (website, *page[2:], *bin[5:])
+                before = self._texts_of_cells.get(cell, (0, ""))
+                self._texts_of_cells[cell] = max(before, (event.ts_ms, point.text), key=itemgetter(0))
 
     def _take_ab(self, row: PreparedEvent) -> None:
         """Collect an experiment event. It counts where it names an experiment, an assignment only with a variant."""

@@ -21,6 +21,7 @@ from tally.events.visits import Visit
 from tally.sqlite import event_ids
 from tally.sqlite.decision import Decider
 from tally.sqlite.rows import Rows
+from tally.storage import crawler_days
 from tally.storage.database import transaction
 from tally.storage.value_limits import Limits
 
@@ -78,6 +79,9 @@ class EventWriter:
                 rows = Rows(connection, self.decider, self.take_id, decision.kept, decision.offsets)
                 decision.store(connection, rows.leaves)
                 rows.store()
+                crawls = [crawl for request in requests for crawl in request.crawls]
+                if crawls:
+                    crawler_days.add(connection, self.decider.labels, crawls)
         except BaseException:
             self.decider.undo()
             self._next_id, self.ids_end = ids

@@ -15,6 +15,10 @@ from tally.clock import ClockState
 CLOCK, PROXIES = "clock", "proxies"
 BACKUP_SERIES = "backup_series"
 """The series of backups at a destination (tally/maintenance/offsite_backup.py)."""
+START = "start"
+"""Schema version and hashes of settings of the last start (tally/maintenance/server_audit.py)."""
+KEYS_EXPIRED = "keys_expired"
+"""The latest expiry of a key that has a line in the audit log, in milliseconds."""
 DEMO = "demo"
 """Marks a demo (tally/demo/build.py); its value is the end of the invented traffic, as ISO 8601."""
 

@@ -510,7 +510,7 @@ class _BadLines:
     def add(self, number: int, rejection: Rejection) -> None:
         """Report one line."""
         self.seen += 1
-        code, message, field = rejection
+        code, message, field = rejection[:3]
         reason = f"{code} ({field})" if field else code
         if self.seen <= _MAX_REPORTED:
             self._report(f"line {number:,}: {reason}: {message}")

@@ -4,6 +4,7 @@ Settings, clock, rate limits, the database and the engine are objects that are p
 keeps any.
 """
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
@@ -31,13 +32,16 @@ from tally.ingest.collector import COLLECTOR, Collector
 from tally.ingest.node import EngineFactory, Node, opened
 from tally.maintenance.background_work import PAUSE_S
 from tally.maintenance.housekeeping import Housekeeping
+from tally.maintenance.server_audit import record_expired_keys, record_start
 from tally.maintenance.upgrade import copy_first
+from tally.notices.addresses import allowed_networks
 from tally.rate_limit import Buckets
 from tally.settings import Settings
 from tally.sqlite.engine import SqliteEngine
 from tally.storage.health import begin_check
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS
+from tally.web.notices import open_notices
 
 AUDIT_PAUSE_S = 3_600.0
 DAMAGE_CHECK = web.AppKey[Callable[[], None]]("damage_check")
@@ -56,7 +60,7 @@ async def components(
     app: web.Application, *, settings: Settings, clock: Clock, engine: EngineFactory, reports: Sequence[Report[Any]]
 ) -> AsyncIterator[None]:
     """Open the database, the engine and what uses them while the application runs (a cleanup context of aiohttp)."""
-    trusted = parse_proxies(settings.trusted_proxy)
+    trusted, notified = parse_proxies(settings.trusted_proxy), allowed_networks(settings.notify_networks)
     # An error in a configured file is reported before a database is created.
     places: PlaceDatabase = _configured_places(settings.geoip_db) if settings.geoip_db else DeferredPlaces()
     agents = Agents()
@@ -80,24 +84,33 @@ async def components(
             has_passwords=settings.password_login == "yes",
             logout_url=settings.auth_logout_url,
         )
+        sender = open_notices(app, node, notified)
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
         node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
         if node.engine.archive is not None:
             housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
-        if settings.audit_days:
-            expiry = partial(_expire_audit_lines, node.database, clock, settings.audit_days)
-            node.repeat("expiry of the audit log", expiry, node.database.health.failed, AUDIT_PAUSE_S)
+        # Listening does not wait for it.
+        start = partial(record_start, settings=settings, now_ms=clock.wall_ms())
+        recorded = asyncio.create_task(node.database.writer.run(start))
+        lines = partial(_audit_lines, node.database, clock, settings.audit_days)
+        node.repeat("lines of the audit log", lines, node.database.health.failed, AUDIT_PAUSE_S)
         yield
+        await asyncio.wait({recorded})
         app[AUTH].close()
         await uploads.close()
+        await sender.close()
     places.close()
 
 
-async def _expire_audit_lines(database: NodeDatabase, clock: Clock, days: int) -> None:
+async def _audit_lines(database: NodeDatabase, clock: Clock, days: int) -> None:
+    """Write lines about keys that have expired, and delete lines that are older than so many days; 0 keeps them."""
+    if database.health.takes_events:
+        await database.write(partial(record_expired_keys, now_ms=clock.wall_ms()))
     kept_from_ms = clock.deletion_time_ms() - days * DAY_MS
-    while database.health.takes_events and await database.write(partial(audit.expire, kept_from_ms=kept_from_ms)):
+    expire = partial(audit.expire, kept_from_ms=kept_from_ms)
+    while days and database.health.takes_events and await database.write(expire):
         pass
 
 

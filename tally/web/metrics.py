@@ -9,7 +9,7 @@ is therefore bounded by the code, and none holds personal data.
 import platform
 import shutil
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -61,11 +61,13 @@ class ServerMetrics(MetricsCollector):
         collect_path: str,
         base_path: str = "",
         header: AuthHeader | None = None,
+        notices: Mapping[str, int] | None = None,
     ) -> None:
         self._collector, self._api, self._tls, self._header = collector, api, tls, header
         self._connections = connections
         self._answered, self._refused = answered, refused
         self._base_path = base_path
+        self._notices = notices or {}
         self._collect_paths = {*COLLECT_PATHS, collect_path}
         self._process = ProcessCollector(registry=None)
 
@@ -100,6 +102,7 @@ class ServerMetrics(MetricsCollector):
         yield from _clock(collector.clock)
         yield from node.engine.metrics()
         yield from _certificate(self._tls)
+        yield _notices(self._notices)
         if self._header is not None:
             help = "Requests whose sign-in header was ignored, because it came from another address."
             yield counter("tally_auth_header_refused", help, self._header.refused)
@@ -200,6 +203,14 @@ def _clock(clock: Clock) -> Iterator[Metric]:
     yield gauge("tally_clock_lead_seconds", lead, clock.ahead_ms / 1000)
     behind = "Seconds by which deletions lag behind the system clock, until the clock is trusted."
     yield gauge("tally_clock_unconfirmed_seconds", behind, (clock.wall_ms() - clock.deletion_time_ms()) / 1000)
+
+
+def _notices(counts: Mapping[str, int]) -> Metric:
+    help = "Notices sent, sent again later, failed, and expired before they were sent."
+    family = CounterMetricFamily("tally_notices", help, labels=["state"])
+    for state, number in counts.items():
+        family.add_metric([state], number)
+    return family
 
 
 def _certificate(tls: Tls | None) -> Iterator[Metric]:

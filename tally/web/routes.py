@@ -7,7 +7,7 @@ docs/reference, openapi.yaml and the tests of authorisation are checked against 
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -17,10 +17,13 @@ from tally.api import (
     account,
     audit,
     badges,
+    channels,
     definitions,
     exclusions,
     imports,
+    oauth,
     oidc,
+    passkeys,
     people,
     read,
     second_factor,
@@ -56,13 +59,18 @@ def _authorise(access: Access, report: Report[Any]) -> Authorise:
     return websites.by_session if access is Access.SESSION else sharing.by_link
 
 
+def _handler(access: Access, report: Report[Any]) -> Handler:
+    handler = endpoint(report, _authorise(access, report))
+    return websites.with_export_line(handler) if access is Access.SESSION and report.lists_events else handler
+
+
 def report_routes(reports: Iterable[Report[Any]]) -> tuple[Route, ...]:
     """Return the routes of reports: for each report one for each way in which it may be authorised."""
     return tuple(
         Route(
             "GET",
             f"{access.value}/{report.path}",
-            endpoint(report, _authorise(access, report)),
+            _handler(access, report),
             read.preflight if access is Access.KEY else None,
         )
         for access in Access
@@ -107,6 +115,23 @@ def management_routes() -> Iterator[Route]:
         yield Route(method, f"{READ_PATHS}{website}/imports{path}", by_key_alone(handler, "import"))
 
 
+def notice_routes(root: str, authorised: Callable[[Handler], Handler] = lambda handler: handler) -> Iterator[Route]:
+    """Yield the routes of channels and notices below a path."""
+    channel = f"{root}/channels/{{channel}}"
+    rows: list[tuple[str, str, Handler]] = [
+        ("GET", f"{root}/channels", channels.listed),
+        ("POST", f"{root}/channels", channels.add),
+        ("PATCH", channel, channels.change),
+        ("DELETE", channel, channels.delete),
+        ("POST", f"{channel}/test", channels.test),
+        ("POST", f"{channel}/secret", channels.replace_secret),
+        ("GET", f"{root}/notices", channels.notices),
+        ("POST", f"{root}/notices/{{number}}/send", channels.send_again),
+    ]
+    for method, path, handler in rows:
+        yield Route(method, path, authorised(handler))
+
+
 _IMPORTS = (
     ("GET", "", imports.imports),
     ("POST", "", imports.run_import),
@@ -147,11 +172,24 @@ FIXED_ROUTES = (
     Route("GET", "/api/account/oidc", oidc.state),
     Route("POST", "/api/account/oidc", oidc.connect),
     Route("DELETE", "/api/account/oidc", oidc.disconnect),
+    Route("GET", "/api/account/passkeys", passkeys.listed),
+    Route("POST", "/api/account/passkeys/begin", passkeys.begin),
+    Route("POST", "/api/account/passkeys/finish", passkeys.finish),
+    Route("DELETE", "/api/account/passkeys/{passkey}", passkeys.remove),
+    Route("POST", "/api/account/login/passkey/begin", passkeys.begin_sign_in),
+    Route("POST", "/api/account/login/passkey/finish", passkeys.sign_in),
     Route("GET", "/api/account/keys", account.keys),
     Route("POST", "/api/account/keys", account.create_key),
     Route("DELETE", "/api/account/keys", account.revoke_keys),
     Route("DELETE", "/api/account/keys/{number}", account.revoke_key),
     Route("DELETE", "/api/account/share-links", sharing.unshare_all),
+    Route("GET", "/api/account/assistants", oauth.list_connected),
+    Route("DELETE", "/api/account/assistants/{number}", oauth.disconnect),
+    Route("GET", "/api/account/authorization", oauth.authorization),
+    Route("POST", "/api/account/authorization", oauth.authorize),
+    *notice_routes("/api/account"),
+    *notice_routes("/api/v1", lambda handler: by_key_alone(handler, "manage")),
+    Route("GET", "/feeds/{token}.xml", channels.feed),
     Route("GET", "/api/account/audit", audit.audit),
     Route("POST", "/api/account/login/link", people.sign_in_by_link),
     Route("GET", "/api/account/people", people.members),
@@ -182,6 +220,13 @@ FIXED_ROUTES = (
     Route("GET", "/api/share/{token}/badge.svg", badges.badge),
     Route("GET", "/api/share/{token}/counter.svg", badges.counter),
     Route("POST", MCP_PATH, mcp.handle),
+    # A program asks for the metadata of the path of a resource first.
+    Route("GET", oauth.METADATA_PATH, oauth.resource_metadata),
+    Route("GET", f"{oauth.METADATA_PATH}{MCP_PATH}", oauth.resource_metadata),
+    Route("GET", oauth.SERVER_METADATA_PATH, oauth.server_metadata),
+    Route("POST", "/oauth/register", oauth.register),
+    Route("POST", "/oauth/token", oauth.token),
+    Route("GET", "/oauth/authorize", pages.page),
     Route("GET", "/", pages.page),
     Route("GET", "/login", pages.page),
     Route("GET", "/setup", pages.page),
@@ -191,12 +236,14 @@ FIXED_ROUTES = (
     Route("GET", "/sign-in/oidc/callback", oidc.callback),
     Route("GET", "/sign-in/oidc/logout", oidc.end_session),
     Route("GET", "/websites/{id}", pages.page),
+    Route("GET", "/websites/{id}/live", pages.page),
     Route("GET", "/websites/{id}/events", pages.page),
     Route("GET", "/websites/{id}/funnels", pages.page),
     Route("GET", "/websites/{id}/journeys", pages.page),
     Route("GET", "/websites/{id}/vitals", pages.page),
     Route("GET", "/websites/{id}/heatmaps", pages.heatmap_page),
     Route("GET", "/websites/{id}/experiments", pages.page),
+    Route("GET", "/websites/{id}/crawlers", pages.page),
     Route("GET", "/websites/{id}/rejected", pages.page),
     Route("GET", "/websites/{id}/settings", pages.page),
     Route("GET", "/websites/{id}/settings/{section}", pages.page),

@@ -12,6 +12,7 @@ from aiohttp import HttpVersion11, web
 
 from tally import errors
 from tally.api.auth_header import AUTH_HEADER
+from tally.api.channels import NOTICES
 from tally.api.context import READ_API
 from tally.errors import ApiError
 from tally.events.sender import host_name, is_loopback
@@ -66,7 +67,14 @@ async def metrics(request: web.Request) -> web.Response:
     from tally.web.metrics import ServerMetrics, exposition  # here: imported by load_rest, after the server listens
 
     app = request.app
-    counted = app[RESPONSE_COUNTS], app[ERROR_COUNTS], app[COLLECT_PATH], app[BASE_PATH], app[AUTH_HEADER]
+    counted = (
+        app[RESPONSE_COUNTS],
+        app[ERROR_COUNTS],
+        app[COLLECT_PATH],
+        app[BASE_PATH],
+        app[AUTH_HEADER],
+        app[NOTICES].counts,
+    )
     families = ServerMetrics(collector, app[READ_API], app[CONNECTIONS], app[TLS], *counted)
     body, content_type = exposition(families)
     return web.Response(body=body, headers={"Content-Type": content_type})

@@ -28,6 +28,7 @@ from tally.http.responses import GIF
 from tally.ingest.collector import COLLECTOR, collect, preflight, sender_of, take
 from tally.resources import asset
 from tally.settings import BadSetting, Settings
+from tally.storage.crawler_days import PIXEL
 from tally.web.minifier import compact
 from tally.web.pages import File, answer, file_of, packed_file
 
@@ -149,4 +150,4 @@ async def _count(request: web.Request) -> None:
     # Bytes that are not UTF-8 arrive as lone surrogates, which the database cannot store.
     page = request.headers.get("Referer", "").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     view = {"type": "pageview", "url": page}
-    await take(collector, Batch([view], request.query.get("website_id"), {}), sender)
+    await take(collector, Batch([view], request.query.get("website_id"), {}, source=PIXEL), sender)

@@ -5,19 +5,25 @@ import csv
 import io
 import json
 import sqlite3
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pyotp
 import pytest
 
 from tally.accounts import audit
 from tally.accounts.accounts import find_account
 from tally.accounts.api_keys import delete_api_keys
-from tally.accounts.audit import Entry, audited, by_command, record
+from tally.accounts.audit import MAX_SINGLY, MORE, Entry, audited, by_command, record
+from tally.storage import meta
+from tally.storage.database import VERSION
 from tally.timestamps import DAY_MS
 from tally.web import components
 from tests.support.app import OWNER, App, MakeApp
 from tests.support.page_client import LINK, PASSWORD, PageClient, logged_in
 
+FACTOR = "/api/account/second-factor"
 ANNOTATION = {"from": "2026-11-20", "text": "Launch"}
 
 
@@ -100,23 +106,172 @@ async def test_a_failure_after_the_change_leaves_neither(app: App, monkeypatch: 
 
 
 async def test_it_has_no_secret_and_no_address(app: App) -> None:
-    """What each request has sent or received that must not be stored is searched for in all lines."""
+    """What each request has sent or received that must not be stored is searched for in all lines, and in the log."""
     website, browser = await app.website(), await logged_in(app)
     one = f"/api/account/websites/{website}"
     value = (await browser("POST", "/api/account/keys", {"name": "wall"})).json["data"]["value"]
     link = (await browser("POST", f"{one}/share-links", LINK)).json["data"]
     token = link["path"].rpartition("/")[2]
-    link_password, new_password = "a password of the link", "another long password"
-    assert (await browser("PATCH", f"{one}/share-links/{link['id']}", {"password": link_password})).status == 200
+    link_password, new_password, wrong = "a password of the link", "another long password", "a wrong long password"
+    changes = {"password": link_password, "new_address": True}
+    other = (await browser("PATCH", f"{one}/share-links/{link['id']}", changes)).json["data"]["path"].rpartition("/")[2]
     assert (await browser("PATCH", f"{one}/exclusions", {"addresses": ["203.0.113.9"]})).status == 200
+    invited = await browser("POST", "/api/account/invitations", {"email": "ann@example.com", "role": "viewer"})
+    invitation = invited.json["data"]["link"].rpartition("#")[2]
+    begun = (await browser("POST", f"{FACTOR}/begin", {"password": PASSWORD})).json["data"]
+    totp = pyotp.TOTP(begun["secret"])
+    first = totp.at(app.clock.wall_ms() // 1_000)
+    codes = (await browser("POST", f"{FACTOR}/confirm", {"code": first})).json["data"]["codes"]
+    cookies = [*browser.cookies.values()]
+    sent = {"email": OWNER, "password": PASSWORD, "code": codes[0]}
+    assert (await browser("POST", "/api/account/login", sent)).status == 200
+    assert (await browser("POST", "/api/account/login", sent)).status == 401
+    assert (await browser("POST", "/api/account/login", sent | {"password": wrong})).status == 401
     changed = await browser("POST", "/api/account/password", {"current": PASSWORD, "new": new_password})
     assert changed.status == 204
     stored = json.dumps(app.sql("select * from audit"))
-    hashes = [row[0] for row in app.sql("select password_hash from person union select password_hash from share_link")]
-    secrets = [PASSWORD, link_password, new_password, value, value[12:], token, *hashes, *browser.cookies.values()]
-    for secret in (*secrets, browser.ip, "203.0.113.9", "Mozilla"):
+    rows = app.sql("select password_hash from person union select password_hash from share_link")
+    digests = [row[0].hex() for row in app.sql("select digest from recovery_code union select digest from login")]
+    passwords = [PASSWORD, link_password, new_password, wrong, *(row[0] for row in rows)]
+    tokens = [value, value[12:], token, other, invitation, *cookies, *browser.cookies.values()]
+    factors = [begun["secret"], first, *codes, *(code.replace("-", "") for code in codes), *digests]
+    for secret in (*passwords, *tokens, *factors, browser.ip, "203.0.113.9", "Mozilla"):
         assert secret not in stored
-    assert "password_changed" in stored
+    actions = {line["action"] for line in await lines(browser)}
+    assert actions >= {"password_changed", "recovery_code_used", "sign_in_refused", "second_factor_set"}
+
+
+async def test_a_share_link_is_named(app: App) -> None:
+    website, browser = await app.website(), await logged_in(app)
+    one = f"/api/account/websites/{website}/share-links"
+    link = (await browser("POST", one, LINK)).json["data"]["id"]
+    await browser("PATCH", f"{one}/{link}", {"name": "Investors", "new_address": True})
+    await browser("DELETE", f"{one}/{link}")
+    found = [(line["action"], line["target"], line["detail"]) for line in await lines(browser, f"?website={website}")]
+    assert found == [
+        ("share_link_revoked", "Investors", {}),
+        ("share_link_changed", "Readers", {"options": ["name", "new_address"]}),
+        ("share_link_created", "Readers", {}),
+    ]
+
+
+async def test_single_events_as_a_file_have_a_line(app: App) -> None:
+    """Lists of events on the pages, other reports as files and refused requests have none."""
+    website, browser = await app.website(), await logged_in(app)
+    one = f"/api/account/websites/{website}"
+    for path, status in (
+        ("events?period=7d", 200),
+        ("top/pathname?period=7d&format=csv", 200),
+        ("events?period=9x&format=csv", 400),
+    ):
+        assert (await browser("GET", f"{one}/{path}")).status == status
+    assert [line["action"] for line in await lines(browser)] == ["sign_in"]
+    exported = await browser("GET", f"{one}/events?period=7d&format=csv")
+    assert exported.status == 200
+    again = await browser(
+        "GET", f"{one}/events?period=7d&format=csv", headers={"If-None-Match": exported.headers["ETag"]}
+    )
+    assert again.status == 304
+    found = [(line["action"], line["website_id"], line["detail"]) for line in await lines(browser)]
+    assert found == [("events_exported", website, {"format": "csv"}), ("sign_in", None, {"by": "password"})]
+
+
+async def test_many_changes_in_a_second_are_counted_in_one_line(app: App) -> None:
+    website, browser = await app.website(), await logged_in(app)
+    app.clock.advance(1)
+    path = f"/api/account/websites/{website}/annotations"
+    made = [(await browser("POST", path, ANNOTATION)).json["data"]["id"] for _ in range(MAX_SINGLY + 3)]
+    for definition in made[:2]:
+        assert (await browser("DELETE", f"{path}/{definition}")).status == 204
+    other = await logged_in(app, "other@example.com", ip="198.51.100.2")
+    assert [line["action"] for line in await lines(other)] == ["sign_in"]
+    shown = await lines(browser)
+    assert (shown[0]["action"], shown[0]["detail"]) == (MORE, {"annotation_created": 3, "annotation_deleted": 2})
+    assert [line["action"] for line in shown[1:]] == ["annotation_created"] * MAX_SINGLY + ["sign_in"]
+    # The next second is another one, and so is another actor.
+    await app.admin(lambda connection: record(connection, by_command(1), Entry("plan_changed"), app.clock.wall_ms()))
+    app.clock.advance(1)
+    assert (await browser("POST", path, ANNOTATION)).status == 201
+    assert [line["action"] for line in await lines(browser)][:3] == ["annotation_created", "plan_changed", MORE]
+
+
+async def test_an_expired_key_has_one_line(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    browser = await logged_in(app)
+    for name, days in (("wall", 1), ("report", 2), ("other", None)):
+        await browser("POST", "/api/account/keys", {"name": name, "expires_days": days})
+    monkeypatch.setattr(components, "AUDIT_PAUSE_S", 0.02)
+    for wanted in (["wall"], ["report", "wall"]):
+        app.clock.advance(DAY_MS // 1_000)
+        await app.restart()
+        await browser.log_in()
+        for _ in range(500):
+            expired = await lines(browser, "?action=key_expired")
+            if len(expired) == len(wanted):
+                break
+            await asyncio.sleep(0.02)
+        # Again, after the pause, nothing more.
+        await asyncio.sleep(0.1)
+        expired = await lines(browser, "?action=key_expired")
+        assert [line["target"].partition(" ")[2] for line in expired] == wanted
+        assert {(line["actor"], line["via"]) for line in expired} == {("server", "system")}
+
+
+async def restarted(app: App) -> None:
+    """Restart, and wait for the writer's first step."""
+    await app.restart()
+    await app.registry.refresh()
+
+
+async def test_a_start_with_other_settings_names_them(make_app: MakeApp) -> None:
+    """Their values, which may be secrets, are in no line and in no row."""
+    token = "a-token-of-the-metrics"
+    app = await make_app()
+    browser = await logged_in(app)
+    await restarted(app)
+    assert app.sql("select action from audit where account is null") == []
+    app.settings = replace(app.settings, metrics_token=token, audit_days=30)
+    await restarted(app)
+    await restarted(app)
+    where = "from audit where account is null"
+    assert app.sql(f"select actor, via, action, detail {where}") == [
+        ("server", "system", "settings_changed", '{"settings": ["audit_days", "metrics_token"]}')
+    ]
+    assert token not in json.dumps(app.sql("select value from meta"))
+    # An account's people do not see what concerns the server.
+    assert {line["action"] for line in await lines(browser)} == {"sign_in"}
+
+    def as_before_an_upgrade(connection: sqlite3.Connection) -> None:
+        meta.write(connection, meta.START, meta.read(connection, meta.START) | {"schema": VERSION - 1})
+
+    await app.admin(as_before_an_upgrade)
+    await restarted(app)
+    assert app.sql(f"select action, detail {where} order by number desc limit 1") == [
+        ("database_upgraded", f'{{"schema": [{VERSION - 1}, {VERSION}]}}')
+    ]
+
+
+async def test_a_backup_that_fails_has_one_line(make_app: MakeApp, tmp_path: Path) -> None:
+    """Further attempts of the same failure have none."""
+    directory = tmp_path / "backups"
+    directory.mkdir()
+    app = await make_app(backup_dir=directory)
+    backup = app.running.backup
+    for _ in range(500):
+        if backup.made:
+            break
+        await app.node.tick()
+    directory.rename(tmp_path / "away")
+    for failed in (1, 2):
+        app.clock.advance(DAY_MS // 1_000)
+        for _ in range(500):
+            await app.node.tick()
+            if backup.failed == failed:
+                break
+            await asyncio.sleep(0.02)
+        await app.node.tick()
+    assert app.sql("select actor, action, target from audit where account is null") == [
+        ("server", "backup_failed", "nightly backup")
+    ]
 
 
 async def test_an_account_sees_its_lines_alone(app: App) -> None:
@@ -166,7 +321,7 @@ async def test_expired_lines_are_deleted(make_app: MakeApp, monkeypatch: pytest.
         record(connection, by_command(account), Entry("kept"), kept_ms)
         # More than one transaction deletes.
         for at in range(1_001):
-            record(connection, by_command(account), Entry("old"), kept_ms - 1 - at)
+            record(connection, by_command(account), Entry("old"), kept_ms - 1 - at * 1_000)
 
     await app.admin(add)
     for _ in range(500):

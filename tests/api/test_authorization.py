@@ -10,11 +10,13 @@ credentials, and other methods are refused.
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import pytest
 
 from analytics_server import build_app
 from tally.accounts.api_keys import revoke_api_key
+from tally.accounts.assistants import new_client
 from tally.api.auth import AUTH
 from tally.api.definitions import GOALS, KINDS
 from tally.settings import Settings
@@ -49,6 +51,14 @@ CONTENTS: dict[str, dict[str, Any]] = {
     "goals": {"name": "Signup", "type": "event", "match": ["filter_event_name=signup"]},
     "funnels": {"name": "Checkout", "steps": ["pathname:/pricing", "event_name:signup"]},
 }
+# What a program asks for, as it sends a person's browser.
+PROGRAM = {
+    "response_type": "code",
+    "client_id": new_client("Assistant", ["https://assistant.example/back"]).id,
+    "redirect_uri": "https://assistant.example/back",
+    "code_challenge": "x" * 43,
+    "code_challenge_method": "S256",
+}
 LOGIN = {"email": OTHER, "password": "not the password"}
 
 
@@ -70,6 +80,24 @@ def definition_rows() -> Iterator[Row]:
         yield Row(f"POST {path}", (401, 401, 401, 404, 201, 401), CONTENTS[of.path])
         yield Row(f"PATCH {path}/{{definition}}", (401, 401, 401, 404, own[0], 401), {})
         yield Row(f"DELETE {path}/{{definition}}", (401, 401, 401, 404, own[1], 401))
+
+
+def notice_rows() -> Iterator[Row]:
+    """Yield the rows of channels and notices; `{channel}` is a feed of the owner."""
+    hook = {"kind": "webhook", "name": "Ops", "url": "https://hooks.example.com/"}
+    for row in (
+        Row("GET /channels", OWNERS),
+        Row("POST /channels", (401, 401, 401, 201, 201, 401), hook),
+        Row("PATCH /channels/{channel}", (401, 401, 401, 404, 200, 401), {"name": "Reader"}),
+        Row("DELETE /channels/{channel}", (401, 401, 401, 404, 204, 401)),
+        Row("POST /channels/{channel}/test", (401, 401, 401, 404, 200, 401)),
+        Row("POST /channels/{channel}/secret", (401, 401, 401, 404, 200, 401)),
+        Row("GET /notices", OWNERS),
+        Row("POST /notices/{number}/send", (401, 401, 401, 404, 404, 401)),
+    ):
+        yield row._replace(route=row.route.replace(" ", " /api/account", 1))
+        # A key needs the scope manage, which a key has not by default.
+        yield row._replace(route=row.route.replace(" ", " /api/v1", 1), statuses=(401, 403, 403, 401, 401, 401))
 
 
 TABLE = (
@@ -102,10 +130,23 @@ TABLE = (
     Row("POST /api/account/second-factor/confirm", (401, 401, 401, 409, 409, 401), {"code": "123456"}),
     Row("POST /api/account/second-factor/codes", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
     Row("DELETE /api/account/second-factor", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
+    Row("GET /api/account/passkeys", OWNERS),
+    # Without a base URL, and a passkey that nobody has.
+    Row("POST /api/account/passkeys/begin", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
+    Row("POST /api/account/passkeys/finish", (401, 401, 401, 409, 409, 401), {"name": "Laptop", "credential": {}}),
+    Row("DELETE /api/account/passkeys/{passkey}", (401, 401, 401, 404, 404, 401), {"password": PASSWORD}),
+    Row("POST /api/account/login/passkey/begin", (409,) * 6),
+    Row("POST /api/account/login/passkey/finish", (409,) * 6, {"credential": {}}),
     Row("GET /api/account/keys", OWNERS),
     Row("POST /api/account/keys", (401, 401, 401, 201, 201, 401), {"name": "new"}),
     Row("DELETE /api/account/keys", (401, 401, 401, 204, 204, 401)),
     Row("DELETE /api/account/keys/{number}", (401, 401, 401, 404, 204, 401)),
+    Row("GET /api/account/assistants", OWNERS),
+    Row("DELETE /api/account/assistants/{number}", (401, 401, 401, 404, 404, 401)),
+    Row("GET /api/account/authorization", OWNERS, query=f"?{urlencode(PROGRAM)}"),
+    Row("POST /api/account/authorization", OWNERS, PROGRAM),
+    *notice_rows(),
+    Row("GET /feeds/{token}.xml", (404,) * 6),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),
@@ -154,6 +195,13 @@ TABLE = (
     Row("GET /api/share/{token}/counter.svg", (404, 404, 404, 404, 404, 200)),
     # Each key reads its own account's websites.
     Row("POST /mcp", (401, 200, 200, 401, 401, 401), {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
+    Row("GET /.well-known/oauth-protected-resource", OPEN),
+    Row("GET /.well-known/oauth-protected-resource/mcp", OPEN),
+    Row("GET /.well-known/oauth-authorization-server", OPEN),
+    Row("POST /oauth/register", (201,) * 6, {"redirect_uris": ["https://assistant.example/back"]}),
+    # The body is no form.
+    Row("POST /oauth/token", (415,) * 6, {}),
+    Row("GET /oauth/authorize", OPEN),
     Row("GET /", OPEN),
     Row("GET /login", OPEN),
     Row("GET /setup", OPEN),
@@ -163,9 +211,11 @@ TABLE = (
     Row("GET /websites/{id}/events", OPEN),
     Row("GET /websites/{id}/funnels", OPEN),
     Row("GET /websites/{id}/journeys", OPEN),
+    Row("GET /websites/{id}/live", OPEN),
     Row("GET /websites/{id}/vitals", OPEN),
     Row("GET /websites/{id}/heatmaps", OPEN),
     Row("GET /websites/{id}/experiments", OPEN),
+    Row("GET /websites/{id}/crawlers", OPEN),
     Row("GET /websites/{id}/rejected", OPEN),
     Row("GET /websites/{id}/settings", OPEN),
     Row("GET /websites/{id}/settings/{section}", OPEN),
@@ -255,6 +305,8 @@ class Scenario:
         goal = await self.owner("POST", f"/api/account/websites/{self.website}/goals", CONTENTS["goals"])
         self.definition = goal.json["data"]["id"]
         sent = {"email": "invited@example.com", "role": "editor"}
+        feed = await self.owner("POST", "/api/account/channels", {"kind": "feed", "name": "Reader"})
+        self.channel = feed.json["data"]["id"]
         self.invitation = (await self.owner("POST", "/api/account/invitations", sent)).json["data"]["id"]
         await app.collect(PAGE | {"website_id": self.website})
 
@@ -271,12 +323,13 @@ class Scenario:
         values = {"id": self.website, "number": self.number, "token": token, "field": "os", "section": "keys"}
         values |= {
             "invitation": self.invitation,
+            "channel": self.channel,
             "definition": self.definition,
             "website": self.website,
             "script": "script.js",
             "stem": "script.hash",
         }
-        values |= {"path": "app.css", "part": "heatmap", "link": self.link}
+        values |= {"path": "app.css", "part": "heatmap", "link": self.link, "passkey": "AA"}
         browser = {"owner": self.owner, "other": self.other}.get(client, PageClient(self.app))
         keys = {"key": key or self.key, "other_key": self.other_key}
         headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[client]}"} if client in keys else {}
@@ -410,6 +463,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
     method, _, path = name.partition(" ")
     values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
     values |= {"definition": scenario.definition, "invitation": scenario.invitation, "link": scenario.link}
+    values |= {"channel": scenario.channel}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
         headers |= {"Access-Control-Request-Method": method} if verb == "OPTIONS" else {}

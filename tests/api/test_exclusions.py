@@ -14,7 +14,7 @@ from tests.support.app import GOOGLEBOT, Answer, App
 from tests.support.cases import cases
 from tests.support.page_client import PageClient, logged_in
 
-EMPTY: dict[str, list[str]] = {kind: [] for kind in KINDS}
+EMPTY: dict[str, Any] = {kind: [] for kind in KINDS} | {"referrer_spam": True, "crawlers": "reject"}
 GERMAN, AMERICAN = "85.214.132.117", "8.8.8.8"
 
 
@@ -28,7 +28,7 @@ class Own:
         self.owner, self.website, self.key = await logged_in(self.app), await self.app.website(), await self.app.key()
         self.path = f"/api/account/websites/{self.website}/exclusions"
 
-    async def exclude(self, **lists: list[str]) -> dict[str, Any]:
+    async def exclude(self, **lists: Any) -> dict[str, Any]:
         answer = await self.owner("PATCH", self.path, lists)
         assert answer.status == 200, answer.text
         return self.lists(answer)
@@ -68,6 +68,8 @@ async def test_lists_are_replaced_one_by_one_and_kept(own: Own) -> None:
         "countries": ["DE", "FR"],
         "pages": ["*.pdf", "/admin/*"],
         "hostnames": ["*.example.com", "example.com"],
+        "referrers": ["a.example", "b.example"],
+        "not_spam": ["c.example"],
     }
     expected = EMPTY
     for kind, values in changes.items():
@@ -171,6 +173,48 @@ async def test_other_formats_answer_as_for_crawlers(own: Own) -> None:
     assert await counted(own.app, own.website) == {"excluded_address": 4}
 
 
+# --- referrer spam
+
+
+async def test_referrer_spam_is_excluded_unless_switched_off(own: Own) -> None:
+    spam = "https://www.Semalt.com/crawler"
+    assert await own.send("/a", referrer=spam) == "referrer_spam"
+    assert await own.send("/b", referrer="https://antisemalt.com/") == ""
+    assert await own.stored() == ["/b"]
+    assert await counted(own.app, own.website) == {"referrer_spam": 1}
+    (sample,) = (await own.app.get(f"/api/v1/websites/{own.website}/rejected", own.key)).json["data"]["samples"]
+    assert (sample["code"], sample["host"], sample["field"]) == ("referrer_spam", "semalt.com", None)
+    assert await own.exclude(referrer_spam=False) == EMPTY | {"referrer_spam": False}
+    assert await own.send("/c", referrer=spam) == ""
+    await own.app.restart()
+    assert await own.read() == EMPTY | {"referrer_spam": False}
+    await own.exclude(referrer_spam=True)
+    assert await own.send("/d", referrer=spam) == "referrer_spam"
+    assert own.app.sql("select sum(events) from account_usage") == [(2,)], "spam uses nothing of the month"
+
+
+async def test_own_lists_of_referrers(own: Own) -> None:
+    """`not_spam` holds against the list alone, `referrers` always; both cover subdomains."""
+    await own.exclude(referrers=["spam.example"], not_spam=["www.semalt.com", "x.spam.example"])
+    assert await own.send(referrer="https://semalt.semalt.com/") == ""
+    assert await own.send(referrer="https://semaltmedia.com/") == "referrer_spam"
+    assert await own.send(referrer="https://spam.example/") == "referrer_spam"
+    assert await own.send(referrer="https://x.spam.example/") == "referrer_spam"
+    assert await own.send(referrer="https://antispam.example/") == await own.send() == ""
+    await own.exclude(referrer_spam=False)
+    assert await own.send(referrer="https://spam.example/") == "referrer_spam"
+
+
+async def test_a_page_of_the_website_is_no_spam(app: App) -> None:
+    """A website whose own host is in the list has its own pages as referrers."""
+    own = Own(app)
+    await own.fill()
+    website = await app.website("semalt.com")
+    event = {"type": "pageview", "website_id": website, "url": "https://semalt.com/a"}
+    answer = await app.collect(event | {"referrer": "https://www.semalt.com/"}, ip=GERMAN)
+    assert answer.json["accepted"] == 1
+
+
 # --- checks of what is entered
 
 
@@ -189,6 +233,7 @@ async def test_other_formats_answer_as_for_crawlers(own: Own) -> None:
         ("hostnames", "WWW.Bücher.example.", "www.xn--bcher-kva.example"),
         ("hostnames", "*.Example.com", "*.example.com"),
         ("hostnames", "[2001:DB8::1]", "[2001:db8::1]"),
+        ("referrers", "WWW.Bücher.example.", "xn--bcher-kva.example"),
     ],
 )
 async def test_values_are_kept_in_one_form(own: Own, kind: str, typed: str, kept: str) -> None:
@@ -210,6 +255,9 @@ async def test_values_are_kept_in_one_form(own: Own, kind: str, typed: str, kept
         ("hostnames", ["https://example.com"], "is no host"),
         ("hostnames", ["*"], "is no host"),
         ("hostnames", ["a.*.example.com"], "is no host"),
+        ("referrers", ["https://example.com/"], "is no host"),
+        ("not_spam", ["*.example.com"], "is no host"),
+        *(("referrer_spam", value, "must be true or false") for value in (None, 1, "yes", [])),
         *((kind, [""], "1 to 500 characters") for kind in KINDS),
         *((kind, ["/" + "a" * MAX_CHARACTERS], "1 to 500 characters") for kind in KINDS),
         *((kind, ["/a"] * (MAX_VALUES + 1), "at most 100") for kind in KINDS),

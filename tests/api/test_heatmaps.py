@@ -73,6 +73,7 @@ class Plain:
             "samples": len(depths),
             "clicks": sum(clicks.values()),
             "scroll": scroll,
+            "texts": [],
         }
 
     def pages(self, first: int, end: int, widths: tuple[str, ...] = (), limit: int = 10) -> list[dict[str, Any]]:

@@ -169,6 +169,11 @@ EQUAL: tuple[tuple[str, dict[str, Any], str], ...] = (
     ),
     ("get_experiments", RANGE, f"experiments?{IN_RANGE}"),
     ("get_realtime", {}, "realtime"),
+    (
+        "get_crawlers",
+        RANGE | {"purpose": "ai_training", "limit": 5},
+        f"crawlers?{IN_RANGE}&purpose=ai_training&limit=5",
+    ),
     ("get_data_quality", RANGE, f"rejected?{IN_RANGE}"),
     (
         SINGLE,

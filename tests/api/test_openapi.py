@@ -154,7 +154,7 @@ def test_every_component_is_used() -> None:
     defined = {f"#/components/{kind}/{name}" for kind, of in DOCUMENT["components"].items() for name in of}
     schemes = {f"#/components/securitySchemes/{name}" for name in DOCUMENT["components"]["securitySchemes"]}
 
-    assert defined - schemes == referred(DOCUMENT["paths"])
+    assert defined - schemes == referred([DOCUMENT["paths"], DOCUMENT["webhooks"]])
 
 
 # docs/reference/errors.md: the codes of each status.
@@ -189,13 +189,20 @@ BADGE_CODES = {
 }
 # The management API and imports; which of these codes an operation has follows from its method and its path.
 MANAGE_CODES = {
-    "400": {"invalid_field", "invalid_json", "invalid_body"},
+    "400": {"invalid_field", "invalid_json", "invalid_body", "invalid_parameter"},
     "401": {"missing_api_key", "invalid_api_key", "key_expired"},
     "403": {"plan_has_no_keys", "missing_scope"},
-    "404": {"unknown_website", "unknown_definition", "unknown_share_link", "unknown_import"},
-    "409": {"website_exists", "too_many_websites", "too_many_definitions", "too_many_share_links"},
+    "404": {
+        *("unknown_website", "unknown_definition", "unknown_share_link", "unknown_import"),
+        *("unknown_channel", "unknown_notice"),
+    },
+    "409": {
+        *("website_exists", "too_many_websites", "too_many_definitions", "too_many_share_links"),
+        *("too_many_channels", "no_secret"),
+    },
     "413": {"body_too_large"},
     "415": {"unsupported_media_type", "unsupported_encoding"},
+    "422": {"channel_refused"},
     "429": {"rate_limited"},
     "500": {"internal_error"},
     "503": {"storage_unavailable", "overloaded"},
@@ -241,7 +248,7 @@ def test_codes_of_the_management_api(method: str, path: str) -> None:
     }
     assert listed.items() <= MANAGE_CODES.items()
     assert listed.keys() >= {"401", "403", "429", "500", "503"} | ({"404"} if "{id}" in path else set())
-    assert ("400" in listed) is ("requestBody" in operation)
+    assert ("400" in listed) is ("requestBody" in operation or path == "/api/v1/notices")
     assert operation["security"] == [{"apiKey": []}]
 
 
@@ -251,7 +258,7 @@ def test_codes_of_rejected_events() -> None:
         *("invalid_type", "invalid_website_id", "unknown_website", "origin_not_allowed", "missing_field"),
         *("invalid_field", "invalid_url", "invalid_event_data", "event_data_too_large", "timestamp_too_old"),
         *("timestamp_in_future", "monthly_limit_reached", "no_assignment", "crawler"),
-        *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname"),
+        *("excluded_address", "excluded_country", "excluded_page", "excluded_hostname", "referrer_spam"),
     ]
 
 
@@ -356,8 +363,9 @@ def test_the_document_has_every_public_route() -> None:
         "tally.api.websites",
         # The formats of other systems, which docs/migrating-trackers.md describes.
         "tally.ingest.compat.endpoint",
-        # JSON-RPC, which docs/mcp.md describes.
+        # JSON-RPC, and OAuth for it, which docs/mcp.md describes.
         "tally.mcp.endpoint",
+        "tally.api.oauth",
     }
     public = [row for row in ROUTES if row.handler.__module__ not in pages]
     routed = {
@@ -594,6 +602,9 @@ READ_CASES = [
     pytest.param(f"{SITE}/event-data", REQUIRED["event-data"], {}, 200, id="event_data"),
     pytest.param(f"{SITE}/event-data", REQUIRED["event-data"] | {"format": "csv"}, {}, 200, id="event_data as csv"),
     pytest.param(f"{SITE}/event-data", {}, {}, 400, id="event_data without event_name"),
+    pytest.param(f"{SITE}/crawlers", {"purpose": "search"}, {}, 200, id="crawlers"),
+    pytest.param(f"{SITE}/crawlers", {"format": "csv"}, {}, 200, id="crawlers as csv"),
+    pytest.param(f"{SITE}/crawlers", {"purpose": "x"}, {}, 400, id="crawlers of an unknown purpose"),
     pytest.param(f"{SITE}/rejected", {}, {}, 200, id="rejected"),
     pytest.param(f"{SITE}/rejected", {"tz": "Asia/Kolkata", "format": "csv"}, {}, 200, id="rejected as csv"),
     pytest.param(f"{SITE}/rejected", {"from": "2026-11-01T10:00"}, {}, 400, id="rejected with a time of day"),
@@ -846,7 +857,9 @@ def test_responses_to_random_requests(site: Site, method: str, path: str) -> Non
 def test_responses_to_random_changes(managed: Site, method: str, path: str) -> None:
     met = statuses_of_random_requests(managed, method, path)
     # What is saved, imported and uploaded is not known to random requests.
-    is_known = not {"{definition}", "{link}"} & set(path.split("/")) and ("/imports" not in path or method == "get")
+    is_known = not {"{definition}", "{link}", "{channel}", "{number}"} & set(path.split("/")) and (
+        "/imports" not in path or method == "get"
+    )
     # The example adds a domain that the account has already.
     assert not is_known or {200, 201, 202, 204, 409} & met
 

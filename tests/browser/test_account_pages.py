@@ -814,6 +814,11 @@ def test_exclusions(emptied: Server, open_page: OpenPage) -> None:
         expect(addresses).to_be_focused()
     pages.fill("/admin/*\n\n/a page")
     countries = page.get_by_role("group", name="Excluded countries")
+    # Nothing is added until a country is chosen.
+    expect(countries.locator("option:checked")).to_have_text("Choose a country")
+    countries.get_by_role("button", name="Exclude").press("Enter")
+    expect(countries.get_by_label("Country")).to_be_focused()
+    expect(countries.locator(".chip")).to_have_count(0)
     for name in ("Germany", "Austria"):
         countries.get_by_label("Country").focus()
         countries.get_by_label("Country").select_option(name)

@@ -389,15 +389,6 @@ def test_rows_with_a_link_are_as_high_as_others(dashboard: Dashboard) -> None:
     assert rows.first.evaluate(fill_line) < 40
 
 
-def test_recent_events_page_by_page(site: SampleServer, dashboard: Dashboard) -> None:
-    page = dashboard("period=30d")
-    expect(page.locator(".events-table tbody tr")).to_have_count(12)
-    page.get_by_role("button", name="Older events").click()
-    expect(page.locator(".events-table tbody tr")).to_have_count(24)
-    shown = [one.get_attribute("datetime") for one in page.locator(".events-table time").all()]
-    assert shown == [event["timestamp"] for event in site.ask(f"events?limit=24&{range_query(30)}")["data"]]
-
-
 @pytest.mark.parametrize("width", [390, 1280])
 def test_one_menu_exports_the_chart_the_cards_and_every_list(dashboard: Dashboard, width: int) -> None:
     page = dashboard("period=30d&filter_country=DE", viewport={"width": width, "height": 900})
@@ -408,22 +399,21 @@ def test_one_menu_exports_the_chart_the_cards_and_every_list(dashboard: Dashboar
     dialog = page.get_by_role("dialog", name="Export as CSV")
     expect(dialog).to_be_visible()
     assert violations_in_each_scheme(page) == []
-    # Chart, what changed, hours, events, and the lists of all tabs.
+    # Chart, what changed, hours, and the lists of all tabs.
     links = dialog.get_by_role("link")
-    assert [one.inner_text() for one in links.all()][:4] == [
+    assert [one.inner_text() for one in links.all()][:3] == [
         "CSV of the chart",
         "CSV of what changed",
         "CSV of visitors by hour",
-        "CSV of the newest 1,000 events",
     ]
-    expect(links).to_have_count(4 + 23)
+    expect(links).to_have_count(3 + 23)
     for link in [one.evaluate("(link) => link.href") for one in links.all()]:
         assert "filter_country=DE" in link
         answer = page.request.get(link)
         assert answer.status == 200, link
         assert answer.headers["content-type"].startswith("text/csv")
     with page.expect_download() as download:
-        links.nth(4).focus()
+        links.nth(3).focus()
         page.keyboard.press("Enter")
     head = download.value.path().read_text("utf-8-sig").splitlines()[0]
     assert head.startswith("value,visitors")
@@ -445,7 +435,8 @@ def test_a_new_visitor_appears_without_a_reload(site: SampleServer, dashboard: D
     before = int(page.locator(".live strong").inner_text())
     site.send(site.website, {"type": "screen_view", "name": "just-now", "session_id": "visitor-new"})
     expect(page.locator(".live strong")).to_have_text(str(before + 1))
-    expect(page.locator(".card-live .bar", has_text="/just-now")).to_have_count(1)
+    page.locator("a.live").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Live")
 
 
 # --- state in the address
@@ -647,8 +638,6 @@ def test_the_chart_can_be_read_by_keyboard(dashboard: Dashboard) -> None:
         (r"top\?fields=pathname", "Pages cannot be shown."),
         (r"top\?fields=country", "Countries cannot be shown."),
         ("event-names", "Events cannot be shown."),
-        ("events", "Recent events cannot be shown."),
-        ("realtime", "Visitors now cannot be shown."),
     ],
 )
 def test_a_failed_request_shows_an_error_and_can_be_retried(
@@ -675,16 +664,6 @@ def test_lists_come_in_one_request(dashboard: Dashboard) -> None:
     assert [fields for fields in lists if "browser" in fields] == ["pathname,channel,browser,hostname"]
     assert "country" in lists
     assert not [url for url in urls if "/top/" in url]
-
-
-def test_the_error_for_expired_events_is_the_servers_message(site: SampleServer, open_page: OpenPage) -> None:
-    page = site.log_in(open_page())
-    words = "The raw events before 2026-11-01T00:00:00.000+00:00 have expired."
-    body = {"ok": False, "error": {"code": "beyond_retention", "message": words, "field": "from"}}
-    page.route(re.compile(r"/events\?"), lambda route: route.fulfill(status=400, json=body))
-    page.goto(f"{site.url}/websites/{site.website}")
-    expect(page.locator(".card-events .notice")).to_contain_text(words)
-    page.problems.discard("status of 400")
 
 
 def test_figures_are_dimmed_while_new_ones_are_requested(dashboard: Dashboard) -> None:
@@ -748,6 +727,8 @@ def test_html_in_the_data_is_text(dashboard: Dashboard) -> None:
     page.goto(page.url.partition("?")[0] + "?period=30d&filter_type=event")
     # Conversions take the place of pageviews and events.
     loaded(page, 6)
+    assert page.locator("img[src=x]").count() == 0
+    page.goto(page.url.replace("?", "/live?"))
     expect(page.locator(".event-name", has_text=IMG).first).to_be_visible()
     expect(page.locator(".event-data", has_text=IMG).first).to_be_visible()
     assert page.locator("img[src=x]").count() == 0
@@ -819,7 +800,7 @@ def test_axe_finds_nothing_on_shared_empty_and_failed_pages(
     body = {"ok": False, "error": {"code": "query_timeout", "message": "The query took too long."}}
     shared.route(re.compile("/api/share/[^/]+/"), lambda route: route.fulfill(status=503, json=body))
     shared.reload()
-    expect(shared.locator(".notice")).to_have_count(11)
+    expect(shared.locator(".notice")).to_have_count(9)
     assert violations_in_each_scheme(shared) == []
     shared.wait_for_load_state("networkidle")  # cards send their requests one after the other
     shared.problems.discard("status of 503")

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.accessibility import violations, violations_in_each_scheme
-from tests.browser.browsers import OpenPage, exported, query_of
+from tests.browser.browsers import OpenPage, query_of
 from tests.browser.history import DAYS, SampleServer, run, sample_server
 
 Dashboard = Callable[..., Any]
@@ -187,23 +187,6 @@ def test_figures_are_in_two_columns_on_phones(dashboard: Dashboard, width: int) 
     assert [one.inner_text() for one in page.locator(".figure").all() if one.evaluate(cut)] == []
 
 
-def test_recent_events_show_measurements_when_selected(site: SampleServer, dashboard: Dashboard) -> None:
-    page = dashboard()
-    card = page.locator(".card-events")
-    expect(card.locator("tbody tr")).to_have_count(12)
-    assert "/measured" not in card.inner_text()
-    assert any("/events?" in one and "filter_type=app_event" in one for one in exported(page))
-    page.keyboard.press("Escape")
-    card.get_by_role("button", name="All types").click()
-    expect(card.locator("tbody tr").first).to_contain_text("/measured")
-    assert query_of(page)["recent"] == "all"
-    assert not any("filter_type" in one for one in exported(page))
-    page.keyboard.press("Escape")
-    page.goto(f"{site.url}/websites/{site.website}?period=30d&filter_type=vitals")
-    expect(card.locator("tbody tr")).to_have_count(1)
-    expect(card.get_by_role("button", name="All types")).to_have_count(0)
-
-
 def test_a_card_opens_on_the_first_tab_that_has_values(site: SampleServer, dashboard: Dashboard) -> None:
     """An app's events have no hostname; a tab that was opened stays open without values."""
     site.send(
@@ -266,7 +249,7 @@ def test_a_single_visitor_is_named_in_the_singular(site: SampleServer, dashboard
 
 @pytest.mark.parametrize("width", [390, 768, 1920])
 def test_axe_finds_nothing_in_the_table_of_all_values(dashboard: Dashboard, width: int) -> None:
-    page = dashboard("period=30d&recent=all", viewport={"width": width, "height": 900})
+    page = dashboard("period=30d", viewport={"width": width, "height": 900})
     assert violations_in_each_scheme(page) == []
     page.keyboard.press("/")
     expect(page.locator("dialog tbody tr").first).to_be_visible()

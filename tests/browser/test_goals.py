@@ -103,7 +103,7 @@ def test_mistakes_in_a_goal_are_shown_at_their_fields(site: SampleServer, open_p
     currency.fill("eu")
     dialog.get_by_label("Value").fill("price")
     dialog.get_by_role("button", name="Add goal").click()
-    expect(currency).to_have_accessible_description(re.compile("^! currency must be an ISO 4217 code"))
+    expect(currency).to_have_accessible_description(re.compile("^! A currency is a code of three letters"))
     currency.fill("eur")
     dialog.get_by_label("Value").fill("price")
     dialog.get_by_role("button", name="Add goal").click()
@@ -121,6 +121,66 @@ def test_mistakes_in_a_goal_are_shown_at_their_fields(site: SampleServer, open_p
     path = f"{site.url}/api/account/websites/{site.website}/goals/{own['id']}"
     assert page.request.delete(path, headers={"Sec-Fetch-Site": "same-origin"}).ok
     page.problems.discard("status of 400")
+
+
+@pytest.mark.parametrize(
+    ("locale", "words"),
+    [
+        (
+            "en-GB",
+            ["A currency is a code", "The name of a property", "The filters are not valid", "has at most 100 goals"],
+        ),
+        (
+            "de-DE",
+            ["Eine Währung ist ein", "Der Name einer Eigenschaft", "Die Filter sind nicht", "höchstens 100 Ziele"],
+        ),
+        (
+            "fr-FR",
+            ["Une devise est un code", "Le nom d’une propriété", "Les filtres ne sont pas", "a au plus 100 objectifs"],
+        ),
+        (
+            "es-ES",
+            ["Una moneda es un", "El nombre de una propiedad", "Los filtros no son", "como máximo 100 objetivos"],
+        ),
+    ],
+)
+def test_what_the_server_refuses_is_said_in_the_language_of_the_page(
+    site: SampleServer, open_page: OpenPage, locale: str, words: list[str]
+) -> None:
+    """Currency, property, filters, and the number of goals, which is the server's answer to the last request."""
+    page = site.log_in(open_page(locale=locale, viewport={"width": 390, "height": 900}))
+    page.problems.ignore("status of 4")
+    page.goto(f"{site.url}/websites/{site.website}/settings/goals")
+    page.locator(".gap-above button").click()
+    dialog = page.get_by_role("dialog")
+    text, value, currency = (dialog.locator(f"[name={name}]") for name in ("text", "value", "currency"))
+    submit = dialog.locator("[type=submit]")
+    dialog.locator("[name=name]").fill("Refused")
+    text.fill("signup")
+    value.fill("price")
+    currency.fill("eu")
+    submit.click()
+    expect(currency).to_have_accessible_description(re.compile(words[0]))
+    assert violations_in_each_scheme(page) == []
+    currency.fill("")
+    value.fill("x" * 201)
+    submit.click()
+    expect(value).to_have_accessible_description(re.compile(words[1]))
+    value.fill("")
+    text.fill("x" * 9_000)
+    submit.click()
+    expect(dialog).to_contain_text(words[2])
+    text.fill("signup")
+    path = f"{site.url}/api/account/websites/{site.website}/goals"
+    goal = {"name": "One", "type": "event", "match": ["filter_event_name=one"], "value": None, "currency": None}
+    headers = {"Sec-Fetch-Site": "same-origin"}
+    made = []
+    while (answer := page.request.post(path, data=goal, headers=headers)).status == 201:
+        made.append(answer.json()["data"]["id"])
+    submit.click()
+    expect(dialog).to_contain_text(words[3])
+    for id in made:
+        assert page.request.delete(f"{path}/{id}", headers=headers).ok
 
 
 @pytest.mark.parametrize(

@@ -804,3 +804,31 @@ def test_the_login_returns_to_the_page(site: Site, open_page: OpenPage) -> None:
     assert policies[0] == ""
     assert policies[-1].startswith("https://shop.example ")
     page.problems.discard("401")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    ("locale", "place"),
+    [
+        ("en-GB", "Center (50%), 300 px from the top"),
+        ("de-DE", "In der Mitte (50"),
+        ("fr-FR", "Au centre (50"),
+        ("es-ES", "En el centro (50"),
+    ],
+)
+def test_positions_are_named_by_the_text_that_was_clicked(
+    site: Site, shown: Shown, size: str, locale: str, place: str
+) -> None:
+    """With the place below it; found by its text, and chosen by keyboard. A text is no markup."""
+    texts = [(0.5, 300, "<b>Start</b> for free"), (0.5, 900, None)]
+    points = [{"kind": "click", "x": x, "y": y, "text": text} for x, y, text in texts]
+    site.send(site.second, *(site.heatmap_event("/named", "desktop", *points) for _ in range(2)))
+    page = shown("pathname=/named&device=desktop", viewport=SIZES[size], locale=locale)
+    rows = page.locator(".places-card tbody tr")
+    expect(rows.first).to_contain_text("<b>Start</b> for free")
+    expect(rows.first.locator(".spot-exact")).to_contain_text(place)
+    expect(rows.nth(1)).not_to_contain_text("Start")
+    assert violations_in_each_scheme(page) == []
+    rows.first.get_by_role("button").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".sheet-tip")).to_be_visible()

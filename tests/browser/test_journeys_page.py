@@ -1,11 +1,12 @@
 """The journeys page: the diagram, its table and its keys, against the read API."""
 
+import re
 from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.accessibility import violations
+from tests.browser.accessibility import violations, violations_in_each_scheme
 from tests.browser.browsers import OpenPage, exported_text, query_of, show_as_printed
 from tests.browser.history import SampleServer
 
@@ -83,9 +84,9 @@ def test_start_direction_and_steps_are_in_the_address(site: SampleServer, open_p
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_by_keyboard_on_a_phone(site: SampleServer, open_page: OpenPage, scheme: str) -> None:
+def test_the_diagram_by_keyboard(site: SampleServer, open_page: OpenPage, scheme: str) -> None:
     page = opened(
-        site, open_page, "period=7d&start=pathname:/", viewport={"width": 390, "height": 844}, color_scheme=scheme
+        site, open_page, "period=7d&start=pathname:/", viewport={"width": 700, "height": 844}, color_scheme=scheme
     )
     page.locator(".journey-node[tabindex='0']").focus()
     page.keyboard.press("ArrowRight")
@@ -101,6 +102,38 @@ def test_by_keyboard_on_a_phone(site: SampleServer, open_page: OpenPage, scheme:
     page.keyboard.press("Enter")
     expect(page.locator(".sum")).to_have_text("20 visits with /pricing")
     assert query_of(page)["start"] == "pathname:/pricing"
+
+
+@pytest.mark.parametrize(
+    ("locale", "words"),
+    [
+        ("en-GB", ["Step 1: after /", "Step 2: after /pricing"]),
+        ("de-DE", ["Schritt 1: nach /", "Schritt 2: nach /pricing"]),
+        ("fr-FR", ["Étape 1 : après /", "Étape 2 : après /pricing"]),
+        ("es-ES", ["Paso 1: después de /", "Paso 2: después de /pricing"]),
+    ],
+)
+def test_lists_stand_in_place_of_the_diagram_on_phones(
+    site: SampleServer, open_page: OpenPage, locale: str, words: list[str]
+) -> None:
+    """With the counts of the API; a row continues from its page, by keyboard too."""
+    page = opened(site, open_page, "period=7d&start=pathname:/", viewport={"width": 390, "height": 844}, locale=locale)
+    expect(page.locator(".journey-scroll")).to_be_hidden()
+    data = site.ask("journeys?period=7d&start=pathname:/")["data"]
+    steps = page.locator(".journey-step")
+    expect(steps).to_have_count(len({(row["step"], row["from_field"], row["from_value"]) for row in data}))
+    for text in words:
+        expect(steps.locator("h2").get_by_text(text, exact=True)).to_have_count(1)
+    counts = [int(one.inner_text().split()[0]) for one in page.locator(".journey-step .bar-count").all()]
+    assert sorted(counts) == sorted(row["visits"] for row in data)
+    first = steps.first.locator("button.bar").first
+    expect(first).to_contain_text("/pricing")
+    expect(first.locator(".bar-share")).to_contain_text("50")
+    assert violations_in_each_scheme(page) == []
+    first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("start=pathname:/pricing"))
+    expect(steps.first.locator("h2")).to_contain_text("/pricing")
 
 
 def test_filters_and_nothing_to_show(site: SampleServer, open_page: OpenPage) -> None:

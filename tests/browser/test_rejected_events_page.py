@@ -320,6 +320,8 @@ def test_share_links_show_no_rejected_events(site: SampleServer, open_page: Open
     guest.on("request", lambda request: requested.append(request.url))
     guest.goto(site.url + answer.json()["data"]["path"])
     expect(guest.locator(".figure")).to_have_count(7)
+    expect(guest.locator("[aria-busy=true]")).to_have_count(0)
+    guest.mouse.wheel(0, 20_000)
     expect(guest.locator(".card-events tbody")).to_have_count(1)
     expect(guest.get_by_text("rejected event", exact=False)).to_have_count(0)
     assert not [url for url in requested if "/api/" in url and "rejected" in url]

@@ -1,6 +1,7 @@
 """The tracker's optional parts: each is loaded only where the script has its attribute."""
 
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 from playwright.sync_api import Page
@@ -98,6 +99,37 @@ def test_heatmap_points(tracked: TrackedSite, visit: Visit) -> None:
     assert all(
         abs(row[4] - x / width * 50) <= 1 for row, x in zip(heatmap_points(tracked)[:3], (64, 640, 64), strict=True)
     )
+
+
+TEXTS = """
+<style>main > * { display: block; width: 400px; height: 30px; margin: 0 0 10px }</style>
+<main data-heatmap-text>
+<a href="#plans" id="link">  See   <b id="inner">the plans</b></a>
+<button type="button" id="long">{long}</button>
+<p id="words">Words</p>
+<div id="around" style="padding: 10px"><p>Some</p></div>
+<label id="label">Card <input id="typed" value="4111 1111"></label>
+<div id="edited" contenteditable>Typed by hand</div>
+<section data-heatmap-text="off"><button type="button" id="private">Pay as Ann</button></section>
+</main>
+<button type="button" id="outside">Balance 300</button>
+"""
+
+
+def test_the_text_of_what_is_clicked_is_sent_where_the_page_allows_it(tracked: TrackedSite, visit: Visit) -> None:
+    """Of controls and of elements without others in them; never what was typed, and nothing of other elements."""
+    page = visit(tracked.put("/named", TEXTS.replace("{long}", "x" * 100), "data-heatmap=1"))
+    ready(tracked, page, "heatmap")
+    for name in ("inner", "long", "words", "around", "typed", "edited", "private", "outside"):
+        box = page.locator(f"#{name}").bounding_box()
+        page.mouse.click(box["x"] + 3, box["y"] + 3)
+    page.goto("about:blank")
+    until(lambda: sum(row[5] for row in heatmap_points(tracked) if row[2] == 0) == 8)
+    with closing(sqlite3.connect(tracked.server.db)) as connection:
+        texts = connection.execute("select text from heatmap_text order by bin_y").fetchall()
+    assert texts == [("See the plans",), ("x" * 80,), ("Words",)]
+    bodies = b"".join(sent.body for sent in tracked.proxy.sent)
+    assert not [text for text in (b"4111", b"by hand", b"Ann", b"Balance", b"Some") if text in bodies]
 
 
 def test_heatmap_points_of_a_single_page_app_belong_to_their_page(tracked: TrackedSite, visit: Visit) -> None:

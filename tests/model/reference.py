@@ -1335,7 +1335,7 @@ class ReadModel:
             scroll.append(share)
         grid = [[x, y, cells.count((y, x))] for y, x in sorted(set(cells))]
         sums = {"samples": len(depths), "clicks": len(clicks), "scroll": scroll}
-        data = {"grid": grid, "bins_x": 50, "bin_height": 20, **sums}
+        data = {"grid": grid, "bins_x": 50, "bin_height": 20, **sums, "texts": []}
         return data, {**meta, "pathname": page, "cells": len(grid)}
 
     def heatmap_pages(self, query: Query, from_ms: int, to_ms: int) -> tuple[Json, dict[str, Json]]:

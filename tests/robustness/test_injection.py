@@ -312,6 +312,8 @@ NOT_FROM_CLIENTS = {
     "changes.py: password_hash_of(connection, person) != password_hash": "two hashes from the database",
     "auth_header.py: settings.password_login == 'no'": "a setting that is yes or no",
     "components.py: settings.password_login == 'yes'": "a setting that is yes or no",
+    "assistants.py: digest != current": "keyed hashes, of which the row was looked up",
+    "assistants.py: digest == current": "keyed hashes, of which the row was looked up",
     "second_factor.py: secret_of(connection, person) != instead_of": "two secrets from the database",
     "accounts.py: getpass.getpass('Again: ') != password": "the same user types both",
     "backup.py: _salt(path) == salt": "two files of the owner's own",

@@ -41,6 +41,59 @@ async def main(url, key, mode):
 
 asyncio.run(main(*sys.argv[1:]))
 """
+PYTHON_CLIENT_BY_OAUTH = """
+import asyncio, json, sys
+from urllib.parse import parse_qsl, urlsplit
+import httpx2
+from mcp.client.auth import OAuthClientProvider
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientMetadata
+
+url, email, password = sys.argv[1:]
+root = url.removesuffix("/mcp")
+
+class Kept:
+    tokens = client = None
+    async def get_tokens(self):
+        return self.tokens
+    async def set_tokens(self, tokens):
+        self.tokens = tokens
+    async def get_client_info(self):
+        return self.client
+    async def set_client_info(self, client):
+        self.client = client
+
+async def main():
+    answers = []
+    async def allow(address):
+        # What a person does in a browser.
+        async with httpx2.AsyncClient(headers={"Sec-Fetch-Site": "same-origin"}) as browser:
+            person = {"email": email, "password": password}
+            (await browser.post(root + "/api/account/login", json=person)).raise_for_status()
+            asked = dict(parse_qsl(urlsplit(address).query))
+            answer = await browser.post(root + "/api/account/authorization", json=asked | {"allow": True})
+            answers.append(dict(parse_qsl(urlsplit(answer.raise_for_status().json()["data"]["redirect"]).query)))
+    async def answered():
+        return AuthorizationCodeResult(**answers[-1])
+    kept = Kept()
+    about = OAuthClientMetadata(client_name="Test", redirect_uris=["http://127.0.0.1:3000/callback"])
+    provider = OAuthClientProvider(url, about, kept, redirect_handler=allow, callback_handler=answered)
+    async def ask():
+        async with httpx2.AsyncClient(auth=provider) as http:
+            async with Client(streamable_http_client(url, http_client=http)) as client:
+                called = await client.call_tool("get_stats", {"website": "example.com", "period": "7d"})
+                return called.structured_content["data"], [tool.name for tool in (await client.list_tools()).tools]
+    first, tools = await ask()
+    before = kept.tokens.refresh_token
+    # As an hour later.
+    provider.context.token_expiry_time = 1
+    again, _ = await ask()
+    renewed = kept.tokens.refresh_token != before
+    print(json.dumps({"stats": [first, again], "tools": tools, "consents": len(answers), "renewed": renewed}))
+
+asyncio.run(main())
+"""
 NPM_CLIENT = """
 import { Client, StreamableHTTPClientTransport } from 'PACKAGE';
 TRANSPORT
@@ -112,16 +165,47 @@ def check(running: Running, printed: str, version: str) -> None:
     assert found["error"] is True
 
 
-@pytest.mark.parametrize(
-    ("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")]
-)
-async def test_the_client_for_python(running: Running, tmp_path: Path, mode: str, version: str) -> None:
+def python_with_mcp() -> str:
+    """Return a Python that has the client; without one the test is skipped, or fails."""
     python = os.environ.get("TALLY_MCP_PYTHON")
     if not python:
         assert not os.environ.get("TALLY_MUST_MCP"), "name a Python with mcp in TALLY_MCP_PYTHON"
         pytest.skip("NOT TESTED: TALLY_MCP_PYTHON names no Python with mcp")
+    return python
+
+
+@pytest.mark.parametrize(
+    ("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")]
+)
+async def test_the_client_for_python(running: Running, tmp_path: Path, mode: str, version: str) -> None:
+    python = python_with_mcp()
     (tmp_path / "client.py").write_text(PYTHON_CLIENT)
     check(running, run(python, tmp_path / "client.py", running.url + "/mcp", running.key, mode), version)
+
+
+async def test_the_client_for_python_signs_in_by_oauth(serve: Serve, command: Command, tmp_path: Path) -> None:
+    """Discovery, registration, consent, tokens with PKCE and their renewal, by the client's own code."""
+    server = serve()
+    password = "quiet lamp over the harbour"
+    token = re.search(r"^set up Tally: \S+#(\S+)$", server.stderr(), re.MULTILINE)
+    assert token is not None
+    sent = {"token": token[1], "email": "owner@example.com", "password": password}
+    own = {"Sec-Fetch-Site": "same-origin"}
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True), headers=own) as browser:
+        async with browser.post(server.url + "/api/account/setup", json=sent) as answer:
+            assert answer.status == 201
+        async with browser.post(server.url + "/api/account/websites", json={"domain": "example.com"}) as answer:
+            website = (await answer.json())["data"]["id"]
+        event = {"type": "pageview", "website_id": website, "url": "https://example.com/a"}
+        origin = {"Origin": "https://example.com"}
+        async with browser.post(server.url + "/api/collect", json=event, headers=origin) as answer:
+            assert answer.status == 202
+    (tmp_path / "client.py").write_text(PYTHON_CLIENT_BY_OAUTH)
+    words = (python_with_mcp(), tmp_path / "client.py", server.url + "/mcp", "owner@example.com", password)
+    found = json.loads((await asyncio.to_thread(run, *words)).splitlines()[-1])
+    assert [stats["pageviews"] for stats in found["stats"]] == [1, 1]
+    assert (found["consents"], found["renewed"]) == (1, True)
+    assert ("get_stats" in found["tools"], "list_single_events" in found["tools"]) == (True, False)
 
 
 @pytest.mark.parametrize(

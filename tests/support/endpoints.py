@@ -90,6 +90,7 @@ ENDPOINTS = (
     Endpoint("journeys", "start=pathname:/pricing", "steps=2", filters=TRAFFIC),
     Endpoint("event-data", "event_name=signup", "property=the+plan", filters=("entry_page", "exit_page", "type")),
     Endpoint("rejected", more="from=2026-11-18&to=2026-11-18"),
+    Endpoint("crawlers", more="period=7d&purpose=ai_training&crawler=GPTBot&limit=2"),
     Endpoint("goals/report", more="period=7d", filters=TRAFFIC),
     Endpoint("annotations", is_saved=True, is_shared=True),
     Endpoint("segments", is_saved=True),

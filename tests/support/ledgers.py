@@ -70,13 +70,17 @@ _numbers = itertools.count()
 
 @dataclass(eq=False)
 class Request:
-    """Events of one request: all of them are stored, or none. `state` is sent, acknowledged or unsure (no response)."""
+    """Events of one request: all of them are stored, or none. `state` is sent, acknowledged or unsure (no response).
+
+    `leaves`: the markers of the pageviews whose leave is in the request too, behind them.
+    """
 
     markers: tuple[str, ...]
     body: bytes
     has_ids: bool
     path: str = "/api/collect"
     state: str = "sent"
+    leaves: tuple[str, ...] = ()
 
 
 @dataclass
@@ -104,11 +108,18 @@ class Ledger:
         events = [random_event(rng, marker, now_ms) for marker in markers]
         if has_ids:
             events = [event | {"event_id": f"id of {event['marker']}"} for event in events]
+        left = [event for event in events if has_ids and event["type"] == "pageview" and rng.random() < 0.5]
+        leaves = tuple(event["marker"] for event in left[: 50 - size])
+        events += [leave_of(rng, event) for event in left[: 50 - size]]
         for event in events:
             del event["marker"]
-        body = {"website_id": self.website, "events": events} if size > 1 else events[0] | {"website_id": self.website}
+        body = (
+            {"website_id": self.website, "events": events}
+            if len(events) > 1
+            else events[0] | {"website_id": self.website}
+        )
         path = rng.choice(("/api/collect", "/api/v1/collect"))
-        request = Request(markers, json.dumps(body).encode(), has_ids, path)
+        request = Request(markers, json.dumps(body).encode(), has_ids, path, leaves=leaves)
         self.requests.append(request)
         return request
 
@@ -137,6 +148,12 @@ def random_event(rng: random.Random, marker: str, now_ms: int) -> dict[str, Any]
     if late < 0.2:
         event["timestamp"] = now_ms - rng.randrange(70 * HOUR_MS if late < 0.1 else HOUR_MS)
     return event
+
+
+def leave_of(rng: random.Random, view: dict[str, Any]) -> dict[str, Any]:
+    """Return the leave of a pageview."""
+    own = {"type": "leave", "time_on_page": rng.randrange(1_800), "scroll_depth": 5 * rng.randrange(21)}
+    return {name: value for name, value in view.items() if name != "session_id"} | own
 
 
 class Client(threading.Thread):
@@ -175,7 +192,7 @@ class Client(threading.Thread):
         except (OSError, http.client.HTTPException) as failure:
             request.state, self.failure = "unsure", failure
             return False
-        expected = {"ok": True, "accepted": len(request.markers), "rejected": 0}
+        expected = {"ok": True, "accepted": len(request.markers) + len(request.leaves), "rejected": 0}
         if response.status != 202 or json.loads(body) != expected:
             self.ledger.wrong.append(f"{response.status} {body!r} to {request.body!r}")
         request.state = "acknowledged"
@@ -234,7 +251,7 @@ def copied_database(db: Path, folder: Path) -> Path:
 
 
 def found(connection: sqlite3.Connection, website: int) -> Counter[str]:
-    """Return how often each marker is in the file, over all tables with events."""
+    """Return how often each marker is in the file, over all tables with events. Leaves have none of their own."""
     with with_all_rows(connection, website):
         return _found(connection, website)
 
@@ -246,9 +263,10 @@ def _found(connection: sqlite3.Connection, website: int) -> Counter[str]:
         "select type, pathname, event_name from event where website = ?", (website,)
     ):
         kept[text[name] if type_ >= 2 else text[pathname][1:]] += 1
+    without_leaves = {"web_vitals": "and time_on_page is null"}
     for table, count in (("web_vitals", "1"), ("experiment_event", "1"), ("heatmap_point", "points")):
         for pathname, times in connection.execute(
-            f"select pathname, {count} from {table} where website = ?", (website,)
+            f"select pathname, {count} from {table} where website = ? {without_leaves.get(table, '')}", (website,)
         ):
             kept[text[pathname][1:]] += times
     # Heatmap points that are packed already.
@@ -258,6 +276,17 @@ def _found(connection: sqlite3.Connection, website: int) -> Counter[str]:
     ):
         kept[text[pathname][1:]] += times
     return kept
+
+
+def found_leaves(connection: sqlite3.Connection, website: int) -> Counter[str]:
+    """Return how often each marker has a leave in the file."""
+    with with_all_rows(connection, website):
+        rows = connection.execute(
+            "select text from web_vitals join label on label.id = pathname"
+            " where website = ? and time_on_page is not null",
+            (website,),
+        )
+        return Counter(pathname[1:] for (pathname,) in rows)
 
 
 def sent_markers(kept: Counter[str]) -> Counter[str]:
@@ -275,10 +304,18 @@ def lost_or_duplicated(connection: sqlite3.Connection, website: int, ledger: Led
     for request in ledger.in_state("unsure", "sent"):
         if len({kept[marker] for marker in request.markers}) > 1:
             wrong.append(f"half a request is there: {[(marker, kept[marker]) for marker in request.markers]}")
+    left = found_leaves(connection, website)
+    leaves = {marker for request in list(ledger.requests) for marker in request.leaves if marker in kept}
+    wrong += [
+        f"{marker} has {left[marker]} leaves, not {int(marker in leaves)}"
+        for marker in leaves | left.keys()
+        if left[marker] != (marker in leaves)
+    ]
     with_ids = {marker for request in list(ledger.requests) if request.has_ids for marker in request.markers}
     event_ids = connection.execute("select count(*) from event_id where website = ?", (website,)).fetchone()[0]
-    if event_ids != len(with_ids & kept.keys()):
-        wrong.append(f"{event_ids} event_ids in the file, {len(with_ids & kept.keys())} events with one are stored")
+    if event_ids != len(with_ids & kept.keys()) + len(leaves):
+        stored = f"{len(with_ids & kept.keys())} events with one and {len(leaves)} leaves are stored"
+        wrong.append(f"{event_ids} event_ids in the file, {stored}")
     return wrong
 
 

@@ -133,7 +133,6 @@ test("the dashboard's state keeps only what it knows", () => {
     ...NO_TABLE,
     figure: "visits",
     goal: "",
-    recent: "",
     tabs: { pages: "pathname", places: "language" },
   });
   assert.deepEqual(DASHBOARD_STATE.write(view), [
@@ -142,7 +141,7 @@ test("the dashboard's state keeps only what it knows", () => {
     ["tab_places", "language"],
   ]);
   assert.deepEqual(read("figure=bounce_rate"), {
-    ...{ ...NO_TABLE, figure: "visitors", goal: "", recent: "", tabs: {} },
+    ...{ ...NO_TABLE, figure: "visitors", goal: "", tabs: {} },
   });
   // With a goal its conversions are the first figure; pages without goals ignore it.
   const goal = "91be02d7c3f8a655";

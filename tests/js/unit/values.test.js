@@ -10,6 +10,7 @@ import {
   hotSpots,
   placeWords,
   reached,
+  textOf,
   widthClass,
 } from "../../../static/heatmaps/heatmap_grid.js";
 import { addressesOf, pageAt } from "../../../static/heatmaps/page_frame.js";
@@ -103,6 +104,23 @@ test("hot spots take the cells around the one with the most clicks, once each", 
     hotSpots(map, widthClass("mobile")).map(({ count }) => count),
     [10, 1],
   );
+});
+test("an area has the text of its cell with the most clicks of those with a text", () => {
+  const grid = [
+    [0, 0, 3],
+    [1, 0, 9],
+    [2, 0, 5],
+  ];
+  const texts = [
+    [0, 0, "Log in"],
+    [2, 0, "Sign up"],
+    [7, 7, "Never clicked in the range"],
+  ];
+  const map = { ...MAP, grid, texts };
+  assert.equal(textOf({ left: 0, right: 3, top: 0, bottom: 1 }, map), "Sign up");
+  assert.equal(textOf({ left: 0, right: 2, top: 0, bottom: 1 }, map), "Log in");
+  assert.equal(textOf({ left: 1, right: 2, top: 0, bottom: 1 }, map), "");
+  assert.equal(textOf({ left: 6, right: 8, top: 6, bottom: 8 }, map), "");
 });
 cases("reached", (y) => reached(MAP, y), [
   [[2], 75],

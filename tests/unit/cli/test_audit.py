@@ -60,12 +60,17 @@ def test_imports_and_retention_write_a_line(here: Command, tmp_path: Path) -> No
     printed(here, "import", "--website", website, "--dry-run", str(file))
     printed(here, "import", "--website", website, str(file))
     printed(here, "import", "--website", website, "--undo", "1")
+    printed(here, "export", website, str(tmp_path / "copy.ndjson"))
+    printed(here, "backup", str(tmp_path / "backup.db"))
+    printed(here, "restore", str(tmp_path / "backup.db"))
     printed(here, "retention", website, "30")
     printed(here, "retention", website, "30", "--yes")
     found = [(line["action"], line["target"], line["detail"]) for line in lines(here)][::-1]
     assert found[1:] == [
         ("import_started", "example.com", {"format": "tally", "file": "events.ndjson"}),
         ("import_undone", "example.com", {"import": 1}),
+        ("events_exported", "example.com", {"format": "jsonl"}),
+        ("database_restored", "backup.db", {}),
         ("retention_changed", "example.com", {"days": [0, 30]}),
     ]
     assert {(line["actor"], line["via"]) for line in lines(here)} == {("command line", "cli")}

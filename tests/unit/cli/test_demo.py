@@ -44,7 +44,10 @@ def stored(db: Path) -> dict[str, list[tuple[Any, ...]]]:
     with sqlite3.connect(db) as connection:
         found = {
             "events": f"select website, ts, id, type, visit, event_data, {texts} from event order by website, ts, id",
-            "vitals": "select website, ts, lcp, inp, cls, fcp, ttfb from web_vitals order by website, ts, id",
+            "vitals": "select website, ts, lcp, inp, cls, fcp, ttfb from web_vitals"
+            " where time_on_page is null order by website, ts, id",
+            "leaves": "select website, ts, time_on_page, scroll_depth from web_vitals"
+            " where time_on_page is not null order by website, ts, id",
             "visits": f"select website, start_ms, duration_ms, pageviews, events, {of_visits} from visit"
             " order by 1, 2, 3, 4, 5",
             "ab": "select website, ts, type, value from experiment_event order by website, ts, id",
@@ -121,6 +124,8 @@ def test_the_same_call_gives_the_same_figures(folder: Path, command: Command) ->
     assert one == two
     assert [name for name, rows in one.items() if not rows] == []
     assert 3_400 < len(one["events"]) + len(one["vitals"]) + len(one["ab"]) < 4_600
+    # Of the events of the plan, leaves are none.
+    assert sum(events for _, events in one["usage"]) == sum(len(one[name]) for name in ("events", "vitals", "ab"))
     # Websites have the numbers 1 to 3; times in the file are website time.
     times = [row[1] - offset_ms(SITES[row[0] - 1]) for row in one["events"]]
     assert UNTIL_MS - 300_000 < max(times) <= UNTIL_MS
@@ -147,6 +152,8 @@ def test_every_page_has_data(demo: Demo) -> None:
     for field in FIELDS:
         rows = demo.get(f"{app if field in of_app else shop}/top/{field}?from={day}")["data"]
         assert [row for row in rows if row["value"]], field
+    pages = demo.get(f"{shop}/top/pathname?from={day}&metrics=visitors,time_on_page,scroll_depth&limit=5")["data"]
+    assert all(page["time_on_page"] > 3 and 5 < page["scroll_depth"] < 95 for page in pages), pages
     assert len(demo.get(f"{shop}/event-names?from={day}")["data"]) == 4
     assert demo.get(f"{shop}/event-data?from={day}&event_name=add_to_cart")["data"]
     steps = "step=pathname:/coffee&step=event_name:add_to_cart&step=pathname:/cart"
@@ -211,10 +218,12 @@ def test_visits_arrive_while_the_demo_is_served(demo: Demo, folder: Path) -> Non
     with contextlib.closing(sqlite3.connect(folder / "demo.db")) as connection:
         ended = demo_until(connection)
     assert ended
+    last = datetime.fromisoformat(ended)
 
     def arrived() -> list[dict[str, Any]]:
         rows = [demo.get(f"/api/account/websites/{id}/events?limit=1")["data"] for id in websites]
-        return [row for newest in rows for row in newest if row["timestamp"] > ended]
+        # Each in the time zone of its website.
+        return [row for newest in rows for row in newest if datetime.fromisoformat(row["timestamp"]) > last]
 
     until(arrived)
     assert {row["type"] for row in arrived()} <= {"pageview", "screen_view", "event", "app_event"}

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from ua_parser import BasicResolver, RegexResolver
 from ua_parser.core import Domain, PartialResult, Resolver
 
-from tally.events.crawlers import NAMES, OPENINGS
+from scripts.refresh_lists import ADDED
+from tally.events.crawlers import NAMES
 from tally.events.user_agent import (
     CACHED,
     MAX_CHARACTERS,
@@ -511,7 +512,10 @@ def test_crawlers_are_detected_by_name(agents: Agents, user_agent: str) -> None:
     assert agents.of(user_agent).crawler
 
 
-@cases("name", NAMES)
+LISTED = [*NAMES, *(name for names in ADDED.values() for name in names if name[0] != "^")]
+
+
+@cases("name", LISTED)
 def test_listed_names_count_as_words_of_any_case(agents: Agents, name: str) -> None:
     for written in (name, name.upper(), name.lower()):
         assert agents.of(f"Mozilla/5.0 (compatible; {written}/1.0)").crawler
@@ -519,7 +523,7 @@ def test_listed_names_count_as_words_of_any_case(agents: Agents, name: str) -> N
         assert not agents.of(f"Mozilla/5.0 (Linux; {within})").crawler
 
 
-@cases("name", [*NAMES, *BOTS])
+@cases("name", [*LISTED, *BOTS])
 def test_crawler_names_come_from_the_list(agents: Agents, name: str) -> None:
     """The reported name is the one in the list, never other text of the header."""
     for written in (name, name.upper()):
@@ -543,7 +547,7 @@ def test_unlisted_crawlers_have_no_name(header: str, name: str) -> None:
     assert crawler_name(header) == name
 
 
-@cases("opening", OPENINGS)
+@cases("opening", ["WhatsApp/", "Pinterest/", "Feedly/"])
 def test_preview_fetchers_are_detected_and_in_app_browsers_are_not(agents: Agents, opening: str) -> None:
     inside_the_app = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 Mobile/15E148 "
     assert agents.of(f"{opening}2.1").crawler

@@ -563,6 +563,9 @@ VIOLATIONS = {
     "heatmap_count: level": "insert into heatmap_count values (1, 9, 0, 0, 0, 0, 0, 0, 0, 0)",
     "heatmap_point: viewport": "insert into heatmap_point values (1, 0, 0, 3, 0, 0, 0, 1)",
     "heatmap_point: kind": "insert into heatmap_point values (1, 0, 0, 0, 2, 0, 0, 1)",
+    "heatmap_text: viewport": "insert into heatmap_text values (1, 0, 3, 0, 0, 'Buy', 0)",
+    "heatmap_text: empty": "insert into heatmap_text values (1, 0, 0, 0, 0, '', 0)",
+    "heatmap_text: text": f"insert into heatmap_text values (1, 0, 0, 0, 0, '{'x' * 81}', 0)",
     "meta: twice": "insert into meta values ('next_id', 5)",
 }
 VALID_ROWS = {
@@ -574,6 +577,7 @@ VALID_ROWS = {
     "heatmap_block": "insert into heatmap_block values (1, 0, 200, 6, 0, x'', x'', x'')",
     "heatmap_count": "insert into heatmap_count values (1, 8, 0, 0, 0, 0, 0, 0, 0, 0)",
     "heatmap_point": "insert into heatmap_point values (1, 0, 0, 2, 1, 0, 0, 1)",
+    "heatmap_text": f"insert into heatmap_text values (1, 0, 2, 50000, 49, '{'é' * 80}', 0)",
     "key": f"insert into {KEY} values (1, 1, '', 'tly_', zeroblob(32), 0, null)",
     "event_id": f"insert into {EVENT_ID} values (1, 0, zeroblob(16), 0)",
     "import_id": "insert into import_id values (1, 0, -9223372036854775808, 1)",

@@ -21,8 +21,9 @@ import orjson
 import pytest
 
 import tally
-from tally.accounts import audit, identities, logins, people, second_factor
+from tally.accounts import assistants, audit, identities, logins, passkeys, people, second_factor
 from tally.accounts.accounts import (
+    all_accounts,
     create_account,
     has_account,
     set_email,
@@ -36,6 +37,7 @@ from tally.accounts.websites import add_website, all_exclusions, all_websites, s
 from tally.columns import column_days, deleted_rows
 from tally.demo import build
 from tally.demo.sites import SITES
+from tally.engine.ingest import Crawl
 from tally.engine.values import Goal
 from tally.events.dimensions import ACQUISITION, ENTRY_PAGE, EVENT_FIELDS, FIELDS
 from tally.events.filters import Filter
@@ -43,6 +45,8 @@ from tally.ingest import rejected_events
 from tally.maintenance import background_work, backup, doctor_database, retention
 from tally.maintenance.doctor_offsite import content_of
 from tally.maintenance.verify import verdicts
+from tally.notices import channels, outbox
+from tally.notices.channels import Channel
 from tally.reports import experiments, goals
 from tally.rollups import experiments as experiment_rollups
 from tally.rollups import (
@@ -56,9 +60,10 @@ from tally.rollups import (
 from tally.rollups.traffic import traffic_of
 from tally.settings import Settings
 from tally.sqlite.event_ids import delete_expired
-from tally.storage import import_records, meta, schema_check
+from tally.storage import crawler_days, import_records, meta, schema_check
 from tally.storage.database import open_database, snapshot
 from tally.storage.health import FAILING
+from tally.storage.labels import Labels
 from tally.storage.sql import goals as goals_sql
 from tally.timestamps import iso
 from tally.transfer import undo
@@ -100,6 +105,7 @@ GROWING = {
     "experiment_event": r"PRIMARY KEY \(website=\? AND ts[<>=]",
     "heatmap_point": r"PRIMARY KEY \(website=\? AND day[<>=]",
     "heatmap_block": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND band(?:>\?|=\? AND level=\?))",
+    "heatmap_text": r"PRIMARY KEY \(website=\? AND pathname(?:>\?|=\? AND viewport=\?)",
     "heatmap_count": r"PRIMARY KEY \(website=\? AND level=\?(?: AND block[<>=]\??|\))",
     "event_id": r"PRIMARY KEY \(website=\? AND minute_ms(?:=\? AND digest=\?|>\? AND minute_ms<\?)\)"
     r"|(?:COVERING )?INDEX event_id_without_time \(arrived_ms<\?\)",
@@ -123,6 +129,9 @@ GROWING = {
     # A filter by substrings reads all values of a field, once for each query.
     "field_value": r"PRIMARY KEY \(website=\? AND field=\?",
     "new_value": r"PRIMARY KEY \(website=\? AND day(?:[<>]|=\? AND field=\?)",
+    "notice": r"INTEGER PRIMARY KEY \(rowid[=<]\?|(?:COVERING )?INDEX notice_of_channel \(channel=\?"
+    r"|(?:COVERING )?INDEX notice_due"
+    r"|INDEX notice_of_account \(account=\?\)|(?:COVERING )?INDEX sqlite_autoindex_notice_1 \(key=\?\)",
     "account_usage": r"PRIMARY KEY \((?:account=\? AND month=\?|month=\?(?: AND account=\?)?)\)",
 }
 # Statements that read everything: background work on a deleted website or on unused labels, in steps or on a read-only
@@ -130,6 +139,8 @@ GROWING = {
 FULL_SCANS = {
     *("deletion.rows", "deletion.used", "deletion.kept_values", "deletion.labels", "deletion.marks"),
     "statements.labels_of",
+    # Once at the start; those that wait, of which there are few; the oldest ones up to a number.
+    *("outbox.resume", "outbox.due", "outbox.delete_old"),
     "traffic.total",
     # On a restored file, before a server uses it.
     "import_records.forget",
@@ -144,7 +155,7 @@ STEP = re.compile(r"(SCAN|SEARCH) (?:TABLE )?(\w+)(?: AS \w+)?(?: USING (.*))?")
 ALIASED = re.compile(r"\b(?:from|join|update|into)\s+(\w+)(?:\s+(?:as\s+)?(\w+))?", re.IGNORECASE)
 SHAPES = re.compile(r"\*/ (?:create|alter) ")
 OWNER = "plans@example.com"
-
+CLICK = {"x": 0, "y": 0, "kind": "click", "text": "Buy"}
 
 # --- the names in the sources
 
@@ -377,7 +388,7 @@ def traffic() -> list[dict[str, Any]]:
         view("09:40:00", "/c"),
         event("screen_view", "10:00:00", "bob", name="Home"),
         event("vitals", "10:00:00", "bob", vitals={"lcp": 1}),
-        event("heatmap", "10:00:00", "bob", points=[{"x": 0, "y": 0, "kind": "click"}], viewport_width=800),
+        event("heatmap", "10:00:00", "bob", points=[CLICK], viewport_width=800),
         event("ab_assign", "10:00:00", "bob", experiment="e", variant="v"),
         event("ab_convert", "10:00:00", "bob", experiment="e"),
         *lone,
@@ -599,13 +610,58 @@ def run_people(connection: sqlite3.Connection, account: int) -> None:
     people.use_sign_in_link(connection, digest, NOON_MS)
     secret, codes = bytes(20), [digest]
     second_factor.set_up(connection, person, secret, 0, None, codes, b"")
-    second_factor.use(connection, person, second_factor.code_of(secret, NOON_MS // 30_000), NOON_MS, bytes(16))
+    code = second_factor.code_of(secret, NOON_MS // 30_000)
+    second_factor.use(connection, person, second_factor.Proof(code), NOON_MS, bytes(16))
     with pytest.raises(second_factor.WrongCode):
-        second_factor.use(connection, person, "aaaaa-aaaaa", NOON_MS, bytes(16))
+        second_factor.use(connection, person, second_factor.Proof("aaaaa-aaaaa"), NOON_MS, bytes(16))
     second_factor.remove(connection, person)
+    for id in (b"a", b"b"):
+        passkeys.add(connection, passkeys.Passkey(id, person, b"", 0, "", NOON_MS, None), b"")
+    passkeys.use(connection, passkeys.Assertion(b"a", person, 1), 1)
+    with pytest.raises(second_factor.FactorRequired):
+        second_factor.use(connection, person, second_factor.Proof(is_change=True), NOON_MS, bytes(16))
+    passkeys.remove(connection, person, b"a", b"")
+    passkeys.remove_all(connection, person)
     set_requires_second_factor(connection, account, False)
+    owner_account = all_accounts(connection)[account]
+    client = assistants.new_client("Assistant", ["https://assistant.example"]).id
+    consent = assistants.Consent(account, person, client, "https://assistant.example", "", None)
+    connected = assistants.connect(connection, owner_account, consent, NOON_MS)
+    assistants.renew(connection, connected.refresh_token, client, NOON_MS)
+    assistants.disconnect(connection, connected.prefix)
     people.remove_member(connection, account, person, None)
     people.delete_if_alone(connection, person)
+
+
+def run_notices(connection: sqlite3.Connection, account: int) -> None:
+    """Add a channel, send notices to it and change it."""
+    row = ("0" * 16, account, "ntfy", "Phone", {"url": "https://ntfy.example.com", "topic": "t"})
+    quiet = channels.Quiet(0, 1, "UTC")
+    channels.add_channel(connection, Channel._make((*row, quiet, None, None, None, NOON_MS, None, 0, None, None)))
+    for fact in ("first", "second"):
+        content = outbox.Content("Title", "Text")
+        assert outbox.add(connection, outbox.New(account, "test", fact, content, NOON_MS + DAY_MS), NOON_MS) == 1
+    outbox.add(connection, outbox.New(account, "test", "first", content, NOON_MS + DAY_MS), NOON_MS, ["no channel"])
+    outbox.resume(connection)
+    assert outbox.due(connection, NOON_MS) == [("0" * 16, NOON_MS)]
+    for at_ms, outcome in ((NOON_MS, outbox.Outcome("HTTP 429", 429, wait_ms=1)), (NOON_MS + 7_000, outbox.Outcome())):
+        message = outbox.claim(connection, "0" * 16, at_ms).message
+        assert message is not None
+        outbox.finish(connection, message, outcome, at_ms)
+    # In quiet hours, and after the most messages of an hour.
+    outbox.add(connection, outbox.New(account, "test", "third", content, NOON_MS + 2 * DAY_MS), NOON_MS)
+    assert outbox.claim(connection, "0" * 16, NOON_MS + DAY_MS // 2).message is None
+    outbox.send_again(connection, account, 1, NOON_MS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(outbox, "MAX_HOURLY", 0)
+        outbox.add(connection, outbox.New(account, "test", "fourth", content, NOON_MS + DAY_MS), NOON_MS)
+        assert outbox.claim(connection, "0" * 16, NOON_MS).message is None
+    outbox.notices(connection, account)
+    outbox.delete_old(connection, NOON_MS + DAY_MS)
+    channels.all_channels(connection)
+    channels.change_channel(connection, "0" * 16, "Phone", {}, None, None)
+    channels.replace_secret(connection, "0" * 16, "secret", NOON_MS)
+    channels.delete_channel(connection, "0" * 16)
 
 
 def run_commands(connection: sqlite3.Connection) -> None:
@@ -614,10 +670,13 @@ def run_commands(connection: sqlite3.Connection) -> None:
     set_plan(connection, owner.name, "business")
     set_email(connection, owner.number, "other@example.com")
     add_website(connection, owner, "example.net", "", ("capacitor://localhost",), NOON_MS)
-    set_exclusions(connection, 1, {"pages": ["/admin/*"]})
+    set_exclusions(connection, 1, {"pages": ["/admin/*"]}, {"counts_referrer_spam": True})
     all_exclusions(connection)
-    audit.expire(connection, 0)
+    for _ in range(audit.MAX_SINGLY + 2):
+        audit.record(connection, audit.by_server(), audit.Entry("settings_changed"), 0)
+    audit.expire(connection, 1)
     run_people(connection, owner.number)
+    run_notices(connection, owner.number)
     assert [line.entry.action for line in audit.lines(connection, owner.number)] == [
         "person_role_changed",
         "single_sign_on_connected",
@@ -637,6 +696,7 @@ def run_commands(connection: sqlite3.Connection) -> None:
     assert schema_check.differences(connection) == ""
     list(column_days.damaged(connection))
     build._add_usage(connection, owner, Counter({202611: 1}))
+    run_crawlers(connection)
     build._add_heat(connection, all_websites(connection)[0].number, SITES[0], NOON_MS, 0.01)
     delete_expired(connection, NOON_MS + 4 * DAY_MS)
     number = all_websites(connection)[0].number
@@ -644,6 +704,16 @@ def run_commands(connection: sqlite3.Connection) -> None:
     retention.set_keep_days(connection, number, 10)
     retention.plan(connection, number, retention.keep_days_of(connection, number, 0), NOON_MS)
     run_undo(connection)
+
+
+def run_crawlers(connection: sqlite3.Connection) -> None:
+    """Count a page that a crawler requested twice, and read it."""
+    day = NOON_MS // DAY_MS
+    for _ in range(2):
+        crawler_days.add(connection, Labels(), [Crawl(1, NOON_MS, "GPTBot", "/crawled", crawler_days.API)])
+    days, before = range(day - 1, day + 2), range(day - 4, day - 1)
+    crawls = crawler_days.read(connection, 1, days, before, lambda name, crawler: True, 5)
+    assert [(page.crawler, page.requests) for page in crawls.pages if page.pathname == "/crawled"] == [("GPTBot", 2)]
 
 
 def run_undo(connection: sqlite3.Connection) -> None:

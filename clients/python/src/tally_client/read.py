@@ -14,6 +14,13 @@ from tally_client.schema import (
     AnnotationsAnswer,
     AnnotationSaved,
     ChangesAnswer,
+    ChannelAnswer,
+    ChannelChanges,
+    ChannelsAnswer,
+    ChannelSecretAnswer,
+    ChannelTestAnswer,
+    CrawlerPurpose,
+    CrawlersAnswer,
     EventDataAnswer,
     EventNamesAnswer,
     EventsAnswer,
@@ -37,12 +44,14 @@ from tally_client.schema import (
     ListOrder,
     ManagedWebsiteAnswer,
     NewAnnotation,
+    NewChannel,
     NewFunnel,
     NewGoal,
     NewSegment,
     NewShareLink,
     NewUpload,
     NewWebsite,
+    NoticesAnswer,
     RealtimeAnswer,
     RejectedAnswer,
     SegmentChanges,
@@ -785,6 +794,42 @@ class ReadClient(Reader):
             ),
         )
 
+    def get_crawlers(
+        self,
+        website_id: str,
+        *,
+        from_: str | None = None,
+        to: str | None = None,
+        tz: str | None = None,
+        period: Literal["today", "yesterday", "7d", "28d", "30d", "90d", "6mo", "12mo", "month", "year", "all"]
+        | None = None,
+        purpose: CrawlerPurpose | None = None,
+        crawler: str | None = None,
+        limit: int | None = None,
+    ) -> CrawlersAnswer:
+        """Crawlers.
+
+        Which crawlers requested pages, by purpose and operator, and how many people came from AI assistants. A
+        crawler is what its User-Agent names, which anyone can send. Requests are counted by days of the website;
+        a day of another time zone is that date of the website. By default `to` is today and `from` six days
+        before it. Days are kept for 400 days. As CSV, a row for each crawler.
+        """
+        return cast(
+            CrawlersAnswer,
+            self._read(
+                path("/api/v1/websites/{id}/crawlers", id=website_id),
+                {
+                    "from": from_,
+                    "to": to,
+                    "tz": tz,
+                    "period": period,
+                    "purpose": purpose,
+                    "crawler": crawler,
+                    "limit": limit,
+                },
+            ),
+        )
+
     def get_rejected_events(
         self,
         website_id: str,
@@ -1007,6 +1052,57 @@ class ManageClient(Manager):
         self._request(
             "DELETE", path("/api/v1/websites/{id}/funnels/{definition}", id=website_id, definition=definition)
         )
+
+    def list_channels(
+        self,
+    ) -> ChannelsAnswer:
+        """The channels."""
+        return cast(ChannelsAnswer, self._request("GET", "/api/v1/channels"))
+
+    def create_channel(self, body: NewChannel) -> ChannelAnswer:
+        """Add a channel.
+
+        The `secret` of a webhook and the `path` of a feed are in this answer alone. An account has at most 50
+        channels.
+        """
+        return cast(ChannelAnswer, self._request("POST", "/api/v1/channels", body))
+
+    def update_channel(self, channel: str, body: ChannelChanges) -> ChannelAnswer:
+        """Change a channel.
+
+        Sets what is sent. `paused: false` sends what waits.
+        """
+        return cast(ChannelAnswer, self._request("PATCH", path("/api/v1/channels/{channel}", channel=channel), body))
+
+    def delete_channel(self, channel: str) -> None:
+        """Delete a channel."""
+        self._request("DELETE", path("/api/v1/channels/{channel}", channel=channel))
+
+    def test_channel(self, channel: str) -> ChannelTestAnswer:
+        """Send a test.
+
+        Sends a test now, which takes at most 15 seconds. At most 10 a minute of an account.
+        """
+        return cast(ChannelTestAnswer, self._request("POST", path("/api/v1/channels/{channel}/test", channel=channel)))
+
+    def replace_channel_secret(self, channel: str) -> ChannelSecretAnswer:
+        """Replace the secret.
+
+        A webhook is signed by both keys for 24 hours; the path of a feed is replaced at once.
+        """
+        return cast(
+            ChannelSecretAnswer, self._request("POST", path("/api/v1/channels/{channel}/secret", channel=channel))
+        )
+
+    def list_notices(
+        self,
+    ) -> NoticesAnswer:
+        """The newest notices."""
+        return cast(NoticesAnswer, self._request("GET", "/api/v1/notices"))
+
+    def send_notice(self, number: int) -> None:
+        """Send a notice again."""
+        self._request("POST", path("/api/v1/notices/{number}/send", number=number))
 
     def list_share_links(self, website_id: str) -> ShareLinksAnswer:
         """The share links."""

@@ -212,6 +212,8 @@ class Point(TypedDict):
     # CSS pixels from the page's top.
     y: float
     kind: Literal["click", "scroll"]
+    # Of a click, the text of the element; at most 80 characters of it are kept.
+    text: NotRequired[str | None]
 
 
 class CollectAnswer(TypedDict):
@@ -292,6 +294,7 @@ EventErrorCode: TypeAlias = Literal[
     "excluded_country",
     "excluded_page",
     "excluded_hostname",
+    "referrer_spam",
 ]
 
 
@@ -530,6 +533,123 @@ class ShareLinksAnswer(TypedDict):
     data: list[ShareLink]
 
 
+# Hours in which notices wait, but for urgent ones.
+Quiet = TypedDict(
+    "Quiet",
+    {
+        "from": "str",
+        "to": "str",
+        # Name of an IANA time zone.
+        "time_zone": "str",
+    },
+)
+
+
+ChannelKind: TypeAlias = Literal["webhook", "ntfy", "slack", "discord", "apprise", "feed"]
+
+
+class NewChannel(TypedDict):
+    """A new channel; which fields it takes depends on its kind."""
+
+    kind: ChannelKind
+    name: str
+    # Of all kinds but feed.
+    url: NotRequired[str]
+    # Of ntfy.
+    topic: NotRequired[str]
+    # An access token of ntfy.
+    token: NotRequired[str]
+    quiet: NotRequired[Quiet | None]
+
+
+class ChannelChanges(TypedDict):
+    """Fields to change."""
+
+    name: NotRequired[str]
+    url: NotRequired[str]
+    topic: NotRequired[str]
+    token: NotRequired[str]
+    quiet: NotRequired[Quiet | None]
+    # true pauses the channel, false resumes it.
+    paused: NotRequired[bool]
+
+
+class Channel(TypedDict):
+    """A channel, without its URL and its secrets."""
+
+    id: str
+    kind: ChannelKind
+    name: str
+    paused_at: str | None
+    quiet: Quiet | None
+    created_at: str
+    failing_since: str | None
+    last_error: str | None
+    # Shown to owners on the pages alone.
+    host: str | None
+    # The signing key of a webhook, in the answer that creates it alone.
+    secret: NotRequired[str]
+    # The path of a feed, in the answer that creates it alone.
+    path: NotRequired[str]
+
+
+class ChannelAnswer(TypedDict):
+    data: Channel
+
+
+class ChannelsAnswer(TypedDict):
+    data: list[Channel]
+
+
+class ChannelSecret(TypedDict):
+    """A secret, which no other answer has."""
+
+    # The signing key of a webhook.
+    secret: NotRequired[str]
+    # The path of a feed.
+    path: NotRequired[str]
+
+
+class ChannelSecretAnswer(TypedDict):
+    data: ChannelSecret
+
+
+class ChannelTestAnswerData(TypedDict):
+    ok: bool
+    # Status of the answer.
+    status: int | None
+    error: str | None
+
+
+class ChannelTestAnswer(TypedDict):
+    data: ChannelTestAnswerData
+
+
+NoticeState: TypeAlias = Literal["waiting", "sending", "sent", "failed", "expired"]
+
+
+class Notice(TypedDict):
+    """A notice to a channel."""
+
+    number: int
+    # Id of the channel.
+    channel: str
+    kind: str
+    title: str
+    text: str
+    priority: Literal["normal", "urgent"]
+    created_at: str
+    state: NoticeState
+    attempts: int
+    next_attempt_at: str | None
+    last_error: str | None
+    sent_at: str | None
+
+
+class NoticesAnswer(TypedDict):
+    data: list[Notice]
+
+
 class Exclusions(TypedDict):
     """Lists of what is not counted."""
 
@@ -537,6 +657,12 @@ class Exclusions(TypedDict):
     countries: list[str]
     pages: list[str]
     hostnames: list[str]
+    referrers: list[str]
+    not_spam: list[str]
+    # Whether the hosts of the list of referrer spam are excluded.
+    referrer_spam: bool
+    # Whether crawlers are rejected or count as visitors.
+    crawlers: Literal["reject", "count"]
     your_address: str
 
 
@@ -547,6 +673,12 @@ class ExclusionChanges(TypedDict):
     countries: NotRequired[list[str]]
     pages: NotRequired[list[str]]
     hostnames: NotRequired[list[str]]
+    referrers: NotRequired[list[str]]
+    not_spam: NotRequired[list[str]]
+    # Whether the hosts of the list of referrer spam are excluded.
+    referrer_spam: NotRequired[bool]
+    # Whether crawlers are rejected or count as visitors.
+    crawlers: NotRequired[Literal["reject", "count"]]
 
 
 class ExclusionsAnswer(TypedDict):
@@ -631,6 +763,11 @@ ErrorCode: TypeAlias = Literal[
     "unknown_website",
     "unknown_definition",
     "unknown_import",
+    "unknown_channel",
+    "unknown_notice",
+    "channel_refused",
+    "no_secret",
+    "too_many_channels",
     "website_exists",
     "too_many_websites",
     "too_many_share_links",
@@ -1047,6 +1184,9 @@ class Heatmap(TypedDict):
     # In percent with one decimal, how many of the samples reached at least i times `bin_height` pixels down; ends
     # before the first 0.
     scroll: list[float]
+    # Column, row and text of the cells in which an element was clicked whose text the page sends, of all days:
+    # the text of the newest click.
+    texts: list[list[int | str]]
 
 
 HeatmapMeta = TypedDict(
@@ -1806,6 +1946,102 @@ class RealtimeMeta(TypedDict):
     time: str
 
 
+class CrawlersAnswer(TypedDict):
+    data: Crawlers
+    meta: CrawlersMeta
+
+
+CrawlerPurpose: TypeAlias = Literal[
+    "ai_training",
+    "ai_search",
+    "ai_assistant",
+    "search",
+    "preview",
+    "seo",
+    "monitoring",
+    "feed",
+    "archive",
+    "security",
+    "research",
+    "advertising",
+    "other",
+]
+
+
+class CrawlersPurposes(TypedDict):
+    purpose: CrawlerPurpose
+    requests: int
+    previous_requests: int
+
+
+class CrawlersCrawlers(TypedDict):
+    # Empty for crawlers that are not in the list.
+    name: str
+    # Empty where it is not known.
+    operator: str
+    purpose: CrawlerPurpose
+    requests: int
+    previous_requests: int
+    # Different pages.
+    pages: int
+    last_day: str | None
+
+
+class CrawlersDays(TypedDict):
+    date: str
+    requests: int
+    purposes: dict[str, int]
+
+
+class CrawlersPages(TypedDict):
+    pathname: str
+    requests: int
+    purposes: dict[str, int]
+    # Visits of people that began on the page and came from an AI assistant.
+    assistant_visits: int | None
+    # By people.
+    pageviews: int | None
+
+
+class CrawlersSources(TypedDict):
+    """Where requests are known from."""
+
+    event: int
+    pixel: int
+    access_log: int
+    api: int
+
+
+class Crawlers(TypedDict):
+    requests: int
+    # Of as many days before the range.
+    previous_requests: int
+    # Visits of people from AI assistants; null where their events are no longer kept.
+    assistant_visits: int | None
+    purposes: list[CrawlersPurposes]
+    # Those with the most requests first.
+    crawlers: list[CrawlersCrawlers]
+    # One entry per day, in order, without gaps.
+    days: list[CrawlersDays]
+    # Those with the most requests first, at most `limit`.
+    pages: list[CrawlersPages]
+    # Where requests are known from.
+    sources: CrawlersSources
+
+
+CrawlersMeta = TypedDict(
+    "CrawlersMeta",
+    {
+        "website_id": "str",
+        "from": "str",
+        "to": "str",
+        "tz": "str",
+        "day_offset_minutes": "int",
+        "limit": "int",
+    },
+)
+
+
 class RejectedAnswer(TypedDict):
     data: RejectedEvents
     meta: RejectedMeta
@@ -1903,6 +2139,7 @@ RejectedCode: TypeAlias = Literal[
     "excluded_country",
     "excluded_page",
     "excluded_hostname",
+    "referrer_spam",
     "without_referrer",
     "without_query",
     "without_language",

@@ -1,4 +1,4 @@
-// Recent events, newest first, in pages that do not shift while new events arrive.
+// The events of a range as they arrive, newest first, in pages that do not shift while new events arrive.
 
 import { reportQuery } from "../shared/view_state.js";
 import { failureNotice } from "../shared/dialog.js";
@@ -11,9 +11,11 @@ import { texts } from "../shared/messages.js";
 import { createPanel } from "../shared/panel.js";
 import { emptyList } from "../shared/website_page.js";
 
-const t = await texts("dashboard");
+const t = await texts("live");
 const shared = await texts("shared");
-const PAGE_ROWS = 12;
+const PAGE_ROWS = 20;
+/** The rows of the CSV file. */
+export const MAX_FILE_ROWS = 1000;
 // The types that are shown by default: no measurements and assignments.
 const TRAFFIC = ["pageview", "screen_view", "event", "app_event"];
 
@@ -34,10 +36,7 @@ function isByType(board) {
  */
 export function eventsPath(board, params) {
   const types = board.view().recent || isByType(board) ? [] : TRAFFIC;
-  const { goal, filters } = board.view();
-  // Of a chosen goal its conversions.
-  const conversions = goal && !filters.some(([field]) => field === "goal") ? { filter_goal: goal } : {};
-  const query = reportQuery(board.view(), board.span(), { ...params, ...conversions });
+  const query = reportQuery(board.view(), board.span(), params);
   return `${board.base}/events?${query}${types.map((type) => `&filter_type=${type}`).join("")}`;
 }
 
@@ -53,28 +52,39 @@ export function recentEvents(board) {
   const choice = h("div", { class: "no-print" });
   const element = h(
     "section",
-    { class: "card card-events", "aria-label": t("recent_events") },
-    h("div", { class: "card-head" }, h("h2", { class: "card-title" }, t("recent_events")), choice),
+    { class: "card card-events", "aria-label": t("events") },
+    h("div", { class: "card-head" }, h("h2", { class: "card-title" }, t("events")), choice),
     body,
     foot,
   );
   const path = (/** @type {Record<string, any>} */ params) => eventsPath(board, params);
+  // The id of the newest event that is listed; 0 where there is none.
+  let newest = 0;
 
   const load = createPanel(body, {
-    what: () => t("recent_events_failed"),
+    what: () => t("events_failed"),
     request: (signal) => get(path({ limit: PAGE_ROWS }), { signal }),
     draw: (answer) => {
-      fill(tbody);
-      fill(body, answer.data.length ? table(tbody) : emptyList(shared("no_events_in_range"), board));
-      more(answer);
+      if (!answer.data.length) {
+        newest = 0;
+        fill(body, emptyList(shared("no_events_in_range"), board));
+      } else if (!body.contains(tbody)) fill(body, table(tbody));
+      // The focus stays on the value that it is on.
+      refill(tbody, rowsOf(answer.data));
+      newest = Math.max(0, ...answer.data.map((/** @type {EventRow} */ { id }) => id));
+      drawFoot(answer);
     },
   });
 
-  /**
-   * @param {{ data: any, meta: any }} options
-   */
-  function more({ data, meta }) {
-    tbody.append(...data.map((/** @type {EventRow} */ event) => row(event, board)));
+  function rowsOf(/** @type {EventRow[]} */ data) {
+    return data.map((event) => {
+      const line = row(event, board);
+      if (newest && event.id > newest) line.classList.add("arrived");
+      return line;
+    });
+  }
+
+  function drawFoot(/** @type {{ meta: any }} */ { meta }) {
     const older = meta.next_cursor
       ? h("button", { class: "button small", type: "button", dataset: { key: "older" } }, t("older_events"))
       : null;
@@ -82,11 +92,13 @@ export function recentEvents(board) {
       older.disabled = true;
       const answer = await get(path({ limit: PAGE_ROWS, cursor: meta.next_cursor }));
       if (!older.isConnected) return;
-      if (answer.ok) more(answer);
-      else {
+      if (answer.ok) {
+        tbody.append(...rowsOf(answer.data));
+        drawFoot(answer);
+      } else {
         fill(
           foot,
-          failureNotice(t("older_events_failed"), answer.error, () => more({ data: [], meta })),
+          failureNotice(t("older_events_failed"), answer.error, () => drawFoot({ meta })),
         );
       }
     });
@@ -176,7 +188,7 @@ function row(event, board) {
     h(
       "td",
       { class: "from-cell wide-only" },
-      event.referrer ? [markOf("referrer", event.referrer), value("referrer", event.referrer, board)] : null,
+      event.referrer ? [markOf("referrer", event.referrer), value(event.id, "referrer", event.referrer, board)] : null,
     ),
     h("td", { class: "visitor-cell" }, visitorOf(event)),
   );
@@ -189,13 +201,13 @@ function row(event, board) {
  * @param {Board} board
  */
 function what(event, board) {
-  const page = event.pathname ? value("pathname", event.pathname, board) : null;
+  const page = event.pathname ? value(event.id, "pathname", event.pathname, board) : null;
   if (event.type === "pageview" || event.type === "screen_view") return page;
   const data = event.event_data || event.vitals || (event.variant ? { variant: event.variant } : null);
   const name = event.goal || event.experiment;
   return [
     event.event_name
-      ? value("event_name", event.event_name, board, "event-name")
+      ? value(event.id, "event_name", event.event_name, board, "event-name")
       : h("span", { class: "event-name" }, name || TYPES[event.type]),
     name ? h("span", { class: "soft" }, ` ${TYPES[event.type]}`) : null,
     page ? [" ", onPage(page)] : null,
@@ -236,18 +248,20 @@ function visitorOf(event) {
 }
 
 /**
+ * @param {number} id  of the event
  * @param {string} field
  * @param {string} given
  * @param {Board} board
  * @param {string} [kind]
  */
-function value(field, given, board, kind = "") {
+function value(id, field, given, board, kind = "") {
   return h(
     "button",
     {
       class: `plain-button ${kind}`,
       type: "button",
       title: t("filter_by_value"),
+      dataset: { key: `${id} ${field}` },
       onclick: () => board.toggle(field, given),
     },
     h("bdi", null, textNode(field, given)),

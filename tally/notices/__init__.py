@@ -1,0 +1,6 @@
+"""Notices: messages about an account that leave the server by its channels, such as a webhook or ntfy.
+
+`outbox.py` stores them, `sender.py` sends what is due, `requests.py` has the request of each kind of channel,
+`addresses.py` decides to which addresses the server connects, `delivery.py` sends one request, `channels.py` has the
+channels, `feed.py` the Atom feed, `server_problems.py` what the server reports of itself.
+"""
