@@ -28,12 +28,16 @@ from tests.support.openid import CALLBACK, CLIENT, SECRET, Signer, come_back, ne
 from tests.support.page_client import PageClient, logged_in
 
 
+# The cases of a table share an application and the provider: each sets its claims anew.
+SOUND = {"sub": "ann-8", "email": ANN, "email_verified": True}
+
+
 @pytest.fixture
 async def signer(clock: ManualClock) -> AsyncIterator[Signer]:
     clock.begin_at(int(time.time() * 1000))
     async with Signer() as running:
         running.clock_ms = clock.wall_ms
-        running.claims = {"sub": "ann-8", "email": ANN, "email_verified": True}
+        running.claims = dict(SOUND)
         yield running
 
 
@@ -106,7 +110,7 @@ async def test_a_sound_token_signs_in(make_app: MakeApp, settings: Any, signer: 
 async def test_tokens_that_are_refused(make_app: MakeApp, settings: Any, signer: Signer, claims: Any) -> None:
     app = await make_app(**settings)
     await invited(app)
-    signer.claims |= claims
+    signer.claims = SOUND | claims
     ann = PageClient(app)
     assert problem_of(await signed_in(ann, signer)) == "token"
     assert await seen(ann) == (401, "not_logged_in")
@@ -316,7 +320,7 @@ async def test_metadata_that_is_refused(
     make_app: MakeApp, settings: Any, signer: Signer, path: str, response: web.Response
 ) -> None:
     app = await make_app(**settings)
-    signer.answers[path] = response
+    signer.answers = {path: response}
     answer = await PageClient(app)("GET", "/sign-in/oidc?next=/account")
     assert answer.headers["Location"] == "/login?problem=provider"
     assert "/other" not in signer.requests
@@ -373,7 +377,7 @@ async def test_a_slash_at_the_end_of_the_issuer(
     configured, discovered = slash
     async with Signer() as signer:
         signer.clock_ms, signer.url = clock.wall_ms, signer.url + discovered
-        signer.claims = {"sub": "ann-8", "email": ANN, "email_verified": True}
+        signer.claims = dict(SOUND)
         issuer = signer.url.rstrip("/") + configured
         app = await make_app(**settings | {"oidc_issuer": issuer, "oidc_create": "viewer"})
         await app.website()
@@ -454,7 +458,7 @@ async def test_forms_of_groups(make_app: MakeApp, settings: Any, signer: Signer,
 async def test_addresses(make_app: MakeApp, settings: Any, signer: Signer, claims: Any, problem: Any) -> None:
     app = await make_app(**settings)
     await invited(app)
-    signer.claims, signer.userinfo = signer.claims | claims, {"sub": "ann-8"}
+    signer.claims, signer.userinfo = SOUND | claims, {"sub": "ann-8"}
     assert problem_of(await signed_in(PageClient(app), signer)) == problem
     await app.close()
     app.db.unlink()
