@@ -27,7 +27,6 @@ from tests.support.cases import cases
 from tests.support.openid import CALLBACK, CLIENT, SECRET, Signer, come_back, new_key, problem_of
 from tests.support.page_client import PageClient, logged_in
 
-
 # The cases of a table share an application and the provider: each sets its claims anew.
 SOUND = {"sub": "ann-8", "email": ANN, "email_verified": True}
 
