@@ -187,6 +187,7 @@ def test_from_the_menu_the_dashboard_and_the_search(site: SampleServer, open_pag
     assert query_of(page)["filter_country"] == "DE"
     expect(page.locator("[aria-current=page]").last).to_have_text("Live")
     page.goto(f"{site.url}/websites/{site.website}")
+    expect(page.locator(".figure").first).to_be_visible()
     page.keyboard.press("Control+k")
     page.locator(".palette-input").fill("live")
     page.keyboard.press("Enter")
