@@ -82,7 +82,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/mcp|/oauth/(register|token)": ACCOUNT,
     r"/\.well-known/oauth-.+": ALWAYS,
     r"/(login|setup|invitation|oauth/authorize|second-factor|account|account/{section}|share/{token})?": SHELL,
-    r"/websites/{id}(/(events|funnels|journeys|vitals|experiments|rejected|settings(/{section})?))?": SHELL,
+    r"/websites/{id}(/(events|funnels|journeys|vitals|experiments|rejected|live|settings(/{section})?))?": SHELL,
     r"/websites/{id}/heatmaps": FRAMING,
     r"/assets/{path}": FILE,
     r"/(tracker|script|count|js/site)(/{part})?\.js|/js/{script}|/js/{stem}/{part}\.js": TRACKER,
