@@ -56,6 +56,19 @@ create table recovery_code (
   primary key (person, digest)
 ) strict, without rowid;
 
+-- Public keys of passkeys (WebAuthn), each of which signs in alone.
+create table passkey (
+  id             blob    not null primary key check (length(id) between 1 and 1023),  -- of the credential
+  person         integer not null references person (number) on delete cascade,
+  public_key     blob    not null,  -- COSE
+  sign_count     integer not null,  -- signatures that it has made; 0: the authenticator does not count
+  name           text    not null,
+  created_ms     integer not null,
+  last_used_day  integer            -- UTC days since 1970
+) strict, without rowid;
+
+create index passkey_of_person on passkey (person);
+
 create table membership (
   account     integer not null references account (number) on delete cascade,
   person      integer not null references person (number) on delete cascade,

@@ -127,7 +127,7 @@ if [ -n "$binary" ]; then
   cd "$work/frozen"
   # These packages are imported, or read their own files, by name.
   collected=()
-  for package in tally publicsuffixlist tzdata ua_parser ua_parser_builtins ua_parser_rs; do collected+=(--collect-all "$package"); done
+  for package in tally fido2 publicsuffixlist tzdata ua_parser ua_parser_builtins ua_parser_rs; do collected+=(--collect-all "$package"); done
   "$frozen/pyinstaller" --onefile --log-level WARN --name "tally-$version-${platform%-cp*}" --distpath "$work/dist" \
     "${collected[@]}" --hidden-import uvloop --copy-metadata tally-analytics-server \
     "$("$frozen/python" -c 'import analytics_server; print(analytics_server.__file__)')"

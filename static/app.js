@@ -49,7 +49,7 @@ const ROUTES = [
     "website_settings",
     true,
   ],
-  [/^\/account(?:\/(?<section>keys|people|activity|plan|sign-in))?$/, "account", true],
+  [/^\/account(?:\/(?<section>keys|people|notifications|activity|plan|sign-in))?$/, "account", true],
   [/^\/share\/(?<token>[A-Za-z0-9_-]+)$/, "share", false],
 ];
 

@@ -82,6 +82,13 @@ WRONG_CODE = Kind(401, "wrong_code", "This code is wrong, has expired or was use
 SECOND_FACTOR_DUE = Kind(
     403, "second_factor_due", "This account requires a second factor: set up yours under Account > Sign-in."
 )
+PASSKEY_REQUIRED = Kind(401, "passkey_required", "A password alone is not enough for you: use your passkey.")
+WRONG_PASSKEY = Kind(401, "wrong_passkey", "This passkey is unknown here, or its answer is invalid: try again.")
+UNKNOWN_PASSKEY = Kind(404, "unknown_passkey", "There is no such passkey: it may have been removed.")
+TOO_MANY_PASSKEYS = Kind(409, "too_many_passkeys", "You have as many passkeys as a person may have: remove one first.")
+NO_PASSKEYS = Kind(
+    409, "no_passkeys", "This server has no passkeys: they need --base-url with https and the extra `passkeys`."
+)
 NO_SECOND_FACTOR = Kind(409, "no_second_factor", "There is no second factor: set one up first.")
 WRONG_PASSWORD = Kind(403, "wrong_password", "The current password is incorrect.")
 UNKNOWN_SETUP_LINK = Kind(
@@ -128,6 +135,7 @@ OF_PAGES = (
     *(LAST_SIGN_IN, NOTHING_TO_CONNECT, PROVIDER_UNAVAILABLE),
     *(CROSS_SITE, NOT_ALLOWED, UNKNOWN_ACCOUNT, NOT_LOGGED_IN, WRONG_CREDENTIALS, WRONG_PASSWORD, UNKNOWN_SETUP_LINK),
     *(SECOND_FACTOR_REQUIRED, SECOND_FACTOR_DUE, WRONG_CODE, NO_SECOND_FACTOR),
+    *(PASSKEY_REQUIRED, WRONG_PASSKEY, UNKNOWN_PASSKEY, TOO_MANY_PASSKEYS, NO_PASSKEYS),
     *(SHARE_PASSWORD_REQUIRED, WRONG_SHARE_PASSWORD, UNKNOWN_KEY, TOO_MANY_KEYS, BAD_AUTHORIZATION),
 )
 """Errors of the account API only."""

@@ -205,7 +205,7 @@ async function listed(section) {
  * @param {boolean} hasOthers
  */
 function policy(section, hasOthers) {
-  const { role, requires_second_factor: isRequired, second_factor: own } = section.context.account;
+  const { role, requires_second_factor: isRequired, second_factor: codes, passkeys } = section.context.account;
   if (role !== "owner" || (!hasOthers && !isRequired)) return null;
   const words = isRequired ? t("stop_requiring_factor") : t("require_factor");
   const button = h("button", { class: "button", type: "button" }, words);
@@ -222,7 +222,9 @@ function policy(section, hasOthers) {
   return sectionCard(
     t("second_factor"),
     h("p", { class: "soft" }, isRequired ? t("factor_required") : t("factor_not_required")),
-    own || isRequired ? h("div", { class: "row" }, button) : h("p", null, t("own_factor_first"), " ", link),
+    codes || passkeys || isRequired
+      ? h("div", { class: "row" }, button)
+      : h("p", null, t("own_factor_first"), " ", link),
   );
 }
 

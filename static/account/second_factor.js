@@ -7,6 +7,7 @@ import { send } from "../shared/api.js";
 import { field, form, passwordField } from "../shared/forms.js";
 import { clockTime } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
+import { withPasskey } from "../shared/passkeys.js";
 
 const t = await texts("account");
 
@@ -78,7 +79,7 @@ export function setUpFactor(root, { email, isSet, beside = null, done }) {
     busy: t("checking"),
     beside,
     submit: async (values) => {
-      const answer = await send("POST", "/api/account/second-factor/begin", values);
+      const answer = await withPasskey((sent) => send("POST", "/api/account/second-factor/begin", sent), values);
       if (!answer.ok) return explained(answer);
       confirmFactor(root, answer.data, done);
       return null;

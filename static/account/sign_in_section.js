@@ -1,5 +1,5 @@
-// The section Sign-in: single sign-on, the second factor of the person, its recovery codes, sign-ins that a wrong code has
-// refused, and connected assistants.
+// The section Sign-in: single sign-on, the second factor of the person, its recovery codes, passkeys, sign-ins that a wrong
+// code has refused, and connected assistants.
 
 import { confirmDialog, failureNotice, notify } from "../shared/dialog.js";
 import { fill, h, icon } from "../shared/dom.js";
@@ -7,9 +7,11 @@ import { get, send } from "../shared/api.js";
 import { form } from "../shared/forms.js";
 import { dateTime, displayZone } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
+import { withPasskey } from "../shared/passkeys.js";
 import { sectionCard } from "./card.js";
 import { connectedAssistants } from "./assistants.js";
 import { problemNotice, providerAction } from "./sign_in_problems.js";
+import { passkeysCard } from "./passkeys_card.js";
 import { explained, proofFields, setUpFactor, showCodes } from "./second_factor.js";
 
 const t = await texts("account");
@@ -34,6 +36,8 @@ export async function signInSection(parts, context) {
   const error = answer.error || identity?.error;
   if (error) return void fill(parts, failureNotice(t("account_failed"), error, redraw));
   const { is_set: isSet, recovery_codes: left, refused } = answer.data;
+  const keys = await passkeysCard(context, isSet);
+  if (context.signal.aborted) return;
   const body = h("div", { class: "stack" });
   const card = sectionCard(t("second_factor"), body);
   const state = () => fill(body, isSet ? present(body, context, left, redraw, state) : absent(body, context, redraw));
@@ -47,6 +51,7 @@ export async function signInSection(parts, context) {
       ? sectionCard(t("single_sign_on"), connection(context, provider, identity.data, redraw))
       : null,
     card,
+    keys,
     assistants,
   );
   await connectedAssistants(assistants, context);
@@ -162,7 +167,7 @@ function changeForm({ action, method, path, danger = false, email, cancel, done 
     busy: shared("saving"),
     beside: cancelButton(cancel),
     submit: async (values) => {
-      const answer = await send(method, `/api/account/second-factor${path}`, values);
+      const answer = await withPasskey((sent) => send(method, `/api/account/second-factor${path}`, sent), values);
       if (!answer.ok) return explained(answer);
       await done(answer.data);
       return null;

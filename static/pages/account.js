@@ -1,9 +1,10 @@
-// The account pages (/account, /account/sign-in, /account/keys, /account/people, /account/activity, /account/plan): one section of
+// The account pages (/account, /account/sign-in, /account/keys, /account/people, /account/notifications, /account/activity, /account/plan): one section of
 // static/account/ each.
 
 import { accountSection } from "../account/account_section.js";
 import { activitySection } from "../account/activity_section.js";
 import { apiKeysSection } from "../account/api_keys_section.js";
+import { notificationsSection } from "../account/notifications_section.js";
 import { peopleSection } from "../account/people_section.js";
 import { planSection } from "../account/plan_section.js";
 import { signInSection } from "../account/sign_in_section.js";
@@ -19,6 +20,7 @@ const t = await texts("account");
 const SECTIONS = {
   "/account/keys": apiKeysSection,
   "/account/people": peopleSection,
+  "/account/notifications": notificationsSection,
   "/account/activity": activitySection,
   "/account/plan": planSection,
   "/account/sign-in": signInSection,

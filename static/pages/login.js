@@ -1,5 +1,5 @@
-// The login page: email and password, then a redirect to ?next=..., or to #next=... where the path has a secret in its
-// hash, which no request may contain.
+// The login page: email and password, or a passkey, then a redirect to ?next=..., or to #next=... where the path has a
+// secret in its hash, which no request may contain.
 
 import { problemNotice, providerAction } from "../account/sign_in_problems.js";
 import { notify } from "../shared/dialog.js";
@@ -9,6 +9,7 @@ import { get, send } from "../shared/api.js";
 import { clockTime } from "../shared/formats.js";
 import { field, form, passwordField } from "../shared/forms.js";
 import { texts } from "../shared/messages.js";
+import { HAS_PASSKEYS, logInByPasskey } from "../shared/passkeys.js";
 import { at } from "../shared/paths.js";
 
 const t = await texts("account");
@@ -43,12 +44,14 @@ export async function show(root, context) {
       ? elsewhere(state.data, Boolean(provider))
       : loginForm(context, next, card, connects);
   if (failed !== CODE_ASKED) {
+    const passkey = state.data?.passkeys && HAS_PASSKEYS ? passkeyButton(context, next) : null;
     fill(
       card,
       h("h1", null, t("log_in")),
       failed ? h("p", { class: "notice bad" }, failed) : problemNotice(context),
       connects ? h("p", { class: "notice" }, t("oidc_password")) : null,
       login.element,
+      connects ? null : passkey,
       // A secret path stays out of the request.
       provider && !secretNext && !connects ? providerLink(provider, next, !login.focus) : null,
     );
@@ -145,12 +148,40 @@ function loginForm(context, next, card, connects) {
         });
         return null;
       }
+      if (answer.error.code === "passkey_required") {
+        const lead = h("p", { class: "soft" }, t("passkey_required_lead"));
+        const own = passkeyButton(context, next);
+        fill(card, h("h1", null, t("second_factor")), lead, own);
+        own.querySelector("button")?.focus();
+        return null;
+      }
       if (answer.error.code === "wrong_credentials") answer.error.field = "password";
       if (answer.status === 429) waitOut(made.button, answer.error, context.signal);
       return answer;
     },
   });
   return made;
+}
+
+/**
+ * Returns the button that logs in by a passkey, with its errors below it.
+ *
+ * @param {Context} context
+ * @param {string} next
+ */
+function passkeyButton(context, next) {
+  const failed = h("div", { role: "alert" });
+  const button = h("button", { class: "button wide", type: "button" }, t("use_passkey"));
+  button.addEventListener("click", async () => {
+    if (button.ariaDisabled === "true") return;
+    button.ariaDisabled = "true";
+    fill(failed);
+    const answer = await logInByPasskey();
+    button.ariaDisabled = null;
+    if (answer.ok) return goOn(context, answer.data, next);
+    fill(failed, h("p", { class: "notice bad" }, answer.error.message));
+  });
+  return h("div", { class: "stack" }, button, failed);
 }
 
 /**

@@ -1,5 +1,6 @@
 // The page of a person who has no second factor, while an account requires one: its setup, and logging out.
 
+import { addPasskey, whyNot } from "../account/passkeys_card.js";
 import { setUpFactor } from "../account/second_factor.js";
 import { failureNotice } from "../shared/dialog.js";
 import { fill, h, loadStylesheet } from "../shared/dom.js";
@@ -17,8 +18,9 @@ const shared = await texts("shared");
  */
 export async function show(root, context) {
   context.title(t("second_factor"));
-  const [answer] = await Promise.all([
+  const [answer, keys] = await Promise.all([
     get("/api/account/second-factor", { signal: context.signal }),
+    get("/api/account/passkeys", { signal: context.signal }),
     loadStylesheet("/assets/account/account.css"),
   ]);
   if (context.signal.aborted) return;
@@ -30,7 +32,7 @@ export async function show(root, context) {
     ? [
         h("h1", null, t("second_factor")),
         h("p", { class: "lead" }, t("factor_due", { account: answer.data.due_for.join(", ") })),
-        setup(answer.data.email, home),
+        setup(answer.data.email, !whyNot(keys.data?.unavailable), home),
         h("div", { class: "aside" }, logOutButton),
       ]
     : failureNotice(t("account_failed"), answer.error, () => show(root, context));
@@ -39,10 +41,17 @@ export async function show(root, context) {
 
 /**
  * @param {string} email
+ * @param {boolean} hasPasskeys
  * @param {() => any} done
  */
-function setup(email, done) {
+function setup(email, hasPasskeys, done) {
   const body = h("div", { class: "stack" });
   setUpFactor(body, { email, isSet: false, done });
-  return body;
+  if (!hasPasskeys) return body;
+  const instead = h("button", { class: "button quiet", type: "button" }, t("use_passkey_instead"));
+  instead.addEventListener("click", () => {
+    instead.remove();
+    addPasskey(body, { email, hasCodes: false, done }).focus();
+  });
+  return h("div", { class: "stack" }, body, instead);
 }

@@ -2,7 +2,8 @@
 
 const KEY = "tally.account";
 // Requests about an account: itself, its API keys, people, invitations and audit log, and leaving it.
-const OF_ACCOUNT = /^\/api\/account(\/(keys|people|invitations|audit|leave|authorization)(\/[^?]*)?)?(?=\?|$)/;
+const OF_ACCOUNT =
+  /^\/api\/account(\/(keys|people|channels|notices|invitations|audit|leave|authorization)(\/[^?]*)?)?(?=\?|$)/;
 
 /** Returns the number of the chosen account; "" is the server's default, the first one that the person owns. */
 export function chosenAccount() {

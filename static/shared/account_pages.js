@@ -15,6 +15,7 @@ export function accountPages(account) {
   return [
     ...(admin ? [["/account/keys", t("nav_keys"), "key"]] : []),
     ...(admin ? [["/account/people", t("nav_people"), "user"]] : []),
+    ...(admin ? [["/account/notifications", t("nav_notifications"), "event"]] : []),
     ...(admin && several ? [["/account/activity", t("nav_activity"), "event"]] : []),
     ["/account/plan", usageTitle(account), "check"],
     ["/account/sign-in", t("nav_sign_in"), "key"],

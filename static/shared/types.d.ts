@@ -68,6 +68,8 @@ interface Account {
   requires_second_factor: boolean;
   /** Null without one. */
   second_factor: { recovery_codes: number } | null;
+  /** How many the person has. */
+  passkeys: number;
 }
 
 interface Person {
@@ -88,6 +90,36 @@ interface Invitation {
 
 /** The section People: what an invitation has made, and the lists below it. */
 interface PeopleSection {
+  context: Context;
+  made: HTMLElement;
+  rest: HTMLElement;
+}
+
+interface Channel {
+  id: string;
+  kind: string;
+  name: string;
+  paused_at: string | null;
+  failing_since: string | null;
+  last_error: string | null;
+  /** Shown to owners alone. */
+  host: string | null;
+  quiet: { from: string; to: string; time_zone: string } | null;
+  /** The key of a webhook, and the path of a feed; only in the answer that makes it. */
+  secret?: string;
+  path?: string;
+}
+
+interface Notice {
+  number: number;
+  channel: string;
+  title: string;
+  created_at: string;
+  state: string;
+  last_error: string | null;
+}
+
+interface NotificationsSection {
   context: Context;
   made: HTMLElement;
   rest: HTMLElement;

@@ -50,6 +50,12 @@ class Person(NamedTuple):
     password_version: bytes
     # Unused recovery codes of the second factor; None without a second factor.
     recovery_codes: int | None
+    passkeys: int = 0
+
+    @property
+    def has_factor(self) -> bool:
+        """Return whether the person has a second factor, or a passkey, which counts as two."""
+        return self.recovery_codes is not None or self.passkeys > 0
 
 
 def all_accounts(connection: sqlite3.Connection) -> dict[int, Account]:
@@ -64,12 +70,12 @@ def all_people(connection: sqlite3.Connection) -> dict[int, Person]:
     """Return every person by number, oldest first."""
     rows = connection.execute(
         "/* accounts.all_people */ select number, email, time_zone, last_seen_day, password_hash,"
-        " case when totp_secret is not null then (select count(*) from recovery_code where person = number) end"
-        " from person order by number"
+        " case when totp_secret is not null then (select count(*) from recovery_code where person = number) end,"
+        " (select count(*) from passkey where person = number) from person order by number"
     )
     return {
-        number: Person(number, email, zone, day, stored is not None, _password_version(stored), codes)
-        for number, email, zone, day, stored, codes in rows
+        number: Person(number, email, zone, day, stored is not None, _password_version(stored), codes, passkeys)
+        for number, email, zone, day, stored, codes, passkeys in rows
     }
 
 

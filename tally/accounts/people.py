@@ -91,7 +91,8 @@ def all_memberships(connection: sqlite3.Connection) -> dict[tuple[int, int], Mem
         limits.setdefault((account, person), set()).add(website)
     rows = connection.execute(
         "/* people.members */ select account, person, role, is_limited, m.created_ms,"
-        " requires_second_factor and totp_secret is null from membership m"
+        " requires_second_factor and totp_secret is null"
+        " and not exists (select 1 from passkey where passkey.person = m.person) from membership m"
         " join account a on a.number = account join person p on p.number = person order by m.created_ms, person"
     )
     return {

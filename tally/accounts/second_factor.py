@@ -20,8 +20,10 @@ from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
-from tally.accounts import logins
+from tally.accounts import logins, passkeys
 from tally.accounts.accounts import AccountError
+from tally.accounts.passkeys import Assertion
+from tally.timestamps import DAY_MS
 
 T = TypeVar("T")
 STEP_MS, DIGITS, SECRET_BYTES = 30_000, 6, 20
@@ -32,7 +34,7 @@ MAX_SETUPS, SETUP_LASTS_NS = 1_000, 15 * 60_000_000_000
 _RECOVERY_CODE = re.compile(r"[a-z2-7]{10}")
 _MAX_LABEL = 60
 
-Method = Literal["totp", "recovery_code"]
+Method = Literal["totp", "recovery_code", "passkey"]
 
 
 class FactorRequired(AccountError):
@@ -51,8 +53,20 @@ class FactorChanged(AccountError):
     """The second factor has been changed meanwhile."""
 
 
+class Proof(NamedTuple):
+    """What shows that a person acts: a code, or the use of a passkey, of which neither is required for a sign-in where
+    the person has no second factor.
+
+    `is_change`: it is for a change of the factors, for which a passkey has to be shown where there is no other factor.
+    """
+
+    code: str | None = None
+    passkey: Assertion | None = None
+    is_change: bool = False
+
+
 class Use(NamedTuple):
-    """A code that was used, and the number of recovery codes that are left."""
+    """A factor that was used, and the number of recovery codes that are left."""
 
     method: Method
     left: int
@@ -163,13 +177,22 @@ def secret_of(connection: sqlite3.Connection, person: int) -> bytes | None:
     return None if row is None else row[0]
 
 
-def use(connection: sqlite3.Connection, person: int, code: str | None, now_ms: int, salt: bytes) -> Use | None:
-    """Check a code and use it up; None where the person has no second factor. Raises FactorRequired, WrongCode."""
+def use(connection: sqlite3.Connection, person: int, proof: Proof, now_ms: int, salt: bytes) -> Use | None:
+    """Check a factor and use it up; None where the person needs none.
+
+    Raises FactorRequired, WrongCode, and what passkeys.use raises.
+    """
+    if proof.passkey is not None:
+        passkeys.use(connection, proof.passkey, now_ms // DAY_MS)
+        return Use("passkey", _codes_left(connection, person))
     row = connection.execute(
         "/* second_factor.read */ select totp_secret, totp_step from person where number = ?", (person,)
     ).fetchone()
     if row is None or row[0] is None:
+        if _needs_passkey(connection, person, proof.is_change):
+            raise FactorRequired(["passkey"])
         return None
+    code = proof.code
     if code is None:
         raise FactorRequired(["totp", "recovery_code"] if _codes_left(connection, person) else ["totp"])
     if is_recovery_code(code):
@@ -187,19 +210,30 @@ def use(connection: sqlite3.Connection, person: int, code: str | None, now_ms: i
     return Use("totp", _codes_left(connection, person))
 
 
-def with_code(
-    step: Callable[[Any], T], person: int, code: str | None, now_ms: int, salt: bytes, *, needs_factor: bool = False
-) -> Callable[[sqlite3.Connection], tuple[Use | None, T]]:
-    """Return a function that does what `step` does and uses up a code, and returns what was used and the result.
+def _needs_passkey(connection: sqlite3.Connection, person: int, is_change: bool) -> bool:
+    """Return whether a person without codes has a passkey that has to be shown beside the password.
 
-    It raises FactorRequired, WrongCode; with `needs_factor` FactorChanged where the person has no second factor.
+    A sign-in by the password alone would be less than what an account that requires a second factor asks for.
+    """
+    statement = (
+        "/* second_factor.needs_passkey */ select 1 from passkey where person = ?1 and (?2 or exists (select 1 from"
+        " membership join account on number = account where membership.person = ?1 and requires_second_factor)) limit 1"
+    )
+    return connection.execute(statement, (person, is_change)).fetchone() is not None
+
+
+def with_proof(
+    step: Callable[[Any], T], person: int, proof: Proof, now_ms: int, salt: bytes, *, needs_codes: bool = False
+) -> Callable[[sqlite3.Connection], tuple[Use | None, T]]:
+    """Return a function that does what `step` does and uses up a factor, and returns what was used and the result.
+
+    It raises as `use`; with `needs_codes` FactorChanged where the person has no codes of an app.
     """
 
     def both(connection: sqlite3.Connection) -> tuple[Use | None, T]:
-        used = use(connection, person, code, now_ms, salt)
-        if used is None and needs_factor:
+        if needs_codes and secret_of(connection, person) is None:
             raise FactorChanged("There is no second factor.")
-        return used, step(connection)
+        return use(connection, person, proof, now_ms, salt), step(connection)
 
     return both
 

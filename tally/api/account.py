@@ -74,6 +74,8 @@ async def state(request: web.Request) -> web.Response:
         "demo": auth.is_demo,
         "password_login": auth.has_passwords,
         "single_sign_on": single_sign_on(request),
+        # Where nobody has one, the login shows nothing of them.
+        "passkeys": auth.passkeys is not None and any(one.passkeys for one in auth.registry.cache.people.values()),
         "refused": refused,
     }
     return _data(shown)
@@ -170,6 +172,12 @@ async def log_in(request: web.Request) -> web.Response:
         await sign_in(request, number, check, "password", code)
     except PasswordChanged:
         raise ApiError(errors.WRONG_CREDENTIALS) from None
+    return entered(request, number)
+
+
+def entered(request: web.Request, number: int) -> web.Response:
+    """Return the response to a sign-in: the account, or that a second factor is due."""
+    auth = request.app[AUTH]
     if all(one.is_due for one in auth.registry.cache.memberships_of(number)):
         return _data({"email": auth.registry.cache.people[number].email, "second_factor_due": True})
     return _data(_account(request, auth, number))
@@ -212,7 +220,7 @@ async def change(request: web.Request) -> web.Response:
     number = session.person.number
     owner = auth.account(request, session, "own" if "requires_second_factor" in sent else "read")
     is_required = flag(sent, "requires_second_factor")
-    if is_required and session.person.recovery_codes is None:
+    if is_required and not session.person.has_factor:
         # The owner would be the first one whom it keeps out.
         raise ApiError(errors.SECOND_FACTOR_DUE, "Set up your own second factor first, under Account > Sign-in.")
     if "time_zone" in sent:
@@ -277,6 +285,7 @@ def _account(request: web.Request, auth: Auth, number: int, via: str = "session"
         "time_zone": person.time_zone,
         "requires_second_factor": owner.requires_second_factor,
         "second_factor": None if person.recovery_codes is None else {"recovery_codes": person.recovery_codes},
+        "passkeys": person.passkeys,
         "events_this_month": used,
         "events_limit": limit,
         "usage_warning": _usage_warning(used, limit),

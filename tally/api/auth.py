@@ -26,13 +26,14 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from tally import errors
-from tally.accounts import audit, changes, logins, people
+from tally.accounts import audit, changes, logins, people, webauthn
 from tally.accounts.accounts import Account, Person
 from tally.accounts.api_keys import ApiKey
 from tally.accounts.assistants import Codes
 from tally.accounts.audit import Actor, Entry, Via
 from tally.accounts.changes import NewSession
 from tally.accounts.logins import DEVICE_LASTS_MS, LASTS_MS, MAX_OF_PERSON, Login
+from tally.accounts.passkeys import Challenges
 from tally.accounts.roles import Action, Membership, may
 from tally.accounts.second_factor import Setups
 from tally.accounts.share_links import ShareLink
@@ -57,6 +58,8 @@ T = TypeVar("T")
 COOKIE, DEVICE_COOKIE = "tally", "tally-device"
 # At 25 ms each no request waits longer than two seconds, in either queue.
 MAX_WAITING = 32
+# Of one address: fewer than MAX_CHALLENGES while one lasts, so that it does not displace those of others.
+CHALLENGES_A_MINUTE = 60
 _SAFE_METHODS = frozenset(("GET", "HEAD"))
 # What has signed the person in and asked for a second factor, where one is required.
 _ELSEWHERE = frozenset(("header", "oidc"))
@@ -119,6 +122,11 @@ class Auth:
         # Of people, and of share links, which do not keep a person from signing in.
         self._sign_in, self._link_tries, self._codes = SignInLimits(), SignInLimits(), CodeLimits()
         self.setups, self.codes = Setups(), Codes()
+        # Where there can be passkeys; challenges of sign-ins, and those of sessions, which sign-ins do not displace.
+        self.no_passkeys = webauthn.unavailable(base_url)
+        self.passkeys = None if self.no_passkeys else webauthn.relying_party(base_url)
+        self.challenges, self.session_challenges = Challenges(), Challenges()
+        self.challenge_clients = Buckets(CHALLENGES_A_MINUTE)
         self._trusted = trusted
         self._thread = ThreadPoolExecutor(1, "passwords")
         # The turn to use the thread. Known browsers (True) and others wait in queues of their own.

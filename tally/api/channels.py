@@ -5,6 +5,7 @@ alone, and its URL to nobody: it often contains a secret. A secret is in the ans
 Programs use the same handlers with an API key (tally/api/keys.py).
 """
 
+from hashlib import blake2b
 from typing import Any
 
 from aiohttp import web
@@ -15,6 +16,8 @@ from tally.accounts.audit import Entry, if_done
 from tally.accounts.roles import may
 from tally.api import params
 from tally.api.auth import AUTH, Auth, Session, flag, invalid, text
+from tally.api.context import has_tag
+from tally.base_path import public_url
 from tally.errors import ApiError
 from tally.http.request_paths import public_prefix
 from tally.http.responses import json_response
@@ -82,7 +85,7 @@ async def add(request: web.Request) -> web.Response:
     except AccountFull as full:
         raise ApiError(errors.TOO_MANY_CHANNELS, str(full)) from None
     await sender.refresh()
-    return json_response({"data": _shown(auth, session, new) | _secret(request, new)}, 201)
+    return json_response({"data": _shown(auth, session, new) | _secret(new)}, 201)
 
 
 def _kind(sent: dict[str, Any]) -> Kind:
@@ -117,18 +120,13 @@ def _fields(
         raise ApiError(errors.CHANNEL_REFUSED, str(refused), field="url") from None
 
 
-def _secret(request: web.Request, channel: Channel) -> dict[str, str]:
+def _secret(channel: Channel) -> dict[str, str]:
     """Return a new secret as it is shown once: the key of a webhook, or the path of a feed."""
     if channel.secret is None:
         return {}
     if channel.kind == "feed":
-        return {"path": f"{public_prefix(request)}{feed_path(channel.secret)}"}
+        return {"path": f"/feeds/{channel.secret}.xml"}
     return {"secret": channel.secret}
-
-
-def feed_path(token: str) -> str:
-    """Return the path of a feed."""
-    return f"/feeds/{token}.xml"
 
 
 async def _in_path(request: web.Request, session: Session) -> Channel:
@@ -201,7 +199,27 @@ async def replace_secret(request: web.Request) -> web.Response:
     if not await auth.change(session, channel.account, entry, step, channel.id, secret, now_ms):
         raise ApiError(errors.UNKNOWN_CHANNEL)
     await request.app[NOTICES].refresh()
-    return json_response({"data": _secret(request, channel._replace(secret=secret))})
+    return json_response({"data": _secret(channel._replace(secret=secret))})
+
+
+async def feed(request: web.Request) -> web.Response:
+    """GET /feeds/{token}.xml: the notices of an account, for the holder of the address."""
+    from tally.notices.feed import MAX_ENTRIES, atom  # here: the XML of a feed is rarely asked for
+
+    auth, sender, token = request.app[AUTH], request.app[NOTICES], request.match_info["token"]
+    # Tokens are too long to be guessed; this bounds the work.
+    auth.count(auth.viewers, auth.client(request))
+    await sender.ready()
+    channel = next((one for one in sender.channels.values() if one.kind == "feed" and one.secret == token), None)
+    if channel is None:
+        raise ApiError(errors.NOT_FOUND)
+    found = await auth.registry.lookup(outbox.notices, channel.account, channel=channel.id, limit=MAX_ENTRIES)
+    document = atom(channel, found, public_url(auth.base_url, public_prefix(request)))
+    etag = blake2b(document, digest_size=16).hexdigest()
+    headers = {"ETag": f'"{etag}"', "Cache-Control": "private", "X-Robots-Tag": "noindex"}
+    if has_tag(request, etag):
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=document, content_type="application/atom+xml", charset="utf-8", headers=headers)
 
 
 # --- notices

@@ -39,7 +39,8 @@ from tally.clock import Clock
 from tally.errors import ApiError, fields, log
 from tally.http.request_paths import public_prefix
 from tally.http.responses import json_response
-from tally.oidc.provider import CALLBACK, Client, Provider, ProviderError
+from tally.oidc import CALLBACK
+from tally.oidc.provider import Client, Provider, ProviderError
 from tally.oidc.tokens import BadToken, Claims
 from tally.resources import install_command
 from tally.settings import BadSetting, Settings

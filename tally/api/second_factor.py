@@ -19,14 +19,16 @@ from tally import errors
 from tally.accounts import audit, changes, second_factor
 from tally.accounts.audit import Entry
 from tally.accounts.changes import PasswordChanged
-from tally.accounts.second_factor import FactorChanged, Setup, Use
+from tally.accounts.second_factor import FactorChanged, Proof, Setup, Use
 from tally.api.auth import AUTH, Auth, Session, text
-from tally.api.sign_in import checked_password, code_check, sent_code, use_entries
+from tally.api.sign_in import checked_passkey, checked_password, factor_check, sent_code, use_entries
 from tally.errors import ApiError
 from tally.http.responses import json_response
 from tally.timestamps import DAY_MS, iso
 
 T = TypeVar("T")
+PROOF_FIELDS = ("password", "code", "passkey")
+"""What a change of the factors is sent with: the password, and a code or the use of a passkey."""
 # Refused sign-ins that are shown: the newest, of so many days.
 _MAX_REFUSED, _REFUSED_DAYS = 20, 30
 
@@ -59,10 +61,10 @@ async def state(request: web.Request) -> web.Response:
 async def begin(request: web.Request) -> web.Response:
     """POST /api/account/second-factor/begin: a new secret, which `confirm` makes the second factor."""
     auth = request.app[AUTH]
-    session, sent = await auth.session_and_body(request, ("password", "code"))
+    session, sent = await auth.session_and_body(request, PROOF_FIELDS)
     person = session.person
     current = partial(second_factor.secret_of, person=person.number)
-    instead_of = await _change(request, session, sent, current, None, needs_factor=False)
+    instead_of = await change_factor(request, session, sent, current, None, needs_codes=False)
     secret = second_factor.new_secret()
     auth.setups.keep(session.digest, Setup(secret, instead_of, auth.clock.monotonic_ns()))
     host = urlsplit(auth.base_url).hostname
@@ -124,35 +126,36 @@ def _recovery_codes(auth: Auth, person: int) -> tuple[list[str], list[bytes]]:
 async def new_codes(request: web.Request) -> web.Response:
     """POST /api/account/second-factor/codes: other recovery codes in place of those of before."""
     auth = request.app[AUTH]
-    session, sent = await auth.session_and_body(request, ("password", "code"))
+    session, sent = await auth.session_and_body(request, PROOF_FIELDS)
     number = session.person.number
     codes, digests = _recovery_codes(auth, number)
     replace = partial(second_factor.replace_recovery_codes, person=number, digests=digests, session=session.digest)
-    await _change(request, session, sent, replace, Entry("recovery_codes_created"))
+    await change_factor(request, session, sent, replace, Entry("recovery_codes_created"))
     return json_response({"data": {"codes": codes}}, 201)
 
 
 async def remove(request: web.Request) -> web.Response:
     """DELETE /api/account/second-factor: sign in by the password alone from now on."""
     auth = request.app[AUTH]
-    session, sent = await auth.session_and_body(request, ("password", "code"))
+    session, sent = await auth.session_and_body(request, PROOF_FIELDS)
     step = partial(second_factor.remove, person=session.person.number, session=session.digest)
-    await _change(request, session, sent, step, Entry("second_factor_removed"))
+    await change_factor(request, session, sent, step, Entry("second_factor_removed"))
     return web.Response(status=204)
 
 
-async def _change(
+async def change_factor(
     request: web.Request,
     session: Session,
     sent: dict[str, Any],
     step: Callable[[Any], T],
     entry: Entry | None,
     *,
-    needs_factor: bool = True,
+    needs_codes: bool = True,
 ) -> T:
     """Return what a step returns, in the transaction in which the password and the current factor are checked.
 
-    Raises ApiError 401, 403, 409, 429.
+    `entry`: the line of the audit log, unless the step returns False. `needs_codes`: the person must have codes of an
+    app. Raises ApiError 401, 403, 409, 429.
     """
     auth, person = request.app[AUTH], session.person
     password, code = text(sent, "password"), sent_code(sent)
@@ -160,15 +163,16 @@ async def _change(
     number, stored = await checked_password(auth, attempt, person.email, password)
     if stored is None:
         raise ApiError(errors.WRONG_PASSWORD, field="password")
+    passkey = None if sent.get("passkey") is None else await checked_passkey(request, sent["passkey"], number)
     now_ms, salt = auth.clock.wall_ms(), auth.registry.key_salt
 
     def entries(result: tuple[Use | None, T]) -> list[Entry]:
-        return [*use_entries(result[0]), *([entry] if entry else [])]
+        return [*use_entries(result[0]), *([entry] if entry and result[1] is not False else [])]
 
     try:
-        async with code_check(request, number, code) as counted:
-            coded = second_factor.with_code(step, number, counted, now_ms, salt, needs_factor=needs_factor)
-            checked = changes.with_password(coded, number, stored)
+        async with factor_check(request, number, Proof(code, passkey, is_change=True)) as proof:
+            proved = second_factor.with_proof(step, number, proof, now_ms, salt, needs_codes=needs_codes)
+            checked = changes.with_password(proved, number, stored)
             return (await auth.change(session, None, entries, checked))[1]
     except PasswordChanged:
         raise ApiError(errors.WRONG_PASSWORD, field="password") from None

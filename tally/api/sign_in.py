@@ -5,22 +5,25 @@ checked in the transaction that begins the session, after the password in every 
 password do not show whether the person has a second factor, and no stranger uses up the attempts of codes.
 """
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from aiohttp import web
 
 from tally import errors
-from tally.accounts import changes, passwords, second_factor
+from tally.accounts import changes, passkeys, passwords, second_factor, webauthn
 from tally.accounts.accounts import credentials_of, set_password_hash
 from tally.accounts.audit import Entry
 from tally.accounts.changes import PasswordChanged
-from tally.accounts.second_factor import FactorRequired, Use, WrongCode
+from tally.accounts.passkeys import Assertion, CountWentBack, UnknownPasskey
+from tally.accounts.second_factor import FactorRequired, Proof, Use, WrongCode
 from tally.accounts.sign_in import Try
+from tally.accounts.webauthn import BadPasskey
 from tally.api.auth import AUTH, Auth, text
-from tally.errors import ApiError
+from tally.errors import ApiError, log
 
 
 async def checked_password(auth: Auth, attempt: Try, email: str, password: str) -> tuple[int, str | None]:
@@ -52,19 +55,23 @@ def sent_code(sent: dict[str, Any]) -> str | None:
 
 
 @contextlib.asynccontextmanager
-async def code_check(request: web.Request, person: int, code: str | None, by: str = "") -> AsyncIterator[str | None]:
+async def factor_check(request: web.Request, person: int, proof: Proof, by: str = "") -> AsyncIterator[Proof]:
     """Count a code, of a person whose password was right, while the block checks it in a transaction.
 
-    Yields the code to check. `by`: what a sign-in is by, for a line of the audit log where the code is wrong.
+    Yields the proof to check. `by`: what a sign-in is by, for a line of the audit log where the code is wrong.
     Raises ApiError 401 and 429.
     """
-    auth, attempt = request.app[AUTH], None
+    auth, attempt, code = request.app[AUTH], None, proof.code
     if code is not None and await auth.registry.lookup(second_factor.secret_of, person) is not None:
         attempt = auth.take_code_try(request, person, is_recovery=second_factor.is_recovery_code(code))
     try:
         # None where the factor is set up meanwhile: no code is checked that was not counted.
-        yield code if attempt else None
+        yield proof if attempt else proof._replace(code=None)
+    except (UnknownPasskey, CountWentBack) as failure:
+        await refuse_passkey(auth, person, failure)
     except FactorRequired as required:
+        if required.methods == ["passkey"]:
+            raise ApiError(errors.PASSKEY_REQUIRED) from None
         raise ApiError(errors.SECOND_FACTOR_REQUIRED, more={"methods": required.methods}) from None
     except WrongCode as wrong:
         who = auth.registry.cache.people.get(person)
@@ -77,6 +84,45 @@ async def code_check(request: web.Request, person: int, code: str | None, by: st
         raise
     if attempt:
         attempt.give_back()
+
+
+async def checked_passkey(request: web.Request, credential: object, person: int | None = None) -> Assertion:
+    """Return the use of a passkey, of a person if one is named, after its challenge and its signature were checked.
+
+    Counts a try, which is given back where it was right. Raises ApiError 401, 409, 429.
+    """
+    auth = request.app[AUTH]
+    if auth.passkeys is None:
+        raise ApiError(errors.NO_PASSKEYS)
+    attempt = auth.take_try(request)
+    try:
+        sent = await asyncio.to_thread(
+            webauthn.read, credential, "clientDataJSON", "authenticatorData", "signature", "userHandle"
+        )
+        if not auth.challenges.take(sent.challenge, auth.clock.monotonic_ns()):
+            raise BadPasskey("a challenge that was not sent, has expired or was used")
+        found = await auth.registry.lookup(passkeys.find, sent.id)
+        if found is None or person not in (None, found.person):
+            raise BadPasskey("another passkey")
+        if sent.fields["userHandle"] != passkeys.handle_of(found.person, auth.registry.key_salt):
+            raise BadPasskey("another person")
+        count = await asyncio.to_thread(webauthn.sign_count, auth.passkeys, sent, found.public_key)
+    except BadPasskey:
+        raise ApiError(errors.WRONG_PASSKEY) from None
+    except BaseException:
+        attempt.give_back()
+        raise
+    attempt.give_back()
+    return Assertion(found.id, found.person, count)
+
+
+async def refuse_passkey(auth: Auth, person: int, failure: UnknownPasskey | CountWentBack) -> NoReturn:
+    """Raise ApiError 401; where there is a copy of the passkey, after a line of the audit log."""
+    who = auth.registry.cache.people.get(person)
+    if isinstance(failure, CountWentBack) and who is not None:
+        log.warning("a passkey of person %d was refused: it has signed fewer times than before", person)
+        await auth.change(who, None, Entry("passkey_refused"), changes.no_change)
+    raise ApiError(errors.WRONG_PASSKEY) from None
 
 
 def use_entries(used: Use | None) -> list[Entry]:
@@ -95,8 +141,8 @@ async def sign_in(request: web.Request, number: int, check: Callable[[Any], obje
         factor = {} if used is None else {"second_factor": used.method}
         return [*use_entries(used), Entry("sign_in", detail={"by": by} | factor)]
 
-    async with code_check(request, number, code, by) as counted:
-        checked = second_factor.with_code(check, number, counted, now_ms, salt)
+    async with factor_check(request, number, Proof(code), by) as proof:
+        checked = second_factor.with_proof(check, number, proof, now_ms, salt)
         await auth.begin_session(request, number, checked, entries)
 
 

@@ -1,4 +1,4 @@
-"""The commands `person list`, `invite`, `role`, `remove`, `password`, `link` and `second-factor`.
+"""The commands `person list`, `invite`, `role`, `remove`, `password`, `link`, `second-factor` and `passkeys`.
 
 The command line may do what an owner may, and is not limited by roles; an account keeps an owner all the same. `link`
 prints a one-time link to sign in, the way back where a person can not sign in otherwise.
@@ -6,7 +6,7 @@ prints a one-time link to sign in, the way back where a person can not sign in o
 
 import argparse
 
-from tally.accounts import changes, people, second_factor
+from tally.accounts import changes, passkeys, people, second_factor
 from tally.accounts.accounts import (
     Account,
     AccountError,
@@ -36,6 +36,7 @@ from tally.cli.console import (
     say,
     show_row,
 )
+from tally.rounding import counted
 from tally.settings import Settings
 from tally.storage.database import Connection
 from tally.timestamps import DAY_MS, iso
@@ -62,6 +63,9 @@ def add_person(parser: argparse.ArgumentParser) -> None:
     factor = add_command(person, "second-factor", _remove_factor, "remove the second factor of a person")
     _add_email(factor)
     factor.add_argument("--off", action="store_true", required=True, help="sign in by the password alone from now on")
+    keys = add_command(person, "passkeys", _remove_passkeys, "remove the passkeys of a person")
+    _add_email(keys)
+    keys.add_argument("--off", action="store_true", required=True, help="remove all of them, and end all sessions")
     for command in (invite, role, remove):
         add_account_option(command)
     for command in (invite, link):
@@ -176,3 +180,15 @@ def _remove_factor(given: argparse.Namespace, settings: Settings) -> None:
             entry = Entry("second_factor_removed", target=person.email)
             record(connection, by_command(member.account), entry, now_ms())
     say(f"{person.email} signs in by the password alone; all sessions have ended")
+
+
+def _remove_passkeys(given: argparse.Namespace, settings: Settings) -> None:
+    with database(settings) as connection:
+        person = find_person(connection, given.email)
+        removed = passkeys.remove_all(connection, person.number)
+        if not removed:
+            raise Failure(f"{person.email} has no passkey.")
+        for member in people.memberships_of(connection, person.number):
+            entry = Entry("passkeys_removed", target=person.email)
+            record(connection, by_command(member.account), entry, now_ms())
+    say(f"removed {counted(removed, 'passkey')} of {person.email}; all sessions have ended")

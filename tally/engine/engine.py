@@ -20,10 +20,12 @@ OnCommitted = Callable[[Sequence[PreparedEvent]], None]
 
 
 class Health(NamedTuple):
-    """Why an engine accepts no events, "" where it does, and how many events wait to be durable."""
+    """Why an engine accepts no events, "" where it does, how many events wait to be durable, and whether the last
+    backup failed."""
 
     problem: str
     queue: int
+    has_failed_backup: bool = False
 
 
 class Engine(Protocol):

@@ -39,11 +39,11 @@ RESPONSE_COOKIES = web.RequestKey("response_cookies", dict[str, str])
 # RFC 9110, 5.1: at most 64 names of 64 characters.
 _FIELD_NAMES = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}(?: ?, ?[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}){0,63}")
 
-# Browser features that no page needs, by their names in Permissions-Policy. The pages write to the clipboard, so
-# clipboard-write is not among them.
+# Browser features that no page needs, by their names in Permissions-Policy. The pages write to the clipboard
+# and use passkeys, so clipboard-write and publickey-credentials-get are not among them.
 _DISABLED_FEATURES = (
     "accelerometer autoplay camera display-capture encrypted-media fullscreen geolocation gyroscope magnetometer"
-    " microphone midi payment picture-in-picture publickey-credentials-get screen-wake-lock usb"
+    " microphone midi payment picture-in-picture screen-wake-lock usb"
     " xr-spatial-tracking"
 )
 # A response that a browser opens as a document, an error or a CSV too, loads nothing and cannot be framed.

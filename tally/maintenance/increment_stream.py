@@ -105,6 +105,11 @@ class IncrementStream:
         """How long the oldest event that is not sent has been waiting, at most."""
         return self._clock.monotonic_ns() - self._complete_ns
 
+    @property
+    def is_failing(self) -> bool:
+        """Return whether the last attempt failed."""
+        return self._failures > 0
+
     def close(self) -> None:
         """Wait for a moment for the increment that is being sent."""
         if self._thread is not None:

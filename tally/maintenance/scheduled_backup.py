@@ -57,6 +57,11 @@ class Nightly(ABC):
         self._retry_ns = self._failures = 0
         self._is_cancelled = threading.Event()
 
+    @property
+    def is_failing(self) -> bool:
+        """Return whether the last attempt failed."""
+        return self._failures > 0
+
     @abstractmethod
     def newest_ms(self, now_ms: int) -> int:
         """Return the time of the newest backup up to now, 0 where there is none. Runs on the thread."""

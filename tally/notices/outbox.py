@@ -61,6 +61,15 @@ class New(NamedTuple):
     only: str = ""
     but: str = ""
 
+    @property
+    def priority(self) -> Literal["normal", "urgent"]:
+        """Return the priority of the notice."""
+        return "urgent" if self.is_urgent else "normal"
+
+    def key(self, channel: str) -> str:
+        """Return the key of the notice for a channel."""
+        return f"{self.kind}:{self.fact}:{channel}"
+
 
 class Notice(NamedTuple):
     """A stored notice."""
@@ -118,24 +127,28 @@ def _notice(row: Sequence[Any]) -> Notice:
     return Notice._make((*row[:9], Content(**json.loads(row[9])), *row[10:]))
 
 
-def add(connection: sqlite3.Connection, new: New, now_ms: int) -> int:
+def add(connection: sqlite3.Connection, new: New, now_ms: int, sent: Sequence[str] = ()) -> int:
     """Store a notice for the channels of its account; return for how many. One that is stored stays as it is.
 
-    In a feed it is shown at once.
+    In a feed it is shown at once. `sent`: ids of channels that have it already.
     """
-    payload = json.dumps(new.content._asdict(), ensure_ascii=False)
-    priority = "urgent" if new.is_urgent else "normal"
-    return connection.execute(
+    payload = json.dumps(new.content._asdict())
+    stored = connection.execute(
         "/* outbox.add */ insert into notice"
         " (key, account, channel, kind, priority, created_ms, due_ms, expires_ms, payload, state, sent_ms)"
-        " select ?1 || ':' || id, account, id, ?2, ?3, ?4, ?4, ?5, ?6, iif(kind = 'feed', 'sent', 'waiting'),"
+        " select ?1 || id, account, id, ?2, ?3, ?4, ?4, ?5, ?6, iif(kind = 'feed', 'sent', 'waiting'),"
         " iif(kind = 'feed', ?4, null) from channel where account = ?7 and ?8 in ('', id) and id <> ?9"
         " on conflict (key) do nothing",
         (
-            *(f"{new.kind}:{new.fact}", new.kind, priority, now_ms, new.expires_ms, payload),
+            *(new.key(""), new.kind, new.priority, now_ms, new.expires_ms, payload),
             *(new.account, new.only, new.but),
         ),
     ).rowcount
+    connection.executemany(
+        "/* outbox.add_sent */ update notice set state = 'sent', sent_ms = ? where key = ? and state = 'waiting'",
+        [(now_ms, new.key(channel)) for channel in sent],
+    )
+    return stored
 
 
 def resume(connection: sqlite3.Connection) -> None:
@@ -322,8 +335,9 @@ def send_again(connection: sqlite3.Connection, account: int, number: int, now_ms
     The request has the id of before, so that a receiver that has it can recognise it.
     """
     done = connection.execute(
-        "/* outbox.send_again */ update notice set state = 'waiting', attempts = 0, message = null, due_ms = ?1,"
-        " expires_ms = max(expires_ms, ?1 + ?2) where number = ?3 and account = ?4 and state in ('failed', 'expired')",
+        "/* outbox.send_again */ update notice set state = 'waiting', attempts = 0, message = null, last_error = null,"
+        " due_ms = ?1, expires_ms = max(expires_ms, ?1 + ?2) where number = ?3 and account = ?4"
+        " and state in ('failed', 'expired')",
         (now_ms, DAY_MS, number, account),
     )
     return done.rowcount == 1

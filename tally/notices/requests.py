@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from tally.notices.channels import Channel, Kind
-from tally.notices.outbox import MAX_LISTED, Content, Message, Notice
+from tally.notices.outbox import MAX_LISTED, Content, Message, New, Notice
 from tally.resources import tally_version
 from tally.timestamps import SECOND_MS, iso
 
@@ -169,5 +169,10 @@ def content_of_test() -> Content:
 
 def test_message(channel: Channel, now_ms: int) -> Message:
     """Return a message that tests a channel; it is not stored."""
-    row = (0, f"test:{now_ms}:{channel.id}", channel.account, channel.id, "test", "normal", now_ms, now_ms, now_ms)
-    return Message(channel, [Notice._make((*row, content_of_test(), None, 1, "sending", None, None))])
+    return unstored_message(channel, New(channel.account, "test", f"{now_ms}", content_of_test(), now_ms), now_ms)
+
+
+def unstored_message(channel: Channel, new: New, now_ms: int) -> Message:
+    """Return a message of a notice that is not stored, with the id that it would have."""
+    row = (0, new.key(channel.id), channel.account, channel.id, new.kind, new.priority, now_ms, now_ms, new.expires_ms)
+    return Message(channel, [Notice._make((*row, new.content, None, 1, "sending", None, None))])

@@ -86,9 +86,12 @@ class Sender:
         """Return the channels of an account, oldest first."""
         return [one for one in self.channels.values() if one.account == account]
 
-    async def add(self, new: New) -> int:
-        """Store a notice for the channels of its account; return for how many. Raises ApiError 503."""
-        stored = await self._write(partial(outbox.add, new=new, now_ms=self._clock.monotonic_wall_ms()))
+    async def add(self, new: New, sent: Sequence[str] = ()) -> int:
+        """Store a notice for the channels of its account; return for how many. Raises ApiError 503.
+
+        `sent`: ids of channels that have it already.
+        """
+        stored = await self._write(partial(outbox.add, new=new, now_ms=self._clock.monotonic_wall_ms(), sent=sent))
         self.wake()
         return stored
 

@@ -137,12 +137,13 @@ def claims_of(token: Mapping[str, Any], userinfo: Mapping[str, Any], groups_clai
     """Return what the server reads; what the token lacks is from userinfo, whose sub is the same."""
     source = token if token.get("email") else userinfo
     email = source.get("email")
+    is_verified = source.get("email_verified")
     groups = token.get(groups_claim, userinfo.get(groups_claim))
     return Claims(
         token["sub"],
         email.strip() if isinstance(email, str) else None,
         # A string where the provider has no other type for claims.
-        source.get("email_verified") in (True, "true"),
+        is_verified is True or is_verified == "true",
         _groups(groups),
     )
 

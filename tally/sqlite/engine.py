@@ -116,7 +116,8 @@ class SqliteEngine:
 
     def health(self) -> Health:
         """Return how many events wait; whether the file accepts them is the state of the database."""
-        return Health("", self.ingest.queue)
+        backups = (self.backup, self.offsite, self.increments)
+        return Health("", self.ingest.queue, any(one is not None and one.is_failing for one in backups))
 
     def metrics(self) -> "Iterable[Metric]":
         """Yield the families of writing, visitors in memory and backups."""

@@ -4,6 +4,7 @@ Settings, clock, rate limits, the database and the engine are objects that are p
 keeps any.
 """
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
@@ -14,13 +15,11 @@ from aiohttp import web
 
 from tally.accounts import audit
 from tally.api.auth import AUTH, Auth
-from tally.api.channels import NOTICES, TESTS, TESTS_PER_MINUTE
 from tally.api.context import READ_API, ReadApi
 from tally.api.imports import UPLOADS
 from tally.api.params import goals_of
 from tally.api.reports import Report
 from tally.api.uploads import Uploads
-from tally.base_path import public_url
 from tally.clock import Clock
 from tally.engine.engine import Engine
 from tally.events.client import parse_proxies
@@ -36,13 +35,13 @@ from tally.maintenance.housekeeping import Housekeeping
 from tally.maintenance.server_audit import record_expired_keys, record_start
 from tally.maintenance.upgrade import copy_first
 from tally.notices.addresses import allowed_networks
-from tally.notices.sender import Sender
 from tally.rate_limit import Buckets
 from tally.settings import Settings
 from tally.sqlite.engine import SqliteEngine
 from tally.storage.health import begin_check
 from tally.storage.node_database import NodeDatabase
 from tally.timestamps import DAY_MS
+from tally.web.notices import open_notices
 
 AUDIT_PAUSE_S = 3_600.0
 DAMAGE_CHECK = web.AppKey[Callable[[], None]]("damage_check")
@@ -85,21 +84,20 @@ async def components(
             has_passwords=settings.password_login == "yes",
             logout_url=settings.auth_logout_url,
         )
-        sender = app[NOTICES] = Sender(
-            node.database, clock, public_url(settings.base_url, settings.base_path), notified
-        )
-        app[TESTS] = Buckets(TESTS_PER_MINUTE)
-        node.each_second.append(sender.each_second)
+        sender = open_notices(app, node, notified)
         node.each_second.append(lambda _: app[COLLECTOR].salts.expire(clock.deletion_time_ms()))
         uploads = app[UPLOADS] = Uploads(settings, clock, node.database.want_empty_log)
         node.each_second.append(lambda _: uploads.expire({one.id for one in node.registry.cache.websites.values()}))
         if node.engine.archive is not None:
             housekeeping = Housekeeping(node.database, node.registry, node.engine.archive, clock, settings.keep_days)
             node.repeat("deletion and retention", housekeeping.work, node.database.health.failed, PAUSE_S)
-        await node.database.writer.run(partial(record_start, settings=settings, now_ms=clock.wall_ms()))
+        # Listening does not wait for it.
+        start = partial(record_start, settings=settings, now_ms=clock.wall_ms())
+        recorded = asyncio.create_task(node.database.writer.run(start))
         lines = partial(_audit_lines, node.database, clock, settings.audit_days)
         node.repeat("lines of the audit log", lines, node.database.health.failed, AUDIT_PAUSE_S)
         yield
+        await asyncio.wait({recorded})
         app[AUTH].close()
         await uploads.close()
         await sender.close()

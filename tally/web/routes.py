@@ -24,6 +24,7 @@ from tally.api import (
     imports,
     oauth,
     oidc,
+    passkeys,
     people,
     read,
     second_factor,
@@ -173,6 +174,12 @@ FIXED_ROUTES = (
     Route("GET", "/api/account/oidc", oidc.state),
     Route("POST", "/api/account/oidc", oidc.connect),
     Route("DELETE", "/api/account/oidc", oidc.disconnect),
+    Route("GET", "/api/account/passkeys", passkeys.listed),
+    Route("POST", "/api/account/passkeys/begin", passkeys.begin),
+    Route("POST", "/api/account/passkeys/finish", passkeys.finish),
+    Route("DELETE", "/api/account/passkeys/{passkey}", passkeys.remove),
+    Route("POST", "/api/account/login/passkey/begin", passkeys.begin_sign_in),
+    Route("POST", "/api/account/login/passkey/finish", passkeys.sign_in),
     Route("GET", "/api/account/keys", account.keys),
     Route("POST", "/api/account/keys", account.create_key),
     Route("DELETE", "/api/account/keys", account.revoke_keys),
@@ -184,6 +191,7 @@ FIXED_ROUTES = (
     Route("POST", "/api/account/authorization", oauth.authorize),
     *notice_routes("/api/account"),
     *notice_routes("/api/v1", lambda handler: by_key_alone(handler, "manage")),
+    Route("GET", "/feeds/{token}.xml", channels.feed),
     Route("GET", "/api/account/audit", audit.audit),
     Route("POST", "/api/account/login/link", people.sign_in_by_link),
     Route("GET", "/api/account/people", people.members),
@@ -287,5 +295,7 @@ def _pattern(path: str) -> str:
     pattern = pattern.replace("{stem:[^/]+}", r"{stem:(?:script|plausible|pa-)[\w.-]*}")
     # /count/links.js is a part of /count.js.
     pattern = pattern.replace("{website:[^/]+}", r"{website:(?!.*\.js$)[^/]+}")
+    # Two steps of adding a passkey, and no ids.
+    pattern = pattern.replace("{passkey:[^/]+}", "{passkey:(?!(?:begin|finish)$)[^/]+}")
     # goals/report is no definition: other methods than GET are answered 405 there.
     return pattern.replace("{definition:[^/]+}", "{definition:(?!report$)[^/]+}")

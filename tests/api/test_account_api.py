@@ -51,6 +51,7 @@ async def test_setup_creates_the_first_account(app: App) -> None:
         "demo": False,
         "password_login": True,
         "single_sign_on": None,
+        "passkeys": False,
         "refused": None,
     }
     answer = await browser("GET", "/api/account/setup", headers=setup_header(token(app)))
@@ -65,6 +66,7 @@ async def test_setup_creates_the_first_account(app: App) -> None:
         "demo": False,
         "password_login": True,
         "single_sign_on": None,
+        "passkeys": False,
         "refused": None,
     }
     assert (await PageClient(app).log_in("ann@example.com")).status == 200
@@ -217,6 +219,7 @@ async def test_the_account(make_app: MakeApp) -> None:
         "single_sign_on": None,
         "requires_second_factor": False,
         "second_factor": None,
+        "passkeys": 0,
         "password_login": True,
     }
 

@@ -216,16 +216,22 @@ async def test_an_expired_key_has_one_line(app: App, monkeypatch: pytest.MonkeyP
         assert {(line["actor"], line["via"]) for line in expired} == {("server", "system")}
 
 
+async def restarted(app: App) -> None:
+    """Restart, and wait for the writer's first step."""
+    await app.restart()
+    await app.registry.refresh()
+
+
 async def test_a_start_with_other_settings_names_them(make_app: MakeApp) -> None:
     """Their values, which may be secrets, are in no line and in no row."""
     token = "a-token-of-the-metrics"
     app = await make_app()
     browser = await logged_in(app)
-    await app.restart()
+    await restarted(app)
     assert app.sql("select action from audit where account is null") == []
     app.settings = replace(app.settings, metrics_token=token, audit_days=30)
-    await app.restart()
-    await app.restart()
+    await restarted(app)
+    await restarted(app)
     where = "from audit where account is null"
     assert app.sql(f"select actor, via, action, detail {where}") == [
         ("server", "system", "settings_changed", '{"settings": ["audit_days", "metrics_token"]}')
@@ -238,7 +244,7 @@ async def test_a_start_with_other_settings_names_them(make_app: MakeApp) -> None
         meta.write(connection, meta.START, meta.read(connection, meta.START) | {"schema": VERSION - 1})
 
     await app.admin(as_before_an_upgrade)
-    await app.restart()
+    await restarted(app)
     assert app.sql(f"select action, detail {where} order by number desc limit 1") == [
         ("database_upgraded", f'{{"schema": [{VERSION - 1}, {VERSION}]}}')
     ]

@@ -130,6 +130,13 @@ TABLE = (
     Row("POST /api/account/second-factor/confirm", (401, 401, 401, 409, 409, 401), {"code": "123456"}),
     Row("POST /api/account/second-factor/codes", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
     Row("DELETE /api/account/second-factor", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
+    Row("GET /api/account/passkeys", OWNERS),
+    # Without a base URL, and a passkey that nobody has.
+    Row("POST /api/account/passkeys/begin", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
+    Row("POST /api/account/passkeys/finish", (401, 401, 401, 409, 409, 401), {"name": "Laptop", "credential": {}}),
+    Row("DELETE /api/account/passkeys/{passkey}", (401, 401, 401, 404, 404, 401), {"password": PASSWORD}),
+    Row("POST /api/account/login/passkey/begin", (409,) * 6, {}),
+    Row("POST /api/account/login/passkey/finish", (409,) * 6, {"credential": {}}),
     Row("GET /api/account/keys", OWNERS),
     Row("POST /api/account/keys", (401, 401, 401, 201, 201, 401), {"name": "new"}),
     Row("DELETE /api/account/keys", (401, 401, 401, 204, 204, 401)),
@@ -139,6 +146,7 @@ TABLE = (
     Row("GET /api/account/authorization", OWNERS, query=f"?{urlencode(PROGRAM)}"),
     Row("POST /api/account/authorization", OWNERS, PROGRAM),
     *notice_rows(),
+    Row("GET /feeds/{token}.xml", (404,) * 6),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),
@@ -323,7 +331,7 @@ class Scenario:
             "script": "script.js",
             "stem": "script.hash",
         }
-        values |= {"path": "app.css", "part": "heatmap", "link": self.link}
+        values |= {"path": "app.css", "part": "heatmap", "link": self.link, "passkey": "AA"}
         browser = {"owner": self.owner, "other": self.other}.get(client, PageClient(self.app))
         keys = {"key": key or self.key, "other_key": self.other_key}
         headers: dict[str, str | None] = {"Authorization": f"Bearer {keys[client]}"} if client in keys else {}
@@ -457,6 +465,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
     method, _, path = name.partition(" ")
     values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
     values |= {"definition": scenario.definition, "invitation": scenario.invitation, "link": scenario.link}
+    values["passkey"] = "AA"
     values |= {"channel": scenario.channel}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}

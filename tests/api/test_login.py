@@ -45,6 +45,7 @@ async def test_the_right_password_logs_in(app: App) -> None:
         "demo": False,
         "password_login": True,
         "single_sign_on": None,
+        "passkeys": False,
         "refused": None,
     }
 
@@ -111,6 +112,8 @@ CHANGES = [
     ("POST", "/api/account/password"),
     *(("POST", f"/api/account/second-factor/{step}") for step in ("begin", "confirm", "codes")),
     ("DELETE", "/api/account/second-factor"),
+    *(("POST", f"/api/account/{of}/{step}") for of in ("passkeys", "login/passkey") for step in ("begin", "finish")),
+    ("DELETE", "/api/account/passkeys/AA"),
     ("POST", "/api/account/keys"),
     ("DELETE", "/api/account/keys/1"),
     ("POST", "/api/account/websites"),
@@ -160,6 +163,7 @@ def test_every_change_is_in_the_table() -> None:
             "{definition}": "0" * 16,
             "{invitation}": "0" * 16,
             "{link}": "y",
+            "{passkey}": "AA",
             "{channel}": "y",
         }
         for name, value in values.items():

@@ -20,7 +20,7 @@ from tests.support.page_client import LINK, PageClient, logged_in
 PERMISSIONS = (
     "accelerometer=(), autoplay=(), camera=(), display-capture=(), encrypted-media=(), fullscreen=(), geolocation=(),"
     " gyroscope=(), magnetometer=(), microphone=(), midi=(), payment=(), picture-in-picture=(),"
-    " publickey-credentials-get=(), screen-wake-lock=(), usb=(), xr-spatial-tracking=()"
+    " screen-wake-lock=(), usb=(), xr-spatial-tracking=()"
 )
 NO_CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"
 BASE = {
@@ -74,6 +74,7 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/api/account/second-factor(/(begin|confirm|codes))?": ACCOUNT,
     r"/api/account/(assistants|keys|people)(/{number})?|/api/account/invitations(/{invitation})?": ACCOUNT,
     r"/api/(account|v1)/(channels(/{channel}(/(test|secret))?)?|notices(/{number}/send)?)": ACCOUNT,
+    r"/api/account/passkeys(/(begin|finish|{passkey}))?|/api/account/login/passkey/(begin|finish)": ACCOUNT,
     r"/api/account/websites(/{id}(/(exclusions|share-links(/{link})?))?)?": ACCOUNT,
     r"/api/account/websites/{id}/imports(/(upload|{number}/undo))?": ACCOUNT,
     r"/api/share/{token}/(badge|counter)\.svg": BADGE,
@@ -81,12 +82,13 @@ TABLE: dict[str, Mapping[str, str]] = {
     r"/mcp|/oauth/(register|token)": ACCOUNT,
     r"/\.well-known/oauth-.+": ALWAYS,
     r"/(login|setup|invitation|oauth/authorize|second-factor|account|account/{section}|share/{token})?": SHELL,
-    r"/websites/{id}(/(events|funnels|journeys|vitals|experiments|crawlers|rejected|settings(/{section})?))?": SHELL,
+    r"/websites/{id}(/(live|events|funnels|journeys|vitals|experiments|crawlers|rejected))?": SHELL,
+    r"/websites/{id}/settings(/{section})?": SHELL,
     r"/websites/{id}/heatmaps": FRAMING,
     r"/assets/{path}": FILE,
     r"/(tracker|script|count|js/site)(/{part})?\.js|/js/{script}|/js/{stem}/{part}\.js": TRACKER,
     r"/pixel\.gif": TRACKER,
-    r"/api/v1/openapi\.yaml|/healthz|/metrics|/sign-in/oidc(/(callback|logout))?": ALWAYS,
+    r"/api/v1/openapi\.yaml|/feeds/{token}\.xml|/healthz|/metrics|/sign-in/oidc(/(callback|logout))?": ALWAYS,
 }
 # By an API key that changes something, which no page of another origin may read.
 MANAGED = {route for route, row in BY_ROUTE.items() if row.statuses == NOT_BY_DEFAULT}
@@ -95,7 +97,7 @@ CONTENT_HEADERS = frozenset(
     (
         *("content-type", "content-length", "content-encoding", "transfer-encoding", "date", "connection", "allow"),
         *("x-goatcounter", "etag", "cache-control", "vary", "link", "set-cookie", "www-authenticate"),
-        *("retry-after", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"),
+        *("retry-after", "x-robots-tag", "ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"),
     )
 )
 PREFLIGHT = frozenset(("Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Access-Control-Max-Age"))
@@ -158,6 +160,7 @@ async def owner_session(make_app: MakeApp) -> OwnerSession:
         "part": "heatmap",
         "link": link["id"],
         "invitation": "2" * 16,
+        "passkey": "AA",
         "channel": "3" * 16,
         "definition": "1" * 16,
         "website": website,

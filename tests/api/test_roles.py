@@ -38,6 +38,12 @@ LEAST_OF_ROUTE: dict[str, Role | None] = {
     "POST /api/account/second-factor/confirm": "viewer",
     "POST /api/account/second-factor/codes": "viewer",
     "DELETE /api/account/second-factor": "viewer",
+    "GET /api/account/passkeys": "viewer",
+    "POST /api/account/passkeys/begin": "viewer",
+    "POST /api/account/passkeys/finish": "viewer",
+    "DELETE /api/account/passkeys/{passkey}": "viewer",
+    "POST /api/account/login/passkey/begin": None,
+    "POST /api/account/login/passkey/finish": None,
     "GET /api/account/keys": "admin",
     "POST /api/account/keys": "admin",
     "DELETE /api/account/keys": "admin",
@@ -220,7 +226,7 @@ async def test_a_role_applies_to_the_next_request(people: People) -> None:
 
 # What a person may request while the account requires a second factor that the person does not have.
 OPEN_WITHOUT_FACTOR = {
-    *(name for name in ACCOUNT_ROUTES if "/second-factor" in name or "/assistants" in name),
+    *(name for name in ACCOUNT_ROUTES if any(one in name for one in ("/second-factor", "/passkeys", "/assistants"))),
     "GET /api/account/changelog",
     "POST /api/account/password",
 }

@@ -179,7 +179,9 @@ def test_from_the_menu_the_dashboard_and_the_search(site: SampleServer, open_pag
     page = site.log_in(open_page())
     page.goto(f"{site.url}/websites/{site.website}?period=30d&filter_country=DE")
     expect(page.locator(".card-events, .card-live")).to_have_count(0)
-    page.locator("a.live").focus()
+    badge = page.locator("a.live")
+    expect(badge).to_be_visible()
+    badge.focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/live?**")
     assert query_of(page)["filter_country"] == "DE"

@@ -3,11 +3,13 @@
 The second is a real HTTP server too. It signs whatever a test asks for, which no honest provider does.
 """
 
+import hmac
 import html
 import json
 import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,8 @@ import aiohttp
 import orjson
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from joserfc import jws
 from joserfc.jwk import RSAKey
+from joserfc.jws import JWSRegistry
 
 from tests.browser.test_compat_packages import package
 from tests.support.app import ROOT, Answer
@@ -134,8 +136,8 @@ class Signer:
         self.credentials: list[str | None] = []
         self.requests: list[str] = []
         self.answers: dict[str, web.Response] = {}
-        self.token: str | None = None
-        self.path = ""
+        self.make_token: Callable[[], str] | None = None
+        self.last_token = ""
         self.clock_ms = lambda: 0
         self._nonces: dict[str, str] = {}
 
@@ -144,14 +146,14 @@ class Signer:
         app.router.add_route("*", "/{path:.*}", self._handle)
         self._server = TestServer(app)
         await self._server.start_server()
-        self.url = str(self._server.make_url("")).rstrip("/") + self.path
+        self.url = str(self._server.make_url("")).rstrip("/")
         return self
 
     async def __aexit__(self, *_: Any) -> None:
         await self._server.close()
 
     async def _handle(self, request: web.Request) -> web.Response:
-        path = request.path.removeprefix(self.path.rstrip("/"))
+        path = request.path
         self.requests.append(path)
         if path in self.answers:
             # A response is sent once.
@@ -178,18 +180,28 @@ class Signer:
         form = dict(parse_qsl((await request.read()).decode()))
         self.sent.append(form)
         self.credentials.append(request.headers.get("Authorization"))
-        return web.json_response({"id_token": self.token or self._signed(form), "access_token": "access"})
+        self.last_token = (self.make_token or self.token_of_sign_in)()
+        return web.json_response({"id_token": self.last_token, "access_token": "access"})
 
-    def _signed(self, form: Mapping[str, str]) -> str:
-        now_s = self.clock_ms() // 1000
-        own = {"iss": self.url, "aud": CLIENT, "iat": now_s, "exp": now_s + 300, "nonce": self._nonces[form["code"]]}
+    def token_of_sign_in(self, header: Mapping[str, Any] | None = None, key: Any = None) -> str:
+        """Return a token for the code that was sent last."""
+        now_s, nonce = self.clock_ms() // 1000, self._nonces[self.sent[-1]["code"]]
+        own = {"iss": self.url, "aud": CLIENT, "iat": now_s, "exp": now_s + 300, "nonce": nonce}
         claims = {name: value for name, value in (own | self.claims).items() if value is not None}
-        return self.sign(claims)
+        return self.sign(claims, header, key)
 
-    def sign(self, claims: Any, **header: Any) -> str:
-        """Return a token."""
-        head = {"alg": self.algorithm, "kid": self.key.kid} | self.header | header
-        return jws.serialize_compact(head, orjson.dumps(claims), self.key, algorithms=[self.algorithm])
+    def sign(self, claims: Any, header: Mapping[str, Any] | None = None, key: Any = None) -> str:
+        """Return a token, whose signature is empty for the algorithm none; `key` may be the bytes of a shared one."""
+        head = {"alg": self.algorithm, "kid": self.key.kid} | self.header | dict(header or {})
+        parts = [urlsafe_b64encode(orjson.dumps(part)).rstrip(b"=") for part in (head, claims)]
+        signed = b".".join(parts)
+        if isinstance(key, bytes):
+            mark = hmac.digest(key, signed, "sha256")
+        elif head["alg"] == "none":
+            mark = b""
+        else:
+            mark = JWSRegistry.algorithms[head["alg"]].sign(signed, key or self.key)
+        return (signed + b"." + urlsafe_b64encode(mark).rstrip(b"=")).decode()
 
     def lead_back(self, location: str, **more: str) -> dict[str, str]:
         """Return the parameters with which a browser that was sent here comes back."""

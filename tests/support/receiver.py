@@ -62,5 +62,6 @@ async def settle(app: App) -> None:
         sender.each_second(0)
         while sender._looking is not None or sender._sending:
             await asyncio.sleep(0.005)
+        await asyncio.sleep(0.005)
         if sender._next_ms is None or sender._next_ms > app.clock.monotonic_wall_ms():
             return

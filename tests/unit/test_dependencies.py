@@ -56,7 +56,7 @@ def locked(file: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("file", "requirements"),
     [
-        ("deploy/requirements.lock", [*PROJECT["dependencies"], *EXTRAS["acme"], *EXTRAS["oidc"]]),
+        ("deploy/requirements.lock", [*PROJECT["dependencies"], *EXTRAS["acme"], *EXTRAS["oidc"], *EXTRAS["passkeys"]]),
         ("deploy/requirements-offsite.lock", [*EXTRAS["s3"], *EXTRAS["sftp"], *EXTRAS["age"]]),
         ("deploy/requirements-build.lock", BUILD),
     ],

@@ -50,7 +50,7 @@ def test_each_command_that_changes_something_writes_a_line(here: Command) -> Non
     assert key not in json.dumps(lines(here))
 
 
-def test_imports_exports_restores_and_retention_write_a_line(here: Command, tmp_path: Path) -> None:
+def test_imports_and_retention_write_a_line(here: Command, tmp_path: Path) -> None:
     """A preview, and showing what would be deleted, write none; of a file only the name is stored."""
     website = printed(here, "website", "add", "example.com").strip()
     event = {"id": "1", "type": "pageview", "timestamp": "2026-01-02T03:04:05Z"}

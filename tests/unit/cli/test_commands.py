@@ -952,6 +952,7 @@ WRONG_USAGE = (
     ("person password x", "is not an email address"),
     ("person link x", "is not an email address"),
     ("person second-factor a@example.com", "the following arguments are required: --off"),
+    ("person passkeys a@example.com", "the following arguments are required: --off"),
     ("upgrade --dry-run", "there is no option --dry-run"),
     ("upgrade --upgrade-backup maybe", "--upgrade-backup must be one of yes, no (got 'maybe')"),
     ("demo --until x", "--until: must be a date or time such as 2026-11-21T10:00:00Z (got 'x')"),

@@ -53,9 +53,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def content(path: Path) -> list[str]:
-    """Return the content of a database as SQL."""
+    """Return the content of a database as SQL, without the lines of the audit log about restores."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-        return list(connection.iterdump())
+        return [line for line in connection.iterdump() if "'database_restored'" not in line]
 
 
 def content_with_log(path: Path) -> list[str]:

@@ -21,12 +21,13 @@ import orjson
 import pytest
 
 import tally
-from tally.accounts import assistants, audit, logins, people, second_factor
+from tally.accounts import assistants, audit, identities, logins, passkeys, people, second_factor
 from tally.accounts.accounts import (
     all_accounts,
     create_account,
     has_account,
     set_email,
+    set_password_hash,
     set_plan,
     set_requires_second_factor,
 )
@@ -575,6 +576,19 @@ async def run_account_api(app: App) -> None:
     await browser("POST", "/api/account/logout")
 
 
+def run_identities(connection: sqlite3.Connection, account: int) -> None:
+    """Run the functions of identities at an OpenID provider."""
+    new = people.new_invitation(account, "zoe@example.com", "viewer", None, None, NOON_MS)
+    people.invite(connection, new, bytes(32))
+    identity = identities.Identity("https://id.example.com", "zoe")
+    arrival = identities.Arrival(identity, new.email, True, "editor", True, None, True)
+    person = identities.enter(connection, arrival, None, NOON_MS)
+    identities.check(connection, identity, person)
+    set_password_hash(connection, person, "hash")
+    assert identities.disconnect(connection, person, b"", True)
+    assert not identities.is_connected(connection, person, identity.issuer)
+
+
 def run_people(connection: sqlite3.Connection, account: int) -> None:
     """Run the functions of memberships, invitations and links to sign in."""
     digest = bytes(range(32))
@@ -590,15 +604,24 @@ def run_people(connection: sqlite3.Connection, account: int) -> None:
     people.change_member(connection, account, person, "owner", None, None)
     people.change_member(connection, account, person, "viewer", None, owner)
     people.invite(connection, people.new_invitation(account, "eve@example.com", "viewer", None, None, NOON_MS), digest)
-    assert people.join_by_address(connection, "eve@example.com", None, NOON_MS) is not None
+    assert people.join_by_address(connection, "eve@example.com", None, NOON_MS, "header") is not None
+    run_identities(connection, account)
     people.create_sign_in_link(connection, person, digest, NOON_MS)
     people.use_sign_in_link(connection, digest, NOON_MS)
     secret, codes = bytes(20), [digest]
     second_factor.set_up(connection, person, secret, 0, None, codes, b"")
-    second_factor.use(connection, person, second_factor.code_of(secret, NOON_MS // 30_000), NOON_MS, bytes(16))
+    code = second_factor.code_of(secret, NOON_MS // 30_000)
+    second_factor.use(connection, person, second_factor.Proof(code), NOON_MS, bytes(16))
     with pytest.raises(second_factor.WrongCode):
-        second_factor.use(connection, person, "aaaaa-aaaaa", NOON_MS, bytes(16))
+        second_factor.use(connection, person, second_factor.Proof("aaaaa-aaaaa"), NOON_MS, bytes(16))
     second_factor.remove(connection, person)
+    for id in (b"a", b"b"):
+        passkeys.add(connection, passkeys.Passkey(id, person, b"", 0, "", NOON_MS, None), b"")
+    passkeys.use(connection, passkeys.Assertion(b"a", person, 1), 1)
+    with pytest.raises(second_factor.FactorRequired):
+        second_factor.use(connection, person, second_factor.Proof(is_change=True), NOON_MS, bytes(16))
+    passkeys.remove(connection, person, b"a", b"")
+    passkeys.remove_all(connection, person)
     set_requires_second_factor(connection, account, False)
     owner_account = all_accounts(connection)[account]
     client = assistants.new_client("Assistant", ["https://assistant.example"]).id
@@ -618,6 +641,7 @@ def run_notices(connection: sqlite3.Connection, account: int) -> None:
     for fact in ("first", "second"):
         content = outbox.Content("Title", "Text")
         assert outbox.add(connection, outbox.New(account, "test", fact, content, NOON_MS + DAY_MS), NOON_MS) == 1
+    outbox.add(connection, outbox.New(account, "test", "first", content, NOON_MS + DAY_MS), NOON_MS, ["no channel"])
     outbox.resume(connection)
     assert outbox.due(connection, NOON_MS) == [("0" * 16, NOON_MS)]
     for at_ms, outcome in ((NOON_MS, outbox.Outcome("HTTP 429", 429, wait_ms=1)), (NOON_MS + 7_000, outbox.Outcome())):
@@ -653,7 +677,12 @@ def run_commands(connection: sqlite3.Connection) -> None:
     audit.expire(connection, 1)
     run_people(connection, owner.number)
     run_notices(connection, owner.number)
-    assert [line.entry.action for line in audit.lines(connection, owner.number)] == ["person_joined"]
+    assert [line.entry.action for line in audit.lines(connection, owner.number)] == [
+        "person_role_changed",
+        "single_sign_on_connected",
+        "person_joined",
+        "person_joined",
+    ]
     value = create_api_key(connection, owner, "", NOON_MS)
     record_key_use(connection, [(NOON_MS, 1)])
     revoke_api_key(connection, value)

@@ -1,0 +1,65 @@
+"""What sends notices in a running server, and which problems of the server are reported by them.
+
+The parts of the server detect problems for the log, /metrics and /healthz; here is the one place that reads them for
+notices (tally/notices/server_problems.py).
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from aiohttp import web
+
+from tally.api.channels import NOTICES, TESTS, TESTS_PER_MINUTE
+from tally.base_path import public_url
+from tally.events.client import Network
+from tally.http.tls import Tls
+from tally.ingest.node import Node
+from tally.notices.sender import Sender
+from tally.notices.server_problems import Problem, ServerProblems
+from tally.rate_limit import Buckets
+from tally.storage.health import LOW
+from tally.web.status import TLS
+
+PAUSE_S = 5.0
+# A certificate that is renewed in time has more of its lifetime, or more days, left.
+_LATE_SHARE, _LATE_S = 4, 10 * 86_400
+
+
+def open_notices(app: web.Application, node: Node, networks: Sequence[Network]) -> Sender:
+    """Return what sends notices, which begins with the node's tasks."""
+    page = public_url(node.settings.base_url, node.settings.base_path)
+    sender = app[NOTICES] = Sender(node.database, node.clock, page, networks)
+    app[TESTS] = Buckets(TESTS_PER_MINUTE)
+    node.each_second.append(sender.each_second)
+    problems = ServerProblems(
+        sender, node.clock, partial(problems_of, app, node), lambda: min(node.registry.cache.accounts, default=None)
+    )
+    # Also while the tasks of every second fail.
+    node.repeat("watching for problems", problems.check, _ignored, PAUSE_S)
+    return sender
+
+
+def problems_of(app: web.Application, node: Node) -> Iterator[Problem]:
+    """Yield the problems of the server that its parts have detected."""
+    health, tls = node.database.health, app[TLS]
+    if node.engine.health().has_failed_backup:
+        yield "backup_failed"
+    if health.is_low:
+        yield "disk_low"
+    if health.state not in ("well", LOW):
+        yield "database_fault"
+    if tls is not None and is_late(tls, node.clock.wall_ms() // 1000):
+        yield "certificate_not_renewed"
+
+
+def is_late(tls: Tls, now_s: int) -> bool:
+    """Return whether a certificate should have been renewed, or has not been issued."""
+    found = tls.certificate
+    if found is None:
+        return tls.failed > 0
+    left_s = found.ends_s - now_s
+    return left_s < min((found.ends_s - found.begins_s) // _LATE_SHARE, _LATE_S)
+
+
+def _ignored(failure: Exception) -> None:
+    """For failures that are no fault of the file."""
