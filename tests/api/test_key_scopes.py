@@ -58,7 +58,7 @@ REFUSED = [(name, scope) for name in NAMES for scope in SCOPES if scope not in A
 ALLOWED = [(name, scope) for name in NAMES for scope in SCOPES if scope in ALLOWING[SCOPE_OF[name]]]
 CHANGES = [name for name in NAMES if SCOPE_OF[name] in ("manage", "import")]
 # Of the routes that the pages have in another form.
-STATUSES = {f"GET {SITE}/share-links": 200}
+STATUSES = {f"GET {SITE}/share-links": 200, f"POST {SITE}/crawls": 202}
 Send = Callable[..., Awaitable[Answer]]
 LATER = "00000000-0000-4000-8000-000000000000"
 
