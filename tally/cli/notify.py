@@ -63,11 +63,8 @@ async def _sent(channel: Channel, settings: Settings) -> Outcome:
         delivery = Delivery(allowed_networks(settings.notify_networks))
     except ValueError as bad:
         raise BadSetting(str(bad)) from None
-    try:
-        page = public_url(settings.base_url, settings.base_path)
-        return await delivery.send(request(test_message(channel, now_ms()), page, now_ms()))
-    finally:
-        delivery.close()
+    page = public_url(settings.base_url, settings.base_path)
+    return await delivery.send(request(test_message(channel, now_ms()), page, now_ms()))
 
 
 def _channel(connection: Connection, name: str) -> Channel:

@@ -7,11 +7,12 @@ look-up that hangs would otherwise hold a thread of the event loop.
 """
 
 import asyncio
+import contextlib
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,7 +28,8 @@ from tally.timestamps import SECOND_MS
 
 TIMEOUT_S = 15.0
 MAX_ANSWER_BYTES = 4_096
-_THREADS = 16
+# A look-up lasts as long as the system's resolver waits, which may be longer than TIMEOUT_S.
+_MAX_LOOK_UPS = 64
 
 
 class Delivery:
@@ -36,11 +38,7 @@ class Delivery:
     def __init__(self, networks: Sequence[Network]) -> None:
         self._networks = networks
         self._context: ssl.SSLContext | None = None
-        self._resolver = _Resolver(ThreadPoolExecutor(_THREADS, "notice names"))
-
-    def close(self) -> None:
-        """End the threads; a look-up that hangs ends with the process."""
-        self._resolver.threads.shutdown(wait=False, cancel_futures=True)
+        self._resolver = _Resolver()
 
     async def send(self, request: Request) -> Outcome:
         """Send a request and return how it ended; raises nothing."""
@@ -128,20 +126,44 @@ def _refused(failure: BaseException | None) -> AddressRefused | None:
 
 
 class _Resolver(AbstractResolver):
-    """Looks names up on its own threads."""
+    """Looks each name up on a thread of its own, which does not delay the end of the process."""
 
-    def __init__(self, threads: ThreadPoolExecutor) -> None:
-        self.threads = threads
+    def __init__(self) -> None:
+        self._running = 0
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """Return the addresses of a name. Raises OSError."""
-        found = await asyncio.get_running_loop().run_in_executor(self.threads, _look_up, host, port, family)
-        return [_result(host, port, one) for one in found]
+        if self._running >= _MAX_LOOK_UPS:
+            raise OSError("too many look-ups hang")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+
+        def look_up() -> None:
+            try:
+                found: Any = _look_up(host, port, family)
+            except OSError as failure:
+                found = failure
+            # The server may have ended meanwhile.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._ended, answer, found)
+
+        self._running += 1
+        threading.Thread(target=look_up, name="notice name", daemon=True).start()
+        return [_result(host, port, one) for one in await answer]
+
+    def _ended(self, answer: asyncio.Future[Any], found: Any) -> None:
+        self._running -= 1
+        if answer.done():
+            return  # given up
+        if isinstance(found, OSError):
+            answer.set_exception(found)
+        else:
+            answer.set_result(found)
 
     async def close(self) -> None:
-        """Keep the threads: they are used for the next request."""
+        """Keep what is running: it is used for the next request."""
 
 
 def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[Any]:

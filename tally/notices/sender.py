@@ -69,8 +69,6 @@ class Sender:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if self._delivery is not None:
-            self._delivery.close()
 
     async def refresh(self) -> None:
         """Read the channels again, after a change of them, and look for what is due. Raises ApiError 503."""

@@ -5,6 +5,7 @@ import base64
 import json
 import socket
 import sqlite3
+import threading
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -544,7 +545,6 @@ async def test_answers_that_are_no_http(owner: Owner) -> None:
         sending = Delivery(sender_of(owner.app).networks)
         outcome = await sending.send(Request(url, {}, b"{}"))
         assert outcome.error in ("the receiver did not answer as HTTP requires", "the connection failed")
-        sending.close()
         server.close()
 
 
@@ -562,7 +562,6 @@ async def test_no_connection_reaches_this_machine(host: str, scheme: str) -> Non
         port = urlsplit(receiver.url).port
         sending = Delivery(())
         outcome = await sending.send(Request(f"{scheme}://{host}:{port}/", {}, b"{}"))
-        sending.close()
         assert "--notify-networks" in outcome.error or outcome.error == "the URL is not valid", outcome
         assert receiver.received == []
 
@@ -579,9 +578,33 @@ async def test_a_name_that_changes_its_answer(monkeypatch: pytest.MonkeyPatch) -
         assert changing("rebind.example", 80)[0][4][0] == "8.8.8.8"
         sending = Delivery(())
         outcome = await sending.send(Request(f"https://rebind.example:{urlsplit(receiver.url).port}/", {}, b"{}"))
-        sending.close()
         assert "--notify-networks" in outcome.error
         assert receiver.received == []
+
+
+async def test_look_ups_that_hang_hold_nothing_up(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither other channels, nor the end of the server: their threads are not waited for."""
+    monkeypatch.setattr(delivery, "TIMEOUT_S", 0.3)
+    real, gate = socket.getaddrinfo, threading.Event()
+
+    def hanging(host: Any, *more: Any, **options: Any) -> Any:
+        if host == "hangs.example":
+            gate.wait()
+        return real("127.0.0.1", *more, **options)
+
+    await owner.channel(url="https://hangs.example/")
+    await owner.channel("discord")
+    monkeypatch.setattr(socket, "getaddrinfo", hanging)
+    await owner.raise_notice("a")
+    await settle(owner.app)
+    assert len(owner.receiver.received) == 1
+    (thread,) = [one for one in threading.enumerate() if one.name == "notice name"]
+    assert thread.daemon
+    gate.set()
+    thread.join()
+    sending = Delivery(())
+    monkeypatch.setattr(delivery, "_MAX_LOOK_UPS", 0)
+    assert (await sending.send(Request("https://a.example/", {}, b""))).error == "the host name was not found"
 
 
 async def test_no_proxy_no_cookie_no_credentials(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
