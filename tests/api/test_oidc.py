@@ -27,7 +27,6 @@ from tests.support.cases import cases
 from tests.support.openid import CALLBACK, CLIENT, SECRET, Signer, come_back, new_key, problem_of
 from tests.support.page_client import PageClient, logged_in
 
-
 # The cases of a table share an application and the provider: each sets its claims anew.
 SOUND = {"sub": "ann-8", "email": ANN, "email_verified": True}
 
@@ -482,6 +481,11 @@ async def test_an_address_takes_over_nobody(make_app: MakeApp, settings: Any, si
     sent = {"email": ANN, "password": "a password of Ann", "connect": True}
     assert error(await mallory("POST", "/api/account/login", sent)) == (403, "other_person")
     await app.admin(lambda connection: connection.execute("update person set password_hash = null where number = 2"))
+    passkey = "insert into passkey values (x'01', 2, x'00', 0, 'Laptop', 0, null)"
+    await app.admin(lambda connection: connection.execute(passkey))
+    signer.claims["email"] = ANN
+    assert problem_of(await signed_in(mallory, signer)) == "has_person"
+    await app.admin(lambda connection: connection.execute("delete from passkey"))
     signer.claims["email"] = ANN
     assert problem_of(await signed_in(PageClient(app), signer)) is None
     signer.claims["sub"] = "another-10"
