@@ -403,5 +403,4 @@ def connecting(
         raise ApiError(errors.NOTHING_TO_CONNECT)
     if pending.person != person:
         raise ApiError(errors.OTHER_PERSON, "The address of single sign-on is another person's.")
-    forget(request)
     return identities.connect_after(check, Identity(*pending.identity), person, email, auth.clock.wall_ms())
