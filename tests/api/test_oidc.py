@@ -22,10 +22,11 @@ from tally.oidc.provider import MAX_BYTES
 from tally.settings import BadSetting, settings_from
 from tests.api.test_oidc_provider import BASE, actions, seen
 from tests.api.test_people import ANN, INVITATION, error, invite, joined
+from tests.api.test_second_factor import set_up
 from tests.support.app import OWNER, Answer, App, MakeApp, ManualClock
 from tests.support.cases import cases
 from tests.support.openid import CALLBACK, CLIENT, SECRET, Signer, come_back, new_key, problem_of
-from tests.support.page_client import PageClient, logged_in
+from tests.support.page_client import PASSWORD, PageClient, logged_in
 
 # The cases of a table share an application and the provider: each sets its claims anew.
 SOUND = {"sub": "ann-8", "email": ANN, "email_verified": True}
@@ -481,10 +482,37 @@ async def test_an_address_takes_over_nobody(make_app: MakeApp, settings: Any, si
     sent = {"email": ANN, "password": "a password of Ann", "connect": True}
     assert error(await mallory("POST", "/api/account/login", sent)) == (403, "other_person")
     await app.admin(lambda connection: connection.execute("update person set password_hash = null where number = 2"))
+    passkey = "insert into passkey values (x'01', 2, x'00', 0, 'Laptop', 0, null)"
+    await app.admin(lambda connection: connection.execute(passkey))
+    signer.claims["email"] = ANN
+    assert problem_of(await signed_in(mallory, signer)) == "has_person"
+    await app.admin(lambda connection: connection.execute("delete from passkey"))
     signer.claims["email"] = ANN
     assert problem_of(await signed_in(PageClient(app), signer)) is None
     signer.claims["sub"] = "another-10"
     assert problem_of(await signed_in(mallory, signer)) == "has_person"
+
+
+async def test_the_second_factor_is_asked_for_with_the_password(
+    make_app: MakeApp, settings: Any, signer: Signer
+) -> None:
+    """Connecting waits for both, and is refused where the identity has become another person's meanwhile."""
+    app = await make_app(**settings)
+    factor = await set_up(app)
+    signer.claims |= {"email": OWNER}
+    browser, other = PageClient(app, "198.51.100.7"), PageClient(app, "198.51.100.8")
+    for one in (browser, other):
+        assert problem_of(await signed_in(one, signer)) == "password"
+    sent = {"email": OWNER, "password": PASSWORD, "connect": True}
+    assert error(await browser("POST", "/api/account/login", sent)) == (401, "second_factor_required")
+    assert app.sql("select count(*) from identity") == [(0,)]
+    code = {"code": factor.codes[0]}
+    assert (await browser("POST", "/api/account/login", sent | code)).status == 200
+    assert app.sql("select person from identity") == [(1,)]
+    await app.admin(lambda connection: connection.execute("update identity set subject = 'another'"))
+    code = {"code": factor.codes[1]}
+    assert error(await other("POST", "/api/account/login", sent | code)) == (409, "nothing_to_connect")
+    assert await seen(other) == (401, "not_logged_in")
 
 
 async def test_a_password_is_not_asked_for_where_there_are_none(

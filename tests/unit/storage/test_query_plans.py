@@ -585,7 +585,7 @@ def run_identities(connection: sqlite3.Connection, account: int) -> None:
     person = identities.enter(connection, arrival, None, NOON_MS)
     identities.check(connection, identity, person)
     set_password_hash(connection, person, "hash")
-    assert identities.disconnect(connection, person, b"", True)
+    assert identities.disconnect(connection, person, b"", has_passwords=True, has_passkeys=True)
     assert not identities.is_connected(connection, person, identity.issuer)
 
 
