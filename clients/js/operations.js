@@ -58,6 +58,7 @@ export const MANAGEMENT = {
   createShareLink: ["POST", "/api/v1/websites/{id}/share-links", "json"],
   updateShareLink: ["PATCH", "/api/v1/websites/{id}/share-links/{link}", "json"],
   deleteShareLink: ["DELETE", "/api/v1/websites/{id}/share-links/{link}", ""],
+  sendCrawls: ["POST", "/api/v1/websites/{id}/crawls", "json"],
   getExclusions: ["GET", "/api/v1/websites/{id}/exclusions", ""],
   updateExclusions: ["PATCH", "/api/v1/websites/{id}/exclusions", "json"],
   getImports: ["GET", "/api/v1/websites/{id}/imports", ""],

@@ -1648,6 +1648,22 @@ export interface RealtimeMeta {
   time: string;
 }
 
+export interface CrawlReports {
+  crawls: {
+    user_agent: string;
+    /** The URL of the page. */ url: string;
+    /** ISO 8601 or milliseconds since 1970, of the last 72 hours; now if it is not sent. */ time?:
+      string | number | null;
+  }[];
+}
+
+export interface CrawlReportsAnswer {
+  data: {
+    counted: number;
+    /** Of a User-Agent that the list does not have, or a page of another website. */ ignored: number;
+  };
+}
+
 export interface CrawlersAnswer {
   data: Crawlers;
   meta: CrawlersMeta;
@@ -2427,6 +2443,8 @@ export interface ManageOperations {
   updateShareLink(websiteId: string, link: string, body: ShareLinkChanges): Promise<ShareLinkAnswer>;
   /** Revoke a share link.  */
   deleteShareLink(websiteId: string, link: string): Promise<void>;
+  /** Report requests of crawlers. Counts pages that crawlers requested, as a server, an edge worker or a plugin has seen them. The User-Agent is compared with the list of crawlers and not stored. Needs the scope `import`. A request that is sent twice counts twice. */
+  sendCrawls(websiteId: string, body: CrawlReports): Promise<CrawlReportsAnswer>;
   /** What is not counted. `your_address` is that of this request. */
   getExclusions(websiteId: string): Promise<ExclusionsAnswer>;
   /** Change what is not counted. Replaces the lists that are sent, for events that arrive afterwards. */

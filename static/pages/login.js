@@ -53,7 +53,7 @@ export async function show(root, context) {
       login.element,
       connects ? null : passkey,
       // A secret path stays out of the request.
-      provider && !secretNext && !connects ? providerLink(provider, next, !login.focus) : null,
+      provider && !connects ? providerLink(provider, secretNext ? "/" : next, !login.focus) : null,
     );
   }
   fill(root, entrance(card, { after: state.data?.demo ? demo() : login.focus ? forgotten() : null }));

@@ -24,7 +24,10 @@ export function reconnected(isBack) {
       clearTimeout(timer);
       const is = await isBack();
       clearTimeout(timer);
-      if (!is) return void (timer = setTimeout(check, RETRY_MS));
+      if (!is) {
+        place(banner);
+        return void (timer = setTimeout(check, RETRY_MS));
+      }
       removeEventListener("online", check);
       // The button goes away with the banner.
       if (banner.contains(document.activeElement)) document.getElementById("main")?.focus();
@@ -39,9 +42,19 @@ export function reconnected(isBack) {
       h("div", null, h("strong", null, t("no_connection")), h("p", null, t("loads_by_itself"))),
       h("button", { class: "button small", type: "button", onclick: check }, t("try_again")),
     );
-    document.body.append(banner);
+    place(banner);
     addEventListener("online", check);
     timer = setTimeout(check, RETRY_MS);
   });
   return waiting;
+}
+
+/**
+ * Puts the banner into the open dialog, which covers the rest of the page and takes its place in the order of Tab.
+ *
+ * @param {HTMLElement} banner
+ */
+function place(banner) {
+  const parent = [...document.querySelectorAll("dialog:modal")].at(-1) || document.body;
+  if (banner.parentElement !== parent) parent.append(banner);
 }

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from tally.accounts import audit, people
 from tally.accounts.accounts import AccountError, password_hash_of
+from tally.accounts.passkeys import passkeys_of
 from tally.accounts.roles import LIMITED_ROLES, Role
 
 _CONNECTED = audit.Entry("single_sign_on_connected")
@@ -106,13 +107,16 @@ def connect_after(
     return both
 
 
-def disconnect(connection: sqlite3.Connection, person: int, session: bytes, has_passwords: bool) -> bool:
+def disconnect(
+    connection: sqlite3.Connection, person: int, session: bytes, *, has_passwords: bool, has_passkeys: bool
+) -> bool:
     """Remove a person's identities and end the sessions that it has begun, but for one; return whether there was one.
 
     Raises LastSignIn where no other way to sign in is left.
     """
-    if not has_passwords or password_hash_of(connection, person) is None:
-        raise LastSignIn("Without single sign-on you could not sign in: set a password first.")
+    by_password = has_passwords and password_hash_of(connection, person) is not None
+    if not by_password and not (has_passkeys and passkeys_of(connection, person)):
+        raise LastSignIn("Without single sign-on you could not sign in.")
     done = connection.execute("/* identities.disconnect */ delete from identity where person = ?", (person,))
     connection.execute(
         "/* identities.end_sessions */ delete from login where person = ? and via = 'oidc' and digest <> ?",
@@ -165,7 +169,9 @@ def _first_entered(connection: sqlite3.Connection, who: Arrival, now_ms: int) ->
         raise Refused("unverified", "the provider does not vouch for the address: email_verified is not true")
     if person is not None:
         has_password = password_hash_of(connection, person) is not None
-        if is_connected(connection, person, who.identity.issuer) or (has_password and not who.has_passwords):
+        # An address alone takes over neither a password nor a passkey.
+        is_taken = not who.has_passwords if has_password else bool(passkeys_of(connection, person))
+        if is_taken or is_connected(connection, person, who.identity.issuer):
             raise Refused("has_person", "the address has a person, who must connect single sign-on")
         if has_password:
             raise PasswordNeeded(person)

@@ -42,10 +42,11 @@ from tally.accounts.api_keys import (
 )
 from tally.accounts.audit import Entry, former_member, if_done
 from tally.accounts.changes import PasswordChanged
+from tally.accounts.identities import Refused
 from tally.accounts.usage import USAGE_WARNINGS, month_ends_in_s
 from tally.api.auth import AUTH, Auth, body, flag, invalid, text
 from tally.api.auth_header import AUTH_HEADER
-from tally.api.oidc import connecting, logout_path, single_sign_on
+from tally.api.oidc import connecting, forget, logout_path, single_sign_on
 from tally.api.sign_in import begin_with_new_password, checked_password, sent_code, sign_in
 from tally.base_path import public_url
 from tally.errors import ApiError
@@ -166,12 +167,17 @@ async def log_in(request: web.Request) -> web.Response:
     if password_hash is None:
         raise ApiError(errors.WRONG_CREDENTIALS)
     check: Any = partial(changes.check_password_hash, person=number, password_hash=password_hash)
-    if flag(sent, "connect"):
+    is_connecting = flag(sent, "connect")
+    if is_connecting:
         check = connecting(request, number, email, check)
     try:
         await sign_in(request, number, check, "password", code)
     except PasswordChanged:
         raise ApiError(errors.WRONG_CREDENTIALS) from None
+    except Refused as refused:
+        raise ApiError(errors.NOTHING_TO_CONNECT, f"Single sign-on was not connected: {refused}.") from None
+    if is_connecting:
+        forget(request)
     return entered(request, number)
 
 

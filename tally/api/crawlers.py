@@ -4,8 +4,12 @@ Requests are counted by days of the website (tally/storage/crawler_days.py), so 
 of the website. Operators and purposes come from the list of crawlers; a crawler is what its User-Agent names, which
 anyone can send. Beside the pages stand figures of people, from events: visits that begin there from an AI assistant,
 and pageviews; null where the events are no longer kept.
+
+`take_crawls` counts requests that a server, an edge worker or a plugin has seen. A User-Agent is compared with the list
+and dropped; what the list does not have is ignored.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,16 +17,27 @@ from datetime import date
 from functools import partial
 from typing import Any, NamedTuple
 
+from aiohttp import web
+
 from tally.api import params
+from tally.api.auth import AUTH, invalid
 from tally.api.context import Answer, ReadApi, ReportRequest
 from tally.api.traffic import buckets_of
+from tally.engine.ingest import Crawl, WriteRequest
 from tally.engine.values import BeyondRetention, Scope, TopQuery
 from tally.events.channels import AI_ASSISTANTS
 from tally.events.crawlers import PURPOSES, UNLISTED, Crawler
 from tally.events.filters import Filter
+from tally.events.urls import BadUrl, belongs_to, parse_page_url
+from tally.events.user_agent import crawler_name
+from tally.events.validation import AHEAD_MS, OLDEST_MS
+from tally.events.website import Website
+from tally.http.responses import json_response
+from tally.ingest.collector import COLLECTOR
 from tally.storage import crawler_days
-from tally.storage.crawler_days import SOURCES, Crawls
+from tally.storage.crawler_days import API, SOURCES, Crawls
 from tally.timeranges import Range
+from tally.timestamps import BadTime, event_time_ms
 
 CRAWLER_COLUMNS = ("crawler", "operator", "purpose", "requests", "previous_requests", "pages", "last_day")
 MAX_NAME = 100
@@ -38,6 +53,56 @@ class CrawlersParameters:
     purpose: str = params.choice("purpose", PURPOSES)
     crawler: str | None = params.optional_text("crawler", MAX_NAME)
     limit: int = params.limit(20)
+
+
+MAX_CRAWLS = 50
+_CRAWL_FIELDS = frozenset(("user_agent", "url", "time"))
+
+
+async def take_crawls(request: web.Request) -> web.Response:
+    """POST .../crawls: count the pages that listed crawlers requested; 202 once they are durable."""
+    auth, collector = request.app[AUTH], request.app[COLLECTOR]
+    session, sent = await auth.session_and_body(request, ("crawls",))
+    website = await auth.website(request, session, "configure")
+    items = sent.get("crawls")
+    if not isinstance(items, list) or not 1 <= len(items) <= MAX_CRAWLS:
+        raise invalid("crawls", f"crawls must be a list of 1 to {MAX_CRAWLS} requests.")
+    now_ms = collector.clock.wall_ms()
+    found = [_crawl(website, item, f"crawls[{place}]", now_ms) for place, item in enumerate(items)]
+    crawls = [crawl for crawl in found if crawl is not None]
+    if crawls:
+        written: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        write = WriteRequest((), now_ms, crawls=crawls)
+        collector.ingest.append(write, lambda outcome: None if written.done() else written.set_result(outcome))
+        outcome = await written
+        if isinstance(outcome, Exception):
+            raise outcome
+    return json_response({"data": {"counted": len(crawls), "ignored": len(found) - len(crawls)}}, 202)
+
+
+def _crawl(website: Website, item: Any, place: str, now_ms: int) -> Crawl | None:
+    """Return the request of an item; None where its crawler is not listed or the page is of another website.
+
+    Raises ApiError 400.
+    """
+    if not isinstance(item, dict) or item.keys() - _CRAWL_FIELDS:
+        raise invalid(place, f"{place} must be an object with user_agent, url and, optionally, time.")
+    agent, url = item.get("user_agent"), item.get("url")
+    if not isinstance(agent, str) or not isinstance(url, str):
+        raise invalid(place, f"{place}: user_agent and url must be texts.")
+    try:
+        page = parse_page_url(url)
+        ms = now_ms if item.get("time") is None else event_time_ms(item["time"])
+    except BadUrl:
+        raise invalid(place, f"{place}: url must be that of a page, such as https://example.com/pricing.") from None
+    except (BadTime, TypeError, ValueError):
+        raise invalid(place, f"{place}: time must be ISO 8601 or milliseconds since 1970.") from None
+    if not now_ms - OLDEST_MS <= ms <= now_ms + AHEAD_MS:
+        raise invalid(place, f"{place}: time must be of the last 72 hours.")
+    name = crawler_name(agent)
+    if not name or not belongs_to(page.host, website.domain):
+        return None
+    return Crawl(website.number, ms, name, page.path, API)
 
 
 class People(NamedTuple):

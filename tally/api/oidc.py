@@ -39,7 +39,8 @@ from tally.clock import Clock
 from tally.errors import ApiError, fields, log
 from tally.http.request_paths import public_prefix
 from tally.http.responses import json_response
-from tally.oidc.provider import CALLBACK, Client, Provider, ProviderError
+from tally.oidc import CALLBACK
+from tally.oidc.provider import Client, Provider, ProviderError
 from tally.oidc.tokens import BadToken, Claims
 from tally.resources import install_command
 from tally.settings import BadSetting, Settings
@@ -343,7 +344,7 @@ async def state(request: web.Request) -> web.Response:
     auth, oidc = request.app[AUTH], _oidc(request)
     person = (await auth.session(request)).person
     is_connected = await auth.registry.lookup(identities.is_connected, person.number, oidc.issuer)
-    can_disconnect = person.has_password and auth.has_passwords
+    can_disconnect = (person.has_password and auth.has_passwords) or (person.passkeys > 0 and auth.passkeys is not None)
     return json_response({"data": {"is_connected": is_connected, "can_disconnect": can_disconnect}})
 
 
@@ -364,7 +365,9 @@ async def disconnect(request: web.Request) -> web.Response:
     auth.check_site(request)
     _oidc(request)
     session = await auth.session(request)
-    step = functools.partial(identities.disconnect, has_passwords=auth.has_passwords)
+    step = functools.partial(
+        identities.disconnect, has_passwords=auth.has_passwords, has_passkeys=auth.passkeys is not None
+    )
     entry = if_done(Entry("single_sign_on_disconnected"))
     try:
         await auth.change(session, None, entry, step, session.person.number, session.digest)
@@ -400,5 +403,4 @@ def connecting(
         raise ApiError(errors.NOTHING_TO_CONNECT)
     if pending.person != person:
         raise ApiError(errors.OTHER_PERSON, "The address of single sign-on is another person's.")
-    forget(request)
     return identities.connect_after(check, Identity(*pending.identity), person, email, auth.clock.wall_ms())

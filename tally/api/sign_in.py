@@ -7,6 +7,7 @@ password do not show whether the person has a second factor, and no stranger use
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, NoReturn
@@ -104,7 +105,8 @@ async def checked_passkey(request: web.Request, credential: object, person: int 
         found = await auth.registry.lookup(passkeys.find, sent.id)
         if found is None or person not in (None, found.person):
             raise BadPasskey("another passkey")
-        if sent.fields["userHandle"] != passkeys.handle_of(found.person, auth.registry.key_salt):
+        handle = passkeys.handle_of(found.person, auth.registry.key_salt)
+        if not secrets.compare_digest(sent.fields["userHandle"], handle):
             raise BadPasskey("another person")
         count = await asyncio.to_thread(webauthn.sign_count, auth.passkeys, sent, found.public_key)
     except BadPasskey:

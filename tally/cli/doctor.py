@@ -10,6 +10,7 @@ Findings go to standard output, one line each, with the fix on the next line. Th
 import argparse
 from collections.abc import Callable, Iterator
 
+from tally.base_path import public_url
 from tally.cli.console import Failure, add_setting, argument, now_ms, printable, say, set_function
 from tally.http.certificate_renewal import CERTIFICATE_FILE, STATE_FILE, read_state, shown, store_of
 from tally.http.tls import Tls
@@ -29,6 +30,7 @@ from tally.maintenance.doctor_checks import (
     zone_data,
 )
 from tally.maintenance.doctor_database import database
+from tally.oidc import CALLBACK
 from tally.rounding import counted
 from tally.settings import BadSetting, Settings, path_of
 from tally.storage.database import DatabaseError
@@ -48,7 +50,8 @@ def add_doctor(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--identity", metavar="FILE", type=argument(path_of), help="private key of age, for the drill")
     of_backups = ("backup_dir", "backup_to", "backup_credentials", "upgrade_backup")
-    for name in ("geoip_db", "min_free_disk", *of_backups, "acme", "acme_directory", "acme_store"):
+    of_sign_in = ("base_url", "base_path", "oidc_issuer", "oidc_logout")
+    for name in ("geoip_db", "min_free_disk", *of_backups, "acme", "acme_directory", "acme_store", *of_sign_in):
         add_setting(parser, name)
 
 
@@ -70,7 +73,7 @@ def _doctor(given: argparse.Namespace, settings: Settings) -> None:
 
 def examine(case: Case, *, is_drill: bool = False) -> Iterator[Finding]:
     """Yield the findings of all checks in the order of the output."""
-    of_installation = (program, agent_engine, zone_data, country_data, server, certificate, permissions)
+    of_installation = (program, agent_engine, zone_data, country_data, server, certificate, single_sign_on, permissions)
     for check in (*of_installation, disk, log_size, backups_made):
         yield from _done(check, case)
     if case.settings.backup_to:
@@ -103,6 +106,18 @@ def certificate(case: Case) -> Iterator[Finding]:
         words = f"{words}; attempts that failed: {state.failures}, the last on {shown(state.tried_ms)}: {state.error}"
         todo = f"the next is on {shown(state.next_ms)}; for one at once, remove {directory / STATE_FILE} and restart"
     yield fault("certificate", words, todo) if todo else fine("certificate", words)
+
+
+def single_sign_on(case: Case) -> Iterator[Finding]:
+    """Name the addresses to register at the provider of --oidc-issuer."""
+    if not case.settings.oidc_issuer:
+        return
+    home = public_url(case.settings.base_url, case.settings.base_path)
+    if not home:
+        yield fault("sign-in", "--oidc-issuer needs --base-url", "set it, also for the server")
+        return
+    after = f", and {home}/login for logging out" if case.settings.oidc_logout == "yes" else ""
+    yield fine("sign-in", f"redirect URI to register at {case.settings.oidc_issuer}: {home}{CALLBACK}{after}")
 
 
 def _done(check: Callable[[Case], Iterator[Finding]], case: Case) -> Iterator[Finding]:

@@ -339,8 +339,12 @@ def _with_hints(agent: Agent, hints: ClientHints) -> Agent:
 
 
 def crawler_name(user_agent: str) -> str:
-    """Return the listed name of a crawler's User-Agent (tally/events/crawlers.py), '' where it is not listed."""
-    return listed_name(user_agent[:MAX_CHARACTERS])
+    """Return the listed name of a crawler's User-Agent (tally/events/crawlers.py), '' where it is not listed.
+
+    The model of a phone is no name.
+    """
+    text = user_agent[:MAX_CHARACTERS]
+    return listed_name(text) if is_crawler(_without_model(text)) else ""
 
 
 def browser_and_os_matchers() -> "Matchers":

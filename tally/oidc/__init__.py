@@ -2,3 +2,6 @@
 
 Who the person of a token is, is decided by tally/api/oidc.py and tally/accounts/identities.py.
 """
+
+CALLBACK = "/sign-in/oidc/callback"
+"""Where a provider leads back, below the public address of the server."""

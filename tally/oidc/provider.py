@@ -17,7 +17,6 @@ from tally.clock import Clock
 from tally.errors import fields, log
 from tally.oidc.tokens import BadToken, Claims, UnknownKey, check_claims, claims_of, load, signed_claims
 
-CALLBACK = "/sign-in/oidc/callback"
 TIMEOUT_S, MAX_BYTES = 10, 1_000_000
 _KEPT_NS, _RETRY_NS = 3_600 * 1_000_000_000, 10 * 1_000_000_000
 # An unknown key makes the server ask for the keys again, so seldom that strangers' tokens cause no flood.

@@ -18,6 +18,7 @@ from tally.api import (
     audit,
     badges,
     channels,
+    crawlers,
     definitions,
     exclusions,
     imports,
@@ -111,6 +112,7 @@ def management_routes() -> Iterator[Route]:
         ]
     for method, path, handler in rows:
         yield Route(method, f"{READ_PATHS}{path}", by_key_alone(handler, "manage"))
+    yield Route("POST", f"{READ_PATHS}{website}/crawls", by_key_alone(crawlers.take_crawls, "import"))
     for method, path, handler in _IMPORTS:
         yield Route(method, f"{READ_PATHS}{website}/imports{path}", by_key_alone(handler, "import"))
 
@@ -293,5 +295,7 @@ def _pattern(path: str) -> str:
     pattern = pattern.replace("{stem:[^/]+}", r"{stem:(?:script|plausible|pa-)[\w.-]*}")
     # /count/links.js is a part of /count.js.
     pattern = pattern.replace("{website:[^/]+}", r"{website:(?!.*\.js$)[^/]+}")
+    # Two steps of adding a passkey, and no ids.
+    pattern = pattern.replace("{passkey:[^/]+}", "{passkey:(?!(?:begin|finish)$)[^/]+}")
     # goals/report is no definition: other methods than GET are answered 405 there.
     return pattern.replace("{definition:[^/]+}", "{definition:(?!report$)[^/]+}")

@@ -135,7 +135,7 @@ TABLE = (
     Row("POST /api/account/passkeys/begin", (401, 401, 401, 409, 409, 401), {"password": PASSWORD}),
     Row("POST /api/account/passkeys/finish", (401, 401, 401, 409, 409, 401), {"name": "Laptop", "credential": {}}),
     Row("DELETE /api/account/passkeys/{passkey}", (401, 401, 401, 404, 404, 401), {"password": PASSWORD}),
-    Row("POST /api/account/login/passkey/begin", (409,) * 6),
+    Row("POST /api/account/login/passkey/begin", (409,) * 6, {}),
     Row("POST /api/account/login/passkey/finish", (409,) * 6, {"credential": {}}),
     Row("GET /api/account/keys", OWNERS),
     Row("POST /api/account/keys", (401, 401, 401, 201, 201, 401), {"name": "new"}),
@@ -254,6 +254,8 @@ def management_rows() -> Iterator[Row]:
         yield Row(f"{method} /api/v1/websites{path}", NOT_BY_DEFAULT, row.body, row.query)
     # The pages read them with the website.
     yield Row("GET /api/v1/websites/{id}/share-links", NOT_BY_DEFAULT)
+    crawl = {"user_agent": "GPTBot/1.2", "url": "https://example.com/a"}
+    yield Row("POST /api/v1/websites/{id}/crawls", NOT_BY_DEFAULT, {"crawls": [crawl]})
 
 
 TABLE = (*TABLE, *management_rows())
@@ -463,6 +465,7 @@ async def test_other_origins_cannot_read_the_account_api(scenario: Scenario, nam
     method, _, path = name.partition(" ")
     values = {"id": scenario.website, "number": scenario.number, "token": scenario.token, "field": "os"}
     values |= {"definition": scenario.definition, "invitation": scenario.invitation, "link": scenario.link}
+    values["passkey"] = "AA"
     values |= {"channel": scenario.channel}
     for verb in (method, "OPTIONS"):
         headers: dict[str, str | None] = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}

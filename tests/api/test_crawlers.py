@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tally.accounts.api_keys import Grant
 from tally.api.crawlers import CRAWLER_COLUMNS
 from tally.engine.ingest import Crawl
 from tally.ingest import rejected_events
@@ -16,7 +17,7 @@ from tally.storage.value_limits import OTHER
 from tally.timestamps import DAY_MS
 from tests.support.app import CHROME, GOOGLEBOT, NOON_MS, Answer, App
 from tests.support.cases import cases
-from tests.support.page_client import logged_in
+from tests.support.page_client import PageClient, logged_in
 
 GPTBOT = "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2; +https://openai.com/gptbot)"
 CHATGPT = "Mozilla/5.0 (compatible; ChatGPT-User/1.0; +https://openai.com/bot)"
@@ -273,3 +274,62 @@ async def test_crawlers_count_as_visitors_where_the_owner_wants_it(site: Site) -
 async def test_other_values_are_refused(site: Site, value: Any) -> None:
     answer = await site.owner("PATCH", site.path, {"crawlers": value})
     assert (answer.status, answer.json["error"]["field"]) == (400, "crawlers")
+
+
+# --- requests that are reported
+
+
+@pytest.fixture
+async def reporting(site: Site) -> Any:
+    """Return a function that reports requests by a key with the scope import."""
+    key = await site.app.key(grant=Grant(("import",)))
+
+    async def report(body: Any) -> Answer:
+        headers = {"Authorization": f"Bearer {key}"}
+        return await PageClient(site.app)("POST", f"/api/v1/websites/{site.id}/crawls", body, headers)
+
+    return report
+
+
+async def test_requests_that_a_server_reports(site: Site, reporting: Any) -> None:
+    """Those of listed crawlers for pages of the website are counted, all others ignored; no User-Agent is kept."""
+    items = [
+        {"user_agent": GPTBOT, "url": "https://example.com/a?secret=1"},
+        {"user_agent": GPTBOT, "url": "https://www.example.com/a", "time": "2026-11-17T12:00:00Z"},
+        {"user_agent": GPTBOT, "url": "https://example.org/a"},
+        {"user_agent": CHROME, "url": "https://example.com/a"},
+        {"user_agent": UNLISTED, "url": "https://example.com/a"},
+    ]
+    answer = await reporting({"crawls": items})
+    assert (answer.status, answer.json["data"]) == (202, {"counted": 2, "ignored": 3})
+    assert site.rows() == {(TODAY, "GPTBot", "/a", API): 1, (TODAY - 1, "GPTBot", "/a", API): 1}
+    assert (await site.report("period=30d"))["sources"]["api"] == 2
+    assert (await reporting({"crawls": items[3:]})).json["data"] == {"counted": 0, "ignored": 2}
+    assert site.app.sql("select count(*) from event") == [(0,)]
+
+
+GOOD = {"user_agent": GPTBOT, "url": "https://example.com/a"}
+
+
+@cases(
+    ("body", "field"),
+    [
+        ({"crawls": []}, "crawls"),
+        ({"crawls": GOOD}, "crawls"),
+        ({}, "crawls"),
+        ({"crawls": [GOOD] * 51}, "crawls"),
+        ({"crawls": [GOOD, "x"]}, "crawls[1]"),
+        ({"crawls": [GOOD | {"ip": "203.0.113.7"}]}, "crawls[0]"),
+        ({"crawls": [GOOD | {"url": "/a"}]}, "crawls[0]"),
+        ({"crawls": [GOOD | {"url": 5}]}, "crawls[0]"),
+        ({"crawls": [{"url": "https://example.com/a"}]}, "crawls[0]"),
+        *(
+            ({"crawls": [GOOD | {"time": time}]}, "crawls[0]")
+            for time in ("yesterday", "2026-11-10T12:00:00Z", "2026-11-19T12:00:00Z", True, [], 10**20)
+        ),
+    ],
+)
+async def test_wrong_reports_count_nothing(site: Site, reporting: Any, body: Any, field: str) -> None:
+    answer = await reporting(body)
+    assert (answer.status, answer.json["error"]["field"]) == (400, field), body
+    assert site.rows() == {}

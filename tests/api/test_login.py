@@ -163,6 +163,7 @@ def test_every_change_is_in_the_table() -> None:
             "{definition}": "0" * 16,
             "{invitation}": "0" * 16,
             "{link}": "y",
+            "{passkey}": "AA",
             "{channel}": "y",
         }
         for name, value in values.items():

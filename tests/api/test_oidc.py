@@ -22,10 +22,14 @@ from tally.oidc.provider import MAX_BYTES
 from tally.settings import BadSetting, settings_from
 from tests.api.test_oidc_provider import BASE, actions, seen
 from tests.api.test_people import ANN, INVITATION, error, invite, joined
+from tests.api.test_second_factor import set_up
 from tests.support.app import OWNER, Answer, App, MakeApp, ManualClock
 from tests.support.cases import cases
 from tests.support.openid import CALLBACK, CLIENT, SECRET, Signer, come_back, new_key, problem_of
-from tests.support.page_client import PageClient, logged_in
+from tests.support.page_client import PASSWORD, PageClient, logged_in
+
+# The cases of a table share an application and the provider: each sets its claims anew.
+SOUND = {"sub": "ann-8", "email": ANN, "email_verified": True}
 
 
 @pytest.fixture
@@ -33,7 +37,7 @@ async def signer(clock: ManualClock) -> AsyncIterator[Signer]:
     clock.begin_at(int(time.time() * 1000))
     async with Signer() as running:
         running.clock_ms = clock.wall_ms
-        running.claims = {"sub": "ann-8", "email": ANN, "email_verified": True}
+        running.claims = dict(SOUND)
         yield running
 
 
@@ -106,7 +110,7 @@ async def test_a_sound_token_signs_in(make_app: MakeApp, settings: Any, signer: 
 async def test_tokens_that_are_refused(make_app: MakeApp, settings: Any, signer: Signer, claims: Any) -> None:
     app = await make_app(**settings)
     await invited(app)
-    signer.claims |= claims
+    signer.claims = SOUND | claims
     ann = PageClient(app)
     assert problem_of(await signed_in(ann, signer)) == "token"
     assert await seen(ann) == (401, "not_logged_in")
@@ -316,7 +320,7 @@ async def test_metadata_that_is_refused(
     make_app: MakeApp, settings: Any, signer: Signer, path: str, response: web.Response
 ) -> None:
     app = await make_app(**settings)
-    signer.answers[path] = response
+    signer.answers = {path: response}
     answer = await PageClient(app)("GET", "/sign-in/oidc?next=/account")
     assert answer.headers["Location"] == "/login?problem=provider"
     assert "/other" not in signer.requests
@@ -373,7 +377,7 @@ async def test_a_slash_at_the_end_of_the_issuer(
     configured, discovered = slash
     async with Signer() as signer:
         signer.clock_ms, signer.url = clock.wall_ms, signer.url + discovered
-        signer.claims = {"sub": "ann-8", "email": ANN, "email_verified": True}
+        signer.claims = dict(SOUND)
         issuer = signer.url.rstrip("/") + configured
         app = await make_app(**settings | {"oidc_issuer": issuer, "oidc_create": "viewer"})
         await app.website()
@@ -454,7 +458,7 @@ async def test_forms_of_groups(make_app: MakeApp, settings: Any, signer: Signer,
 async def test_addresses(make_app: MakeApp, settings: Any, signer: Signer, claims: Any, problem: Any) -> None:
     app = await make_app(**settings)
     await invited(app)
-    signer.claims, signer.userinfo = signer.claims | claims, {"sub": "ann-8"}
+    signer.claims, signer.userinfo = SOUND | claims, {"sub": "ann-8"}
     assert problem_of(await signed_in(PageClient(app), signer)) == problem
     await app.close()
     app.db.unlink()
@@ -478,10 +482,37 @@ async def test_an_address_takes_over_nobody(make_app: MakeApp, settings: Any, si
     sent = {"email": ANN, "password": "a password of Ann", "connect": True}
     assert error(await mallory("POST", "/api/account/login", sent)) == (403, "other_person")
     await app.admin(lambda connection: connection.execute("update person set password_hash = null where number = 2"))
+    passkey = "insert into passkey values (x'01', 2, x'00', 0, 'Laptop', 0, null)"
+    await app.admin(lambda connection: connection.execute(passkey))
+    signer.claims["email"] = ANN
+    assert problem_of(await signed_in(mallory, signer)) == "has_person"
+    await app.admin(lambda connection: connection.execute("delete from passkey"))
     signer.claims["email"] = ANN
     assert problem_of(await signed_in(PageClient(app), signer)) is None
     signer.claims["sub"] = "another-10"
     assert problem_of(await signed_in(mallory, signer)) == "has_person"
+
+
+async def test_the_second_factor_is_asked_for_with_the_password(
+    make_app: MakeApp, settings: Any, signer: Signer
+) -> None:
+    """Connecting waits for both, and is refused where the identity has become another person's meanwhile."""
+    app = await make_app(**settings)
+    factor = await set_up(app)
+    signer.claims |= {"email": OWNER}
+    browser, other = PageClient(app, "198.51.100.7"), PageClient(app, "198.51.100.8")
+    for one in (browser, other):
+        assert problem_of(await signed_in(one, signer)) == "password"
+    sent = {"email": OWNER, "password": PASSWORD, "connect": True}
+    assert error(await browser("POST", "/api/account/login", sent)) == (401, "second_factor_required")
+    assert app.sql("select count(*) from identity") == [(0,)]
+    code = {"code": factor.codes[0]}
+    assert (await browser("POST", "/api/account/login", sent | code)).status == 200
+    assert app.sql("select person from identity") == [(1,)]
+    await app.admin(lambda connection: connection.execute("update identity set subject = 'another'"))
+    code = {"code": factor.codes[1]}
+    assert error(await other("POST", "/api/account/login", sent | code)) == (409, "nothing_to_connect")
+    assert await seen(other) == (401, "not_logged_in")
 
 
 async def test_a_password_is_not_asked_for_where_there_are_none(

@@ -124,3 +124,31 @@ def test_the_banner_is_in_the_language_of_the_page(
     page.context.set_offline(False)
     loaded(page)
     page.problems.discard("ERR_INTERNET_DISCONNECTED")
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+def test_the_banner_is_in_front_of_an_open_dialog(
+    site: SampleServer, open_page: OpenPage, size: dict[str, int]
+) -> None:
+    """It can be used there, and stays when the dialog is closed."""
+    page = opened(site, open_page, viewport=size)
+    page.get_by_role("button", name="Filter", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Add a filter")
+    expect(dialog.locator(".suggestions .bar").first).to_be_visible()
+    page.context.set_offline(True)
+    dialog.get_by_label("Field").select_option("country")
+    banner = page.locator(BANNER)
+    expect(banner).to_be_visible()
+    is_in_front = """(banner) => { const { x, y, width, height } = banner.getBoundingClientRect();
+      return banner.contains(document.elementFromPoint(x + width / 2, y + height / 2)); }"""
+    assert banner.evaluate(is_in_front)
+    again = page.get_by_role("button", name="Try again")
+    again.focus()
+    with page.expect_event("requestfailed"):
+        page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    expect(banner).to_be_visible()
+    page.context.set_offline(False)
+    loaded(page)
+    page.problems.discard("ERR_INTERNET_DISCONNECTED")

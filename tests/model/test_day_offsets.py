@@ -164,6 +164,7 @@ class Side:
             "goal_timeseries": reports.goal_timeseries(scope, SIGNUP, spans, REQUESTER),
             "overview": reports.overview(scope, before, spans, REQUESTER),
             "top": reports.top(scope, lists, REQUESTER),
+            "leaves": reports.top(scope, [TopQuery("pathname", 9, has_leaves=True)], REQUESTER),
             "goals": reports.goals(scope, [SIGNUP], REQUESTER),
             "event_names": reports.top(scope, [TopQuery("event_name", 9)], REQUESTER),
             "entry_pages": reports.visit_pages(scope, "entry_page", 9, REQUESTER, before),
@@ -247,6 +248,8 @@ class History:
 
     def __init__(self, draw: random.Random, sides: Sequence[Side]) -> None:
         self.draw, self.sides, self.now_ms = draw, sides, NOON_MS
+        # The pageviews that have an event_id.
+        self.views: list[dict[str, Any]] = []
 
     async def step(self) -> None:
         """Do a random step."""
@@ -264,7 +267,7 @@ class History:
         await do()
 
     async def send(self) -> None:
-        events = [sent(self.draw, self.now_ms) for _ in range(self.draw.randrange(1, 9))]
+        events = [self.event() for _ in range(self.draw.randrange(1, 9))]
         agent, answers = self.draw.choice(AGENTS), []
         if self.draw.random() < 0.5:
             events = [{name: of for name, of in one.items() if name != "session_id"} for one in events]
@@ -274,6 +277,17 @@ class History:
             answer = await side.app.collect(body, ua=agent)
             answers.append((answer.status, answer.json.get("accepted"), answer.json.get("errors")))
         assert answers[0] == answers[1]
+
+    def event(self) -> dict[str, Any]:
+        """Return an event, or a leave of one of the latest pageviews, some of which have been left before."""
+        if self.views and self.draw.random() < 0.2:
+            measured = {"time_on_page": self.draw.randrange(90), "scroll_depth": 5 * self.draw.randrange(21)}
+            return self.draw.choice(self.views[-20:]) | {"type": "leave"} | measured
+        event = sent(self.draw, self.now_ms)
+        if event["type"] == "pageview" and self.draw.random() < 0.6:
+            event["event_id"] = f"view {len(self.views)}"
+            self.views.append(event)
+        return event
 
     async def wait(self) -> None:
         ms = self.draw.choice((MINUTE_MS, 10 * MINUTE_MS, 31 * MINUTE_MS, 5 * HOUR_MS, DAY_MS, 4 * DAY_MS))

@@ -200,6 +200,18 @@ def test_another_schema(doctor: Doctor, db: Path, words: str, statement: str) ->
         assert words in found.the(topic).words
 
 
+def test_the_redirect_uri_of_single_sign_on(doctor: Doctor) -> None:
+    """It is to be registered at the provider, and follows from the public address alone."""
+    given = ("--quick", "--oidc-issuer", "https://id.example.com/")
+    base = ("--base-url", "https://stats.example.com", "--base-path", "/stats")
+    assert doctor("--quick").of("sign-in") == []
+    assert doctor(*given).the("sign-in").mark == "FAULT"
+    found = doctor(*given, *base, "--oidc-logout", "yes").the("sign-in")
+    assert found.mark == "ok"
+    assert "https://stats.example.com/stats/sign-in/oidc/callback, and" in found.words
+    assert "https://stats.example.com/stats/login for" in found.words
+
+
 def test_quick_skips_the_full_check(doctor: Doctor) -> None:
     assert "--quick" in doctor("--quick").the("database").words
 

@@ -21,12 +21,13 @@ import orjson
 import pytest
 
 import tally
-from tally.accounts import assistants, audit, logins, passkeys, people, second_factor
+from tally.accounts import assistants, audit, identities, logins, passkeys, people, second_factor
 from tally.accounts.accounts import (
     all_accounts,
     create_account,
     has_account,
     set_email,
+    set_password_hash,
     set_plan,
     set_requires_second_factor,
 )
@@ -575,6 +576,19 @@ async def run_account_api(app: App) -> None:
     await browser("POST", "/api/account/logout")
 
 
+def run_identities(connection: sqlite3.Connection, account: int) -> None:
+    """Run the functions of identities at an OpenID provider."""
+    new = people.new_invitation(account, "zoe@example.com", "viewer", None, None, NOON_MS)
+    people.invite(connection, new, bytes(32))
+    identity = identities.Identity("https://id.example.com", "zoe")
+    arrival = identities.Arrival(identity, new.email, True, "editor", True, None, True)
+    person = identities.enter(connection, arrival, None, NOON_MS)
+    identities.check(connection, identity, person)
+    set_password_hash(connection, person, "hash")
+    assert identities.disconnect(connection, person, b"", has_passwords=True, has_passkeys=True)
+    assert not identities.is_connected(connection, person, identity.issuer)
+
+
 def run_people(connection: sqlite3.Connection, account: int) -> None:
     """Run the functions of memberships, invitations and links to sign in."""
     digest = bytes(range(32))
@@ -590,7 +604,8 @@ def run_people(connection: sqlite3.Connection, account: int) -> None:
     people.change_member(connection, account, person, "owner", None, None)
     people.change_member(connection, account, person, "viewer", None, owner)
     people.invite(connection, people.new_invitation(account, "eve@example.com", "viewer", None, None, NOON_MS), digest)
-    assert people.join_by_address(connection, "eve@example.com", None, NOON_MS) is not None
+    assert people.join_by_address(connection, "eve@example.com", None, NOON_MS, "header") is not None
+    run_identities(connection, account)
     people.create_sign_in_link(connection, person, digest, NOON_MS)
     people.use_sign_in_link(connection, digest, NOON_MS)
     secret, codes = bytes(20), [digest]
@@ -662,7 +677,12 @@ def run_commands(connection: sqlite3.Connection) -> None:
     audit.expire(connection, 1)
     run_people(connection, owner.number)
     run_notices(connection, owner.number)
-    assert [line.entry.action for line in audit.lines(connection, owner.number)] == ["person_joined"]
+    assert [line.entry.action for line in audit.lines(connection, owner.number)] == [
+        "person_role_changed",
+        "single_sign_on_connected",
+        "person_joined",
+        "person_joined",
+    ]
     value = create_api_key(connection, owner, "", NOON_MS)
     record_key_use(connection, [(NOON_MS, 1)])
     revoke_api_key(connection, value)

@@ -21,6 +21,8 @@ from tally_client.schema import (
     ChannelTestAnswer,
     CrawlerPurpose,
     CrawlersAnswer,
+    CrawlReports,
+    CrawlReportsAnswer,
     EventDataAnswer,
     EventNamesAnswer,
     EventsAnswer,
@@ -1130,6 +1132,17 @@ class ManageClient(Manager):
     def delete_share_link(self, website_id: str, link: str) -> None:
         """Revoke a share link."""
         self._request("DELETE", path("/api/v1/websites/{id}/share-links/{link}", id=website_id, link=link))
+
+    def send_crawls(self, website_id: str, body: CrawlReports) -> CrawlReportsAnswer:
+        """Report requests of crawlers.
+
+        Counts pages that crawlers requested, as a server, an edge worker or a plugin has seen them. The
+        User-Agent is compared with the list of crawlers and not stored. Needs the scope `import`. A request that
+        is sent twice counts twice.
+        """
+        return cast(
+            CrawlReportsAnswer, self._request("POST", path("/api/v1/websites/{id}/crawls", id=website_id), body)
+        )
 
     def get_exclusions(self, website_id: str) -> ExclusionsAnswer:
         """What is not counted.

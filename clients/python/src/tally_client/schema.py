@@ -1946,6 +1946,28 @@ class RealtimeMeta(TypedDict):
     time: str
 
 
+class CrawlReportsCrawls(TypedDict):
+    user_agent: str
+    # The URL of the page.
+    url: str
+    # ISO 8601 or milliseconds since 1970, of the last 72 hours; now if it is not sent.
+    time: NotRequired[str | int | None]
+
+
+class CrawlReports(TypedDict):
+    crawls: list[CrawlReportsCrawls]
+
+
+class CrawlReportsAnswerData(TypedDict):
+    counted: int
+    # Of a User-Agent that the list does not have, or a page of another website.
+    ignored: int
+
+
+class CrawlReportsAnswer(TypedDict):
+    data: CrawlReportsAnswerData
+
+
 class CrawlersAnswer(TypedDict):
     data: Crawlers
     meta: CrawlersMeta
