@@ -283,18 +283,19 @@ function areUnlike(rate, many, otherRate, others) {
  */
 export function changeNode(figure, percentage, span, isColoured = true) {
   if (percentage === null || percentage === undefined) return h("span", { class: "figure-change soft" }, "\u00a0");
-  const rounded = Math.round(percentage * 10) / 10;
-  if (!rounded) return h("span", { class: "figure-change soft" }, t("no_change"));
-  const kind = !isColoured ? "soft" : rounded * figure.up > 0 ? "good" : "bad";
-  const size = Math.abs(rounded);
+  // Rises and falls are rounded alike.
+  const size = Math.round(Math.abs(percentage) * 10) / 10;
+  const rises = percentage > 0;
+  if (!size) return h("span", { class: "figure-change soft" }, t("no_change"));
+  const kind = !isColoured ? "soft" : percentage * figure.up > 0 ? "good" : "bad";
   const amount = inPoints(figure) ? t("points", { points: decimal(size, 1) }) : percent(size);
   const values = { percent: h("span", null, amount), range: span ? beforeWords(span) : "" };
-  const from = () => (rounded > 0 ? t.rich("up_from", values) : t.rich("down_from", values));
-  const fromBefore = () => (rounded > 0 ? t.rich("up_from_before", values) : t.rich("down_from_before", values));
+  const from = () => (rises ? t.rich("up_from", values) : t.rich("down_from", values));
+  const fromBefore = () => (rises ? t.rich("up_from_before", values) : t.rich("down_from_before", values));
   return h(
     "span",
     { class: `figure-change ${kind}` },
-    h("span", { "aria-hidden": "true" }, rounded > 0 ? "↑ " : "↓ "),
+    h("span", { "aria-hidden": "true" }, rises ? "↑ " : "↓ "),
     withHiddenText(span ? from() : fromBefore()),
   );
 }

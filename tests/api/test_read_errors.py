@@ -14,6 +14,7 @@ from clients.generate import read
 from tally.accounts.accounts import set_plan
 from tally.accounts.api_keys import revoke_api_key
 from tally.errors import ApiError
+from tally.http.request_paths import MANAGED_PATHS, MCP_PATH, OAUTH_PATHS
 from tally.web.routes import ROUTES
 from tests.support.app import NOON_MS, OWNER, Answer, App, MakeApp
 from tests.support.cases import cases
@@ -389,8 +390,11 @@ def test_every_method_on_every_route(site: Site, path: str, method: str) -> None
         allowed = (401,) if path == "/api/v0/count" else allowed
         # The key may read alone.
         allowed = (403,) if path.startswith("/api/v1/websites") else allowed
-        # Its body must be JSON.
-        allowed = (415,) if path == "/mcp" else allowed
+        allowed = (403,) if path.startswith(MANAGED_PATHS) else allowed
+        # The body must be JSON, or a form.
+        allowed = (415,) if path in (MCP_PATH, *OAUTH_PATHS) else allowed
+        # Without a provider, and without a channel of that token.
+        allowed = (404,) if path.startswith(("/sign-in/", "/feeds/")) else allowed
         assert answer.status in (200, 204, 400, *allowed)
         return
     allowed = {name.strip() for name in answer.headers["Allow"].split(",")}

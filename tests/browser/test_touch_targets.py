@@ -45,7 +45,7 @@ SMALL = """() => {
   // The label of a box is part of its target, and so is the card that a link is stretched over.
   const areaOf = (target) => {
     if (target.matches(".stretched")) return target.closest(".card");
-    return (target.matches("[type=checkbox], [type=radio]") && target.closest("label")) || target;
+    return (target.matches("[type=checkbox], [type=radio]") && target.labels[0]) || target;
   };
   const dialog = document.querySelector("dialog[open]");
   for (const target of (dialog || document).querySelectorAll(targets)) {

@@ -549,7 +549,8 @@ def test_passwords_and_failed_sign_ins_are_not_stored(canary: str, run: ServerRu
 
 def test_session_tokens_are_not_stored(run: ServerRun) -> None:
     """Session tokens and device cookies are stored as keyed hashes, which cannot be used to sign in. docs/sign-in.md:
-    "a keyed hash of it, the person and two times, no address and no browser"."""
+    "a keyed hash of it, the person and two times, no address and no browser"; of a session also how it began.
+    """
     assert len(run.sessions) == len(run.devices) == 5
     for session in (*run.sessions, *run.devices):
         value = session.partition("=")[2]
@@ -557,9 +558,9 @@ def test_session_tokens_are_not_stored(run: ServerRun) -> None:
         assert find_hashed(run, [value.encode(), base64.urlsafe_b64decode(value + "=")]) == {}
     with closing(sqlite3.connect(run.folder / "backup.db")) as connection:
         assert connection.execute("select count(*) from login").fetchone() == (1,)
-        for table in ("login", "device_cookie"):
+        for table, more in (("login", ["via"]), ("device_cookie", [])):
             names = [row[1] for row in connection.execute(f"pragma table_info({table})")]
-            assert names == ["digest", "person", "created_ms", "expires_ms"], (
+            assert names == ["digest", "person", "created_ms", "expires_ms", *more], (
                 "neither table stores the browser or the address"
             )
 
