@@ -10,6 +10,7 @@ import { failureNotice } from "../shared/dialog.js";
 import { fill, h, refill } from "../shared/dom.js";
 import { dayRange, number, shortNumber } from "../shared/formats.js";
 import { texts } from "../shared/messages.js";
+import { reportNodes } from "../shared/report_nodes.js";
 import { pageLink } from "../shared/page_link.js";
 import { pickDays } from "../shared/range_picker.js";
 import { apart, readablePath } from "../shared/readable.js";
@@ -64,7 +65,7 @@ export const show = (root, context) => websitePage(root, context, PAGE);
  * @param {Board} board
  */
 function build(board) {
-  const nodes = createNodes();
+  const nodes = reportNodes(t("how_much"));
   const plot = chart(nodes.chart);
   const load = board.panel(nodes.answer, {
     what: () => t("failed"),
@@ -81,21 +82,6 @@ function build(board) {
       [t("csv"), `${board.base}/crawlers?${board.query({ format: "csv", purpose: purpose() })}`, "crawlers.csv"],
     ],
   };
-}
-
-function createNodes() {
-  /** @type {Record<string, HTMLElement>} */
-  const nodes = {
-    answer: h("div", { class: "answer" }),
-    sum: h("p", { class: "sum" }),
-    figures: h("div", { class: "figures-place" }),
-    chart: h("div", { class: "chart-host" }),
-    parts: h("div", { class: "parts" }),
-  };
-  nodes.chartPlace = h("div", { class: "chart-place" }, nodes.chart);
-  const parts = [nodes.sum, nodes.figures, nodes.chartPlace];
-  nodes.main = h("section", { class: "card main-card", "aria-label": t("how_much") }, parts);
-  return nodes;
 }
 
 /**

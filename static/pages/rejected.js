@@ -16,6 +16,7 @@ import { CLOCK, dateFormat, dayRange, number, percentOf, shortNumber } from "../
 import { pickDays } from "../shared/range_picker.js";
 import { websitePage } from "../shared/website_page.js";
 import { texts } from "../shared/messages.js";
+import { reportNodes } from "../shared/report_nodes.js";
 
 const t = await texts("rejected");
 const shared = await texts("shared");
@@ -49,7 +50,7 @@ export const show = (root, context) => websitePage(root, context, PAGE);
  * @param {Board} board
  */
 function build(board) {
-  const nodes = createNodes();
+  const nodes = reportNodes(t("how_much"));
   const drawing = { board, nodes, plot: chart(nodes.chart), answer: null };
   const loadReport = board.panel(nodes.answer, {
     what: () => t("failed"),
@@ -66,21 +67,6 @@ function build(board) {
     /** @returns {CsvFile[]} */
     files: () => [[t("csv"), `${board.base}/rejected?${board.query({ format: "csv" })}`, "rejected-events.csv"]],
   };
-}
-
-function createNodes() {
-  /** @type {Record<string, any>} */
-  const nodes = {
-    answer: h("div", { class: "answer" }),
-    sum: h("p", { class: "sum" }),
-    figures: h("div", { class: "figures-place" }),
-    chart: h("div", { class: "chart-host" }),
-    parts: h("div", { class: "parts" }),
-  };
-  nodes.chartPlace = h("div", { class: "chart-place" }, nodes.chart);
-  const parts = [nodes.sum, nodes.figures, nodes.chartPlace];
-  nodes.main = h("section", { class: "card main-card", "aria-label": t("how_much") }, parts);
-  return nodes;
 }
 
 /**
