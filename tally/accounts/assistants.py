@@ -19,7 +19,7 @@ import secrets
 import sqlite3
 from collections import OrderedDict
 from hashlib import blake2b, sha256
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from tally.accounts.accounts import Account, AccountFull
@@ -52,7 +52,11 @@ V = TypeVar("V")
 
 
 class BadClient(ValueError):
-    """What a program registers, or the id of a client, is malformed."""
+    """What a program registers, or the id of a client, is malformed. `code`: that of RFC 7591."""
+
+    def __init__(self, code: Literal["invalid_redirect_uri", "invalid_client_metadata"], message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class BadGrant(ValueError):
@@ -79,15 +83,16 @@ class Client(NamedTuple):
 def new_client(name: Any, addresses: Any) -> Client:
     """Return what a program registers. Raises BadClient."""
     if not isinstance(addresses, list) or not 1 <= len(addresses) <= MAX_ADDRESSES:
-        raise BadClient(f"redirect_uris must be a list of 1 to {MAX_ADDRESSES} addresses.")
+        raise BadClient("invalid_redirect_uri", f"redirect_uris must be a list of 1 to {MAX_ADDRESSES} addresses.")
     for address in addresses:
         if not isinstance(address, str) or not _is_address(address):
             raise BadClient(
+                "invalid_redirect_uri",
                 "A redirect URI must be an https address, one of the machine's own (http://127.0.0.1), or one of a"
-                f" program's own scheme, of at most {MAX_ADDRESS} characters and without a fragment."
+                f" program's own scheme, of at most {MAX_ADDRESS} characters and without a fragment.",
             )
     if not isinstance(name, str) or not 1 <= len(name.strip()) <= MAX_NAME or not name.isprintable():
-        raise BadClient(f"client_name must be 1 to {MAX_NAME} characters.")
+        raise BadClient("invalid_client_metadata", f"client_name must be 1 to {MAX_NAME} characters.")
     return Client(name.strip(), tuple(dict.fromkeys(addresses)))
 
 
@@ -96,7 +101,7 @@ def client_of(id: str) -> Client:
     try:
         name, *addresses = json.loads(base64.b64decode(id + "=" * (-len(id) % 4), "-_", validate=True))
     except (binascii.Error, TypeError, ValueError, RecursionError):
-        raise BadClient("This client is unknown: the program must register again.") from None
+        raise BadClient("invalid_client_metadata", "This client is unknown: the program must register again.") from None
     return new_client(name, addresses)
 
 
@@ -150,7 +155,10 @@ def _answers(verifier: str, challenge: str) -> bool:
 
 
 class Codes:
-    """Codes that a browser takes to a program: in memory, for a minute and one use. `secret`: of this process."""
+    """Codes that a browser takes to a program, in memory, for a minute and one use; and signed access tokens.
+
+    Both end with the process.
+    """
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, tuple[Consent, int]] = OrderedDict()

@@ -44,7 +44,7 @@ from tally.accounts.audit import Entry, former_member, if_done
 from tally.accounts.changes import PasswordChanged
 from tally.accounts.identities import Refused
 from tally.accounts.usage import USAGE_WARNINGS, month_ends_in_s
-from tally.api.auth import AUTH, Auth, body, flag, invalid, text
+from tally.api.auth import AUTH, Auth, body, flag, invalid, text, website_ids
 from tally.api.auth_header import AUTH_HEADER
 from tally.api.oidc import connecting, forget, logout_path, single_sign_on
 from tally.api.sign_in import begin_with_new_password, checked_password, sent_code, sign_in
@@ -352,19 +352,14 @@ def _creator(auth: Auth, key: ApiKey) -> str | None:
 
 def _grant(auth: Auth, account: int, sent: dict[str, Any]) -> Grant:
     """Return what a new key may do: the default, and the fields that were sent. Raises ApiError 400."""
-    scopes, websites = sent.get("scopes", [*DEFAULT_GRANT.scopes]), sent.get("websites")
-    days = sent.get("expires_days")
+    scopes, days = sent.get("scopes", [*DEFAULT_GRANT.scopes]), sent.get("expires_days")
     if not isinstance(scopes, list) or not all(isinstance(one, str) for one in scopes):
         raise invalid("scopes", "scopes must be a list of strings.")
     try:
         scopes = check_scopes(scopes)
     except AccountError as bad:
         raise invalid("scopes", str(bad)) from None
-    if websites is not None:
-        own = [website.id for website in auth.registry.cache.websites_of(account)]
-        if not isinstance(websites, list) or not websites or not all(one in own for one in websites):
-            raise invalid("websites", "websites must be a list of ids of websites of the account, or null for all.")
-        websites = tuple(dict.fromkeys(websites))
+    websites = website_ids(sent, auth.registry.cache.websites_of(account))
     if days is not None and type(days) is not int:
         raise invalid("expires_days", "expires_days must be a number of days, or null for a key that does not expire.")
     try:

@@ -19,8 +19,9 @@ from tally.accounts.accounts import PLANS_WITH_KEYS, Account, AccountError
 from tally.accounts.api_keys import ApiKey, delete_api_key
 from tally.accounts.assistants import ACCESS_LASTS_MS, BadClient, BadGrant, Client, Connected, Consent
 from tally.accounts.audit import Entry, if_done
-from tally.api.auth import AUTH, Auth, Session, flag, invalid, json_body
+from tally.api.auth import AUTH, Auth, Session, flag, invalid, json_object, media_type, website_ids
 from tally.errors import ApiError
+from tally.events.website import Website
 from tally.http.body import read_body
 from tally.http.request_paths import MCP_PATH
 from tally.http.responses import json_response
@@ -87,17 +88,11 @@ class _Refusal(Exception):
 
 async def register(request: web.Request) -> web.Response:
     """POST /oauth/register: the id of a client, which nothing is stored of."""
-    try:
-        sent = await json_body(request)
-    except ValueError:
-        raise ApiError(errors.INVALID_JSON) from None
-    if not isinstance(sent, dict):
-        raise ApiError(errors.INVALID_BODY, "The body must be a JSON object.")
+    sent = await json_object(request)
     try:
         client = assistants.new_client(sent.get("client_name", "A program without a name"), sent.get("redirect_uris"))
     except BadClient as bad:
-        code = "invalid_client_metadata" if "client_name" in str(bad) else "invalid_redirect_uri"
-        return _refused(code, str(bad))
+        return _refused(bad.code, str(bad))
     about = {
         "client_id": client.id,
         "client_name": client.name,
@@ -145,7 +140,7 @@ async def token(request: web.Request) -> web.Response:
 
 async def _form(request: web.Request) -> dict[str, str]:
     """Return the fields of a form. Raises ApiError, _Refusal."""
-    if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+    if media_type(request) != "application/x-www-form-urlencoded":
         raise ApiError(errors.UNSUPPORTED_MEDIA_TYPE, "The Content-Type must be application/x-www-form-urlencoded.")
     try:
         pairs = parse_qsl((await read_body(request)).decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
@@ -160,9 +155,9 @@ async def _form(request: web.Request) -> dict[str, str]:
 
 
 def _check_resource(request: web.Request, resource: str) -> None:
-    own = request.app[AUTH].own_url(request) + MCP_PATH
-    if resource.rstrip("/") != own:
-        raise _Refusal("invalid_target", f"resource must be {own}.")
+    expected = request.app[AUTH].own_url(request) + MCP_PATH
+    if resource.rstrip("/") != expected:
+        raise _Refusal("invalid_target", f"resource must be {expected}.")
 
 
 async def _connected(request: web.Request, sent: Mapping[str, str]) -> Connected:
@@ -271,7 +266,7 @@ def _owner(auth: Auth, request: web.Request, session: Session) -> Account:
     return owner
 
 
-def _seen(auth: Auth, session: Session, owner: Account) -> list[Any]:
+def _seen(auth: Auth, session: Session, owner: Account) -> list[Website]:
     member = auth.membership(session, owner.number)
     return auth.registry.cache.websites_for([member] if member else [])
 
@@ -285,13 +280,7 @@ async def authorize(request: web.Request) -> web.Response:
     if not flag(sent, "allow"):
         redirect = _back(request, asked.address, {"error": "access_denied", "state": asked.state})
         return json_response({"data": {"redirect": redirect}})
-    websites = sent.get("websites")
-    seen = [website.id for website in _seen(auth, session, owner)]
-    if websites is not None and (
-        not isinstance(websites, list) or not websites or not all(one in seen for one in websites)
-    ):
-        raise invalid("websites", "websites must be a list of ids of websites of the account, or null for all.")
-    limit = None if websites is None else tuple(dict.fromkeys(websites))
+    limit = website_ids(sent, _seen(auth, session, owner))
     consent = Consent(owner.number, session.person.number, asked.client.id, asked.address, asked.challenge, limit)
     code = auth.codes.new(consent, auth.clock.monotonic_ns())
     redirect = _back(request, asked.address, {"code": code, "state": asked.state})
@@ -310,10 +299,10 @@ async def list_connected(request: web.Request) -> web.Response:
     """GET /api/account/assistants: those that the person has connected, oldest first."""
     auth = request.app[AUTH]
     keys = _keys_of(auth, await auth.session(request))
-    return json_response({"data": [shown(key) for key in keys]})
+    return json_response({"data": [_shown(key) for key in keys]})
 
 
-def shown(key: ApiKey) -> dict[str, Any]:
+def _shown(key: ApiKey) -> dict[str, Any]:
     """Return what the pages show of a connected assistant."""
     return {
         "id": key.number,
