@@ -457,6 +457,9 @@ export interface Quiet {
 
 export type ChannelKind = "webhook" | "ntfy" | "slack" | "discord" | "apprise" | "feed";
 
+/** The language of the notices of a channel. */
+export type NoticeLanguage = "en" | "de" | "fr" | "es";
+
 /** A new channel; which fields it takes depends on its kind. */
 export interface NewChannel {
   kind: ChannelKind;
@@ -468,6 +471,7 @@ export interface NewChannel {
   /** An access token of ntfy. */
   token?: string;
   quiet?: Quiet | null;
+  language?: NoticeLanguage;
 }
 
 /** Fields to change. */
@@ -477,6 +481,7 @@ export interface ChannelChanges {
   topic?: string;
   token?: string;
   quiet?: Quiet | null;
+  language?: NoticeLanguage;
   /** true pauses the channel, false resumes it. */
   paused?: boolean;
 }
@@ -491,6 +496,7 @@ export interface Channel {
   created_at: string;
   failing_since: string | null;
   last_error: string | null;
+  language: NoticeLanguage;
   /** Shown to owners on the pages alone. */
   host: string | null;
   /** The signing key of a webhook, in the answer that creates it alone. */
