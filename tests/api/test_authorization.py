@@ -92,6 +92,12 @@ def notice_rows() -> Iterator[Row]:
         Row("DELETE /channels/{channel}", (401, 401, 401, 404, 204, 401)),
         Row("POST /channels/{channel}/test", (401, 401, 401, 404, 200, 401)),
         Row("POST /channels/{channel}/secret", (401, 401, 401, 404, 200, 401)),
+        Row("GET /reports", OWNERS),
+        # Without a channel; and there is no such report.
+        Row("POST /reports", (401, 401, 401, 400, 400, 401), {"period": "week", "channels": []}),
+        Row("PATCH /reports/{report}", (401, 401, 401, 404, 404, 401), {"hour": 1}),
+        Row("DELETE /reports/{report}", (401, 401, 401, 404, 404, 401)),
+        Row("GET /reports/{report}/preview", (401, 401, 401, 404, 404, 401)),
         Row("GET /notices", OWNERS),
         Row("POST /notices/{number}/send", (401, 401, 401, 404, 404, 401)),
     ):
@@ -147,6 +153,10 @@ TABLE = (
     Row("POST /api/account/authorization", OWNERS, PROGRAM),
     *notice_rows(),
     Row("GET /feeds/{token}.xml", (404,) * 6),
+    Row("GET /confirm/{token}", (404,) * 6),
+    Row("POST /confirm/{token}", (404,) * 6),
+    Row("GET /unsubscribe/{token}", (404,) * 6),
+    Row("POST /unsubscribe/{token}", (404,) * 6),
     Row("GET /api/account/audit", OWNERS),
     Row("POST /api/account/login/link", (404,) * 6, {"token": "unknown"}),
     Row("GET /api/account/people", OWNERS),
