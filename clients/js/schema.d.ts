@@ -1654,6 +1654,11 @@ export interface RealtimeMeta {
   time: string;
 }
 
+export interface BulkEvents {
+  context?: Context;
+  events: Event[];
+}
+
 export interface CrawlReports {
   crawls: {
     user_agent: string;
@@ -2395,6 +2400,8 @@ export type CsvOperation =
 export interface ManageOperations {
   /** Add a website. A domain that the account has already is 409 `website_exists` with its `website_id`, unless `again` is true. `meta.notes` says how the domain was changed. A key that is limited to websites cannot add one. */
   addWebsite(body: NewWebsite): Promise<ManagedWebsiteAnswer>;
+  /** Send many events. Up to 500 events of the last 72 hours in one request, as a server has them: `timestamp` or `age_ms` says when. The fields and the checks are those of `/api/collect`, with these differences: `session_id` is required where an event has a visitor (all types but `vitals`, `heatmap` and `leave`), an unknown field rejects its event, `website_id` is that of the path or absent, and an event has no country. The address and the User-Agent of the request are not used. Events with an `event_id` can be sent again without being counted twice. At most 262,144 bytes. Needs the scope `import`. */
+  sendEvents(websiteId: string, body: BulkEvents): Promise<CollectAnswer>;
   /** Save an annotation.  */
   createAnnotation(websiteId: string, body: NewAnnotation): Promise<AnnotationSaved>;
   /** Save a segment.  */

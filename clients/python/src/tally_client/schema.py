@@ -1953,6 +1953,11 @@ class RealtimeMeta(TypedDict):
     time: str
 
 
+class BulkEvents(TypedDict):
+    context: NotRequired[Context]
+    events: list[Event]
+
+
 class CrawlReportsCrawls(TypedDict):
     user_agent: str
     # The URL of the page.
