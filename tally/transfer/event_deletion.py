@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tally.accounts.changes import check_exists
 from tally.accounts.usage import month_of
 from tally.accounts.websites import day_offset_ms, secure_delete
 from tally.columns import deleted_rows
@@ -66,7 +67,11 @@ Phase = Callable[[Step, Place], tuple[Place | None, int]]
 
 
 def begin(connection: sqlite3.Connection, website: int, plan: Plan, events: int, now_ms: int) -> int | None:
-    """Insert a deletion, which runs; return its number, None where another one of the website runs."""
+    """Insert a deletion, which runs; return its number, None where another one of the website runs.
+
+    Raises WebsiteDeleted.
+    """
+    check_exists(connection, website)
     if deletion_records.is_running(connection, website):
         return None
     return deletion_records.begin(connection, website, plan, events, now_ms)
