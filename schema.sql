@@ -405,6 +405,24 @@ create table import_visit (
   primary key (website, day, visitor, import, visit)
 ) strict, without rowid;
 
+-- Deletions of events by filter, one row each (tally/storage/deletion_records.py). Times are in website time.
+create table deletion (
+  website   integer not null,
+  number    integer not null check (number > 0),  -- counts the deletions of the website
+  state     text    not null check (state in ('running', 'done', 'stopped')),
+  begun_ms  integer not null,                     -- in UTC, as ended_ms
+  ended_ms  integer,
+  events    integer not null,                     -- that were to be deleted
+  deleted   integer not null,
+  from_ms   integer not null,                     -- events in [from_ms, to_ms)
+  to_ms     integer not null,
+  filters   text    not null check (filters like '[%]'),  -- field, operator and values of each
+  last_id   integer not null,                     -- events with greater ids stay
+  days      text    not null check (days like '[%]'),     -- with such events, by source; empty when it has ended
+  progress  text,                                 -- JSON; null when it has ended
+  primary key (website, number)
+) strict, without rowid;
+
 -- Imported sums (tally/rollups/imported_sums.py): figures of a day by value of a field, as another system exports them. A
 -- day that has no events of the website is built from them. Which import they are of, and which figures it has.
 create table imported_field (
