@@ -11,6 +11,7 @@ import { texts } from "../shared/messages.js";
 import { publicUrl } from "../shared/paths.js";
 import { allZones, currentName, zoneLabel } from "../shared/time_zones.js";
 import { actionTable, sectionCard } from "./card.js";
+import { reportsCard } from "./reports_card.js";
 import { runOnce } from "./run_once.js";
 
 const t = await texts("account");
@@ -85,6 +86,7 @@ async function listed(section) {
         section.made,
       ),
     ),
+    channels.data.length ? reportsCard(section.context, channels.data) : null,
     notices.data.length ? log(section, channels.data, notices.data) : null,
   );
 }

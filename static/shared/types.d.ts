@@ -121,6 +121,14 @@ interface Notice {
   last_error: string | null;
 }
 
+interface Report {
+  id: string;
+  websites: string[] | null;
+  period: string;
+  channels: string[];
+  next_at: string;
+}
+
 interface NotificationsSection {
   context: Context;
   /** Whether the server sends mail. */
